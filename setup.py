@@ -1,0 +1,23 @@
+"""Builds the one compiled extension; everything else is said in setup.cfg."""
+
+import sys
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+if sys.platform == "win32":
+    compile_args = ["/O2", "/std:c++17"]
+else:
+    # No -march=native: a wheel must run anywhere. The kernels carry AVX2 and AVX-512 clones of
+    # themselves instead (cpu/simd.hh). They rely on infinities, hence no -ffast-math.
+    compile_args = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math"]
+
+native = Extension(
+    "spacy_bcrf.kernels.native",
+    ["spacy_bcrf/kernels/native.pyx"],
+    include_dirs=["spacy_bcrf/kernels"],
+    language="c++",
+    extra_compile_args=compile_args,
+)
+
+setup(ext_modules=cythonize([native], language_level=3))
