@@ -1,0 +1,72 @@
+"""Which labelings are allowed: gold annotation, whole, partial or missing."""
+
+from __future__ import annotations
+
+from ..kernels import Array, array_module
+from .potentials import Potentials
+
+UNKNOWN = -1
+
+
+def check_gold(potentials: Potentials, gold: Array) -> Array:
+    """`gold` as int32 (N,) with -1 for unknown, or as bool (N, T) of allowed tags.
+
+    Raises ValueError for another shape or dtype, and for a tag outside [-1, T), naming the sequence.
+    """
+    xp = array_module(potentials.unary)
+    if array_module(gold) is not xp:
+        raise ValueError(f"potentials are {xp.__name__} arrays, gold is not")
+    n, t = potentials.unary.shape
+    if gold.dtype == bool:
+        if gold.shape != (n, t):
+            raise ValueError(f"gold of allowed tags must be {(n, t)}, got shape {gold.shape}")
+        return gold
+    if gold.shape != (n,) or gold.dtype.kind not in "iu":
+        raise ValueError(
+            f"gold must be int32 {(n,)} or bool {(n, t)}, got {gold.dtype} {gold.shape}"
+        )
+    if n and (int(gold.min()) < UNKNOWN or int(gold.max()) >= t):
+        token = int(((gold < UNKNOWN) | (gold >= t)).argmax())
+        raise ValueError(
+            f"gold has tag {int(gold[token])} in sequence {potentials.sequence_of(token)}; "
+            f"tags go from 0 to {t - 1}, {UNKNOWN} is unknown"
+        )
+    return gold.astype("int32", copy=False)
+
+
+def is_complete(gold: Array) -> bool:
+    """Whether gold is one labeling a sequence, with nothing unknown."""
+    return gold.dtype != bool and not (gold.size and int(gold.min()) == UNKNOWN)
+
+
+def allowed_tags(potentials: Potentials, gold: Array) -> Array:
+    """bool (N, T): gold as a set of allowed tags a token."""
+    if gold.dtype == bool:
+        return gold
+    xp = array_module(gold)
+    return (gold[:, None] == xp.arange(potentials.unary.shape[1])) | (gold[:, None] == UNKNOWN)
+
+
+def unknown_sequences(potentials: Potentials, allowed: Array) -> Array:
+    """bool (B,): sequences of which nothing is said, the empty ones among them."""
+    xp = array_module(allowed)
+    said = xp.concatenate([xp.zeros(1, dtype="int64"), (~allowed.all(axis=1)).cumsum()])
+    stops = potentials.lengths.cumsum()
+    return said[stops] == said[stops - potentials.lengths]
+
+
+def path_scores(potentials: Potentials, tags: Array) -> Array:
+    """(B,) score of one labeling a sequence, int32 (N,); -inf where it uses what is forbidden."""
+    xp = array_module(tags)
+    # Sums over a long sequence need double precision, and sums of -inf must not turn into NaN,
+    # so sequences are told apart by bincount rather than by differences of a running sum.
+    tokens = potentials.unary[xp.arange(len(tags)), tags].astype("float64")
+    edges = potentials.inner_edges
+    if potentials.transitions.ndim == 2:
+        arcs = potentials.transitions[tags[edges], tags[edges + 1]]
+    else:
+        arcs = potentials.transitions[edges, tags[edges], tags[edges + 1]]
+    tokens[edges] += arcs
+    sequence = xp.repeat(xp.arange(len(potentials.lengths)), potentials.lengths)
+    sums = xp.bincount(sequence, weights=tokens, minlength=len(potentials.lengths))
+    return sums.astype(potentials.unary.dtype)
