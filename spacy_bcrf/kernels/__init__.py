@@ -20,7 +20,8 @@ Array = Any
 """A NumPy or CuPy array."""
 
 Edges = Literal["none", "sum", "each"]
-"""Which edge marginals are wanted: none, their sum over all edges (T, T), or each (N, T, T)."""
+"""Which edge marginals are wanted: none, each (N, T, T), or, where transitions are shared, their sum
+over all edges (T, T)."""
 
 
 class Result(NamedTuple):

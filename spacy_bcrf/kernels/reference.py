@@ -96,11 +96,9 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
     """
     f, g = u / 2, u / 2
     g[0], f[-1] = u[0], u[-1]
-    omega, last = 1.0, 0.0
+    omega, last = 1.0, INF
     for iteration in range(options.n_iter):
         violation = 0.0
-        if iteration > 0 and options.relaxation is not None:
-            omega = options.relaxation
         for first in (1, 2):
             at = xp.arange(first, len(u) - 1, 2)
             if len(at) == 0:
@@ -117,9 +115,12 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
             g[at] = xp.where(alive, g[at] - step, -INF)
             f[at] -= _logsumexp(xp, f[at] + into, 1)[:, None]
             g[at] -= _logsumexp(xp, g[at] + out, 1)[:, None]
+        if iteration == 0:  # always plain, and of arcs that did not sum to one before
+            omega = options.relaxation or 1.0
+            continue
         if options.tolerance is not None and violation <= options.tolerance:
             break
-        if options.relaxation is None and iteration > 0:
+        if options.relaxation is None:
             omega = estimate_relaxation(violation, last, omega)
         last = violation
     return f, g
@@ -128,8 +129,8 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
 def _relaxed_step(xp: Any, d: Array, omega: float) -> Array:
     """The projection's step d / 2, where d = log(out / in), over-relaxed.
 
-    Near the fixed point it is omega d / 2; the excess is bounded by log((1 + a) / (1 - a)), so a
-    far start does not overshoot, and costs no power in probability space.
+    Near the fixed point it is omega d / 2. The excess is bounded by log((1 + a) / (1 - a)), so a
+    far start does not overshoot, and in probability space it costs no power.
     """
     a = (omega - 1) / 2
     z = xp.tanh(d / 2)
@@ -138,7 +139,7 @@ def _relaxed_step(xp: Any, d: Array, omega: float) -> Array:
 
 def estimate_relaxation(violation: float, last: float, omega: float) -> float:
     """The best over-relaxation by Young's theorem, from the rate at which `omega` converges."""
-    if not 0 < violation < last:
+    if not 0 < violation < last < INF:
         return omega
     rate = violation / last
     jacobi = min((rate + omega - 1) ** 2 / (rate * omega**2), 0.99)

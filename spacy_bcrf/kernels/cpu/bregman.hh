@@ -1,0 +1,360 @@
+// Iterative Bregman projections (Corro et al. 2025, Algorithm 1) on node factors.
+//
+// A projection at an inner node multiplies all arcs into it by one number and all arcs out of it by
+// another, so the iterate is q[i, u, v] = K[u, v] g[i, u] f[i+1, v] throughout and only f and g are
+// kept. With in[v] = sum_u K[u, v] g[i-1, u] and out[v] = sum_x K[v, x] f[i+1, x], and
+// f g = exp(unary) up to a scale, the projected factors are f ~ sqrt(e out / in), g ~ sqrt(e in / out).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bregman_options.hh"
+#include "chain.hh"
+#include "log_space.hh"
+#include "pair_sums.hh"
+#include "products.hh"
+
+namespace bcrf {
+
+template <class R, class In> class Projections {
+    static constexpr int ROWS = 4;  // positions of one parity projected together
+    // What the finite scores of a sequence may span, and the factors in the end, for R to hold
+    // every product of a score and a factor.
+    static constexpr double MAX_RANGE = sizeof(R) == 4 ? 60 : 600;
+    static constexpr R MAX_FACTOR = sizeof(R) == 4 ? R(1e30) : R(1e280);
+
+    int tags_, width_;
+    Matrices<R, In> matrices_;
+    Buffer<R> e_, f_, g_;     // (longest, width)
+    Buffer<R> in_, out_;      // (ROWS, width)
+    PairSums<R> pairs_;
+
+    R* e(int i) { return e_ + size_t(i) * width_; }
+    R* f(int i) { return f_ + size_t(i) * width_; }
+    R* g(int i) { return g_ + size_t(i) * width_; }
+    R* in(int r) { return in_ + size_t(r) * width_; }
+    R* out(int r) { return out_ + size_t(r) * width_; }
+
+    // e = exp(unary - its maximum); false if the scores span more than R can hold.
+    BCRF_INLINE bool load(const Sequence<In>& s, double& shift, bool& zeros) {
+        double range = 0;
+        for (int i = 0; i < s.length; ++i) {
+            const In* unary = s.unary + size_t(i) * tags_;
+            double top = largest(unary, tags_);
+            if (top == -infinity<double>) return false;
+            shift += top;
+            R* row = e(i);
+            load_row(row, unary, top, tags_);
+            R low = 0;
+            for (int t = 0; t < tags_; ++t) {
+                zeros = zeros || row[t] == -infinity<R>;
+                low = row[t] < low && row[t] > -infinity<R> ? row[t] : low;
+            }
+            range = -low > range ? -double(low) : range;
+            exponentiate(row, width_);
+        }
+        matrices_.load(s);
+        zeros = zeros || matrices_.zeros();
+        for (int i = 0; i + 1 < s.length; ++i) shift += matrices_.shift(i);
+        return range + matrices_.range() <= MAX_RANGE;
+    }
+
+    // Clears e of the tags that no allowed labeling of the whole sequence uses.
+    BCRF_INLINE void prune(const Sequence<In>& s) {
+        R* alive = f_;
+        R* reached = in(0);
+        for (int i = 0; i < s.length; ++i) {
+            if (i > 0)
+                product<SumProduct>(reached, alive + size_t(i - 1) * width_,
+                                    matrices_.rows(i - 1), tags_, width_);
+            for (int t = 0; t < width_; ++t)
+                alive[size_t(i) * width_ + t] = R(e(i)[t] > 0 && (i == 0 || reached[t] > 0));
+        }
+        for (int i = s.length - 1; i >= 0; --i) {
+            R* here = alive + size_t(i) * width_;
+            if (i + 1 < s.length) {
+                product<SumProduct>(reached, here + width_, matrices_.columns(i), tags_, width_);
+                for (int t = 0; t < width_; ++t) here[t] *= R(reached[t] > 0);
+            }
+            for (int t = 0; t < width_; ++t) e(i)[t] *= here[t];
+        }
+    }
+
+    BCRF_INLINE bool start(const Sequence<In>& s) {
+        for (int i = 0; i < s.length; ++i) {
+            Vec<R> any{};
+            for (int t = 0; t < width_; t += lanes<R>) {
+                Vec<R> x = ::bcrf::load(e(i) + t), root = square_root(x);
+                any += x;
+                store(f(i) + t, i + 1 == s.length ? x : root);
+                store(g(i) + t, i == 0 ? x : root);
+            }
+            if (sum<R>(any) == 0) return false;
+        }
+        return true;
+    }
+
+    // in = K^T g[i-1] and out = K f[i+1] for `rows` <= ROWS positions i, i + step, ...
+    BCRF_INLINE void sums(const Sequence<In>& s, int i, int rows, int step) {
+        if (s.shared && rows == ROWS) {
+            const R *before[ROWS], *after[ROWS];
+            R *into[ROWS], *outof[ROWS];
+            for (int r = 0; r < ROWS; ++r) {
+                before[r] = g(i + r * step - 1);
+                after[r] = f(i + r * step + 1);
+                into[r] = in(r);
+                outof[r] = out(r);
+            }
+            product<SumProduct, ROWS, R>(into, before, matrices_.rows(0), tags_, width_);
+            product<SumProduct, ROWS, R>(outof, after, matrices_.columns(0), tags_, width_);
+            return;
+        }
+        for (int r = 0; r < rows; ++r) {
+            int at = i + r * step;
+            product<SumProduct>(in(r), g(at - 1), matrices_.rows(at - 1), tags_, width_);
+            product<SumProduct>(out(r), f(at + 1), matrices_.columns(at), tags_, width_);
+        }
+    }
+
+    // Projects position i; `a` is half the excess of the relaxation over 1. Returns by how much
+    // the tag marginals of arcs in and arcs out differed, if `watched`.
+    template <bool RELAXED, bool WATCHED> BCRF_INLINE R project(int i, int r, R a) {
+        const R zero = 0, one = 1;
+        R *fi = f(i), *gi = g(i), *ei = e(i), *into = in(r), *outof = out(r);
+        Vec<R> sum_in{}, sum_out{}, gap{};
+        for (int t = 0; t < width_; t += lanes<R>) {
+            const Vec<R> ev = ::bcrf::load(ei + t), iv = ::bcrf::load(into + t),
+                         ov = ::bcrf::load(outof + t);
+            const Vec<R> dead = ev > zero ? broadcast<R>(0) : broadcast<R>(1);
+            const Vec<R> h = square_root(ev / (iv * ov + dead));
+            Vec<R> fv = h * ov, gv = h * iv;
+            if (RELAXED || WATCHED) {
+                const Vec<R> mass_in = ::bcrf::load(fi + t) * iv, mass_out = ::bcrf::load(gi + t) * ov;
+                const Vec<R> difference = mass_out - mass_in;
+                if (WATCHED) gap += difference > zero ? difference : -difference;
+                if (RELAXED) {
+                    const Vec<R> z = a * difference / (mass_out + mass_in + dead);
+                    const Vec<R> up = one + z, down = one - z, q = one / (up * down);
+                    fv *= up * up * q;
+                    gv *= down * down * q;
+                }
+            }
+            sum_in += fv * iv;
+            sum_out += gv * ov;
+            store(fi + t, fv);
+            store(gi + t, gv);
+        }
+        const R to_f = one / sum<R>(sum_in), to_g = one / sum<R>(sum_out);
+        for (int t = 0; t < width_; t += lanes<R>) {
+            store(fi + t, ::bcrf::load(fi + t) * to_f);
+            store(gi + t, ::bcrf::load(gi + t) * to_g);
+        }
+        return WATCHED ? sum<R>(gap) : zero;
+    }
+
+    template <bool RELAXED, bool WATCHED> BCRF_INLINE R sweep(const Sequence<In>& s, R a) {
+        R violation = 0;
+        for (int first = 1; first <= 2; ++first)
+            for (int i = first; i + 1 < s.length; i += 2 * ROWS) {
+                const int left = (s.length - i) / 2, rows = left < ROWS ? left : ROWS;
+                sums(s, i, rows, 2);
+                for (int r = 0; r < rows; ++r) {
+                    const R gap = project<RELAXED, WATCHED>(i + 2 * r, r, a);
+                    violation = gap > violation ? gap : violation;
+                }
+            }
+        return violation;
+    }
+
+    BCRF_INLINE void iterate(const Sequence<In>& s, const BregmanOptions& options) {
+        // The first projection is plain: relaxing needs arcs that sum to one.
+        sweep<false, false>(s, 0);
+        double omega = options.first(), last = infinity<double>;
+        for (int k = 1; k < options.n_iter; ++k) {
+            const R a = R((omega - 1) / 2);
+            if (!options.watched()) {
+                if (a == 0)
+                    sweep<false, false>(s, a);
+                else
+                    sweep<true, false>(s, a);
+                continue;
+            }
+            const double violation = sweep<true, true>(s, a);
+            if (violation <= options.tolerance) return;
+            if (options.relaxation == 0) omega = estimate_relaxation(violation, last, omega);
+            last = violation;
+        }
+    }
+
+    // Every factor of an allowed tag has to be well inside the range of R, or an arc was lost.
+    BCRF_INLINE bool in_range(int i) {
+        for (int t = 0; t < tags_; ++t) {
+            const R x = f(i)[t], y = g(i)[t];
+            if (e(i)[t] > 0 && !(x < MAX_FACTOR && y < MAX_FACTOR && x > 1 / MAX_FACTOR && y > 1 / MAX_FACTOR))
+                return false;
+        }
+        return true;
+    }
+
+    // log of the scale by which f g exceeds e at position i
+    BCRF_INLINE double log_scale(int i) {
+        double best = 0;
+        int at = 0;
+        for (int t = 0; t < tags_; ++t) {
+            const double x = double(f(i)[t]) * g(i)[t];
+            if (x > best) best = x, at = t;
+        }
+        return std::log(best / e(i)[at]);
+    }
+
+    // Sum over tags of x log y, where log y is finite
+    template <class X> BCRF_INLINE double dot_log(const X* x, const R* y) {
+        double total = 0;
+        for (int t = 0; t < tags_; ++t)
+            if (x[t] > 0) total += double(x[t]) * std::log(double(y[t]));
+        return total;
+    }
+
+    // <p, w> + H(p), shifts apart, of the Markov chain p that starts as q and moves by q's
+    // conditionals: a point of the polytope.
+    BCRF_INLINE double feasible_value(const Sequence<In>& s) {
+        std::vector<double> p(tags_);
+        Buffer<R> x(width_);
+        R *outof = out(0), *next = in(0);
+        double value = 0;
+        for (int i = 0; i < s.length; ++i) {
+            if (i + 1 < s.length)
+                product<SumProduct>(outof, f(i + 1), matrices_.columns(i), tags_, width_);
+            if (i == 0) {
+                double total = 0;
+                for (int t = 0; t < tags_; ++t) total += p[t] = double(g(0)[t]) * outof[t];
+                for (double& v : p) v /= total;
+            }
+            value += dot_log(p.data(), e(i));
+            if (i > 0) value -= dot_log(p.data(), f(i));
+            if (i + 1 == s.length) return value;
+            for (int t = 0; t < tags_; ++t) {
+                if (p[t] > 0) value += p[t] * (std::log(double(outof[t])) - std::log(p[t]));
+                x[t] = p[t] > 0 ? R(p[t] / outof[t]) : R(0);
+            }
+            product<SumProduct>(next, (const R*)x, matrices_.rows(i), tags_, width_);
+            double total = 0;
+            for (int t = 0; t < tags_; ++t) total += p[t] = double(next[t]) * f(i + 1)[t];
+            for (double& v : p) v /= total;
+        }
+        return value;
+    }
+
+    // Marginals, and the dual value: the sum of the edges' log-normalizers less the scales.
+    BCRF_INLINE bool finish(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
+        if (s.length == 2) {
+            product<SumProduct>(in(0), g(0), matrices_.rows(0), tags_, width_);
+            R z = 0;
+            for (int t = 0; t < tags_; ++t) z += f(1)[t] * in(0)[t];
+            if (!(z > 1 / MAX_FACTOR)) return false;
+            value.multiply(double(z));
+            for (int t = 0; t < width_; ++t) f(1)[t] /= z;
+        }
+        for (int i = 0; i < s.length; i += ROWS) {
+            const int rows = s.length - i < ROWS ? s.length - i : ROWS;
+            if (i > 0 && i + rows < s.length)
+                sums(s, i, rows, 1);
+            else
+                for (int r = 0; r < rows; ++r) {
+                    if (i + r > 0)
+                        product<SumProduct>(in(r), g(i + r - 1), matrices_.rows(i + r - 1), tags_, width_);
+                    if (i + r + 1 < s.length)
+                        product<SumProduct>(out(r), f(i + r + 1), matrices_.columns(i + r), tags_, width_);
+                }
+            for (int r = 0; r < rows; ++r) {
+                const int at = i + r;
+                const bool inner = at > 0 && at + 1 < s.length;
+                if (inner) {
+                    if (!in_range(at)) return false;
+                    value.add(-log_scale(at));
+                }
+                In* node = result.node + size_t(at) * tags_;
+                const R *from = at > 0 ? in(r) : out(r), *by = at > 0 ? f(at) : g(at);
+                const R *to = at + 1 < s.length ? out(r) : in(r), *with = at + 1 < s.length ? g(at) : f(at);
+                for (int t = 0; t < tags_; ++t)
+                    node[t] = In((by[t] * from[t] + with[t] * to[t]) * R(0.5));
+            }
+        }
+        return true;
+    }
+
+  public:
+    Projections(const Batch<In>& batch, int longest)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), matrices_(batch, longest),
+          e_(size_t(longest) * width_), f_(size_t(longest) * width_), g_(size_t(longest) * width_),
+          in_(ROWS * width_), out_(ROWS * width_), pairs_(batch.tags) {}
+
+    // False if the sequence needs more range than R has.
+    BCRF_INLINE bool run(const Sequence<In>& s, const BregmanOptions& options, Output<In>& result) {
+        double shift = 0;
+        bool zeros = false;
+        if (!load(s, shift, zeros)) return false;
+        if (zeros) prune(s);
+        if (!start(s)) {
+            log_space::clear(s, result);
+            return true;
+        }
+        LogProduct value;
+        value.add(shift);
+        if (s.length == 1) {
+            softmax(s, result, value);
+            return true;
+        }
+        if (s.length > 2) iterate(s, options);
+        if (!finish(s, result, value)) return false;
+        if (options.lower) result.value = shift + feasible_value(s);
+        else result.value = value.log();
+        if (result.sum) pairs_.add(g(0), f(1), s.length - 1, matrices_.rows(0), result.sum);
+        if (result.each) write_arcs(result.each, g(0), f(1), matrices_, s.length - 1);
+        return true;
+    }
+
+    BCRF_INLINE void softmax(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
+        double z = 0;
+        for (int t = 0; t < tags_; ++t) z += e(0)[t];
+        value.multiply(z);
+        for (int t = 0; t < tags_; ++t) result.node[t] = In(e(0)[t] / z);
+        result.value = value.log();
+    }
+
+    BCRF_INLINE void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
+};
+
+template <class In>
+BCRF_INLINE void bregman_impl(const Batch<In>& batch, const BregmanOptions& options, In* value,
+                              In* node, double* sum, In* each) {
+    FlushDenormals flush;
+    const int longest = batch.longest();
+    Projections<In, In> chain(batch, longest);
+    std::unique_ptr<Projections<double, In>> wide;  // made when a sequence needs it
+    for_each_sequence(
+        batch, value, node, sum, each,
+        [&](const Sequence<In>& s, Output<In>& out) { return chain.run(s, options, out); },
+        [&](const Sequence<In>& s, Output<In>& out) {
+            if (sizeof(In) == 4) {
+                if (!wide) wide.reset(new Projections<double, In>(batch, longest));
+                if (wide->run(s, options, out)) return;
+            }
+            log_space::bregman(s, options, out);
+        });
+    if (sum) chain.flush(sum);
+    if (sum && wide) wide->flush(sum);
+}
+
+BCRF_CLONES void bregman(const Batch<float>& batch, const BregmanOptions& options, float* value,
+                         float* node, double* sum, float* each) {
+    bregman_impl(batch, options, value, node, sum, each);
+}
+
+BCRF_CLONES void bregman(const Batch<double>& batch, const BregmanOptions& options, double* value,
+                         double* node, double* sum, double* each) {
+    bregman_impl(batch, options, value, node, sum, each);
+}
+
+}  // namespace bcrf

@@ -1,0 +1,154 @@
+// Forward-backward of the linear-chain CRF, in probability space with scaling.
+#pragma once
+
+#include "chain.hh"
+#include "log_space.hh"
+#include "pair_sums.hh"
+#include "products.hh"
+
+namespace bcrf {
+
+// A backward score this large belongs to a tag that forward was about to lose to underflow.
+// Everything lost on the way (under 1e-38 a token, times this) stays below rounding; beyond it the
+// sequence is done again with more range.
+template <class R> constexpr R too_large = sizeof(R) == 4 ? R(1e24) : R(1e200);
+
+template <class R, class In> class ForwardBackward {
+    int tags_, width_;
+    Matrices<R, In> matrices_;
+    Buffer<R> emission_, alpha_, inward_, row_;  // (longest, width)
+    Buffer<R> scale_;                            // (longest)
+    PairSums<R> pairs_;
+
+    R* at(Buffer<R>& rows, int i) { return rows + size_t(i) * width_; }
+
+    BCRF_INLINE R multiply_and_sum(R* out, const R* emission) {
+        Vec<R> total{};
+        for (int t = 0; t < width_; t += lanes<R>) {
+            Vec<R> v = load(out + t) * load(emission + t);
+            store(out + t, v);
+            total += v;
+        }
+        return sum<R>(total);
+    }
+
+    BCRF_INLINE void multiply(R* row, R by) {
+        for (int t = 0; t < width_; t += lanes<R>) store(row + t, load(row + t) * by);
+    }
+
+    // emission = exp(unary - its maximum); returns the log of what was divided out.
+    BCRF_INLINE double load_emissions(const Sequence<In>& s, R& lowest) {
+        double shift = 0;
+        for (int i = 0; i < s.length; ++i) {
+            const In* unary = s.unary + size_t(i) * tags_;
+            double top = largest(unary, tags_);
+            if (top == -infinity<double>) return top;
+            shift += top;
+            R* row = at(emission_, i);
+            load_row(row, unary, top, tags_);
+            exponentiate(row, width_);
+            for (int t = 0; t < tags_; ++t) lowest = row[t] < lowest ? row[t] : lowest;
+        }
+        return shift;
+    }
+
+    BCRF_INLINE bool forward(const Sequence<In>& s, LogProduct& z) {
+        for (int i = 0; i < s.length; ++i) {
+            R* alpha = at(alpha_, i);
+            if (i == 0)
+                std::memcpy(alpha, at(emission_, 0), width_ * sizeof(R));
+            else
+                product<SumProduct>(alpha, at(alpha_, i - 1), matrices_.rows(i - 1), tags_, width_);
+            const R total = i == 0 ? row_sum(alpha) : multiply_and_sum(alpha, at(emission_, i));
+            if (!(total > std::numeric_limits<R>::min() && total < infinity<R>)) return false;
+            scale_[i] = total;
+            z.multiply(double(total));
+            multiply(alpha, R(1) / total);
+        }
+        return true;
+    }
+
+    BCRF_INLINE R row_sum(R* row) {
+        Vec<R> total{};
+        for (int t = 0; t < width_; t += lanes<R>) total += load(row + t);
+        return sum<R>(total);
+    }
+
+    // inward[i] = emission * beta / scale, so that the arc u -> v into token i has the probability
+    // alpha[i-1, u] K[u, v] inward[i, v]. Writes the tag marginals.
+    BCRF_INLINE bool backward(const Sequence<In>& s, In* node) {
+        R* beta = row_;
+        for (int t = 0; t < width_; ++t) beta[t] = R(t < tags_);
+        Vec<R> worst{};
+        for (int i = s.length - 1; i >= 0; --i) {
+            if (node) {
+                const R* alpha = at(alpha_, i);
+                In* out = node + size_t(i) * tags_;
+                for (int t = 0; t < tags_; ++t) out[t] = In(alpha[t] * beta[t]);
+            }
+            if (i == 0) break;
+            R* inward = at(inward_, i);
+            const R* emission = at(emission_, i);
+            const R inverse = R(1) / scale_[i];
+            for (int t = 0; t < width_; t += lanes<R>) {
+                Vec<R> v = load(beta + t) * inverse;
+                worst = max<R>(worst, v);
+                store(inward + t, v * load(emission + t));
+            }
+            product<SumProduct>(beta, inward, matrices_.columns(i - 1), tags_, width_);
+        }
+        return maximum<R>(worst) <= too_large<R>;
+    }
+
+  public:
+    ForwardBackward(const Batch<In>& batch, int longest)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), matrices_(batch, longest),
+          emission_(size_t(longest) * width_), alpha_(size_t(longest) * width_),
+          inward_(size_t(longest) * width_), row_(width_), scale_(longest),
+          pairs_(batch.tags) {}
+
+    // False if the sequence needs more range than R has.
+    BCRF_INLINE bool run(const Sequence<In>& s, Output<In>& out, bool only_value) {
+        R lowest = 1;
+        double shift = load_emissions(s, lowest);
+        if (shift == -infinity<double>) return false;
+        matrices_.load(s);
+        LogProduct z;
+        z.add(shift);
+        for (int i = 0; i + 1 < s.length; ++i) z.add(matrices_.shift(i));
+        if (!forward(s, z)) return false;
+        // Where nothing can have underflowed, the value needs no backward pass to vouch for it.
+        bool certain = lowest > R(1e-13) && !matrices_.zeros() && matrices_.range() < 30;
+        if (!(only_value && certain) && !backward(s, out.node)) return false;
+        if (out.sum) pairs_.add(at(alpha_, 0), at(inward_, 1), s.length - 1, matrices_.rows(0), out.sum);
+        if (out.each) write_arcs(out.each, at(alpha_, 0), at(inward_, 1), matrices_, s.length - 1);
+        out.value = z.log();
+        return true;
+    }
+
+    BCRF_INLINE void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
+};
+
+template <class In>
+BCRF_INLINE void sum_product_impl(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
+    FlushDenormals flush;
+    const bool only_value = !node && !sum && !each;
+    ForwardBackward<In, In> chain(batch, batch.longest());
+    for_each_sequence(
+        batch, value, node, sum, each,
+        [&](const Sequence<In>& s, Output<In>& out) { return chain.run(s, out, only_value); },
+        [](const Sequence<In>& s, Output<In>& out) { log_space::sum_product(s, out); });
+    if (sum) chain.flush(sum);
+}
+
+BCRF_CLONES void sum_product(const Batch<float>& batch, float* value, float* node, double* sum,
+                             float* each) {
+    sum_product_impl(batch, value, node, sum, each);
+}
+
+BCRF_CLONES void sum_product(const Batch<double>& batch, double* value, double* node, double* sum,
+                             double* each) {
+    sum_product_impl(batch, value, node, sum, each);
+}
+
+}  // namespace bcrf

@@ -1,0 +1,236 @@
+// Forward-backward and Bregman projections in log space and double precision: the slow path, for
+// sequences whose scores span more than the fast paths can represent.
+#pragma once
+
+#include <vector>
+
+#include "bregman_options.hh"
+#include "chain.hh"
+
+namespace bcrf {
+namespace log_space {
+
+typedef std::vector<double> Row;
+
+// log(sum_i exp(x(i))) for i < n
+template <class F> double log_sum(int n, F x) {
+    double top = -infinity<double>, total = 0;
+    for (int i = 0; i < n; ++i) top = x(i) > top ? x(i) : top;
+    if (top == -infinity<double>) return top;
+    for (int i = 0; i < n; ++i) total += std::exp(x(i) - top);
+    return top + std::log(total);
+}
+
+inline double finite(double x) { return x == -infinity<double> ? 0 : x; }
+
+template <class In> void clear(const Sequence<In>& s, Output<In>& out) {
+    out.value = -infinity<double>;
+    size_t t = s.tags;
+    if (out.node) std::memset(out.node, 0, s.length * t * sizeof(In));
+    if (out.each) std::memset(out.each, 0, (s.length - 1) * t * t * sizeof(In));
+}
+
+template <class In> void write_edge(const Output<In>& out, int i, int tags, int u, int v, double q) {
+    if (out.sum) out.sum[size_t(u) * tags + v] += q;
+    if (out.each) out.each[(size_t(i) * tags + u) * tags + v] = In(q);
+}
+
+template <class In> void sum_product(const Sequence<In>& s, Output<In>& out) {
+    const int n = s.length, tags = s.tags;
+    Row alpha(size_t(n) * tags), beta(size_t(n) * tags, 0.0);
+    for (int t = 0; t < tags; ++t) alpha[t] = s.unary[t];
+    for (int i = 1; i < n; ++i) {
+        const double* last = &alpha[size_t(i - 1) * tags];
+        const In* w = s.edge(i - 1);
+        for (int v = 0; v < tags; ++v)
+            alpha[size_t(i) * tags + v] =
+                double(s.unary[size_t(i) * tags + v]) +
+                log_sum(tags, [&](int u) { return last[u] + w[size_t(u) * tags + v]; });
+    }
+    const double* end = &alpha[size_t(n - 1) * tags];
+    const double z = log_sum(tags, [&](int t) { return end[t]; });
+    if (z == -infinity<double>) return clear(s, out);
+    out.value = z;
+    if (!out.node && !out.sum && !out.each) return;
+    for (int i = n - 2; i >= 0; --i) {
+        const double* next = &beta[size_t(i + 1) * tags];
+        const In *w = s.edge(i), *unary = s.unary + size_t(i + 1) * tags;
+        for (int u = 0; u < tags; ++u)
+            beta[size_t(i) * tags + u] = log_sum(
+                tags, [&](int v) { return double(w[size_t(u) * tags + v]) + unary[v] + next[v]; });
+        for (int u = 0; u < tags; ++u)
+            for (int v = 0; v < tags; ++v)
+                write_edge(out, i, tags, u, v,
+                           std::exp(alpha[size_t(i) * tags + u] + w[size_t(u) * tags + v] +
+                                    unary[v] + next[v] - z));
+    }
+    if (out.node)
+        for (size_t k = 0; k < alpha.size(); ++k) out.node[k] = In(std::exp(alpha[k] + beta[k] - z));
+}
+
+// Everything of one sequence that the projections read and write, as logarithms.
+template <class In> class LogProjections {
+    const Sequence<In>& s_;
+    const int n_, tags_;
+    Row u_, f_, g_, in_, out_;
+
+    double* at(Row& rows, int i) { return &rows[size_t(i) * tags_]; }
+    double w(int i, int u, int v) const { return s_.edge(i)[size_t(u) * tags_ + v]; }
+    double total(const double* row) const {
+        return log_sum(tags_, [&](int t) { return row[t]; });
+    }
+
+    double into(int i, int v) {
+        const double* g = at(g_, i - 1);
+        return log_sum(tags_, [&](int u) { return w(i - 1, u, v) + g[u]; });
+    }
+
+    double outof(int i, int u) {
+        const double* f = at(f_, i + 1);
+        return log_sum(tags_, [&](int v) { return w(i, u, v) + f[v]; });
+    }
+
+    double project(int i, double omega) {
+        const double a = (omega - 1) / 2;
+        double *f = at(f_, i), *g = at(g_, i), *u = at(u_, i), *in = in_.data(), *out = out_.data();
+        for (int t = 0; t < tags_; ++t) in[t] = into(i, t), out[t] = outof(i, t);
+        const double sum_in = log_sum(tags_, [&](int t) { return f[t] + in[t]; });
+        const double sum_out = log_sum(tags_, [&](int t) { return g[t] + out[t]; });
+        double gap = 0;
+        for (int t = 0; t < tags_; ++t) {
+            if (u[t] == -infinity<double>) continue;
+            const double mass_in = f[t] + in[t] - sum_in, mass_out = g[t] + out[t] - sum_out;
+            gap += std::fabs(std::exp(mass_in) - std::exp(mass_out));
+            const double d = mass_out - mass_in, z = std::tanh(d / 2);
+            const double step = d / 2 + std::log1p(a * z) - std::log1p(-a * z);
+            f[t] += step;
+            g[t] -= step;
+        }
+        const double to_f = log_sum(tags_, [&](int t) { return f[t] + in[t]; });
+        const double to_g = log_sum(tags_, [&](int t) { return g[t] + out[t]; });
+        for (int t = 0; t < tags_; ++t) f[t] -= to_f, g[t] -= to_g;
+        return gap;
+    }
+
+    // log of sum_t exp(p[t]) y[t], for y that is finite where p is
+    double expectation(const Row& p, const double* y) const {
+        double total = 0;
+        for (int t = 0; t < tags_; ++t)
+            if (p[t] > -infinity<double>) total += std::exp(p[t]) * y[t];
+        return total;
+    }
+
+  public:
+    explicit LogProjections(const Sequence<In>& s)
+        : s_(s), n_(s.length), tags_(s.tags), u_(size_t(n_) * tags_), f_(u_), g_(u_), in_(tags_),
+          out_(tags_) {}
+
+    // False if a position has no tag left that an allowed labeling uses.
+    bool prune() {
+        const double dead = -infinity<double>;
+        for (int i = 0; i < n_; ++i)
+            for (int v = 0; v < tags_; ++v) {
+                bool reached = i == 0;
+                for (int u = 0; u < tags_ && !reached; ++u)
+                    reached = at(u_, i - 1)[u] > dead && w(i - 1, u, v) > dead;
+                at(u_, i)[v] = reached ? double(s_.unary[size_t(i) * tags_ + v]) : dead;
+            }
+        for (int i = n_ - 1; i >= 0; --i) {
+            bool any = false;
+            for (int u = 0; u < tags_; ++u) {
+                bool reached = i == n_ - 1;
+                for (int v = 0; v < tags_ && !reached; ++v)
+                    reached = at(u_, i + 1)[v] > dead && w(i, u, v) > dead;
+                if (!reached) at(u_, i)[u] = dead;
+                any = any || at(u_, i)[u] > dead;
+            }
+            if (!any) return false;
+        }
+        return true;
+    }
+
+    void iterate(const BregmanOptions& options) {
+        for (size_t k = 0; k < u_.size(); ++k) f_[k] = g_[k] = u_[k] / 2;
+        for (int t = 0; t < tags_; ++t) at(g_, 0)[t] = u_[t], at(f_, n_ - 1)[t] = at(u_, n_ - 1)[t];
+        double omega = 1, last = infinity<double>;
+        for (int k = 0; k < options.n_iter; ++k) {
+            double violation = 0;
+            for (int first = 1; first <= 2; ++first)
+                for (int i = first; i + 1 < n_; i += 2) {
+                    const double gap = project(i, omega);
+                    violation = gap > violation ? gap : violation;
+                }
+            if (k == 0) {
+                omega = options.first();
+                continue;
+            }
+            if (violation <= options.tolerance) return;
+            if (options.relaxation == 0) omega = estimate_relaxation(violation, last, omega);
+            last = violation;
+        }
+    }
+
+    void write(Output<In>& out, bool lower) {
+        double value = 0;
+        std::vector<double> mean(size_t(n_) * tags_, 0.0);
+        Row p(tags_), next(tags_), rows(tags_);
+        for (int i = 0; i + 1 < n_; ++i) {
+            const double *g = at(g_, i), *f = at(f_, i + 1);
+            for (int u = 0; u < tags_; ++u) rows[u] = g[u] + outof(i, u);
+            const double z = total(rows.data());
+            if (!lower) value += z;
+            for (int u = 0; u < tags_; ++u)
+                for (int v = 0; v < tags_; ++v) {
+                    const double q = std::exp(g[u] + w(i, u, v) + f[v] - z);
+                    at(mean, i)[u] += i == 0 ? q : q / 2;
+                    at(mean, i + 1)[v] += i + 2 == n_ ? q : q / 2;
+                    write_edge(out, i, tags_, u, v, q);
+                }
+            if (!lower) {
+                if (i > 0) value -= scale(i);
+                continue;
+            }
+            if (i == 0) {
+                for (int u = 0; u < tags_; ++u) p[u] = rows[u] - z;
+                value += expectation(p, at(u_, 0));
+            }
+            // Arcs of the feasible chain: p[u] K f[v] / (sum_x K f[x]).
+            for (int u = 0; u < tags_; ++u)
+                rows[u] = p[u] == -infinity<double> ? p[u] : p[u] - (rows[u] - g[u]);
+            for (int v = 0; v < tags_; ++v)
+                next[v] = f[v] + log_sum(tags_, [&](int u) { return rows[u] + w(i, u, v); });
+            value -= expectation(p, rows.data());
+            p = next;
+            value += expectation(p, at(u_, i + 1)) - expectation(p, f);
+        }
+        if (out.node)
+            for (size_t k = 0; k < mean.size(); ++k) out.node[k] = In(mean[k]);
+        out.value = value;
+    }
+
+    // By how much f + g exceeds u at an inner position.
+    double scale(int i) {
+        int best = 0;
+        const double *f = at(f_, i), *g = at(g_, i);
+        for (int t = 1; t < tags_; ++t)
+            if (f[t] + g[t] > f[best] + g[best]) best = t;
+        return f[best] + g[best] - at(u_, i)[best];
+    }
+
+    void softmax(Output<In>& out) {
+        out.value = total(at(u_, 0));
+        for (int t = 0; t < tags_; ++t) out.node[t] = In(std::exp(u_[t] - out.value));
+    }
+};
+
+template <class In>
+void bregman(const Sequence<In>& s, const BregmanOptions& options, Output<In>& out) {
+    LogProjections<In> chain(s);
+    if (!chain.prune()) return clear(s, out);
+    if (s.length == 1) return chain.softmax(out);
+    chain.iterate(options);
+    chain.write(out, options.lower);
+}
+
+}  // namespace log_space
+}  // namespace bcrf

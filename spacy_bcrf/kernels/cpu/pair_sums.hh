@@ -1,0 +1,52 @@
+// Probabilities of arcs, a[i, u] K[u, v] b[i+1, v], from node factors.
+#pragma once
+
+#include "chain.hh"
+#include "products.hh"
+
+namespace bcrf {
+
+// Their sum over edges of a shared K is K times a sum of outer products. It is gathered in R over a
+// few hundred edges, in double beyond.
+template <class R> class PairSums {
+    static constexpr int BLOCK = 256;
+    int tags_, width_, pending_ = 0;
+    Buffer<R> products_;  // (tags, width)
+
+  public:
+    explicit PairSums(int tags)
+        : tags_(tags), width_(padded<R>(tags)), products_(size_t(tags) * padded<R>(tags)) {}
+
+    BCRF_INLINE void add(const R* a, const R* b, int edges, const R* k, double* sum) {
+        for (int i = 0; i < edges; i += BLOCK) {
+            const int rows = edges - i < BLOCK ? edges - i : BLOCK;
+            const size_t at = size_t(i) * width_;
+            add_outer_products<R>(products_, a + at, b + at, rows, tags_, width_);
+            pending_ += rows;
+            if (pending_ >= BLOCK) flush(k, sum);
+        }
+    }
+
+    BCRF_INLINE void flush(const R* k, double* sum) {
+        R* products = products_;
+        for (int u = 0; u < tags_; ++u, k += width_, products += width_, sum += tags_)
+            for (int v = 0; v < tags_; ++v) {
+                sum[v] += double(products[v]) * k[v];
+                products[v] = 0;
+            }
+        pending_ = 0;
+    }
+};
+
+// Each of them, into (edges, tags, tags).
+template <class R, class In>
+BCRF_INLINE void write_arcs(In* out, const R* a, const R* b, Matrices<R, In>& matrices, int edges) {
+    const int tags = matrices.tags(), width = matrices.width();
+    for (int i = 0; i < edges; ++i, a += width, b += width) {
+        const R* k = matrices.rows(i);
+        for (int u = 0; u < tags; ++u, k += width)
+            for (int v = 0; v < tags; ++v) *out++ = In(a[u] * k[v] * b[v]);
+    }
+}
+
+}  // namespace bcrf

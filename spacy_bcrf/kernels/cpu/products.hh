@@ -1,0 +1,105 @@
+// Products of short rows with a T x T matrix, in the sum-product and the max-plus semiring.
+#pragma once
+
+#include "simd.hh"
+
+namespace bcrf {
+
+struct SumProduct {
+    template <class R> static BCRF_INLINE Vec<R> zero() { return broadcast<R>(0); }
+    template <class R> static BCRF_INLINE Vec<R> add(Vec<R> total, R x, Vec<R> k) {
+        return total + x * k;
+    }
+    template <class R> static BCRF_INLINE Vec<R> join(Vec<R> a, Vec<R> b) { return a + b; }
+};
+
+struct MaxPlus {
+    template <class R> static BCRF_INLINE Vec<R> zero() { return broadcast<R>(-infinity<R>); }
+    template <class R> static BCRF_INLINE Vec<R> add(Vec<R> total, R x, Vec<R> k) {
+        return max<R>(total, x + k);
+    }
+    template <class R> static BCRF_INLINE Vec<R> join(Vec<R> a, Vec<R> b) { return max<R>(a, b); }
+};
+
+// out[r, columns] = x[r] K[:, columns] for ROWS rows and COLUMNS vectors of columns: each vector of
+// K is loaded once for all rows, and the totals stay in registers.
+template <class Semiring, int ROWS, int COLUMNS, class R>
+BCRF_INLINE void product_block(R* const* out, const R* const* x, const R* k, int tags, int width) {
+    // A single row has too few totals to hide the latency of the sums, so it keeps two of each.
+    constexpr int WAYS = ROWS == 1 ? 2 : 1;
+    Vec<R> total[WAYS][ROWS][COLUMNS];
+    for (int w = 0; w < WAYS; ++w)
+        for (int r = 0; r < ROWS; ++r)
+            for (int c = 0; c < COLUMNS; ++c) total[w][r][c] = Semiring::template zero<R>();
+    int u = 0;
+    for (; u + WAYS <= tags; u += WAYS)
+        for (int w = 0; w < WAYS; ++w)
+            for (int c = 0; c < COLUMNS; ++c) {
+                Vec<R> row = load(k + size_t(u + w) * width + c * lanes<R>);
+                for (int r = 0; r < ROWS; ++r)
+                    total[w][r][c] = Semiring::template add<R>(total[w][r][c], x[r][u + w], row);
+            }
+    for (; u < tags; ++u)
+        for (int c = 0; c < COLUMNS; ++c)
+            for (int r = 0; r < ROWS; ++r)
+                total[0][r][c] = Semiring::template add<R>(
+                    total[0][r][c], x[r][u], load(k + size_t(u) * width + c * lanes<R>));
+    for (int r = 0; r < ROWS; ++r)
+        for (int c = 0; c < COLUMNS; ++c) {
+            Vec<R> v = total[0][r][c];
+            if (WAYS == 2) v = Semiring::template join<R>(v, total[WAYS - 1][r][c]);
+            store(out[r] + c * lanes<R>, v);
+        }
+}
+
+// out[r] = x[r] K for ROWS rows; K is (tags, width), width a whole number of vectors.
+template <class Semiring, int ROWS, class R>
+BCRF_INLINE void product(R* const* out, const R* const* x, const R* k, int tags, int width) {
+    constexpr int MOST = ROWS == 1 ? 4 : 3;
+    R* at[ROWS];
+    for (int r = 0; r < ROWS; ++r) at[r] = out[r];
+    int left = width / lanes<R>;
+    while (left > 0) {
+        // 4 = 2 + 2 rather than 3 + 1: a lone column of vectors leaves the units idle.
+        int step = left >= MOST + 2 || left == MOST ? MOST : left > MOST ? 2 : left;
+        switch (step) {
+            case 1: product_block<Semiring, ROWS, 1, R>(at, x, k, tags, width); break;
+            case 2: product_block<Semiring, ROWS, 2, R>(at, x, k, tags, width); break;
+            case 3: product_block<Semiring, ROWS, 3, R>(at, x, k, tags, width); break;
+            default: product_block<Semiring, ROWS, MOST, R>(at, x, k, tags, width);
+        }
+        for (int r = 0; r < ROWS; ++r) at[r] += step * lanes<R>;
+        k += step * lanes<R>;
+        left -= step;
+    }
+}
+
+template <class Semiring, class R>
+BCRF_INLINE void product(R* out, const R* x, const R* k, int tags, int width) {
+    product<Semiring, 1, R>(&out, &x, k, tags, width);
+}
+
+// total[u, v] += sum over rows of a[i, u] b[i, v]; four rows at a time, so that the totals are
+// loaded and stored a quarter as often.
+template <class R>
+BCRF_INLINE void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
+    int i = 0;
+    for (; i + 4 <= rows; i += 4, a += 4 * size_t(width), b += 4 * size_t(width))
+        for (int v = 0; v < width; v += lanes<R>) {
+            const Vec<R> b0 = load(b + v), b1 = load(b + width + v), b2 = load(b + 2 * width + v),
+                         b3 = load(b + 3 * width + v);
+            for (int u = 0; u < tags; ++u) {
+                R* at = total + size_t(u) * width + v;
+                store(at, load(at) + (a[u] * b0 + a[width + u] * b1) +
+                              (a[2 * width + u] * b2 + a[3 * width + u] * b3));
+            }
+        }
+    for (; i < rows; ++i, a += width, b += width)
+        for (int u = 0; u < tags; ++u)
+            for (int v = 0; v < width; v += lanes<R>) {
+                R* at = total + size_t(u) * width + v;
+                store(at, load(at) + a[u] * load(b + v));
+            }
+}
+
+}  // namespace bcrf

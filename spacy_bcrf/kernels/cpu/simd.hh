@@ -1,0 +1,185 @@
+// Vectors of the compiler, the clones of a kernel for each instruction set, and the few
+// vector loops that all kernels share.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+
+#if defined(__SSE2__) || defined(_M_X64)
+#include <xmmintrin.h>
+#endif
+
+#if defined(__GNUC__)
+#define BCRF_INLINE inline __attribute__((always_inline))
+#else
+#define BCRF_INLINE inline
+#endif
+
+// A wheel must run on any x86-64, so the kernels' entry points are compiled once for each level
+// and the loader picks one. Everything they call is inlined into them (BCRF_INLINE).
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define BCRF_CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+#else
+#define BCRF_CLONES
+#endif
+
+namespace bcrf {
+
+using std::size_t;
+
+template <class R> constexpr R infinity = std::numeric_limits<R>::infinity();
+
+// 32 bytes: with 17 tags, wider vectors would mostly multiply padding.
+#if defined(__GNUC__)
+template <class R> struct VectorOf;
+template <> struct VectorOf<float> { typedef float type __attribute__((vector_size(32))); };
+template <> struct VectorOf<double> { typedef double type __attribute__((vector_size(32))); };
+template <class R> using Vec = typename VectorOf<R>::type;
+#else
+template <class R> using Vec = R;
+#endif
+
+template <class R> constexpr int lanes = int(sizeof(Vec<R>) / sizeof(R));
+
+// Rows are padded so that a whole number of vectors covers them.
+template <class R> inline int padded(int tags) {
+    return (tags + lanes<R> - 1) / lanes<R> * lanes<R>;
+}
+
+template <class R> BCRF_INLINE Vec<R> load(const R* p) {
+    Vec<R> v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+
+template <class R> BCRF_INLINE void store(R* p, Vec<R> v) { std::memcpy(p, &v, sizeof v); }
+
+template <class R> BCRF_INLINE Vec<R> broadcast(R x) { return Vec<R>{} + x; }
+
+template <class R> BCRF_INLINE Vec<R> max(Vec<R> a, Vec<R> b) { return a > b ? a : b; }
+
+template <class R> BCRF_INLINE R sum(Vec<R> v) {
+    R x[lanes<R>], total = 0;
+    std::memcpy(x, &v, sizeof v);
+    for (int i = 0; i < lanes<R>; ++i) total += x[i];
+    return total;
+}
+
+template <class R> BCRF_INLINE R maximum(Vec<R> v) {
+    R x[lanes<R>];
+    std::memcpy(x, &v, sizeof v);
+    R top = x[0];
+    for (int i = 1; i < lanes<R>; ++i) top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+BCRF_INLINE Vec<double> square_root(Vec<double> v) {
+    double x[lanes<double>];
+    std::memcpy(x, &v, sizeof v);
+    for (int i = 0; i < lanes<double>; ++i) x[i] = std::sqrt(x[i]);
+    std::memcpy(&v, x, sizeof v);
+    return v;
+}
+
+BCRF_INLINE Vec<float> square_root(Vec<float> v) {
+    float x[lanes<float>];
+    std::memcpy(x, &v, sizeof v);
+    for (int i = 0; i < lanes<float>; ++i) x[i] = std::sqrt(x[i]);
+    std::memcpy(&v, x, sizeof v);
+    return v;
+}
+
+// exp for arguments <= 0 or a little above, 0 below the smallest normal number; 1 ulp or so.
+#if defined(__GNUC__)
+BCRF_INLINE Vec<float> exponential(Vec<float> x) {
+    typedef std::int32_t Int __attribute__((vector_size(32)));
+    const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the integer in the low bits
+    Vec<float> shifted = x * 1.44269504f + round;
+    Vec<float> n = shifted - round;
+    Vec<float> r = x - n * 0.693359375f + n * 2.12194440e-4f;
+    Vec<float> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    Int bits, result;
+    std::memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits - 0x4B400000 + 127) << 23;
+    Vec<float> power;
+    std::memcpy(&power, &bits, sizeof bits);
+    p *= power;
+    std::memcpy(&result, &p, sizeof result);
+    result &= (Int)(x > -87.0f);
+    std::memcpy(&p, &result, sizeof p);
+    return p;
+}
+#else
+inline float exponential(float x) { return x > -87.0f ? std::exp(x) : 0.0f; }
+#endif
+
+BCRF_INLINE Vec<double> exponential(Vec<double> v) {
+    double x[lanes<double>];
+    std::memcpy(x, &v, sizeof v);
+    for (int i = 0; i < lanes<double>; ++i) x[i] = x[i] > -708.0 ? std::exp(x[i]) : 0.0;
+    std::memcpy(&v, x, sizeof v);
+    return v;
+}
+
+// out = in - shift for a row of `tags` numbers, padded with -inf; of another precision if need be.
+template <class R, class In>
+BCRF_INLINE void load_row(R* out, const In* in, double shift, int tags) {
+    for (int t = 0; t < tags; ++t) out[t] = R(in[t] - In(shift));
+    for (int t = tags; t < padded<R>(tags); ++t) out[t] = -infinity<R>;
+}
+
+template <class R> BCRF_INLINE void exponentiate(R* row, int width) {
+    for (int t = 0; t < width; t += lanes<R>) store(row + t, exponential(load(row + t)));
+}
+
+template <class In> BCRF_INLINE In largest(const In* x, size_t n) {
+    In top = -infinity<In>;
+    for (size_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+// Smallest finite number, or 0 if there is none.
+template <class In> BCRF_INLINE In smallest_finite(const In* x, size_t n) {
+    In low = infinity<In>;
+    for (size_t i = 0; i < n; ++i) low = x[i] > -infinity<In> && x[i] < low ? x[i] : low;
+    return low < infinity<In> ? low : In(0);
+}
+
+// Denormals take a hundred times longer and are below what the kernels count on.
+class FlushDenormals {
+#if defined(__SSE2__) || defined(_M_X64)
+    unsigned saved_ = _mm_getcsr();
+
+  public:
+    FlushDenormals() { _mm_setcsr(saved_ | 0x8040); }
+    ~FlushDenormals() { _mm_setcsr(saved_); }
+#else
+  public:
+    FlushDenormals() {}
+#endif
+};
+
+// Zeroed scratch memory, aligned to a cache line; throws std::bad_alloc.
+template <class R> class Buffer {
+    std::unique_ptr<unsigned char[]> memory_;
+    R* data_;
+
+  public:
+    explicit Buffer(size_t n) : memory_(new unsigned char[n * sizeof(R) + 64]()) {
+        auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
+        data_ = reinterpret_cast<R*>((address + 63) / 64 * 64);
+    }
+    operator R*() { return data_; }
+};
+
+}  // namespace bcrf

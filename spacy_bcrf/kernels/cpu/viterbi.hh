@@ -1,0 +1,106 @@
+// The best labeling.
+#pragma once
+
+#include "chain.hh"
+#include "products.hh"
+
+namespace bcrf {
+
+// Fills `best` (length, width) with the score of the best labeling up to each token and tag, less
+// that of the best tag; no back-pointers, since reading them off afterwards costs O(T) a token.
+template <class R> class Viterbi {
+    int tags_, width_;
+    bool shared_;
+    Buffer<R> best_, forth_, back_;  // (longest, width), (tags, width), its transpose
+
+    void load(const R* w) {
+        for (int u = 0; u < tags_; ++u) {
+            load_row<R, R>(forth_ + size_t(u) * width_, w + size_t(u) * tags_, 0, tags_);
+            for (int v = 0; v < tags_; ++v) back_[size_t(v) * width_ + u] = w[size_t(u) * tags_ + v];
+        }
+    }
+
+    R* at(int i) { return best_ + size_t(i) * width_; }
+
+    BCRF_INLINE bool step(R* best, const R* unary) {
+        R top = -infinity<R>;
+        for (int t = 0; t < tags_; ++t) {
+            best[t] += unary[t];
+            top = best[t] > top ? best[t] : top;
+        }
+        if (top == -infinity<R>) return false;
+        for (int t = 0; t < tags_; ++t) best[t] -= top;
+        return true;
+    }
+
+    // The lowest of the best tags before `tag`, or of the best last tags.
+    template <class Score> BCRF_INLINE int argmax(Score score) {
+        int best = 0;
+        for (int t = 1; t < tags_; ++t)
+            if (score(t) > score(best)) best = t;
+        return best;
+    }
+
+  public:
+    Viterbi(const Batch<R>& batch, int longest)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
+          best_(size_t(longest) * width_), forth_(size_t(batch.tags) * width_),
+          back_(size_t(batch.tags) * width_) {
+        if (shared_) load(batch.transitions);
+    }
+
+    // The score of the best labeling, which goes to `tags`; -inf if there is none.
+    BCRF_INLINE double run(const Sequence<R>& s, int* tags) {
+        load_row<R, R>(at(0), s.unary, 0, tags_);
+        double score = 0;
+        for (int i = 0; i < s.length; ++i) {
+            if (i > 0) {
+                if (!shared_) load(s.edge(i - 1));
+                product<MaxPlus>(at(i), at(i - 1), (const R*)forth_, tags_, width_);
+                if (!step(at(i), s.unary + size_t(i) * tags_)) return -infinity<double>;
+            }
+        }
+        const R* last = at(s.length - 1);
+        int tag = argmax([&](int t) { return last[t]; });
+        if (last[tag] == -infinity<R>) return -infinity<double>;
+        for (int i = s.length - 1;; --i) {
+            tags[i] = tag;
+            score += s.unary[size_t(i) * tags_ + tag];
+            if (i == 0) break;
+            const R *best = at(i - 1), *w = shared_ ? back_ + size_t(tag) * width_ : nullptr;
+            const R* edge = s.edge(i - 1);
+            const int to = tag;
+            tag = w ? argmax([&](int u) { return best[u] + w[u]; })
+                    : argmax([&](int u) { return best[u] + edge[size_t(u) * tags_ + to]; });
+            score += edge[size_t(tag) * tags_ + to];
+        }
+        return score;
+    }
+};
+
+template <class R>
+BCRF_INLINE void max_product_impl(const Batch<R>& batch, int* tags, R* scores) {
+    FlushDenormals flush;
+    Viterbi<R> chain(batch, batch.longest());
+    size_t token = 0, t = batch.tags;
+    for (int b = 0; b < batch.size; ++b) {
+        int length = batch.lengths[b];
+        scores[b] = 0;
+        if (length == 0) continue;
+        Sequence<R> s{batch.unary + token * t,
+                      batch.shared ? batch.transitions : batch.transitions + token * t * t, length,
+                      batch.tags, batch.shared};
+        scores[b] = R(chain.run(s, tags + token));
+        token += length;
+    }
+}
+
+BCRF_CLONES void max_product(const Batch<float>& batch, int* tags, float* scores) {
+    max_product_impl(batch, tags, scores);
+}
+
+BCRF_CLONES void max_product(const Batch<double>& batch, int* tags, double* scores) {
+    max_product_impl(batch, tags, scores);
+}
+
+}  // namespace bcrf
