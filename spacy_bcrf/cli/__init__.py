@@ -1,0 +1,20 @@
+"""`python -m spacy bcrf ...`: importing this module adds the commands to spaCy's own.
+
+spaCy imports it through the entry point `spacy_cli`, and only when its command line is used.
+"""
+
+import typer
+from spacy.cli import app as spacy_app
+
+from spacy_bcrf.cli.convert import convert_cli
+
+app = typer.Typer(help="Structured sequence labeling.", no_args_is_help=True)
+app.command("convert")(convert_cli)
+
+
+@app.callback()
+def _group() -> None:
+    """Without a callback, Typer would make a single command stand for the whole group."""
+
+
+spacy_app.add_typer(app, name="bcrf")

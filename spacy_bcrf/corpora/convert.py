@@ -1,0 +1,166 @@
+"""Sentences of any format to a `.spacy` file, spaCy's binary corpus format."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from spacy.tokens import Doc, DocBin
+from spacy.util import get_lang_class
+from spacy.vocab import Vocab
+from tqdm import tqdm
+
+from spacy_bcrf.corpora.entities import EntityReader
+from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.corpora.text import CorpusError, Line, read_lines
+
+Reader = Callable[[Iterable[Line]], Iterator[Sentence]]
+
+# Of the languages spaCy knows, those that put no space between words.
+_UNSPACED = frozenset({"bo", "ja", "th", "zh"})
+_ATTRS = ("ORTH", "TAG", "POS", "ENT_IOB", "ENT_TYPE", "SENT_START")
+
+
+@dataclass
+class Counts:
+    """What was read and written. Each token has a tag or lacks one, in each kind of annotation."""
+
+    docs: int = 0
+    sentences: int = 0
+    tokens: int = 0
+    missing_tags: int = 0
+    missing_pos: int = 0
+    missing_entities: int = 0
+    assumed_outside: int = 0
+    """Words without an entity tag that were taken as O."""
+    entities: int = 0
+    scheme: str = ""
+    """The scheme the entity tags were found in, to which `repaired` refers."""
+    repaired: int = 0
+    empty_nodes: int = 0
+    unknown_spaces: int = 0
+    """Sentences of which neither file nor language says where words are separated by spaces."""
+
+    def __str__(self) -> str:
+        entity_tags = self.tokens - self.missing_entities - self.assumed_outside
+        return (
+            f"{self.docs:,} docs, {self.sentences:,} sentences "
+            f"({self.unknown_spaces:,} with unknown spaces), {self.tokens:,} tokens; "
+            f"tags: {self.tokens - self.missing_tags:,} + {self.missing_tags:,} missing; "
+            f"pos: {self.tokens - self.missing_pos:,} + {self.missing_pos:,} missing; "
+            f"entity tags: {entity_tags:,} ({self.scheme}, {self.repaired:,} repaired) "
+            f"+ {self.assumed_outside:,} taken as O + {self.missing_entities:,} missing; "
+            f"{self.entities:,} entities; {self.empty_nodes:,} empty nodes left out"
+        )
+
+
+def convert(
+    sources: Sequence[tuple[Path, Reader]],
+    output: Path,
+    *,
+    lang: str = "xx",
+    n_sents: int = 1,
+    scheme: str = "auto",
+    ent_complete: bool = False,
+) -> Counts:
+    """Write the sentences of all sources, each a file and the reader of its format, to `output`.
+
+    A Doc gets `n_sents` sentences, 0 for all of a document, and never goes on beyond the end of a
+    document. Sentence starts are set. Where a file does not say which words are separated by
+    spaces, none are if `lang` is written without; otherwise the Doc's `has_unknown_spaces` is set,
+    so that spaCy trains on its words instead of tokenizing a text that nobody wrote.
+    Entity tags are of `scheme`, one of `entities.SCHEMES` or "auto"; with `ent_complete`, words
+    without one are outside of entities. CorpusError says where a source is malformed, ValueError
+    which argument is wrong; `output` is then as it was.
+    """
+    if output.suffix != ".spacy" or output.is_dir():
+        raise ValueError(f"{output}: expected the name of a .spacy file to write")
+    if n_sents < 0:
+        raise ValueError(f"{n_sents} sentences per document; expected 0 (all) or more")
+    try:
+        get_lang_class(lang)
+    except ImportError:
+        raise ValueError(f"unknown language {lang!r}; expected a code that spaCy knows") from None
+    counts = Counts()
+    entity_reader = EntityReader(scheme, complete=ent_complete)
+    vocab = Vocab()
+    doc_bin = DocBin(attrs=_ATTRS)
+    for group in _group(_read(sources), n_sents):
+        if lang in _UNSPACED:
+            for sentence in group:
+                sentence.spaces = sentence.spaces or [False] * len(sentence.words)
+        doc_bin.add(_make_doc(vocab, group, entity_reader))
+        counts.docs += 1
+        counts.sentences += len(group)
+        for sentence in group:
+            counts.tokens += len(sentence.words)
+            counts.missing_tags += sentence.tags.count(None)
+            counts.missing_pos += sentence.pos.count(None)
+            counts.empty_nodes += sentence.empty_nodes
+            counts.unknown_spaces += sentence.spaces is None
+    counts.entities = entity_reader.n_entities
+    counts.missing_entities = entity_reader.n_missing
+    counts.assumed_outside = entity_reader.n_assumed_outside
+    counts.repaired = entity_reader.n_repaired
+    counts.scheme = entity_reader.scheme
+    _write(doc_bin, output)
+    return counts
+
+
+def _read(sources: Sequence[tuple[Path, Reader]]) -> Iterator[Sentence]:
+    """The sentences of all files, each of which starts a document, under a progress bar."""
+    n_bytes = sum(path.stat().st_size for path, _ in sources if path.is_file())
+    # Nobody needs to see a bar for what takes less than a second.
+    with tqdm(total=n_bytes, unit="B", unit_scale=True, delay=1.0, disable=None) as progress:
+        for path, reader in sources:
+            progress.set_description(path.name, refresh=False)
+            is_first = True
+            for sentence in reader(read_lines(path, progress.update)):
+                sentence.starts_document |= is_first
+                is_first = False
+                yield sentence
+            if is_first:
+                raise CorpusError(f"{path}: no sentences; expected at least one")
+
+
+def _group(sentences: Iterable[Sentence], n_sents: int) -> Iterator[list[Sentence]]:
+    """The sentences of each Doc."""
+    group: list[Sentence] = []
+    for sentence in sentences:
+        if group and (sentence.starts_document or len(group) == n_sents):
+            yield group
+            group = []
+        group.append(sentence)
+    if group:
+        yield group
+
+
+def _make_doc(vocab: Vocab, sentences: Sequence[Sentence], entity_reader: EntityReader) -> Doc:
+    spaces = [space for sentence in sentences for space in sentence.spaces or []]
+    if spaces:
+        # What follows the last word is no part of the text.
+        spaces[-1] = False
+    return Doc(
+        vocab,
+        words=[word for sentence in sentences for word in sentence.words],
+        spaces=spaces if all(sentence.spaces for sentence in sentences) else None,
+        tags=[tag or "" for sentence in sentences for tag in sentence.tags],
+        pos=[pos or "" for sentence in sentences for pos in sentence.pos],
+        ents=[tag or "" for sentence in sentences for tag in entity_reader.read(sentence)],
+        sent_starts=[i == 0 for sentence in sentences for i in range(len(sentence.words))],
+    )
+
+
+def _write(doc_bin: DocBin, output: Path) -> None:
+    """Write beside and rename, so that there is no half-written file under that name."""
+    part = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        doc_bin.to_disk(part)
+        part.replace(output)
+    except OSError as err:
+        raise CorpusError(f"{output}: cannot be written: {err.strerror or err}") from None
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)

@@ -1,0 +1,119 @@
+"""`python -m spacy bcrf convert` as one types it. Needs the package to be installed."""
+
+import lzma
+import subprocess
+import sys
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+
+GOOD = "EU\tB-ORG\nrejects\tO\n\nPeter\tI-PER\n"
+CONLLU = "1\tHi\t_\tINTJ\tUH\t_\t_\t_\t_\tNE=O\n\n"
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["convert", *map(str, args)])
+
+
+def run_process(*args, cwd):
+    command = [sys.executable, "-m", "spacy", "bcrf", "convert", *map(str, args)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, encoding="utf8")
+
+
+def load(path):
+    return list(DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.conll").write_text(GOOD)
+    (tmp_path / "more.tsv.xz").write_bytes(lzma.compress(GOOD.encode()))
+    (tmp_path / "ud.conllu").write_text(CONLLU)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_good_file_from_spacys_command_line(folder):
+    result = run_process("good.conll", "out/good.spacy", cwd=folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == (
+        "out/good.spacy: 2 docs, 2 sentences (2 with unknown spaces), 3 tokens; "
+        "tags: 0 + 3 missing; pos: 0 + 3 missing; entity tags: 3 (bio, 1 repaired) "
+        "+ 0 taken as O + 0 missing; 2 entities; 0 empty nodes left out\n"
+    )
+    assert [ent.label_ for doc in load("out/good.spacy") for ent in doc.ents] == ["ORG", "PER"]
+
+
+@pytest.mark.slow
+def test_a_malformed_file_from_spacys_command_line(folder):
+    (folder / "bad.conll").write_text(GOOD + "oops\n")
+    result = run_process("bad.conll", "bad.spacy", cwd=folder)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        "bad.conll:5: 1 columns; expected 2, separated by tabs, as in line 1\n"
+    )
+    assert not list(folder.glob("*bad.spacy*")) and not list(folder.glob(".*"))
+
+
+def test_several_files_and_options(folder):
+    result = run(
+        "good.conll", "more.tsv.xz", "all.spacy", "--n-sents", "0", "-s", "bio", cwd=folder
+    )
+    assert result.exit_code == 0, result.output
+    assert [len(list(doc.sents)) for doc in load("all.spacy")] == [2, 2]
+    result = run("good.conll", "o.spacy", "--word-column", "-1", "--ent-column", "0")
+    assert [token.text for token in load("o.spacy")[0]] == ["B-ORG", "O"]
+    result = run("good.conll", "o.spacy", "--tag-column", "2", "--ent-column", "0")
+    assert [token.tag_ for token in load("o.spacy")[0]] == ["B-ORG", "O"]
+    result = run("ud.conllu", "o.spacy", "--tag", "xpos", "--ent-key", "NE")
+    (token,) = load("o.spacy")[0]
+    assert (token.tag_, token.pos_, token.ent_iob_) == ("UH", "INTJ", "O")
+    result = run("ud.conllu", "o.spacy", "--ent-complete", "--lang", "ja")
+    assert load("o.spacy")[0][0].ent_iob_ == "O" and "0 with unknown spaces" in result.output
+
+
+def test_format_goes_by_the_extension_or_the_option(folder):
+    (folder / "more.tsv.xz").rename(folder / "data.annotated.xz")
+    result = run("data.annotated.xz", "o.spacy")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "data.annotated.xz: no format known by the extension '.annotated'; expected "
+        "--format conllu, --format columns or one of .conllu .conll .iob .iob2 .bio .tsv .txt\n"
+    )
+    assert run("data.annotated.xz", "o.spacy", "--format", "columns").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (["nowhere.conll", "o.spacy"], "nowhere.conll: cannot be read: No such file or directory"),
+        (["good.conll", "nowhere.conll", "o.spacy"], "nowhere.conll: cannot be read: No such file"),
+        (["latin1.conll", "o.spacy"], "latin1.conll:1: byte 0xe4 at column 2 is not UTF-8"),
+        (["cut.conll.xz", "o.spacy"], "cut.conll.xz: broken or truncated .xz file"),
+        (["good.conll", "-f", "conllu", "o.spacy"], "good.conll:1: 2 columns; expected 10"),
+        (["good.conll", "o.json"], "o.json: expected the name of a .spacy file to write"),
+        (["good.conll", "o.spacy", "-l", "qqq"], "unknown language 'qqq'"),
+        (["good.conll", "o.spacy", "-s", "biluo"], "good.conll:1: "),
+        (["good.conll", "good.conll/o.spacy"], "good.conll/o.spacy: cannot be written: "),
+    ],
+)
+def test_bad_input_is_one_line_on_stderr(folder, args, message):
+    (folder / "latin1.conll").write_bytes("M\xe4rz\tO\n".encode("latin1"))
+    (folder / "cut.conll.xz").write_bytes((folder / "more.tsv.xz").read_bytes()[:-9])
+    (folder / "good.conll").write_text("EU\tS-ORG\n")
+    before = sorted(folder.iterdir())
+    result = run(*args)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(message) and result.stderr.count("\n") == 1
+    assert result.stdout == ""
+    assert sorted(folder.iterdir()) == before
+
+
+def test_usage_errors_end_with_2(folder):
+    for args in (["good.conll"], ["good.conll", "o.spacy", "--format", "json"]):
+        assert run(*args).exit_code == 2

@@ -1,0 +1,111 @@
+from pathlib import Path
+
+import pytest
+
+from spacy_bcrf.corpora.columns import read_columns
+from spacy_bcrf.corpora.text import CorpusError, Line
+
+
+def read(text, **options):
+    lines = [Line(Path("f.conll"), i, line) for i, line in enumerate(text.split("\n"), start=1)]
+    return list(read_columns(lines, **options))
+
+
+@pytest.mark.parametrize("separator", ["\t", " ", "  ", " \t"])
+def test_first_column_is_the_word_and_last_the_entity_tag(separator):
+    rows = [["EU", "NNP", "B-NP", "B-ORG"], ["rejects", "VBZ", "B-VP", "O"]]
+    text = "\n".join(separator.join(columns) for columns in rows)
+    if separator == " \t":
+        text = f"a b c d\n\n{text}"  # blanks, because the first row has no tab
+    sentence = read(text)[-1]
+    assert sentence.words == ["EU", "rejects"]
+    assert sentence.entities == ["B-ORG", "O"]
+    assert sentence.tags == sentence.pos == [None, None]
+    assert sentence.spaces is None
+
+
+def test_columns_by_number_from_either_end():
+    text = "1\tBoeing\tNNP\tB-ORG\t-\tsteve"
+    (sentence,) = read(text, word_column=2, tag_column=-4, ent_column=4)
+    assert (sentence.words, sentence.tags, sentence.entities) == (["Boeing"], ["NNP"], ["B-ORG"])
+    (sentence,) = read(text, word_column=2, ent_column=0)
+    assert sentence.entities == [None]
+
+
+def test_missing_annotation_is_not_outside():
+    (sentence,) = read("a\tX\tO\nb\t_\t_\nc\t\t\nd\t-\t-", tag_column=2)
+    assert sentence.tags == ["X", None, None, "-"]
+    assert sentence.entities == ["O", None, None, None]
+
+
+def test_lines_of_white_space_separate_sentences():
+    sentences = read("a\tO\n\t\nb\tO\n \nc\tO\n\n\n\nd\tO")
+    assert [sentence.words for sentence in sentences] == [["a"], ["b"], ["c"], ["d"]]
+    assert [sentence.lines[0].number for sentence in sentences] == [1, 3, 5, 9]
+
+
+@pytest.mark.parametrize(
+    "mark", ["-DOCSTART-", "-DOCSTART-\tO", "-DOCSTART- -X- O O", "###MEDLINE:95369245", "# newdoc"]
+)
+@pytest.mark.parametrize("blank_lines", ["", "\n"])
+@pytest.mark.parametrize("separator", ["\t", " "])
+def test_document_marks_are_neither_tokens_nor_sentences(mark, blank_lines, separator):
+    text = f"{mark}\n{blank_lines}a O\nb O\n\nc O\n{blank_lines}{mark}\n{blank_lines}d O"
+    text = text.replace(" O", f"{separator}O")
+    sentences = read(text)
+    assert [sentence.words for sentence in sentences] == [["a", "b"], ["c"], ["d"]]
+    assert [sentence.starts_document for sentence in sentences] == [True, False, True]
+
+
+def test_comments_and_the_text_of_a_sentence():
+    sentences = read(
+        "# global.columns = ID FORM NER\n# sent_id = a-1\n# text = Hi, Ada!\n"
+        "1\tHi\tO\n2\t,\tO\n3\tAda\tB-PER\n4\t!\tO\n\n# text = no\n1\tyes\tO\n",
+        word_column=2,
+    )
+    assert sentences[0].words == ["Hi", ",", "Ada", "!"]
+    assert sentences[0].spaces == [False, True, False, True]
+    assert sentences[1].spaces is None
+
+
+def test_words_that_start_with_a_number_sign_are_no_comments():
+    assert read("#\tO\n#newdoc\tO\n#text\tO")[0].words == ["#", "#newdoc", "#text"]
+    assert read("# O\n#newdoc O\n#text O\na O")[0].words == ["#", "#newdoc", "#text", "a"]
+
+
+def test_any_comment_between_tabs():
+    assert [s.words for s in read("# Made by hand\na\tO\n#\n# and so on\nb\tO")] == [["a"], ["b"]]
+
+
+def test_only_tabs_and_blanks_separate_columns():
+    assert read("20\xa0000 O\na\u3000b O")[0].words == ["20\xa0000", "a\u3000b"]
+    assert read("20 000\tO")[0].words == ["20 000"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("a\tO\n\nb", r"f.conll:3: 1 columns; expected 2, separated by tabs, as in line 1"),
+        ("a X O\nb O", r"f.conll:2: 2 columns; expected 3, separated by blanks, as in line 1"),
+        ("a\tO\n\tO", r"f.conll:2: empty word; expected one in column 1"),
+        ("a\tO\n \tO", r"f.conll:2: empty word"),
+        ("-DOCSTART-\n\na", r"f.conll:3: 1 columns; expected different ones for word \(1\)"),
+    ],
+)
+def test_malformed_lines(text, message):
+    with pytest.raises(CorpusError, match=message):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"word_column": 3}, r"f.conll:1: 2 columns; expected one numbered 3"),
+        ({"word_column": 0}, r"f.conll:1: 2 columns; expected one numbered 0"),
+        ({"tag_column": -3}, r"f.conll:1: 2 columns; expected one numbered -3"),
+        ({"tag_column": 2}, r"f.conll:1: .*different ones for word \(1\), tag \(2\) and .* \(-1\)"),
+    ],
+)
+def test_columns_that_are_not_there(options, message):
+    with pytest.raises(CorpusError, match=message):
+        read("a\tO", **options)

@@ -1,0 +1,169 @@
+"""Whatever a file contains: sentences, all of them, or a CorpusError. Nothing else."""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+import spacy
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from spacy.tokens import DocBin
+
+from spacy_bcrf.corpora.columns import read_columns
+from spacy_bcrf.corpora.conllu import read_conllu
+from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.text import CorpusError, Line
+from spacy_bcrf.schemes import BIO
+
+CONLLU = """\
+# newdoc id = d
+# sent_id = 1
+# text = I don't see 20 000 cats.
+1\tI\tI\tPRON\tPRP\t_\t3\tnsubj\t_\tNER=O
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVBP\t_\t3\taux\t_\tNER=O
+3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\tNER=B-X
+3.1\tsee\tsee\tVERB\tVB\t_\t_\t_\t_\t_
+4\tsee\tsee\tVERB\tVB\t_\t0\troot\t_\tNER=I-X
+5\t20 000\t_\tNUM\tCD\t_\t6\tnummod\t_\tNER=_
+6\tcats\tcat\tNOUN\tNNS\t_\t4\tobj\t_\tSpaceAfter=No|NER=I-Y
+7\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+# text = du
+1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tde\tde\tADP\t_\t_\t0\troot\t_\t_
+2\tle\tle\tDET\t_\t_\t1\tdet\t_\t_
+
+"""
+COLUMNS = """\
+-DOCSTART- -X- O
+
+EU NNP B-ORG
+rejects VBZ O
+# NN I-PER
+call NN _
+
+# text = a b
+Peter NNP I-PER
+- : -
+
+"""
+READERS = {"conllu": read_conllu, "columns": partial(read_columns, tag_column=2)}
+
+cells = st.one_of(
+    st.sampled_from(["_", "-", "#", "=", "text", "newdoc", "NER=B-X", "SpaceAfter=No", "NOUN"]),
+    st.sampled_from(["O", "B-X", "I-X", "E-X", "U-X", "1", "2", "2-3", "1.1", "a"]),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+)
+separators = st.sampled_from(["\t", "\t", " ", "\n", "\n", "\n\n", "\r\n", "\x85", "\u2028"])
+
+
+@st.composite
+def random_texts(draw):
+    return "".join(a + b for a, b in draw(st.lists(st.tuples(cells, separators), max_size=40)))
+
+
+@st.composite
+def mutated_texts(draw, text):
+    """A valid file in which a few stretches are cut out, doubled or replaced."""
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = draw(st.integers(start, min(len(text), start + 12)))
+        middle = draw(st.one_of(st.just(""), st.just(text[start:end] * 2), cells, separators))
+        text = text[:start] + middle + text[end:]
+    return text
+
+
+def read(format, text):
+    lines = [Line(Path("f"), i, line) for i, line in enumerate(text.split("\n"), start=1)]
+    return list(READERS[format](lines))
+
+
+def write(format, sentences):
+    """Text in that format with the words and annotation of these sentences."""
+    lines = []
+    for sentence in sentences:
+        if sentence.starts_document:
+            lines += ["# newdoc"]
+        rows = zip(sentence.words, sentence.tags, sentence.entities, strict=True)
+        for i, (word, tag, entity) in enumerate(rows, start=1):
+            tag, entity = tag or "_", entity or "_"
+            if format == "columns":
+                lines.append(f"{word}\t{tag}\t{entity}")
+            else:
+                lines.append(f"{i}\t{word}\t_\t{tag}\t_\t_\t_\t_\t_\tNER={entity}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def check(format, text):
+    try:
+        sentences = read(format, text)
+    except CorpusError as err:
+        assert str(err).startswith("f:")
+    else:
+        again = read(format, write(format, sentences))
+        assert len(again) == len(sentences)
+        for one, other in zip(sentences, again, strict=True):
+            assert one.words == other.words
+            assert one.tags == other.tags
+            assert one.entities == other.entities
+            assert one.starts_document == other.starts_document
+    check_file(format, text.encode())
+
+
+def check_file(format, data):
+    with tempfile.TemporaryDirectory() as folder:
+        source, output = Path(folder) / "f.txt", Path(folder) / "f.spacy"
+        source.write_bytes(data)
+        try:
+            counts = convert([(source, READERS[format])], output)
+        except CorpusError as err:
+            assert str(err).startswith(f"{source}:")
+            assert list(Path(folder).iterdir()) == [source]
+            return
+        docs = list(DocBin().from_disk(output).get_docs(spacy.blank("xx").vocab))
+        expected = read(format, data.decode("utf-8-sig").replace("\r\n", "\n"))
+        assert [[token.text for token in doc] for doc in docs] == [s.words for s in expected]
+        assert sum(len(doc.ents) for doc in docs) == counts.entities
+        for doc in docs:
+            BIO.spans([f"{t.ent_iob_}-{t.ent_type_}".rstrip("-") for t in doc])
+
+
+@pytest.mark.parametrize("format, text", [("conllu", CONLLU), ("columns", COLUMNS)])
+def test_the_unmutated_files_are_valid(format, text):
+    assert len(read(format, text)) == 2
+    check(format, text)
+
+
+@settings(deadline=None)
+@given(text=random_texts())
+@example(text="# newdoc")
+def test_random_text_as_conllu(text):
+    check("conllu", text)
+
+
+@settings(deadline=None)
+@given(text=random_texts())
+@example(text="a b\tO\tO")
+def test_random_text_as_columns(text):
+    check("columns", text)
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=mutated_texts(CONLLU))
+def test_mutated_conllu(text):
+    check("conllu", text)
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=mutated_texts(COLUMNS))
+def test_mutated_columns(text):
+    check("columns", text)
+
+
+@settings(deadline=None)
+@given(data=st.binary(max_size=60), format=st.sampled_from(sorted(READERS)))
+def test_random_bytes(data, format):
+    check_file(format, data)

@@ -1,0 +1,86 @@
+"""Sentences, tokens and entities of published corpora, as they are documented with them.
+
+The folder named by BCRF_CORPORA holds them; without it, these tests are skipped.
+"""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from spacy_bcrf.corpora.columns import read_columns
+from spacy_bcrf.corpora.conllu import read_conllu
+from spacy_bcrf.corpora.convert import convert
+
+FOLDER = os.environ.get("BCRF_CORPORA")
+pytestmark = pytest.mark.skipif(
+    not FOLDER, reason="BCRF_CORPORA names no folder of published corpora"
+)
+
+UD = [
+    ("ud-english-ewt/en_ewt-ud-train.conllu.xz", 12544, 204579),
+    ("ud-english-ewt/en_ewt-ud-dev.conllu.xz", 2001, 25149),
+    ("ud-english-ewt/en_ewt-ud-test.conllu.xz", 2077, 25094),
+    ("ud-dutch-lassysmall/nl_lassysmall-ud-dev.conllu.xz", 1542, 28129),
+    ("ud-dutch-lassysmall/nl_lassysmall-ud-test.conllu.xz", 1761, 28995),
+    ("ud-dutch-lassysmall/v1.4/nl_lassysmall-ud-train.conllu.xz", 6641, 88929),
+    ("ud-dutch-lassysmall/v1.4/nl_lassysmall-ud-dev.conllu", 350, 4616),
+    ("ud-dutch-lassysmall/v1.4/nl_lassysmall-ud-test.conllu", 350, 4562),
+    ("ud-french-gsd/fr_gsd-ud-dev.conllu.xz", 1476, 35721),
+    ("ud-french-gsd/fr_gsd-ud-test.conllu", 416, 10018),
+    ("ud-french-sequoia/fr_sequoia-ud-train.conllu.xz", 2231, 50502),
+    ("ud-french-sequoia/fr_sequoia-ud-dev.conllu", 412, 9999),
+    ("ud-french-sequoia/fr_sequoia-ud-test.conllu", 456, 10044),
+    ("ud-german-gsd/de_gsd-ud-dev.conllu", 799, 12480),
+    ("ud-german-gsd/de_gsd-ud-test.conllu.xz", 977, 16498),
+    ("ud-german-pud/de_pud-ud-test.conllu.xz", 1000, 21332),
+    ("ud-chinese-gsd/zh_gsd-ud-dev.conllu.xz", 500, 12663),
+    ("ud-chinese-gsd/zh_gsd-ud-test.conllu.xz", 500, 12012),
+    ("ud-chinese-gsd/v1.4/zh-ud-train.conllu.xz", 3997, 98608),
+    ("ud-chinese-gsd/v1.4/zh-ud-dev.conllu", 500, 12663),
+    ("ud-chinese-gsd/v1.4/zh-ud-test.conllu", 500, 12012),
+    ("ud-japanese-gsd/r2.9/ja_gsd-ud-train.conllu.xz", 7050, 168333),
+    ("ud-japanese-gsd/r2.9/ja_gsd-ud-dev.conllu.xz", 507, 12287),
+    ("ud-japanese-gsd/r2.9/ja_gsd-ud-test.conllu.xz", 543, 13034),
+    ("ud-japanese-gsd/ja_gsd-ud-dev.conllu.xz", 507, 12287),
+    ("ud-japanese-gsd/ja_gsd-ud-test.conllu.xz", 543, 13034),
+]
+FIRST_AND_LAST = {}
+SECOND_AND_THIRD = {"word_column": 2, "ent_column": 3}
+# The third figure are the B- tags; -DOCSTART- lines are neither tokens nor sentences.
+COLUMNS = [
+    ("conll2000/train.txt.xz", FIRST_AND_LAST, 8936, 211727, 106978),
+    ("conll2000/test.txt", FIRST_AND_LAST, 2012, 47377, 23852),
+    ("jnlpba/train.tsv.xz", FIRST_AND_LAST, 16807, 445090, 46750),
+    ("jnlpba/devel.tsv", FIRST_AND_LAST, 1739, 47461, 4551),
+    ("jnlpba/test.tsv", FIRST_AND_LAST, 3856, 101039, 8662),
+    ("wnut17/wnut17train.conll", FIRST_AND_LAST, 3394, 62730, 1975),
+    ("wnut17/emerging.dev.conll", FIRST_AND_LAST, 1009, 15733, 836),
+    ("wnut17/emerging.test.annotated", FIRST_AND_LAST, 1287, 23394, 1079),
+    ("uner-english-ewt/en_ewt-ud-dev.iob2", SECOND_AND_THIRD, 2001, 25149, 966),
+    ("uner-english-ewt/en_ewt-ud-test.iob2", SECOND_AND_THIRD, 2077, 25097, 1088),
+]
+
+
+@pytest.mark.parametrize("file, sentences, tokens", UD)
+def test_universal_dependencies(tmp_path, file, sentences, tokens):
+    counts = convert([(Path(FOLDER, file), read_conllu)], tmp_path / "out.spacy")
+    assert (counts.sentences, counts.tokens) == (sentences, tokens)
+    assert (counts.missing_tags, counts.missing_pos) == (0, 0)
+
+
+def test_entities_of_japanese_gsd(tmp_path):
+    """Its MISC says nothing of words outside of entities."""
+    reader = partial(read_conllu, ent_key="NE")
+    path = Path(FOLDER, "ud-japanese-gsd/r2.9/ja_gsd-ud-train.conllu.xz")
+    counts = convert([(path, reader)], tmp_path / "out.spacy", ent_complete=True)
+    assert (counts.entities, counts.repaired, counts.unknown_spaces) == (10923, 0, 0)
+
+
+@pytest.mark.parametrize("file, options, sentences, tokens, entities", COLUMNS)
+def test_columns(tmp_path, file, options, sentences, tokens, entities):
+    reader = partial(read_columns, **options)
+    counts = convert([(Path(FOLDER, file), reader)], tmp_path / "out.spacy")
+    assert (counts.sentences, counts.tokens, counts.entities) == (sentences, tokens, entities)
+    assert (counts.scheme, counts.repaired, counts.missing_entities) == ("bio", 0, 0)
