@@ -72,9 +72,7 @@ class Inference(ABC):
         free = self.infer(potentials, edges)
         losses = _clip(free.value - target.value)
         losses[unknown_sequences(potentials, allowed)] = 0
-        gradient = Potentials(
-            free.node - target.node, free.edge - target.edge, potentials.lengths
-        )
+        gradient = Potentials(free.node - target.node, free.edge - target.edge, potentials.lengths)
         return losses, gradient
 
 
@@ -98,7 +96,9 @@ def _minus_labeling(free: kernels.Result, tags: Array, potentials: Potentials) -
     return Potentials(free.node, free.edge, potentials.lengths)
 
 
-def _feasible(result: kernels.Result, potentials: Potentials, what: str = "allowed") -> kernels.Result:
+def _feasible(
+    result: kernels.Result, potentials: Potentials, what: str = "allowed"
+) -> kernels.Result:
     _raise_infeasible(result.value, potentials, what)
     return result
 

@@ -110,12 +110,9 @@ def array_module(array: Array) -> ModuleType:
 def _dispatch(array: Array) -> tuple[ModuleType, ModuleType]:
     xp = array_module(array)
     if xp.__name__ == "numpy":
-        try:
-            from . import native
+        from . import native
 
-            return xp, native
-        except ImportError:
-            pass
+        return xp, native
     from . import reference
 
     return xp, reference

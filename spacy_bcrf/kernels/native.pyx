@@ -4,7 +4,7 @@
 Pointers and sizes only; no `cimport` of NumPy, Thinc or spaCy, so a wheel is tied to no build of theirs.
 """
 
-cdef extern from "cpu/chain.hh" namespace "bcrf" nogil:
+cdef extern from "cpu/batch.hh" namespace "bcrf" nogil:
     cdef cppclass Batch[In]:
         const In* unary
         const In* transitions
@@ -19,15 +19,15 @@ cdef extern from "cpu/bregman_options.hh" namespace "bcrf" nogil:
         double tolerance
         bint lower
 
-cdef extern from "cpu/crf.hh" namespace "bcrf" nogil:
+cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
     void c_sum_product "bcrf::sum_product"(const Batch[float]&, float*, float*, double*, float*) except +
     void c_sum_product "bcrf::sum_product"(const Batch[double]&, double*, double*, double*, double*) except +
 
-cdef extern from "cpu/viterbi.hh" namespace "bcrf" nogil:
+cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
     void c_max_product "bcrf::max_product"(const Batch[float]&, int*, float*) except +
     void c_max_product "bcrf::max_product"(const Batch[double]&, int*, double*) except +
 
-cdef extern from "cpu/bregman.hh" namespace "bcrf" nogil:
+cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
     void c_bregman "bcrf::bregman"(const Batch[float]&, const BregmanOptions&, float*, float*, double*, float*) except +
     void c_bregman "bcrf::bregman"(const Batch[double]&, const BregmanOptions&, double*, double*, double*, double*) except +
 

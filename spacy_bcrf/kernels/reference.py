@@ -13,6 +13,9 @@ from . import Array, BregmanOptions, Edges, Result
 
 INF = float("inf")
 
+SMALL = 1e-6
+"""Tag marginals below this are projected plainly, never over-relaxed."""
+
 
 def sum_product(
     xp: Any, unary: Array, transitions: Array, lengths: Array, edges: Edges, marginals: bool
@@ -36,9 +39,7 @@ def sum_product(
     return Result(value, node, edge) if marginals else Result(value, None, None)
 
 
-def max_product(
-    xp: Any, unary: Array, transitions: Array, lengths: Array
-) -> tuple[Array, Array]:
+def max_product(xp: Any, unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
     tags = xp.zeros(unary.shape[0], dtype="int32")
     scores = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     for b, rows in _sequences(lengths):
@@ -76,12 +77,13 @@ def bregman(
         f, g = _project(xp, u, w, options)
         arcs = w + g[:-1, :, None] + f[1:, None, :]
         log_z = _logsumexp(xp, arcs.reshape(len(arcs), -1), 1)
-        q = xp.exp(arcs - log_z[:, None, None])
+        log_q = arcs - log_z[:, None, None]
+        q = xp.exp(log_q)
         node[rows] = _node_marginals(xp, q)
         if edge is not None:
             _write_edges(edge, rows, q)
         if options.bound == "lower":
-            value[b] = _feasible_value(xp, q, u, w)
+            value[b] = _feasible_value(xp, log_q, u, w)
         else:
             value[b] = log_z.sum() - _log_scales(xp, u, f, g).sum()
     return Result(value, node, edge)
@@ -108,9 +110,15 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
             alive = u[at] > -INF
             mass_in = _log_normalized(xp, f[at] + into)
             mass_out = _log_normalized(xp, g[at] + out)
-            gap = xp.abs(xp.exp(mass_in) - xp.exp(mass_out)).sum(axis=1)
-            violation = max(violation, float(gap.max()))
-            step = _relaxed_step(xp, _difference(xp, mass_out, mass_in, alive), omega)
+            m, n = xp.exp(mass_in), xp.exp(mass_out)
+            violation = max(violation, float(xp.abs(m - n).sum(axis=1).max()))
+            # Plainly f and g meet half way, where m = n. Over-relaxed they move on beyond, near
+            # the fixed point by omega times the plain step, far from it by a bounded factor more;
+            # small masses move plainly.
+            excess = omega - 1
+            up = (1 + excess) * n + (1 - excess) * m + SMALL
+            down = (1 - excess) * n + (1 + excess) * m + SMALL
+            step = (_difference(xp, mass_out, mass_in, alive) + xp.log(up / down)) / 2
             f[at] = xp.where(alive, f[at] + step, -INF)
             g[at] = xp.where(alive, g[at] - step, -INF)
             f[at] -= _logsumexp(xp, f[at] + into, 1)[:, None]
@@ -126,17 +134,6 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
     return f, g
 
 
-def _relaxed_step(xp: Any, d: Array, omega: float) -> Array:
-    """The projection's step d / 2, where d = log(out / in), over-relaxed.
-
-    Near the fixed point it is omega d / 2. The excess is bounded by log((1 + a) / (1 - a)), so a
-    far start does not overshoot, and in probability space it costs no power.
-    """
-    a = (omega - 1) / 2
-    z = xp.tanh(d / 2)
-    return d / 2 + xp.log1p(a * z) - xp.log1p(-a * z)
-
-
 def estimate_relaxation(violation: float, last: float, omega: float) -> float:
     """The best over-relaxation by Young's theorem, from the rate at which `omega` converges."""
     if not 0 < violation < last < INF:
@@ -146,17 +143,17 @@ def estimate_relaxation(violation: float, last: float, omega: float) -> float:
     return 2 / (1 + (1 - jacobi) ** 0.5)
 
 
-def _feasible_value(xp: Any, q: Array, u: Array, w: Array) -> Array:
+def _feasible_value(xp: Any, log_q: Array, u: Array, w: Array) -> Array:
     """<p, w> + H(p) of the Markov chain p that starts as q and moves by q's conditionals: a point
     of the polytope, so a lower bound of B(w)."""
-    p = q[0].sum(axis=1)
-    value = (p * _finite(xp, u[0])).sum()
-    for i in range(len(q)):
-        rows = q[i].sum(axis=1)
-        arcs = p[:, None] * q[i] / xp.where(rows > 0, rows, 1)[:, None]
-        value = value + (arcs * (_finite(xp, w[i]) - _finite(xp, _log(xp, arcs)))).sum()
-        p = arcs.sum(axis=0)
-        value = value + (p * _finite(xp, u[i + 1])).sum()
+    log_p = _logsumexp(xp, log_q[0], 1)
+    value = (xp.exp(log_p) * _finite(xp, u[0])).sum()
+    for i in range(len(log_q)):
+        start = log_p - _finite(xp, _logsumexp(xp, log_q[i], 1))
+        arcs = start[:, None] + log_q[i]
+        value = value + (xp.exp(arcs) * (_finite(xp, w[i]) - _finite(xp, arcs))).sum()
+        log_p = _logsumexp(xp, arcs, 0)
+        value = value + (xp.exp(log_p) * _finite(xp, u[i + 1])).sum()
     return value
 
 

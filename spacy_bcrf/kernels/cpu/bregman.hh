@@ -4,18 +4,8 @@
 // another, so the iterate is q[i, u, v] = K[u, v] g[i, u] f[i+1, v] throughout and only f and g are
 // kept. With in[v] = sum_u K[u, v] g[i-1, u] and out[v] = sum_x K[v, x] f[i+1, x], and
 // f g = exp(unary) up to a scale, the projected factors are f ~ sqrt(e out / in), g ~ sqrt(e in / out).
-#pragma once
-
-#include <memory>
-#include <vector>
-
-#include "bregman_options.hh"
-#include "chain.hh"
-#include "log_space.hh"
-#include "pair_sums.hh"
-#include "products.hh"
-
 namespace bcrf {
+namespace BCRF_TARGET {
 
 template <class R, class In> class Projections {
     static constexpr int ROWS = 4;  // positions of one parity projected together
@@ -37,7 +27,7 @@ template <class R, class In> class Projections {
     R* out(int r) { return out_ + size_t(r) * width_; }
 
     // e = exp(unary - its maximum); false if the scores span more than R can hold.
-    BCRF_INLINE bool load(const Sequence<In>& s, double& shift, bool& zeros) {
+    bool load(const Sequence<In>& s, double& shift, bool& zeros) {
         double range = 0;
         for (int i = 0; i < s.length; ++i) {
             const In* unary = s.unary + size_t(i) * tags_;
@@ -61,7 +51,7 @@ template <class R, class In> class Projections {
     }
 
     // Clears e of the tags that no allowed labeling of the whole sequence uses.
-    BCRF_INLINE void prune(const Sequence<In>& s) {
+    void prune(const Sequence<In>& s) {
         R* alive = f_;
         R* reached = in(0);
         for (int i = 0; i < s.length; ++i) {
@@ -81,11 +71,11 @@ template <class R, class In> class Projections {
         }
     }
 
-    BCRF_INLINE bool start(const Sequence<In>& s) {
+    bool start(const Sequence<In>& s) {
         for (int i = 0; i < s.length; ++i) {
             Vec<R> any{};
             for (int t = 0; t < width_; t += lanes<R>) {
-                Vec<R> x = ::bcrf::load(e(i) + t), root = square_root(x);
+                Vec<R> x = BCRF_TARGET::load(e(i) + t), root = square_root<R>(x);
                 any += x;
                 store(f(i) + t, i + 1 == s.length ? x : root);
                 store(g(i) + t, i == 0 ? x : root);
@@ -95,19 +85,26 @@ template <class R, class In> class Projections {
         return true;
     }
 
+    // How many of the positions left to take at once: blocks of even size, since a product of one
+    // row takes nearly as long as one of two.
+    static int block(int left) {
+        const int blocks = (left + ROWS - 1) / ROWS;
+        return (left + blocks - 1) / blocks;
+    }
+
     // in = K^T g[i-1] and out = K f[i+1] for `rows` <= ROWS positions i, i + step, ...
-    BCRF_INLINE void sums(const Sequence<In>& s, int i, int rows, int step) {
-        if (s.shared && rows == ROWS) {
+    void sums(const Sequence<In>& s, int i, int rows, int step) {
+        if (s.shared) {
             const R *before[ROWS], *after[ROWS];
             R *into[ROWS], *outof[ROWS];
-            for (int r = 0; r < ROWS; ++r) {
+            for (int r = 0; r < rows; ++r) {
                 before[r] = g(i + r * step - 1);
                 after[r] = f(i + r * step + 1);
                 into[r] = in(r);
                 outof[r] = out(r);
             }
-            product<SumProduct, ROWS, R>(into, before, matrices_.rows(0), tags_, width_);
-            product<SumProduct, ROWS, R>(outof, after, matrices_.columns(0), tags_, width_);
+            product<SumProduct>(rows, into, before, matrices_.rows(0), tags_, width_);
+            product<SumProduct>(rows, outof, after, matrices_.columns(0), tags_, width_);
             return;
         }
         for (int r = 0; r < rows; ++r) {
@@ -117,70 +114,76 @@ template <class R, class In> class Projections {
         }
     }
 
-    // Projects position i; `a` is half the excess of the relaxation over 1. Returns by how much
-    // the tag marginals of arcs in and arcs out differed, if `watched`.
-    template <bool RELAXED, bool WATCHED> BCRF_INLINE R project(int i, int r, R a) {
-        const R zero = 0, one = 1;
+    // Projects position i, relaxed by `excess` over 1. Where arcs in and out carry the masses m and
+    // n, the plain f and g make them meet at sqrt(m n). Multiplying out by A and in by B,
+    // A / B = ((1 + excess) n + (1 - excess) m) / ((1 - excess) n + (1 + excess) m), moves on beyond
+    // by a bounded factor, and f g stays e. Masses under SMALL move plainly, so that no product
+    // leaves the range of R.
+    // Returns by how much the tag marginals of arcs in and arcs out differed, if `watched`.
+    template <bool RELAXED, bool WATCHED> R project(int i, int r, R excess) {
+        const R zero = 0, more = 1 + excess, less = 1 - excess;
         R *fi = f(i), *gi = g(i), *ei = e(i), *into = in(r), *outof = out(r);
         Vec<R> sum_in{}, sum_out{}, gap{};
         for (int t = 0; t < width_; t += lanes<R>) {
-            const Vec<R> ev = ::bcrf::load(ei + t), iv = ::bcrf::load(into + t),
-                         ov = ::bcrf::load(outof + t);
+            const Vec<R> ev = BCRF_TARGET::load(ei + t);
+            const Vec<R> iv = BCRF_TARGET::load(into + t), ov = BCRF_TARGET::load(outof + t);
             const Vec<R> dead = ev > zero ? broadcast<R>(0) : broadcast<R>(1);
-            const Vec<R> h = square_root(ev / (iv * ov + dead));
-            Vec<R> fv = h * ov, gv = h * iv;
+            Vec<R> up = ov, down = iv;
             if (RELAXED || WATCHED) {
-                const Vec<R> mass_in = ::bcrf::load(fi + t) * iv, mass_out = ::bcrf::load(gi + t) * ov;
-                const Vec<R> difference = mass_out - mass_in;
-                if (WATCHED) gap += difference > zero ? difference : -difference;
+                const Vec<R> mass_in = BCRF_TARGET::load(fi + t) * iv;
+                const Vec<R> mass_out = BCRF_TARGET::load(gi + t) * ov;
                 if (RELAXED) {
-                    const Vec<R> z = a * difference / (mass_out + mass_in + dead);
-                    const Vec<R> up = one + z, down = one - z, q = one / (up * down);
-                    fv *= up * up * q;
-                    gv *= down * down * q;
+                    up *= more * mass_out + less * mass_in + R(SMALL);
+                    down *= less * mass_out + more * mass_in + R(SMALL);
+                }
+                if (WATCHED) {
+                    const Vec<R> difference = mass_out - mass_in;
+                    gap += difference > zero ? difference : -difference;
                 }
             }
+            const Vec<R> h = square_root<R>(ev / (up * down + dead));
+            const Vec<R> fv = h * up, gv = h * down;
             sum_in += fv * iv;
             sum_out += gv * ov;
             store(fi + t, fv);
             store(gi + t, gv);
         }
-        const R to_f = one / sum<R>(sum_in), to_g = one / sum<R>(sum_out);
+        const R to_f = 1 / sum<R>(sum_in), to_g = 1 / sum<R>(sum_out);
         for (int t = 0; t < width_; t += lanes<R>) {
-            store(fi + t, ::bcrf::load(fi + t) * to_f);
-            store(gi + t, ::bcrf::load(gi + t) * to_g);
+            store(fi + t, BCRF_TARGET::load(fi + t) * to_f);
+            store(gi + t, BCRF_TARGET::load(gi + t) * to_g);
         }
         return WATCHED ? sum<R>(gap) : zero;
     }
 
-    template <bool RELAXED, bool WATCHED> BCRF_INLINE R sweep(const Sequence<In>& s, R a) {
+    template <bool RELAXED, bool WATCHED> R sweep(const Sequence<In>& s, R excess) {
         R violation = 0;
         for (int first = 1; first <= 2; ++first)
-            for (int i = first; i + 1 < s.length; i += 2 * ROWS) {
-                const int left = (s.length - i) / 2, rows = left < ROWS ? left : ROWS;
+            for (int i = first, rows = 0; i + 1 < s.length; i += 2 * rows) {
+                rows = block((s.length - i) / 2);
                 sums(s, i, rows, 2);
                 for (int r = 0; r < rows; ++r) {
-                    const R gap = project<RELAXED, WATCHED>(i + 2 * r, r, a);
+                    const R gap = project<RELAXED, WATCHED>(i + 2 * r, r, excess);
                     violation = gap > violation ? gap : violation;
                 }
             }
         return violation;
     }
 
-    BCRF_INLINE void iterate(const Sequence<In>& s, const BregmanOptions& options) {
+    void iterate(const Sequence<In>& s, const BregmanOptions& options) {
         // The first projection is plain: relaxing needs arcs that sum to one.
         sweep<false, false>(s, 0);
         double omega = options.first(), last = infinity<double>;
         for (int k = 1; k < options.n_iter; ++k) {
-            const R a = R((omega - 1) / 2);
+            const R excess = R(omega - 1);
             if (!options.watched()) {
-                if (a == 0)
-                    sweep<false, false>(s, a);
+                if (excess == 0)
+                    sweep<false, false>(s, excess);
                 else
-                    sweep<true, false>(s, a);
+                    sweep<true, false>(s, excess);
                 continue;
             }
-            const double violation = sweep<true, true>(s, a);
+            const double violation = sweep<true, true>(s, excess);
             if (violation <= options.tolerance) return;
             if (options.relaxation == 0) omega = estimate_relaxation(violation, last, omega);
             last = violation;
@@ -188,7 +191,7 @@ template <class R, class In> class Projections {
     }
 
     // Every factor of an allowed tag has to be well inside the range of R, or an arc was lost.
-    BCRF_INLINE bool in_range(int i) {
+    bool in_range(int i) {
         for (int t = 0; t < tags_; ++t) {
             const R x = f(i)[t], y = g(i)[t];
             if (e(i)[t] > 0 && !(x < MAX_FACTOR && y < MAX_FACTOR && x > 1 / MAX_FACTOR && y > 1 / MAX_FACTOR))
@@ -198,7 +201,7 @@ template <class R, class In> class Projections {
     }
 
     // log of the scale by which f g exceeds e at position i
-    BCRF_INLINE double log_scale(int i) {
+    double log_scale(int i) {
         double best = 0;
         int at = 0;
         for (int t = 0; t < tags_; ++t) {
@@ -209,7 +212,7 @@ template <class R, class In> class Projections {
     }
 
     // Sum over tags of x log y, where log y is finite
-    template <class X> BCRF_INLINE double dot_log(const X* x, const R* y) {
+    template <class X> double dot_log(const X* x, const R* y) {
         double total = 0;
         for (int t = 0; t < tags_; ++t)
             if (x[t] > 0) total += double(x[t]) * std::log(double(y[t]));
@@ -218,7 +221,7 @@ template <class R, class In> class Projections {
 
     // <p, w> + H(p), shifts apart, of the Markov chain p that starts as q and moves by q's
     // conditionals: a point of the polytope.
-    BCRF_INLINE double feasible_value(const Sequence<In>& s) {
+    double feasible_value(const Sequence<In>& s) {
         std::vector<double> p(tags_);
         Buffer<R> x(width_);
         R *outof = out(0), *next = in(0);
@@ -247,7 +250,7 @@ template <class R, class In> class Projections {
     }
 
     // Marginals, and the dual value: the sum of the edges' log-normalizers less the scales.
-    BCRF_INLINE bool finish(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
+    bool finish(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
         if (s.length == 2) {
             product<SumProduct>(in(0), g(0), matrices_.rows(0), tags_, width_);
             R z = 0;
@@ -256,32 +259,31 @@ template <class R, class In> class Projections {
             value.multiply(double(z));
             for (int t = 0; t < width_; ++t) f(1)[t] /= z;
         }
-        for (int i = 0; i < s.length; i += ROWS) {
-            const int rows = s.length - i < ROWS ? s.length - i : ROWS;
-            if (i > 0 && i + rows < s.length)
-                sums(s, i, rows, 1);
-            else
-                for (int r = 0; r < rows; ++r) {
-                    if (i + r > 0)
-                        product<SumProduct>(in(r), g(i + r - 1), matrices_.rows(i + r - 1), tags_, width_);
-                    if (i + r + 1 < s.length)
-                        product<SumProduct>(out(r), f(i + r + 1), matrices_.columns(i + r), tags_, width_);
-                }
+        product<SumProduct>(out(0), f(1), matrices_.columns(0), tags_, width_);
+        write_node(s, 0, 0, result.node);
+        for (int i = 1, rows = 0; i + 1 < s.length; i += rows) {
+            rows = block(s.length - 1 - i);
+            sums(s, i, rows, 1);
             for (int r = 0; r < rows; ++r) {
-                const int at = i + r;
-                const bool inner = at > 0 && at + 1 < s.length;
-                if (inner) {
-                    if (!in_range(at)) return false;
-                    value.add(-log_scale(at));
-                }
-                In* node = result.node + size_t(at) * tags_;
-                const R *from = at > 0 ? in(r) : out(r), *by = at > 0 ? f(at) : g(at);
-                const R *to = at + 1 < s.length ? out(r) : in(r), *with = at + 1 < s.length ? g(at) : f(at);
-                for (int t = 0; t < tags_; ++t)
-                    node[t] = In((by[t] * from[t] + with[t] * to[t]) * R(0.5));
+                if (!in_range(i + r)) return false;
+                value.add(-log_scale(i + r));
+                write_node(s, i + r, r, result.node);
             }
         }
+        const int last = s.length - 1;
+        product<SumProduct>(in(0), g(last - 1), matrices_.rows(last - 1), tags_, width_);
+        write_node(s, last, 0, result.node);
         return true;
+    }
+
+    // Tag marginals at position i: at inner positions the mean of flow in and flow out.
+    void write_node(const Sequence<In>& s, int i, int r, In* node) {
+        const bool first = i == 0, last = i + 1 == s.length;
+        const R *before = first ? out(r) : in(r), *after = last ? in(r) : out(r);
+        const R *left = first ? g(i) : f(i), *right = last ? f(i) : g(i);
+        node += size_t(i) * tags_;
+        for (int t = 0; t < tags_; ++t)
+            node[t] = In((left[t] * before[t] + right[t] * after[t]) * R(0.5));
     }
 
   public:
@@ -291,7 +293,7 @@ template <class R, class In> class Projections {
           in_(ROWS * width_), out_(ROWS * width_), pairs_(batch.tags) {}
 
     // False if the sequence needs more range than R has.
-    BCRF_INLINE bool run(const Sequence<In>& s, const BregmanOptions& options, Output<In>& result) {
+    bool run(const Sequence<In>& s, const BregmanOptions& options, Output<In>& result) {
         double shift = 0;
         bool zeros = false;
         if (!load(s, shift, zeros)) return false;
@@ -315,7 +317,7 @@ template <class R, class In> class Projections {
         return true;
     }
 
-    BCRF_INLINE void softmax(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
+    void softmax(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
         double z = 0;
         for (int t = 0; t < tags_; ++t) z += e(0)[t];
         value.multiply(z);
@@ -323,11 +325,11 @@ template <class R, class In> class Projections {
         result.value = value.log();
     }
 
-    BCRF_INLINE void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
+    void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
 };
 
 template <class In>
-BCRF_INLINE void bregman_impl(const Batch<In>& batch, const BregmanOptions& options, In* value,
+void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
                               In* node, double* sum, In* each) {
     FlushDenormals flush;
     const int longest = batch.longest();
@@ -347,14 +349,5 @@ BCRF_INLINE void bregman_impl(const Batch<In>& batch, const BregmanOptions& opti
     if (sum && wide) wide->flush(sum);
 }
 
-BCRF_CLONES void bregman(const Batch<float>& batch, const BregmanOptions& options, float* value,
-                         float* node, double* sum, float* each) {
-    bregman_impl(batch, options, value, node, sum, each);
-}
-
-BCRF_CLONES void bregman(const Batch<double>& batch, const BregmanOptions& options, double* value,
-                         double* node, double* sum, double* each) {
-    bregman_impl(batch, options, value, node, sum, each);
-}
-
+}  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -1,11 +1,12 @@
 // How far the Bregman projections run; see BregmanOptions in kernels/__init__.py.
 #pragma once
 
-#include <cmath>
-
-#include "simd.hh"
+#include "batch.hh"
 
 namespace bcrf {
+
+// Tag marginals below this are projected plainly, never over-relaxed.
+constexpr double SMALL = 1e-6;
 
 struct BregmanOptions {
     int n_iter;

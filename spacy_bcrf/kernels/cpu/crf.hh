@@ -1,12 +1,6 @@
 // Forward-backward of the linear-chain CRF, in probability space with scaling.
-#pragma once
-
-#include "chain.hh"
-#include "log_space.hh"
-#include "pair_sums.hh"
-#include "products.hh"
-
 namespace bcrf {
+namespace BCRF_TARGET {
 
 // A backward score this large belongs to a tag that forward was about to lose to underflow.
 // Everything lost on the way (under 1e-38 a token, times this) stays below rounding; beyond it the
@@ -22,7 +16,7 @@ template <class R, class In> class ForwardBackward {
 
     R* at(Buffer<R>& rows, int i) { return rows + size_t(i) * width_; }
 
-    BCRF_INLINE R multiply_and_sum(R* out, const R* emission) {
+    R multiply_and_sum(R* out, const R* emission) {
         Vec<R> total{};
         for (int t = 0; t < width_; t += lanes<R>) {
             Vec<R> v = load(out + t) * load(emission + t);
@@ -32,12 +26,12 @@ template <class R, class In> class ForwardBackward {
         return sum<R>(total);
     }
 
-    BCRF_INLINE void multiply(R* row, R by) {
+    void multiply(R* row, R by) {
         for (int t = 0; t < width_; t += lanes<R>) store(row + t, load(row + t) * by);
     }
 
     // emission = exp(unary - its maximum); returns the log of what was divided out.
-    BCRF_INLINE double load_emissions(const Sequence<In>& s, R& lowest) {
+    double load_emissions(const Sequence<In>& s, R& lowest) {
         double shift = 0;
         for (int i = 0; i < s.length; ++i) {
             const In* unary = s.unary + size_t(i) * tags_;
@@ -52,7 +46,7 @@ template <class R, class In> class ForwardBackward {
         return shift;
     }
 
-    BCRF_INLINE bool forward(const Sequence<In>& s, LogProduct& z) {
+    bool forward(const Sequence<In>& s, LogProduct& z) {
         for (int i = 0; i < s.length; ++i) {
             R* alpha = at(alpha_, i);
             if (i == 0)
@@ -68,7 +62,7 @@ template <class R, class In> class ForwardBackward {
         return true;
     }
 
-    BCRF_INLINE R row_sum(R* row) {
+    R row_sum(R* row) {
         Vec<R> total{};
         for (int t = 0; t < width_; t += lanes<R>) total += load(row + t);
         return sum<R>(total);
@@ -76,7 +70,7 @@ template <class R, class In> class ForwardBackward {
 
     // inward[i] = emission * beta / scale, so that the arc u -> v into token i has the probability
     // alpha[i-1, u] K[u, v] inward[i, v]. Writes the tag marginals.
-    BCRF_INLINE bool backward(const Sequence<In>& s, In* node) {
+    bool backward(const Sequence<In>& s, In* node) {
         R* beta = row_;
         for (int t = 0; t < width_; ++t) beta[t] = R(t < tags_);
         Vec<R> worst{};
@@ -108,7 +102,7 @@ template <class R, class In> class ForwardBackward {
           pairs_(batch.tags) {}
 
     // False if the sequence needs more range than R has.
-    BCRF_INLINE bool run(const Sequence<In>& s, Output<In>& out, bool only_value) {
+    bool run(const Sequence<In>& s, Output<In>& out, bool only_value) {
         R lowest = 1;
         double shift = load_emissions(s, lowest);
         if (shift == -infinity<double>) return false;
@@ -126,11 +120,11 @@ template <class R, class In> class ForwardBackward {
         return true;
     }
 
-    BCRF_INLINE void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
+    void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
 };
 
 template <class In>
-BCRF_INLINE void sum_product_impl(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
+void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
     FlushDenormals flush;
     const bool only_value = !node && !sum && !each;
     ForwardBackward<In, In> chain(batch, batch.longest());
@@ -141,14 +135,5 @@ BCRF_INLINE void sum_product_impl(const Batch<In>& batch, In* value, In* node, d
     if (sum) chain.flush(sum);
 }
 
-BCRF_CLONES void sum_product(const Batch<float>& batch, float* value, float* node, double* sum,
-                             float* each) {
-    sum_product_impl(batch, value, node, sum, each);
-}
-
-BCRF_CLONES void sum_product(const Batch<double>& batch, double* value, double* node, double* sum,
-                             double* each) {
-    sum_product_impl(batch, value, node, sum, each);
-}
-
+}  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -2,10 +2,8 @@
 // sequences whose scores span more than the fast paths can represent.
 #pragma once
 
-#include <vector>
-
 #include "bregman_options.hh"
-#include "chain.hh"
+#include "batch.hh"
 
 namespace bcrf {
 namespace log_space {
@@ -91,7 +89,7 @@ template <class In> class LogProjections {
     }
 
     double project(int i, double omega) {
-        const double a = (omega - 1) / 2;
+        const double excess = omega - 1;
         double *f = at(f_, i), *g = at(g_, i), *u = at(u_, i), *in = in_.data(), *out = out_.data();
         for (int t = 0; t < tags_; ++t) in[t] = into(i, t), out[t] = outof(i, t);
         const double sum_in = log_sum(tags_, [&](int t) { return f[t] + in[t]; });
@@ -99,10 +97,12 @@ template <class In> class LogProjections {
         double gap = 0;
         for (int t = 0; t < tags_; ++t) {
             if (u[t] == -infinity<double>) continue;
-            const double mass_in = f[t] + in[t] - sum_in, mass_out = g[t] + out[t] - sum_out;
-            gap += std::fabs(std::exp(mass_in) - std::exp(mass_out));
-            const double d = mass_out - mass_in, z = std::tanh(d / 2);
-            const double step = d / 2 + std::log1p(a * z) - std::log1p(-a * z);
+            const double log_in = f[t] + in[t] - sum_in, log_out = g[t] + out[t] - sum_out;
+            const double mass_in = std::exp(log_in), mass_out = std::exp(log_out);
+            gap += std::fabs(mass_in - mass_out);
+            const double up = (1 + excess) * mass_out + (1 - excess) * mass_in + SMALL;
+            const double down = (1 - excess) * mass_out + (1 + excess) * mass_in + SMALL;
+            const double step = (log_out - log_in + std::log(up / down)) / 2;
             f[t] += step;
             g[t] -= step;
         }

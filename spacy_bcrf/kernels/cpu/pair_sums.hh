@@ -1,10 +1,6 @@
 // Probabilities of arcs, a[i, u] K[u, v] b[i+1, v], from node factors.
-#pragma once
-
-#include "chain.hh"
-#include "products.hh"
-
 namespace bcrf {
+namespace BCRF_TARGET {
 
 // Their sum over edges of a shared K is K times a sum of outer products. It is gathered in R over a
 // few hundred edges, in double beyond.
@@ -17,7 +13,7 @@ template <class R> class PairSums {
     explicit PairSums(int tags)
         : tags_(tags), width_(padded<R>(tags)), products_(size_t(tags) * padded<R>(tags)) {}
 
-    BCRF_INLINE void add(const R* a, const R* b, int edges, const R* k, double* sum) {
+    void add(const R* a, const R* b, int edges, const R* k, double* sum) {
         for (int i = 0; i < edges; i += BLOCK) {
             const int rows = edges - i < BLOCK ? edges - i : BLOCK;
             const size_t at = size_t(i) * width_;
@@ -27,7 +23,7 @@ template <class R> class PairSums {
         }
     }
 
-    BCRF_INLINE void flush(const R* k, double* sum) {
+    void flush(const R* k, double* sum) {
         R* products = products_;
         for (int u = 0; u < tags_; ++u, k += width_, products += width_, sum += tags_)
             for (int v = 0; v < tags_; ++v) {
@@ -40,7 +36,7 @@ template <class R> class PairSums {
 
 // Each of them, into (edges, tags, tags).
 template <class R, class In>
-BCRF_INLINE void write_arcs(In* out, const R* a, const R* b, Matrices<R, In>& matrices, int edges) {
+void write_arcs(In* out, const R* a, const R* b, Matrices<R, In>& matrices, int edges) {
     const int tags = matrices.tags(), width = matrices.width();
     for (int i = 0; i < edges; ++i, a += width, b += width) {
         const R* k = matrices.rows(i);
@@ -49,4 +45,5 @@ BCRF_INLINE void write_arcs(In* out, const R* a, const R* b, Matrices<R, In>& ma
     }
 }
 
+}  // namespace BCRF_TARGET
 }  // namespace bcrf

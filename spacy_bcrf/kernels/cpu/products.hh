@@ -1,9 +1,6 @@
 // Products of short rows with a T x T matrix, in the sum-product and the max-plus semiring.
-#pragma once
-
-#include "simd.hh"
-
 namespace bcrf {
+namespace BCRF_TARGET {
 
 struct SumProduct {
     template <class R> static BCRF_INLINE Vec<R> zero() { return broadcast<R>(0); }
@@ -25,25 +22,26 @@ struct MaxPlus {
 // K is loaded once for all rows, and the totals stay in registers.
 template <class Semiring, int ROWS, int COLUMNS, class R>
 BCRF_INLINE void product_block(R* const* out, const R* const* x, const R* k, int tags, int width) {
-    // A single row has too few totals to hide the latency of the sums, so it keeps two of each.
-    constexpr int WAYS = ROWS == 1 ? 2 : 1;
+    // Fewer than 8 totals do not hide the latency of the sums, so then there are two of each.
+    constexpr int WAYS = ROWS * COLUMNS < 8 ? 2 : 1;
     Vec<R> total[WAYS][ROWS][COLUMNS];
     for (int w = 0; w < WAYS; ++w)
         for (int r = 0; r < ROWS; ++r)
             for (int c = 0; c < COLUMNS; ++c) total[w][r][c] = Semiring::template zero<R>();
-    int u = 0;
-    for (; u + WAYS <= tags; u += WAYS)
-        for (int w = 0; w < WAYS; ++w)
+    const R* from[ROWS];
+    for (int r = 0; r < ROWS; ++r) from[r] = x[r];
+    const auto add_rows = [&](int ways) BCRF_INLINE_LAMBDA {
+        for (int w = 0; w < ways; ++w, k += width)
             for (int c = 0; c < COLUMNS; ++c) {
-                Vec<R> row = load(k + size_t(u + w) * width + c * lanes<R>);
+                const Vec<R> row = load(k + c * lanes<R>);
                 for (int r = 0; r < ROWS; ++r)
-                    total[w][r][c] = Semiring::template add<R>(total[w][r][c], x[r][u + w], row);
+                    total[w][r][c] = Semiring::template add<R>(total[w][r][c], from[r][w], row);
             }
-    for (; u < tags; ++u)
-        for (int c = 0; c < COLUMNS; ++c)
-            for (int r = 0; r < ROWS; ++r)
-                total[0][r][c] = Semiring::template add<R>(
-                    total[0][r][c], x[r][u], load(k + size_t(u) * width + c * lanes<R>));
+        for (int r = 0; r < ROWS; ++r) from[r] += ways;
+    };
+    int left = tags;
+    for (; left >= WAYS; left -= WAYS) add_rows(WAYS);
+    if (WAYS == 2 && left) add_rows(1);
     for (int r = 0; r < ROWS; ++r)
         for (int c = 0; c < COLUMNS; ++c) {
             Vec<R> v = total[0][r][c];
@@ -54,8 +52,9 @@ BCRF_INLINE void product_block(R* const* out, const R* const* x, const R* k, int
 
 // out[r] = x[r] K for ROWS rows; K is (tags, width), width a whole number of vectors.
 template <class Semiring, int ROWS, class R>
-BCRF_INLINE void product(R* const* out, const R* const* x, const R* k, int tags, int width) {
-    constexpr int MOST = ROWS == 1 ? 4 : 3;
+void product(R* const* out, const R* const* x, const R* k, int tags, int width) {
+    // What the registers hold: 32 of them with AVX-512, 16 without.
+    constexpr int MOST = ROWS == 1 || BCRF_VECTOR_BYTES == 64 ? 4 : 3;
     R* at[ROWS];
     for (int r = 0; r < ROWS; ++r) at[r] = out[r];
     int left = width / lanes<R>;
@@ -74,15 +73,26 @@ BCRF_INLINE void product(R* const* out, const R* const* x, const R* k, int tags,
     }
 }
 
+// The same for 1 to 4 rows.
 template <class Semiring, class R>
-BCRF_INLINE void product(R* out, const R* x, const R* k, int tags, int width) {
+inline void product(int rows, R* const* out, const R* const* x, const R* k, int tags, int width) {
+    switch (rows) {
+        case 1: product<Semiring, 1, R>(out, x, k, tags, width); break;
+        case 2: product<Semiring, 2, R>(out, x, k, tags, width); break;
+        case 3: product<Semiring, 3, R>(out, x, k, tags, width); break;
+        default: product<Semiring, 4, R>(out, x, k, tags, width);
+    }
+}
+
+template <class Semiring, class R>
+inline void product(R* out, const R* x, const R* k, int tags, int width) {
     product<Semiring, 1, R>(&out, &x, k, tags, width);
 }
 
 // total[u, v] += sum over rows of a[i, u] b[i, v]; four rows at a time, so that the totals are
 // loaded and stored a quarter as often.
 template <class R>
-BCRF_INLINE void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
+void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
     int i = 0;
     for (; i + 4 <= rows; i += 4, a += 4 * size_t(width), b += 4 * size_t(width))
         for (int v = 0; v < width; v += lanes<R>) {
@@ -102,4 +112,5 @@ BCRF_INLINE void add_outer_products(R* total, const R* a, const R* b, int rows, 
             }
 }
 
+}  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -1,44 +1,14 @@
-// Vectors of the compiler, the clones of a kernel for each instruction set, and the few
-// vector loops that all kernels share.
-#pragma once
-
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <memory>
-#include <new>
-
-#if defined(__SSE2__) || defined(_M_X64)
-#include <xmmintrin.h>
-#endif
-
-#if defined(__GNUC__)
-#define BCRF_INLINE inline __attribute__((always_inline))
-#else
-#define BCRF_INLINE inline
-#endif
-
-// A wheel must run on any x86-64, so the kernels' entry points are compiled once for each level
-// and the loader picks one. Everything they call is inlined into them (BCRF_INLINE).
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define BCRF_CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
-#else
-#define BCRF_CLONES
-#endif
+// Vectors of the compiler, and the few vector loops that all kernels share.
+//
+// This file and those that build on it are compiled once for each instruction set: see kernels.hh.
 
 namespace bcrf {
+namespace BCRF_TARGET {
 
-using std::size_t;
-
-template <class R> constexpr R infinity = std::numeric_limits<R>::infinity();
-
-// 32 bytes: with 17 tags, wider vectors would mostly multiply padding.
 #if defined(__GNUC__)
 template <class R> struct VectorOf;
-template <> struct VectorOf<float> { typedef float type __attribute__((vector_size(32))); };
-template <> struct VectorOf<double> { typedef double type __attribute__((vector_size(32))); };
+template <> struct VectorOf<float> { typedef float type __attribute__((vector_size(BCRF_VECTOR_BYTES))); };
+template <> struct VectorOf<double> { typedef double type __attribute__((vector_size(BCRF_VECTOR_BYTES))); };
 template <class R> using Vec = typename VectorOf<R>::type;
 #else
 template <class R> using Vec = R;
@@ -63,33 +33,27 @@ template <class R> BCRF_INLINE Vec<R> broadcast(R x) { return Vec<R>{} + x; }
 
 template <class R> BCRF_INLINE Vec<R> max(Vec<R> a, Vec<R> b) { return a > b ? a : b; }
 
-template <class R> BCRF_INLINE R sum(Vec<R> v) {
-    R x[lanes<R>], total = 0;
+// All lanes joined in a tree, which is short where a chain of sums would be long.
+template <class R, class Join> BCRF_INLINE R reduce(Vec<R> v, Join join) {
+    R x[lanes<R>];
     std::memcpy(x, &v, sizeof v);
-    for (int i = 0; i < lanes<R>; ++i) total += x[i];
-    return total;
+    for (int n = lanes<R> / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; ++i) x[i] = join(x[i], x[i + n]);
+    return x[0];
+}
+
+template <class R> BCRF_INLINE R sum(Vec<R> v) {
+    return reduce<R>(v, [](R a, R b) BCRF_INLINE_LAMBDA { return a + b; });
 }
 
 template <class R> BCRF_INLINE R maximum(Vec<R> v) {
+    return reduce<R>(v, [](R a, R b) BCRF_INLINE_LAMBDA { return a > b ? a : b; });
+}
+
+template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
     R x[lanes<R>];
     std::memcpy(x, &v, sizeof v);
-    R top = x[0];
-    for (int i = 1; i < lanes<R>; ++i) top = x[i] > top ? x[i] : top;
-    return top;
-}
-
-BCRF_INLINE Vec<double> square_root(Vec<double> v) {
-    double x[lanes<double>];
-    std::memcpy(x, &v, sizeof v);
-    for (int i = 0; i < lanes<double>; ++i) x[i] = std::sqrt(x[i]);
-    std::memcpy(&v, x, sizeof v);
-    return v;
-}
-
-BCRF_INLINE Vec<float> square_root(Vec<float> v) {
-    float x[lanes<float>];
-    std::memcpy(x, &v, sizeof v);
-    for (int i = 0; i < lanes<float>; ++i) x[i] = std::sqrt(x[i]);
+    for (int i = 0; i < lanes<R>; ++i) x[i] = std::sqrt(x[i]);
     std::memcpy(&v, x, sizeof v);
     return v;
 }
@@ -97,7 +61,7 @@ BCRF_INLINE Vec<float> square_root(Vec<float> v) {
 // exp for arguments <= 0 or a little above, 0 below the smallest normal number; 1 ulp or so.
 #if defined(__GNUC__)
 BCRF_INLINE Vec<float> exponential(Vec<float> x) {
-    typedef std::int32_t Int __attribute__((vector_size(32)));
+    typedef std::int32_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
     const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the integer in the low bits
     Vec<float> shifted = x * 1.44269504f + round;
     Vec<float> n = shifted - round;
@@ -155,31 +119,5 @@ template <class In> BCRF_INLINE In smallest_finite(const In* x, size_t n) {
     return low < infinity<In> ? low : In(0);
 }
 
-// Denormals take a hundred times longer and are below what the kernels count on.
-class FlushDenormals {
-#if defined(__SSE2__) || defined(_M_X64)
-    unsigned saved_ = _mm_getcsr();
-
-  public:
-    FlushDenormals() { _mm_setcsr(saved_ | 0x8040); }
-    ~FlushDenormals() { _mm_setcsr(saved_); }
-#else
-  public:
-    FlushDenormals() {}
-#endif
-};
-
-// Zeroed scratch memory, aligned to a cache line; throws std::bad_alloc.
-template <class R> class Buffer {
-    std::unique_ptr<unsigned char[]> memory_;
-    R* data_;
-
-  public:
-    explicit Buffer(size_t n) : memory_(new unsigned char[n * sizeof(R) + 64]()) {
-        auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
-        data_ = reinterpret_cast<R*>((address + 63) / 64 * 64);
-    }
-    operator R*() { return data_; }
-};
-
+}  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -1,10 +1,6 @@
 // The best labeling.
-#pragma once
-
-#include "chain.hh"
-#include "products.hh"
-
 namespace bcrf {
+namespace BCRF_TARGET {
 
 // Fills `best` (length, width) with the score of the best labeling up to each token and tag, less
 // that of the best tag; no back-pointers, since reading them off afterwards costs O(T) a token.
@@ -22,7 +18,7 @@ template <class R> class Viterbi {
 
     R* at(int i) { return best_ + size_t(i) * width_; }
 
-    BCRF_INLINE bool step(R* best, const R* unary) {
+    bool step(R* best, const R* unary) {
         R top = -infinity<R>;
         for (int t = 0; t < tags_; ++t) {
             best[t] += unary[t];
@@ -34,7 +30,7 @@ template <class R> class Viterbi {
     }
 
     // The lowest of the best tags before `tag`, or of the best last tags.
-    template <class Score> BCRF_INLINE int argmax(Score score) {
+    template <class Score> int argmax(Score score) {
         int best = 0;
         for (int t = 1; t < tags_; ++t)
             if (score(t) > score(best)) best = t;
@@ -50,7 +46,7 @@ template <class R> class Viterbi {
     }
 
     // The score of the best labeling, which goes to `tags`; -inf if there is none.
-    BCRF_INLINE double run(const Sequence<R>& s, int* tags) {
+    double run(const Sequence<R>& s, int* tags) {
         load_row<R, R>(at(0), s.unary, 0, tags_);
         double score = 0;
         for (int i = 0; i < s.length; ++i) {
@@ -79,7 +75,7 @@ template <class R> class Viterbi {
 };
 
 template <class R>
-BCRF_INLINE void max_product_impl(const Batch<R>& batch, int* tags, R* scores) {
+void max_product(const Batch<R>& batch, int* tags, R* scores) {
     FlushDenormals flush;
     Viterbi<R> chain(batch, batch.longest());
     size_t token = 0, t = batch.tags;
@@ -95,12 +91,5 @@ BCRF_INLINE void max_product_impl(const Batch<R>& batch, int* tags, R* scores) {
     }
 }
 
-BCRF_CLONES void max_product(const Batch<float>& batch, int* tags, float* scores) {
-    max_product_impl(batch, tags, scores);
-}
-
-BCRF_CLONES void max_product(const Batch<double>& batch, int* tags, double* scores) {
-    max_product_impl(batch, tags, scores);
-}
-
+}  // namespace BCRF_TARGET
 }  // namespace bcrf

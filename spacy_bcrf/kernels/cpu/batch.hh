@@ -1,0 +1,125 @@
+// A ragged batch as the kernels see it, and what they share that does not depend on the processor.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <vector>
+
+#if defined(__SSE2__) || defined(_M_X64)
+#include <xmmintrin.h>
+#endif
+
+namespace bcrf {
+
+using std::size_t;
+
+template <class R> constexpr R infinity = std::numeric_limits<R>::infinity();
+
+template <class In> struct Batch {
+    const In* unary;        // (N, tags)
+    const In* transitions;  // (tags, tags), or (N, tags, tags)
+    const int* lengths;     // (size)
+    int size, tags;
+    bool shared;  // one matrix of transitions for all edges
+
+    int longest() const {
+        int top = 0;
+        for (int b = 0; b < size; ++b) top = lengths[b] > top ? lengths[b] : top;
+        return top;
+    }
+};
+
+template <class In> struct Sequence {
+    const In* unary;        // (length, tags)
+    const In* transitions;  // shared, or that of the first edge
+    int length, tags;
+    bool shared;
+
+    const In* edge(int i) const {
+        return shared ? transitions : transitions + size_t(i) * tags * tags;
+    }
+};
+
+// What is written of one sequence; any pointer may be null.
+template <class In> struct Output {
+    double value;
+    In* node;      // (length, tags)
+    double* sum;   // (tags, tags), added to
+    In* each;      // (length - 1, tags, tags)
+};
+
+// Denormals take a hundred times longer and are below what the kernels count on.
+class FlushDenormals {
+#if defined(__SSE2__) || defined(_M_X64)
+    unsigned saved_ = _mm_getcsr();
+
+  public:
+    FlushDenormals() { _mm_setcsr(saved_ | 0x8040); }
+    ~FlushDenormals() { _mm_setcsr(saved_); }
+#else
+  public:
+    FlushDenormals() {}
+#endif
+};
+
+// Zeroed scratch memory, aligned to a cache line; throws std::bad_alloc.
+template <class R> class Buffer {
+    std::unique_ptr<unsigned char[]> memory_;
+    R* data_;
+
+  public:
+    explicit Buffer(size_t n) : memory_(new unsigned char[n * sizeof(R) + 64]()) {
+        auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
+        data_ = reinterpret_cast<R*>((address + 63) / 64 * 64);
+    }
+    operator R*() { return data_; }
+};
+
+// Runs `fast` on each sequence, and `careful` on those it hands back.
+template <class In, class Fast, class Careful>
+void for_each_sequence(const Batch<In>& batch, In* value, In* node, double* sum,
+                                   In* each, Fast fast, Careful careful) {
+    size_t token = 0, tags = batch.tags;
+    for (int b = 0; b < batch.size; ++b) {
+        int length = batch.lengths[b];
+        if (length == 0) {
+            value[b] = 0;
+            continue;
+        }
+        Sequence<In> s{batch.unary + token * tags,
+                       batch.shared ? batch.transitions : batch.transitions + token * tags * tags,
+                       length, batch.tags, batch.shared};
+        Output<In> out{0, node ? node + token * tags : nullptr, sum,
+                       each ? each + token * tags * tags : nullptr};
+        if (!fast(s, out)) careful(s, out);
+        value[b] = In(out.value);
+        token += length;
+    }
+}
+
+// A product of many factors, kept as a logarithm that is taken only when the product gets extreme.
+class LogProduct {
+    double product_ = 1, log_ = 0;
+
+  public:
+    void multiply(double x) {
+        product_ *= x;
+        if (product_ < 1e-200 || product_ > 1e200) flush();
+    }
+    void flush() {
+        log_ += std::log(product_);
+        product_ = 1;
+    }
+    void add(double x) { log_ += x; }
+    double log() {
+        flush();
+        return log_;
+    }
+};
+
+}  // namespace bcrf

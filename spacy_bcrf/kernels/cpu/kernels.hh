@@ -1,0 +1,85 @@
+// The kernels, compiled for each level of x86-64 that matters, and the choice among them at run
+// time: a wheel must run on any processor, and -march=native would not.
+#pragma once
+
+#include "batch.hh"
+#include "bregman_options.hh"
+#include "log_space.hh"
+
+#if defined(__GNUC__)
+#define BCRF_INLINE inline __attribute__((always_inline))
+#define BCRF_INLINE_LAMBDA __attribute__((always_inline))
+#else
+#define BCRF_INLINE inline
+#define BCRF_INLINE_LAMBDA
+#endif
+
+#define BCRF_TARGET baseline
+#define BCRF_VECTOR_BYTES 32
+#include "for_each_target.hh"
+#undef BCRF_TARGET
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define BCRF_DISPATCH
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define BCRF_TARGET avx2
+#include "for_each_target.hh"
+#undef BCRF_TARGET
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")
+#define BCRF_TARGET avx512
+#undef BCRF_VECTOR_BYTES
+#define BCRF_VECTOR_BYTES 64
+#include "for_each_target.hh"
+#undef BCRF_TARGET
+#pragma GCC pop_options
+#endif
+
+namespace bcrf {
+
+// What this processor has: 2 for AVX-512, 1 for AVX2, 0 for neither.
+inline int level() {
+#ifdef BCRF_DISPATCH
+    static const int found =
+        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+            ? 2
+            : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 1 : 0;
+    return found;
+#else
+    return 0;
+#endif
+}
+
+#ifdef BCRF_DISPATCH
+#define BCRF_CALL(function, ...)                        \
+    switch (level()) {                                  \
+        case 2: avx512::function(__VA_ARGS__); break;   \
+        case 1: avx2::function(__VA_ARGS__); break;     \
+        default: baseline::function(__VA_ARGS__);       \
+    }
+#else
+#define BCRF_CALL(function, ...) baseline::function(__VA_ARGS__);
+#endif
+
+// node, sum and each may be null: what is not wanted. `sum` needs shared transitions.
+template <class In>
+void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
+    BCRF_CALL(sum_product, batch, value, node, sum, each)
+}
+
+template <class In> void max_product(const Batch<In>& batch, int* tags, In* scores) {
+    BCRF_CALL(max_product, batch, tags, scores)
+}
+
+template <class In>
+void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
+             double* sum, In* each) {
+    BCRF_CALL(bregman, batch, options, value, node, sum, each)
+}
+
+}  // namespace bcrf

@@ -1,0 +1,63 @@
+// Transitions in probability space.
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// exp(transitions - shift), as rows of a padded matrix and transposed. One for all edges of a
+// batch, or one for each edge of the longest sequence.
+template <class R, class In> class Matrices {
+    int tags_, width_;
+    bool shared_;
+    size_t stride_;
+    Buffer<R> rows_, columns_;
+    Buffer<double> shift_;
+    bool zeros_ = false;
+    double range_ = 0;
+
+    void set(int i, const In* w) {
+        size_t n = size_t(tags_) * tags_;
+        double top = largest(w, n);
+        if (top == -infinity<double>) top = 0;
+        shift_[i] = top;
+        double low = smallest_finite(w, n);
+        range_ = top - low > range_ ? top - low : range_;
+        R *rows = rows_ + i * stride_, *columns = columns_ + i * stride_;
+        for (int u = 0; u < tags_; ++u) {
+            R* row = rows + size_t(u) * width_;
+            load_row(row, w + size_t(u) * tags_, top, tags_);
+            exponentiate(row, width_);
+            for (int v = 0; v < tags_; ++v) {
+                columns[size_t(v) * width_ + u] = row[v];
+                zeros_ = zeros_ || row[v] == 0;
+            }
+        }
+    }
+
+  public:
+    Matrices(const Batch<In>& batch, int longest)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
+          stride_(batch.shared ? 0 : size_t(batch.tags) * padded<R>(batch.tags)),
+          rows_((batch.shared ? 1 : size_t(longest)) * batch.tags * width_),
+          columns_((batch.shared ? 1 : size_t(longest)) * batch.tags * width_),
+          shift_(batch.shared ? 1 : size_t(longest)) {
+        if (shared_) set(0, batch.transitions);
+    }
+
+    void load(const Sequence<In>& s) {
+        if (shared_) return;
+        zeros_ = false;
+        range_ = 0;
+        for (int i = 0; i + 1 < s.length; ++i) set(i, s.edge(i));
+    }
+
+    int tags() const { return tags_; }
+    int width() const { return width_; }
+    const R* rows(int i) { return rows_ + i * stride_; }
+    const R* columns(int i) { return columns_ + i * stride_; }
+    double shift(int i) { return shift_[shared_ ? 0 : i]; }
+    bool zeros() const { return zeros_; }
+    double range() const { return range_; }  // of the finite scores
+};
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf
