@@ -7,7 +7,7 @@ from typing import Literal
 
 from .. import kernels
 from ..kernels import Array
-from .fenchel_young import Inference, _raise_infeasible
+from .fenchel_young import Inference, raise_infeasible
 from .potentials import Potentials
 
 
@@ -67,6 +67,6 @@ class BCRF(Inference):
         `minimum_risk` is the decoder that cannot.
         """
         result = self.infer(potentials.scale(self.inverse_temperature))
-        _raise_infeasible(result.value, potentials, "allowed")
+        raise_infeasible(result.value, "allowed")
         assert result.node is not None
         return result.node.argmax(axis=1).astype("int32")

@@ -42,11 +42,14 @@ class Inference(ABC):
 
     def log_partition(self, potentials: Potentials) -> Array:
         """(B,) values. Raises ValueError naming the first sequence without allowed labeling."""
-        return _feasible(self.infer(potentials, marginals=False), potentials, "allowed").value
+        value = self.infer(potentials, marginals=False).value
+        raise_infeasible(value, "allowed")
+        return value
 
     def marginals(self, potentials: Potentials, edges: bool = False) -> Marginals:
         """Marginal probabilities of tags, and of pairs of neighbouring tags if asked for."""
-        result = _feasible(self.infer(potentials, "each" if edges else "none"), potentials)
+        result = self.infer(potentials, "each" if edges else "none")
+        raise_infeasible(result.value, "allowed")
         return Marginals(result.node, result.edge)
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
@@ -63,17 +66,25 @@ class Inference(ABC):
         edges: kernels.Edges = "sum" if potentials.transitions.ndim == 2 else "each"
         if is_complete(gold):
             scores = path_scores(potentials, gold)
-            _raise_infeasible(scores, potentials, "gold")
+            raise_infeasible(scores, "gold")
             free = self.infer(potentials, edges)
             return _clip(free.value - scores), _minus_labeling(free, gold, potentials)
         allowed = allowed_tags(potentials, gold)
         target = self.infer(potentials.restrict(allowed), edges, "lower")
-        _raise_infeasible(target.value, potentials, "gold")
+        raise_infeasible(target.value, "gold")
         free = self.infer(potentials, edges)
         losses = _clip(free.value - target.value)
         losses[unknown_sequences(potentials, allowed)] = 0
-        gradient = Potentials(free.node - target.node, free.edge - target.edge, potentials.lengths)
-        return losses, gradient
+        node, edge = _gradient(free)
+        target_node, target_edge = _gradient(target)
+        node -= target_node
+        edge -= target_edge
+        return losses, Potentials(node, edge, potentials.lengths)
+
+
+def _gradient(result: kernels.Result) -> tuple[Array, Array]:
+    assert result.node is not None and result.edge is not None
+    return result.node, result.edge
 
 
 def _clip(losses: Array) -> Array:
@@ -83,27 +94,21 @@ def _clip(losses: Array) -> Array:
 def _minus_labeling(free: kernels.Result, tags: Array, potentials: Potentials) -> Potentials:
     """Marginals minus the indicators of one labeling, in place."""
     xp = array_module(tags)
-    assert free.node is not None and free.edge is not None
-    free.node[xp.arange(len(tags)), tags] -= 1
+    node, edge = _gradient(free)
+    node[xp.arange(len(tags)), tags] -= 1
     edges = potentials.inner_edges
     heads, tails = tags[edges], tags[edges + 1]
-    if free.edge.ndim == 3:
-        free.edge[edges, heads, tails] -= 1
+    if edge.ndim == 3:
+        edge[edges, heads, tails] -= 1
     else:
-        t = free.edge.shape[0]
+        t = edge.shape[0]
         counts = xp.bincount(heads.astype("int64") * t + tails, minlength=t * t)
-        free.edge[...] -= counts.reshape(t, t).astype(free.edge.dtype)
-    return Potentials(free.node, free.edge, potentials.lengths)
+        edge -= counts.reshape(t, t).astype(edge.dtype)
+    return Potentials(node, edge, potentials.lengths)
 
 
-def _feasible(
-    result: kernels.Result, potentials: Potentials, what: str = "allowed"
-) -> kernels.Result:
-    _raise_infeasible(result.value, potentials, what)
-    return result
-
-
-def _raise_infeasible(values: Array, potentials: Potentials, what: str) -> None:
+def raise_infeasible(values: Array, what: str) -> None:
+    """ValueError naming the first sequence whose value is -inf."""
     if values.size and not values.min() > -float("inf"):
         sequence = int((~(values > -float("inf"))).argmax())
         raise ValueError(f"sequence {sequence} has no {what} labeling: all are forbidden by -inf")

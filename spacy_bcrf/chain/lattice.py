@@ -11,7 +11,8 @@ UNKNOWN = -1
 def check_gold(potentials: Potentials, gold: Array) -> Array:
     """`gold` as int32 (N,) with -1 for unknown, or as bool (N, T) of allowed tags.
 
-    Raises ValueError for another shape or dtype, and for a tag outside [-1, T), naming the sequence.
+    Raises ValueError for another shape or dtype, and for a tag outside [-1, T), naming the
+    sequence.
     """
     xp = array_module(potentials.unary)
     if array_module(gold) is not xp:

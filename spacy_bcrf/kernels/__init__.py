@@ -20,8 +20,8 @@ Array = Any
 """A NumPy or CuPy array."""
 
 Edges = Literal["none", "sum", "each"]
-"""Which edge marginals are wanted: none, each (N, T, T), or, where transitions are shared, their sum
-over all edges (T, T)."""
+"""Which edge marginals are wanted: none, each (N, T, T), or, where transitions are shared, their
+sum over all edges (T, T)."""
 
 
 class Result(NamedTuple):
@@ -110,7 +110,7 @@ def array_module(array: Array) -> ModuleType:
 def _dispatch(array: Array) -> tuple[ModuleType, ModuleType]:
     xp = array_module(array)
     if xp.__name__ == "numpy":
-        from . import native
+        from . import native  # type: ignore[attr-defined]
 
         return xp, native
     from . import reference
