@@ -62,6 +62,12 @@ template <class R, class In> class ForwardBackward {
         return true;
     }
 
+    R dot(const R* a, const R* b) {
+        Vec<R> total{};
+        for (int t = 0; t < width_; t += lanes<R>) total += load(a + t) * load(b + t);
+        return sum<R>(total);
+    }
+
     R row_sum(R* row) {
         Vec<R> total{};
         for (int t = 0; t < width_; t += lanes<R>) total += load(row + t);
@@ -75,8 +81,10 @@ template <class R, class In> class ForwardBackward {
         for (int t = 0; t < width_; ++t) beta[t] = R(t < tags_);
         Vec<R> worst{};
         for (int i = s.length - 1; i >= 0; --i) {
+            const R* alpha = at(alpha_, i);
+            // alpha beta sums to one but for rounding, which adds up along a long sequence.
+            if (i % 32 == 0) multiply(beta, R(1) / dot(alpha, beta));
             if (node) {
-                const R* alpha = at(alpha_, i);
                 In* out = node + size_t(i) * tags_;
                 for (int t = 0; t < tags_; ++t) out[t] = In(alpha[t] * beta[t]);
             }

@@ -1,0 +1,162 @@
+import bruteforce
+import numpy as np
+import problems
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inference_suite import InferenceTest
+from scipy.optimize import minimize
+
+from spacy_bcrf.chain import BCRF, CRF, Potentials, viterbi
+
+CONVERGED = BCRF(n_iter=3000, tolerance=1e-12)
+
+
+class TestBCRF(InferenceTest):
+    inference = BCRF()
+    exact = CONVERGED
+
+
+class TestPlainBCRF(InferenceTest):
+    inference = BCRF(n_iter=5, relaxation=1.0)
+    exact = BCRF(n_iter=5000, relaxation=1.0, tolerance=1e-12)
+
+
+class TestEstimatedBCRF(InferenceTest):
+    inference = BCRF(relaxation="auto")
+    exact = BCRF(n_iter=3000, relaxation="auto", tolerance=1e-12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(problems.potentials(max_tags=3, max_length=5, max_sequences=2, scale=1.0))
+def test_converged_is_the_convex_program(batch):
+    """B(w) = max <q, w> + H(q) over the tagging polytope, by an independent solver."""
+    values = CONVERGED.log_partition(batch)
+    marginals = CONVERGED.marginals(batch, edges=True).edges
+    for b, (rows, u, w) in enumerate(bruteforce.sequences(batch)):
+        if len(u) < 2:
+            assert values[b] == pytest.approx(bruteforce.log_partition(batch)[b], abs=1e-9)
+            continue
+        value, q = _solve(u, w)
+        assert values[b] == pytest.approx(value, abs=1e-6)
+        np.testing.assert_allclose(marginals[rows][: len(u) - 1], q, atol=1e-4)
+
+
+def _solve(u, w):
+    """Minimizes the dual: each edge apart, made to agree by multipliers on the inner nodes."""
+    length, tags = u.shape
+    scores = w + u[1:, None, :]
+    scores[0] += u[0][:, None]
+    # Multipliers of -inf's neighbours have no minimum; the box keeps them where they make no
+    # difference.
+    alive = _reachable(u, w)
+
+    def edges(multipliers):
+        x = np.where(alive[1:-1], multipliers.reshape(length - 2, tags), 0)
+        shifted = scores.copy()
+        shifted[:-1] -= x[:, None, :]
+        shifted[1:] += x[:, :, None]
+        shifted[~(alive[:-1, :, None] & alive[1:, None, :])] = -np.inf
+        top = shifted.max(axis=(1, 2))
+        q = np.exp(shifted - top[:, None, None])
+        z = q.sum(axis=(1, 2))
+        return (top + np.log(z)).sum(), q / z[:, None, None]
+
+    def objective(multipliers):
+        value, q = edges(multipliers)
+        return value, (q[1:].sum(axis=2) - q[:-1].sum(axis=1)).ravel() * alive[1:-1].ravel()
+
+    start = np.zeros((length - 2) * tags)
+    if start.size:
+        options = {"maxiter": 20000, "ftol": 1e-15, "gtol": 1e-10}
+        start = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
+    return edges(start)
+
+
+def _reachable(u, w):
+    alive = u > -np.inf
+    for i in range(1, len(u)):
+        alive[i] &= ((w[i - 1] > -np.inf) & alive[i - 1][:, None]).any(axis=0)
+    for i in range(len(u) - 2, -1, -1):
+        alive[i] &= ((w[i] > -np.inf) & alive[i + 1][None, :]).any(axis=1)
+    return alive
+
+
+@given(problems.potentials(), st.integers(1, 12), st.sampled_from([1.0, 1.25, 1.6, "auto"]))
+def test_unconverged_value_is_an_upper_bound(batch, n_iter, relaxation):
+    bound = BCRF(n_iter=n_iter, relaxation=relaxation).log_partition(batch)
+    assert (bound >= CONVERGED.log_partition(batch) - 1e-8).all()
+
+
+@given(problems.potentials(), st.integers(1, 12))
+def test_value_of_the_feasible_point_is_a_lower_bound(batch, n_iter):
+    lower = BCRF(n_iter=n_iter).infer(batch, bound="lower").value
+    assert (lower <= CONVERGED.log_partition(batch) + 1e-8).all()
+    assert (lower >= CRF().log_partition(batch) - 1e-8).all() or n_iter < 12
+
+
+@given(problems.potentials(max_length=2))
+def test_chains_of_two_are_a_softmax_over_pairs(batch):
+    np.testing.assert_allclose(
+        BCRF(n_iter=1).log_partition(batch), CRF().log_partition(batch), atol=1e-9
+    )
+
+
+def test_over_relaxation_converges_faster():
+    rng = np.random.default_rng(0)
+    batch = Potentials(
+        rng.normal(0, 1, (300, 9)), rng.normal(0, 3, (9, 9)), np.full(10, 30, "int32")
+    )
+    truth = CONVERGED.log_partition(batch)
+    gaps = {
+        relaxation: (BCRF(relaxation=relaxation).log_partition(batch) - truth).mean()
+        for relaxation in (1.0, 1.25, "auto")
+    }
+    assert gaps[1.25] < gaps[1.0] / 2
+    assert gaps["auto"] < gaps[1.0]
+
+
+def test_tolerance_stops_early_and_within_it():
+    rng = np.random.default_rng(0)
+    batch = Potentials(rng.normal(0, 2, (90, 5)), rng.normal(0, 2, (5, 5)), np.full(3, 30, "int32"))
+    stopped = BCRF(n_iter=1000, tolerance=1e-3).marginals(batch).unary
+    np.testing.assert_allclose(stopped, CONVERGED.marginals(batch).unary, atol=2e-3)
+    assert np.abs(stopped - CONVERGED.marginals(batch).unary).max() > 1e-9
+
+
+def test_decoding_by_sharp_marginals_agrees_with_viterbi():
+    rng = np.random.default_rng(0)
+    batch = Potentials(
+        rng.normal(0, 2, (3000, 17)), rng.normal(0, 1, (17, 17)), np.full(100, 30, "int32")
+    )
+    agreement = (BCRF().decode(batch) == viterbi(batch)[0]).mean()
+    assert agreement > 0.93
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"n_iter": 0}, "n_iter must be at least 1, got 0"),
+        ({"relaxation": 2.0}, r"relaxation must be in \[1, 2\) or \"auto\", got 2.0"),
+        ({"relaxation": "fast"}, "relaxation must be"),
+        ({"tolerance": -1.0}, "tolerance must be"),
+        ({"inverse_temperature": 0.0}, "inverse_temperature must be positive"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        BCRF(**options)
+
+
+def test_long_sequence():
+    n, t = 200_000, 5
+    rng = np.random.default_rng(0)
+    unary, transitions = rng.normal(size=(n, t)), rng.normal(size=(t, t))
+    lengths = np.array([n], "int32")
+    gold = rng.integers(0, t, n).astype("int32")
+    double = BCRF().loss(Potentials(unary, transitions, lengths), gold)
+    single = BCRF().loss(
+        Potentials(unary.astype("float32"), transitions.astype("float32"), lengths), gold
+    )
+    np.testing.assert_allclose(single[0], double[0], rtol=1e-5)
+    np.testing.assert_allclose(single[1].unary, double[1].unary, atol=5e-6)

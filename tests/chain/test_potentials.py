@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from spacy_bcrf.chain import CRF, Potentials
+
+
+def make(unary=None, transitions=None, lengths=(2, 0, 3)):
+    unary = np.zeros((5, 3)) if unary is None else unary
+    transitions = np.zeros((3, 3)) if transitions is None else transitions
+    return Potentials(unary, transitions, np.array(lengths, "int32"))
+
+
+def at(shape, index, value):
+    array = np.zeros(shape)
+    array[index] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"unary": np.zeros(5)}, r"unary must be \(N, T\), got shape \(5,\)"),
+        ({"unary": np.zeros((5, 0))}, "at least one tag"),
+        ({"transitions": np.zeros((3, 4))}, r"transitions must be \(3, 3\) or \(5, 3, 3\)"),
+        ({"transitions": np.zeros((4, 3, 3))}, r"got \(4, 3, 3\)"),
+        ({"lengths": (2, 2)}, "lengths sum to 4, but unary has 5 rows"),
+        ({"lengths": (-1, 6)}, r"lengths\[0\] is negative"),
+        ({"lengths": ((2, 3),)}, r"lengths must be \(B,\)"),
+        ({"unary": at((5, 3), (3, 1), np.nan)}, r"unary has NaN or \+inf in sequence 2"),
+        ({"unary": at((5, 3), (0, 1), np.inf)}, r"unary has NaN or \+inf in sequence 0"),
+        ({"transitions": at((3, 3), (0, 1), np.inf)}, r"transitions have NaN or \+inf"),
+        ({"transitions": at((5, 3, 3), (2, 0, 1), np.nan)}, "in sequence 2"),
+    ],
+)
+def test_what_does_not_fit_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(**arguments)
+
+
+def test_rows_of_last_tokens_may_hold_anything():
+    transitions = np.zeros((5, 3, 3))
+    transitions[[1, 4]] = np.nan
+    batch = make(transitions=transitions)
+    np.testing.assert_allclose(CRF().log_partition(batch), np.log([9, 1, 27]))
+    _, gradient = CRF().loss(batch, np.zeros(5, "int32"))
+    assert not gradient.transitions[[1, 4]].any()
+
+
+def test_any_layout_is_taken():
+    rng = np.random.default_rng(0)
+    unary, transitions = rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
+    plain = CRF().log_partition(make(unary, transitions))
+    odd = make(
+        np.asfortranarray(unary), transitions.T.copy().T, lengths=np.array([2, 0, 3], "int64")
+    )
+    np.testing.assert_array_equal(CRF().log_partition(odd), plain)
+    strided = np.zeros((10, 6))
+    strided[::2, ::2] = unary
+    np.testing.assert_array_equal(CRF().log_partition(make(strided[::2, ::2], transitions)), plain)
+
+
+@pytest.mark.parametrize(
+    "gold, message",
+    [
+        (np.zeros(4, "int32"), "gold must be int32"),
+        (np.zeros((5, 2), bool), r"gold of allowed tags must be \(5, 3\)"),
+        (np.zeros(5), "gold must be int32"),
+        (np.array([0, 0, 0, 3, 0], "int32"), "gold has tag 3 in sequence 2; tags go from 0 to 2"),
+        (np.array([0, -2, 0, 0, 0], "int32"), "gold has tag -2 in sequence 0"),
+    ],
+)
+def test_gold_that_does_not_fit_is_named(gold, message):
+    with pytest.raises(ValueError, match=message):
+        CRF().loss(make(), gold)
+
+
+def test_starts_ends_and_inner_edges():
+    batch = make()
+    assert batch.starts.tolist() == [0, 2]
+    assert batch.ends.tolist() == [1, 4]
+    assert batch.inner_edges.tolist() == [0, 2, 3]
+    assert [batch.sequence_of(i) for i in range(5)] == [0, 0, 2, 2, 2]

@@ -1,0 +1,107 @@
+"""The compiled kernels against the reference, which is tested by enumeration in tests/chain."""
+
+import bruteforce
+import numpy as np
+import problems
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_bcrf.kernels import BregmanOptions, native, reference
+
+SHAPES = [1, 2, 3, 8, 9, 16, 17, 33, 50, 69]
+
+
+def problem(rng, tags, shared, dtype, forbid, scale):
+    lengths = rng.integers(0, 23, 7).astype("int32")
+    n = int(lengths.sum())
+    unary = rng.normal(0, scale, (n, tags))
+    transitions = rng.normal(0, scale / 2, (tags, tags) if shared else (n, tags, tags))
+    if forbid:
+        unary[rng.random(unary.shape) < 0.15] = -np.inf
+        transitions[rng.random(transitions.shape) < 0.25] = -np.inf
+    return unary.astype(dtype), transitions.astype(dtype), lengths
+
+
+def assert_same(compiled, oracle, dtype, scale):
+    # Single precision rounds the scores themselves, so what is found of them can be no closer.
+    tolerance = 1e-5 if dtype == "float32" else 1e-10
+    for name in ("value", "node", "edge"):
+        found, expected = getattr(compiled, name), getattr(oracle, name)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(
+            found, expected, rtol=tolerance, atol=tolerance * max(1, scale / 10), err_msg=name
+        )
+
+
+@pytest.mark.parametrize("scale", [2.0, 30.0, 3000.0])
+@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", SHAPES)
+def test_compiled_is_reference(tags, dtype, shared, forbid, scale):
+    rng = np.random.default_rng(tags)
+    unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    edges = "sum" if shared else "each"
+    with np.errstate(all="ignore"):
+        compiled = native.sum_product(np, unary, transitions, lengths, edges, True)
+        oracle = reference.sum_product(np, *double, edges, True)
+        assert_same(compiled, oracle, dtype, scale)
+        value = native.sum_product(np, unary, transitions, lengths, "none", False).value
+        np.testing.assert_allclose(value, compiled.value, rtol=1e-6)
+        for bound, relaxation in (("upper", 1.25), ("lower", 1.0)):
+            options = BregmanOptions(4, relaxation, None, bound)
+            compiled = native.bregman(np, unary, transitions, lengths, options, edges)
+            assert_same(compiled, reference.bregman(np, *double, options, edges), dtype, scale)
+        _, scores = native.max_product(np, unary, transitions, lengths)
+        _, expected = reference.max_product(np, *double)
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+
+
+@given(problems.potentials(), st.integers(1, 9), st.sampled_from([None, 0.1, 1e-3]))
+def test_watched_projections_are_the_reference(batch, n_iter, tolerance):
+    options = BregmanOptions(n_iter, None, tolerance, "upper")
+    arrays = batch.unary, batch.transitions, batch.lengths
+    compiled = native.bregman(np, *arrays, options, "each")
+    assert_same(compiled, reference.bregman(np, *arrays, options, "each"), "float64", 1)
+
+
+@given(problems.potentials(max_tags=3, max_length=5))
+def test_reference_is_enumeration(batch):
+    arrays = batch.unary, batch.transitions, batch.lengths
+    found = reference.sum_product(np, *arrays, "each", True)
+    node, edge = bruteforce.marginals(batch)
+    np.testing.assert_allclose(found.value, bruteforce.log_partition(batch), atol=1e-9)
+    np.testing.assert_allclose(found.node, node, atol=1e-9)
+    np.testing.assert_allclose(found.edge, edge, atol=1e-9)
+    tags, scores = reference.max_product(np, *arrays)
+    np.testing.assert_allclose(scores, bruteforce.viterbi_scores(batch), atol=1e-9)
+    np.testing.assert_array_equal(tags, native.max_product(np, *arrays)[0])
+
+
+@given(problems.potentials(max_tags=3, max_length=5, max_sequences=2, scale=1.0))
+@settings(deadline=None)
+def test_node_factors_are_the_paper_s_projections(batch):
+    """Algorithm 1 on explicit arcs, from the same start, gives the iterate of the factors."""
+    options = BregmanOptions(3, 1.0, None, "upper")
+    found = reference.bregman(np, batch.unary, batch.transitions, batch.lengths, options, "each")
+    for rows, u, w in bruteforce.sequences(batch):
+        if len(u) > 2 and np.isfinite(u).all() and np.isfinite(w).all():
+            q = _explicit(u, w, options.n_iter)
+            np.testing.assert_allclose(found.edge[rows][:-1], q, atol=1e-12)
+
+
+def _explicit(u, w, n_iter):
+    half = u / 2
+    half[[0, -1]] = u[[0, -1]]
+    q = np.exp(w + half[:-1, :, None] + half[1:, None, :])
+    for _ in range(n_iter):
+        for first in (1, 2):
+            for i in range(first, len(u) - 1, 2):
+                into, out = q[i - 1].sum(axis=0), q[i].sum(axis=1)
+                sigma = (np.log(out) - np.log(into)) / 2
+                s = (into * np.exp(sigma)).sum()
+                q[i - 1] *= np.exp(sigma)[None, :] / s
+                q[i] *= np.exp(-sigma)[:, None] / s
+    return q
