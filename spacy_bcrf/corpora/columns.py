@@ -78,7 +78,14 @@ def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
         head.append(line)
         if line.text.strip(" \t") and not line.text.startswith(("#", "-DOCSTART-")):
             break
-    return any("\t" in line.text for line in head[-1:]), head
+    # Rows of the word "#" may come first.
+    return any(
+        "\t" in line.text
+        for line in head
+        if line.text.strip(" \t")
+        and not _COMMENT.match(line.text)
+        and not _DOCUMENT.match(line.text)
+    ), head
 
 
 def _resolve(

@@ -47,6 +47,8 @@ def read_lines(
     number = 0
     try:
         with path.open("rb") as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
+            # A pipe has no position, and nobody knows its length.
+            tell = raw.tell if raw.seekable() else int
             position = 0
             for number, data in enumerate(stream, start=1):
                 try:
@@ -58,9 +60,9 @@ def read_lines(
                     ) from None
                 yield Line(path, number, text.removesuffix("\n").removesuffix("\r"))
                 if number % 1000 == 0:
-                    advance(raw.tell() - position)
-                    position = raw.tell()
-            advance(raw.tell() - position)
+                    advance(tell() - position)
+                    position = tell()
+            advance(tell() - position)
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as err:
         raise CorpusError(
             f"{path}: broken or truncated {path.suffix} file, readable up to line {number}: {err}"

@@ -61,9 +61,7 @@ def test_a_malformed_file_from_spacys_command_line(folder):
 
 
 def test_several_files_and_options(folder):
-    result = run(
-        "good.conll", "more.tsv.xz", "all.spacy", "--n-sents", "0", "-s", "bio", cwd=folder
-    )
+    result = run("good.conll", "more.tsv.xz", "all.spacy", "--n-sents", "0", "-s", "bio")
     assert result.exit_code == 0, result.output
     assert [len(list(doc.sents)) for doc in load("all.spacy")] == [2, 2]
     result = run("good.conll", "o.spacy", "--word-column", "-1", "--ent-column", "0")

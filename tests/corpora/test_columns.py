@@ -70,6 +70,8 @@ def test_comments_and_the_text_of_a_sentence():
 
 def test_words_that_start_with_a_number_sign_are_no_comments():
     assert read("#\tO\n#newdoc\tO\n#text\tO")[0].words == ["#", "#newdoc", "#text"]
+    assert read("#\tO\n\n")[0].words == ["#"]
+    assert read("# text = a\tb\na O")[0].words == ["a"]
     assert read("# O\n#newdoc O\n#text O\na O")[0].words == ["#", "#newdoc", "#text", "a"]
 
 
@@ -87,6 +89,7 @@ def test_only_tabs_and_blanks_separate_columns():
     [
         ("a\tO\n\nb", r"f.conll:3: 1 columns; expected 2, separated by tabs, as in line 1"),
         ("a X O\nb O", r"f.conll:2: 2 columns; expected 3, separated by blanks, as in line 1"),
+        ("a\tO\n\xa0\nb\tO", r"f.conll:2: 1 columns; expected 2"),
         ("a\tO\n\tO", r"f.conll:2: empty word; expected one in column 1"),
         ("a\tO\n \tO", r"f.conll:2: empty word"),
         ("-DOCSTART-\n\na", r"f.conll:3: 1 columns; expected different ones for word \(1\)"),

@@ -128,7 +128,8 @@ def check_file(format, data):
         assert [[token.text for token in doc] for doc in docs] == [s.words for s in expected]
         assert sum(len(doc.ents) for doc in docs) == counts.entities
         for doc in docs:
-            BIO.spans([f"{t.ent_iob_}-{t.ent_type_}".rstrip("-") for t in doc])
+            tags = [f"{t.ent_iob_}-{t.ent_type_}" if t.ent_type_ else t.ent_iob_ for t in doc]
+            assert len(BIO.spans(tags)) == len(doc.ents)
 
 
 @pytest.mark.parametrize("format, text", [("conllu", CONLLU), ("columns", COLUMNS)])

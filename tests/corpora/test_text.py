@@ -1,6 +1,8 @@
 import bz2
 import gzip
 import lzma
+import os
+import threading
 
 import pytest
 
@@ -56,3 +58,13 @@ def test_missing_file_and_folder(tmp_path):
         list(read_lines(tmp_path / "nowhere.conll"))
     with pytest.raises(CorpusError, match="cannot be read: Is a directory"):
         list(read_lines(tmp_path))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_pipe(tmp_path):
+    path = tmp_path / "pipe.conll"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=("a\nb\n",))
+    writer.start()
+    assert [line.text for line in read_lines(path)] == ["a", "b"]
+    writer.join()
