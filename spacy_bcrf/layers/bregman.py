@@ -1,0 +1,33 @@
+"""`spacy-bcrf.BCRF.v1`"""
+
+from typing import Literal
+
+from thinc.api import Model
+
+from .. import chain
+from .head import InT, OutT, make_head
+
+
+def BCRF(
+    nO: int | None = None,
+    nI: int | None = None,
+    *,
+    n_iter: int = 10,
+    relaxation: float | Literal["auto"] = 1.25,
+    tolerance: float | None = None,
+    inverse_temperature: float = 10.0,
+    decoder: str = "viterbi",
+) -> Model[InT, OutT]:
+    """Head trained as a Bregman conditional random field (Corro et al. 2025).
+
+    nO, nI: tags and width of the token vectors; inferred if None.
+    n_iter, relaxation, tolerance, inverse_temperature: of the inference, see `chain.BCRF`.
+    decoder: "viterbi" or "mbr", see `get_decoder`.
+    """
+    objective = chain.BCRF(
+        n_iter=n_iter,
+        relaxation=relaxation,
+        tolerance=tolerance,
+        inverse_temperature=inverse_temperature,
+    )
+    return make_head("bcrf", objective, decoder, nO, nI)

@@ -1,0 +1,158 @@
+"""What all heads share: token vectors in, potentials out, under constraints on the tags."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from ..chain import Inference, Potentials
+from ..kernels import Array
+from .decoding import get_decoder
+
+InT = list[Floats2d]
+OutT = Potentials
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Which tags may follow one another, `[from, to]` (T, T), and start and end a sequence (T,).
+
+    Each is named after the parameter of the head that it restricts.
+    """
+
+    transitions: NDArray[np.bool_]
+    start: NDArray[np.bool_]
+    end: NDArray[np.bool_]
+
+
+def make_head(
+    name: str, objective: Inference, decoder: str, nO: int | None, nI: int | None
+) -> Model[InT, OutT]:
+    """Tag scores linear in the token's vector; transition, start and end scores for all tokens.
+
+    Parameters: W (nO, nI), b (nO,), transitions (nO, nO) `[from, to]`, start (nO,), end (nO,).
+    Attributes, of which only `tags` is saved with the parameters: the config decides on the rest.
+    objective: gives loss and gradient of the potentials that come out.
+    decoder: turns them into tag ids.
+    constraints: `Constraints` or None. What they forbid is -inf in the potentials, so it has no
+        probability, no gradient and no place in any decoder's output.
+    tags: the names of the nO tags, or None.
+    """
+    attrs = {
+        "objective": objective,
+        "decoder": get_decoder(decoder, objective),
+        "constraints": None,
+        "tags": None,
+    }
+    return _make_model(name, {"nO": nO, "nI": nI}, attrs)
+
+
+def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Callable]:
+    ops: Any = model.ops
+    lengths = np.array([len(x) for x in X], dtype="int32")
+    starts, ends = (ops.asarray(tokens) for tokens in _boundaries(lengths))
+    allowed = _allowed(model)
+    X_flat = ops.flatten(X)
+    W = model.get_param("W")
+    unary = ops.affine(X_flat, W, model.get_param("b"))
+    unary[starts] += _restricted(model, "start", allowed)
+    unary[ends] += _restricted(model, "end", allowed)
+    transitions = _restricted(model, "transitions", allowed)
+
+    def backprop(d_potentials: OutT) -> InT:
+        d_unary = d_potentials.unary
+        gradients = {
+            "start": d_unary[starts].sum(axis=0),
+            "end": d_unary[ends].sum(axis=0),
+            "transitions": d_potentials.transitions,
+        }
+        for name, gradient in gradients.items():
+            model.inc_grad(name, gradient * allowed[name] if name in allowed else gradient)
+        model.inc_grad("b", d_unary.sum(axis=0))
+        model.inc_grad("W", ops.gemm(d_unary, X_flat, trans1=True))
+        return ops.unflatten(ops.gemm(d_unary, W), lengths)
+
+    return Potentials(unary, transitions, ops.asarray(lengths)), backprop
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
+    if X is not None and model.has_dim("nI") is None:
+        model.set_dim("nI", X[0].shape[1])
+    nO, nI = model.get_dim("nO"), model.get_dim("nI")
+    shapes = {"W": (nO, nI), "b": (nO,), "transitions": (nO, nO), "start": (nO,), "end": (nO,)}
+    # Zeros, as in spaCy's other token classifiers: no tag is preferred before any was seen.
+    for name, shape in shapes.items():
+        model.set_param(name, model.ops.alloc(shape, dtype="float32"))
+
+
+def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Model[InT, OutT]:
+    """A head with nO tags, the new ones last; what it has learned of the others stays.
+
+    New tags start out as the mean, over the old labels, of the tags that play the same part. So a
+    labeling with a new label scores the mean of those with an old one in its place, and is not the
+    best before it is trained.
+
+    It is a new layer if there are parameters to resize, since an optimizer keeps what it knows of
+    them by layer. ValueError for fewer tags than there are.
+    """
+    old = model.maybe_get_dim("nO")
+    if old is not None and nO < old:
+        raise ValueError(f"{model.name}: a head with {old} tags cannot be cut down to {nO}")
+    if old is None or nO == old or not model.has_param("W"):
+        model.set_dim("nO", nO, force=True)
+        return model
+    new = _make_model(model.name, {"nO": nO, "nI": model.get_dim("nI")}, dict(model.attrs))
+    new.ops = model.ops
+    # Tags without a label, such as O, come first, then those of each label.
+    by_label = np.arange(old % tags_per_label, old).reshape(-1, tags_per_label)
+    like = model.ops.xp.asarray(by_label.T[np.arange(nO - old) % tags_per_label])
+    for name in model.param_names:
+        extend = _extended_square if name == "transitions" else _extended
+        new.set_param(name, extend(model.ops.xp, model.get_param(name), like))
+    return new
+
+
+def _make_model(name: str, dims: dict[str, int | None], attrs: dict[str, Any]) -> Model[InT, OutT]:
+    params = dict.fromkeys(("W", "b", "transitions", "start", "end"))
+    return Model(name, forward, init=init, dims=dims, params=params, attrs=attrs)
+
+
+def _boundaries(lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
+    """First and last flat tokens of the sequences that are not empty."""
+    lengths = lengths[lengths > 0]
+    ends = lengths.cumsum() - 1
+    return ends + 1 - lengths, ends
+
+
+def _allowed(model: Model) -> dict[str, Array]:
+    """The constraints by parameter, on the model's device; none if there are none."""
+    constraints = model.attrs["constraints"]
+    if constraints is None:
+        return {}
+    ops: Any = model.ops
+    return {name: ops.asarray(mask) for name, mask in vars(constraints).items()}
+
+
+def _restricted(model: Model, name: str, allowed: dict[str, Array]) -> Array:
+    """A parameter with -inf wherever it is not allowed."""
+    value: Array = model.get_param(name)
+    if name not in allowed:
+        return value
+    return model.ops.xp.where(allowed[name], value, value.dtype.type("-inf"))
+
+
+def _extended(xp: Any, value: Array, like: Array) -> Array:
+    """`value` with a row more for each of `like` (n, K), the mean of the rows it names."""
+    return xp.concatenate([value, value[like].mean(axis=1)])
+
+
+def _extended_square(xp: Any, value: Array, like: Array) -> Array:
+    """The same for rows and columns; where both are new, the k-th old row goes with the k-th old
+    column."""
+    among = value[like[:, None, :], like[None, :, :]].mean(axis=2)
+    columns = xp.concatenate([value[:, like].mean(axis=2), among])
+    return xp.concatenate([_extended(xp, value, like), columns], axis=1)

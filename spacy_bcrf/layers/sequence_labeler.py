@@ -1,0 +1,35 @@
+"""`spacy-bcrf.SequenceLabeler.v1`"""
+
+from spacy.tokens import Doc
+from thinc.api import Model, chain
+from thinc.types import Floats2d
+
+from ..chain import Potentials
+from .head import resize_head
+
+
+def SequenceLabeler(
+    tok2vec: Model[list[Doc], list[Floats2d]], head: Model[list[Floats2d], Potentials]
+) -> Model[list[Doc], Potentials]:
+    """Potentials of the tags of documents, one sequence a document.
+
+    tok2vec: vectors of each document's tokens.
+    head: from these to potentials; a layer like `spacy-bcrf.BCRF.v1`, with dimension nO.
+    """
+    model: Model[list[Doc], Potentials] = chain(tok2vec, head)
+    model.set_ref("tok2vec", tok2vec)
+    model.set_ref("output_layer", head)
+    model.attrs["resize_output"] = resize_output
+    return model
+
+
+def resize_output(
+    model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
+) -> Model[list[Doc], Potentials]:
+    """Give the head nO tags, in place, see `resize_head`."""
+    old = model.get_ref("output_layer")
+    new = resize_head(old, nO, tags_per_label)
+    if new is not old:
+        model.replace_node(old, new)
+    model.set_dim("nO", nO, force=True)
+    return model

@@ -1,0 +1,295 @@
+"""What all components share: one tag a token, found over the whole document."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.errors import Errors
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import check_lexeme_norms
+from spacy.vocab import Vocab
+from thinc.api import Model
+
+from ..chain import Potentials, feasible
+from ..kernels import Array
+from ..layers.head import Constraints
+from .annotation import (
+    UNKNOWN,
+    Values,
+    doc_lengths,
+    read_doc,
+    read_gold,
+    warn_of_problems,
+)
+
+# How many documents the network infers its dimensions from, as in spaCy's components.
+SAMPLE_SIZE = 10
+
+
+class SequenceLabeler(TrainablePipe, ABC):
+    """Base of the components; a subclass says what the tags are and how a Doc holds them.
+
+    A batch of B documents has N tokens in all, there are T tags, and a component learns and writes
+    A token attributes.
+    """
+
+    attribute_ids: tuple[int, ...]
+    """The A attributes; the last one holds the label."""
+    tags_per_label: int = 1
+    restrictions: str = "constraints"
+    """What can forbid a labeling, in words."""
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[list[Doc], Potentials],
+        name: str,
+        *,
+        scorer: Callable | None,
+        **settings: str,
+    ) -> None:
+        """model: like `spacy-bcrf.SequenceLabeler.v1`.
+        settings: what decides on the tags besides the labels; saved with them.
+        """
+        if (
+            not model.has_ref("output_layer")
+            or "objective" not in model.get_ref("output_layer").attrs
+        ):
+            raise ValueError(
+                f"[{name}] the model {model.name!r} gives no potentials: use the architecture "
+                "spacy-bcrf.SequenceLabeler.v1"
+            )
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.scorer = scorer
+        self.cfg: dict[str, Any] = {"labels": [], **settings}
+        self._has_warned = False
+        self._refresh()
+
+    @property
+    @abstractmethod
+    def tags(self) -> list[str]:
+        """The T tags by id. A new label only appends to them."""
+
+    @abstractmethod
+    def _tag_values(self) -> list[tuple[int, ...]]:
+        """(T, A) what is written to a token of each tag."""
+
+    @abstractmethod
+    def _encode(self, values: Values, lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
+        """Gold from annotation (N, A): int32 (N,) with -1 for unknown, or bool (N, T), the tags
+        that may be. And bool (N,), which tokens have a label that is none of `labels`.
+        """
+
+    @abstractmethod
+    def _align(self, example: Example) -> Values:
+        """(n, A) the reference's annotation of the predicted document's tokens."""
+
+    def _merge(self, old: Values, new: Values) -> Values:
+        """(n, A) what is written to a document that already has `old` annotation."""
+        return new
+
+    def _constraints(self) -> Constraints | None:
+        """Which tags may follow one another, and start and end a document."""
+        return None
+
+    def _lattice(self, docs: Sequence[Doc]) -> NDArray[np.bool_] | None:
+        """(N, T) the tags open to each token; None where all are."""
+        return None
+
+    def _check_label(self, label: str) -> None:
+        """ValueError, saying what would be right, for what cannot be a label."""
+        if not label:
+            raise ValueError(f"[{self.name}] a label cannot be empty: that means missing")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.cfg["labels"])
+
+    @property
+    def label_data(self) -> tuple[str, ...]:
+        return self.labels
+
+    @property
+    def head(self) -> Model:
+        return self.model.get_ref("output_layer")
+
+    def predict(self, docs: Iterable[Doc]) -> list[NDArray[np.int32]]:
+        """The tag ids of each document."""
+        docs = list(docs)
+        lengths = doc_lengths(docs)
+        if not lengths.any():
+            return [np.zeros(0, dtype="int32") for _ in docs]
+        tags = self._decode(docs)
+        return [tags[start:end] for start, end in pairwise([0, *lengths.cumsum().tolist()])]
+
+    def _decode(self, docs: list[Doc]) -> NDArray[np.int32]:
+        potentials = self._restrict(self.model.predict(docs), docs)
+        return self.model.ops.to_numpy(self.head.attrs["decoder"](potentials))
+
+    def set_annotations(self, docs: Iterable[Doc], tags: list[NDArray[np.int32]]) -> None:
+        for doc, ids in zip(docs, tags, strict=True):
+            values: Any = self._values[ids]
+            if doc.has_annotation(self.attribute_ids[0]):
+                values = self._merge(read_doc(doc, self.attribute_ids), values)
+            doc.from_array(list(self.attribute_ids), values)
+
+    def get_loss(self, examples: Iterable[Example], scores: Potentials) -> tuple[float, Potentials]:
+        """The sum of the documents' losses, and its gradient.
+
+        A document from whose gold annotation nothing can be learned counts as one without any.
+        """
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.get_loss")
+        potentials = self._restrict(scores, [example.predicted for example in examples])
+        gold, problems = self._read_gold(examples, potentials)
+        self._warn(examples, problems)
+        losses, gradient = self.head.attrs["objective"].loss(potentials, gold)
+        return float(losses.sum()), gradient
+
+    def _restrict(self, potentials: Potentials, docs: list[Doc]) -> Potentials:
+        lattice = self._lattice(docs)
+        if lattice is None:
+            return potentials
+        ops: Any = self.model.ops
+        return potentials.restrict(ops.asarray(lattice))
+
+    def _read_gold(
+        self, examples: list[Example], potentials: Potentials
+    ) -> tuple[Array, dict[int, str]]:
+        """Gold, (N,) or (N, T), and by example why it is left out of gold."""
+        ops: Any = self.model.ops
+        values, problems = read_gold(examples, self.attribute_ids, self._align)
+        lengths = doc_lengths([example.predicted for example in examples])
+        host_gold, has_unknown_label = self._encode(values, lengths)
+        gold = ops.asarray(host_gold)
+        owner = np.repeat(np.arange(len(examples)), lengths)
+        for i in np.unique(owner[has_unknown_label]).tolist():
+            unknown = self._find_labels(examples[i].reference) - set(self.labels)
+            problems[i] = f"unknown labels {', '.join(sorted(unknown))}"
+        for i in np.flatnonzero(ops.to_numpy(~feasible(potentials, gold))).tolist():
+            problems.setdefault(i, f"{self.restrictions} forbid it")
+        if problems:
+            skipped = ops.asarray(np.isin(owner, list(problems)))
+            gold[skipped] = True if gold.dtype == bool else UNKNOWN
+        return gold, problems
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Set the labels, by default all that the examples have, and initialize the network.
+
+        With `labels` given only the first few examples are looked at. ValueError if there are no
+        labels, if an example has others, or if the head is configured for another number of tags.
+        """
+        validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
+        check_lexeme_norms(self.vocab, self.name)
+        examples = list(islice(get_examples(), None if labels is None else SAMPLE_SIZE))
+        found = sorted(set().union(*(self._find_labels(eg.reference) for eg in examples)))
+        for label in found if labels is None else labels:
+            self.add_label(label)
+        self._require_labels()
+        if not examples:
+            raise ValueError(Errors.E923.format(name=self.name))
+        if unknown := [label for label in found if label not in self.labels]:
+            raise ValueError(
+                f"[{self.name}] the examples have labels that it was not given: "
+                f"{', '.join(unknown)}. It has {', '.join(self.labels)}"
+            )
+        self._size_head()
+        self.model.initialize(X=[example.predicted for example in examples[:SAMPLE_SIZE]])
+        self._has_warned = False
+        self._check_gold(examples)
+
+    def _check_gold(self, examples: list[Example], batch_size: int = 128) -> None:
+        """Say at once what training will leave out."""
+        width = self.head.get_dim("nI")
+        problems: dict[int, str] = {}
+        for start in range(0, len(examples), batch_size):
+            batch = examples[start : start + batch_size]
+            docs = [example.predicted for example in batch]
+            scores = self.head.predict([self.model.ops.alloc2f(len(doc), width) for doc in docs])
+            _, found = self._read_gold(batch, self._restrict(scores, docs))
+            problems.update((start + i, problem) for i, problem in found.items())
+        self._warn(examples, problems)
+
+    def _warn(self, examples: list[Example], problems: dict[int, str]) -> None:
+        if problems and not self._has_warned:
+            self._has_warned = True
+            warn_of_problems(self.name, examples, problems)
+
+    def _find_labels(self, doc: Doc) -> set[str]:
+        values = np.unique(doc.to_array(self.attribute_ids[-1]))
+        return {doc.vocab.strings[value] for value in values.tolist() if value}
+
+    def add_label(self, label: str) -> int:
+        """Add a label, whose tags come last. RETURNS 0 if it is there already, else 1."""
+        if not isinstance(label, str):
+            raise ValueError(Errors.E187)
+        if label in self.labels:
+            return 0
+        self._check_label(label)
+        self._allow_extra_label()
+        self.cfg["labels"].append(label)
+        self._refresh()
+        if self.head.has_param("W"):
+            self._size_head()
+        return 1
+
+    def _label_values(self) -> list[int]:
+        """What the label attribute of a token is for each label."""
+        return [self.vocab.strings.add(label) for label in self.labels]
+
+    def _refresh(self) -> None:
+        """Bring what depends on the labels up to date, but for the size of the head."""
+        values = np.array(self._tag_values(), dtype="uint64")
+        self._values = values.reshape(len(values), len(self.attribute_ids))
+        self.head.attrs["constraints"] = self._constraints()
+
+    def _size_head(self) -> None:
+        n_tags, head = len(self.tags), self.head
+        if head.has_dim("nO") and not head.has_param("W") and head.get_dim("nO") != n_tags:
+            raise ValueError(
+                f"[{self.name}] the head is configured with nO = {head.get_dim('nO')}, but "
+                f"{n_tags} tags are needed for {self.cfg}: leave nO out"
+            )
+        self.model.attrs["resize_output"](self.model, n_tags, self.tags_per_label)
+        self.head.attrs["tags"] = self.tags
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
+        self._load(super().from_bytes, bytes_data, exclude)
+        return self
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
+        self._load(super().from_disk, path, exclude)
+        return self
+
+    def _load(self, load: Callable, source: bytes | str | Path, exclude: Iterable[str]) -> None:
+        """ValueError if what is loaded has other settings, or was trained on other tags."""
+        settings = {key: value for key, value in self.cfg.items() if key != "labels"}
+        load(source, exclude=exclude)
+        for key, value in settings.items():
+            if self.cfg[key] != value:
+                raise ValueError(
+                    f"[{self.name}] the config says {key} = {value!r}, but what is loaded was "
+                    f"saved with {key} = {self.cfg[key]!r}"
+                )
+        self._refresh()
+        trained_on = self.head.attrs["tags"]
+        if self.head.has_param("W") and trained_on != self.tags:
+            raise ValueError(
+                f"[{self.name}] the model was trained on the tags {trained_on}, but the "
+                f"component's, from {self.cfg}, are {self.tags}"
+            )

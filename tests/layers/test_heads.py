@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from head_suite import HeadSuite
+from spacy import registry
+
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.layers.bregman import BCRF
+from spacy_bcrf.layers.crf import CRF
+
+
+class TestCRF(HeadSuite):
+    make = staticmethod(CRF)
+
+
+class TestBCRF(HeadSuite):
+    make = staticmethod(BCRF)
+
+    def randomized(self, rng, n_tags, dtype="float32", **options):
+        # Only at convergence is the difference of marginals the gradient of the reported loss.
+        if dtype == "float64":
+            options |= {"n_iter": 3000, "relaxation": 1.0}
+        return super().randomized(rng, n_tags, dtype=dtype, **options)
+
+
+@pytest.mark.parametrize(
+    "option, value, message",
+    [
+        ("n_iter", 0, "n_iter must be at least 1"),
+        ("relaxation", 2.0, r'relaxation must be in \[1, 2\) or "auto"'),
+        ("tolerance", -0.1, "tolerance must be None or at least 0"),
+        ("inverse_temperature", 0.0, "inverse_temperature must be positive"),
+        ("decoder", "beam", "unknown decoder 'beam'; expected one of viterbi, mbr"),
+    ],
+)
+def test_bad_options_are_refused_when_the_config_is_read(option, value, message):
+    config = {"head": {"@layers": "spacy-bcrf.BCRF.v1", option: value}}
+    with pytest.raises(ValueError, match=message):
+        registry.resolve(config)
+
+
+def test_misspelled_option_is_refused():
+    config = {"head": {"@layers": "spacy-bcrf.BCRF.v1", "iterations": 3}}
+    with pytest.raises(ValueError, match="iterations"):
+        registry.resolve(config)
+
+
+def test_options_reach_the_objective():
+    model = BCRF(n_iter=3, relaxation="auto", tolerance=0.1, inverse_temperature=5.0)
+    objective = model.attrs["objective"]
+    assert (objective.n_iter, objective.relaxation) == (3, "auto")
+    assert (objective.tolerance, objective.inverse_temperature) == (0.1, 5.0)
+
+
+def test_minimum_bayes_risk_takes_the_likeliest_tag_of_each_token():
+    # The best labeling is 1 1, but 0 is likelier first: 0 0 and 0 1 share its probability.
+    unary = np.log(np.array([[0.55, 0.45], [0.5, 0.5]], dtype="float32"))
+    transitions = np.log(np.array([[0.5, 0.5], [0.05, 0.95]], dtype="float32"))
+    potentials = Potentials(unary, transitions, np.array([2], dtype="int32"))
+    assert CRF(decoder="viterbi").attrs["decoder"](potentials).tolist() == [1, 1]
+    assert CRF(decoder="mbr").attrs["decoder"](potentials).tolist() == [0, 1]

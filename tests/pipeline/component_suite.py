@@ -1,0 +1,400 @@
+"""What every component must do, with every head.
+
+A test class of a component derives from ComponentSuite, says what its annotation looks like, and
+gets all of these tests.
+"""
+
+import pickle
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import spacy
+from spacy.lang.en import English
+from spacy.tokens import Doc
+from spacy.training import Example
+
+HEADS = ("CRF", "BCRF")
+TOK2VEC = {
+    "@architectures": "spacy.HashEmbedCNN.v2",
+    "pretrained_vectors": None,
+    "width": 32,
+    "depth": 2,
+    "embed_size": 500,
+    "window_size": 1,
+    "maxout_pieces": 3,
+    "subword_features": True,
+}
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
+
+Data = list[tuple[str, dict[str, Any]]]
+
+
+class ComponentSuite:
+    factory: ClassVar[str]
+    settings: ClassVar[dict[str, Any]] = {}
+    labels: ClassVar[tuple[str, ...]]
+    """Those of `data`, as they are found."""
+    data: ClassVar[Data]
+    """Fully annotated, learnable in a few steps."""
+    partial: ClassVar[Data]
+    """Misaligned and with missing annotation."""
+    unannotated: ClassVar[Data] = [("I'm so happy .", {"cats": {"POSITIVE": 1.0}})]
+    other_settings: ClassVar[dict[str, Any]]
+    """With which a saved component must not be loaded."""
+
+    @staticmethod
+    def annotation(doc: Doc) -> list:
+        """What the component writes."""
+        raise NotImplementedError
+
+    @staticmethod
+    def check_partial(nlp: English) -> None:
+        """Assert what `partial` teaches."""
+        raise NotImplementedError
+
+    @pytest.fixture(params=HEADS)
+    def head(self, request) -> str:
+        return request.param
+
+    def add(self, nlp, head="BCRF", tok2vec=TOK2VEC, name=None, **settings):
+        model = {
+            "@architectures": "spacy-bcrf.SequenceLabeler.v1",
+            "tok2vec": tok2vec,
+            "head": {"@layers": f"spacy-bcrf.{head}.v1"},
+        }
+        config = {"model": model, **self.settings, **settings}
+        return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
+
+    @staticmethod
+    def examples(nlp, data):
+        return [Example.from_dict(nlp.make_doc(text), gold) for text, gold in data]
+
+    def trained(self, head="BCRF", data=None, steps=60, **options):
+        nlp = English()
+        self.add(nlp, head, **options)
+        examples = self.examples(nlp, data or self.data)
+        optimizer = nlp.initialize(lambda: examples)
+        losses = {}
+        for _ in range(steps):
+            losses = nlp.update(examples, sgd=optimizer, losses={})
+        return nlp, losses
+
+    def assert_learned(self, nlp, data=None):
+        for text, gold in data or self.data:
+            expected = Example.from_dict(nlp.make_doc(text), gold).reference
+            assert self.annotation(nlp(text)) == self.annotation(expected)
+
+    def test_no_labels(self):
+        nlp = English()
+        self.add(nlp)
+        with pytest.raises(ValueError, match="E143"):
+            nlp.initialize()
+
+    def test_data_without_its_annotation(self):
+        nlp = English()
+        self.add(nlp)
+        examples = self.examples(nlp, self.unannotated)
+        with pytest.raises(ValueError, match="E143"):
+            nlp.initialize(lambda: examples)
+
+    def test_no_examples(self):
+        nlp = English()
+        pipe = self.add(nlp)
+        pipe.add_label(self.labels[0])
+        with pytest.raises(TypeError):
+            pipe.initialize(lambda: [])
+
+    def test_not_initialized(self):
+        nlp = English()
+        self.add(nlp).add_label(self.labels[0])
+        with pytest.raises(ValueError, match="E109"):
+            nlp("not yet")
+
+    def test_a_model_of_another_kind_is_refused(self):
+        nlp = English()
+        tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": TOK2VEC}
+        with pytest.raises(ValueError, match=r"spacy-bcrf\.SequenceLabeler\.v1"):
+            nlp.add_pipe(self.factory, config={"model": tagger})
+
+    @pytest.mark.parametrize("label", [9, None, b"X", ""])
+    def test_bad_label(self, label):
+        nlp = English()
+        pipe = self.add(nlp)
+        with pytest.raises(ValueError):
+            pipe.add_label(label)
+        assert pipe.labels == ()
+
+    def test_default_config_is_complete(self):
+        nlp = English()
+        pipe = nlp.add_pipe(self.factory, config=self.settings)
+        examples = self.examples(nlp, self.data)
+        nlp.initialize(lambda: examples)
+        nlp.update(examples)
+        assert pipe.head.name == "bcrf"
+        assert nlp.evaluate(examples)["speed"] > 0
+
+    def test_learns_and_survives_bytes_disk_and_pickle(self, head, tmp_path):
+        nlp, losses = self.trained(head, steps=100)
+        assert losses[self.factory] < 0.5
+        self.assert_learned(nlp)
+        assert nlp.get_pipe(self.factory).labels == self.labels
+        nlp.to_disk(tmp_path)
+        from_disk = spacy.load(tmp_path)
+        from_bytes = spacy.blank("en", config=nlp.config).from_bytes(nlp.to_bytes())
+        texts = [text for text, _ in [*self.data, *self.partial]]
+        expected = [self.annotation(doc) for doc in nlp.pipe(texts)]
+        for loaded in (from_disk, from_bytes):
+            assert [self.annotation(doc) for doc in loaded.pipe(texts)] == expected
+            assert loaded.get_pipe(self.factory).label_data == self.labels
+        pickled = pickle.loads(pickle.dumps(nlp.get_pipe(self.factory)))
+        assert [self.annotation(pickled(nlp.make_doc(text))) for text in texts] == expected
+
+    def test_scores(self, head):
+        nlp, _ = self.trained(head)
+        scores = nlp.evaluate(self.examples(nlp, self.data))
+        weighted = {key: weight for key, weight in self.score_weights(nlp).items() if weight}
+        assert any(scores.get(key) == 1.0 for key in weighted)
+
+    def score_weights(self, nlp):
+        return nlp.get_factory_meta(self.factory).default_score_weights
+
+    def test_incomplete_and_misaligned_annotation(self, head):
+        nlp, losses = self.trained(head, self.partial, steps=100)
+        assert losses[self.factory] < 0.5
+        self.check_partial(nlp)
+
+    def test_missing_annotation_teaches_nothing(self, head):
+        nlp, _ = self.trained(head, steps=3)
+        pipe = nlp.get_pipe(self.factory)
+        examples = self.examples(nlp, self.unannotated)
+        scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
+        loss, gradient = pipe.get_loss(examples, scores)
+        assert loss == 0
+        assert not gradient.unary.any()
+        assert not gradient.transitions.any()
+
+    def test_loss_is_that_of_the_documents_added_up(self, head):
+        nlp, _ = self.trained(head, steps=3)
+        pipe = nlp.get_pipe(self.factory)
+
+        def loss(examples):
+            scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
+            return pipe.get_loss(examples, scores)[0]
+
+        examples = self.examples(nlp, [*self.data, *self.unannotated])
+        assert loss(examples) == pytest.approx(sum(loss([eg]) for eg in examples), rel=1e-4)
+        losses = {self.factory: 10.0}
+        nlp.update(examples, sgd=False, losses=losses)
+        assert losses[self.factory] > 10.0
+
+    def test_empty_documents(self, head):
+        nlp, _ = self.trained(head)
+        pipe = nlp.get_pipe(self.factory)
+        text = self.data[0][0]
+        expected = self.annotation(nlp(text))
+        assert self.annotation(nlp("")) == []
+        for texts in ([""], ["", ""], ["", text, ""], []):
+            docs = list(nlp.pipe(texts))
+            assert [self.annotation(doc) for doc in docs] == [expected if t else [] for t in texts]
+        empty = Example(nlp.make_doc(""), nlp.make_doc(""))
+        full = self.examples(nlp, self.data)[0]
+        for batch in ([empty], [empty, empty], [empty, full, empty]):
+            losses = nlp.update(batch, losses={})
+            assert np.isfinite(losses[pipe.name])
+        assert nlp.update([], losses={}) == {}
+
+    def test_empty_document_while_initializing(self):
+        nlp = English()
+        self.add(nlp).add_label(self.labels[0])
+        empty = Example(nlp.make_doc(""), nlp.make_doc(""))
+        optimizer = nlp.initialize(lambda: [empty, empty])
+        nlp.update([empty], sgd=optimizer)
+
+    def test_batches_do_not_matter(self, head):
+        nlp, _ = self.trained(head)
+        texts = [text for text, _ in [*self.data, *self.partial]] * 3
+        expected = [self.annotation(nlp(text)) for text in texts]
+        for batch_size in (1, 2, 100):
+            docs = nlp.pipe(texts, batch_size=batch_size)
+            assert [self.annotation(doc) for doc in docs] == expected
+
+    @pytest.mark.slow
+    def test_several_processes(self):
+        nlp, _ = self.trained()
+        texts = [text for text, _ in self.data] * 5
+        expected = [self.annotation(doc) for doc in nlp.pipe(texts)]
+        docs = nlp.pipe(texts, n_process=2, batch_size=3)
+        assert [self.annotation(doc) for doc in docs] == expected
+
+    def shared(self, head):
+        """Two components that listen to one tok2vec."""
+        nlp = English()
+        nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
+        self.add(nlp, head, LISTENER, "first")
+        self.add(nlp, head, LISTENER, "second")
+        examples = self.examples(nlp, self.data)
+        optimizer = nlp.initialize(lambda: examples)
+        for _ in range(60):
+            losses = nlp.update(examples, sgd=optimizer, losses={})
+        assert losses["tok2vec"] > 0
+        return nlp
+
+    def test_listeners(self, head, tmp_path):
+        nlp = self.shared(head)
+        assert set(nlp.get_pipe("tok2vec").listening_components) == {"first", "second"}
+        with nlp.select_pipes(disable="second"):
+            self.assert_learned(nlp)
+        nlp.to_disk(tmp_path)
+        self.assert_learned(spacy.load(tmp_path))
+
+    def test_replace_listeners(self, head, tmp_path):
+        nlp = self.shared(head)
+        pipe = nlp.get_pipe("first")
+        nlp.replace_listeners("tok2vec", "first", ["model.tok2vec"])
+        assert nlp.get_pipe("tok2vec").listening_components == ["second"]
+        assert pipe.model.get_ref("tok2vec") is pipe.model.layers[0]
+        nlp.remove_pipe("second")
+        nlp.remove_pipe("tok2vec")
+        self.assert_learned(nlp)
+        nlp.to_disk(tmp_path)
+        self.assert_learned(spacy.load(tmp_path))
+        nlp.update(self.examples(nlp, self.data))
+
+    def test_sourced_renamed_and_frozen(self):
+        source, _ = self.trained()
+        pipe = source.get_pipe(self.factory)
+        nlp = English()
+        nlp.add_pipe(self.factory, source=source, name="renamed")
+        self.assert_learned(nlp)
+        other = self.add(nlp, name="other")
+        examples = self.examples(nlp, self.data)
+        before = pipe.model.to_bytes()
+        with nlp.select_pipes(disable=["renamed"]):
+            optimizer = nlp.initialize(lambda: examples)
+        losses = nlp.update(examples, sgd=optimizer, losses={}, exclude=["renamed"])
+        assert set(losses) == {"other"}
+        assert pipe.model.to_bytes() == before
+        assert other.labels == pipe.labels
+        assert set(nlp.update(examples, losses={})) == {"renamed", "other"}
+
+    def test_resume_training(self):
+        nlp, _ = self.trained(steps=5)
+        examples = self.examples(nlp, self.data)
+        optimizer = nlp.resume_training()
+        for _ in range(60):
+            nlp.update(examples, sgd=optimizer)
+        self.assert_learned(nlp)
+
+    def test_labels_given(self):
+        nlp = English()
+        pipe = self.add(nlp)
+        examples = self.examples(nlp, self.data)
+        labels = list(reversed(self.labels))
+        pipe.initialize(lambda: examples, nlp=nlp, labels=labels)
+        assert pipe.labels == tuple(labels)
+        assert pipe.head.get_dim("nO") == len(pipe.tags)
+
+    def test_labels_given_that_the_data_contradicts(self):
+        nlp = English()
+        pipe = self.add(nlp)
+        examples = self.examples(nlp, self.data)
+        with pytest.raises(ValueError, match=f"{self.labels[0]}.*It has {self.labels[1]}"):
+            pipe.initialize(lambda: examples, nlp=nlp, labels=self.labels[1:])
+
+    def test_initialize_twice(self):
+        nlp, _ = self.trained(steps=1)
+        examples = self.examples(nlp, self.data)
+        nlp.initialize(lambda: examples)
+        assert nlp.get_pipe(self.factory).labels == self.labels
+        nlp.update(examples)
+
+    def test_number_of_tags_in_the_config_must_fit(self):
+        nlp = English()
+        pipe = self.add(nlp)
+        pipe.head.set_dim("nO", 2)
+        examples = self.examples(nlp, self.data)
+        with pytest.raises(
+            ValueError, match=rf"nO = 2, but {len(self.labels)}|nO = 2, but \d+ tags"
+        ):
+            nlp.initialize(lambda: examples)
+
+    new_label: ClassVar[str]
+    new_data: ClassVar[Data]
+
+    def test_add_label_after_training(self, head):
+        nlp, _ = self.trained(head)
+        pipe = nlp.get_pipe(self.factory)
+        optimizer = nlp.resume_training()
+        nlp.update(self.examples(nlp, self.data), sgd=optimizer)
+        texts = [text for text, _ in [*self.data, *self.partial, *self.new_data]]
+        before = [self.annotation(doc) for doc in nlp.pipe(texts)]
+        assert pipe.add_label(self.new_label) == 1
+        assert pipe.add_label(self.new_label) == 0
+        assert pipe.labels == (*self.labels, self.new_label)
+        assert [self.annotation(doc) for doc in nlp.pipe(texts)] == before
+        examples = self.examples(nlp, [*self.data, *self.new_data])
+        for _ in range(80):
+            nlp.update(examples, sgd=optimizer)
+        self.assert_learned(nlp, [*self.data, *self.new_data])
+        loaded = spacy.blank("en", config=nlp.config).from_bytes(nlp.to_bytes())
+        self.assert_learned(loaded, [*self.data, *self.new_data])
+
+    def test_unknown_gold_label_is_reported_once_and_not_learned(self, head):
+        nlp, _ = self.trained(head, steps=1)
+        pipe = nlp.get_pipe(self.factory)
+        examples = self.examples(nlp, [*self.data, *self.new_data])
+        with pytest.warns(UserWarning) as caught:
+            for _ in range(3):
+                scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
+                _, gradient = pipe.get_loss(examples, scores)
+        (warning,) = [str(w.message) for w in caught]
+        assert f"{len(self.new_data)} of {len(examples)} documents" in warning
+        assert f"document {len(self.data)}, {self.new_data[0][0][:20]!r}"[:-1] in warning
+        assert f"unknown labels {self.new_label}" in warning
+        known = sum(len(eg) for eg in examples[: len(self.data)])
+        assert gradient.unary[:known].any()
+        assert not gradient.unary[known:].any()
+
+    def test_texts_that_do_not_align_are_reported_and_not_learned(self, head):
+        nlp, _ = self.trained(head, steps=1)
+        pipe = nlp.get_pipe(self.factory)
+        reference = self.examples(nlp, self.data)[0].reference
+        examples = [Example(nlp.make_doc("something else entirely"), reference)]
+        scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
+        with pytest.warns(UserWarning, match="1 of 1 documents"):
+            loss, _ = pipe.get_loss(examples, scores)
+        assert loss == 0
+
+    def test_good_data_gives_no_warning(self, head):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            self.trained(head, [*self.data, *self.partial, *self.unannotated], steps=2)
+
+    def test_loading_with_other_settings_is_refused(self):
+        nlp, _ = self.trained(steps=1)
+        other = English()
+        self.add(other, **self.other_settings)
+        (setting, value), *_ = self.other_settings.items()
+        with pytest.raises(ValueError, match=f"config says {setting} = {value!r}, but"):
+            other.from_bytes(nlp.to_bytes())
+
+    def test_loading_a_model_of_other_labels_is_refused(self, tmp_path):
+        nlp, _ = self.trained(steps=1)
+        other, _ = self.trained(data=self.new_data, steps=1)
+        nlp.to_disk(tmp_path / "one")
+        other.to_disk(tmp_path / "other")
+        model = (tmp_path / "other" / self.factory / "model").read_bytes()
+        (tmp_path / "one" / self.factory / "model").write_bytes(model)
+        with pytest.raises(ValueError, match=f"trained on the tags.*{self.labels[0]}"):
+            spacy.load(tmp_path / "one")
+
+    def test_decoder_can_be_chosen_on_loading(self, tmp_path):
+        nlp, _ = self.trained()
+        nlp.to_disk(tmp_path)
+        override = {"components": {self.factory: {"model": {"head": {"decoder": "mbr"}}}}}
+        loaded = spacy.load(tmp_path, config=override)
+        decoder = loaded.get_pipe(self.factory).head.attrs["decoder"]
+        assert "minimum_bayes_risk" in decoder.func.__name__
+        self.assert_learned(loaded)

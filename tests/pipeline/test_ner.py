@@ -1,0 +1,347 @@
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from component_suite import ComponentSuite
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.attrs import ENT_IOB, ENT_TYPE
+from spacy.lang.en import English
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_bcrf.layers.decoding import get_decoder
+from spacy_bcrf.schemes import get_scheme
+
+SCHEMES = ("BILUO", "BIO", "BIES")
+
+
+class TestBiluo(ComponentSuite):
+    factory = "bcrf_ner"
+    labels = ("LOC", "PERSON")
+    data: ClassVar = [
+        ("Who is Shaka Khan ?", {"entities": [(7, 17, "PERSON")]}),
+        ("I like London and Berlin .", {"entities": [(7, 13, "LOC"), (18, 24, "LOC")]}),
+    ]
+    partial: ClassVar = [
+        (
+            "Shaka Khan likes London",
+            {"entities": ["B-PERSON", "L-PERSON", "-", "-"]},
+        ),
+        (
+            # Half of the entity is inside of another token, so nothing is known of its tokens.
+            "She saw New Yorkers in Berlin",
+            {
+                "words": ["She", "saw", "New", "York", "ers", "in", "Berlin"],
+                "entities": ["O", "O", "B-LOC", "L-LOC", "O", "O", "U-LOC"],
+            },
+        ),
+    ]
+    new_label = "FOOD"
+    new_data: ClassVar = [("They eat green eggs", {"entities": [(9, 19, "FOOD")]})]
+    other_settings: ClassVar = {"scheme": "BIO"}
+    settings: ClassVar = {"scheme": "BILUO"}
+
+    @staticmethod
+    def annotation(doc):
+        return [(token.ent_iob_, token.ent_type_) for token in doc]
+
+    @staticmethod
+    def check_partial(nlp):
+        doc = nlp("Shaka Khan likes London")
+        assert ("Shaka Khan", "PERSON") in [(ent.text, ent.label_) for ent in doc.ents]
+        doc = nlp("She saw New Yorkers in Berlin")
+        assert ("Berlin", "LOC") in [(ent.text, ent.label_) for ent in doc.ents]
+
+    def gold(self, data, labels=("LOC", "PERSON")):
+        """For each token the tags it may have by the examples."""
+        nlp = English()
+        pipe = self.add(nlp)
+        for label in labels:
+            pipe.add_label(label)
+        examples = self.examples(nlp, data)
+        nlp.initialize()
+        scores = pipe.model.predict([example.predicted for example in examples])
+        gold, problems = pipe._read_gold(examples, scores)
+        assert not problems
+        if gold.dtype != bool:
+            gold = (gold[:, None] == np.arange(len(pipe.tags))) | (gold[:, None] < 0)
+        return [{pipe.tags[i] for i in np.flatnonzero(row)} for row in gold], pipe.tags
+
+    def test_gold_of_complete_annotation(self):
+        gold, _ = self.gold(self.data)
+        scheme = get_scheme(self.settings["scheme"])
+        expected = [
+            *scheme.encode([(2, 4, "PERSON")], 5),
+            *scheme.encode([(2, 3, "LOC"), (4, 5, "LOC")], 6),
+        ]
+        assert gold == [{tag} for tag in expected]
+
+    def test_gold_of_misaligned_annotation(self):
+        gold, tags = self.gold(self.partial[1:])
+        scheme = get_scheme(self.settings["scheme"])
+        (unit,) = scheme.encode([(0, 1, "LOC")], 1)
+        unknown = set(tags)
+        assert gold == [{"O"}, {"O"}, unknown, unknown, {"O"}, {unit}]
+
+    def test_gold_ends_entities_where_annotation_is_missing(self):
+        gold, tags = self.gold(self.partial[:1])
+        scheme = get_scheme(self.settings["scheme"])
+        first, last = scheme.encode([(0, 2, "PERSON")], 2)
+        after = set(tags)
+        if scheme.name == "BIO":
+            after -= {"I-PERSON", "I-LOC"}
+        assert gold == [{first}, {last}, after, set(tags)]
+
+    def test_outside_is_written(self):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe("bcrf_ner")
+        doc = nlp.make_doc("nothing here")
+        pipe.set_annotations([doc], [np.zeros(2, dtype="int32")])
+        assert [token.ent_iob_ for token in doc] == ["O", "O"]
+        assert doc.has_annotation("ENT_IOB", require_complete=True)
+
+    def test_only_entities_are_written(self):
+        nlp, _ = self.trained()
+        words = ["I", "like", "London", "and", "Berlin", "."]
+        doc = Doc(nlp.vocab, words=words, tags=words, pos=["X"] * 6, lemmas=words)
+        before = doc.to_json()
+        after = nlp.get_pipe("bcrf_ner")(doc).to_json()
+        assert len(after.pop("ents")) == 2
+        before.pop("ents", None)
+        assert after == before
+
+    def test_unknown_preset_type_is_named(self):
+        nlp, _ = self.trained(steps=1)
+        doc = nlp.make_doc("A green frog")
+        doc.ents = [Span(doc, 1, 3, label="ANIMAL")]
+        with pytest.raises(ValueError, match=r"type 'ANIMAL'.*knows LOC, PERSON.*add_label"):
+            nlp.get_pipe("bcrf_ner")(doc)
+        nlp.get_pipe("bcrf_ner").add_label("ANIMAL")
+        assert [ent.text for ent in nlp.get_pipe("bcrf_ner")(doc).ents][-1] == "green frog"
+
+    def test_after_entity_ruler(self):
+        nlp, _ = self.trained()
+        ruler = nlp.add_pipe("entity_ruler", before="bcrf_ner")
+        ruler.add_patterns([{"label": "PERSON", "pattern": "London and"}])
+        doc = nlp("I like London and Berlin .")
+        assert [(ent.text, ent.label_) for ent in doc.ents] == [
+            ("London and", "PERSON"),
+            ("Berlin", "LOC"),
+        ]
+
+    def test_presets_are_kept_while_training(self):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe("bcrf_ner")
+        example = self.examples(nlp, self.data)[1]
+        example.predicted.ents = [Span(example.predicted, 2, 4, label="PERSON")]
+        scores, _ = pipe.model.begin_update([example.predicted])
+        with pytest.warns(UserWarning, match=r"1 of 1 documents.*'I like London.*preset entities"):
+            loss, gradient = pipe.get_loss([example], scores)
+        assert loss == 0
+        assert not gradient.unary.any()
+        # A preset that agrees with gold is no problem.
+        example.predicted.ents = example.reference.ents[:1]
+        assert pipe.get_loss([example], scores)[0] > 0
+
+
+class TestBio(TestBiluo):
+    settings: ClassVar = {"scheme": "BIO"}
+    other_settings: ClassVar = {"scheme": "BILUO"}
+
+
+class TestBies(TestBiluo):
+    settings: ClassVar = {"scheme": "BIES"}
+
+
+def test_unknown_scheme_is_refused():
+    with pytest.raises(ValueError, match="'IOB1'; expected one of BIO, BILUO, BIES"):
+        English().add_pipe("bcrf_ner", config={"scheme": "IOB1"})
+
+
+# Presets, sentence starts and whitespace against a network of random weights.
+
+WORDS = ("Ann", "of", "Rome", "\n", " ")
+PRESET_TYPES = ("A", "B")
+
+
+@st.composite
+def documents(draw):
+    """Words, ENT_IOB, ENT_TYPE (0, 1, 2) and sentence starts, of any document there can be."""
+    length = draw(st.integers(1, 8))
+    words = draw(st.lists(st.sampled_from(WORDS), min_size=length, max_size=length))
+    iob = draw(st.lists(st.integers(0, 3), min_size=length, max_size=length))
+    types = draw(st.lists(st.integers(0, 2), min_size=length, max_size=length))
+    sent_starts = draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=length, max_size=length))
+    for i in range(length):
+        if iob[i] in (0, 2):
+            types[i] = 0
+        elif iob[i] == 1 and (i == 0 or types[i] != types[i - 1] or types[i] == 0):
+            iob[i] = 3
+    return words, iob, types, sent_starts
+
+
+def make_doc(vocab, document):
+    words, iob, types, sent_starts = document
+    doc = Doc(vocab, words=words, spaces=[False] * len(words))
+    hashes = [0, *(vocab.strings.add(label) for label in PRESET_TYPES)]
+    values = np.array([iob, [hashes[t] for t in types]], dtype="uint64").T
+    doc.from_array([ENT_IOB, ENT_TYPE], np.ascontiguousarray(values))
+    for token, sent_start in zip(doc, sent_starts, strict=True):
+        if sent_start and token.i:
+            token.is_sent_start = sent_start == 1
+    return doc
+
+
+@pytest.fixture(scope="module", params=SCHEMES)
+def untrained(request):
+    nlp = English()
+    pipe = nlp.add_pipe("bcrf_ner", config={"scheme": request.param})
+    for label in PRESET_TYPES:
+        pipe.add_label(label)
+    nlp.initialize()
+    return pipe
+
+
+def randomize(pipe, seed, decoder="viterbi"):
+    """Parameters under which entities are as likely as none."""
+    pipe.head.attrs["decoder"] = get_decoder(decoder, pipe.head.attrs["objective"])
+    rng = np.random.default_rng(seed)
+    for name in pipe.head.param_names:
+        shape = pipe.head.get_param(name).shape
+        pipe.head.set_param(name, rng.normal(size=shape, scale=3).astype("float32"))
+
+
+@pytest.mark.parametrize("decoder", ["viterbi", "mbr"])
+@given(batch=st.lists(documents(), min_size=1, max_size=3), seed=st.integers(0, 1000))
+def test_random_weights_break_no_rule(untrained, decoder, batch, seed):
+    pipe = untrained
+    randomize(pipe, seed, decoder)
+    docs = [make_doc(pipe.vocab, document) for document in batch]
+    presets = [doc.ents for doc in docs]
+    preset_tokens = [{i for ent in doc.ents for i in range(ent.start, ent.end)} for doc in docs]
+    (ids,) = [np.concatenate(pipe.predict(docs))]
+    lengths = [len(doc) for doc in docs]
+    starts, ends, labels = pipe.scheme.decode_ids(ids, lengths)  # ValueError if invalid
+    for doc in pipe.pipe(docs):
+        assert doc.has_annotation("ENT_IOB", require_complete=True)
+    offsets = np.cumsum([0, *lengths])
+    written = [
+        (offset + ent.start, offset + ent.end, pipe.labels.index(ent.label_))
+        for offset, doc in zip(offsets, docs, strict=False)
+        for ent in doc.ents
+    ]
+    assert written == list(zip(starts, ends, labels, strict=True))
+    for doc, old, kept, (_, iob, types, _) in zip(docs, presets, preset_tokens, batch, strict=True):
+        spans = {(ent.start, ent.end, ent.label_) for ent in doc.ents}
+        assert {(ent.start, ent.end, ent.label_) for ent in old} <= spans
+        for token, was, entity_type in zip(doc, iob, types, strict=True):
+            if was == 3 and entity_type == 0:
+                assert (token.ent_iob, token.ent_type) == (3, 0)
+        for ent in doc.ents:
+            if ent.start in kept:
+                continue
+            assert not any(token.is_sent_start for token in ent[1:])
+            assert not ent[0].is_space
+            assert not ent[-1].is_space
+
+
+@given(document=documents(), seed=st.integers(0, 1000))
+def test_entities_agree_with_the_doc(untrained, document, seed):
+    """What is written is what `Doc.set_ents` would write for the same entities."""
+    pipe = untrained
+    randomize(pipe, seed)
+    doc = make_doc(pipe.vocab, document)
+    blocked = [
+        doc[i : i + 1] for i, token in enumerate(doc) if (token.ent_iob, token.ent_type) == (3, 0)
+    ]
+    other = Doc(pipe.vocab, words=[token.text for token in doc])
+    pipe(doc)
+    other.set_ents(
+        [Span(other, ent.start, ent.end, label=ent.label) for ent in doc.ents],
+        blocked=[other[span.start : span.end] for span in blocked],
+    )
+    attributes = [ENT_IOB, ENT_TYPE]
+    np.testing.assert_array_equal(doc.to_array(attributes), other.to_array(attributes))
+
+
+# Gold that cannot be.
+
+
+def broken_examples(nlp):
+    """Three bad documents among ten, and what is wrong with each."""
+    good = [Example.from_dict(nlp.make_doc("I saw Ann"), {"entities": [(6, 9, "A")]})] * 7
+    person = nlp.vocab.strings.add("A")
+    orphan = Doc(nlp.vocab, words=["First", "bad", "Ann"])
+    values = np.array([[2, 0], [2, 0], [1, person]], dtype="uint64")
+    orphan.from_array([ENT_IOB, ENT_TYPE], values)
+    space = Doc(nlp.vocab, words=["Ann", "\n", "left"])
+    space.ents = [Span(space, 1, 3, label="A")]
+    mixed = Doc(nlp.vocab, words=["Ann", "Lee"])
+    mixed.from_array(
+        [ENT_IOB, ENT_TYPE],
+        np.array([[3, person], [1, nlp.vocab.strings.add("B")]], dtype="uint64"),
+    )
+    bad = [
+        Example(Doc(nlp.vocab, words=[t.text for t in doc]), doc) for doc in (orphan, space, mixed)
+    ]
+    return [*good[:2], *bad, *good[2:]]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("head", ["CRF", "BCRF"])
+def test_impossible_gold_is_reported_once_and_left_out(scheme, head):
+    nlp = English()
+    config = {"scheme": scheme, "model": {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}}
+    pipe = nlp.add_pipe("bcrf_ner", config=config)
+    examples = broken_examples(nlp)
+    with pytest.warns(UserWarning) as caught:
+        optimizer = nlp.initialize(lambda: examples)
+        for _ in range(3):
+            losses = nlp.update(examples, sgd=optimizer, losses={})
+    (message,) = [str(warning.message) for warning in caught]
+    assert "3 of 10 documents" in message
+    assert "document 2, 'First bad Ann '" in message
+    assert f"the scheme {scheme}" in message
+    assert losses["bcrf_ner"] > 0
+    scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
+    _, gradient = pipe.get_loss(examples, scores)
+    is_bad = np.repeat([2 <= i < 5 for i in range(10)], [len(eg) for eg in examples])
+    assert not gradient.unary[is_bad].any()
+    assert gradient.unary[~is_bad].any()
+
+
+def test_impossible_gold_is_reported_again_in_the_next_training():
+    nlp = English()
+    nlp.add_pipe("bcrf_ner")
+    examples = broken_examples(nlp)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="3 of 10"):
+            nlp.initialize(lambda: examples)
+
+
+def test_gold_across_a_predicted_sentence_start():
+    nlp = English()
+    pipe = nlp.add_pipe("bcrf_ner")
+    example = Example.from_dict(nlp.make_doc("I saw Ann Lee"), {"entities": [(6, 13, "A")]})
+    nlp.initialize(lambda: [example])
+    example.predicted[3].is_sent_start = True
+    scores, _ = pipe.model.begin_update([example.predicted])
+    with pytest.warns(UserWarning, match="document 0, 'I saw Ann Lee': .*sentence starts"):
+        assert pipe.get_loss([example], scores)[0] == 0
+
+
+def test_bio_trims_whitespace_off_the_end_but_not_off_presets(untrained):
+    pipe = untrained
+    if pipe.scheme.name != "BIO":
+        pytest.skip("other schemes have a tag for the end")
+    docs = [Doc(pipe.vocab, words=["Ann", "\n", "\n", "\n"]) for _ in range(2)]
+    docs[1].ents = [Span(docs[1], 0, 2, label="A")]
+    begin, inside = (pipe.tags.index(tag) for tag in ("B-A", "I-A"))
+    scores = np.full((5, 5), -10.0, dtype="float32")
+    randomize(pipe, 0)
+    pipe.head.set_param("transitions", np.where(np.arange(5) == inside, 50.0, scores).astype("f"))
+    pipe.head.set_param("start", np.where(np.arange(5) == begin, 50.0, -50.0).astype("f"))
+    ids = pipe.predict(docs)
+    assert ids[0].tolist() == [begin, 0, 0, 0]
+    assert ids[1].tolist() == [begin, inside, 0, 0]

@@ -1,0 +1,122 @@
+from typing import ClassVar
+
+import pytest
+from component_suite import ComponentSuite
+from spacy.lang.en import English
+from spacy.tokens import Doc
+from spacy.training import Example
+
+
+class TestTagger(ComponentSuite):
+    factory = "bcrf_tagger"
+    labels = ("J", "N", "V")
+    data: ClassVar = [
+        ("I like green eggs", {"tags": ["N", "V", "J", "N"]}),
+        ("Eat blue ham", {"tags": ["V", "J", "N"]}),
+    ]
+    partial: ClassVar = [
+        ("I like green eggs", {"tags": ["", "V", "J", ""]}),
+        (
+            "He hates green eggs",
+            {"words": ["He", "hate", "s", "green", "eggs"], "tags": ["", "V", "S", "J", ""]},
+        ),
+    ]
+    new_label = "D"
+    new_data: ClassVar = [("The ham", {"tags": ["D", "N"]})]
+    other_settings: ClassVar = {"attribute": "pos"}
+
+    @staticmethod
+    def annotation(doc):
+        return [token.tag_ for token in doc]
+
+    @staticmethod
+    def check_partial(nlp):
+        assert nlp.get_pipe("bcrf_tagger").labels == ("J", "S", "V")
+        doc = nlp("I like green eggs")
+        assert [doc[1].tag_, doc[2].tag_] == ["V", "J"]
+
+    def test_misaligned_token_is_unknown_not_wrong(self):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe("bcrf_tagger")
+        pipe.add_label("S")
+        examples = self.examples(nlp, self.partial)
+        scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
+        gold, problems = pipe._read_gold(examples, scores)
+        tags = ["" if i < 0 else pipe.tags[i] for i in gold]
+        assert tags == ["", "V", "J", "", "", "", "J", ""]
+        assert not problems
+
+    @pytest.mark.parametrize("overwrite", [True, False])
+    def test_overwrite(self, overwrite):
+        nlp, _ = self.trained(overwrite=overwrite)
+        doc = Doc(
+            nlp.vocab, words=["Eat", "blue", "ham"], tags=["X", "", ""], lemmas=["eat", "", ""]
+        )
+        doc = nlp.get_pipe("bcrf_tagger")(doc)
+        assert self.annotation(doc) == ["V" if overwrite else "X", "J", "N"]
+
+    def test_nothing_but_the_attribute_is_written(self):
+        nlp, _ = self.trained()
+        words = ["Eat", "blue", "ham"]
+        doc = Doc(
+            nlp.vocab,
+            words=words,
+            pos=["VERB", "ADJ", "NOUN"],
+            lemmas=words,
+            morphs=["Mood=Imp", "", "Number=Sing"],
+            sent_starts=[True, False, True],
+            ents=["O", "O", "B-FOOD"],
+        )
+        before = doc.to_json()
+        after = nlp.get_pipe("bcrf_tagger")(doc).to_json()
+        assert [token.pop("tag") for token in after["tokens"]] == ["V", "J", "N"]
+        for token in before["tokens"]:
+            token.pop("tag", None)
+        assert after == before
+
+
+class TestPosTagger(ComponentSuite):
+    factory = "bcrf_tagger"
+    settings: ClassVar = {"attribute": "pos"}
+    labels = ("ADJ", "NOUN", "VERB")
+    data: ClassVar = [
+        ("I like green eggs", {"pos": ["NOUN", "VERB", "ADJ", "NOUN"]}),
+        ("Eat blue ham", {"pos": ["VERB", "ADJ", "NOUN"]}),
+    ]
+    partial: ClassVar = [
+        ("I like green eggs", {"pos": ["", "VERB", "ADJ", ""]}),
+        (
+            "He hates green eggs",
+            {"words": ["He", "hate", "s", "green", "eggs"], "pos": ["", "VERB", "X", "ADJ", ""]},
+        ),
+    ]
+    new_label = "DET"
+    new_data: ClassVar = [("The ham", {"pos": ["DET", "NOUN"]})]
+    other_settings: ClassVar = {"attribute": "tag"}
+
+    @staticmethod
+    def annotation(doc):
+        return [token.pos_ for token in doc]
+
+    @staticmethod
+    def check_partial(nlp):
+        doc = nlp("I like green eggs")
+        assert [doc[1].pos_, doc[2].pos_] == ["VERB", "ADJ"]
+
+    def test_a_label_must_be_a_part_of_speech(self):
+        pipe = self.add(English())
+        with pytest.raises(ValueError, match=r"'NN' is no universal part of speech.*ADJ, ADP"):
+            pipe.add_label("NN")
+
+
+def test_unknown_attribute_is_refused():
+    with pytest.raises(ValueError, match="lemma"):
+        English().add_pipe("bcrf_tagger", config={"attribute": "lemma"})
+
+
+def test_scorer_follows_the_attribute():
+    nlp = English()
+    doc = Doc(nlp.vocab, words=["a"], tags=["T"], pos=["NOUN"])
+    for attribute in ("tag", "pos"):
+        pipe = nlp.create_pipe("bcrf_tagger", config={"attribute": attribute})
+        assert pipe.score([Example(doc, doc)]) == {f"{attribute}_acc": 1.0}

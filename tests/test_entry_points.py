@@ -1,0 +1,27 @@
+"""Every registration in setup.cfg leads to something."""
+
+from importlib.metadata import distribution
+
+import pytest
+from spacy import registry
+
+ENTRY_POINTS = list(distribution("spacy-bcrf").entry_points)
+REGISTRIES = {
+    "thinc_layers": "layers",
+    "spacy_architectures": "architectures",
+    "spacy_factories": "_entry_point_factories",
+    "spacy_readers": "readers",
+    "spacy_scorers": "scorers",
+    "spacy_cli": "cli",
+}
+
+
+@pytest.mark.parametrize("entry", ENTRY_POINTS, ids=lambda entry: entry.name)
+def test_entry_point_is_what_the_registry_finds(entry):
+    registered = getattr(registry, REGISTRIES[entry.group]).get(entry.name)
+    assert registered is entry.load()
+
+
+def test_there_are_entry_points():
+    groups = {entry.group for entry in ENTRY_POINTS}
+    assert groups >= {"thinc_layers", "spacy_architectures", "spacy_factories"}
