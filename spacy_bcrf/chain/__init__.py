@@ -3,16 +3,23 @@
 from .bregman import BCRF
 from .crf import CRF
 from .fenchel_young import Inference, Marginals
+from .objectives import MIRA, SAPO, Perceptron
 from .potentials import Potentials
-from .search import feasible, minimum_risk, viterbi
+from .search import Search, dijkstra, feasible, minimum_risk, nbest, viterbi
 
 __all__ = [
     "BCRF",
     "CRF",
+    "MIRA",
+    "SAPO",
     "Inference",
     "Marginals",
+    "Perceptron",
     "Potentials",
+    "Search",
+    "dijkstra",
     "feasible",
     "minimum_risk",
+    "nbest",
     "viterbi",
 ]

@@ -5,4 +5,7 @@
 #include "pair_sums.hh"
 #include "crf.hh"
 #include "viterbi.hh"
+#include "nbest.hh"
+#include "beam.hh"
+#include "best_first.hh"
 #include "bregman.hh"

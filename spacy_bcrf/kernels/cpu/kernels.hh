@@ -4,6 +4,7 @@
 
 #include "batch.hh"
 #include "bregman_options.hh"
+#include "features.hh"
 #include "log_space.hh"
 
 #if defined(__GNUC__)
@@ -74,6 +75,20 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
 
 template <class In> void max_product(const Batch<In>& batch, int* tags, In* scores) {
     BCRF_CALL(max_product, batch, tags, scores)
+}
+
+template <class In> void n_best(const Batch<In>& batch, int n, int* tags, In* scores) {
+    BCRF_CALL(n_best, batch, n, tags, scores)
+}
+
+template <class In>
+void beam_search(const Batch<In>& batch, int n, int width, int* tags, In* scores) {
+    BCRF_CALL(beam_search, batch, n, width, tags, scores)
+}
+
+template <class In>
+void best_first(const Batch<In>& batch, int* tags, In* scores, long long* expanded) {
+    BCRF_CALL(best_first, batch, tags, scores, expanded)
 }
 
 template <class In>
