@@ -3,9 +3,11 @@
 from .bregman import BCRF
 from .crf import CRF
 from .fenchel_young import Inference, Marginals
+from .mean_field import MeanField
 from .objectives import MIRA, SAPO, Perceptron
 from .potentials import Potentials
 from .search import Search, dijkstra, feasible, minimum_risk, nbest, viterbi
+from .unstructured import Unstructured
 
 __all__ = [
     "BCRF",
@@ -14,9 +16,11 @@ __all__ = [
     "SAPO",
     "Inference",
     "Marginals",
+    "MeanField",
     "Perceptron",
     "Potentials",
     "Search",
+    "Unstructured",
     "dijkstra",
     "feasible",
     "minimum_risk",

@@ -160,6 +160,28 @@ def bregman(
     return backend.bregman(xp, unary, transitions, lengths, options, edges)
 
 
+def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:
+    """Mean-field value and tag marginals: n_iter parallel updates from softmax(unary),
+
+    r_i ~ exp(unary_i + r_{i-1} W_{i-1} + W_i r_{i+1}), with 0 for forbidden transitions W (Wang et
+    al. 2020). The value is <w, r> + H(r). O(n_iter N T^2) time, O(N T) memory.
+    """
+    xp, backend = _dispatch(unary, "reference_mean_field")
+    return backend.mean_field(xp, unary, transitions, lengths, n_iter)
+
+
+def mean_field_loss(
+    unary: Array, transitions: Array, lengths: Array, gold: Array, n_iter: int
+) -> Result:
+    """-sum_i log r_i(gold_i) after n_iter updates, (B,), and its gradient, back-propagated through
+    all of them: node (N, T), edge like the transitions, 0 for forbidden ones.
+
+    gold: int32 (N,); tokens with -1 are left out of the sum. O(n_iter N T) memory.
+    """
+    xp, backend = _dispatch(unary, "reference_mean_field")
+    return backend.mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
+
+
 def array_module(array: Array) -> ModuleType:
     """NumPy or CuPy, whichever made `array`. Does not import CuPy for a NumPy array."""
     import numpy

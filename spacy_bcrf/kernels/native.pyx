@@ -59,6 +59,10 @@ cdef extern from "cpu/features.hh" namespace "bcrf" nogil:
     void c_path_scores "bcrf::path_scores"(const Batch[float]&, const int*, float*)
     void c_path_scores "bcrf::path_scores"(const Batch[double]&, const int*, double*)
 
+cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
+    void c_mean_field "bcrf::mean_field"(const Batch[float]&, int, const int*, float*, float*, double*, float*) except +
+    void c_mean_field "bcrf::mean_field"(const Batch[double]&, int, const int*, double*, double*, double*, double*) except +
+
 ctypedef fused real:
     float
     double
@@ -97,6 +101,30 @@ def bregman(xp, unary, transitions, lengths, options, edges):
         else:
             _bregman[double](unary, transitions, lengths, options, value, node, sums, each)
     return Result(value, node, _edges(each, sums, unary))
+
+
+def mean_field(xp, unary, transitions, lengths, n_iter):
+    value, node, _, _ = _outputs(unary, lengths, "none", True)
+    if unary.shape[0]:
+        if unary.dtype == numpy.float32:
+            _mean_field[float](unary, transitions, lengths, n_iter, None, value, node, None, None)
+        else:
+            _mean_field[double](unary, transitions, lengths, n_iter, None, value, node, None, None)
+    return Result(value, node, None)
+
+
+def mean_field_loss(xp, unary, transitions, lengths, gold, n_iter):
+    edges = "sum" if transitions.ndim == 2 else "each"
+    value, node, sums, each = _outputs(unary, lengths, edges, True)
+    if unary.shape[0]:
+        if unary.dtype == numpy.float32:
+            _mean_field[float](unary, transitions, lengths, n_iter, gold, value, node, sums, each)
+        else:
+            _mean_field[double](unary, transitions, lengths, n_iter, gold, value, node, sums, each)
+    edge = _edges(each, sums, unary)
+    # Forbidden transitions are no scores of this function.
+    edge[transitions == -numpy.inf] = 0
+    return Result(value, node, edge)
 
 
 def n_best(xp, unary, transitions, lengths, n):
@@ -226,6 +254,26 @@ cdef _max_product(const real[:, ::1] unary, transitions, const int[::1] lengths,
     cdef Batch[real] batch = _batch[real](unary, transitions, lengths)
     with nogil:
         c_max_product(batch, &tags[0], &scores[0])
+
+
+cdef _mean_field(
+    const real[:, ::1] unary, transitions, const int[::1] lengths, int n_iter, gold, value, node,
+    sums, each
+):
+    cdef Batch[real] batch = _batch[real](unary, transitions, lengths)
+    cdef const int[::1] gold_tags
+    cdef const int* gold_at = NULL
+    if gold is not None:
+        gold_tags = gold
+        gold_at = &gold_tags[0]
+    cdef real* none = NULL
+    cdef double* no_sums = NULL
+    cdef real* value_at = _pointer[real](value, none)
+    cdef real* node_at = _pointer[real](node, none)
+    cdef double* sums_at = _pointer[double](sums, no_sums)
+    cdef real* each_at = _pointer[real](each, none)
+    with nogil:
+        c_mean_field(batch, n_iter, gold_at, value_at, node_at, sums_at, each_at)
 
 
 cdef _n_best(

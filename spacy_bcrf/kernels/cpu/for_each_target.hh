@@ -9,3 +9,4 @@
 #include "beam.hh"
 #include "best_first.hh"
 #include "bregman.hh"
+#include "mean_field.hh"

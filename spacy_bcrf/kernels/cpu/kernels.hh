@@ -97,4 +97,10 @@ void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, I
     BCRF_CALL(bregman, batch, options, value, node, sum, each)
 }
 
+template <class In>
+void mean_field(const Batch<In>& batch, int n_iter, const int* gold, In* value, In* node,
+                double* sum, In* each) {
+    BCRF_CALL(mean_field, batch, n_iter, gold, value, node, sum, each)
+}
+
 }  // namespace bcrf
