@@ -78,6 +78,31 @@ def max_product(unary: Array, transitions: Array, lengths: Array) -> tuple[Array
     return backend.max_product(xp, unary, transitions, lengths)
 
 
+def entropy(unary: Array, transitions: Array, lengths: Array) -> Array:
+    """Entropy (B,) of the CRF's distribution over labelings, in nats; -inf if there is none.
+
+    O(N T^2) time, O(N T) memory with shared transitions.
+    """
+    xp, backend = _dispatch(unary, "reference_posterior")
+    return backend.entropy(xp, unary, transitions, lengths)
+
+
+def pair_marginals(
+    unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
+) -> tuple[Array, Array]:
+    """Tag marginals (N, T), and the marginals of M pairs of neighbouring tags, (N, M): of heads[m]
+    at a token and tails[m] at the next. heads, tails: int32 (M,). O(N T^2 + N M) time."""
+    xp, backend = _dispatch(unary, "reference_posterior")
+    return backend.pair_marginals(xp, unary, transitions, lengths, heads, tails)
+
+
+def sample(unary: Array, transitions: Array, lengths: Array, uniform: Array) -> Array:
+    """Labelings, int32 (n, N), drawn from the CRF's distribution with uniform numbers in [0, 1),
+    float64 (n, N). O(N T^2 + n N T)."""
+    xp, backend = _dispatch(unary, "reference_posterior")
+    return backend.sample(xp, unary, transitions, lengths, uniform)
+
+
 def n_best(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Array, Array]:
     """The n best labelings, int32 (n, N), and their scores (B, n), both best first.
 

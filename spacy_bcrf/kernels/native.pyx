@@ -63,6 +63,18 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
     void c_mean_field "bcrf::mean_field"(const Batch[float]&, int, const int*, float*, float*, double*, float*) except +
     void c_mean_field "bcrf::mean_field"(const Batch[double]&, int, const int*, double*, double*, double*, double*) except +
 
+cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
+    void c_entropy "bcrf::entropy"(const Batch[float]&, float*) except +
+    void c_entropy "bcrf::entropy"(const Batch[double]&, double*) except +
+
+cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
+    void c_pair_marginals "bcrf::pair_marginals"(const Batch[float]&, int, const int*, const int*, float*, float*) except +
+    void c_pair_marginals "bcrf::pair_marginals"(const Batch[double]&, int, const int*, const int*, double*, double*) except +
+
+cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
+    void c_sample "bcrf::sample"(const Batch[float]&, int, const double*, int*) except +
+    void c_sample "bcrf::sample"(const Batch[double]&, int, const double*, int*) except +
+
 ctypedef fused real:
     float
     double
@@ -125,6 +137,37 @@ def mean_field_loss(xp, unary, transitions, lengths, gold, n_iter):
     # Forbidden transitions are no scores of this function.
     edge[transitions == -numpy.inf] = 0
     return Result(value, node, edge)
+
+
+def entropy(xp, unary, transitions, lengths):
+    entropies = numpy.zeros(lengths.shape[0], dtype=unary.dtype)
+    if unary.shape[0]:
+        if unary.dtype == numpy.float32:
+            _entropy[float](unary, transitions, lengths, entropies)
+        else:
+            _entropy[double](unary, transitions, lengths, entropies)
+    return entropies
+
+
+def pair_marginals(xp, unary, transitions, lengths, heads, tails):
+    node = numpy.zeros_like(unary)
+    pairs = numpy.zeros((unary.shape[0], heads.shape[0]), dtype=unary.dtype)
+    if unary.shape[0] and heads.shape[0]:
+        if unary.dtype == numpy.float32:
+            _pair_marginals[float](unary, transitions, lengths, heads, tails, node, pairs)
+        else:
+            _pair_marginals[double](unary, transitions, lengths, heads, tails, node, pairs)
+    return node, pairs
+
+
+def sample(xp, unary, transitions, lengths, uniform):
+    tags = numpy.zeros(uniform.shape, dtype="int32")
+    if tags.size:
+        if unary.dtype == numpy.float32:
+            _sample[float](unary, transitions, lengths, uniform, tags)
+        else:
+            _sample[double](unary, transitions, lengths, uniform, tags)
+    return tags
 
 
 def n_best(xp, unary, transitions, lengths, n):
@@ -274,6 +317,30 @@ cdef _mean_field(
     cdef real* each_at = _pointer[real](each, none)
     with nogil:
         c_mean_field(batch, n_iter, gold_at, value_at, node_at, sums_at, each_at)
+
+
+cdef _entropy(const real[:, ::1] unary, transitions, const int[::1] lengths, real[::1] entropies):
+    cdef Batch[real] batch = _batch[real](unary, transitions, lengths)
+    with nogil:
+        c_entropy(batch, &entropies[0])
+
+
+cdef _pair_marginals(
+    const real[:, ::1] unary, transitions, const int[::1] lengths, const int[::1] heads,
+    const int[::1] tails, real[:, ::1] node, real[:, ::1] pairs
+):
+    cdef Batch[real] batch = _batch[real](unary, transitions, lengths)
+    with nogil:
+        c_pair_marginals(batch, <int>heads.shape[0], &heads[0], &tails[0], &node[0, 0], &pairs[0, 0])
+
+
+cdef _sample(
+    const real[:, ::1] unary, transitions, const int[::1] lengths, const double[:, ::1] uniform,
+    int[:, ::1] tags
+):
+    cdef Batch[real] batch = _batch[real](unary, transitions, lengths)
+    with nogil:
+        c_sample(batch, <int>uniform.shape[0], &uniform[0, 0], &tags[0, 0])
 
 
 cdef _n_best(

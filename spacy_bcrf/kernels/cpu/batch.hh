@@ -128,4 +128,19 @@ class LogProduct {
     }
 };
 
+// The tag at which the running sum of the weights passes a share of their total.
+template <class Weight> int pick_tag(int tags, double share, Weight weight) {
+    double left = 0;
+    for (int t = 0; t < tags; ++t) left += weight(t);
+    left *= share;
+    int last = 0;
+    for (int t = 0; t < tags; ++t) {
+        const double w = weight(t);
+        if (!(w > 0)) continue;
+        last = t;
+        if ((left -= w) < 0) break;
+    }
+    return last;
+}
+
 }  // namespace bcrf

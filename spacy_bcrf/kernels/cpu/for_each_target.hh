@@ -4,6 +4,7 @@
 #include "matrices.hh"
 #include "pair_sums.hh"
 #include "crf.hh"
+#include "posterior.hh"
 #include "viterbi.hh"
 #include "nbest.hh"
 #include "beam.hh"

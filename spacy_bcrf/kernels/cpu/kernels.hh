@@ -103,4 +103,20 @@ void mean_field(const Batch<In>& batch, int n_iter, const int* gold, In* value, 
     BCRF_CALL(mean_field, batch, n_iter, gold, value, node, sum, each)
 }
 
+// -inf where there is no allowed labeling.
+template <class In> void entropy(const Batch<In>& batch, In* entropies) {
+    BCRF_CALL(entropy, batch, entropies)
+}
+
+template <class In>
+void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* tails, In* node,
+                    In* pairs) {
+    BCRF_CALL(pair_marginals, batch, n, heads, tails, node, pairs)
+}
+
+template <class In>
+void sample(const Batch<In>& batch, int n, const double* uniform, int* tags) {
+    BCRF_CALL(sample, batch, n, uniform, tags)
+}
+
 }  // namespace bcrf
