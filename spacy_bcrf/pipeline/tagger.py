@@ -1,49 +1,23 @@
 """`bcrf_tagger`: one tag a token, fine-grained or universal parts of speech."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDS  # type: ignore[import-not-found]
-from spacy.language import Language
 from spacy.parts_of_speech import IDS as UPOS  # type: ignore[import-not-found]
 from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import registry
 from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..chain import Potentials
 from .annotation import LabelIndex, Values
-from .default_model import DEFAULT_MODEL
 from .sequence_labeler import SequenceLabeler
 
 ATTRIBUTES = ("tag", "pos")
-
-
-@Language.factory(
-    "bcrf_tagger",
-    assigns=["token.tag", "token.pos"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "attribute": "tag",
-        "overwrite": False,
-        "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
-    },
-    # Only the score of its attribute is there; the other then counts as 0.
-    default_score_weights={"tag_acc": 0.5, "pos_acc": 0.5},
-)
-def make_tagger(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], Potentials],
-    attribute: Literal["tag", "pos"],
-    overwrite: bool,
-    scorer: Callable | None,
-) -> "Tagger":
-    return Tagger(nlp.vocab, model, name, attribute=attribute, overwrite=overwrite, scorer=scorer)
 
 
 def score_tags(
@@ -53,8 +27,8 @@ def score_tags(
     return Scorer.score_token_attr(examples, attribute, **settings)
 
 
-@registry.scorers("spacy-bcrf.Tagger.v1")
 def make_scorer() -> Callable:
+    """`spacy-bcrf.Tagger.v1`"""
     return score_tags
 
 

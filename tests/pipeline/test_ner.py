@@ -269,11 +269,13 @@ def test_preset_set_token_by_token_need_not_begin_with_b(untrained):
     pipe = untrained
     randomize(pipe, 0)
     a, b = (pipe.vocab.strings[label] for label in PRESET_TYPES)
-    doc = Doc(pipe.vocab, words=["x"] * 6)
-    values = [[1, a], [2, 0], [1, b], [1, b], [1, a], [0, 0]]
-    doc.from_array([ENT_IOB, ENT_TYPE], np.array(values, dtype="uint64"))
-    spans = [(ent.start, ent.end, ent.label_) for ent in pipe(doc).ents]
-    assert {(0, 1, "A"), (2, 4, "B"), (4, 5, "A")} <= set(spans)
+    values = [[1, a], [2, 0], [1, b], [1, b], [1, a]]
+    docs = [Doc(pipe.vocab, words=["x"] * 5) for _ in range(2)]
+    for doc in docs:
+        doc.from_array([ENT_IOB, ENT_TYPE], np.array(values, dtype="uint64"))
+    for doc in pipe.pipe(docs):
+        spans = {(ent.start, ent.end, ent.label_) for ent in doc.ents}
+        assert {(0, 1, "A"), (2, 4, "B"), (4, 5, "A")} <= spans
 
 
 # Gold that cannot be.

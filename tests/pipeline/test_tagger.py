@@ -46,6 +46,14 @@ class TestTagger(ComponentSuite):
         assert tags == ["", "V", "J", "", "", "", "J", ""]
         assert not problems
 
+    def test_as_many_tokens_need_not_be_the_same(self):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe("bcrf_tagger")
+        reference = Doc(nlp.vocab, words=["a", "bc", "d"], tags=["J", "V", "N"])
+        example = Example(Doc(nlp.vocab, words=["ab", "c", "d"]), reference)
+        gold, _ = pipe._read_gold([example], pipe.model.predict([example.predicted]))
+        assert ["" if i < 0 else pipe.tags[i] for i in gold] == ["", "V", "N"]
+
     @pytest.mark.parametrize("overwrite", [True, False])
     def test_overwrite(self, overwrite):
         nlp, _ = self.trained(overwrite=overwrite)
