@@ -41,7 +41,7 @@ def test_a_packaged_pipeline_asks_for_the_plug_in_and_loads(tmp_path):
     requirements = json.loads(meta.read_text())["requirements"]
     assert any(requirement.startswith("spacy-bcrf>=") for requirement in requirements)
 
-    # Without isolation, since that would fetch setuptools, which spaCy has brought already.
+    # Without isolation, since that would fetch setuptools, which is there already.
     installed = tmp_path / "installed"
     run(
         *("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"),
