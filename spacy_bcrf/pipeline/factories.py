@@ -43,6 +43,7 @@ subword_features = true
         "model": DEFAULT_MODEL,
         "attribute": "tag",
         "overwrite": False,
+        "label_smoothing": 0.0,
         "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
     },
     # Only the score of its attribute is there; the other then counts as 0.
@@ -54,11 +55,20 @@ def make_tagger(
     model: Model,
     attribute: Literal["tag", "pos"],
     overwrite: bool,
+    label_smoothing: float,
     scorer: Callable | None,
 ) -> Tagger:
     from .tagger import Tagger
 
-    return Tagger(nlp.vocab, model, name, attribute=attribute, overwrite=overwrite, scorer=scorer)
+    return Tagger(
+        nlp.vocab,
+        model,
+        name,
+        attribute=attribute,
+        overwrite=overwrite,
+        label_smoothing=label_smoothing,
+        scorer=scorer,
+    )
 
 
 @Language.factory(

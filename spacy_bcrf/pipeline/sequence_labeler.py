@@ -155,6 +155,10 @@ class SequenceLabeler(TrainablePipe, ABC):
         potentials = self._restrict(scores, [example.predicted for example in examples])
         gold, problems = self._read_gold(examples, potentials)
         self._warn("a batch", examples, problems)
+        return self._lose(potentials, gold)
+
+    def _lose(self, potentials: Potentials, gold: Array) -> tuple[float, Potentials]:
+        """The sum of the losses, and its gradient."""
         losses, gradient = self.head.attrs["objective"].loss(potentials, gold)
         return float(losses.sum()), gradient
 

@@ -14,6 +14,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..chain import Potentials
+from ..kernels import Array
 from .annotation import LabelIndex, Values
 from .sequence_labeler import SequenceLabeler
 
@@ -43,13 +44,19 @@ class Tagger(SequenceLabeler):
         *,
         attribute: str = "tag",
         overwrite: bool = False,
+        label_smoothing: float = 0.0,
         scorer: Callable | None = score_tags,
     ) -> None:
-        """attribute: "tag" or "pos". overwrite: whether to replace tags that a Doc already has."""
+        """attribute: "tag" or "pos". overwrite: whether to replace tags that a Doc already has.
+        label_smoothing: how much of each gold tag training spreads evenly over all tags, in [0, 1).
+        """
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"[{name}] label_smoothing must be in [0, 1), got {label_smoothing}")
         if attribute not in ATTRIBUTES:
             raise ValueError(f"[{name}] attribute must be tag or pos, got {attribute!r}")
         self.attribute_ids = (IDS[attribute.upper()],)
         self.overwrite = overwrite
+        self.label_smoothing = label_smoothing
         super().__init__(vocab, model, name, scorer=scorer, attribute=attribute)
 
     @property
@@ -73,6 +80,19 @@ class Tagger(SequenceLabeler):
 
     def _merge(self, old: Values, new: Values) -> Values:
         return new if self.overwrite else np.where(old > 0, old, new)
+
+    def _lose(self, potentials: Potentials, gold: Array) -> tuple[float, Potentials]:
+        loss, gradient = super()._lose(potentials, gold)
+        if self.label_smoothing:
+            # A Fenchel-Young loss is B(w) - <w, y>: only y changes, in its tags and not its pairs.
+            known = self.model.ops.xp.flatnonzero(gold >= 0)
+            tags, weight = gold[known], self.label_smoothing
+            gradient.unary[known, tags] += weight
+            gradient.unary[known] -= weight / potentials.unary.shape[1]
+            unary = potentials.unary[known]
+            spread = unary[self.model.ops.xp.arange(len(tags)), tags] - unary.mean(axis=1)
+            loss += weight * float(spread.sum())
+        return loss, gradient
 
     def _check_label(self, label: str) -> None:
         super()._check_label(label)

@@ -1,5 +1,6 @@
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from component_suite import ComponentSuite
 from spacy.lang.en import English
@@ -128,3 +129,25 @@ def test_scorer_follows_the_attribute():
     for attribute in ("tag", "pos"):
         pipe = nlp.create_pipe("bcrf_tagger", config={"attribute": attribute})
         assert pipe.score([Example(doc, doc)]) == {f"{attribute}_acc": 1.0}
+
+
+def test_label_smoothing_moves_gold_towards_all_tags():
+    nlp = English()
+    tagger = nlp.add_pipe("bcrf_tagger")
+    words = {"words": ["a", "b", "c"], "tags": ["X", "", "Y"]}
+    example = Example.from_dict(Doc(nlp.vocab, words=words["words"]), words)
+    nlp.initialize(lambda: [example])
+    scores = tagger.model.predict([example.predicted])
+    scores.unary[...] = [[1, 2], [3, 4], [5, 7]]
+    plain_loss, plain = tagger.get_loss([example], scores)
+    tagger.label_smoothing = 0.2
+    loss, smooth = tagger.get_loss([example], scores)
+    moved = smooth.unary - plain.unary
+    np.testing.assert_allclose(moved, [[0.1, -0.1], [0, 0], [-0.1, 0.1]], atol=1e-6)
+    np.testing.assert_array_equal(smooth.transitions, plain.transitions)
+    assert loss - plain_loss == pytest.approx(0.2 * ((1 - 1.5) + (7 - 6)), abs=1e-5)
+
+
+def test_label_smoothing_is_a_share():
+    with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), got 1"):
+        English().add_pipe("bcrf_tagger", config={"label_smoothing": 1.0})
