@@ -5,8 +5,10 @@ from .crf import CRF
 from .fenchel_young import Inference, Marginals
 from .mean_field import MeanField
 from .objectives import MIRA, SAPO, Perceptron
+from .posterior import entropy, kl_divergence, sample
 from .potentials import Potentials
 from .search import Search, dijkstra, feasible, minimum_risk, nbest, viterbi
+from .spans import Spans, SpanTags, span_candidates, span_posteriors
 from .unstructured import Unstructured
 
 __all__ = [
@@ -20,10 +22,17 @@ __all__ = [
     "Perceptron",
     "Potentials",
     "Search",
+    "SpanTags",
+    "Spans",
     "Unstructured",
     "dijkstra",
+    "entropy",
     "feasible",
+    "kl_divergence",
     "minimum_risk",
     "nbest",
+    "sample",
+    "span_candidates",
+    "span_posteriors",
     "viterbi",
 ]

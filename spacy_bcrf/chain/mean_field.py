@@ -80,7 +80,7 @@ def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
         sequence = potentials.sequence_of(int(partial.argmax()))
         raise ValueError(
             f"sequence {sequence} has partial gold, and mean field cannot be restricted to a set "
-            "of labelings; give each of its tokens one tag or all of them none, or use a CRF or BCRF"
+            "of labelings; give each of its tokens a tag, or all of them none, or use a CRF or BCRF"
         )
     return xp.where(unknown, -1, allowed.argmax(axis=1)).astype("int32")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .. import kernels
 from ..kernels import Array, array_module
 from .factorized import Factorized
-from .lattice import allowed_tags, check_gold, raise_infeasible
+from .lattice import allowed_tags, check_gold, is_complete, path_scores, raise_infeasible
 from .potentials import Potentials
 from .search import feasible
 
@@ -19,29 +20,36 @@ class Unstructured(Factorized):
     """
 
     def infer_tags(self, potentials: Potentials) -> tuple[Array, Array]:
-        unary, lengths = potentials.unary, potentials.lengths
-        xp = array_module(unary)
-        top = unary.max(axis=1, keepdims=True)
-        impossible = xp.isneginf(top)
-        node = xp.exp(unary - xp.where(impossible, 0, top))
-        total = xp.where(impossible, 1, node.sum(axis=1, keepdims=True))
-        node /= total
-        # Sums over a long sequence need double precision.
-        logs = (top + xp.log(total))[:, 0].astype("float64")
-        sequence = xp.repeat(xp.arange(len(lengths)), lengths)
-        value = xp.bincount(sequence, weights=logs, minlength=len(lengths))
-        return value.astype(unary.dtype), node
+        xp = array_module(potentials.unary)
+        # As sequences of one token each, which have no edges.
+        single = xp.ones(len(potentials.unary), dtype="int32")
+        result = kernels.sum_product(potentials.unary, potentials.transitions, single)
+        return _sums(potentials, result.value), result.node
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Losses (B,) >= 0, sums over tokens of -log of the probability of the tags that gold
         allows, and their gradient, that of the transitions zero. For gold see `Inference.loss`."""
         xp = array_module(potentials.unary)
-        allowed = allowed_tags(potentials, check_gold(potentials, gold))
-        possible = feasible(potentials, allowed)
-        raise_infeasible(xp.where(possible, 0, -float("inf")), "gold")
+        gold = check_gold(potentials, gold)
         free, node = self.infer_tags(potentials)
-        target, target_node = self.infer_tags(potentials.restrict(allowed))
-        gradient = Potentials(
-            node - target_node, xp.zeros_like(potentials.transitions), potentials.lengths
-        )
+        if is_complete(gold):
+            raise_infeasible(path_scores(potentials, gold), "gold")
+            tokens = xp.arange(len(gold))
+            target = _sums(potentials, potentials.unary[tokens, gold])
+            node[tokens, gold] -= 1
+        else:
+            allowed = allowed_tags(potentials, gold)
+            raise_infeasible(xp.where(feasible(potentials, allowed), 0, -float("inf")), "gold")
+            target, target_node = self.infer_tags(potentials.restrict(allowed))
+            node -= target_node
+        gradient = Potentials(node, xp.zeros_like(potentials.transitions), potentials.lengths)
         return (free - target).clip(min=0), gradient
+
+
+def _sums(potentials: Potentials, values: Array) -> Array:
+    """(B,) sums over the tokens of each sequence of values (N,)."""
+    xp = array_module(values)
+    owner = xp.repeat(xp.arange(len(potentials.lengths)), potentials.lengths)
+    # bincount adds in double precision, which a long sequence needs.
+    sums = xp.bincount(owner, weights=values, minlength=len(potentials.lengths))
+    return sums.astype(potentials.unary.dtype)
