@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .. import kernels
 from ..kernels import Array, array_module
@@ -38,6 +39,8 @@ class MeanField(Factorized):
     """
 
     n_iter: int = 10
+
+    needs_whole_gold: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.n_iter < 1:

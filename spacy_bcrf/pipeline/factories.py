@@ -44,6 +44,8 @@ subword_features = true
         "attribute": "tag",
         "overwrite": False,
         "label_smoothing": 0.0,
+        "annotate": [],
+        "temperature": 1.0,
         "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
     },
     # Only the score of its attribute is there; the other then counts as 0.
@@ -56,6 +58,8 @@ def make_tagger(
     attribute: Literal["tag", "pos"],
     overwrite: bool,
     label_smoothing: float,
+    annotate: list[str],
+    temperature: float,
     scorer: Callable | None,
 ) -> Tagger:
     from .tagger import Tagger
@@ -67,6 +71,8 @@ def make_tagger(
         attribute=attribute,
         overwrite=overwrite,
         label_smoothing=label_smoothing,
+        annotate=annotate,
+        temperature=temperature,
         scorer=scorer,
     )
 
@@ -77,13 +83,29 @@ def make_tagger(
     default_config={
         "model": DEFAULT_MODEL,
         "scheme": "BILUO",
+        "annotate": [],
+        "temperature": 1.0,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
 def make_ner(
-    nlp: Language, name: str, model: Model, scheme: str, scorer: Callable | None
+    nlp: Language,
+    name: str,
+    model: Model,
+    scheme: str,
+    annotate: list[str],
+    temperature: float,
+    scorer: Callable | None,
 ) -> EntityRecognizer:
     from .ner import EntityRecognizer
 
-    return EntityRecognizer(nlp.vocab, model, name, scheme=scheme, scorer=scorer)
+    return EntityRecognizer(
+        nlp.vocab,
+        model,
+        name,
+        scheme=scheme,
+        annotate=annotate,
+        temperature=temperature,
+        scorer=scorer,
+    )

@@ -1,6 +1,8 @@
 """`bcrf_ner`: named entities, as tags of a scheme whose rules no labeling can break."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +13,26 @@ from spacy.attrs import (  # type: ignore[import-not-found]
     SENT_START,
 )
 from spacy.pipeline.ner import ner_score  # type: ignore[import-not-found]
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import Potentials
+from ..chain import Potentials, SpanTags, span_candidates, span_posteriors
 from ..layers.head import Constraints
 from ..schemes import get_scheme
+from . import confidence
 from .annotation import Values, doc_lengths, read_docs, starts_document
 from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
-from .sequence_labeler import SequenceLabeler
+from .sequence_labeler import BATCH_SIZE, SequenceLabeler
+
+
+class Candidate(NamedTuple):
+    """What could be an entity, and the probability of these boundaries and this label."""
+
+    span: Span
+    probability: float
 
 
 class EntityRecognizer(SequenceLabeler):
@@ -40,14 +51,24 @@ class EntityRecognizer(SequenceLabeler):
         *,
         scheme: str = "BILUO",
         scorer: Callable | None = ner_score,
+        annotate: Sequence[str] = (),
+        temperature: float = 1.0,
     ) -> None:
-        """scheme: BILUO, BIO or BIES."""
+        """scheme: BILUO, BIO or BIES. annotate, temperature: see `SequenceLabeler`."""
         self.scheme = get_scheme(scheme)
         self.tags_per_label = len(self.scheme.prefixes)
         self.restrictions = (
             f"the scheme {scheme}, preset entities, sentence starts or whitespace at an edge"
         )
-        super().__init__(vocab, model, name, scorer=scorer, scheme=scheme)
+        super().__init__(
+            vocab,
+            model,
+            name,
+            scorer=scorer,
+            annotate=annotate,
+            temperature=temperature,
+            scheme=scheme,
+        )
 
     @property
     def tags(self) -> list[str]:
@@ -66,10 +87,14 @@ class EntityRecognizer(SequenceLabeler):
         tags = self._entities
         return Constraints(tags.transitions, tags.may_start, tags.may_end)
 
-    def _lattice(self, docs: Sequence[Doc]) -> NDArray[np.bool_] | None:
+    def _lattice(
+        self, docs: Sequence[Doc], ignore_annotation: bool = False
+    ) -> NDArray[np.bool_] | None:
         iob, types, sent_start, is_space = read_docs(
             docs, (ENT_IOB, ENT_TYPE, SENT_START, IS_SPACE)
         ).T
+        if ignore_annotation:
+            iob, types = np.zeros_like(iob), np.zeros_like(types)
         unknown = types[self._entities.is_unknown(iob, types)]
         if unknown.size:
             label = docs[0].vocab.strings[unknown[0].item()]
@@ -81,14 +106,72 @@ class EntityRecognizer(SequenceLabeler):
         first = starts_document(doc_lengths(docs))
         return self._entities.lattice(iob, types, sent_start == 1, is_space == 1, first)
 
-    def _decode(self, docs: list[Doc]) -> NDArray[np.int32]:
-        ids = super()._decode(docs)
+    def _decode(self, potentials: Potentials, docs: list[Doc]) -> NDArray[np.int32]:
+        return self._trim(super()._decode(potentials, docs), docs)
+
+    def _trim(self, ids: NDArray[np.int32], docs: Sequence[Doc]) -> NDArray[np.int32]:
+        """No entity ends on whitespace, which the tags of BIO cannot say."""
         if not self._entities.is_end_open:
             return ids
         iob, is_space = read_docs(docs, (ENT_IOB, IS_SPACE)).T
         is_preset = (iob == BEGIN) | (iob == INSIDE)
         first = starts_document(doc_lengths(docs))
         return self._entities.trim(ids, (is_space == 1) & ~is_preset, first)
+
+    def entity_candidates(
+        self, docs: Iterable[Doc], threshold: float = 0.05
+    ) -> list[list[Candidate]]:
+        """Every entity of at least that probability, in the order of the text; they may overlap.
+        As if the documents had no entities yet, see `nbest`."""
+        found = []
+        for batch in minibatch(docs, BATCH_SIZE):
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            spans = span_candidates(posterior, self._span_tags(), threshold)
+            starts, ends, labels, probabilities = map(self.model.ops.to_numpy, spans)
+            bounds = np.cumsum([0, *(len(doc) for doc in batch)])
+            splits = pairwise(starts.searchsorted(bounds).tolist())
+            for doc, offset, (a, b) in zip(batch, bounds.tolist(), splits, strict=False):
+                these = zip(
+                    (starts[a:b] - offset).tolist(),
+                    (ends[a:b] - offset).tolist(),
+                    labels[a:b].tolist(),
+                    probabilities[a:b].tolist(),
+                    strict=True,
+                )
+                found.append([Candidate(self._span(doc, *span), p) for *span, p in these])
+        return found
+
+    def _interpret(self, doc: Doc, tags: NDArray[np.int32]) -> list[Span]:
+        spans = self.scheme.decode_ids(self._trim(tags, [doc]))
+        lists = (part.tolist() for part in spans)
+        return [self._span(doc, *span) for span in zip(*lists, strict=True)]
+
+    def _span(self, doc: Doc, start: int, end: int, label: int) -> Span:
+        return Span(doc, start, end, label=self.labels[label])
+
+    def _span_tags(self) -> SpanTags:
+        ops = self.model.ops
+        return SpanTags(*map(ops.asarray, self.scheme.span_tags(self.labels)))
+
+    def _say(
+        self,
+        what: str,
+        docs: list[Doc],
+        posterior: Potentials,
+        tags: NDArray[np.int32],
+        user_data: list[confidence.UserData],
+    ) -> None:
+        if what != "confidence":
+            return super()._say(what, docs, posterior, tags, user_data)
+        spans = self.scheme.decode_ids(tags, doc_lengths(docs))
+        p = self._confidences(posterior, spans)
+        confidence.say_of_spans(docs, what, spans[0], spans[1], p, user_data)
+
+    def _confidences(self, posterior: Potentials, spans: Sequence[NDArray]) -> NDArray:
+        """(M,) probabilities of spans: starts, ends, labels."""
+        ops: Any = self.model.ops
+        p = span_posteriors(posterior, self._span_tags(), *map(ops.asarray, spans))
+        return ops.to_numpy(p)
 
     def _encode(self, values: Values, lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
         iob, types = values.T
