@@ -15,7 +15,7 @@ from spacy.lang.en import English
 from spacy.tokens import Doc
 from spacy.training import Example
 
-# Most tests run with these, which stand for the others; those that depend on the objective with all.
+# Most tests run with these, those that depend on the objective with all.
 HEADS = ("CRF", "BCRF")
 ALL_HEADS = (*HEADS, "MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA")
 TOK2VEC = {

@@ -9,6 +9,7 @@ import pytest
 import spacy
 from spacy.lang.en import English
 from spacy.tokens import Doc, DocBin, Span
+from spacy.util import fix_random_seed
 
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.schemes import get_scheme
@@ -20,6 +21,7 @@ ALL = ["confidence", "tag_confidence", "entropy", "probability"]
 
 def build(factory, **settings):
     """A component with random weights, so that nothing is certain."""
+    fix_random_seed(0)
     nlp = English()
     pipe = nlp.add_pipe(factory, config=settings)
     for label in LABELS:
@@ -149,7 +151,7 @@ def test_nbest_entities(n, temperature):
     # Annotated already: it is answered all the same.
     docs = list(nlp.pipe(TEXTS))
     for doc, alternatives in zip(docs, pipe.nbest(docs, n=n), strict=True):
-        paths, p = labelings(pipe, doc, temperature) if len(doc) else ([()], np.ones(1))
+        p = labelings(pipe, doc, temperature)[1] if len(doc) else np.ones(1)
         assert len(alternatives) == min(n, len(p))
         found = [alternative.probability for alternative in alternatives]
         np.testing.assert_allclose(found, p[:n], rtol=1e-3, atol=1e-7)
