@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from spacy.attrs import IDX, LENGTH  # type: ignore[import-not-found]
 from spacy.tokens import Doc, Span, Token
 
-from ..chain import CRF, Potentials
+from ..chain import CRF, Potentials, entropy
 from ..chain.lattice import path_scores
+from ..chain.search import best_labelings
 from ..kernels import Array, array_module
 
 ANNOTATIONS = {
@@ -53,16 +54,38 @@ def set_extensions() -> None:
             holder.set_extension(name, default=None)  # type: ignore[attr-defined]
 
 
-def tag_probabilities(posterior: Potentials, tags: Array) -> Array:
-    """(N,) of the given tags, one a token."""
-    node = CRF().marginals(posterior).unary
-    return node[array_module(tags).arange(len(tags)), tags].clip(max=1)
-
-
 def labeling_probabilities(posterior: Potentials, tags: Array) -> Array:
     """(B,) of one labeling a sequence."""
     xp = array_module(tags)
     return xp.exp(path_scores(posterior, tags) - CRF().log_partition(posterior)).clip(max=1)
+
+
+def _entropy_per_token(posterior: Potentials) -> Array:
+    return entropy(posterior) / posterior.lengths.clip(min=1)
+
+
+def _least_confidence(posterior: Potentials) -> Array:
+    return 1 - _best_probabilities(posterior, 1)[:, 0]
+
+
+def _margin(posterior: Potentials) -> Array:
+    best = _best_probabilities(posterior, 2)
+    return 1 - (best[:, 0] - best[:, 1])
+
+
+def _best_probabilities(posterior: Potentials, n: int) -> Array:
+    """(B, n), 0 for labelings that there are not."""
+    _, scores = best_labelings(posterior, n)
+    xp = array_module(scores)
+    return xp.exp(scores - CRF().log_partition(posterior)[:, None]).clip(max=1)
+
+
+UNCERTAINTIES = {
+    "entropy": _entropy_per_token,
+    "confidence": _least_confidence,
+    "margin": _margin,
+}
+"""From potentials to (B,), larger for what is less sure (Settles 2012, chapter 2)."""
 
 
 def say_of_docs(name: str, values: NDArray, user_data: list[UserData]) -> None:

@@ -23,7 +23,7 @@ from ..chain import Potentials, SpanTags, span_candidates, span_posteriors
 from ..layers.head import Constraints
 from ..schemes import get_scheme
 from . import confidence
-from .annotation import Values, doc_lengths, read_docs, starts_document
+from .annotation import UNKNOWN, Values, doc_lengths, read_docs, starts_document
 from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
 from .sequence_labeler import BATCH_SIZE, SequenceLabeler
 
@@ -164,14 +164,27 @@ class EntityRecognizer(SequenceLabeler):
         if what != "confidence":
             return super()._say(what, docs, posterior, tags, user_data)
         spans = self.scheme.decode_ids(tags, doc_lengths(docs))
-        p = self._confidences(posterior, spans)
+        p = self.confidences(posterior, spans)
         confidence.say_of_spans(docs, what, spans[0], spans[1], p, user_data)
 
-    def _confidences(self, posterior: Potentials, spans: Sequence[NDArray]) -> NDArray:
-        """(M,) probabilities of spans: starts, ends, labels."""
+    def confidences(self, posterior: Potentials, predictions: Any) -> NDArray[np.floating]:
+        """(M,) probabilities of spans: their starts, ends and labels."""
         ops: Any = self.model.ops
-        p = span_posteriors(posterior, self._span_tags(), *map(ops.asarray, spans))
-        return ops.to_numpy(p)
+        spans = map(ops.asarray, predictions)
+        return ops.to_numpy(span_posteriors(posterior, self._span_tags(), *spans))
+
+    def _compare(
+        self, tags: NDArray[np.int32], values: Values, lengths: NDArray[np.int32]
+    ) -> tuple[Any, NDArray[np.bool_]]:
+        iob, types = values.T
+        starts, ends, labels = self.scheme.decode_ids(tags, lengths)
+        gold = self._entities.encode(iob, types, starts_document(lengths))
+        is_unknown, is_wrong = (np.append(0, x.cumsum()) for x in (gold == UNKNOWN, gold != tags))
+        known = is_unknown[starts] == is_unknown[ends]
+        # In BIO the gold entity can go on where the predicted one ends.
+        goes_on = np.append(self._entities.goes_on(iob, starts_document(lengths)), False)[ends]
+        correct = (is_wrong[starts] == is_wrong[ends]) & ~goes_on
+        return tuple(part[known] for part in (starts, ends, labels)), correct[known]
 
     def _encode(self, values: Values, lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
         iob, types = values.T

@@ -215,6 +215,50 @@ class SequenceLabeler(TrainablePipe, ABC):
             found += [marginals[start:end] for start, end in _bounds(batch)]
         return found
 
+    def uncertainty(self, docs: Iterable[Doc], by: str = "entropy") -> NDArray[np.float64]:
+        """(B,) how unsure the component is of each document, for choosing what to annotate next.
+
+        by: "entropy", of the labelings, in nats per token; "confidence", 1 less the probability of
+        the best labeling; "margin", 1 less by how much it is more probable than the second best.
+        Otherwise as `nbest`.
+        """
+        if by not in confidence.UNCERTAINTIES:
+            known = ", ".join(confidence.UNCERTAINTIES)
+            raise ValueError(f"[{self.name}] uncertainty is measured by one of {known}, got {by!r}")
+        found = [np.zeros(0)]
+        for batch in minibatch(docs, BATCH_SIZE):
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            found.append(self.model.ops.to_numpy(confidence.UNCERTAINTIES[by](posterior)))
+        return np.concatenate(found)
+
+    def judge(self, examples: Sequence[Example]) -> tuple[Potentials, Any, NDArray[np.bool_]]:
+        """What is predicted of examples, for `confidences`, and (M,) whether it is right; leaving
+        out that of which gold says nothing."""
+        docs = [example.predicted for example in examples]
+        potentials = self._find_potentials(docs, ignore_annotation=True)
+        tags = self._decode(potentials, docs)
+        values, _ = read_gold(examples, self.attribute_ids, self._align)
+        return potentials, *self._compare(tags, values, doc_lengths(docs))
+
+    def _compare(
+        self, tags: NDArray[np.int32], values: Values, lengths: NDArray[np.int32]
+    ) -> tuple[Any, NDArray[np.bool_]]:
+        """Of predicted tags (N,) and gold annotation (N, A), the second part of `judge`."""
+        gold, _ = self._encode(values, lengths)
+        known = np.flatnonzero(gold != UNKNOWN)
+        return (known, tags[known]), gold[known] == tags[known]
+
+    def confidences(self, posterior: Potentials, predictions: Any) -> NDArray[np.floating]:
+        """(M,) probabilities of predictions, see `judge`."""
+        return self._tag_confidences(posterior, *predictions)
+
+    def _tag_confidences(
+        self, posterior: Potentials, tokens: NDArray[np.int64], tags: NDArray[np.int32]
+    ) -> NDArray[np.floating]:
+        """(M,) probabilities of tags at tokens."""
+        marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary)
+        return marginals[tokens, tags].clip(max=1)
+
     @abstractmethod
     def _interpret(self, doc: Doc, tags: NDArray[np.int32]) -> list[Any]:
         """An `Alternative`'s annotation."""
@@ -248,7 +292,7 @@ class SequenceLabeler(TrainablePipe, ABC):
         """Add one of `annotate` to the documents' user data."""
         ops: Any = self.model.ops
         if what in ("confidence", "tag_confidence"):
-            p = ops.to_numpy(confidence.tag_probabilities(posterior, ops.asarray(tags)))
+            p = self._tag_confidences(posterior, np.arange(len(tags)), tags)
             confidence.say_of_tokens(docs, "tag_confidence", p, user_data)
         elif what == "entropy":
             confidence.say_entropy(ops.to_numpy(entropy(posterior)), docs, user_data)
