@@ -341,28 +341,34 @@ class SequenceLabeler(TrainablePipe, ABC):
         for i in np.unique(owner[has_unknown_label]).tolist():
             unknown = self._find_labels(examples[i].reference) - set(self.labels)
             problems[i] = f"unknown labels {', '.join(sorted(unknown))}"
+        problems = {**self._find_partial(examples, owner, host_gold), **problems}
         for i in np.flatnonzero(ops.to_numpy(~feasible(potentials, gold))).tolist():
             problems.setdefault(i, f"{self.restrictions} forbid it")
         if problems:
             skipped = ops.asarray(np.isin(owner, list(problems)))
             gold[skipped] = True if gold.dtype == bool else UNKNOWN
-        if getattr(self.head.attrs["objective"], "needs_whole_gold", False):
-            self._require_whole_gold(examples, owner, ops.to_numpy(gold))
         return gold, problems
 
-    def _require_whole_gold(
+    def _find_partial(
         self, examples: list[Example], owner: NDArray[np.int64], gold: NDArray
-    ) -> None:
-        """ValueError naming a document of which some tokens have gold annotation and others not."""
+    ) -> dict[int, str]:
+        """The examples of whose tokens some have gold and others not, and why, for a head that
+        cannot learn from that. ValueError for one that is annotated only in part."""
+        if not getattr(self.head.attrs["objective"], "needs_whole_gold", False):
+            return {}
         is_known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
         known, unknown = (np.unique(owner[tokens]) for tokens in (is_known, ~is_known))
-        for i in np.intersect1d(known, unknown).tolist():
-            raise ValueError(
-                f"[{self.name}] {examples[i].reference.text!r} is annotated only in part, or its "
-                f"annotation is not aligned with its tokens: the head {self.head.name!r} cannot "
-                "learn from that, since its distribution cannot be restricted to a set of "
-                "labelings. Use a CRF or BCRF, or annotate all tokens of a document or none"
-            )
+        partial = np.intersect1d(known, unknown).tolist()
+        for i in partial:
+            if not read_doc(examples[i].reference, self.attribute_ids[:1]).all():
+                raise ValueError(
+                    f"[{self.name}] {examples[i].reference.text!r} is annotated only in part: the "
+                    f"head {self.head.name!r} cannot learn from that, since its distribution "
+                    "cannot be restricted to a set of labelings. Use a CRF or BCRF, or annotate "
+                    "all tokens of a document or none"
+                )
+        why = f"its tokens are not the pipeline's, and {self.head.name} needs gold for all of them"
+        return dict.fromkeys(partial, why)
 
     def initialize(
         self,

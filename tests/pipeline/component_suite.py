@@ -176,6 +176,17 @@ class ComponentSuite:
         assert losses[self.factory] < 0.5
         self.check_partial(nlp)
 
+    def test_mean_field_leaves_misaligned_documents_out(self):
+        nlp = English()
+        self.add(nlp, "MeanField")
+        examples = self.examples(nlp, self.data)
+        reference = examples[0].reference
+        words = [token.text for token in reference]
+        words[1:3] = [" ".join(words[1:3])]
+        examples.append(Example(Doc(nlp.vocab, words=words), reference))
+        with pytest.warns(UserWarning, match="1 of 3 documents.*tokens are not the pipeline's"):
+            nlp.initialize(lambda: examples)
+
     def test_missing_annotation_teaches_nothing(self, any_head):
         nlp, _ = self.trained(any_head, steps=3)
         pipe = nlp.get_pipe(self.factory)
