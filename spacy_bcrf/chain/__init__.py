@@ -7,6 +7,8 @@ from .mean_field import MeanField
 from .objectives import MIRA, SAPO, Perceptron
 from .posterior import entropy, kl_divergence, sample
 from .potentials import Potentials
+from .ratio import ExpectedRatio
+from .rejection import Rejection, rejection_loss
 from .search import Search, dijkstra, feasible, minimum_risk, nbest, viterbi
 from .spans import Spans, SpanTags, span_candidates, span_posteriors
 from .unstructured import Unstructured
@@ -16,11 +18,13 @@ __all__ = [
     "CRF",
     "MIRA",
     "SAPO",
+    "ExpectedRatio",
     "Inference",
     "Marginals",
     "MeanField",
     "Perceptron",
     "Potentials",
+    "Rejection",
     "Search",
     "SpanTags",
     "Spans",
@@ -31,6 +35,7 @@ __all__ = [
     "kl_divergence",
     "minimum_risk",
     "nbest",
+    "rejection_loss",
     "sample",
     "span_candidates",
     "span_posteriors",

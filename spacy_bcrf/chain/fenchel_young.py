@@ -82,14 +82,15 @@ class Inference(ABC):
         free = self.infer(potentials, edges)
         losses = _clip(free.value - target.value)
         losses[unknown_sequences(potentials, allowed)] = 0
-        node, edge = _gradient(free)
-        target_node, target_edge = _gradient(target)
+        node, edge = node_and_edge(free)
+        target_node, target_edge = node_and_edge(target)
         node -= target_node
         edge -= target_edge
         return losses, Potentials(node, edge, potentials.lengths)
 
 
-def _gradient(result: kernels.Result) -> tuple[Array, Array]:
+def node_and_edge(result: kernels.Result) -> tuple[Array, Array]:
+    """Marginals that were asked for."""
     assert result.node is not None and result.edge is not None
     return result.node, result.edge
 
@@ -101,7 +102,7 @@ def _clip(losses: Array) -> Array:
 def _minus_labeling(free: kernels.Result, tags: Array, potentials: Potentials) -> Potentials:
     """Marginals minus the indicators of one labeling, in place."""
     xp = array_module(tags)
-    node, edge = _gradient(free)
+    node, edge = node_and_edge(free)
     node[xp.arange(len(tags)), tags] -= 1
     edges = potentials.inner_edges
     heads, tails = tags[edges], tags[edges + 1]

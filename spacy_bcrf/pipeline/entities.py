@@ -4,13 +4,14 @@ Arrays are flat over a batch: `iob` (N,) and `types` (N,) are the tokens' ENT_IO
 `first` (N,) tells which tokens start a document, and there are T tags.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..schemes import Scheme
 from .annotation import UNKNOWN, LabelIndex, Values
+from .supervision import Bounds, Markings
 
 # Token.ent_iob
 MISSING, INSIDE, OUTSIDE, BEGIN = range(4)
@@ -25,6 +26,7 @@ class EntityTags:
     def __init__(self, scheme: Scheme, types: Sequence[int]) -> None:
         labels = [str(value) for value in types]
         prefixes = scheme.prefixes
+        self.span_tags = scheme.span_tags(labels)
         self.transitions = scheme.transitions(labels)
         self.may_start = scheme.starts(labels)
         self.may_end = scheme.ends(labels)
@@ -99,6 +101,84 @@ class EntityTags:
         allowed[preset, self.encode(iob, types, first)[preset]] = True
         allowed[_after(preset, first) & ~preset] &= ~self._continues
         return allowed
+
+    def mark(
+        self, allowed: Bools, iob: Values, markings: Markings, labels: Sequence[str]
+    ) -> list[tuple[int, int, int]]:
+        """Restrict or open the lattice (n, T) of one document by what else it says, in place.
+
+        RETURNS the spans, with their labels, that are known to be wrong and that no lattice of
+        tags can leave out. ValueError naming a label that there is not.
+        """
+        is_open = iob == OUTSIDE
+        if markings.annotated_labels is not None:
+            others = np.ones(len(self), dtype=bool)
+            others[self._tags_of(markings.annotated_labels, labels)] = False
+            allowed[is_open] = others
+            # What was annotated ends where it ends.
+            allowed[is_open & np.roll((iob == BEGIN) | (iob == INSIDE), 1)] &= ~self._continues
+        allowed[is_open & np.isin(np.arange(len(iob)), list(markings.unknown))] = True
+        for token, names in markings.allowed.items():
+            tags = np.zeros(len(self), dtype=bool)
+            tags[self._tags_of(names - {"O"}, labels)] = True
+            tags[0] = "O" in names
+            allowed[token] = tags if is_open[token] else tags & allowed[token]
+        for (start, end), names in markings.ambiguous.items():
+            span = self._of_span(end - start, self._find(names, labels))
+            for token, tags in enumerate(span, start):
+                allowed[token] = tags if is_open[token] else tags & allowed[token]
+            allowed[end : end + 1] &= ~self._continues
+        rejected = []
+        for (start, end), names in markings.incorrect.items():
+            types = self._find(names, labels)
+            if end - start == 1 and not self.is_end_open:
+                allowed[start, self.span_tags.single[types]] = False
+            else:
+                rejected += [(start, end, label) for label in types]
+        return rejected
+
+    def pin(self, allowed: Bools, start: int, end: int, labels: Sequence[int]) -> Bools:
+        """(n, T): of these tags those of labelings that have a span of one of these labels."""
+        pinned = allowed.copy()
+        pinned[start:end] &= self._of_span(end - start, labels)
+        pinned[end : end + 1] &= ~self._continues
+        return pinned
+
+    def _of_span(self, length: int, labels: Sequence[int]) -> Bools:
+        """(length, T)"""
+        tags = np.zeros((length, len(self)), dtype=bool)
+        first, inside, last, single = self.span_tags
+        tags[1:-1, inside[labels]] = True
+        tags[-1, last[labels]] = True
+        tags[0] = False
+        tags[0, (single if length == 1 else first)[labels]] = True
+        return tags
+
+    def spans(self, iob: Values, types: Values, labels: Sequence[str]) -> dict[Bounds, str]:
+        """The annotated entities (n,) of one document, of the types there are."""
+        first = np.zeros(len(iob), dtype=bool)
+        first[:1] = True
+        ids = self.encode(iob, types, first)
+        starts = np.flatnonzero((ids > 0) & (iob == BEGIN))
+        stops = np.flatnonzero(~_before((iob == INSIDE) & ~first) & (ids > 0)) + 1
+        ends = stops[np.searchsorted(stops, starts, side="right")]
+        found = ((ids[starts] - 1) // self._n_prefixes).tolist()
+        return {
+            (start, end): labels[label]
+            for start, end, label in zip(starts.tolist(), ends.tolist(), found, strict=True)
+        }
+
+    def _find(self, names: Iterable[str], labels: Sequence[str]) -> list[int]:
+        """Indices of labels by name; of all if one of the names is empty."""
+        if "" in names:
+            return list(range(len(labels)))
+        if unknown := sorted(set(names) - set(labels)):
+            raise ValueError(f"unknown labels {', '.join(unknown)}")
+        return [labels.index(name) for name in sorted(names)]
+
+    def _tags_of(self, names: Iterable[str], labels: Sequence[str]) -> NDArray[np.int64]:
+        first = 1 + np.array(self._find(names, labels), dtype="int64") * self._n_prefixes
+        return (first[:, None] + np.arange(self._n_prefixes)).ravel()
 
     def trim(self, ids: Ids, is_loose: Bools, first: Bools) -> Ids:
         """(N,) ids of a valid labeling, without the tokens that are loose at the ends of entities.

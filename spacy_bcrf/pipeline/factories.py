@@ -83,6 +83,9 @@ def make_tagger(
     default_config={
         "model": DEFAULT_MODEL,
         "scheme": "BILUO",
+        "incorrect_spans_key": "incorrect_spans",
+        "ambiguous_spans_key": "ambiguous_spans",
+        "entity_ratio": None,
         "annotate": [],
         "temperature": 1.0,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
@@ -94,10 +97,14 @@ def make_ner(
     name: str,
     model: Model,
     scheme: str,
+    incorrect_spans_key: str | None,
+    ambiguous_spans_key: str | None,
+    entity_ratio: dict[str, float] | None,
     annotate: list[str],
     temperature: float,
     scorer: Callable | None,
 ) -> EntityRecognizer:
+    from ..chain import ExpectedRatio
     from .ner import EntityRecognizer
 
     return EntityRecognizer(
@@ -105,6 +112,9 @@ def make_ner(
         model,
         name,
         scheme=scheme,
+        incorrect_spans_key=incorrect_spans_key,
+        ambiguous_spans_key=ambiguous_spans_key,
+        entity_ratio=None if entity_ratio is None else ExpectedRatio(**entity_ratio),
         annotate=annotate,
         temperature=temperature,
         scorer=scorer,

@@ -19,13 +19,30 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import Potentials, SpanTags, span_candidates, span_posteriors
+from ..chain import (
+    CRF,
+    ExpectedRatio,
+    Inference,
+    Potentials,
+    SpanTags,
+    rejection_loss,
+    span_candidates,
+    span_posteriors,
+)
 from ..layers.head import Constraints
 from ..schemes import get_scheme
 from . import confidence
 from .annotation import UNKNOWN, Values, doc_lengths, read_docs, starts_document
 from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
-from .sequence_labeler import BATCH_SIZE, SequenceLabeler
+from .sequence_labeler import BATCH_SIZE, Gold, SequenceLabeler
+from .supervision import (
+    AMBIGUOUS,
+    INCORRECT,
+    find_contradictions,
+    find_labels,
+    is_marked,
+    read_markings,
+)
 
 
 class Candidate(NamedTuple):
@@ -51,11 +68,22 @@ class EntityRecognizer(SequenceLabeler):
         *,
         scheme: str = "BILUO",
         scorer: Callable | None = ner_score,
+        incorrect_spans_key: str | None = INCORRECT,
+        ambiguous_spans_key: str | None = AMBIGUOUS,
+        entity_ratio: ExpectedRatio | None = None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
     ) -> None:
-        """scheme: BILUO, BIO or BIES. annotate, temperature: see `SequenceLabeler`."""
+        """scheme: BILUO, BIO or BIES.
+        incorrect_spans_key, ambiguous_spans_key: names of the span groups of gold documents that
+        hold what is no entity, and entities of an unsure type, see `supervision`.
+        entity_ratio: the share of tokens in entities to expect of every batch.
+        annotate, temperature: see `SequenceLabeler`.
+        """
         self.scheme = get_scheme(scheme)
+        self.incorrect_spans_key = incorrect_spans_key
+        self.ambiguous_spans_key = ambiguous_spans_key
+        self.entity_ratio = entity_ratio
         self.tags_per_label = len(self.scheme.prefixes)
         self.restrictions = (
             f"the scheme {scheme}, preset entities, sentence starts or whitespace at an edge"
@@ -202,6 +230,53 @@ class EntityRecognizer(SequenceLabeler):
                 values[i] = code, example.reference.vocab.strings[label]
         return values
 
+    def _is_marked(self, doc: Doc) -> bool:
+        return is_marked(doc, (self.incorrect_spans_key, self.ambiguous_spans_key))
+
+    def _mark(
+        self, example: Example, values: Values, allowed: NDArray[np.bool_]
+    ) -> list[NDArray[np.bool_]]:
+        markings = read_markings(example, self.ambiguous_spans_key, self.incorrect_spans_key)
+        iob, types = values.T
+        entities = self._entities.spans(iob, types, self.labels)
+        if problems := find_contradictions(example.predicted, markings, entities):
+            raise ValueError("; ".join(problems))
+        wrong = self._entities.mark(allowed, iob, markings, self.labels)
+        return [self._entities.pin(allowed, start, end, [label]) for start, end, label in wrong]
+
+    def _lose(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
+        loss, gradient = super()._lose(potentials, gold)
+        if gold.rejections:
+            objective = self.head.attrs["objective"]
+            inference = objective if isinstance(objective, Inference) else CRF()
+            losses, more = rejection_loss(
+                inference, potentials.restrict(gold.tags), gold.rejections
+            )
+            loss += float(losses.sum())
+            gradient = _add(gradient, more)
+        if self.entity_ratio is not None:
+            is_entity = self.model.ops.xp.arange(len(self.tags)) > 0
+            penalty, more = self.entity_ratio.loss(potentials, is_entity)
+            n_docs = len(potentials.lengths)
+            loss += n_docs * penalty
+            gradient = _add(gradient, more, n_docs)
+        return loss, gradient
+
+    def _find_labels(self, doc: Doc) -> set[str]:
+        labels = super()._find_labels(doc)
+        if self._is_marked(doc):
+            labels |= find_labels(doc, (self.ambiguous_spans_key, self.incorrect_spans_key))
+        return labels
+
     def _merge(self, old: Values, new: Values) -> Values:
         blocked = (old[:, :1] == BEGIN) & (old[:, 1:] == 0)
         return np.where(blocked, old, new)
+
+
+def _add(gradient: Potentials, more: Potentials, times: float = 1) -> Potentials:
+    """In the precision of the first."""
+    return Potentials(
+        gradient.unary + (times * more.unary).astype(gradient.unary.dtype),
+        gradient.transitions + (times * more.transitions).astype(gradient.unary.dtype),
+        gradient.lengths,
+    )

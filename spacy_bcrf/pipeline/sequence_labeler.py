@@ -18,7 +18,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 from tqdm import tqdm
 
-from ..chain import CRF, Potentials, entropy, feasible, nbest
+from ..chain import CRF, Potentials, Rejection, entropy, feasible, nbest
 from ..kernels import Array
 from ..layers.decoding import get_decoder
 from ..layers.head import Constraints
@@ -31,11 +31,24 @@ from .annotation import (
     read_gold,
     warn_of_problems,
 )
+from .supervision import is_marked, set_extensions
 
 # How many documents the network infers its dimensions from, as in spaCy's components.
 SAMPLE_SIZE = 10
 # How many documents are asked about at once.
 BATCH_SIZE = 128
+
+
+class Gold(NamedTuple):
+    """What examples teach.
+
+    tags: int32 (N,) with -1 for unknown, or bool (N, T) of allowed ones.
+    problems: by example, why nothing is learned from it. rejections: labelings that are wrong.
+    """
+
+    tags: Array
+    problems: dict[int, str]
+    rejections: list[Rejection]
 
 
 class Prediction(NamedTuple):
@@ -87,6 +100,7 @@ class SequenceLabeler(TrainablePipe, ABC):
         """
         confidence.check_options(name, annotate, temperature)
         confidence.set_extensions()
+        set_extensions()
         if (
             not model.has_ref("output_layer")
             or "objective" not in model.get_ref("output_layer").attrs
@@ -310,13 +324,13 @@ class SequenceLabeler(TrainablePipe, ABC):
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.get_loss")
         potentials = self._restrict(scores, [example.predicted for example in examples])
-        gold, problems = self._read_gold(examples, potentials)
-        self._warn("a batch", examples, problems)
+        gold = self._read_gold(examples, potentials)
+        self._warn("a batch", examples, gold.problems)
         return self._lose(potentials, gold)
 
-    def _lose(self, potentials: Potentials, gold: Array) -> tuple[float, Potentials]:
+    def _lose(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
         """The sum of the losses, and its gradient."""
-        losses, gradient = self.head.attrs["objective"].loss(potentials, gold)
+        losses, gradient = self.head.attrs["objective"].loss(potentials, gold.tags)
         return float(losses.sum()), gradient
 
     def _restrict(
@@ -328,14 +342,12 @@ class SequenceLabeler(TrainablePipe, ABC):
         ops: Any = self.model.ops
         return potentials.restrict(ops.asarray(lattice))
 
-    def _read_gold(
-        self, examples: list[Example], potentials: Potentials
-    ) -> tuple[Array, dict[int, str]]:
-        """Gold, (N,) or (N, T), and by example why it is left out of gold."""
+    def _read_gold(self, examples: list[Example], potentials: Potentials) -> Gold:
         ops: Any = self.model.ops
         values, problems = read_gold(examples, self.attribute_ids, self._align)
         lengths = doc_lengths([example.predicted for example in examples])
         host_gold, has_unknown_label = self._encode(values, lengths)
+        host_gold, rejections = self._mark_all(examples, values, host_gold, problems)
         gold = ops.asarray(host_gold)
         owner = np.repeat(np.arange(len(examples)), lengths)
         for i in np.unique(owner[has_unknown_label]).tolist():
@@ -347,7 +359,43 @@ class SequenceLabeler(TrainablePipe, ABC):
         if problems:
             skipped = ops.asarray(np.isin(owner, list(problems)))
             gold[skipped] = True if gold.dtype == bool else UNKNOWN
-        return gold, problems
+        kept = [
+            Rejection(i, ops.asarray(allowed)) for i, allowed in rejections if i not in problems
+        ]
+        return Gold(gold, problems, kept)
+
+    def _mark_all(
+        self,
+        examples: list[Example],
+        values: Values,
+        gold: NDArray,
+        problems: dict[int, str],
+    ) -> tuple[NDArray, list[tuple[int, NDArray[np.bool_]]]]:
+        """Gold with what `supervision` reads of documents besides their token annotation, as
+        bool (N, T) if there is any; and by example what `_mark` returns. Adds to the problems."""
+        marked = [i for i, eg in enumerate(examples) if self._is_marked(eg.reference)]
+        rejections: list[tuple[int, NDArray[np.bool_]]] = []
+        if marked and gold.dtype != bool:
+            gold = (gold[:, None] == np.arange(len(self.tags))) | (gold[:, None] == UNKNOWN)
+        bounds = _bounds([example.predicted for example in examples])
+        for i in marked:
+            rows = slice(*bounds[i])
+            try:
+                rejections += [(i, x) for x in self._mark(examples[i], values[rows], gold[rows])]
+            except ValueError as error:
+                problems.setdefault(i, str(error))
+        return gold, rejections
+
+    def _is_marked(self, doc: Doc) -> bool:
+        return is_marked(doc)
+
+    @abstractmethod
+    def _mark(
+        self, example: Example, values: Values, allowed: NDArray[np.bool_]
+    ) -> list[NDArray[np.bool_]]:
+        """Change the lattice (n, T) of one document by its markings, in place. RETURNS labelings
+        that are wrong, as the tags (n, T) of each, which the lattice cannot say. ValueError saying
+        what contradicts what."""
 
     def _find_partial(
         self, examples: list[Example], owner: NDArray[np.int64], gold: NDArray
@@ -356,13 +404,15 @@ class SequenceLabeler(TrainablePipe, ABC):
         cannot learn from that. ValueError for one that is annotated only in part."""
         if not getattr(self.head.attrs["objective"], "needs_whole_gold", False):
             return {}
-        is_known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
+        is_known = gold.sum(axis=1) == 1 if gold.dtype == bool else gold != UNKNOWN
         known, unknown = (np.unique(owner[tokens]) for tokens in (is_known, ~is_known))
         partial = np.intersect1d(known, unknown).tolist()
         for i in partial:
-            if not read_doc(examples[i].reference, self.attribute_ids[:1]).all():
+            reference = examples[i].reference
+            is_whole = read_doc(reference, self.attribute_ids[:1]).all()
+            if self._is_marked(reference) or not is_whole:
                 raise ValueError(
-                    f"[{self.name}] {examples[i].reference.text!r} is annotated only in part: the "
+                    f"[{self.name}] {reference.text!r} is annotated only in part: the "
                     f"head {self.head.name!r} cannot learn from that, since its distribution "
                     "cannot be restricted to a set of labelings. Use a CRF or BCRF, or annotate "
                     "all tokens of a document or none"
@@ -410,7 +460,7 @@ class SequenceLabeler(TrainablePipe, ABC):
             batch = examples[start : start + batch_size]
             docs = [example.predicted for example in batch]
             scores = self.head.predict([self.model.ops.alloc2f(len(doc), width) for doc in docs])
-            _, found = self._read_gold(batch, self._restrict(scores, docs))
+            found = self._read_gold(batch, self._restrict(scores, docs)).problems
             problems.update((start + i, problem) for i, problem in found.items())
         return problems
 

@@ -14,9 +14,9 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..chain import Potentials
-from ..kernels import Array
-from .annotation import LabelIndex, Values
-from .sequence_labeler import SequenceLabeler
+from .annotation import UNKNOWN, LabelIndex, Values
+from .sequence_labeler import Gold, SequenceLabeler
+from .supervision import read_markings
 
 ATTRIBUTES = ("tag", "pos")
 
@@ -95,12 +95,32 @@ class Tagger(SequenceLabeler):
     def _merge(self, old: Values, new: Values) -> Values:
         return new if self.overwrite else np.where(old > 0, old, new)
 
-    def _lose(self, potentials: Potentials, gold: Array) -> tuple[float, Potentials]:
+    def _mark(
+        self, example: Example, values: Values, allowed: NDArray[np.bool_]
+    ) -> list[NDArray[np.bool_]]:
+        for token, names in read_markings(example, None, None).allowed.items():
+            if unknown := sorted(names - set(self.labels)):
+                raise ValueError(f"unknown labels {', '.join(unknown)}")
+            tags = np.isin(self.labels, list(names))
+            if not (tags & allowed[token]).any():
+                tag = self.labels[int(allowed[token].argmax())]
+                word = example.predicted[token].text
+                raise ValueError(
+                    f"{word!r} (token {token}) is {tag}, and may only be {', '.join(sorted(names))}"
+                )
+            allowed[token] &= tags
+        return []
+
+    def _lose(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
         loss, gradient = super()._lose(potentials, gold)
         if self.label_smoothing:
             # A Fenchel-Young loss is B(w) - <w, y>: only y changes, in its tags and not its pairs.
-            known = self.model.ops.xp.flatnonzero(gold >= 0)
-            tags, weight = gold[known], self.label_smoothing
+            xp = self.model.ops.xp
+            tags = gold.tags
+            if tags.dtype == bool:
+                tags = xp.where(tags.sum(axis=1) == 1, tags.argmax(axis=1), UNKNOWN)
+            known = xp.flatnonzero(tags >= 0)
+            tags, weight = tags[known], self.label_smoothing
             gradient.unary[known, tags] += weight
             gradient.unary[known] -= weight / potentials.unary.shape[1]
             unary = potentials.unary[known]

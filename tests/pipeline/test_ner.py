@@ -63,7 +63,7 @@ class TestBiluo(ComponentSuite):
         examples = self.examples(nlp, data)
         nlp.initialize()
         scores = pipe.model.predict([example.predicted for example in examples])
-        gold, problems = pipe._read_gold(examples, scores)
+        gold, problems, _ = pipe._read_gold(examples, scores)
         assert not problems
         if gold.dtype != bool:
             gold = (gold[:, None] == np.arange(len(pipe.tags))) | (gold[:, None] < 0)

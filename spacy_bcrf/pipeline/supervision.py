@@ -1,0 +1,169 @@
+"""What a document can say about its labels besides fully annotated tokens.
+
+- This token was never looked at: spaCy's missing, Token.ent_iob 0 or an empty tag.
+- Only these labels were annotated, and an O is "none of these":
+  `doc._.annotated_labels = ["PERSON"]`.
+- This token has one of these tags: `token._.allowed_tags = ["NN", "VB"]`; in entity recognition,
+  "O" and labels.
+- This is an entity whose type is not sure: a span in `doc.spans["ambiguous_spans"]`; several with
+  the same boundaries are the types it may have, an empty label leaves all open.
+- This is no entity of that type: a span in `doc.spans["incorrect_spans"]`, as spaCy's `ner` has
+  it; of no type at all if the label is empty.
+
+All of it survives to_bytes and DocBin(store_user_data=True). What is said besides takes the place
+of O, and must agree with entities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spacy.tokens import Doc, Span, SpanGroup, Token
+from spacy.training import Example
+
+AMBIGUOUS = "ambiguous_spans"
+INCORRECT = "incorrect_spans"
+
+_ANNOTATED_LABELS = ("._.", "annotated_labels", None, None)
+
+Bounds = tuple[int, int]
+"""First token and one past the last."""
+
+
+@dataclass(frozen=True)
+class Markings:
+    """What a document says besides its token annotation, by its own tokens.
+
+    annotated_labels: None for all. allowed: by token, its possible tags. ambiguous: by span, its
+    possible types, empty for any. incorrect: by span, what it is not, an empty label for anything.
+    unknown: tokens of spans that are not aligned with any, so that nothing is known of them.
+    """
+
+    annotated_labels: frozenset[str] | None = None
+    allowed: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    ambiguous: Mapping[Bounds, frozenset[str]] = field(default_factory=dict)
+    incorrect: Mapping[Bounds, frozenset[str]] = field(default_factory=dict)
+    unknown: frozenset[int] = frozenset()
+
+
+def set_extensions() -> None:
+    """None where nothing is said."""
+    for holder, name in ((Doc, "annotated_labels"), (Token, "allowed_tags")):
+        if not holder.has_extension(name):
+            holder.set_extension(name, default=None)
+
+
+def is_marked(doc: Doc, span_keys: Iterable[str | None] = ()) -> bool:
+    """Whether there is anything that `read_markings` would find. Cheap."""
+    return (
+        any(key in doc.spans for key in span_keys)
+        or _user_data(doc).get(_ANNOTATED_LABELS) is not None
+        or bool(_find_allowed(doc))
+    )
+
+
+def read_markings(
+    example: Example, ambiguous_key: str | None = AMBIGUOUS, incorrect_key: str | None = INCORRECT
+) -> Markings:
+    """Those of the reference, by the tokens of the predicted document.
+
+    As spaCy aligns: a span counts if its boundaries are boundaries of tokens there, a token's tags
+    if it is one token there too; of the tokens of other ambiguous spans nothing is known.
+    """
+    reference = example.reference
+    labels = _user_data(reference).get(_ANNOTATED_LABELS)
+    ambiguous, unknown = _read_spans(example, ambiguous_key)
+    incorrect, _ = _read_spans(example, incorrect_key)
+    return Markings(
+        None if labels is None else frozenset(labels),
+        _read_allowed(example),
+        ambiguous,
+        incorrect,
+        unknown,
+    )
+
+
+def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
+    """The entity labels that are spoken of."""
+    labels = set(_user_data(doc).get(_ANNOTATED_LABELS) or ())
+    for names in _find_allowed(doc).values():
+        labels.update(names)
+    for span_key in span_keys:
+        if span_key in doc.spans:
+            labels.update(span.label_ for span in doc.spans[span_key])
+    return labels - {"O", ""}
+
+
+def find_contradictions(doc: Doc, markings: Markings, entities: Mapping[Bounds, str]) -> list[str]:
+    """What cannot all be true of a document with these confirmed entities, span by span."""
+
+    def name(bounds: Bounds) -> str:
+        return f"{doc[bounds[0] : bounds[1]].text!r} (tokens {bounds[0]}:{bounds[1]})"
+
+    problems = []
+    for span, labels in markings.ambiguous.items():
+        for other in markings.ambiguous:
+            if span < other and _overlap(span, other):
+                problems.append(f"the ambiguous spans {name(span)} and {name(other)} overlap")
+        for bounds, confirmed in entities.items():
+            if bounds == span and "" not in labels and confirmed not in labels:
+                types = " or ".join(sorted(labels))
+                problems.append(f"{name(span)} is {confirmed}, and may only be {types}")
+            elif bounds != span and _overlap(bounds, span):
+                problems.append(f"{name(span)} overlaps {name(bounds)}, which is {confirmed}")
+    for span, never in markings.incorrect.items():
+        is_now = entities.get(span)
+        if is_now is not None and (is_now in never or "" in never):
+            problems.append(f"{name(span)} is both {is_now} and not {is_now}")
+        may_be = markings.ambiguous.get(span, frozenset())
+        if may_be and ("" in never or ("" not in may_be and may_be <= never)):
+            problems.append(f"{name(span)} is an entity, and of none of the types it may have")
+    return problems
+
+
+def _overlap(first: Bounds, second: Bounds) -> bool:
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def _user_data(doc: Doc) -> dict[Any, Any]:
+    return doc.user_data
+
+
+def _find_allowed(doc: Doc) -> dict[int, list[str]]:
+    """By character offset of a token, the tags that it may have."""
+    return {
+        key[2]: names
+        for key, names in _user_data(doc).items()
+        if isinstance(key, tuple) and key[:2] == ("._.", "allowed_tags") and names is not None
+    }
+
+
+def _read_allowed(example: Example) -> dict[int, frozenset[str]]:
+    by_offset = _find_allowed(example.reference)
+    allowed: dict[int, frozenset[str]] = {}
+    if by_offset:
+        to_predicted, to_gold = example.alignment.y2x, example.alignment.x2y
+        for token in example.reference:
+            tokens = to_predicted[token.i].tolist()
+            if token.idx in by_offset and len(tokens) == len(to_gold[tokens[0]]) == 1:
+                allowed[tokens[0]] = frozenset(by_offset[token.idx])
+    return allowed
+
+
+def _read_spans(
+    example: Example, key: str | None
+) -> tuple[dict[Bounds, frozenset[str]], frozenset[int]]:
+    """Labels by aligned bounds, and the tokens of spans that are not aligned."""
+    group: SpanGroup | Sequence[Span] = example.reference.spans.get(key, []) if key else []
+    labels: dict[Bounds, set[str]] = {}
+    unknown: set[int] = set()
+    for span in group:
+        aligned = example.get_aligned_spans_y2x([span])
+        if aligned:
+            labels.setdefault((aligned[0].start, aligned[0].end), set()).add(span.label_)
+        else:
+            for i in range(span.start, span.end):
+                unknown.update(example.alignment.y2x[i].tolist())
+    return {bounds: frozenset(names) for bounds, names in labels.items()}, frozenset(unknown)
