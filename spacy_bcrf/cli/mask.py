@@ -1,0 +1,85 @@
+"""`python -m spacy bcrf mask`"""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt
+from tqdm import tqdm
+
+from spacy_bcrf.cli.errors import exit_on
+
+
+class Others(str, Enum):
+    outside = "outside"
+    missing = "missing"
+
+
+def mask_cli(
+    corpus: Annotated[Path, Arg(help="Fully annotated entities: .spacy, or a folder of them")],
+    output: Annotated[
+        Path, Arg(help="The .spacy file to write; with --by-label the folder of one for each")
+    ],
+    by_label: Annotated[
+        bool,
+        Opt("--by-label", help="Deal the documents out evenly, one label annotated in each"),
+    ] = False,
+    drop: Annotated[
+        float | None, Opt(help="Leave out this share of the entities", min=0, max=1)
+    ] = None,
+    others: Annotated[
+        Others, Opt(help="With --drop: what tokens in no entity that is left become")
+    ] = Others.outside,
+    forget: Annotated[
+        float | None, Opt(help="Make this share of entities and tokens missing", min=0, max=1)
+    ] = None,
+    seed: Annotated[int, Opt("--seed", help="Of all random choices")] = 0,
+) -> None:
+    """
+    Make partial annotation from full, in one of three ways, so that what is learned from the one
+    can be compared with what is learned from the other.
+    """
+    from spacy.vocab import Vocab
+
+    from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
+    from spacy_bcrf.corpora.shards import Writer, read_docs, write_all
+    from spacy_bcrf.pipeline.supervision import set_extensions
+
+    set_extensions()
+    with exit_on(ValueError, OSError):
+        if sum([by_label, drop is not None, forget is not None]) != 1:
+            raise ValueError("expected one of --by-label, --drop SHARE and --forget SHARE")
+        docs = list(tqdm(read_docs(corpus, Vocab()), "reading", delay=1, unit="docs"))
+        for i, doc in enumerate(docs):
+            if len(doc) and not doc.has_annotation("ENT_IOB", require_complete=True):
+                raise ValueError(
+                    f"{corpus}: document {i}, {doc.text[:60]!r}, is not annotated in full"
+                )
+        before = sum(len(doc.ents) for doc in docs)
+        if not by_label:
+            if drop is not None:
+                masked = list(drop_entities(docs, drop, seed, others.value))
+            else:
+                masked = list(forget_tokens(docs, forget or 0.0, seed))
+            write_all(masked, output)
+            after = sum(len(doc.ents) for doc in masked)
+            missing = sum(not token.ent_iob for doc in masked for token in doc)
+            typer.echo(
+                f"{output}: {len(masked):,} docs, {after:,} of {before:,} entities, "
+                f"{missing:,} of {sum(map(len, docs)):,} tokens missing"
+            )
+            return
+        labels = sorted({ent.label_ for doc in docs for ent in doc.ents})
+        if not labels:
+            raise ValueError(f"{corpus}: there are no entities")
+        found = list(one_label_each(docs, labels, seed))
+        for label in labels:
+            path = output / f"{label}.spacy"
+            with Writer(path) as writer:
+                mine = [doc for name, doc in found if name == label]
+                for doc in mine:
+                    writer.add(doc)
+            n_ents = sum(len(doc.ents) for doc in mine)
+            all_ents = sum(ent.label_ == label for doc in docs for ent in doc.ents)
+            typer.echo(f"{path}: {len(mine):,} docs, {n_ents:,} of {all_ents:,} entities")

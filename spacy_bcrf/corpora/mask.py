@@ -1,0 +1,72 @@
+"""Partial annotation made from full, so that what is learned from it can be compared.
+
+Each function takes documents whose every token has entity annotation and gives new ones.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from spacy.attrs import ENT_IOB, ENT_TYPE  # type: ignore[import-not-found]
+from spacy.tokens import Doc, Span
+
+MISSING, OUTSIDE = 0, 2
+
+
+def one_label_each(
+    docs: Sequence[Doc], labels: Sequence[str], seed: int
+) -> Iterator[tuple[str, Doc]]:
+    """Each document as if only one of the labels had been annotated in it, with that label.
+
+    The documents are dealt out evenly, in random order (Corro et al. 2025, partial NER).
+    """
+    order = list(range(len(docs)))
+    random.Random(seed).shuffle(order)
+    dealt = {i: labels[place % len(labels)] for place, i in enumerate(order)}
+    for i, doc in enumerate(docs):
+        label = dealt[i]
+        kept = [ent for ent in doc.ents if ent.label_ == label]
+        masked = with_entities(doc, kept, "outside")
+        masked._.annotated_labels = [label]
+        yield label, masked
+
+
+def drop_entities(
+    docs: Iterable[Doc], share: float, seed: int, others: str = "outside"
+) -> Iterator[Doc]:
+    """Documents without a random share of the entities.
+
+    others: what tokens without an entity become, the dropped ones' among them: "outside", which
+    looks complete and is not, or "missing".
+    """
+    rng = random.Random(seed)
+    for doc in docs:
+        yield with_entities(doc, [ent for ent in doc.ents if rng.random() >= share], others)
+
+
+def forget_tokens(docs: Iterable[Doc], share: float, seed: int) -> Iterator[Doc]:
+    """Documents in which nothing is known of a random share of entities and other tokens."""
+    rng = random.Random(seed)
+    for doc in docs:
+        kept = [ent for ent in doc.ents if rng.random() >= share]
+        masked = with_entities(doc, kept, "outside")
+        forgotten = {
+            i for ent in doc.ents if ent not in kept for i in range(ent.start, ent.end)
+        } | {token.i for token in doc if not token.ent_type and rng.random() < share}
+        yield _with_missing(masked, forgotten)
+
+
+def with_entities(doc: Doc, ents: Sequence[Span], others: str) -> Doc:
+    """A copy with these entities, its other tokens "outside" or "missing"."""
+    copy = doc.copy()
+    spans = [Span(copy, ent.start, ent.end, label=ent.label) for ent in ents]
+    copy.set_ents(spans, default=others)
+    return copy
+
+
+def _with_missing(doc: Doc, tokens: Iterable[int]) -> Doc:
+    values: Any = doc.to_array([ENT_IOB, ENT_TYPE])
+    values[list(tokens)] = MISSING
+    return doc.from_array([ENT_IOB, ENT_TYPE], values)

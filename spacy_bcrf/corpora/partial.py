@@ -1,0 +1,104 @@
+"""`spacy-bcrf.PartialCorpora.v1`: several corpora, each of which annotates only some labels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_bcrf.corpora.shards import find_files, read_docs
+
+
+@dataclass(frozen=True)
+class Part:
+    """path: a `.spacy` file or a folder of them. weight: how often to draw from it.
+    annotated_labels: the only ones annotated in it, None for what its documents say themselves."""
+
+    path: Path
+    annotated_labels: list[str] | None
+    weight: float
+
+
+def make_reader(
+    corpora: dict[str, dict[str, Any]], seed: int = 0
+) -> Callable[[Language], Iterator[Example]]:
+    """Examples of several corpora, mixed.
+
+    corpora: by name, `path`, and optionally `annotated_labels` and `weight` (1.0). Each next
+        example is of a corpus drawn at random in proportion to the weights, its next one. A pass
+        ends when every corpus has come to its end once; those that do so sooner start again.
+    seed: of the drawing. Each pass draws anew.
+
+    One file of each corpus is in memory at a time: with folders of small files (`--shard`) and
+    `max_epochs = -1`, which makes spaCy read while it trains, memory does not grow with them.
+    ValueError naming the corpus and what is wrong with it.
+    """
+    parts = [_check(name, settings) for name, settings in corpora.items()]
+    if not parts:
+        raise ValueError("[PartialCorpora] needs at least one corpus, each in a block of its own")
+    rng = random.Random(seed)
+
+    def read(nlp: Language) -> Iterator[Example]:
+        streams = [_read(part, nlp) for part in parts]
+        unfinished = set(range(len(parts)))
+        while unfinished:
+            (i,) = rng.choices(range(len(parts)), [part.weight for part in parts])
+            example = next(streams[i], None)
+            if example is None:
+                unfinished.discard(i)
+                streams[i] = _read(parts[i], nlp)
+                example = next(streams[i], None)
+                if example is None:
+                    raise ValueError(f"{parts[i].path}: there are no documents in it")
+                if not unfinished:
+                    return
+            yield example
+
+    return read
+
+
+def _check(name: str, settings: dict[str, Any]) -> Part:
+    where = f"[PartialCorpora] corpora.{name}"
+    if unknown := set(settings) - {"path", "annotated_labels", "weight"}:
+        raise ValueError(
+            f"{where}: unknown {', '.join(sorted(unknown))}; "
+            "it has path, annotated_labels and weight"
+        )
+    if not settings.get("path"):
+        raise ValueError(f"{where}: path is missing")
+    weight = settings.get("weight", 1.0)
+    if not 0 < weight < float("inf"):
+        raise ValueError(f"{where}: weight must be positive, got {weight}")
+    labels = settings.get("annotated_labels")
+    if isinstance(labels, str):
+        raise ValueError(f"{where}: annotated_labels must be a list, got {labels!r}")
+    path = Path(settings["path"])
+    try:
+        find_files(path)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    return Part(path, labels, weight)
+
+
+def _read(part: Part, nlp: Language) -> Iterator[Example]:
+    from spacy_bcrf.pipeline.supervision import set_extensions
+
+    set_extensions()
+    for doc in read_docs(part.path, nlp.vocab):
+        if part.annotated_labels is not None:
+            doc._.annotated_labels = part.annotated_labels
+        yield Example(_make_predicted(nlp, doc), doc)
+
+
+def _make_predicted(nlp: Language, reference: Doc) -> Doc:
+    """As spaCy's own reader: tokenized anew where the text is known."""
+    if reference.has_unknown_spaces:
+        words = [token.text for token in reference]
+        return Doc(nlp.vocab, words=words, spaces=[bool(t.whitespace_) for t in reference])
+    return nlp.make_doc(reference.text)

@@ -1,0 +1,79 @@
+"""Documents in a `.spacy` file, or a folder of several, so that few are in memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from spacy_bcrf.files import replacing
+
+
+def find_files(path: Path) -> list[Path]:
+    """The `.spacy` files of a corpus in order. ValueError if there are none."""
+    files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
+    if not files or not all(file.is_file() for file in files):
+        raise ValueError(f"{path}: there is no .spacy file, nor a folder of them, of that name")
+    return files
+
+
+def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
+    """The documents of all files, of which one is in memory at a time. ValueError naming a file
+    that is none of spaCy's."""
+    for file in find_files(path):
+        try:
+            docs = DocBin(store_user_data=True).from_disk(file)
+        except Exception as error:  # zlib, msgpack and spaCy each have their own
+            raise ValueError(f"{file}: cannot be read as a .spacy file: {error}") from error
+        yield from docs.get_docs(vocab)
+
+
+class Writer:
+    """Documents to one file, or, if `shard` is not 0, to files of so many in a folder.
+
+    As a context: what is written is there under its name only at the end of it, file by file.
+    """
+
+    def __init__(self, path: Path, shard: int = 0) -> None:
+        if not shard and path.suffix != ".spacy":
+            raise ValueError(f"{path}: expected the name of a .spacy file to write")
+        if shard and (path.is_file() or (path.is_dir() and any(path.iterdir()))):
+            raise ValueError(
+                f"{path}: expected a new or empty folder for files of {shard} documents"
+            )
+        self.path, self.shard = path, shard
+        self.n_docs = 0
+        self._docs = DocBin(store_user_data=True)
+        self._n_files = 0
+
+    def add(self, doc: Doc) -> None:
+        self._docs.add(doc)
+        self.n_docs += 1
+        if self.shard and len(self._docs) == self.shard:
+            self._flush(self.path / f"{self._n_files:06d}.spacy")
+
+    def _flush(self, path: Path) -> None:
+        with replacing(path) as part:
+            self._docs.to_disk(part)
+        self._docs = DocBin(store_user_data=True)
+        self._n_files += 1
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            if not self.shard:
+                self._flush(self.path)
+            elif len(self._docs):
+                self._flush(self.path / f"{self._n_files:06d}.spacy")
+
+
+def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:
+    """RETURNS how many."""
+    with Writer(path, shard) as writer:
+        for doc in docs:
+            writer.add(doc)
+    return writer.n_docs
