@@ -1,5 +1,7 @@
 """Every registration in setup.cfg leads to something."""
 
+import subprocess
+import sys
 from importlib.metadata import distribution
 
 import pytest
@@ -25,3 +27,16 @@ def test_entry_point_is_what_the_registry_finds(entry):
 def test_there_are_entry_points():
     groups = {entry.group for entry in ENTRY_POINTS}
     assert groups >= {"thinc_layers", "spacy_architectures", "spacy_factories"}
+
+
+def test_factories_import_nothing_heavy():
+    """Every `Language()` imports them."""
+    code = (
+        "import spacy.pipeline.ner, sys; before = set(sys.modules); "
+        "import spacy_bcrf.pipeline.ner, spacy_bcrf.pipeline.tagger; "
+        "print(*set(sys.modules) - before)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert "spacy_bcrf.pipeline.ner" in loaded
+    assert not loaded & {"spacy_bcrf.kernels.native", "torch", "cupy", "matplotlib", "scipy"}

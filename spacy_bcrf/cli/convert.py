@@ -12,7 +12,7 @@ from spacy_bcrf.cli.errors import exit_on
 from spacy_bcrf.corpora.columns import read_columns
 from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.text import text_suffix
+from spacy_bcrf.corpora.text import find_file, text_suffix
 
 _FORMATS = {
     ".conllu": "conllu",
@@ -46,7 +46,11 @@ class Scheme(str, Enum):
 
 def convert_cli(
     inputs: Annotated[
-        list[Path], Arg(help="Files to convert, plain or .xz, .gz or .bz2", metavar="INPUT")
+        list[Path],
+        Arg(
+            help="Files to convert, plain or .xz, .gz or .bz2, which may be left out of the name",
+            metavar="INPUT",
+        ),
     ],
     output: Annotated[Path, Arg(help="The .spacy file to write", metavar="OUTPUT.spacy")],
     format: Annotated[
@@ -98,7 +102,7 @@ def convert_cli(
             ),
         }
         counts = convert(
-            [(path, readers[_find_format(path, format)]) for path in inputs],
+            [(path, readers[_find_format(path, format)]) for path in map(find_file, inputs)],
             output,
             lang=lang,
             n_sents=n_sents,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from spacy.parts_of_speech import IDS
+from spacy.parts_of_speech import IDS  # type: ignore[import-not-found]
 
 from spacy_bcrf.corpora.sentence import Sentence, align, join
 from spacy_bcrf.corpora.text import Line

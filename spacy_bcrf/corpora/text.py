@@ -35,6 +35,12 @@ def text_suffix(path: Path) -> str:
     return (path.with_suffix("") if path.suffix in _OPENERS else path).suffix.lower()
 
 
+def find_file(path: Path) -> Path:
+    """`path`, or, if there is no such file, the compressed one of that name with an extension."""
+    packed = (path.with_name(path.name + suffix) for suffix in _OPENERS)
+    return path if path.exists() else next(filter(Path.exists, packed), path)
+
+
 def read_lines(
     path: Path, advance: Callable[[int], object] = lambda n_bytes: None
 ) -> Iterator[Line]:

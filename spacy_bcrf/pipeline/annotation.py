@@ -66,15 +66,17 @@ def read_gold(
     return np.concatenate(values), problems
 
 
-def warn_of_problems(name: str, examples: Sequence[Example], problems: dict[int, str]) -> None:
-    """Say how many of the examples cannot be learned from, which is the first and why."""
+def warn_of_problems(
+    name: str, where: str, examples: Sequence[Example], problems: dict[int, str]
+) -> None:
+    """Say how many of the examples there cannot be learned from, which is the first and why."""
     first = min(problems)
     text = examples[first].reference.text
     start = text if len(text) <= 60 else f"{text[:60]}..."
     warnings.warn(
-        f"[{name}] {len(problems)} of {len(examples)} documents have gold annotation that cannot "
-        f"be learned; they are trained on as unannotated. The first is document {first}, "
-        f"{start!r}: {problems[first]}. Any more of the kind go unreported.",
+        f"[{name}] {len(problems)} of {len(examples)} documents in {where} have gold annotation "
+        f"that cannot be learned; they are trained on as unannotated. The first is document "
+        f"{first}, {start!r}: {problems[first]}. More of the kind would not be reported.",
         stacklevel=2,
     )
 

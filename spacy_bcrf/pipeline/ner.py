@@ -21,9 +21,9 @@ from ..chain import Potentials
 from ..layers.head import Constraints
 from ..schemes import get_scheme
 from .annotation import Values, doc_lengths, read_docs, starts_document
+from .default_model import DEFAULT_MODEL
 from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
 from .sequence_labeler import SequenceLabeler
-from .tagger import DEFAULT_MODEL
 
 
 @Language.factory(

@@ -13,33 +13,14 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 from spacy.vocab import Vocab
-from thinc.api import Config, Model
+from thinc.api import Model
 
 from ..chain import Potentials
 from .annotation import LabelIndex, Values
+from .default_model import DEFAULT_MODEL
 from .sequence_labeler import SequenceLabeler
 
 ATTRIBUTES = ("tag", "pos")
-
-DEFAULT_MODEL = Config().from_str(
-    """
-[model]
-@architectures = "spacy-bcrf.SequenceLabeler.v1"
-
-[model.tok2vec]
-@architectures = "spacy.HashEmbedCNN.v2"
-pretrained_vectors = null
-width = 96
-depth = 4
-embed_size = 2000
-window_size = 1
-maxout_pieces = 3
-subword_features = true
-
-[model.head]
-@layers = "spacy-bcrf.BCRF.v1"
-"""
-)["model"]
 
 
 @Language.factory(

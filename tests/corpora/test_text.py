@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from spacy_bcrf.corpora.text import CorpusError, read_lines, text_suffix
+from spacy_bcrf.corpora.text import CorpusError, find_file, read_lines, text_suffix
 
 TEXT = "a\tb\r\n\n\u2028c\x0cd\x85e\xa0\nlast"
 LINES = ["a\tb", "", "\u2028c\x0cd\x85e\xa0", "last"]
@@ -21,6 +21,15 @@ def test_only_line_feeds_end_a_line(tmp_path, suffix):
     assert [line.text for line in lines] == LINES
     assert [line.number for line in lines] == [1, 2, 3, 4]
     assert text_suffix(path) == ".conll"
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_the_extension_of_a_compressed_file_may_be_left_out(tmp_path, suffix):
+    path = tmp_path / "file.conll"
+    stored = path.with_name(path.name + suffix)
+    assert find_file(path) == path
+    stored.touch()
+    assert find_file(path) == stored
 
 
 def test_all_bytes_are_reported_to_the_progress_bar(tmp_path):

@@ -303,6 +303,15 @@ class ComponentSuite:
         with pytest.raises(ValueError, match=f"{self.labels[0]}.*It has {self.labels[1]}"):
             pipe.initialize(lambda: examples, nlp=nlp, labels=self.labels[1:])
 
+    def test_right_number_of_tags_in_the_config(self):
+        nlp, _ = self.trained(steps=1)
+        n_tags = len(nlp.get_pipe(self.factory).tags)
+        again = English()
+        pipe = self.add(again)
+        pipe.head.set_dim("nO", n_tags)
+        again.initialize(lambda: self.examples(again, self.data))
+        assert pipe.head.get_dim("nO") == n_tags
+
     def test_initialize_twice(self):
         nlp, _ = self.trained(steps=1)
         examples = self.examples(nlp, self.data)
@@ -363,7 +372,7 @@ class ComponentSuite:
         reference = self.examples(nlp, self.data)[0].reference
         examples = [Example(nlp.make_doc("something else entirely"), reference)]
         scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
-        with pytest.warns(UserWarning, match="1 of 1 documents"):
+        with pytest.warns(UserWarning, match="1 of 1 documents in a batch"):
             loss, _ = pipe.get_loss(examples, scores)
         assert loss == 0
 

@@ -265,6 +265,17 @@ def test_entities_agree_with_the_doc(untrained, document, seed):
     np.testing.assert_array_equal(doc.to_array(attributes), other.to_array(attributes))
 
 
+def test_preset_set_token_by_token_need_not_begin_with_b(untrained):
+    pipe = untrained
+    randomize(pipe, 0)
+    a, b = (pipe.vocab.strings[label] for label in PRESET_TYPES)
+    doc = Doc(pipe.vocab, words=["x"] * 6)
+    values = [[1, a], [2, 0], [1, b], [1, b], [1, a], [0, 0]]
+    doc.from_array([ENT_IOB, ENT_TYPE], np.array(values, dtype="uint64"))
+    spans = [(ent.start, ent.end, ent.label_) for ent in pipe(doc).ents]
+    assert {(0, 1, "A"), (2, 4, "B"), (4, 5, "A")} <= set(spans)
+
+
 # Gold that cannot be.
 
 
@@ -300,7 +311,7 @@ def test_impossible_gold_is_reported_once_and_left_out(scheme, head):
         for _ in range(3):
             losses = nlp.update(examples, sgd=optimizer, losses={})
     (message,) = [str(warning.message) for warning in caught]
-    assert "3 of 10 documents" in message
+    assert "3 of 10 documents in the training data" in message
     assert "document 2, 'First bad Ann '" in message
     assert f"the scheme {scheme}" in message
     assert losses["bcrf_ner"] > 0

@@ -1,0 +1,47 @@
+# make quickstart   install, train a tagger and an entity recognizer, and use them
+# make test         all that CI checks
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx spacy_bcrf/kernels/cpu/*.hh)
+# Where the tests run: the source tree is not in sight there, only what was installed.
+AWAY := $(VENV)-test/away
+
+.PHONY: quickstart test lint installed clean
+
+quickstart: $(VENV)/installed
+	$(BIN)/python -m spacy project run sample
+	$(BIN)/python scripts/annotate.py training/sample/model-best \
+		"Ada Lovelace moved from London to Vienna in March 1842." \
+		"On Monday, Siemens said that it won't close its office in Lisbon." \
+		"I hardly slept, but the view was worth it!"
+
+test: lint installed
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The wheel is built from the source distribution, so this tests both.
+installed: $(VENV)/dev
+	rm -rf dist $(AWAY)
+	$(BIN)/python -m build --outdir dist .
+	test -d $(VENV)-test || $(PYTHON) -m venv $(VENV)-test
+	$(VENV)-test/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
+	$(VENV)-test/bin/pip install --quiet "$$(echo dist/*.whl)[dev]"
+	mkdir -p $(AWAY)
+	cp -r tests assets configs scripts project.yml pyproject.toml $(AWAY)
+	cd $(AWAY) && ../bin/python -m pytest
+
+$(VENV)/installed: $(SOURCES)
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/dev: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(VENV)-test build dist corpus training metrics project.lock

@@ -1,0 +1,109 @@
+"""One contender of `pipeline.py`: a pipeline trained, scored and timed, each in its own process.
+
+Times are of the processor, not of the clock on the wall: with one thread the two are the same on
+a quiet machine, and on a busy one only the first is the contender's own.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import spacy
+from spacy.cli.train import train as spacy_train
+from spacy.language import Language
+from spacy.schemas import ConfigSchemaTraining
+from spacy.tokens import Doc
+from spacy.training import Corpus
+from spacy.training.loop import create_train_batches
+from spacy.util import minibatch, registry
+
+LAST = "model-last"
+BEST = "model-best"
+
+
+def train(config: Path, output: Path) -> None:
+    """As `spacy train config --output output`, which shows progress; here on stderr."""
+    with redirect_stdout(sys.stderr):
+        spacy_train(config, output, use_gpu=-1)
+
+
+def score(run: Path, corpora: dict[str, Path], metric: str) -> dict[str, float]:
+    """The metric, in percent, of the model after the last step, on dev and test."""
+    nlp = spacy.load(run / LAST)
+    scores = {}
+    for part in ("dev", "test"):
+        scores[part] = 100 * nlp.evaluate(Corpus(corpora[part])(nlp))[metric]
+    scores["best dev"] = 100 * spacy.load(run / BEST).meta["performance"][metric]
+    return scores
+
+
+def measure_speed(run: Path, corpora: dict[str, Path], steps: int) -> dict[str, float]:
+    """Words/s of prediction from ready Docs, and of training."""
+    nlp = spacy.load(run / LAST)
+    passes = [read_docs(nlp, corpora["dev"]) for _ in range(4)]
+    predict = [seconds_of(partial(exhaust, nlp.pipe(docs))) for docs in passes]
+    n_words = sum(map(len, passes[0]))
+    return {
+        "predict": n_words / min(predict[1:]),
+        "train": training_speed(nlp, corpora["train"], steps),
+    }
+
+
+def training_speed(nlp: Language, corpus: Path, steps: int, n_timed: int = 100) -> float:
+    """Words/s over batches drawn evenly from those of the whole training, whose size grows."""
+    settings = registry.resolve(nlp.config.interpolate()["training"], schema=ConfigSchemaTraining)
+    batches = create_train_batches(nlp, Corpus(corpus), settings["batcher"], 0)
+    sample = [batch for _, batch in islice(batches, 0, steps, max(1, steps // n_timed))]
+    # The first updates also allocate what the optimizer remembers.
+    for batch in sample[:3]:
+        nlp.update(batch, drop=settings["dropout"], sgd=settings["optimizer"])
+    n_words, start = 0, process_time()
+    for batch in sample[3:]:
+        nlp.update(batch, drop=settings["dropout"], sgd=settings["optimizer"])
+        n_words += sum(len(example.predicted) for example in batch)
+    return n_words / (process_time() - start)
+
+
+def profile(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:
+    """us/word of prediction: the vectors, then the component's scores, decoding and writing."""
+    nlp = spacy.load(run / LAST)
+    pipe: Any = nlp.get_pipe(component)
+    tok2vec: Any = nlp.get_pipe("tok2vec")
+    fastest: dict[str, float] = {}
+    for _ in range(5):
+        seconds = dict.fromkeys(("vectors", "scores", "decoding", "writing"), 0.0)
+        docs = read_docs(nlp, corpora["dev"])
+        for batch in minibatch(docs, nlp.batch_size):
+            seconds["vectors"] += seconds_of(partial(exhaust, tok2vec.pipe(batch)))
+            scores = seconds_of(partial(pipe.model.predict, batch))
+            start = process_time()
+            predictions = pipe.predict(batch)
+            seconds["scores"] += scores
+            seconds["decoding"] += process_time() - start - scores
+            start = process_time()
+            pipe.set_annotations(batch, predictions)
+            seconds["writing"] += process_time() - start
+        fastest = {name: min(s, fastest.get(name, s)) for name, s in seconds.items()}
+    n_words = sum(map(len, docs))
+    return {name: s / n_words * 1e6 for name, s in fastest.items()}
+
+
+def read_docs(nlp: Language, corpus: Path) -> list[Doc]:
+    """Docs of words only, as they come out of the tokenizer."""
+    return [example.predicted for example in Corpus(corpus)(nlp)]
+
+
+def seconds_of(run: Callable[[], object]) -> float:
+    start = process_time()
+    run()
+    return process_time() - start
+
+
+def exhaust(docs: Iterator[Doc]) -> None:
+    for _ in docs:
+        pass

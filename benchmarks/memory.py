@@ -1,0 +1,73 @@
+"""Peak memory, and time per token, of `chain.CRF` and `chain.BCRF` on one very long sequence.
+
+python benchmarks/memory.py
+"""
+
+import argparse
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+from common import describe_machine, in_own_process, print_table
+
+from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
+
+INFERENCES: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(n_iter=10)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lengths", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--tags", type=int, default=50)
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV too")
+    args = parser.parse_args()
+    rows = []
+    for name in INFERENCES:
+        for length in args.lengths:
+            # A peak is of a process, so each measurement needs one of its own.
+            rows.append(in_own_process(measure, name, length, args.tags))
+    notes = (
+        f"{describe_machine(['numpy'])}\n{args.tags} tags; peak of a fresh process, "
+        "potentials and gradient included; one run each, the process warmed up"
+    )
+    print_table("One long sequence", rows, notes, args.csv)
+
+
+def measure(name: str, length: int, n_tags: int) -> dict[str, object]:
+    """A row: loss with gradient, then decoding, and the most memory the process ever had."""
+    inference = INFERENCES[name]
+    row: dict[str, object] = {"head": name, "tokens": f"{length:,}"}
+    run(inference, 1000, n_tags)
+    for task, seconds in run(inference, length, n_tags).items():
+        row[f"{task} us/token"] = f"{seconds / length * 1e6:.2f}"
+    row["peak MiB"] = f"{peak_memory() / 2**20:,.0f}"
+    return row
+
+
+def run(inference: Inference, length: int, n_tags: int) -> dict[str, float]:
+    """Seconds by task."""
+    rng = np.random.default_rng(0)
+    unary = rng.standard_normal((length, n_tags), dtype="float32")
+    transitions = rng.standard_normal((n_tags, n_tags), dtype="float32")
+    potentials = Potentials(unary, transitions, np.array([length], dtype="int32"))
+    gold = rng.integers(n_tags, size=length, dtype="int32")
+    start = time.perf_counter()
+    inference.loss(potentials, gold)
+    middle = time.perf_counter()
+    inference.decode(potentials)
+    return {"loss+gradient": middle - start, "decode": time.perf_counter() - middle}
+
+
+def peak_memory() -> int:
+    """The most bytes that this process had in memory."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # On Linux ru_maxrss counts the memory of the parent too.
+        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(fields["VmHWM"].split()[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    main()
