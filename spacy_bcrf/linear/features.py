@@ -29,6 +29,15 @@ class Rows(NamedTuple):
     starts: NDArray[np.int64]
 
 
+def to_rows(rows: NDArray[np.int32], starts: NDArray[np.int64]) -> Rows:
+    """Without the rows of -1."""
+    known = rows >= 0
+    if known.all():
+        return Rows(rows, starts)
+    before = np.concatenate([[0], known.cumsum(dtype="int64")])
+    return Rows(rows[known], before[starts])
+
+
 class Features:
     """The templates, compiled: from tokens to 64-bit keys.
 

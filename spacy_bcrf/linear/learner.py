@@ -79,6 +79,7 @@ class LinearChain:
         from ..kernels.linear import Learner  # type: ignore[import-not-found]
 
         self.n_tags = n_tags
+        self.n_sequences = n_sequences
         self.online = online
         self.n_passes = 0
         self._learner: Any = Learner(
@@ -101,11 +102,16 @@ class LinearChain:
         return self._learner.n_rows - self.n_tags - 3
 
     @property
+    def stride(self) -> int:
+        """Columns of `weights`, T or a little more."""
+        return self._learner.stride
+
+    @property
     def weights(self) -> NDArray[np.float32]:
         """(T + 3 + F, T or a little more): transitions by `from`, then bias, start and end, then
         features. The columns beyond T are 0."""
         if self._weights is None:
-            self._weights = self._learner.read()
+            self._weights = self._last_good = self._learner.read()
         return self._weights
 
     @weights.setter
@@ -169,6 +175,7 @@ class LinearChain:
         """Passes over all sequences, shuffled; `after` is told the number and loss of each."""
         from ..kernels.linear import shuffled  # type: ignore[import-not-found]
 
+        self.n_sequences = len(lengths)
         self._learner.set_n_sequences(float(max(len(lengths), 1)))
         for _ in range(passes):
             # Another order each pass, the same for the same seed whatever was done before.
@@ -176,11 +183,7 @@ class LinearChain:
             loss = self.step(features, lengths, gold, order)
             self.n_passes += 1
             after(self.n_passes, loss)
-            self.keep()
-
-    def keep(self) -> None:
-        """What the weights are now is good: the point to go back to."""
-        self._last_good = self.weights
+            self._last_good = self.weights
 
     def potentials(self, features: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Scores of tags and transitions, without constraints; rows of -1 are left out."""

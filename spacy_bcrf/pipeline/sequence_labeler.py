@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.util import check_lexeme_norms
 from spacy.vocab import Vocab
-from thinc.api import Model
+from thinc.api import Model, Optimizer
 from tqdm import tqdm
 
 from ..chain import Potentials, feasible
@@ -65,7 +65,7 @@ class SequenceLabeler(TrainablePipe, ABC):
         ):
             raise ValueError(
                 f"[{name}] the model {model.name!r} gives no potentials: use the architecture "
-                "spacy-bcrf.SequenceLabeler.v1"
+                "spacy-bcrf.SequenceLabeler.v1 or spacy-bcrf.LinearChain.v1"
             )
         self.vocab = vocab
         self.model = model
@@ -143,6 +143,32 @@ class SequenceLabeler(TrainablePipe, ABC):
                 values = self._merge(read_doc(doc, self.attribute_ids), values)
             doc.from_array(list(self.attribute_ids), values)
 
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch. A model that has its own way to learn, like
+        `spacy-bcrf.LinearChain.v1`, does so and leaves the optimizer alone."""
+        learn = self.model.attrs.get("learn")
+        if learn is None:
+            return super().update(examples, drop=drop, sgd=sgd, losses=losses)
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.update")
+        docs = [example.predicted for example in examples]
+        if any(len(doc) for doc in docs):
+            lattice = self._lattice(docs)
+            potentials = self._restrict(self._no_scores(docs), docs)
+            gold, problems = self._read_gold(examples, potentials)
+            self._warn("a batch", examples, problems)
+            losses[self.name] += learn(self.model, docs, gold, lattice)
+        return losses
+
     def get_loss(self, examples: Iterable[Example], scores: Potentials) -> tuple[float, Potentials]:
         """The sum of the documents' losses, and its gradient.
 
@@ -213,21 +239,31 @@ class SequenceLabeler(TrainablePipe, ABC):
                 f"{', '.join(unknown)}. It has {', '.join(self.labels)}"
             )
         self._size_head()
-        self.model.initialize(X=[example.predicted for example in examples[:SAMPLE_SIZE]])
+        sample = examples[: self.model.attrs.get("sample_size", SAMPLE_SIZE)]
+        self.model.initialize(X=[example.predicted for example in sample])
         self._has_warned = False
         self._warn("the training data", examples, self._find_problems(examples))
 
     def _find_problems(self, examples: list[Example], batch_size: int = 128) -> dict[int, str]:
         """What is wrong with the examples that training will leave out, by index."""
-        width = self.head.get_dim("nI")
         problems: dict[int, str] = {}
         for start in range(0, len(examples), batch_size):
             batch = examples[start : start + batch_size]
             docs = [example.predicted for example in batch]
-            scores = self.head.predict([self.model.ops.alloc2f(len(doc), width) for doc in docs])
-            _, found = self._read_gold(batch, self._restrict(scores, docs))
+            _, found = self._read_gold(batch, self._restrict(self._no_scores(docs), docs))
             problems.update((start + i, problem) for i, problem in found.items())
         return problems
+
+    def _no_scores(self, docs: list[Doc]) -> Potentials:
+        """Potentials that say no more than what is forbidden."""
+        n_tags, lengths = len(self.tags), doc_lengths(docs)
+        blank = np.zeros((lengths.sum(), n_tags), dtype="float32")
+        potentials = Potentials(blank, np.zeros((n_tags, n_tags), dtype="float32"), lengths)
+        constraints = self.head.attrs["constraints"]
+        if constraints is not None:
+            potentials = constraints.apply(potentials)
+        ops: Any = self.model.ops
+        return Potentials(*(ops.asarray(array) for array in vars(potentials).values()))
 
     def _warn(self, where: str, examples: list[Example], problems: dict[int, str]) -> None:
         """Once a training: from initialize if anything is known by then."""
@@ -249,7 +285,7 @@ class SequenceLabeler(TrainablePipe, ABC):
         self._allow_extra_label()
         self.cfg["labels"].append(label)
         self._refresh()
-        if self.head.has_param("W"):
+        if self._has_weights():
             self._size_head()
         return 1
 
@@ -263,9 +299,13 @@ class SequenceLabeler(TrainablePipe, ABC):
         self._values = values.reshape(len(values), len(self.attribute_ids))
         self.head.attrs["constraints"] = self._constraints()
 
+    def _has_weights(self) -> bool:
+        sparse = self.head.attrs.get("chain")
+        return sparse.is_ready if sparse is not None else self.head.has_param("W") is True
+
     def _size_head(self) -> None:
         n_tags, head = len(self.tags), self.head
-        if head.has_dim("nO") and not head.has_param("W") and head.get_dim("nO") != n_tags:
+        if head.has_dim("nO") and not self._has_weights() and head.get_dim("nO") != n_tags:
             raise ValueError(
                 f"[{self.name}] the head is configured with nO = {head.get_dim('nO')}, but "
                 f"{n_tags} tags are needed for {self.cfg}: leave nO out"
@@ -293,7 +333,7 @@ class SequenceLabeler(TrainablePipe, ABC):
                 )
         self._refresh()
         trained_on = self.head.attrs["tags"]
-        if self.head.has_param("W") and trained_on != self.tags:
+        if self._has_weights() and trained_on != self.tags:
             raise ValueError(
                 f"[{self.name}] the model was trained on the tags {trained_on}, but the "
                 f"component's, from {self.cfg}, are {self.tags}"

@@ -2,6 +2,10 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
+// Scores of a sequence this far from zero in all are no scores any more: neighbouring floats are
+// more than any step apart.
+constexpr float too_far = 1e12f;
+
 class Online {
     Model& m_;
     std::vector<float> unary_, free_, transitions_, node_, change_, late_;
@@ -67,7 +71,7 @@ class Online {
                 total += std::abs(row[v] * scale);
             }
         }
-        if (!(total < 1e30f)) return false;
+        if (!(total < too_far)) return false;
         restrict_to_constraints();
         return true;
     }
@@ -290,7 +294,7 @@ class Online {
             case Objective::perceptron: value = perceptron(gold); break;
             default: value = mira(gold, rate); rate = 1;
         }
-        if (!(std::abs(value) < 1e30)) return false;
+        if (!(std::abs(value) < too_far)) return false;
         loss += value;
         const double shrink = 1 - m_.rate() * m_.options.l2 / m_.options.n_sequences;
         if (!(shrink > 0)) return false;
@@ -299,7 +303,7 @@ class Online {
         m_.mass += m_.scale;
         ++m_.steps;
         m_.sequences_seen += 1;
-        if (m_.scale < 1e-4) m_.rescale();
+        if (m_.scale < 1e-2) m_.rescale();
         return true;
     }
 };
