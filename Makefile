@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx spacy_bcrf/kernels/cpu/*.hh)
-# Where the tests run: the source tree is not in sight there, only what was installed.
+# Where the tests run: what the source distribution holds but for the package, which is installed.
 AWAY := $(VENV)-test/away
 
 .PHONY: quickstart test lint installed clean
@@ -23,7 +23,7 @@ lint: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The wheel is built from the source distribution, so this tests both.
+# The wheel is built from the source distribution, and tested with the tests that this has.
 installed: $(VENV)/dev
 	rm -rf dist $(AWAY)
 	$(BIN)/python -m build --outdir dist .
@@ -31,8 +31,9 @@ installed: $(VENV)/dev
 	$(VENV)-test/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	$(VENV)-test/bin/pip install --quiet "$$(echo dist/*.whl)[dev]"
 	mkdir -p $(AWAY)
-	cp -r tests assets configs scripts project.yml pyproject.toml $(AWAY)
-	cd $(AWAY) && ../bin/python -m pytest
+	tar xzf dist/*.tar.gz --strip-components 1 -C $(AWAY)
+	rm -r $(AWAY)/spacy_bcrf $(AWAY)/spacy_bcrf.egg-info
+	cd $(AWAY) && ../bin/python -m pytest -rs
 
 $(VENV)/installed: $(SOURCES)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)

@@ -40,11 +40,15 @@ class Task:
         """spaCy's stock CPU config; only the component and its head are the contender's."""
         config = init_config(lang="en", pipeline=[self.component], optimize="efficiency", gpu=False)
         if contender in HEADS:
+            # spaCy's stock config smooths the labels of its tagger.
+            stock = config["components"][self.component]
+            shared = {key: stock[key] for key in ("label_smoothing",) if key in stock}
             config["components"][self.component] = {
+                **shared,
                 "factory": f"bcrf_{self.component}",
                 "model": {
                     "@architectures": "spacy-bcrf.SequenceLabeler.v1",
-                    "tok2vec": config["components"][self.component]["model"]["tok2vec"],
+                    "tok2vec": stock["model"]["tok2vec"],
                     "head": {"@layers": HEADS[contender]},
                 },
             }

@@ -54,11 +54,7 @@ class BCRF(Inference):
         bound: Literal["upper", "lower"] = "upper",
         marginals: bool = True,
     ) -> kernels.Result:
-        relaxation = None if self.relaxation == "auto" else float(self.relaxation)
-        options = kernels.BregmanOptions(self.n_iter, relaxation, self.tolerance, bound)
-        return kernels.bregman(
-            potentials.unary, potentials.transitions, potentials.lengths, options, edges=edges
-        )
+        return self._project(potentials, edges, bound, 1.0)
 
     def decode(self, potentials: Potentials) -> Array:
         """int32 (N,): the tag of largest marginal at each token, of the sharpened potentials.
@@ -66,7 +62,20 @@ class BCRF(Inference):
         Minimum Bayes risk; the labeling may use a forbidden transition (paper, footnote 4):
         `minimum_risk` is the decoder that cannot.
         """
-        result = self.infer(potentials.scale(self.inverse_temperature))
+        result = self._project(potentials, "none", "upper", self.inverse_temperature)
         raise_infeasible(result.value, "allowed")
         assert result.node is not None
         return result.node.argmax(axis=1).astype("int32")
+
+    def _project(
+        self,
+        potentials: Potentials,
+        edges: kernels.Edges,
+        bound: Literal["upper", "lower"],
+        scale: float,
+    ) -> kernels.Result:
+        relaxation = None if self.relaxation == "auto" else float(self.relaxation)
+        options = kernels.BregmanOptions(self.n_iter, relaxation, self.tolerance, bound, scale)
+        return kernels.bregman(
+            potentials.unary, potentials.transitions, potentials.lengths, options, edges=edges
+        )

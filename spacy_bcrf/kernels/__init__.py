@@ -44,12 +44,14 @@ class BregmanOptions(NamedTuple):
     relaxation: 1 is the plain projection, between 1 and 2 over-relaxed, None estimated as it runs.
     tolerance: stop a sequence once no position's marginals in and out differ by more (L1).
     bound: "upper", the dual value, or "lower", the value of a feasible point.
+    scale: all scores are multiplied by it, an inverse temperature.
     """
 
     n_iter: int
     relaxation: float | None
     tolerance: float | None
     bound: Literal["upper", "lower"] = "upper"
+    scale: float = 1.0
 
 
 def sum_product(

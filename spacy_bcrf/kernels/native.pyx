@@ -18,6 +18,7 @@ cdef extern from "cpu/bregman_options.hh" namespace "bcrf" nogil:
         double relaxation
         double tolerance
         bint lower
+        double scale
 
 cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
     void c_sum_product "bcrf::sum_product"(const Batch[float]&, float*, float*, double*, float*) except +
@@ -132,6 +133,7 @@ cdef _bregman(
     c_options.relaxation = 0 if options.relaxation is None else options.relaxation
     c_options.tolerance = -1 if options.tolerance is None else options.tolerance
     c_options.lower = options.bound == "lower"
+    c_options.scale = options.scale
     cdef real* none = NULL
     cdef double* no_sums = NULL
     cdef real* value_at = _pointer[real](value, none)

@@ -65,8 +65,8 @@ def bregman(
 ) -> Result:
     value, node, edge = _outputs(xp, unary, lengths, edges)
     for b, rows in _sequences(lengths):
-        w = _edge_scores(xp, transitions, rows)
-        u = _reachable(xp, unary[rows], w)
+        w = options.scale * _edge_scores(xp, transitions, rows)
+        u = _reachable(xp, options.scale * unary[rows], w)
         if bool((u.max(axis=1) == -INF).any()):
             value[b] = -INF
             continue

@@ -86,7 +86,6 @@ class EntityTags:
             return None
         allowed = np.ones((len(iob), len(self)), dtype=bool)
         allowed[new_sentence] &= ~self._continues
-        allowed[_before(new_sentence)] &= self.may_end
         allowed[is_space] &= ~self._is_edge
         # Set token by token, I may follow O or another type: that is a B then.
         continues = _after(_in_entity(iob, types), first) & (types == np.roll(types, 1))

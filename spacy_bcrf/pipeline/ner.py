@@ -10,7 +10,6 @@ from spacy.attrs import (  # type: ignore[import-not-found]
     IS_SPACE,
     SENT_START,
 )
-from spacy.language import Language
 from spacy.pipeline.ner import ner_score  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -21,29 +20,8 @@ from ..chain import Potentials
 from ..layers.head import Constraints
 from ..schemes import get_scheme
 from .annotation import Values, doc_lengths, read_docs, starts_document
-from .default_model import DEFAULT_MODEL
 from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
 from .sequence_labeler import SequenceLabeler
-
-
-@Language.factory(
-    "bcrf_ner",
-    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "scheme": "BILUO",
-        "scorer": {"@scorers": "spacy.ner_scorer.v1"},
-    },
-    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
-)
-def make_ner(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], Potentials],
-    scheme: str,
-    scorer: Callable | None,
-) -> "EntityRecognizer":
-    return EntityRecognizer(nlp.vocab, model, name, scheme=scheme, scorer=scorer)
 
 
 class EntityRecognizer(SequenceLabeler):

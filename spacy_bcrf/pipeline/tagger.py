@@ -1,49 +1,24 @@
 """`bcrf_tagger`: one tag a token, fine-grained or universal parts of speech."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDS  # type: ignore[import-not-found]
-from spacy.language import Language
 from spacy.parts_of_speech import IDS as UPOS  # type: ignore[import-not-found]
 from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import registry
 from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..chain import Potentials
+from ..kernels import Array
 from .annotation import LabelIndex, Values
-from .default_model import DEFAULT_MODEL
 from .sequence_labeler import SequenceLabeler
 
 ATTRIBUTES = ("tag", "pos")
-
-
-@Language.factory(
-    "bcrf_tagger",
-    assigns=["token.tag", "token.pos"],
-    default_config={
-        "model": DEFAULT_MODEL,
-        "attribute": "tag",
-        "overwrite": False,
-        "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
-    },
-    # Only the score of its attribute is there; the other then counts as 0.
-    default_score_weights={"tag_acc": 0.5, "pos_acc": 0.5},
-)
-def make_tagger(
-    nlp: Language,
-    name: str,
-    model: Model[list[Doc], Potentials],
-    attribute: Literal["tag", "pos"],
-    overwrite: bool,
-    scorer: Callable | None,
-) -> "Tagger":
-    return Tagger(nlp.vocab, model, name, attribute=attribute, overwrite=overwrite, scorer=scorer)
 
 
 def score_tags(
@@ -53,8 +28,8 @@ def score_tags(
     return Scorer.score_token_attr(examples, attribute, **settings)
 
 
-@registry.scorers("spacy-bcrf.Tagger.v1")
 def make_scorer() -> Callable:
+    """`spacy-bcrf.Tagger.v1`"""
     return score_tags
 
 
@@ -69,13 +44,19 @@ class Tagger(SequenceLabeler):
         *,
         attribute: str = "tag",
         overwrite: bool = False,
+        label_smoothing: float = 0.0,
         scorer: Callable | None = score_tags,
     ) -> None:
-        """attribute: "tag" or "pos". overwrite: whether to replace tags that a Doc already has."""
+        """attribute: "tag" or "pos". overwrite: whether to replace tags that a Doc already has.
+        label_smoothing: how much of each gold tag training spreads evenly over all tags, in [0, 1).
+        """
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"[{name}] label_smoothing must be in [0, 1), got {label_smoothing}")
         if attribute not in ATTRIBUTES:
             raise ValueError(f"[{name}] attribute must be tag or pos, got {attribute!r}")
         self.attribute_ids = (IDS[attribute.upper()],)
         self.overwrite = overwrite
+        self.label_smoothing = label_smoothing
         super().__init__(vocab, model, name, scorer=scorer, attribute=attribute)
 
     @property
@@ -99,6 +80,19 @@ class Tagger(SequenceLabeler):
 
     def _merge(self, old: Values, new: Values) -> Values:
         return new if self.overwrite else np.where(old > 0, old, new)
+
+    def _lose(self, potentials: Potentials, gold: Array) -> tuple[float, Potentials]:
+        loss, gradient = super()._lose(potentials, gold)
+        if self.label_smoothing:
+            # A Fenchel-Young loss is B(w) - <w, y>: only y changes, in its tags and not its pairs.
+            known = self.model.ops.xp.flatnonzero(gold >= 0)
+            tags, weight = gold[known], self.label_smoothing
+            gradient.unary[known, tags] += weight
+            gradient.unary[known] -= weight / potentials.unary.shape[1]
+            unary = potentials.unary[known]
+            spread = unary[self.model.ops.xp.arange(len(tags)), tags] - unary.mean(axis=1)
+            loss += weight * float(spread.sum())
+        return loss, gradient
 
     def _check_label(self, label: str) -> None:
         super()._check_label(label)

@@ -50,8 +50,12 @@ def test_compiled_is_reference(tags, dtype, shared, forbid, scale):
         assert_same(compiled, oracle, dtype, scale)
         value = native.sum_product(np, unary, transitions, lengths, "none", False).value
         np.testing.assert_allclose(value, compiled.value, rtol=1e-6)
-        for bound, relaxation in (("upper", 1.25), ("lower", 1.0)):
-            options = BregmanOptions(4, relaxation, None, bound)
+        for bound, relaxation, by in (
+            ("upper", 1.25, 1.0),
+            ("lower", 1.0, 1.0),
+            ("upper", 1.25, 7.0),
+        ):
+            options = BregmanOptions(4, relaxation, None, bound, by)
             compiled = native.bregman(np, unary, transitions, lengths, options, edges)
             assert_same(compiled, reference.bregman(np, *double, options, edges), dtype, scale)
         _, scores = native.max_product(np, unary, transitions, lengths)

@@ -10,7 +10,7 @@ from thinc.api import Adam, Model, NumpyOps
 
 from spacy_bcrf.chain import Potentials, viterbi
 from spacy_bcrf.layers.decoding import DECODERS
-from spacy_bcrf.layers.head import Constraints
+from spacy_bcrf.layers.head import Constraints, resize_head
 from spacy_bcrf.layers.sequence_labeler import SequenceLabeler, resize_output
 from spacy_bcrf.schemes import BILUO
 
@@ -192,6 +192,18 @@ class HeadSuite:
         model.get_ref("output_layer").attrs["constraints"] = constraints_of([*LABELS, *labels])
         _, after = viterbi(model.predict(X))
         np.testing.assert_allclose(after, before, rtol=1e-5)
+
+    def test_new_tags_start_as_the_mean_of_their_kind(self, rng):
+        old = self.randomized(rng, 5)  # O, B-A, I-A, B-B, I-B
+        new = resize_head(old, 7, tags_per_label=2)
+        for name in old.param_names:
+            before = old.get_param(name)
+            after = new.get_param(name)[:, :5] if name == "transitions" else new.get_param(name)
+            for tag, same_kind in ((5, [1, 3]), (6, [2, 4])):
+                mean = before[same_kind].mean(axis=0)
+                np.testing.assert_allclose(after[tag], mean, rtol=1e-5)
+        before, after = (head.get_param("transitions") for head in (old, new))
+        np.testing.assert_allclose(after[5, 6], (before[1, 2] + before[3, 4]) / 2, rtol=1e-5)
 
     def test_resized_head_goes_on_training(self, rng):
         head = self.randomized(rng, 3)

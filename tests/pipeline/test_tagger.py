@@ -1,5 +1,6 @@
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from component_suite import ComponentSuite
 from spacy.lang.en import English
@@ -45,6 +46,14 @@ class TestTagger(ComponentSuite):
         tags = ["" if i < 0 else pipe.tags[i] for i in gold]
         assert tags == ["", "V", "J", "", "", "", "J", ""]
         assert not problems
+
+    def test_as_many_tokens_need_not_be_the_same(self):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe("bcrf_tagger")
+        reference = Doc(nlp.vocab, words=["a", "bc", "d"], tags=["J", "V", "N"])
+        example = Example(Doc(nlp.vocab, words=["ab", "c", "d"]), reference)
+        gold, _ = pipe._read_gold([example], pipe.model.predict([example.predicted]))
+        assert ["" if i < 0 else pipe.tags[i] for i in gold] == ["", "V", "N"]
 
     @pytest.mark.parametrize("overwrite", [True, False])
     def test_overwrite(self, overwrite):
@@ -120,3 +129,25 @@ def test_scorer_follows_the_attribute():
     for attribute in ("tag", "pos"):
         pipe = nlp.create_pipe("bcrf_tagger", config={"attribute": attribute})
         assert pipe.score([Example(doc, doc)]) == {f"{attribute}_acc": 1.0}
+
+
+def test_label_smoothing_moves_gold_towards_all_tags():
+    nlp = English()
+    tagger = nlp.add_pipe("bcrf_tagger")
+    words = {"words": ["a", "b", "c"], "tags": ["X", "", "Y"]}
+    example = Example.from_dict(Doc(nlp.vocab, words=words["words"]), words)
+    nlp.initialize(lambda: [example])
+    scores = tagger.model.predict([example.predicted])
+    scores.unary[...] = [[1, 2], [3, 4], [5, 7]]
+    plain_loss, plain = tagger.get_loss([example], scores)
+    tagger.label_smoothing = 0.2
+    loss, smooth = tagger.get_loss([example], scores)
+    moved = smooth.unary - plain.unary
+    np.testing.assert_allclose(moved, [[0.1, -0.1], [0, 0], [-0.1, 0.1]], atol=1e-6)
+    np.testing.assert_array_equal(smooth.transitions, plain.transitions)
+    assert loss - plain_loss == pytest.approx(0.2 * ((1 - 1.5) + (7 - 6)), abs=1e-5)
+
+
+def test_label_smoothing_is_a_share():
+    with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), got 1"):
+        English().add_pipe("bcrf_tagger", config={"label_smoothing": 1.0})

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -67,13 +68,15 @@ class FlushDenormals {
 #endif
 };
 
-// Zeroed scratch memory, aligned to a cache line; throws std::bad_alloc.
+// Zeroed scratch memory, aligned to a cache line; throws std::bad_alloc. From calloc, so that what
+// is never used takes no memory.
 template <class R> class Buffer {
-    std::unique_ptr<unsigned char[]> memory_;
+    std::unique_ptr<void, void (*)(void*)> memory_;
     R* data_;
 
   public:
-    explicit Buffer(size_t n) : memory_(new unsigned char[n * sizeof(R) + 64]()) {
+    explicit Buffer(size_t n) : memory_(std::calloc(n * sizeof(R) + 64, 1), std::free) {
+        if (!memory_) throw std::bad_alloc();
         auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
         data_ = reinterpret_cast<R*>((address + 63) / 64 * 64);
     }

@@ -15,6 +15,7 @@ template <class R, class In> class Projections {
     static constexpr R MAX_FACTOR = sizeof(R) == 4 ? R(1e30) : R(1e280);
 
     int tags_, width_;
+    double scale_;
     Matrices<R, In> matrices_;
     Buffer<R> e_, f_, g_;     // (longest, width)
     Buffer<R> in_, out_;      // (ROWS, width)
@@ -28,26 +29,26 @@ template <class R, class In> class Projections {
 
     // e = exp(unary - its maximum); false if the scores span more than R can hold.
     bool load(const Sequence<In>& s, double& shift, bool& zeros) {
-        double range = 0;
+        matrices_.load(s);
+        zeros = zeros || matrices_.zeros();
+        for (int i = 0; i + 1 < s.length; ++i) shift += matrices_.shift(i);
         for (int i = 0; i < s.length; ++i) {
             const In* unary = s.unary + size_t(i) * tags_;
             double top = largest(unary, tags_);
             if (top == -infinity<double>) return false;
-            shift += top;
+            shift += top * scale_;
             R* row = e(i);
             load_row(row, unary, top, tags_);
+            scale_row(row, R(scale_), tags_);
             R low = 0;
             for (int t = 0; t < tags_; ++t) {
                 zeros = zeros || row[t] == -infinity<R>;
                 low = row[t] < low && row[t] > -infinity<R> ? row[t] : low;
             }
-            range = -low > range ? -double(low) : range;
+            if (matrices_.range() - low > MAX_RANGE) return false;
             exponentiate(row, width_);
         }
-        matrices_.load(s);
-        zeros = zeros || matrices_.zeros();
-        for (int i = 0; i + 1 < s.length; ++i) shift += matrices_.shift(i);
-        return range + matrices_.range() <= MAX_RANGE;
+        return true;
     }
 
     // Clears e of the tags that no allowed labeling of the whole sequence uses.
@@ -287,8 +288,9 @@ template <class R, class In> class Projections {
     }
 
   public:
-    Projections(const Batch<In>& batch, int longest)
-        : tags_(batch.tags), width_(padded<R>(batch.tags)), matrices_(batch, longest),
+    Projections(const Batch<In>& batch, int longest, double scale)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), scale_(scale),
+          matrices_(batch, longest, scale),
           e_(size_t(longest) * width_), f_(size_t(longest) * width_), g_(size_t(longest) * width_),
           in_(ROWS * width_), out_(ROWS * width_), pairs_(batch.tags) {}
 
@@ -333,14 +335,14 @@ void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
                               In* node, double* sum, In* each) {
     FlushDenormals flush;
     const int longest = batch.longest();
-    Projections<In, In> chain(batch, longest);
+    Projections<In, In> chain(batch, longest, options.scale);
     std::unique_ptr<Projections<double, In>> wide;  // made when a sequence needs it
     for_each_sequence(
         batch, value, node, sum, each,
         [&](const Sequence<In>& s, Output<In>& out) { return chain.run(s, options, out); },
         [&](const Sequence<In>& s, Output<In>& out) {
             if (sizeof(In) == 4) {
-                if (!wide) wide.reset(new Projections<double, In>(batch, longest));
+                if (!wide) wide.reset(new Projections<double, In>(batch, longest, options.scale));
                 if (wide->run(s, options, out)) return;
             }
             log_space::bregman(s, options, out);

@@ -13,6 +13,7 @@ struct BregmanOptions {
     double relaxation;  // in [1, 2), or 0: estimate it
     double tolerance;   // or negative: run all iterations
     bool lower;         // report the value of a feasible point, not the dual value
+    double scale;       // all scores are multiplied by it, an inverse temperature
 
     bool watched() const { return relaxation == 0 || tolerance >= 0; }
     double first() const { return relaxation == 0 ? 1 : relaxation; }

@@ -70,10 +70,11 @@ template <class In> void sum_product(const Sequence<In>& s, Output<In>& out) {
 template <class In> class LogProjections {
     const Sequence<In>& s_;
     const int n_, tags_;
+    const double scale_;
     Row u_, f_, g_, in_, out_;
 
     double* at(Row& rows, int i) { return &rows[size_t(i) * tags_]; }
-    double w(int i, int u, int v) const { return s_.edge(i)[size_t(u) * tags_ + v]; }
+    double w(int i, int u, int v) const { return scale_ * s_.edge(i)[size_t(u) * tags_ + v]; }
     double total(const double* row) const {
         return log_sum(tags_, [&](int t) { return row[t]; });
     }
@@ -121,8 +122,8 @@ template <class In> class LogProjections {
     }
 
   public:
-    explicit LogProjections(const Sequence<In>& s)
-        : s_(s), n_(s.length), tags_(s.tags), u_(size_t(n_) * tags_), f_(u_), g_(u_), in_(tags_),
+    LogProjections(const Sequence<In>& s, double scale)
+        : s_(s), n_(s.length), tags_(s.tags), scale_(scale), u_(size_t(n_) * tags_), f_(u_), g_(u_), in_(tags_),
           out_(tags_) {}
 
     // False if a position has no tag left that an allowed labeling uses.
@@ -133,7 +134,7 @@ template <class In> class LogProjections {
                 bool reached = i == 0;
                 for (int u = 0; u < tags_ && !reached; ++u)
                     reached = at(u_, i - 1)[u] > dead && w(i - 1, u, v) > dead;
-                at(u_, i)[v] = reached ? double(s_.unary[size_t(i) * tags_ + v]) : dead;
+                at(u_, i)[v] = reached ? scale_ * s_.unary[size_t(i) * tags_ + v] : dead;
             }
         for (int i = n_ - 1; i >= 0; --i) {
             bool any = false;
@@ -225,7 +226,7 @@ template <class In> class LogProjections {
 
 template <class In>
 void bregman(const Sequence<In>& s, const BregmanOptions& options, Output<In>& out) {
-    LogProjections<In> chain(s);
+    LogProjections<In> chain(s, options.scale);
     if (!chain.prune()) return clear(s, out);
     if (s.length == 1) return chain.softmax(out);
     chain.iterate(options);

@@ -12,19 +12,21 @@ template <class R, class In> class Matrices {
     Buffer<R> rows_, columns_;
     Buffer<double> shift_;
     bool zeros_ = false;
-    double range_ = 0;
+    double range_ = 0, scale_;
 
     void set(int i, const In* w) {
         size_t n = size_t(tags_) * tags_;
         double top = largest(w, n);
         if (top == -infinity<double>) top = 0;
-        shift_[i] = top;
+        shift_[i] = top * scale_;
         double low = smallest_finite(w, n);
-        range_ = top - low > range_ ? top - low : range_;
+        const double range = (top - low) * scale_;
+        range_ = range > range_ ? range : range_;
         R *rows = rows_ + i * stride_, *columns = columns_ + i * stride_;
         for (int u = 0; u < tags_; ++u) {
             R* row = rows + size_t(u) * width_;
             load_row(row, w + size_t(u) * tags_, top, tags_);
+            scale_row(row, R(scale_), tags_);
             exponentiate(row, width_);
             for (int v = 0; v < tags_; ++v) {
                 columns[size_t(v) * width_ + u] = row[v];
@@ -34,12 +36,12 @@ template <class R, class In> class Matrices {
     }
 
   public:
-    Matrices(const Batch<In>& batch, int longest)
+    Matrices(const Batch<In>& batch, int longest, double scale = 1)
         : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
           stride_(batch.shared ? 0 : size_t(batch.tags) * padded<R>(batch.tags)),
           rows_((batch.shared ? 1 : size_t(longest)) * batch.tags * width_),
           columns_((batch.shared ? 1 : size_t(longest)) * batch.tags * width_),
-          shift_(batch.shared ? 1 : size_t(longest)) {
+          shift_(batch.shared ? 1 : size_t(longest)), scale_(scale) {
         if (shared_) set(0, batch.transitions);
     }
 

@@ -102,6 +102,11 @@ BCRF_INLINE void load_row(R* out, const In* in, double shift, int tags) {
     for (int t = tags; t < padded<R>(tags); ++t) out[t] = -infinity<R>;
 }
 
+template <class R> BCRF_INLINE void scale_row(R* row, R scale, int tags) {
+    if (scale == 1) return;
+    for (int t = 0; t < tags; ++t) row[t] *= scale;
+}
+
 template <class R> BCRF_INLINE void exponentiate(R* row, int width) {
     for (int t = 0; t < width; t += lanes<R>) store(row + t, exponential(load(row + t)));
 }

@@ -1,0 +1,89 @@
+"""The components as spaCy's config names them.
+
+Every `Language()` imports this module, so what it needs is imported when a component is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from spacy.language import Language
+from thinc.api import Config, Model
+
+if TYPE_CHECKING:
+    from .ner import EntityRecognizer
+    from .tagger import Tagger
+
+DEFAULT_MODEL = Config().from_str(
+    """
+[model]
+@architectures = "spacy-bcrf.SequenceLabeler.v1"
+
+[model.tok2vec]
+@architectures = "spacy.HashEmbedCNN.v2"
+pretrained_vectors = null
+width = 96
+depth = 4
+embed_size = 2000
+window_size = 1
+maxout_pieces = 3
+subword_features = true
+
+[model.head]
+@layers = "spacy-bcrf.BCRF.v1"
+"""
+)["model"]
+
+
+@Language.factory(
+    "bcrf_tagger",
+    assigns=["token.tag", "token.pos"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "attribute": "tag",
+        "overwrite": False,
+        "label_smoothing": 0.0,
+        "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
+    },
+    # Only the score of its attribute is there; the other then counts as 0.
+    default_score_weights={"tag_acc": 0.5, "pos_acc": 0.5},
+)
+def make_tagger(
+    nlp: Language,
+    name: str,
+    model: Model,
+    attribute: Literal["tag", "pos"],
+    overwrite: bool,
+    label_smoothing: float,
+    scorer: Callable | None,
+) -> Tagger:
+    from .tagger import Tagger
+
+    return Tagger(
+        nlp.vocab,
+        model,
+        name,
+        attribute=attribute,
+        overwrite=overwrite,
+        label_smoothing=label_smoothing,
+        scorer=scorer,
+    )
+
+
+@Language.factory(
+    "bcrf_ner",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "scheme": "BILUO",
+        "scorer": {"@scorers": "spacy.ner_scorer.v1"},
+    },
+    default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
+)
+def make_ner(
+    nlp: Language, name: str, model: Model, scheme: str, scorer: Callable | None
+) -> EntityRecognizer:
+    from .ner import EntityRecognizer
+
+    return EntityRecognizer(nlp.vocab, model, name, scheme=scheme, scorer=scorer)

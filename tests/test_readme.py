@@ -1,0 +1,38 @@
+"""What the README shows works as it stands there."""
+
+import re
+from pathlib import Path
+
+import pytest
+from spacy.cli.train import train
+from spacy.util import load_config, load_model_from_config
+
+from spacy_bcrf.corpora.conllu import read_conllu
+from spacy_bcrf.corpora.convert import convert
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_prints_what_it_says(code, capsys):
+    exec(code, {})
+    shown = re.findall(r"^# (.*)", code, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", blocks("ini"))
+def test_a_config_trains(text, tmp_path):
+    (tmp_path / "base.cfg").write_text(text)
+    filled = load_model_from_config(load_config(tmp_path / "base.cfg"), auto_fill=True).config
+    filled.to_disk(tmp_path / "config.cfg")
+    corpus = tmp_path / "dev.spacy"
+    convert([(ROOT / "assets/sample/dev.conllu", read_conllu)], corpus, lang="en")
+    paths = {"paths.train": str(corpus), "paths.dev": str(corpus)}
+    train(tmp_path / "config.cfg", tmp_path / "out", overrides=paths | {"training.max_steps": 5})
+    assert (tmp_path / "out/model-best").is_dir()
