@@ -60,8 +60,8 @@ def main() -> None:
         f"{describe_machine(['numpy', 'python-crfsuite'])}\n"
         "CoNLL-2000 chunking, 8,936 sentences; each alone, in a process of its own, 1 thread; "
         "median and least of the seconds a pass; F of conlleval on test, after the passes\n"
-        "standard features: CRFsuite's template; rich: spacy_bcrf.linear.sets.CHUNKING, chosen with "
-        "the settings on the last 936 training sentences\n"
+        "standard features: CRFsuite's template; rich: spacy_bcrf.linear.sets.CHUNKING, chosen "
+        "with the settings on the last 936 training sentences\n"
         "lbfgs runs until it stops by itself"
     )
     print_table("Online learning", rows, notes, args.csv)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.strings import hash_string  # type: ignore[import-not-found]
+from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 from ..corpora.sentence import Sentence
 from .features import Features, Rows, to_rows
@@ -29,7 +29,7 @@ class Dataset:
         min_freq: int = 1,
     ) -> None:
         """tags: what is to be learned of a sentence. min_freq: of a feature, to be one."""
-        from ..kernels.linear import Dictionary  # type: ignore[import-not-found]
+        from ..kernels.linear import Dictionary
 
         self._features = Features(templates)
         unknown = [str(a) for a in self._features.columns if a.name not in _COLUMNS]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDS, ORTH  # type: ignore[import-not-found]
-from spacy.strings import hash_string  # type: ignore[import-not-found]
+from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 
 from .templates import Attribute, Template, TemplateError, parse_templates
@@ -110,9 +110,10 @@ class Features:
             if value not in (None, "", False):
                 yield str(value)
         else:
+            strings: Any = doc.vocab.strings
             value = int(doc.to_array(IDS[attribute.name.upper()])[i])
             if value:
-                yield doc.vocab.strings[value] if value in doc.vocab.strings else str(value)
+                yield strings[value] if value in strings else str(value)
 
     def _read(self, doc: Doc) -> Keys:
         """(n, 1 + A) the words' hashes and the values of `columns`."""
@@ -127,7 +128,7 @@ class Features:
         return np.concatenate([values, more], axis=1)
 
     def _compile(self) -> Any:
-        from ..kernels.linear import Extractor  # type: ignore[import-not-found]
+        from ..kernels.linear import Extractor
 
         columns = {a: k for k, a in enumerate(self._token + self._extension + self._word)}
         return Extractor(
@@ -160,7 +161,7 @@ def _call(attribute: Attribute, word: str) -> Iterator[str]:
 def _kind(attribute: Attribute, templates: list[Template]) -> str:
     """Where the values of an attribute come from."""
     name, has_argument = attribute.name, attribute.first is not None
-    if name in LENGTHS and has_argument or name in PLAIN and not has_argument:
+    if (name in LENGTHS and has_argument) or (name in PLAIN and not has_argument):
         return "word"
     if not has_argument and name.startswith("_."):
         return "extension"
@@ -169,7 +170,7 @@ def _kind(attribute: Attribute, templates: list[Template]) -> str:
         return "token"
     template = next(t for t in templates if any(p.attribute == attribute for p in t.parts))
     at = str(template).index(str(attribute)) + 1
-    if name in PLAIN or IDS.get(name.upper()) and has_argument:
+    if name in PLAIN or (IDS.get(name.upper()) and has_argument):
         what = f"{name} takes no argument"
     else:
         what = (

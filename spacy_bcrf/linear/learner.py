@@ -76,7 +76,7 @@ class LinearChain:
 
     def __init__(self, n_tags: int, n_features: int, online: Online, n_sequences: int = 1) -> None:
         """n_sequences: how many there are in all, of which l2 and decay of the rate depend."""
-        from ..kernels.linear import Learner  # type: ignore[import-not-found]
+        from ..kernels.linear import Learner
 
         self.n_tags = n_tags
         self.n_sequences = n_sequences
@@ -132,7 +132,9 @@ class LinearChain:
 
     def constrain(self, transitions: NDArray, start: NDArray, end: NDArray) -> None:
         """Which tags may follow one another, `[from, to]` (T, T), and start and end (T,)."""
-        self._learner.constrain(*(np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)))
+        self._learner.constrain(
+            *(np.ascontiguousarray(a, "uint8") for a in (transitions, start, end))
+        )
 
     def step(
         self, features: Rows, lengths: NDArray[np.int32], gold: Gold, order: NDArray | None = None
@@ -173,7 +175,7 @@ class LinearChain:
         after: Callable[[int, float], None] = lambda n, loss: None,
     ) -> None:
         """Passes over all sequences, shuffled; `after` is told the number and loss of each."""
-        from ..kernels.linear import shuffled  # type: ignore[import-not-found]
+        from ..kernels.linear import shuffled
 
         self.n_sequences = len(lengths)
         self._learner.set_n_sequences(float(max(len(lengths), 1)))
@@ -187,7 +189,7 @@ class LinearChain:
 
     def potentials(self, features: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Scores of tags and transitions, without constraints; rows of -1 are left out."""
-        from ..kernels.linear import score  # type: ignore[import-not-found]
+        from ..kernels.linear import score
 
         unary = score(self.weights, self.n_tags, features.rows, features.starts, lengths)
         transitions = self.weights[: self.n_tags, : self.n_tags]

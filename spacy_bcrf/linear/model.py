@@ -31,10 +31,8 @@ class SparseChain:
         self.features = Features(templates)
         self.online = online
         self.min_freq = min_freq
-        self.names: list[str] | None = None
         self._dictionary: Any = None
         self._chain: LinearChain | None = None
-        self._packed_names = b""
 
     @property
     def is_ready(self) -> bool:
@@ -43,7 +41,8 @@ class SparseChain:
     @property
     def chain(self) -> LinearChain:
         if self._chain is None:
-            raise ValueError("the linear chain has no weights: it is neither initialized nor loaded")
+            # What a Thinc model raises for a missing parameter, and spaCy explains.
+            raise KeyError("the linear chain has no weights: it is neither initialized nor loaded")
         return self._chain
 
     @property
@@ -52,7 +51,7 @@ class SparseChain:
 
     def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
         """Count the documents' features, and start with weights of 0."""
-        from ..kernels.linear import Dictionary  # type: ignore[import-not-found]
+        from ..kernels.linear import Dictionary
 
         self._dictionary = Dictionary()
         for start in range(0, len(docs), 256):
@@ -67,7 +66,8 @@ class SparseChain:
 
     def potentials(self, docs: Sequence[Doc]) -> Potentials:
         """Scores, without constraints."""
-        return self.chain.potentials(self.rows(docs), _lengths(docs))
+        chain = self.chain
+        return chain.potentials(self.rows(docs), _lengths(docs))
 
     def step(self, docs: Sequence[Doc], gold: Gold) -> float:
         """One online step a document; the sum of the losses. DivergedError: see `LinearChain`."""
@@ -122,7 +122,7 @@ class SparseChain:
 
     def from_bytes(self, data: bytes) -> SparseChain:
         """ValueError if the templates are not those of the config, or the version is another."""
-        from ..kernels.linear import Dictionary  # type: ignore[import-not-found]
+        from ..kernels.linear import Dictionary
 
         if not data:
             return self

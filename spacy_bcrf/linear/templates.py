@@ -131,4 +131,6 @@ def _read_part(text: str, match: re.Match[str]) -> tuple[Attribute, range, int]:
 
 
 def _error(text: str, at: int, what: str) -> TemplateError:
-    return TemplateError(f"template {text!r}, position {at + 1}: {what}, got {text[at:] or 'the end'!r}")
+    return TemplateError(
+        f"template {text!r}, position {at + 1}: {what}, got {text[at:] or 'the end'!r}"
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.strings import hash_string  # type: ignore[import-not-found]
+from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 Function = Callable[[str, int, int], Iterator[str]]
 """From a word and a range of lengths to values."""
@@ -31,7 +31,9 @@ def _digits_masked(word: str) -> str:
 
 def _brief_shape(word: str) -> str:
     """`Xx-d` for `Interleukin-12`: runs of one kind count once."""
-    kinds = ("X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word)
+    kinds = (
+        "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word
+    )
     brief: list[str] = []
     for kind in kinds:
         if brief[-1:] != [kind]:
@@ -74,7 +76,7 @@ class Words:
     """The values of M functions for word types, added as they are met."""
 
     def __init__(self, functions: list[Callable[[str], Iterator[str]]]) -> None:
-        from ..kernels.linear import Dictionary  # type: ignore[import-not-found]
+        from ..kernels.linear import Dictionary
 
         self._functions = functions
         self._index = Dictionary()

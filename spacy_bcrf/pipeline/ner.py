@@ -40,14 +40,15 @@ class EntityRecognizer(SequenceLabeler):
         *,
         scheme: str = "BILUO",
         scorer: Callable | None = ner_score,
+        **settings: str,
     ) -> None:
-        """scheme: BILUO, BIO or BIES."""
+        """scheme: BILUO, BIO or BIES. settings: what else is saved."""
         self.scheme = get_scheme(scheme)
         self.tags_per_label = len(self.scheme.prefixes)
         self.restrictions = (
             f"the scheme {scheme}, preset entities, sentence starts or whitespace at an edge"
         )
-        super().__init__(vocab, model, name, scorer=scorer, scheme=scheme)
+        super().__init__(vocab, model, name, scorer=scorer, scheme=scheme, **settings)
 
     @property
     def tags(self) -> list[str]:
@@ -66,10 +67,13 @@ class EntityRecognizer(SequenceLabeler):
         tags = self._entities
         return Constraints(tags.transitions, tags.may_start, tags.may_end)
 
+    def _read_preset(self, docs: Sequence[Doc]) -> Values:
+        """(N, 2) ENT_IOB and ENT_TYPE of the entities that are there already."""
+        return read_docs(docs, self.attribute_ids)
+
     def _lattice(self, docs: Sequence[Doc]) -> NDArray[np.bool_] | None:
-        iob, types, sent_start, is_space = read_docs(
-            docs, (ENT_IOB, ENT_TYPE, SENT_START, IS_SPACE)
-        ).T
+        iob, types = self._read_preset(docs).T
+        sent_start, is_space = read_docs(docs, (SENT_START, IS_SPACE)).T
         unknown = types[self._entities.is_unknown(iob, types)]
         if unknown.size:
             label = docs[0].vocab.strings[unknown[0].item()]
@@ -85,7 +89,7 @@ class EntityRecognizer(SequenceLabeler):
         ids = super()._decode(docs)
         if not self._entities.is_end_open:
             return ids
-        iob, is_space = read_docs(docs, (ENT_IOB, IS_SPACE)).T
+        iob, is_space = self._read_preset(docs)[:, 0], read_docs(docs, (IS_SPACE,))[:, 0]
         is_preset = (iob == BEGIN) | (iob == INSIDE)
         first = starts_document(doc_lengths(docs))
         return self._entities.trim(ids, (is_space == 1) & ~is_preset, first)

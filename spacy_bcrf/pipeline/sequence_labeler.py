@@ -94,6 +94,10 @@ class SequenceLabeler(TrainablePipe, ABC):
     def _align(self, example: Example) -> Values:
         """(n, A) the reference's annotation of the predicted document's tokens."""
 
+    def _read(self, doc: Doc, attributes: Sequence[int]) -> Values:
+        """(n, 1 + A) a reference's words, and its annotation."""
+        return read_doc(doc, attributes)
+
     def _merge(self, old: Values, new: Values) -> Values:
         """(n, A) what is written to a document that already has `old` annotation."""
         return new
@@ -200,7 +204,7 @@ class SequenceLabeler(TrainablePipe, ABC):
     ) -> tuple[Array, dict[int, str]]:
         """Gold, (N,) or (N, T), and by example why it is left out of gold."""
         ops: Any = self.model.ops
-        values, problems = read_gold(examples, self.attribute_ids, self._align)
+        values, problems = read_gold(examples, self.attribute_ids, self._align, self._read)
         lengths = doc_lengths([example.predicted for example in examples])
         host_gold, has_unknown_label = self._encode(values, lengths)
         gold = ops.asarray(host_gold)

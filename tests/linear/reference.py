@@ -1,6 +1,6 @@
 """Online learning in plain NumPy: dense weights, eager L2 and averages, enumerated labelings."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Reference:
         scored = []
         for tags in product(range(self.n_tags), repeat=len(potentials.unary)):
             score = potentials.unary[np.arange(len(tags)), list(tags)].sum()
-            score += sum(potentials.transitions[u, v] for u, v in zip(tags, tags[1:], strict=False))
+            score += sum(potentials.transitions[u, v] for u, v in pairwise(tags))
             if allowed is not None and not allowed[np.arange(len(tags)), list(tags)].all():
                 continue
             if score > -np.inf:
@@ -59,7 +59,7 @@ class Reference:
         """F(x, y): how often each weight counts."""
         onehot = np.eye(self.n_tags)[list(tags)]
         edges = np.zeros((self.n_tags, self.n_tags))
-        for u, v in zip(tags, tags[1:], strict=False):
+        for u, v in pairwise(tags):
             edges[u, v] += 1
         return np.concatenate([edges, self.active(features).T @ onehot])
 
@@ -90,7 +90,7 @@ class Reference:
             p /= p.sum()
             mean = sum(p * self.counts(features, y) for p, (_, y) in zip(p, best, strict=True))
             return rate * (target - mean)
-        score = dict((y, s) for s, y in self.labelings(potentials))[tuple(gold)]
+        score = {y: s for s, y in self.labelings(potentials)}[tuple(gold)]
         change = np.zeros_like(self.w)
         ((top, tags),) = best  # only n = 1 has a closed form
         difference = target - self.counts(features, tags)

@@ -110,7 +110,8 @@ def test_nbest_mira_separates_by_the_number_of_wrong_tags():
     model.step(flatten(features), lengths, Gold(gold[0].astype("int32")))
     reference = Reference(T, F, model.online, 1)
     reference.w = model.weights[:, :T].astype("float64")
-    scored = dict((y, s) for s, y in reference.labelings(reference.potentials(features[0], None)))
+    potentials = reference.potentials(features[0], None)
+    scored = {y: s for s, y in reference.labelings(potentials)}
     best = scored[tuple(gold[0])]
     for tags, score in scored.items():
         assert best - score >= (np.array(tags) != gold[0]).sum() - 1e-3

@@ -1,0 +1,87 @@
+"""`bcrf_chunker`: flat chunks, such as those of CoNLL-2000, written to `doc.spans`."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import ORTH  # type: ignore[import-not-found]
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Model
+
+from ..chain import Potentials
+from .annotation import Values
+from .entities import BEGIN, INSIDE, OUTSIDE
+from .ner import EntityRecognizer
+
+
+class Chunker(EntityRecognizer):
+    """Spans of a scheme that do not overlap; they respect sentence starts and whitespace.
+
+    Learns from `reference.spans[spans_key]` where there is such a group, an empty one too, and
+    replaces the group of a document.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[list[Doc], Potentials],
+        name: str = "bcrf_chunker",
+        *,
+        scheme: str = "BIO",
+        spans_key: str = "chunks",
+        scorer: Callable | None = None,
+    ) -> None:
+        """scheme: BILUO, BIO or BIES."""
+        super().__init__(vocab, model, name, scheme=scheme, scorer=scorer, spans_key=spans_key)
+        self.restrictions = f"the scheme {scheme}, sentence starts or whitespace at an edge"
+
+    @property
+    def spans_key(self) -> str:
+        return self.cfg["spans_key"]
+
+    def set_annotations(self, docs: Iterable[Doc], tags: list[NDArray[np.int32]]) -> None:
+        labels = self._label_values()
+        for doc, ids in zip(docs, tags, strict=True):
+            found = (array.tolist() for array in self.scheme.decode_ids(ids))
+            doc.spans[self.spans_key] = [
+                Span(doc, start, end, label=labels[label])
+                for start, end, label in zip(*found, strict=True)
+            ]
+
+    def _read_preset(self, docs: Sequence[Doc]) -> Values:
+        return np.zeros((sum(map(len, docs)), 2), dtype="uint64")
+
+    def _find_labels(self, doc: Doc) -> set[str]:
+        return {span.label_ for span in doc.spans.get(self.spans_key, []) if span.label}
+
+    def _read(self, doc: Doc, attributes: Sequence[int]) -> Values:
+        spans = doc.spans.get(self.spans_key, None)
+        words = doc.to_array(ORTH).reshape(-1, 1)
+        return np.concatenate([words, _encode_spans(spans, len(doc))], axis=1)
+
+    def _align(self, example: Example) -> Values:
+        if self.spans_key not in example.reference.spans:
+            return _encode_spans(None, len(example.predicted))
+        spans = list(example.reference.spans[self.spans_key])
+        aligned = example.get_aligned_spans_y2x(spans, allow_overlap=True)
+        if len(aligned) < len(spans):
+            raise ValueError(f"{len(spans) - len(aligned)} spans begin or end inside of a token")
+        return _encode_spans(aligned, len(example.predicted))
+
+
+def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
+    """(n, 2) as ENT_IOB and ENT_TYPE have entities; all missing for None."""
+    values = np.zeros((length, 2), dtype="uint64")
+    if spans is None:
+        return values
+    values[:, 0] = OUTSIDE
+    for span in spans:
+        if not span.label:
+            raise ValueError(f"the span {span.text!r} has no label")
+        if values[span.start : span.end, 1].any():
+            raise ValueError(f"the span {span.text!r} overlaps another one")
+        values[span.start : span.end] = INSIDE, span.label
+        values[span.start, 0] = BEGIN
+    return values
