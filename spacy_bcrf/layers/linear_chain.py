@@ -11,6 +11,7 @@ from thinc.model import deserialize_attr, serialize_attr
 from .. import chain
 from ..chain import Potentials
 from ..kernels import Array
+from ..linear.gazetteers import Gazetteers
 from ..linear.learner import Gold, Online
 from ..linear.model import SparseChain
 from ..linear.sets import get_templates
@@ -29,6 +30,7 @@ def LinearChain(
     decay: float = 0.0,
     l2: float = 0.0,
     min_freq: int = 1,
+    gazetteers: dict[str, str | list[str]] | None = None,
     decoder: str = "viterbi",
 ) -> Model[list[Doc], Potentials]:
     """A linear chain over boolean features, which learns by itself: one online step a document,
@@ -37,6 +39,7 @@ def LinearChain(
     templates: see `linear.templates`, or the name of a set of `linear.sets`, such as "chunking".
     objective, n, search, beam_width, averaged, rate, decay, l2: see `linear.learner.Online`.
     min_freq: how often a feature has to occur in the training data.
+    gazetteers: by name, phrases for the templates `gazetteer.name[0]`, or a file with one a line.
     decoder: "viterbi" or "mbr", see `get_decoder`.
     """
     online = Online(
@@ -61,7 +64,7 @@ def LinearChain(
             "decoder": get_decoder(decoder, inference),
             "constraints": None,
             "tags": None,
-            "chain": SparseChain(texts, online, min_freq),
+            "chain": SparseChain(texts, online, min_freq, Gazetteers(gazetteers or {})),
             "resize_output": resize_output,
             "learn": learn,
             "sample_size": None,

@@ -32,7 +32,10 @@ class Dataset:
         from ..kernels.linear import Dictionary
 
         self._features = Features(templates)
-        unknown = [str(a) for a in self._features.columns if a.name not in _COLUMNS]
+        columns = self._features.columns
+        unknown = [str(a) for a in columns if a.name not in _COLUMNS] + [
+            str(a) for a in self._features.listed
+        ]
         if unknown:
             raise ValueError(f"sentences without documents have no {', '.join(unknown)}")
         self.dictionary = Dictionary()

@@ -13,6 +13,7 @@ from spacy.tokens import Doc
 
 from ..chain import Potentials
 from .features import Features, Rows, to_rows
+from .gazetteers import Gazetteers
 from .learner import Gold, LinearChain, Online
 
 VERSION = 1
@@ -25,10 +26,16 @@ class SparseChain:
     features that turn up later in training are added.
     """
 
-    def __init__(self, templates: Sequence[str], online: Online, min_freq: int = 1) -> None:
+    def __init__(
+        self,
+        templates: Sequence[str],
+        online: Online,
+        min_freq: int = 1,
+        gazetteers: Gazetteers | None = None,
+    ) -> None:
         if min_freq < 1:
             raise ValueError(f"min_freq must be at least 1, got {min_freq}")
-        self.features = Features(templates)
+        self.features = Features(templates, gazetteers)
         self.online = online
         self.min_freq = min_freq
         self._dictionary: Any = None
@@ -53,6 +60,7 @@ class SparseChain:
         """Count the documents' features, and start with weights of 0."""
         from ..kernels.linear import Dictionary
 
+        self.features.gazetteers.load()
         self._dictionary = Dictionary()
         for start in range(0, len(docs), 256):
             self._dictionary.count(self.features.keys(docs[start : start + 256])[0])
@@ -110,6 +118,7 @@ class SparseChain:
         data = {
             "version": VERSION,
             "templates": self.features.texts,
+            "gazetteers": self.features.gazetteers.phrases,
             "n_tags": n_tags,
             "n_sequences": self._chain.n_sequences,
             "scale": scale,
@@ -136,6 +145,7 @@ class SparseChain:
                 f"the config has the templates {self.features.texts}, but what is loaded was "
                 f"trained with {msg['templates']}"
             )
+        self.features.gazetteers.restore(msg["gazetteers"])
         n_tags = msg["n_tags"]
         keys = np.frombuffer(msg["keys"], dtype="uint64")
         packed = np.frombuffer(zlib.decompress(msg["features"]), dtype="float16")
@@ -152,16 +162,18 @@ class SparseChain:
         return self
 
     def __deepcopy__(self, memo: dict) -> SparseChain:
-        return SparseChain(self.features.texts, self.online, self.min_freq).from_bytes(
-            self.to_bytes()
-        )
+        restore, arguments = self.__reduce__()
+        return restore(*arguments)
 
     def __reduce__(self) -> tuple:
-        return _restore, (self.features.texts, self.online, self.min_freq, self.to_bytes())
+        settings = self.features.texts, self.online, self.min_freq, self.features.gazetteers
+        return _restore, (*settings, self.to_bytes())
 
 
-def _restore(templates: list[str], online: Online, min_freq: int, data: bytes) -> SparseChain:
-    return SparseChain(templates, online, min_freq).from_bytes(data)
+def _restore(
+    templates: list[str], online: Online, min_freq: int, gazetteers: Gazetteers, data: bytes
+) -> SparseChain:
+    return SparseChain(templates, online, min_freq, gazetteers.copy()).from_bytes(data)
 
 
 def _lengths(docs: Sequence[Doc]) -> NDArray[np.int32]:

@@ -9,7 +9,8 @@ A template joins attributes of tokens near the one that is tagged:
     prefix(1..4)[0]          an attribute with several values gives a feature for each
 
 Attributes are those of spaCy tokens (`orth` or `w`, `lower`, `norm`, `tag` or `p`, `pos`, `shape`,
-`is_digit`, ..), custom extensions (`_.name`), and those of `words.FUNCTIONS`, such as `suffix(3)`.
+`is_digit`, ..), custom extensions (`_.name`, with several values if it is a list), gazetteers
+(`gazetteer.name`), and those of `words.LENGTHS` and `words.PLAIN`, as `suffix(3)` and `digits`.
 A token whose value is missing (0, "", None, False) has no feature of that template. Beyond the
 sequence there are values of their own, one for each distance.
 """
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _PART = re.compile(
-    r"(?P<name>(?:_\.)?[A-Za-z]\w*)"
+    r"(?P<name>(?:(?:_|gazetteer)\.)?[A-Za-z]\w*)"
     r"(?:\((?P<first>\d+)(?:\.\.(?P<last>\d+))?\))?"
     r"\[(?P<from>[+-]?\d+)(?:\.\.(?P<to>[+-]?\d+))?\]"
 )

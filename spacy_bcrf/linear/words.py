@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,13 @@ PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
 counted once, its character classes."""
 
 
+class Bags(NamedTuple):
+    """Hashes of values, several to each of K cells: values[starts[k]:starts[k + 1]]."""
+
+    starts: NDArray[np.int64]
+    values: NDArray[np.uint64]
+
+
 class Words:
     """The values of M functions for word types, added as they are met."""
 
@@ -82,7 +90,7 @@ class Words:
         self._index = Dictionary()
         self._values: list[int] = []
         self._starts: list[int] = [0]
-        self._arrays: tuple[NDArray[np.int64], NDArray[np.uint64]] | None = None
+        self._bags: Bags | None = None
 
     def find(self, orths: NDArray[np.uint64], text: Callable[[int], str]) -> NDArray[np.int32]:
         """int32 (N,) the types of words, given by hash; `text` says what the hash stands for."""
@@ -91,7 +99,7 @@ class Words:
         known = len(self._index)
         types = self._index.find(orths, True)
         if len(self._index) > known:
-            self._arrays = None
+            self._bags = None
             for orth in self._index.keys[known:].tolist():
                 word = text(orth)
                 for function in self._functions:
@@ -100,11 +108,10 @@ class Words:
         return types
 
     @property
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Values of function m for type t are values[starts[t * M + m]:starts[t * M + m + 1]]."""
-        if self._arrays is None:
-            self._arrays = (
-                np.array(self._starts, dtype="int64"),
-                np.array(self._values, dtype="uint64"),
+    def bags(self) -> Bags:
+        """(types, M) those of the types met so far."""
+        if self._bags is None:
+            self._bags = Bags(
+                np.array(self._starts, dtype="int64"), np.array(self._values, dtype="uint64")
             )
-        return self._arrays
+        return self._bags

@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from spacy.lang.en import English
 from spacy.tokens import Doc, Token
 
+from spacy_bcrf.corpora.text import CorpusError
 from spacy_bcrf.kernels.linear import Dictionary
 from spacy_bcrf.linear.features import Features, to_rows
+from spacy_bcrf.linear.gazetteers import Gazetteers
+from spacy_bcrf.linear.templates import TemplateError
 
 NLP = English()
 TEMPLATES = [
@@ -23,15 +26,20 @@ TEMPLATES = [
     "character[0]",
     "is_digit[0]",
     "_.kind[0]",
+    "_.letters[0]|w[1]",
+    "gazetteer.names[-1..1]",
 ]
+GAZETTEERS = Gazetteers({"names": ["ab 12", "IL-2", "x1 b a", "ab 12 B"]})
 WORDS = st.lists(st.sampled_from(["a", "Ab", "ab", "IL-2", "12", "B", "ä", "x1", "-"]), max_size=6)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def extension():
     Token.set_extension("kind", getter=lambda token: token.text[0].isalpha() and "letter")
+    Token.set_extension("letters", getter=lambda token: [c for c in token.text if c.isalpha()])
     yield
     Token.remove_extension("kind")
+    Token.remove_extension("letters")
 
 
 def make_doc(words):
@@ -42,7 +50,7 @@ def make_doc(words):
 @given(st.lists(WORDS, max_size=4))
 def test_keys_are_those_of_the_features_by_name(sentences):
     docs = [make_doc(words) for words in sentences]
-    features = Features(TEMPLATES)
+    features = Features(TEMPLATES, GAZETTEERS)
     keys, starts, origins = features.keys(docs, origins=True)
     described = [list(features.describe(doc, i)) for doc in docs for i in range(len(doc))]
     assert np.diff(starts).tolist() == [len(token) for token in described]
@@ -63,6 +71,38 @@ def test_values_of_attributes():
     assert shown[2] == ["b", "X", "<+1>", "-"]
 
 
+def test_an_extension_that_was_not_made():
+    features = Features(["w[0]", "w[1]|_.missing[0]"])
+    with pytest.raises(TemplateError, match=r"position 9: there is no extension 'missing'"):
+        features.keys([make_doc(["a"])])
+
+
+def test_a_gazetteer_finds_the_longest_phrases():
+    doc = make_doc(["Ab", "12", "b", "IL-2", "x1", "B", "A", "12"])
+    assert GAZETTEERS.find("names", doc) == ["B", "I", "L", "U", "B", "I", "L", ""]
+    other = Doc(English().vocab, words=["il-2"])
+    assert GAZETTEERS.find("names", other) == ["U"]
+
+
+def test_a_gazetteer_from_a_file(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("New York\n\nOslo\nOslo\n")
+    gazetteers = Gazetteers({"places": str(path)})
+    gazetteers.load()
+    assert gazetteers.phrases == {"places": ["New York", "Oslo"]}
+    path.write_text("\n")
+    with pytest.raises(CorpusError, match=r"names\.txt: no phrases"):
+        gazetteers.load()
+    path.unlink()
+    with pytest.raises(CorpusError, match=r"names\.txt: cannot be read"):
+        gazetteers.load()
+
+
+def test_a_gazetteer_that_is_not_there():
+    with pytest.raises(TemplateError, match="no gazetteer 'places'; the config has names"):
+        Features(["gazetteer.places[0]"], GAZETTEERS)
+
+
 def test_distances_beyond_the_sequence_differ():
     keys, starts, _ = Features(["w[-2]", "w[2]"]).keys([make_doc(["a", "a"])])
     (before_2, after_1), (before_1, after_2) = (keys[a:b] for a, b in pairwise(starts))
@@ -71,8 +111,8 @@ def test_distances_beyond_the_sequence_differ():
 
 def test_the_order_of_templates_changes_no_key():
     docs = [make_doc(["a", "IL-2", "B"])]
-    there = Features(TEMPLATES).keys(docs)[0]
-    back = Features(TEMPLATES[::-1]).keys(docs)[0]
+    there = Features(TEMPLATES, GAZETTEERS).keys(docs)[0]
+    back = Features(TEMPLATES[::-1], GAZETTEERS).keys(docs)[0]
     assert sorted(there) == sorted(back)
 
 

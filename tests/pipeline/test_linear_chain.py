@@ -196,3 +196,17 @@ def test_weights_survive_as_float16():
     before, after = sparse.potentials(docs), again.potentials(docs)
     np.testing.assert_allclose(after.unary, before.unary, rtol=2e-3, atol=1e-4)
     np.testing.assert_array_equal(after.transitions, before.transitions)
+
+
+def test_gazetteers_go_with_the_model(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("a\n")
+    nlp = English()
+    tagger(nlp, templates=["gazetteer.names[0]"], gazetteers={"names": str(path)})
+    nlp.initialize(lambda: examples(nlp))
+    for _ in range(5):
+        nlp.update(examples(nlp))
+    nlp.to_disk(tmp_path / "model")
+    path.unlink()
+    loaded = spacy.load(tmp_path / "model")
+    assert [token.tag_ for token in loaded("A b a c")] == ["A", "B", "A", "B"]
