@@ -13,6 +13,8 @@ from spacy.attrs import IDS, ORTH  # type: ignore[import-not-found]
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 
+# Imported for the extension that it makes.
+from ..corpora.crfsuite import EXTENSION as EXTENSION
 from .gazetteers import Gazetteers
 from .templates import Attribute, TemplateError, parse_templates
 from .words import LENGTHS, PLAIN, Bags, Words
