@@ -7,9 +7,11 @@ import typer
 from spacy.cli import app as spacy_app
 
 from spacy_bcrf.cli.convert import convert_cli
+from spacy_bcrf.cli.explain import explain_cli
 
 app = typer.Typer(help="Structured sequence labeling.", no_args_is_help=True)
 app.command("convert")(convert_cli)
+app.command("explain")(explain_cli)
 
 
 @app.callback()
