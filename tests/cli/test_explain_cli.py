@@ -41,7 +41,7 @@ def test_a_table_of_features_and_transitions(folder):
     block = result.stdout.split("\nI-NP\n")[1].splitlines()
     assert len(block) == 4
     assert any(re.fullmatch(r" +\+\d\.\d{3}  orth\[\S+\]=\S+", line) for line in block)
-    assert any(re.fullmatch(r" +\+\d\.\d{3}  B-NP ->", line) for line in block)
+    assert any(re.fullmatch(r" +\+\d\.\d{3}  I-NP ->", line) for line in block)
     assert "key" not in result.output
 
 
