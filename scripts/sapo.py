@@ -1,0 +1,150 @@
+"""The experiments of the SAPO paper (Sun, Ma, Zhang and Ren): one task, all methods, pass by pass.
+
+    python scripts/sapo.py chunking --corpora DIR --output metrics/sapo/chunking.csv
+
+The file has a row for each pass: what is predicted after it, how large the weights are and how long
+it took. It is written after each method; what is there already is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import bilstm
+import numpy as np
+from sapo_tasks import TASKS, Task
+from tqdm import tqdm
+
+from spacy_bcrf.chain import viterbi
+from spacy_bcrf.files import write_text
+from spacy_bcrf.linear.dataset import Dataset
+from spacy_bcrf.linear.evaluate import span_f
+from spacy_bcrf.linear.learner import Gold, LinearChain, Online
+from spacy_bcrf.linear.sets import get_templates
+
+COLUMNS = ("task", "method", "seed", "pass", "score", "complexity", "seconds", "settings")
+Row = dict[str, str]
+
+
+def methods(task: Task) -> dict[str, Online]:
+    """CRF and SAPO with the same lambda and rate, as in the paper; n = 5."""
+    gradient = Online("crf", rate=task.rate, decay=task.decay, l2=task.l2)
+    perceptron, mira = Online("perceptron", rate=1, l2=0), Online("mira", n=1, l2=0)
+    return {
+        "CRF": gradient,
+        "SAPO": replace(gradient, objective="sapo"),
+        "perceptron": perceptron,
+        "averaged perceptron": replace(perceptron, averaged=True),
+        "MIRA": mira,
+        "averaged MIRA": replace(mira, averaged=True),
+        "n-best MIRA": replace(mira, n=5),
+        "averaged n-best MIRA": replace(mira, n=5, averaged=True),
+        # Not in the paper: what averaging does for the others, it does for these.
+        "averaged CRF": replace(gradient, averaged=True),
+        "averaged SAPO": replace(gradient, objective="sapo", averaged=True),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--corpora", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
+    parser.add_argument("--passes", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=3, help="orders of the sentences")
+    parser.add_argument("--methods", nargs="*", help="only these")
+    parser.add_argument("--bilstm-passes", type=int, default=3, help="0 for no networks")
+    parser.add_argument("--limit", type=int, default=0, help="of training sentences, 0 for all")
+    args = parser.parse_args()
+    if args.seeds < 2:
+        parser.error("--seeds must be at least 2, for the significance test")
+    task = TASKS[args.task]
+    online = methods(task)
+    networks = {name: name for name in bilstm.NETWORKS} if args.bilstm_passes else {}
+    if unknown := set(args.methods or ()) - {*online, *networks}:
+        parser.error(f"unknown methods {', '.join(unknown)}; expected {', '.join(online)}")
+    rows = read(args.output)
+    wanted = [
+        (name, seed)
+        for name in (*networks, *online)
+        for seed in range(1 if name in networks else args.seeds)
+        if not args.methods or name in args.methods
+    ]
+    todo = [pair for pair in wanted if not is_done(rows, *pair, args, name_is=networks)]
+    if not todo:
+        print(f"{args.output}: nothing left to do")
+        return
+    train, test = task.load(args.corpora, args.limit)
+    data = Dataset(train, get_templates(task.templates), task.labels)
+    with tqdm(total=sum(passes(name, args, networks) for name, _ in todo), unit="pass") as bar:
+        for name, seed in todo:
+            bar.set_description(f"{task.name}, {name}, seed {seed}")
+            if name in networks:
+                setting, results = "", bilstm.learn(name, task, train, test, args.bilstm_passes)
+            else:
+                settings = replace(online[name], seed=seed)
+                setting = str(settings)
+                results = learn(settings, task, data, test, args.passes)
+            new = []
+            for number, (score, complexity, seconds) in enumerate(results, start=1):
+                values = (task.name, name, seed, number, score, complexity, seconds, setting)
+                new.append(dict(zip(COLUMNS, map(str, values), strict=True)))
+                bar.update()
+            rows = [row for row in rows if (row["method"], row["seed"]) != (name, str(seed))] + new
+            write(args.output, rows)
+
+
+def passes(name: str, args: argparse.Namespace, networks: dict) -> int:
+    return args.bilstm_passes if name in networks else args.passes
+
+
+def is_done(rows: list[Row], name: str, seed: int, args: argparse.Namespace, name_is: dict) -> bool:
+    found = [row for row in rows if (row["method"], row["seed"]) == (name, str(seed))]
+    return len(found) == passes(name, args, name_is)
+
+
+def learn(
+    settings: Online, task: Task, data: Dataset, test: list, n_passes: int
+) -> Iterator[tuple[float, float, float]]:
+    """After each pass: test score in percent, mean absolute weight, seconds of processor time."""
+    rows, lengths = data.read(test)
+    # Tags that the training data lacks can only be missed: each has an id that nothing predicts.
+    tags = sorted({tag for sentence in test for tag in task.labels(sentence)} - set(data.tags))
+    ids = {tag: i for i, tag in enumerate([*data.tags, *tags])}
+    gold = np.array([ids[tag] for sentence in test for tag in task.labels(sentence)])
+    model = LinearChain(len(data.tags), len(data.dictionary), settings, len(data.lengths))
+    for _ in range(n_passes):
+        start = time.process_time()
+        model.fit(data.rows, data.lengths, Gold(data.gold), 1)
+        seconds = time.process_time() - start
+        found, _ = viterbi(model.potentials(rows, lengths))
+        if task.is_spans:
+            score = span_f(list(ids), gold, found, lengths)
+        else:
+            score = 100 * float((gold == found).mean())
+        yield score, model.complexity, seconds
+
+
+def read(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(path: Path, rows: list[Row]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+if __name__ == "__main__":
+    main()
