@@ -19,6 +19,7 @@ from spacy_bcrf.linear.evaluate import span_f
 # Embeddings of 50 dimensions and Adam as in the paper; spaCy's own hashed subword features, and
 # batches, since one sentence at a time would take hours on a processor.
 BATCH_SIZE = 16
+RATE = 0.001
 TOK2VEC = {
     "@architectures": "spacy.Tok2Vec.v2",
     "embed": {
@@ -48,6 +49,10 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+def settings(name: str) -> str:
+    return f"batches of {BATCH_SIZE}, Adam {RATE}, {NETWORKS[name]}"
+
+
 def learn(
     name: str, task: Task, train: list, test: list, n_passes: int, seed: int = 0
 ) -> Iterator[tuple[float, float, float]]:
@@ -66,7 +71,7 @@ def learn(
 
     learned = examples(train)
     nlp.initialize(lambda: learned)
-    optimizer = Adam(0.001)
+    optimizer = Adam(RATE)
     order = np.random.default_rng(seed)
     tags = sorted({tag for sentence in test for tag in task.labels(sentence)} | set(pipe.labels))
     ids = {tag: i for i, tag in enumerate(tags)}

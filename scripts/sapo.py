@@ -66,7 +66,7 @@ def main() -> None:
         parser.error("--seeds must be at least 2, for the significance test")
     task = TASKS[args.task]
     online = methods(task)
-    networks = {name: name for name in bilstm.NETWORKS} if args.bilstm_passes else {}
+    networks = list(bilstm.NETWORKS) if args.bilstm_passes else []
     if unknown := set(args.methods or ()) - {*online, *networks}:
         parser.error(f"unknown methods {', '.join(unknown)}; expected {', '.join(online)}")
     rows = read(args.output)
@@ -76,37 +76,41 @@ def main() -> None:
         for seed in range(1 if name in networks else args.seeds)
         if not args.methods or name in args.methods
     ]
-    todo = [pair for pair in wanted if not is_done(rows, *pair, args, name_is=networks)]
+    settings = {
+        name: f"{online[name] if name in online else bilstm.settings(name)}, limit = {args.limit}"
+        for name, _ in wanted
+    }
+    n_passes = {name: args.bilstm_passes if name in networks else args.passes for name, _ in wanted}
+    todo = [
+        (name, seed)
+        for name, seed in wanted
+        if n_done(rows, name, seed, settings[name]) != n_passes[name]
+    ]
     if not todo:
         print(f"{args.output}: nothing left to do")
         return
     train, test = task.load(args.corpora, args.limit)
     data = Dataset(train, get_templates(task.templates), task.labels)
-    with tqdm(total=sum(passes(name, args, networks) for name, _ in todo), unit="pass") as bar:
+    with tqdm(total=sum(n_passes[name] for name, _ in todo), unit="pass") as bar:
         for name, seed in todo:
             bar.set_description(f"{task.name}, {name}, seed {seed}")
             if name in networks:
-                setting, results = "", bilstm.learn(name, task, train, test, args.bilstm_passes)
+                results = bilstm.learn(name, task, train, test, n_passes[name])
             else:
-                settings = replace(online[name], seed=seed)
-                setting = str(settings)
-                results = learn(settings, task, data, test, args.passes)
+                results = learn(replace(online[name], seed=seed), task, data, test, n_passes[name])
             new = []
             for number, (score, complexity, seconds) in enumerate(results, start=1):
-                values = (task.name, name, seed, number, score, complexity, seconds, setting)
+                values = (task.name, name, seed, number, score, complexity, seconds, settings[name])
                 new.append(dict(zip(COLUMNS, map(str, values), strict=True)))
                 bar.update()
             rows = [row for row in rows if (row["method"], row["seed"]) != (name, str(seed))] + new
             write(args.output, rows)
 
 
-def passes(name: str, args: argparse.Namespace, networks: dict) -> int:
-    return args.bilstm_passes if name in networks else args.passes
-
-
-def is_done(rows: list[Row], name: str, seed: int, args: argparse.Namespace, name_is: dict) -> bool:
-    found = [row for row in rows if (row["method"], row["seed"]) == (name, str(seed))]
-    return len(found) == passes(name, args, name_is)
+def n_done(rows: list[Row], name: str, seed: int, settings: str) -> int:
+    """How many passes are there with these settings."""
+    wanted = name, str(seed), settings
+    return sum((row["method"], row["seed"], row["settings"]) == wanted for row in rows)
 
 
 def learn(

@@ -81,8 +81,8 @@ def main() -> None:
     task = TASKS[args.task]
     train, _ = task.load(args.corpora)
     # lambda is for all sequences together, so a part of them has that part of it.
-    l2 = task.l2 * args.sentences / len(train)
     part = train[: args.sentences]
+    l2 = task.l2 * len(part) / len(train)
     problem = Problem(Dataset(part, get_templates(task.templates), task.labels), l2)
     small = Online("crf", rate=0.02, decay=0, l2=problem.l2)
     with tqdm(total=3 + len(SIZES) * 4, desc="optimum", unit="step") as bar:

@@ -21,9 +21,7 @@ def test_finds_the_spans_that_the_scheme_reads(sequences):
     names = sorted({tag.partition("-")[2] for tag in TAGS})
     found = [
         (start, end, "XY".index(names[label]))
-        for start, end, label in zip(
-            starts.tolist(), ends.tolist(), labels.tolist(), strict=True
-        )
+        for start, end, label in zip(starts.tolist(), ends.tolist(), labels.tolist(), strict=True)
     ]
     assert found == expected
 
