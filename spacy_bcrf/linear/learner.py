@@ -94,8 +94,9 @@ class LinearChain:
             n_sequences=float(max(n_sequences, 1)),
         )
         self._learner.resize(n_features)
+        # Read when somebody asks: there may be tens of megabytes of them.
         self._weights: NDArray[np.float32] | None = None
-        self._last_good = self.weights
+        self._last_good: NDArray[np.float32] | None = None
 
     @property
     def n_features(self) -> int:
@@ -109,16 +110,16 @@ class LinearChain:
     @property
     def weights(self) -> NDArray[np.float32]:
         """(T + 3 + F, T or a little more): transitions by `from`, then bias, start and end, then
-        features. The columns beyond T are 0."""
+        features. The columns beyond T are 0. Not to be changed in place."""
         if self._weights is None:
             self._weights = self._last_good = self._learner.read()
         return self._weights
 
     @weights.setter
     def weights(self, weights: NDArray[np.float32]) -> None:
-        self._learner.write(np.ascontiguousarray(weights, dtype="float32"))
-        self._weights = None
-        self._last_good = self.weights
+        weights = np.ascontiguousarray(weights, dtype="float32")
+        self._learner.write(weights)
+        self._weights = self._last_good = weights
 
     @property
     def complexity(self) -> float:
@@ -158,6 +159,8 @@ class LinearChain:
             order,
         )
         if done < len(order):
+            if self._last_good is None:
+                self._last_good = np.zeros((self._learner.n_rows, self.stride), dtype="float32")
             self.weights = self._last_good
             raise DivergedError(
                 f"the weights are not finite after {done} of {len(order)} steps: rate = "

@@ -155,7 +155,10 @@ class SparseChain:
         weights = np.zeros((n_tags + 3 + len(keys), self._chain.stride), dtype="float32")
         general = np.frombuffer(msg["general"], dtype="float32")
         weights[: n_tags + 3, :n_tags] = general.reshape(n_tags + 3, n_tags)
-        weights[n_tags + 3 :, :n_tags] = packed.reshape(n_tags, len(keys)).T
+        by_tag, features = packed.reshape(n_tags, len(keys)), weights[n_tags + 3 :]
+        # In parts that stay in the cache while they are turned over.
+        for start in range(0, len(keys), 2048):
+            features[start : start + 2048, :n_tags] = by_tag[:, start : start + 2048].T
         if msg["scale"] != 1:
             weights[n_tags + 3 :] *= msg["scale"]
         self._chain.weights = weights

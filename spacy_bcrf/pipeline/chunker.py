@@ -1,6 +1,7 @@
 """`bcrf_chunker`: flat chunks, such as those of CoNLL-2000, written to `doc.spans`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..chain import Potentials
-from .annotation import Values
+from .annotation import Values, doc_lengths
 from .entities import BEGIN, INSIDE, OUTSIDE
 from .ner import EntityRecognizer
 
@@ -42,12 +43,20 @@ class Chunker(EntityRecognizer):
         return self.cfg["spans_key"]
 
     def set_annotations(self, docs: Iterable[Doc], tags: list[NDArray[np.int32]]) -> None:
-        labels = self._label_values()
-        for doc, ids in zip(docs, tags, strict=True):
-            found = (array.tolist() for array in self.scheme.decode_ids(ids))
+        docs = list(docs)
+        if not docs:
+            return
+        starts, ends, labels = self.scheme.decode_ids(np.concatenate(tags), doc_lengths(docs))
+        offsets = np.cumsum([0, *map(len, docs)])
+        splits = starts.searchsorted(offsets).tolist()
+        values = np.array(self._label_values(), dtype="uint64")[labels].tolist()
+        for doc, offset, (a, b) in zip(docs, offsets.tolist(), pairwise(splits), strict=False):
+            places = zip(
+                (starts[a:b] - offset).tolist(), (ends[a:b] - offset).tolist(), strict=True
+            )
             doc.spans[self.spans_key] = [
-                Span(doc, start, end, label=labels[label])
-                for start, end, label in zip(*found, strict=True)
+                Span(doc, start, end, label=label)
+                for (start, end), label in zip(places, values[a:b], strict=True)
             ]
 
     def _read_preset(self, docs: Sequence[Doc]) -> Values:
