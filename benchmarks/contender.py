@@ -18,9 +18,12 @@ from spacy.cli.train import train as spacy_train
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.tokens import Doc
-from spacy.training import Corpus
+from spacy.training import Corpus, Example
 from spacy.training.loop import create_train_batches
 from spacy.util import minibatch, registry
+
+from spacy_bcrf.cli.labeler import annotate_before
+from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
 LAST = "model-last"
 BEST = "model-best"
@@ -67,6 +70,39 @@ def training_speed(nlp: Language, corpus: Path, steps: int, n_timed: int = 100) 
         nlp.update(batch, drop=settings["dropout"], sgd=settings["optimizer"])
         n_words += sum(len(example.predicted) for example in batch)
     return n_words / (process_time() - start)
+
+
+def calibrate(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:
+    """Expected calibration error on test, as trained and at the temperature fitted on dev."""
+    nlp = spacy.load(run / LAST)
+    pipe: Any = nlp.get_pipe(component)
+    parts = {}
+    for part in ("dev", "test"):
+        examples = list(Corpus(corpora[part])(nlp))
+        docs = annotate_before(nlp, component, [example.predicted for example in examples])
+        pairs = zip(docs, examples, strict=True)
+        parts[part] = Calibration(pipe, [Example(doc, eg.reference) for doc, eg in pairs])
+    temperature = parts["dev"].fit()
+    errors = {
+        what: measure_reliability(parts["test"].confidence(t), parts["test"].correct).error
+        for what, t in (("raw", 1.0), ("fitted", temperature))
+    }
+    return {**errors, "temperature": temperature}
+
+
+def confidence_cost(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:
+    """Seconds of prediction on dev without and with `annotate`, fastest of interleaved rounds."""
+    choices = {"nothing": [], "confidence": ["confidence"], "entropy": ["entropy"]}
+    pipelines = {
+        what: spacy.load(run / LAST, config={"components": {component: {"annotate": annotate}}})
+        for what, annotate in choices.items()
+    }
+    fastest: dict[str, float] = {}
+    for _ in range(5):
+        for what, nlp in pipelines.items():
+            seconds = seconds_of(partial(exhaust, nlp.pipe(read_docs(nlp, corpora["dev"]))))
+            fastest[what] = min(seconds, fastest.get(what, seconds))
+    return fastest
 
 
 def profile(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:

@@ -34,15 +34,35 @@ class Runs:
     def scores(self, name: str, seed: int) -> Numbers:
         """Trains where that was not done yet."""
 
-        def train_and_score() -> Numbers:
+        def train() -> Numbers:
             config = self.folder / f"{name}-{seed}.cfg"
             self.task.config(name, self.corpora, self.steps, seed).to_disk(config)
             in_own_process(contender.train, config, self._run(name, seed))
-            return in_own_process(
-                contender.score, self._run(name, seed), self.corpora, self.task.score
-            )
+            return {"steps": self.steps}
 
-        return self._kept(f"{name}-{seed}-scores", train_and_score)
+        self._kept(f"{name}-{seed}-trained", train)
+        return self._kept(
+            f"{name}-{seed}-scores",
+            lambda: in_own_process(
+                contender.score, self._run(name, seed), self.corpora, self.task.score
+            ),
+        )
+
+    def calibration(self, name: str, seed: int) -> Numbers:
+        return self._kept(
+            f"{name}-{seed}-calibration",
+            lambda: in_own_process(
+                contender.calibrate, self._run(name, seed), self.corpora, self.task.component
+            ),
+        )
+
+    def confidence_cost(self, name: str, seed: int) -> Numbers:
+        return self._kept(
+            f"{name}-{seed}-confidence",
+            lambda: in_own_process(
+                contender.confidence_cost, self._run(name, seed), self.corpora, self.task.component
+            ),
+        )
 
     def speed(self, name: str, seed: int, time: int) -> Numbers:
         """Of the given round."""

@@ -10,7 +10,17 @@ from spacy_bcrf.corpora.columns import read_columns
 from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import Reader, convert
 
-HEADS = {"bcrf": "spacy-bcrf.BCRF.v1", "crf": "spacy-bcrf.CRF.v1"}
+HEADS = {
+    "bcrf": "spacy-bcrf.BCRF.v1",
+    "crf": "spacy-bcrf.CRF.v1",
+    "mean field": "spacy-bcrf.MeanField.v1",
+    "unstructured": "spacy-bcrf.Unstructured.v1",
+    "sapo": "spacy-bcrf.SAPO.v1",
+    "perceptron": "spacy-bcrf.Perceptron.v1",
+    "mira": "spacy-bcrf.MIRA.v1",
+}
+# Those whose literature averages the weights of all steps.
+AVERAGED = ("perceptron", "mira")
 CONTENDERS = ("spacy", *HEADS)
 
 
@@ -54,6 +64,7 @@ class Task:
             }
         config["paths"].update({part: str(corpora[part]) for part in ("train", "dev")})
         config["training"].update({"max_steps": steps, "patience": 0})
+        config["training"]["optimizer"]["use_averages"] = contender in AVERAGED
         config["system"]["seed"] = seed
         return config
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .chain import SpanTags
+
 Span = tuple[int, int, str]
 """First token, one past the last token, label."""
 
@@ -59,6 +61,16 @@ class Scheme:
         """Tags (T,) that may end a sequence."""
         codes, _ = self._split(np.arange(1 + len(labels) * len(self.prefixes)))
         return self._may_end[codes]
+
+    def span_tags(self, labels: Sequence[str]) -> SpanTags:
+        """The tag ids of each label's spans."""
+        base = 1 + np.arange(len(labels), dtype="int32") * len(self.prefixes)
+        return SpanTags(
+            *(
+                base + self.prefixes.index(prefix)
+                for prefix in (self.first, self.inside, self.last, self.single)
+            )
+        )
 
     def spans(self, tags: Sequence[str | None]) -> list[Span]:
         """The entities of a valid tag sequence; ValueError naming the first token that is wrong."""

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import srsly
-from spacy.util import load_config, load_model_from_config
+from spacy.util import load_config, load_model_from_config, registry
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = srsly.read_yaml(ROOT / "project.yml")
 CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
-HEADS = ("spacy-bcrf.BCRF.v1", "spacy-bcrf.CRF.v1")
+HEADS = [name for name in registry.layers.get_all() if name.startswith("spacy-bcrf.")]
 SCORES = {
     "ewt-pos": "tag_acc",
     "wnut-ner": "ents_f",

@@ -7,7 +7,8 @@ from typing import Literal
 
 from .. import kernels
 from ..kernels import Array
-from .fenchel_young import Inference, raise_infeasible
+from .fenchel_young import Inference
+from .lattice import raise_infeasible
 from .potentials import Potentials
 
 

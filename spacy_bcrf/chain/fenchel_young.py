@@ -7,7 +7,14 @@ from typing import Literal, NamedTuple
 
 from .. import kernels
 from ..kernels import Array, array_module
-from .lattice import allowed_tags, check_gold, is_complete, path_scores, unknown_sequences
+from .lattice import (
+    allowed_tags,
+    check_gold,
+    is_complete,
+    path_scores,
+    raise_infeasible,
+    unknown_sequences,
+)
 from .potentials import Potentials
 
 
@@ -105,10 +112,3 @@ def _minus_labeling(free: kernels.Result, tags: Array, potentials: Potentials) -
         counts = xp.bincount(heads.astype("int64") * t + tails, minlength=t * t)
         edge -= counts.reshape(t, t).astype(edge.dtype)
     return Potentials(node, edge, potentials.lengths)
-
-
-def raise_infeasible(values: Array, what: str) -> None:
-    """ValueError naming the first sequence whose value is -inf."""
-    if values.size and not values.min() > -float("inf"):
-        sequence = int((~(values > -float("inf"))).argmax())
-        raise ValueError(f"sequence {sequence} has no {what} labeling: all are forbidden by -inf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import kernels
 from ..kernels import Array, array_module
 from .potentials import Potentials
 
@@ -58,16 +59,11 @@ def unknown_sequences(potentials: Potentials, allowed: Array) -> Array:
 
 def path_scores(potentials: Potentials, tags: Array) -> Array:
     """(B,) score of one labeling a sequence, int32 (N,); -inf where it uses what is forbidden."""
-    xp = array_module(tags)
-    # Sums over a long sequence need double precision, and sums of -inf must not turn into NaN,
-    # so sequences are told apart by bincount rather than by differences of a running sum.
-    tokens = potentials.unary[xp.arange(len(tags)), tags].astype("float64")
-    edges = potentials.inner_edges
-    if potentials.transitions.ndim == 2:
-        arcs = potentials.transitions[tags[edges], tags[edges + 1]]
-    else:
-        arcs = potentials.transitions[edges, tags[edges], tags[edges + 1]]
-    tokens[edges] += arcs
-    sequence = xp.repeat(xp.arange(len(potentials.lengths)), potentials.lengths)
-    sums = xp.bincount(sequence, weights=tokens, minlength=len(potentials.lengths))
-    return sums.astype(potentials.unary.dtype)
+    return kernels.path_scores(potentials.unary, potentials.transitions, potentials.lengths, tags)
+
+
+def raise_infeasible(values: Array, what: str) -> None:
+    """ValueError naming the first sequence whose value is -inf."""
+    if values.size and not values.min() > -float("inf"):
+        sequence = int((~(values > -float("inf"))).argmax())
+        raise ValueError(f"sequence {sequence} has no {what} labeling: all are forbidden by -inf")

@@ -1,6 +1,6 @@
 """`python -m spacy bcrf explain`"""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import groupby
 from operator import getitem
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import spacy
 import typer
 from spacy.cli._util import Arg, Opt
 from spacy.language import Language
@@ -18,6 +17,7 @@ from spacy.util import registry
 from tqdm import tqdm
 
 from spacy_bcrf.cli.errors import exit_on
+from spacy_bcrf.cli.labeler import annotate_before, load_labeler
 from spacy_bcrf.cli.lattice_page import lattice_page
 from spacy_bcrf.files import write_text
 from spacy_bcrf.linear.explain import (
@@ -28,7 +28,6 @@ from spacy_bcrf.linear.explain import (
     strongest,
 )
 from spacy_bcrf.linear.model import SparseChain
-from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 
 def explain_cli(
@@ -36,8 +35,8 @@ def explain_cli(
     text: Annotated[
         str | None, Opt("--text", "-t", help="Explain the tags of this text, as an HTML page")
     ] = None,
-    component: Annotated[
-        str | None, Opt("--component", "-c", help="Its name, if the pipeline has several")
+    pipe_name: Annotated[
+        str | None, Opt("--pipe", "-p", help="The component, if the pipeline has several")
     ] = None,
     output: Annotated[
         Path | None,
@@ -59,11 +58,10 @@ def explain_cli(
     each tag, or, with a text, the probability of each tag of each token and which features decided.
     """
     with exit_on(ValueError, OSError):
-        nlp = spacy.load(model)
-        name, pipe = _find_component(nlp, component)
+        nlp, name, pipe = load_labeler(model, pipe_name)
         if text is not None:
             page = Path("explain.html") if output is None else output
-            doc = next(_prepare(nlp, name, [nlp.make_doc(text)]))
+            doc = next(annotate_before(nlp, name, [nlp.make_doc(text)]))
             if not len(doc):
                 raise ValueError("the text has no tokens")
             write_text(page, lattice_page(pipe, doc))
@@ -98,19 +96,6 @@ def explain_cli(
             )
 
 
-def _find_component(nlp: Language, wanted: str | None) -> tuple[str, SequenceLabeler]:
-    found = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)}
-    if wanted is None and len(found) == 1:
-        ((name, pipe),) = found.items()
-        return name, pipe
-    if wanted not in found:
-        problem = "several components" if wanted is None else f"no component {wanted!r}"
-        raise ValueError(
-            f"{nlp.path}: {problem}; expected --component with one of {', '.join(found) or 'none'}"
-        )
-    return wanted, found[wanted]
-
-
 def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterable[Doc]:
     """Documents as the component meets them; none if there is no corpus."""
     config = nlp.config.interpolate()
@@ -122,20 +107,11 @@ def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterable[D
             block = reduce(getitem, config["training"]["train_corpus"].split("."), config)
             examples = registry.resolve({"reader": block})["reader"](nlp)
         docs = (example.predicted for example in tqdm(examples, "reading", delay=2, leave=False))
-        yield from _prepare(nlp, component, docs)
+        yield from annotate_before(nlp, component, docs)
     except (ValueError, OSError) as err:
         if path is not None:
             raise
         typer.secho(f"the train corpus of the config cannot be read: {err}", err=True)
-
-
-def _prepare(nlp: Language, component: str, docs: Iterable[Doc]) -> Iterator[Doc]:
-    """The documents as the components before this one leave them."""
-    for name, pipe in nlp.pipeline:
-        if name == component:
-            break
-        docs = pipe.pipe(docs, batch_size=128) if hasattr(pipe, "pipe") else map(pipe, docs)
-    yield from docs
 
 
 def _print(

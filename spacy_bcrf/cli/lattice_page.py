@@ -53,9 +53,9 @@ are.</p>
 def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
     """The page; reasons only for a linear chain, since a network's features have no names."""
     ops = pipe.model.ops
-    potentials = pipe._restrict(pipe.model.predict([doc]), [doc])
+    potentials = pipe._find_potentials([doc], ignore_annotation=True)
     marginals = ops.to_numpy(CRF().marginals(potentials).unary).clip(0, 1)
-    best = ops.to_numpy(pipe.head.attrs["decoder"](potentials))
+    best = pipe._decode(potentials, [doc])
     tags, store = pipe.tags, pipe.head.attrs.get("chain")
     reasons = ""
     if isinstance(store, SparseChain):

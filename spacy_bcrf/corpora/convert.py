@@ -1,8 +1,6 @@
 """Sentences of any format to a `.spacy` file, spaCy's binary corpus format."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from tqdm import tqdm
 from spacy_bcrf.corpora.entities import EntityReader
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.corpora.text import CorpusError, Line, read_lines
+from spacy_bcrf.files import replacing
 
 Reader = Callable[[Iterable[Line]], Iterator[Sentence]]
 
@@ -178,14 +177,8 @@ def _move_entities(
 
 
 def _write(doc_bin: DocBin, output: Path) -> None:
-    """Write beside and rename, so that there is no half-written file under that name."""
-    part = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        doc_bin.to_disk(part)
-        part.replace(output)
+        with replacing(output) as part:
+            doc_bin.to_disk(part)
     except OSError as err:
         raise CorpusError(f"{output}: cannot be written: {err.strerror or err}") from None
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ dtype that came in. A sequence without an allowed labeling has the value -inf an
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
@@ -79,6 +80,96 @@ def max_product(unary: Array, transitions: Array, lengths: Array) -> tuple[Array
     return backend.max_product(xp, unary, transitions, lengths)
 
 
+def entropy(unary: Array, transitions: Array, lengths: Array) -> Array:
+    """Entropy (B,) of the CRF's distribution over labelings, in nats; -inf if there is none.
+
+    O(N T^2) time, O(N T) memory with shared transitions.
+    """
+    xp, backend = _dispatch(unary, "reference_posterior")
+    return backend.entropy(xp, unary, transitions, lengths)
+
+
+def pair_marginals(
+    unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
+) -> tuple[Array, Array]:
+    """Tag marginals (N, T), and the marginals of M pairs of neighbouring tags, (N, M): of heads[m]
+    at a token and tails[m] at the next. heads, tails: int32 (M,). O(N T^2 + N M) time."""
+    xp, backend = _dispatch(unary, "reference_posterior")
+    return backend.pair_marginals(xp, unary, transitions, lengths, heads, tails)
+
+
+def sample(unary: Array, transitions: Array, lengths: Array, uniform: Array) -> Array:
+    """Labelings, int32 (n, N), drawn from the CRF's distribution with uniform numbers in [0, 1),
+    float64 (n, N). O(N T^2 + n N T)."""
+    xp, backend = _dispatch(unary, "reference_posterior")
+    return backend.sample(xp, unary, transitions, lengths, uniform)
+
+
+def n_best(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Array, Array]:
+    """The n best labelings, int32 (n, N), and their scores (B, n), both best first.
+
+    Exact, by A*. A sequence that has fewer labelings has scores -inf in place of the missing ones;
+    an empty sequence has one, of score 0. O(N T^2 + n N T) time.
+    """
+    xp, backend = _dispatch(unary, "reference_search")
+    return backend.n_best(xp, unary, transitions, lengths, n)
+
+
+def beam_search(
+    unary: Array, transitions: Array, lengths: Array, n: int, width: int
+) -> tuple[Array, Array]:
+    """Like `n_best`, but of the labelings all of whose prefixes are among the `width` best.
+
+    Prefixes that cannot be finished are left out, so there is always one if there is any.
+    O(N width T) time, O(longest width) memory.
+    """
+    xp, backend = _dispatch(unary, "reference_search")
+    return backend.beam_search(xp, unary, transitions, lengths, n, width)
+
+
+def best_first(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array, Array]:
+    """The best labeling, int32 (N,), its score (B,), and how many pairs of token and tag were
+    expanded to find it (B,), by Dijkstra's algorithm."""
+    xp, backend = _dispatch(unary, "reference_search")
+    return backend.best_first(xp, unary, transitions, lengths)
+
+
+def path_scores(unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
+    """(B,) score of one labeling a sequence, int32 (N,); -inf where it uses what is forbidden."""
+    xp, backend = _dispatch(unary, "reference_search")
+    return backend.path_scores(xp, unary, transitions, lengths, tags)
+
+
+def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge: Array) -> None:
+    """Adds the features of labelings, weighted, to a gradient: which tag each token has, and which
+    tags each edge.
+
+    tags: int32 (n, N); weights: (B, n). node: (N, T); edge: (T, T) or (N, T, T), added to in place.
+    """
+    xp, backend = _dispatch(node, "reference_search")
+    backend.add_features(xp, tags, weights, lengths, node, edge)
+
+
+def feature_products(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
+    """Scalar products (B, n, n), float64, of the features of labelings, int32 (n, N).
+
+    With shared transitions the features of edges are the counts of each pair of tags in the
+    sequence, else each edge has its own.
+    """
+    xp, backend = _dispatch(tags, "reference_search")
+    return backend.feature_products(xp, tags, lengths, n_tags, shared)
+
+
+def hildreth(gains: Array, gram: Array, most: float) -> Array:
+    """Steps (B, n) in [0, most] that maximize <steps, gains> - steps' gram steps / 2.
+
+    Hildreth (1957): one step after the other to its best value, over and over, until none moves.
+    gains: (B, n), gram: (B, n, n), positive semidefinite, zero where no step may be made; float64.
+    """
+    xp, backend = _dispatch(gains, "reference_search")
+    return backend.hildreth(xp, gains, gram, most)
+
+
 def bregman(
     unary: Array,
     transitions: Array,
@@ -96,6 +187,28 @@ def bregman(
     return backend.bregman(xp, unary, transitions, lengths, options, edges)
 
 
+def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:
+    """Mean-field value and tag marginals: n_iter parallel updates from softmax(unary),
+
+    r_i ~ exp(unary_i + r_{i-1} W_{i-1} + W_i r_{i+1}), with 0 for forbidden transitions W (Wang et
+    al. 2020). The value is <w, r> + H(r). O(n_iter N T^2) time, O(N T) memory.
+    """
+    xp, backend = _dispatch(unary, "reference_mean_field")
+    return backend.mean_field(xp, unary, transitions, lengths, n_iter)
+
+
+def mean_field_loss(
+    unary: Array, transitions: Array, lengths: Array, gold: Array, n_iter: int
+) -> Result:
+    """-sum_i log r_i(gold_i) after n_iter updates, (B,), and its gradient, back-propagated through
+    all of them: node (N, T), edge like the transitions, 0 for forbidden ones.
+
+    gold: int32 (N,); tokens with -1 are left out of the sum. O(n_iter N T) memory.
+    """
+    xp, backend = _dispatch(unary, "reference_mean_field")
+    return backend.mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
+
+
 def array_module(array: Array) -> ModuleType:
     """NumPy or CuPy, whichever made `array`. Does not import CuPy for a NumPy array."""
     import numpy
@@ -109,12 +222,11 @@ def array_module(array: Array) -> ModuleType:
     raise TypeError(f"expected a NumPy or CuPy array, got {type(array).__name__}")
 
 
-def _dispatch(array: Array) -> tuple[ModuleType, ModuleType]:
+def _dispatch(array: Array, reference: str = "reference") -> tuple[ModuleType, ModuleType]:
+    """The array module, and the module that has the kernels for its arrays."""
     xp = array_module(array)
     if xp.__name__ == "numpy":
         from . import native  # type: ignore[attr-defined]
 
         return xp, native
-    from . import reference
-
-    return xp, reference
+    return xp, import_module(f".{reference}", __name__)

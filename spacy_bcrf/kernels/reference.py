@@ -21,14 +21,14 @@ def sum_product(
     xp: Any, unary: Array, transitions: Array, lengths: Array, edges: Edges, marginals: bool
 ) -> Result:
     value, node, edge = _outputs(xp, unary, lengths, edges)
-    for b, rows in _sequences(lengths):
-        u, w = unary[rows], _edge_scores(xp, transitions, rows)
+    for b, rows in sequences(lengths):
+        u, w = unary[rows], edge_scores(xp, transitions, rows)
         alpha, beta = [u[0]], [xp.zeros_like(u[0])]
         for i in range(1, len(u)):
-            alpha.append(_logsumexp(xp, alpha[-1][:, None] + w[i - 1], 0) + u[i])
+            alpha.append(logsumexp(xp, alpha[-1][:, None] + w[i - 1], 0) + u[i])
         for i in range(len(u) - 1, 0, -1):
-            beta.append(_logsumexp(xp, w[i - 1] + (u[i] + beta[-1])[None, :], 1))
-        value[b] = log_z = _logsumexp(xp, alpha[-1], 0)
+            beta.append(logsumexp(xp, w[i - 1] + (u[i] + beta[-1])[None, :], 1))
+        value[b] = log_z = logsumexp(xp, alpha[-1], 0)
         if log_z == -INF:
             continue
         forward, backward = xp.stack(alpha), xp.stack(beta[::-1])
@@ -42,8 +42,8 @@ def sum_product(
 def max_product(xp: Any, unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
     tags = xp.zeros(unary.shape[0], dtype="int32")
     scores = xp.zeros(lengths.shape[0], dtype=unary.dtype)
-    for b, rows in _sequences(lengths):
-        u, w = unary[rows], _edge_scores(xp, transitions, rows)
+    for b, rows in sequences(lengths):
+        u, w = unary[rows], edge_scores(xp, transitions, rows)
         best = [u[0]]
         for i in range(1, len(u)):
             best.append((best[-1][:, None] + w[i - 1]).max(axis=0) + u[i])
@@ -64,19 +64,19 @@ def bregman(
     edges: Edges,
 ) -> Result:
     value, node, edge = _outputs(xp, unary, lengths, edges)
-    for b, rows in _sequences(lengths):
-        w = options.scale * _edge_scores(xp, transitions, rows)
+    for b, rows in sequences(lengths):
+        w = options.scale * edge_scores(xp, transitions, rows)
         u = _reachable(xp, options.scale * unary[rows], w)
         if bool((u.max(axis=1) == -INF).any()):
             value[b] = -INF
             continue
         if len(u) == 1:
-            value[b] = _logsumexp(xp, u[0], 0)
+            value[b] = logsumexp(xp, u[0], 0)
             node[rows] = xp.exp(u - value[b])
             continue
         f, g = _project(xp, u, w, options)
         arcs = w + g[:-1, :, None] + f[1:, None, :]
-        log_z = _logsumexp(xp, arcs.reshape(len(arcs), -1), 1)
+        log_z = logsumexp(xp, arcs.reshape(len(arcs), -1), 1)
         log_q = arcs - log_z[:, None, None]
         q = xp.exp(log_q)
         node[rows] = _node_marginals(xp, q)
@@ -105,8 +105,8 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
             at = xp.arange(first, len(u) - 1, 2)
             if len(at) == 0:
                 continue
-            into = _logsumexp(xp, w[at - 1] + g[at - 1][:, :, None], 1)
-            out = _logsumexp(xp, w[at] + f[at + 1][:, None, :], 2)
+            into = logsumexp(xp, w[at - 1] + g[at - 1][:, :, None], 1)
+            out = logsumexp(xp, w[at] + f[at + 1][:, None, :], 2)
             alive = u[at] > -INF
             mass_in = _log_normalized(xp, f[at] + into)
             mass_out = _log_normalized(xp, g[at] + out)
@@ -121,8 +121,8 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
             step = (_difference(xp, mass_out, mass_in, alive) + xp.log(up / down)) / 2
             f[at] = xp.where(alive, f[at] + step, -INF)
             g[at] = xp.where(alive, g[at] - step, -INF)
-            f[at] -= _logsumexp(xp, f[at] + into, 1)[:, None]
-            g[at] -= _logsumexp(xp, g[at] + out, 1)[:, None]
+            f[at] -= logsumexp(xp, f[at] + into, 1)[:, None]
+            g[at] -= logsumexp(xp, g[at] + out, 1)[:, None]
         if iteration == 0:  # always plain, and of arcs that did not sum to one before
             omega = options.relaxation or 1.0
             continue
@@ -146,14 +146,14 @@ def estimate_relaxation(violation: float, last: float, omega: float) -> float:
 def _feasible_value(xp: Any, log_q: Array, u: Array, w: Array) -> Array:
     """<p, w> + H(p) of the Markov chain p that starts as q and moves by q's conditionals: a point
     of the polytope, so a lower bound of B(w)."""
-    log_p = _logsumexp(xp, log_q[0], 1)
-    value = (xp.exp(log_p) * _finite(xp, u[0])).sum()
+    log_p = logsumexp(xp, log_q[0], 1)
+    value = (xp.exp(log_p) * finite(xp, u[0])).sum()
     for i in range(len(log_q)):
-        start = log_p - _finite(xp, _logsumexp(xp, log_q[i], 1))
+        start = log_p - finite(xp, logsumexp(xp, log_q[i], 1))
         arcs = start[:, None] + log_q[i]
-        value = value + (xp.exp(arcs) * (_finite(xp, w[i]) - _finite(xp, arcs))).sum()
-        log_p = _logsumexp(xp, arcs, 0)
-        value = value + (xp.exp(log_p) * _finite(xp, u[i + 1])).sum()
+        value = value + (xp.exp(arcs) * (finite(xp, w[i]) - finite(xp, arcs))).sum()
+        log_p = logsumexp(xp, arcs, 0)
+        value = value + (xp.exp(log_p) * finite(xp, u[i + 1])).sum()
     return value
 
 
@@ -192,7 +192,7 @@ def _outputs(
     return value, xp.zeros_like(unary), edge
 
 
-def _sequences(lengths: Array) -> Iterator[tuple[int, slice]]:
+def sequences(lengths: Array) -> Iterator[tuple[int, slice]]:
     """Index and rows of each sequence that is not empty."""
     stop = 0
     for b, length in enumerate(lengths.tolist()):
@@ -201,7 +201,7 @@ def _sequences(lengths: Array) -> Iterator[tuple[int, slice]]:
             yield b, slice(start, stop)
 
 
-def _edge_scores(xp: Any, transitions: Array, rows: slice) -> Array:
+def edge_scores(xp: Any, transitions: Array, rows: slice) -> Array:
     """(L - 1, T, T) scores of the edges inside the sequence."""
     if transitions.ndim == 3:
         return transitions[rows.start : rows.stop - 1]
@@ -215,20 +215,20 @@ def _write_edges(edge: Array, rows: slice, q: Array) -> None:
         edge[rows.start : rows.stop - 1] = q
 
 
-def _logsumexp(xp: Any, x: Array, axis: int) -> Array:
-    top = _finite(xp, x.max(axis=axis))
+def logsumexp(xp: Any, x: Array, axis: int) -> Array:
+    top = finite(xp, x.max(axis=axis))
     return _log(xp, xp.exp(x - xp.expand_dims(top, axis)).sum(axis=axis)) + top
 
 
 def _log_normalized(xp: Any, x: Array) -> Array:
-    return x - _logsumexp(xp, x, 1)[:, None]
+    return x - logsumexp(xp, x, 1)[:, None]
 
 
 def _difference(xp: Any, x: Array, y: Array, alive: Array) -> Array:
     return xp.where(alive, x, 0) - xp.where(alive, y, 0)
 
 
-def _finite(xp: Any, x: Array) -> Array:
+def finite(xp: Any, x: Array) -> Array:
     """`x` with 0 for -inf, where its factor is 0 as well."""
     return xp.where(x > -INF, x, 0)
 

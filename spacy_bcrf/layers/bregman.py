@@ -22,7 +22,7 @@ def BCRF(
 
     nO, nI: tags and width of the token vectors; inferred if None.
     n_iter, relaxation, tolerance, inverse_temperature: of the inference, see `chain.BCRF`.
-    decoder: "viterbi" or "mbr", see `get_decoder`.
+    decoder: see `decoding.DECODERS`.
     """
     objective = chain.BCRF(
         n_iter=n_iter,

@@ -12,6 +12,6 @@ def CRF(
     """Head trained as a conditional random field (Lafferty et al. 2001).
 
     nO, nI: tags and width of the token vectors; inferred if None.
-    decoder: "viterbi" or "mbr", see `get_decoder`.
+    decoder: see `decoding.DECODERS`.
     """
     return make_head("crf", chain.CRF(), decoder, nO, nI)

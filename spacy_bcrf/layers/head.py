@@ -2,19 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..chain import Inference, Potentials
+from ..chain import Potentials
 from ..kernels import Array
 from .decoding import get_decoder
 
 InT = list[Floats2d]
 OutT = Potentials
+
+
+class Objective(Protocol):
+    """What a head learns by: an `Inference`, or an objective on a list of labelings."""
+
+    def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
+        """Losses (B,) and their gradient, see `Inference.loss`."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Constraints:
 
 
 def make_head(
-    name: str, objective: Inference, decoder: str, nO: int | None, nI: int | None
+    name: str, objective: Objective, decoder: str, nO: int | None, nI: int | None
 ) -> Model[InT, OutT]:
     """Tag scores linear in the token's vector; transition, start and end scores for all tokens.
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.attrs import ORTH  # type: ignore[import-not-found]
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -15,6 +14,7 @@ from ..chain import Potentials
 from .annotation import Values, doc_lengths
 from .entities import BEGIN, INSIDE, OUTSIDE
 from .ner import EntityRecognizer
+from .sequence_labeler import Prediction
 
 
 class Chunker(EntityRecognizer):
@@ -33,24 +33,38 @@ class Chunker(EntityRecognizer):
         scheme: str = "BIO",
         spans_key: str = "chunks",
         scorer: Callable | None = None,
+        annotate: Sequence[str] = (),
+        temperature: float = 1.0,
     ) -> None:
-        """scheme: BILUO, BIO or BIES."""
-        super().__init__(vocab, model, name, scheme=scheme, scorer=scorer, spans_key=spans_key)
+        """scheme: BILUO, BIO or BIES. annotate, temperature: see `SequenceLabeler`."""
+        super().__init__(
+            vocab,
+            model,
+            name,
+            scheme=scheme,
+            scorer=scorer,
+            annotate=annotate,
+            temperature=temperature,
+            spans_key=spans_key,
+        )
         self.restrictions = f"the scheme {scheme}, sentence starts or whitespace at an edge"
 
     @property
     def spans_key(self) -> str:
         return self.cfg["spans_key"]
 
-    def set_annotations(self, docs: Iterable[Doc], tags: list[NDArray[np.int32]]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         docs = list(docs)
         if not docs:
             return
-        starts, ends, labels = self.scheme.decode_ids(np.concatenate(tags), doc_lengths(docs))
+        tags = np.concatenate([prediction.tags for prediction in predictions])
+        starts, ends, labels = self.scheme.decode_ids(tags, doc_lengths(docs))
         offsets = np.cumsum([0, *map(len, docs)])
         splits = starts.searchsorted(offsets).tolist()
         values = np.array(self._label_values(), dtype="uint64")[labels].tolist()
-        for doc, offset, (a, b) in zip(docs, offsets.tolist(), pairwise(splits), strict=False):
+        for doc, prediction, offset, (a, b) in zip(
+            docs, predictions, offsets.tolist(), pairwise(splits), strict=False
+        ):
             places = zip(
                 (starts[a:b] - offset).tolist(), (ends[a:b] - offset).tolist(), strict=True
             )
@@ -58,6 +72,7 @@ class Chunker(EntityRecognizer):
                 Span(doc, start, end, label=label)
                 for (start, end), label in zip(places, values[a:b], strict=True)
             ]
+            doc.user_data.update(prediction.user_data)
 
     def _read_preset(self, docs: Sequence[Doc]) -> Values:
         return np.zeros((sum(map(len, docs)), 2), dtype="uint64")

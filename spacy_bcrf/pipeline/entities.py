@@ -47,6 +47,11 @@ class EntityTags:
     def __len__(self) -> int:
         return len(self.may_start)
 
+    @staticmethod
+    def goes_on(iob: Values, first: Bools) -> Bools:
+        """(N,) which tokens continue an entity."""
+        return (iob == INSIDE) & ~first
+
     def is_unknown(self, iob: Values, types: Values) -> Bools:
         """(N,) which tokens are in an entity of none of the types."""
         return _in_entity(iob, types) & (self._index.find(types) < 0)
@@ -54,7 +59,7 @@ class EntityTags:
     def encode(self, iob: Values, types: Values, first: Bools) -> Ids:
         """(N,) ids, -1 where the annotation is missing or the type unknown. Invalid annotation
         becomes invalid labelings."""
-        goes_on = _before((iob == INSIDE) & ~first)
+        goes_on = _before(self.goes_on(iob, first))
         prefix = self._prefix[(iob == INSIDE).astype(int), goes_on.astype(int)]
         labels = self._index.find(types)
         ids = np.where(_in_entity(iob, types), 1 + labels * self._n_prefixes + prefix, 0)

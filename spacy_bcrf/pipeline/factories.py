@@ -48,6 +48,8 @@ CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ch
         "attribute": "tag",
         "overwrite": False,
         "label_smoothing": 0.0,
+        "annotate": [],
+        "temperature": 1.0,
         "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
     },
     # Only the score of its attribute is there; the other then counts as 0.
@@ -60,6 +62,8 @@ def make_tagger(
     attribute: Literal["tag", "pos"],
     overwrite: bool,
     label_smoothing: float,
+    annotate: list[str],
+    temperature: float,
     scorer: Callable | None,
 ) -> Tagger:
     from .tagger import Tagger
@@ -71,6 +75,8 @@ def make_tagger(
         attribute=attribute,
         overwrite=overwrite,
         label_smoothing=label_smoothing,
+        annotate=annotate,
+        temperature=temperature,
         scorer=scorer,
     )
 
@@ -81,16 +87,32 @@ def make_tagger(
     default_config={
         "model": DEFAULT_MODEL,
         "scheme": "BILUO",
+        "annotate": [],
+        "temperature": 1.0,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
 def make_ner(
-    nlp: Language, name: str, model: Model, scheme: str, scorer: Callable | None
+    nlp: Language,
+    name: str,
+    model: Model,
+    scheme: str,
+    annotate: list[str],
+    temperature: float,
+    scorer: Callable | None,
 ) -> EntityRecognizer:
     from .ner import EntityRecognizer
 
-    return EntityRecognizer(nlp.vocab, model, name, scheme=scheme, scorer=scorer)
+    return EntityRecognizer(
+        nlp.vocab,
+        model,
+        name,
+        scheme=scheme,
+        annotate=annotate,
+        temperature=temperature,
+        scorer=scorer,
+    )
 
 
 @Language.factory(
@@ -100,13 +122,31 @@ def make_ner(
         "model": CHUNKER_MODEL,
         "scheme": "BIO",
         "spans_key": "chunks",
+        "annotate": [],
+        "temperature": 1.0,
         "scorer": {"@scorers": "spacy.spancat_scorer.v1"},
     },
     default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
 )
 def make_chunker(
-    nlp: Language, name: str, model: Model, scheme: str, spans_key: str, scorer: Callable | None
+    nlp: Language,
+    name: str,
+    model: Model,
+    scheme: str,
+    spans_key: str,
+    annotate: list[str],
+    temperature: float,
+    scorer: Callable | None,
 ) -> Chunker:
     from .chunker import Chunker
 
-    return Chunker(nlp.vocab, model, name, scheme=scheme, spans_key=spans_key, scorer=scorer)
+    return Chunker(
+        nlp.vocab,
+        model,
+        name,
+        scheme=scheme,
+        spans_key=spans_key,
+        annotate=annotate,
+        temperature=temperature,
+        scorer=scorer,
+    )

@@ -1,6 +1,8 @@
 """`bcrf_ner`: named entities, as tags of a scheme whose rules no labeling can break."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +13,26 @@ from spacy.attrs import (  # type: ignore[import-not-found]
     SENT_START,
 )
 from spacy.pipeline.ner import ner_score  # type: ignore[import-not-found]
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import Potentials
+from ..chain import Potentials, SpanTags, span_candidates, span_posteriors
 from ..layers.head import Constraints
 from ..schemes import get_scheme
-from .annotation import Values, doc_lengths, read_docs, starts_document
+from . import confidence
+from .annotation import UNKNOWN, Values, doc_lengths, read_docs, starts_document
 from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
-from .sequence_labeler import SequenceLabeler
+from .sequence_labeler import BATCH_SIZE, SequenceLabeler
+
+
+class Candidate(NamedTuple):
+    """What could be an entity, and the probability of these boundaries and this label."""
+
+    span: Span
+    probability: float
 
 
 class EntityRecognizer(SequenceLabeler):
@@ -40,15 +51,27 @@ class EntityRecognizer(SequenceLabeler):
         *,
         scheme: str = "BILUO",
         scorer: Callable | None = ner_score,
+        annotate: Sequence[str] = (),
+        temperature: float = 1.0,
         **settings: str,
     ) -> None:
-        """scheme: BILUO, BIO or BIES. settings: what else is saved."""
+        """scheme: BILUO, BIO or BIES. annotate, temperature: see `SequenceLabeler`. settings: what
+        else is saved."""
         self.scheme = get_scheme(scheme)
         self.tags_per_label = len(self.scheme.prefixes)
         self.restrictions = (
             f"the scheme {scheme}, preset entities, sentence starts or whitespace at an edge"
         )
-        super().__init__(vocab, model, name, scorer=scorer, scheme=scheme, **settings)
+        super().__init__(
+            vocab,
+            model,
+            name,
+            scorer=scorer,
+            annotate=annotate,
+            temperature=temperature,
+            scheme=scheme,
+            **settings,
+        )
 
     @property
     def tags(self) -> list[str]:
@@ -71,9 +94,13 @@ class EntityRecognizer(SequenceLabeler):
         """(N, 2) ENT_IOB and ENT_TYPE of the entities that are there already."""
         return read_docs(docs, self.attribute_ids)
 
-    def _lattice(self, docs: Sequence[Doc]) -> NDArray[np.bool_] | None:
+    def _lattice(
+        self, docs: Sequence[Doc], ignore_annotation: bool = False
+    ) -> NDArray[np.bool_] | None:
         iob, types = self._read_preset(docs).T
         sent_start, is_space = read_docs(docs, (SENT_START, IS_SPACE)).T
+        if ignore_annotation:
+            iob, types = np.zeros_like(iob), np.zeros_like(types)
         unknown = types[self._entities.is_unknown(iob, types)]
         if unknown.size:
             label = docs[0].vocab.strings[unknown[0].item()]
@@ -85,14 +112,85 @@ class EntityRecognizer(SequenceLabeler):
         first = starts_document(doc_lengths(docs))
         return self._entities.lattice(iob, types, sent_start == 1, is_space == 1, first)
 
-    def _decode(self, docs: list[Doc]) -> NDArray[np.int32]:
-        ids = super()._decode(docs)
+    def _decode(self, potentials: Potentials, docs: list[Doc]) -> NDArray[np.int32]:
+        return self._trim(super()._decode(potentials, docs), docs)
+
+    def _trim(self, ids: NDArray[np.int32], docs: Sequence[Doc]) -> NDArray[np.int32]:
+        """No entity ends on whitespace, which the tags of BIO cannot say."""
         if not self._entities.is_end_open:
             return ids
         iob, is_space = self._read_preset(docs)[:, 0], read_docs(docs, (IS_SPACE,))[:, 0]
         is_preset = (iob == BEGIN) | (iob == INSIDE)
         first = starts_document(doc_lengths(docs))
         return self._entities.trim(ids, (is_space == 1) & ~is_preset, first)
+
+    def entity_candidates(
+        self, docs: Iterable[Doc], threshold: float = 0.05
+    ) -> list[list[Candidate]]:
+        """Every entity of at least that probability, in the order of the text; they may overlap.
+        As if the documents had no entities yet, see `nbest`."""
+        found = []
+        for batch in minibatch(docs, BATCH_SIZE):
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            spans = span_candidates(posterior, self._span_tags(), threshold)
+            starts, ends, labels, probabilities = map(self.model.ops.to_numpy, spans)
+            bounds = np.cumsum([0, *(len(doc) for doc in batch)])
+            splits = pairwise(starts.searchsorted(bounds).tolist())
+            for doc, offset, (a, b) in zip(batch, bounds.tolist(), splits, strict=False):
+                these = zip(
+                    (starts[a:b] - offset).tolist(),
+                    (ends[a:b] - offset).tolist(),
+                    labels[a:b].tolist(),
+                    probabilities[a:b].tolist(),
+                    strict=True,
+                )
+                found.append([Candidate(self._span(doc, *span), p) for *span, p in these])
+        return found
+
+    def _interpret(self, doc: Doc, tags: NDArray[np.int32]) -> list[Span]:
+        spans = self.scheme.decode_ids(self._trim(tags, [doc]))
+        lists = (part.tolist() for part in spans)
+        return [self._span(doc, *span) for span in zip(*lists, strict=True)]
+
+    def _span(self, doc: Doc, start: int, end: int, label: int) -> Span:
+        return Span(doc, start, end, label=self.labels[label])
+
+    def _span_tags(self) -> SpanTags:
+        ops = self.model.ops
+        return SpanTags(*map(ops.asarray, self.scheme.span_tags(self.labels)))
+
+    def _say(
+        self,
+        what: str,
+        docs: list[Doc],
+        posterior: Potentials,
+        tags: NDArray[np.int32],
+        user_data: list[confidence.UserData],
+    ) -> None:
+        if what != "confidence":
+            return super()._say(what, docs, posterior, tags, user_data)
+        spans = self.scheme.decode_ids(tags, doc_lengths(docs))
+        p = self.confidences(posterior, spans)
+        confidence.say_of_spans(docs, what, spans[0], spans[1], p, user_data)
+
+    def confidences(self, posterior: Potentials, predictions: Any) -> NDArray[np.floating]:
+        """(M,) probabilities of spans: their starts, ends and labels."""
+        ops: Any = self.model.ops
+        spans = map(ops.asarray, predictions)
+        return ops.to_numpy(span_posteriors(posterior, self._span_tags(), *spans))
+
+    def _compare(
+        self, tags: NDArray[np.int32], values: Values, lengths: NDArray[np.int32]
+    ) -> tuple[Any, NDArray[np.bool_]]:
+        iob, types = values.T
+        starts, ends, labels = self.scheme.decode_ids(tags, lengths)
+        gold = self._entities.encode(iob, types, starts_document(lengths))
+        is_unknown, is_wrong = (np.append(0, x.cumsum()) for x in (gold == UNKNOWN, gold != tags))
+        known = is_unknown[starts] == is_unknown[ends]
+        # In BIO the gold entity can go on where the predicted one ends.
+        goes_on = np.append(self._entities.goes_on(iob, starts_document(lengths)), False)[ends]
+        correct = (is_wrong[starts] == is_wrong[ends]) & ~goes_on
+        return tuple(part[known] for part in (starts, ends, labels)), correct[known]
 
     def _encode(self, values: Values, lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
         iob, types = values.T

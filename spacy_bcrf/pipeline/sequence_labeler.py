@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,16 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
-from spacy.util import check_lexeme_norms
+from spacy.util import check_lexeme_norms, minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 from tqdm import tqdm
 
-from ..chain import Potentials, feasible
+from ..chain import CRF, Potentials, entropy, feasible, nbest
 from ..kernels import Array
+from ..layers.decoding import get_decoder
 from ..layers.head import Constraints
+from . import confidence
 from .annotation import (
     UNKNOWN,
     Values,
@@ -32,6 +34,26 @@ from .annotation import (
 
 # How many documents the network infers its dimensions from, as in spaCy's components.
 SAMPLE_SIZE = 10
+# How many documents are asked about at once.
+BATCH_SIZE = 128
+
+
+class Prediction(NamedTuple):
+    """tags: int32 (n,) of a document's tokens. user_data: what else is said, for Doc.user_data."""
+
+    tags: NDArray[np.int32]
+    user_data: dict[tuple, float]
+
+
+class Alternative(NamedTuple):
+    """One of the labelings a document could have.
+
+    annotation: for each token its tag, or the entities as spans of the document.
+    probability: of the whole labeling, among all.
+    """
+
+    annotation: list[Any]
+    probability: float
 
 
 class SequenceLabeler(TrainablePipe, ABC):
@@ -54,11 +76,17 @@ class SequenceLabeler(TrainablePipe, ABC):
         name: str,
         *,
         scorer: Callable | None,
+        annotate: Sequence[str] = (),
+        temperature: float = 1.0,
         **settings: str,
     ) -> None:
         """model: like `spacy-bcrf.SequenceLabeler.v1`.
+        annotate: what to say of predictions in custom attributes, see `confidence.ANNOTATIONS`.
+        temperature: divides all scores before probabilities are computed from them.
         settings: what decides on the tags besides the labels; saved with them.
         """
+        confidence.check_options(name, annotate, temperature)
+        confidence.set_extensions()
         if (
             not model.has_ref("output_layer")
             or "objective" not in model.get_ref("output_layer").attrs
@@ -71,6 +99,8 @@ class SequenceLabeler(TrainablePipe, ABC):
         self.model = model
         self.name = name
         self.scorer = scorer
+        self.annotate = tuple(annotate)
+        self.temperature = temperature
         self.cfg: dict[str, Any] = {"labels": [], **settings}
         self._has_warned = False
         self._refresh()
@@ -106,8 +136,10 @@ class SequenceLabeler(TrainablePipe, ABC):
         """Which tags may follow one another, and start and end a document."""
         return None
 
-    def _lattice(self, docs: Sequence[Doc]) -> NDArray[np.bool_] | None:
-        """(N, T) the tags open to each token; None where all are."""
+    def _lattice(
+        self, docs: Sequence[Doc], ignore_annotation: bool = False
+    ) -> NDArray[np.bool_] | None:
+        """(N, T) the tags open to each token; None where all are. See `_find_potentials`."""
         return None
 
     def _check_label(self, label: str) -> None:
@@ -127,25 +159,150 @@ class SequenceLabeler(TrainablePipe, ABC):
     def head(self) -> Model:
         return self.model.get_ref("output_layer")
 
-    def predict(self, docs: Iterable[Doc]) -> list[NDArray[np.int32]]:
-        """The tag ids of each document."""
+    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
+        """The tag ids of each document, and what `annotate` asks for."""
         docs = list(docs)
-        lengths = doc_lengths(docs)
-        if not lengths.any():
-            return [np.zeros(0, dtype="int32") for _ in docs]
-        tags = self._decode(docs)
-        return [tags[start:end] for start, end in pairwise([0, *lengths.cumsum().tolist()])]
+        potentials = self._find_potentials(docs)
+        tags = self._decode(potentials, docs)
+        user_data: list[dict[tuple, float]] = [{} for _ in docs]
+        if self.annotate:
+            posterior = self._soften(potentials)
+            for what in self.annotate:
+                self._say(what, docs, posterior, tags, user_data)
+        return [
+            Prediction(tags[start:end], data)
+            for (start, end), data in zip(_bounds(docs), user_data, strict=True)
+        ]
 
-    def _decode(self, docs: list[Doc]) -> NDArray[np.int32]:
-        potentials = self._restrict(self.model.predict(docs), docs)
-        return self.model.ops.to_numpy(self.head.attrs["decoder"](potentials))
-
-    def set_annotations(self, docs: Iterable[Doc], tags: list[NDArray[np.int32]]) -> None:
-        for doc, ids in zip(docs, tags, strict=True):
-            values: Any = self._values[ids]
+    def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
+        for doc, prediction in zip(docs, predictions, strict=True):
+            values: Any = self._values[prediction.tags]
             if doc.has_annotation(self.attribute_ids[0]):
                 values = self._merge(read_doc(doc, self.attribute_ids), values)
             doc.from_array(list(self.attribute_ids), values)
+            doc.user_data.update(prediction.user_data)
+
+    def set_decoder(self, name: str) -> None:
+        """Decode by another of `layers.decoding.DECODERS` from now on. Not saved: what a saved
+        pipeline decodes by is in its config, components.NAME.model.head.decoder."""
+        self.head.attrs["decoder"] = get_decoder(name, self.head.attrs["objective"])
+
+    def nbest(self, docs: Iterable[Doc], n: int = 5) -> list[list[Alternative]]:
+        """The n best labelings of each document, best first; fewer if there are not as many.
+
+        Like all these questions, it is answered as if the component had not annotated the
+        documents yet. What comes before it in the pipeline must have.
+        """
+        found = []
+        for batch in minibatch(docs, BATCH_SIZE):
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            log_z = CRF().log_partition(posterior)
+            best = nbest(posterior, n)
+            for doc, (tags, scores), z in zip(batch, best, log_z, strict=True):
+                probabilities = self.model.ops.to_numpy(self.model.ops.xp.exp(scores - z))
+                found.append(
+                    [
+                        Alternative(self._interpret(doc, ids), float(p))
+                        for ids, p in zip(
+                            self.model.ops.to_numpy(tags), probabilities.clip(max=1), strict=True
+                        )
+                    ]
+                )
+        return found
+
+    def token_marginals(self, docs: Iterable[Doc]) -> list[NDArray[np.floating]]:
+        """(n, T) for each document: the probability of each of `tags` at each token."""
+        found = []
+        for batch in minibatch(docs, BATCH_SIZE):
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary)
+            found += [marginals[start:end] for start, end in _bounds(batch)]
+        return found
+
+    def uncertainty(self, docs: Iterable[Doc], by: str = "entropy") -> NDArray[np.float64]:
+        """(B,) how unsure the component is of each document, for choosing what to annotate next.
+
+        by: "entropy", of the labelings, in nats per token; "confidence", 1 less the probability of
+        the best labeling; "margin", 1 less by how much it is more probable than the second best.
+        Otherwise as `nbest`.
+        """
+        if by not in confidence.UNCERTAINTIES:
+            known = ", ".join(confidence.UNCERTAINTIES)
+            raise ValueError(f"[{self.name}] uncertainty is measured by one of {known}, got {by!r}")
+        found = [np.zeros(0)]
+        for batch in minibatch(docs, BATCH_SIZE):
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            found.append(self.model.ops.to_numpy(confidence.UNCERTAINTIES[by](posterior)))
+        return np.concatenate(found)
+
+    def judge(self, examples: Sequence[Example]) -> tuple[Potentials, Any, NDArray[np.bool_]]:
+        """What is predicted of examples, for `confidences`, and (M,) whether it is right; leaving
+        out that of which gold says nothing."""
+        docs = [example.predicted for example in examples]
+        potentials = self._find_potentials(docs, ignore_annotation=True)
+        tags = self._decode(potentials, docs)
+        values, _ = read_gold(examples, self.attribute_ids, self._align, self._read)
+        return potentials, *self._compare(tags, values, doc_lengths(docs))
+
+    def _compare(
+        self, tags: NDArray[np.int32], values: Values, lengths: NDArray[np.int32]
+    ) -> tuple[Any, NDArray[np.bool_]]:
+        """Of predicted tags (N,) and gold annotation (N, A), the second part of `judge`."""
+        gold, _ = self._encode(values, lengths)
+        known = np.flatnonzero(gold != UNKNOWN)
+        return (known, tags[known]), gold[known] == tags[known]
+
+    def confidences(self, posterior: Potentials, predictions: Any) -> NDArray[np.floating]:
+        """(M,) probabilities of predictions, see `judge`."""
+        return self._tag_confidences(posterior, *predictions)
+
+    def _tag_confidences(
+        self, posterior: Potentials, tokens: NDArray[np.int64], tags: NDArray[np.int32]
+    ) -> NDArray[np.floating]:
+        """(M,) probabilities of tags at tokens."""
+        marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary)
+        return marginals[tokens, tags].clip(max=1)
+
+    @abstractmethod
+    def _interpret(self, doc: Doc, tags: NDArray[np.int32]) -> list[Any]:
+        """An `Alternative`'s annotation."""
+
+    def _find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
+        """Scores of the tags, -inf for what a document does not leave open.
+        ignore_annotation: as if it had none of what the component itself annotates."""
+        lengths = doc_lengths(docs)
+        if not lengths.any():
+            n_tags = max(1, len(self.tags))
+            ops: Any = self.model.ops
+            square = ops.alloc2f(n_tags, n_tags)
+            return Potentials(ops.alloc2f(0, n_tags), square, ops.asarray(lengths))
+        return self._restrict(self.model.predict(docs), docs, ignore_annotation)
+
+    def _soften(self, potentials: Potentials) -> Potentials:
+        """Those that probabilities are computed from."""
+        return potentials if self.temperature == 1 else potentials.scale(1 / self.temperature)
+
+    def _decode(self, potentials: Potentials, docs: list[Doc]) -> NDArray[np.int32]:
+        return self.model.ops.to_numpy(self.head.attrs["decoder"](potentials))
+
+    def _say(
+        self,
+        what: str,
+        docs: list[Doc],
+        posterior: Potentials,
+        tags: NDArray[np.int32],
+        user_data: list[dict[tuple, float]],
+    ) -> None:
+        """Add one of `annotate` to the documents' user data."""
+        ops: Any = self.model.ops
+        if what in ("confidence", "tag_confidence"):
+            p = self._tag_confidences(posterior, np.arange(len(tags)), tags)
+            confidence.say_of_tokens(docs, "tag_confidence", p, user_data)
+        elif what == "entropy":
+            confidence.say_entropy(ops.to_numpy(entropy(posterior)), docs, user_data)
+        else:
+            p = ops.to_numpy(confidence.labeling_probabilities(posterior, ops.asarray(tags)))
+            confidence.say_of_docs("sequence_probability", p, user_data)
 
     def update(
         self,
@@ -192,8 +349,10 @@ class SequenceLabeler(TrainablePipe, ABC):
         losses, gradient = self.head.attrs["objective"].loss(potentials, gold)
         return float(losses.sum()), gradient
 
-    def _restrict(self, potentials: Potentials, docs: list[Doc]) -> Potentials:
-        lattice = self._lattice(docs)
+    def _restrict(
+        self, potentials: Potentials, docs: list[Doc], ignore_annotation: bool = False
+    ) -> Potentials:
+        lattice = self._lattice(docs, ignore_annotation)
         if lattice is None:
             return potentials
         ops: Any = self.model.ops
@@ -212,12 +371,34 @@ class SequenceLabeler(TrainablePipe, ABC):
         for i in np.unique(owner[has_unknown_label]).tolist():
             unknown = self._find_labels(examples[i].reference) - set(self.labels)
             problems[i] = f"unknown labels {', '.join(sorted(unknown))}"
+        problems = {**self._find_partial(examples, owner, host_gold), **problems}
         for i in np.flatnonzero(ops.to_numpy(~feasible(potentials, gold))).tolist():
             problems.setdefault(i, f"{self.restrictions} forbid it")
         if problems:
             skipped = ops.asarray(np.isin(owner, list(problems)))
             gold[skipped] = True if gold.dtype == bool else UNKNOWN
         return gold, problems
+
+    def _find_partial(
+        self, examples: list[Example], owner: NDArray[np.int64], gold: NDArray
+    ) -> dict[int, str]:
+        """The examples of whose tokens some have gold and others not, and why, for a head that
+        cannot learn from that. ValueError for one that is annotated only in part."""
+        if not getattr(self.head.attrs["objective"], "needs_whole_gold", False):
+            return {}
+        is_known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
+        known, unknown = (np.unique(owner[tokens]) for tokens in (is_known, ~is_known))
+        partial = np.intersect1d(known, unknown).tolist()
+        for i in partial:
+            if not read_doc(examples[i].reference, self.attribute_ids[:1]).all():
+                raise ValueError(
+                    f"[{self.name}] {examples[i].reference.text!r} is annotated only in part: the "
+                    f"head {self.head.name!r} cannot learn from that, since its distribution "
+                    "cannot be restricted to a set of labelings. Use a CRF or BCRF, or annotate "
+                    "all tokens of a document or none"
+                )
+        why = f"its tokens are not the pipeline's, and {self.head.name} needs gold for all of them"
+        return dict.fromkeys(partial, why)
 
     def initialize(
         self,
@@ -346,3 +527,8 @@ class SequenceLabeler(TrainablePipe, ABC):
                 f"[{self.name}] the model was trained on the tags {trained_on}, but the "
                 f"component's, from {self.cfg}, are {self.tags}"
             )
+
+
+def _bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
+    """First and one past the last flat token of each document."""
+    return list(pairwise([0, *doc_lengths(docs).cumsum().tolist()]))

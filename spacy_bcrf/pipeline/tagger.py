@@ -1,6 +1,6 @@
 """`bcrf_tagger`: one tag a token, fine-grained or universal parts of speech."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,12 @@ class Tagger(SequenceLabeler):
         overwrite: bool = False,
         label_smoothing: float = 0.0,
         scorer: Callable | None = score_tags,
+        annotate: Sequence[str] = (),
+        temperature: float = 1.0,
     ) -> None:
         """attribute: "tag" or "pos". overwrite: whether to replace tags that a Doc already has.
         label_smoothing: how much of each gold tag training spreads evenly over all tags, in [0, 1).
+        annotate, temperature: see `SequenceLabeler`.
         """
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"[{name}] label_smoothing must be in [0, 1), got {label_smoothing}")
@@ -57,7 +60,15 @@ class Tagger(SequenceLabeler):
         self.attribute_ids = (IDS[attribute.upper()],)
         self.overwrite = overwrite
         self.label_smoothing = label_smoothing
-        super().__init__(vocab, model, name, scorer=scorer, attribute=attribute)
+        super().__init__(
+            vocab,
+            model,
+            name,
+            scorer=scorer,
+            annotate=annotate,
+            temperature=temperature,
+            attribute=attribute,
+        )
 
     @property
     def tags(self) -> list[str]:
@@ -69,6 +80,9 @@ class Tagger(SequenceLabeler):
 
     def _tag_values(self) -> list[tuple[int, ...]]:
         return [(value,) for value in self._label_values()]
+
+    def _interpret(self, doc: Doc, tags: NDArray[np.int32]) -> list[str]:
+        return [self.labels[tag] for tag in tags.tolist()]
 
     def _encode(self, values: Values, lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
         ids = self._index.find(values[:, 0]).astype("int32")

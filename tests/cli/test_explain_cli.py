@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 
 def test_a_table_of_features_and_transitions(folder):
-    result = run(folder / "model", "--component", "chunker", "-n", 2)
+    result = run(folder / "model", "--pipe", "chunker", "-n", 2)
     assert result.exit_code == 0, result.output
     block = result.stdout.split("\nI-NP\n")[1].splitlines()
     assert len(block) == 4
@@ -46,7 +46,7 @@ def test_a_table_of_features_and_transitions(folder):
 
 
 def test_all_weights_into_a_file(folder, tmp_path):
-    result = run(folder / "model", "-c", "tagger", "-o", tmp_path / "weights.tsv")
+    result = run(folder / "model", "-p", "tagger", "-o", tmp_path / "weights.tsv")
     assert result.exit_code == 0, result.output
     head, *lines = (tmp_path / "weights.tsv").read_text().splitlines()
     assert head == "tag\tfeature\tweight"
@@ -58,7 +58,7 @@ def test_all_weights_into_a_file(folder, tmp_path):
 
 def test_a_text_becomes_a_page(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = run(folder / "model", "-c", "chunker", "--text", "a <b>")
+    result = run(folder / "model", "-p", "chunker", "--text", "a <b>")
     assert (result.exit_code, result.stdout) == (0, "explain.html: 4 tokens, 3 tags\n")
     page = (tmp_path / "explain.html").read_text()
     assert page.count('class="best"') == 4
@@ -68,7 +68,7 @@ def test_a_text_becomes_a_page(folder, tmp_path, monkeypatch):
 
 def test_features_that_no_document_has(folder):
     DocBin(docs=[spacy.blank("en")("other")]).to_disk(folder / "other.spacy")
-    result = run(folder / "model", "-c", "tagger", "--corpus", folder / "other.spacy")
+    result = run(folder / "model", "-p", "tagger", "--corpus", folder / "other.spacy")
     assert result.exit_code == 0
     assert "features are shown by their keys" in result.output
     assert re.search(r"key [0-9a-f]{16}", result.stdout)
@@ -77,10 +77,13 @@ def test_features_that_no_document_has(folder):
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        ((), "several components; expected --component with one of tagger, chunker"),
-        (("-c", "ner"), "no component 'ner'; expected --component with one of tagger, chunker"),
-        (("-c", "tagger", "--text", ""), "the text has no tokens"),
-        (("-c", "tagger", "--corpus", "nothing.spacy"), "nothing.spacy"),
+        ((), "not one component; it has tagger, chunker: choose one by --pipe"),
+        (
+            ("-p", "ner"),
+            "no component 'ner' of spacy-bcrf; it has tagger, chunker: choose one by --pipe",
+        ),
+        (("-p", "tagger", "--text", ""), "the text has no tokens"),
+        (("-p", "tagger", "--corpus", "nothing.spacy"), "nothing.spacy"),
     ],
 )
 def test_what_cannot_be_explained(folder, args, problem):

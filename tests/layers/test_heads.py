@@ -1,3 +1,6 @@
+from functools import partial
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from head_suite import HeadSuite
@@ -6,6 +9,11 @@ from spacy import registry
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.layers.bregman import BCRF
 from spacy_bcrf.layers.crf import CRF
+from spacy_bcrf.layers.mean_field import MeanField
+from spacy_bcrf.layers.mira import MIRA
+from spacy_bcrf.layers.perceptron import Perceptron
+from spacy_bcrf.layers.sapo import SAPO
+from spacy_bcrf.layers.unstructured import Unstructured
 
 
 class TestCRF(HeadSuite):
@@ -22,18 +30,51 @@ class TestBCRF(HeadSuite):
         return super().randomized(rng, n_tags, dtype=dtype, **options)
 
 
+class TestMeanField(HeadSuite):
+    make = staticmethod(MeanField)
+    # Whole documents: it cannot learn from parts.
+    unknown: ClassVar = [0, 1, 2]
+
+
+class TestUnstructured(HeadSuite):
+    make = staticmethod(Unstructured)
+
+
+class TestSAPO(HeadSuite):
+    make = staticmethod(SAPO)
+
+
+class TestPerceptron(HeadSuite):
+    make = staticmethod(Perceptron)
+
+
+class TestMIRA(HeadSuite):
+    make = staticmethod(MIRA)
+
+
+class TestNBestMIRA(HeadSuite):
+    make = staticmethod(partial(MIRA, n=5))
+
+
 @pytest.mark.parametrize(
-    "option, value, message",
+    "head, option, value, message",
     [
-        ("n_iter", 0, "n_iter must be at least 1"),
-        ("relaxation", 2.0, r'relaxation must be in \[1, 2\) or "auto"'),
-        ("tolerance", -0.1, "tolerance must be None or at least 0"),
-        ("inverse_temperature", 0.0, "inverse_temperature must be positive"),
-        ("decoder", "beam", "unknown decoder 'beam'; expected one of viterbi, mbr"),
+        ("BCRF", "n_iter", 0, "n_iter must be at least 1"),
+        ("BCRF", "relaxation", 2.0, r'relaxation must be in \[1, 2\) or "auto"'),
+        ("BCRF", "tolerance", -0.1, "tolerance must be None or at least 0"),
+        ("BCRF", "inverse_temperature", 0.0, "inverse_temperature must be positive"),
+        ("BCRF", "decoder", "beam", "unknown decoder 'beam'; expected one of viterbi, argmax, mbr"),
+        ("MeanField", "n_iter", 0, "n_iter must be at least 1"),
+        ("SAPO", "n", 0, "n must be at least 1, got 0"),
+        ("SAPO", "beam_width", 4, "beam_width must be at least n = 5, got 4"),
+        ("SAPO", "search", "dfs", "search"),
+        ("MIRA", "n", -1, "n must be at least 1, got -1"),
+        ("MIRA", "aggressiveness", 0.0, "aggressiveness must be positive and finite, got 0"),
     ],
 )
-def test_bad_options_are_refused_when_the_config_is_read(option, value, message):
-    config = {"head": {"@layers": "spacy-bcrf.BCRF.v1", option: value}}
+def test_bad_options_are_refused_when_the_config_is_read(head, option, value, message):
+    search = {"search": "beam"} if option == "beam_width" else {}
+    config = {"head": {"@layers": f"spacy-bcrf.{head}.v1", option: value, **search}}
     with pytest.raises(ValueError, match=message):
         registry.resolve(config)
 

@@ -25,6 +25,10 @@ class LinearSuite:
     def head(self, request) -> str:
         return request.param
 
+    @pytest.fixture(params=OBJECTIVES)
+    def any_head(self, request) -> str:
+        return request.param
+
     def add(self, nlp, head="sapo", tok2vec=None, name=None, **settings):
         model = {
             "@architectures": "spacy-bcrf.LinearChain.v1",
@@ -49,6 +53,7 @@ class LinearSuite:
         assert losses[self.factory] == pytest.approx(10 + alone)
         assert alone > 0
 
+    test_mean_field_leaves_misaligned_documents_out = None
     test_listeners = None
     test_replace_listeners = None
     test_default_config_is_complete = None
@@ -109,6 +114,21 @@ class TestChunker(LinearSuite, ComponentSuite):
         assert nlp.update(unknown, losses={})["bcrf_chunker"] == 0
         none = self.examples(nlp, [("He reckons", {"spans": {"chunks": []}})])
         assert nlp.update(none, losses={})["bcrf_chunker"] > 0
+
+    def test_confidences_and_candidates(self):
+        nlp, _ = self.trained(annotate=["confidence", "probability"])
+        (doc, *_) = nlp.pipe(["He reckons the deficit"])
+        sure = [span._.confidence for span in doc.spans["chunks"]]
+        assert len(sure) == 3
+        assert all(0.2 < p <= 1 for p in sure)
+        assert doc._.sequence_probability <= min(sure) + 1e-6
+        pipe = nlp.get_pipe(self.factory)
+        (found,) = pipe.entity_candidates([nlp.make_doc(doc.text)], threshold=0.01)
+        by_span = {(c.span.start, c.span.end, c.span.label_): c.probability for c in found}
+        for span, p in zip(doc.spans["chunks"], sure, strict=True):
+            assert by_span[span.start, span.end, span.label_] == pytest.approx(p, rel=1e-4)
+        _, _, right = pipe.judge(self.examples(nlp, self.data))
+        assert right.all() and len(right) == 5
 
     def test_entities_are_left_alone(self):
         nlp, _ = self.trained()

@@ -11,6 +11,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.layers.decoding import get_decoder
+from spacy_bcrf.pipeline.sequence_labeler import Prediction
 from spacy_bcrf.schemes import get_scheme
 
 SCHEMES = ("BILUO", "BIO", "BIES")
@@ -97,7 +98,7 @@ class TestBiluo(ComponentSuite):
         nlp, _ = self.trained(steps=1)
         pipe = nlp.get_pipe("bcrf_ner")
         doc = nlp.make_doc("nothing here")
-        pipe.set_annotations([doc], [np.zeros(2, dtype="int32")])
+        pipe.set_annotations([doc], [Prediction(np.zeros(2, dtype="int32"), {})])
         assert [token.ent_iob_ for token in doc] == ["O", "O"]
         assert doc.has_annotation("ENT_IOB", require_complete=True)
 
@@ -220,7 +221,7 @@ def test_random_weights_break_no_rule(untrained, decoder, batch, seed):
     docs = [make_doc(pipe.vocab, document) for document in batch]
     presets = [doc.ents for doc in docs]
     preset_tokens = [{i for ent in doc.ents for i in range(ent.start, ent.end)} for doc in docs]
-    (ids,) = [np.concatenate(pipe.predict(docs))]
+    ids = np.concatenate([prediction.tags for prediction in pipe.predict(docs)])
     lengths = [len(doc) for doc in docs]
     starts, ends, labels = pipe.scheme.decode_ids(ids, lengths)  # ValueError if invalid
     for doc in pipe.pipe(docs):
@@ -358,6 +359,6 @@ def test_bio_trims_whitespace_off_the_end_but_not_off_presets(untrained):
         pipe.head.set_param(name, np.zeros_like(pipe.head.get_param(name)))
     pipe.head.set_param("transitions", np.where(np.arange(5) == inside, 50.0, scores).astype("f"))
     pipe.head.set_param("start", np.where(np.arange(5) == begin, 50.0, -50.0).astype("f"))
-    ids = pipe.predict(docs)
+    ids = [prediction.tags for prediction in pipe.predict(docs)]
     assert ids[0].tolist() == [begin, 0, 0, 0]
     assert ids[1].tolist() == [begin, inside, 0, 0]

@@ -1,6 +1,7 @@
 // A ragged batch as the kernels see it, and what they share that does not depend on the processor.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,17 @@ using std::size_t;
 
 template <class R> constexpr R infinity = std::numeric_limits<R>::infinity();
 
+template <class In> struct Sequence {
+    const In* unary;        // (length, tags)
+    const In* transitions;  // shared, or that of the first edge
+    int length, tags;
+    bool shared;
+
+    const In* edge(int i) const {
+        return shared ? transitions : transitions + size_t(i) * tags * tags;
+    }
+};
+
 template <class In> struct Batch {
     const In* unary;        // (N, tags)
     const In* transitions;  // (tags, tags), or (N, tags, tags)
@@ -33,16 +45,12 @@ template <class In> struct Batch {
         for (int b = 0; b < size; ++b) top = lengths[b] > top ? lengths[b] : top;
         return top;
     }
-};
 
-template <class In> struct Sequence {
-    const In* unary;        // (length, tags)
-    const In* transitions;  // shared, or that of the first edge
-    int length, tags;
-    bool shared;
-
-    const In* edge(int i) const {
-        return shared ? transitions : transitions + size_t(i) * tags * tags;
+    // Sequence b, whose first token has the flat index `token`.
+    Sequence<In> sequence(int b, size_t token) const {
+        const size_t t = tags;
+        return {unary + token * t, shared ? transitions : transitions + token * t * t, lengths[b],
+                tags, shared};
     }
 };
 
@@ -94,9 +102,7 @@ void for_each_sequence(const Batch<In>& batch, In* value, In* node, double* sum,
             value[b] = 0;
             continue;
         }
-        Sequence<In> s{batch.unary + token * tags,
-                       batch.shared ? batch.transitions : batch.transitions + token * tags * tags,
-                       length, batch.tags, batch.shared};
+        const Sequence<In> s = batch.sequence(b, token);
         Output<In> out{0, node ? node + token * tags : nullptr, sum,
                        each ? each + token * tags * tags : nullptr};
         if (!fast(s, out)) careful(s, out);
@@ -124,5 +130,20 @@ class LogProduct {
         return log_;
     }
 };
+
+// The tag at which the running sum of the weights passes a share of their total.
+template <class Weight> int pick_tag(int tags, double share, Weight weight) {
+    double left = 0;
+    for (int t = 0; t < tags; ++t) left += weight(t);
+    left *= share;
+    int last = 0;
+    for (int t = 0; t < tags; ++t) {
+        const double w = weight(t);
+        if (!(w > 0)) continue;
+        last = t;
+        if ((left -= w) < 0) break;
+    }
+    return last;
+}
 
 }  // namespace bcrf

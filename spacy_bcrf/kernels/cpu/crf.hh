@@ -8,6 +8,7 @@ namespace BCRF_TARGET {
 template <class R> constexpr R too_large = sizeof(R) == 4 ? R(1e24) : R(1e200);
 
 template <class R, class In> class ForwardBackward {
+  protected:
     int tags_, width_;
     Matrices<R, In> matrices_;
     Buffer<R> emission_, alpha_, inward_, row_;  // (longest, width)

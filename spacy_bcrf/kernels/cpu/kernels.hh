@@ -4,6 +4,7 @@
 
 #include "batch.hh"
 #include "bregman_options.hh"
+#include "features.hh"
 #include "log_space.hh"
 
 #if defined(__GNUC__)
@@ -76,10 +77,46 @@ template <class In> void max_product(const Batch<In>& batch, int* tags, In* scor
     BCRF_CALL(max_product, batch, tags, scores)
 }
 
+template <class In> void n_best(const Batch<In>& batch, int n, int* tags, In* scores) {
+    BCRF_CALL(n_best, batch, n, tags, scores)
+}
+
+template <class In>
+void beam_search(const Batch<In>& batch, int n, int width, int* tags, In* scores) {
+    BCRF_CALL(beam_search, batch, n, width, tags, scores)
+}
+
+template <class In>
+void best_first(const Batch<In>& batch, int* tags, In* scores, long long* expanded) {
+    BCRF_CALL(best_first, batch, tags, scores, expanded)
+}
+
 template <class In>
 void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
              double* sum, In* each) {
     BCRF_CALL(bregman, batch, options, value, node, sum, each)
+}
+
+template <class In>
+void mean_field(const Batch<In>& batch, int n_iter, const int* gold, In* value, In* node,
+                double* sum, In* each) {
+    BCRF_CALL(mean_field, batch, n_iter, gold, value, node, sum, each)
+}
+
+// -inf where there is no allowed labeling.
+template <class In> void entropy(const Batch<In>& batch, In* entropies) {
+    BCRF_CALL(entropy, batch, entropies)
+}
+
+template <class In>
+void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* tails, In* node,
+                    In* pairs) {
+    BCRF_CALL(pair_marginals, batch, n, heads, tails, node, pairs)
+}
+
+template <class In>
+void sample(const Batch<In>& batch, int n, const double* uniform, int* tags) {
+    BCRF_CALL(sample, batch, n, uniform, tags)
 }
 
 }  // namespace bcrf

@@ -33,9 +33,10 @@ template <class In> void write_edge(const Output<In>& out, int i, int tags, int 
     if (out.each) out.each[(size_t(i) * tags + u) * tags + v] = In(q);
 }
 
-template <class In> void sum_product(const Sequence<In>& s, Output<In>& out) {
+// alpha (length, tags): log of the weight of all prefixes that end in a tag.
+template <class In> Row forward(const Sequence<In>& s) {
     const int n = s.length, tags = s.tags;
-    Row alpha(size_t(n) * tags), beta(size_t(n) * tags, 0.0);
+    Row alpha(size_t(n) * tags);
     for (int t = 0; t < tags; ++t) alpha[t] = s.unary[t];
     for (int i = 1; i < n; ++i) {
         const double* last = &alpha[size_t(i - 1) * tags];
@@ -45,6 +46,13 @@ template <class In> void sum_product(const Sequence<In>& s, Output<In>& out) {
                 double(s.unary[size_t(i) * tags + v]) +
                 log_sum(tags, [&](int u) { return last[u] + w[size_t(u) * tags + v]; });
     }
+    return alpha;
+}
+
+template <class In> void sum_product(const Sequence<In>& s, Output<In>& out) {
+    const int n = s.length, tags = s.tags;
+    const Row alpha = forward(s);
+    Row beta(size_t(n) * tags, 0.0);
     const double* end = &alpha[size_t(n - 1) * tags];
     const double z = log_sum(tags, [&](int t) { return end[t]; });
     if (z == -infinity<double>) return clear(s, out);
@@ -64,6 +72,49 @@ template <class In> void sum_product(const Sequence<In>& s, Output<In>& out) {
     }
     if (out.node)
         for (size_t k = 0; k < alpha.size(); ++k) out.node[k] = In(std::exp(alpha[k] + beta[k] - z));
+}
+
+// Of a distribution softmax(x) over tags that have entropies h of their own.
+template <class X> double mixture_entropy(int tags, X x, const double* h) {
+    const double z = log_sum(tags, x);
+    double total = 0;
+    for (int t = 0; t < tags; ++t)
+        if (x(t) > -infinity<double>) total += std::exp(x(t) - z) * (h[t] - (x(t) - z));
+    return total;
+}
+
+// -inf if there is no allowed labeling. h is the entropy of the prefixes that end in each tag.
+template <class In> double entropy(const Sequence<In>& s) {
+    const int tags = s.tags;
+    const Row alpha = forward(s);
+    Row h(tags, 0.0), next(tags);
+    for (int i = 1; i < s.length; ++i) {
+        const double* last = &alpha[size_t(i - 1) * tags];
+        const In* w = s.edge(i - 1);
+        for (int v = 0; v < tags; ++v)
+            next[v] = mixture_entropy(
+                tags, [&](int u) { return last[u] + w[size_t(u) * tags + v]; }, h.data());
+        h = next;
+    }
+    const double* end = &alpha[size_t(s.length - 1) * tags];
+    if (log_sum(tags, [&](int t) { return end[t]; }) == -infinity<double>) return -infinity<double>;
+    return mixture_entropy(tags, [&](int t) { return end[t]; }, h.data());
+}
+
+template <class In>
+void sample(const Sequence<In>& s, int n, size_t stride, const double* uniform, int* tags) {
+    const Row alpha = forward(s);
+    Row x(s.tags);
+    for (int k = 0; k < n; ++k, tags += stride, uniform += stride)
+        for (int i = s.length - 1; i >= 0; --i) {
+            for (int t = 0; t < s.tags; ++t) {
+                x[t] = alpha[size_t(i) * s.tags + t];
+                if (i + 1 < s.length) x[t] += s.edge(i)[size_t(t) * s.tags + tags[i + 1]];
+            }
+            const double z = log_sum(s.tags, [&](int t) { return x[t]; });
+            if (z == -infinity<double>) return;
+            tags[i] = pick_tag(s.tags, uniform[i], [&](int t) { return std::exp(x[t] - z); });
+        }
 }
 
 // Everything of one sequence that the projections read and write, as logarithms.

@@ -89,27 +89,50 @@ inline void product(R* out, const R* x, const R* k, int tags, int width) {
     product<Semiring, 1, R>(&out, &x, k, tags, width);
 }
 
-// total[u, v] += sum over rows of a[i, u] b[i, v]; four rows at a time, so that the totals are
-// loaded and stored a quarter as often.
+// total[u, columns] += sum over rows of a[i, u] b[i, columns] for ROWS numbers u and COLUMNS vectors of
+// columns, whose totals stay in registers.
+template <int ROWS, int COLUMNS, class R>
+BCRF_INLINE void outer_products_block(R* total, const R* a, const R* b, int rows, int width) {
+    Vec<R> sums[ROWS][COLUMNS];
+    for (int u = 0; u < ROWS; ++u)
+        for (int c = 0; c < COLUMNS; ++c)
+            sums[u][c] = load(total + size_t(u) * width + c * lanes<R>);
+    for (int i = 0; i < rows; ++i, a += width, b += width)
+        for (int c = 0; c < COLUMNS; ++c) {
+            const Vec<R> row = load(b + c * lanes<R>);
+            for (int u = 0; u < ROWS; ++u) sums[u][c] += a[u] * row;
+        }
+    for (int u = 0; u < ROWS; ++u)
+        for (int c = 0; c < COLUMNS; ++c)
+            store(total + size_t(u) * width + c * lanes<R>, sums[u][c]);
+}
+
+template <int COLUMNS, class R>
+void outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
+    constexpr int ROWS = 4;
+    int u = 0;
+    for (; u + ROWS <= tags; u += ROWS)
+        outer_products_block<ROWS, COLUMNS>(total + size_t(u) * width, a + u, b, rows, width);
+    for (; u < tags; ++u)
+        outer_products_block<1, COLUMNS>(total + size_t(u) * width, a + u, b, rows, width);
+}
+
+// total[u, v] += sum over rows of a[i, u] b[i, v].
 template <class R>
 void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
-    int i = 0;
-    for (; i + 4 <= rows; i += 4, a += 4 * size_t(width), b += 4 * size_t(width))
-        for (int v = 0; v < width; v += lanes<R>) {
-            const Vec<R> b0 = load(b + v), b1 = load(b + width + v), b2 = load(b + 2 * width + v),
-                         b3 = load(b + 3 * width + v);
-            for (int u = 0; u < tags; ++u) {
-                R* at = total + size_t(u) * width + v;
-                store(at, load(at) + (a[u] * b0 + a[width + u] * b1) +
-                              (a[2 * width + u] * b2 + a[3 * width + u] * b3));
-            }
+    constexpr int MOST = BCRF_VECTOR_BYTES == 64 ? 4 : 2;
+    for (int left = width / lanes<R>; left > 0;) {
+        const int step = left < MOST ? left : MOST;
+        switch (step) {
+            case 1: outer_products<1>(total, a, b, rows, tags, width); break;
+            case 2: outer_products<2>(total, a, b, rows, tags, width); break;
+            case 3: outer_products<3>(total, a, b, rows, tags, width); break;
+            default: outer_products<MOST>(total, a, b, rows, tags, width);
         }
-    for (; i < rows; ++i, a += width, b += width)
-        for (int u = 0; u < tags; ++u)
-            for (int v = 0; v < width; v += lanes<R>) {
-                R* at = total + size_t(u) * width + v;
-                store(at, load(at) + a[u] * load(b + v));
-            }
+        total += step * lanes<R>;
+        b += step * lanes<R>;
+        left -= step;
+    }
 }
 
 }  // namespace BCRF_TARGET

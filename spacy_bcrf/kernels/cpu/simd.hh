@@ -113,7 +113,13 @@ template <class R> BCRF_INLINE void exponentiate(R* row, int width) {
 
 template <class In> BCRF_INLINE In largest(const In* x, size_t n) {
     In top = -infinity<In>;
-    for (size_t i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
+    size_t i = 0;
+    if (n >= size_t(lanes<In>)) {
+        Vec<In> tops = load(x);
+        for (i = lanes<In>; i + lanes<In> <= n; i += lanes<In>) tops = max<In>(tops, load(x + i));
+        top = maximum<In>(tops);
+    }
+    for (; i < n; ++i) top = x[i] > top ? x[i] : top;
     return top;
 }
 

@@ -5,6 +5,7 @@ namespace BCRF_TARGET {
 // Fills `best` (length, width) with the score of the best labeling up to each token and tag, less
 // that of the best tag; no back-pointers, since reading them off afterwards costs O(T) a token.
 template <class R> class Viterbi {
+  protected:
     int tags_, width_;
     bool shared_;
     Buffer<R> best_, forth_, back_;  // (longest, width), (tags, width), its transpose
@@ -45,20 +46,23 @@ template <class R> class Viterbi {
         if (shared_) load(batch.transitions);
     }
 
+    // False if there is no allowed labeling.
+    bool fill(const Sequence<R>& s) {
+        load_row<R, R>(at(0), s.unary, 0, tags_);
+        for (int i = 1; i < s.length; ++i) {
+            if (!shared_) load(s.edge(i - 1));
+            product<MaxPlus>(at(i), at(i - 1), (const R*)forth_, tags_, width_);
+            if (!step(at(i), s.unary + size_t(i) * tags_)) return false;
+        }
+        return largest(at(s.length - 1), tags_) > -infinity<R>;
+    }
+
     // The score of the best labeling, which goes to `tags`; -inf if there is none.
     double run(const Sequence<R>& s, int* tags) {
-        load_row<R, R>(at(0), s.unary, 0, tags_);
+        if (!fill(s)) return -infinity<double>;
         double score = 0;
-        for (int i = 0; i < s.length; ++i) {
-            if (i > 0) {
-                if (!shared_) load(s.edge(i - 1));
-                product<MaxPlus>(at(i), at(i - 1), (const R*)forth_, tags_, width_);
-                if (!step(at(i), s.unary + size_t(i) * tags_)) return -infinity<double>;
-            }
-        }
         const R* last = at(s.length - 1);
         int tag = argmax([&](int t) { return last[t]; });
-        if (last[tag] == -infinity<R>) return -infinity<double>;
         for (int i = s.length - 1;; --i) {
             tags[i] = tag;
             score += s.unary[size_t(i) * tags_ + tag];
@@ -78,14 +82,12 @@ template <class R>
 void max_product(const Batch<R>& batch, int* tags, R* scores) {
     FlushDenormals flush;
     Viterbi<R> chain(batch, batch.longest());
-    size_t token = 0, t = batch.tags;
+    size_t token = 0;
     for (int b = 0; b < batch.size; ++b) {
         int length = batch.lengths[b];
         scores[b] = 0;
         if (length == 0) continue;
-        Sequence<R> s{batch.unary + token * t,
-                      batch.shared ? batch.transitions : batch.transitions + token * t * t, length,
-                      batch.tags, batch.shared};
+        const Sequence<R> s = batch.sequence(b, token);
         scores[b] = R(chain.run(s, tags + token));
         token += length;
     }

@@ -2,7 +2,7 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-struct Labelings {
+struct BestList {
     int found = 0;
     std::vector<int> tags;       // (n, length)
     std::vector<double> scores;  // (n), falling
@@ -43,7 +43,7 @@ class AStar {
 
     // Completes labeling k, of which tokens before `from` are set, and offers what leaves it there
     // or later.
-    void complete(const Sequence<float>& s, Labelings& out, int k, int from, int width,
+    void complete(const Sequence<float>& s, BestList& out, int k, int from, int width,
                   size_t wanted) {
         int* tags = out.tags.data() + size_t(k) * s.length;
         double* prefix = prefix_.data() + size_t(k) * s.length;
@@ -71,7 +71,7 @@ class AStar {
     }
 
   public:
-    void run(const Sequence<float>& s, int n, Labelings& out) {
+    void run(const Sequence<float>& s, int n, BestList& out) {
         const int width = padded<float>(s.tags);
         const size_t length = s.length;
         rest_.assign(length * width, -infinity<float>);
@@ -119,52 +119,18 @@ class AStar {
     }
 };
 
-// Beam search: at each token the best `width` labelings so far, whatever may follow. Not exact.
-class Beam {
-    struct Hypothesis {
-        double score;
-        int parent, tag;
-    };
-    std::vector<Hypothesis> kept_, next_;
-    std::vector<int> begins_;
-
-  public:
-    void run(const Sequence<float>& s, int n, int width, Labelings& out) {
-        const auto better = [](const Hypothesis& a, const Hypothesis& b) {
-            return a.score != b.score ? a.score > b.score
-                                      : a.parent != b.parent ? a.parent < b.parent : a.tag < b.tag;
-        };
-        kept_.clear();
-        begins_.assign(1, 0);
-        for (int i = 0; i < s.length; ++i) {
-            const float* unary = s.unary + size_t(i) * s.tags;
-            next_.clear();
-            const int begin = begins_.back() , end = int(kept_.size());
-            for (int p = i ? begin : -1; p < (i ? end : 0); ++p) {
-                const float* edge = i ? s.transitions + size_t(kept_[p].tag) * s.tags : nullptr;
-                const double before = i ? kept_[p].score : 0.0;
-                for (int t = 0; t < s.tags; ++t) {
-                    const double score = before + unary[t] + (edge ? edge[t] : 0.0f);
-                    if (score > -infinity<double>) next_.push_back({score, p, t});
-                }
-            }
-            const size_t keep = std::min(next_.size(), size_t(width));
-            std::partial_sort(next_.begin(), next_.begin() + keep, next_.end(), better);
-            begins_.push_back(end);
-            kept_.insert(kept_.end(), next_.begin(), next_.begin() + keep);
-        }
-        const int begin = begins_.back();
-        out.found = std::min(n, int(kept_.size()) - begin);
-        out.tags.resize(size_t(n) * s.length);
-        out.scores.resize(n);
-        for (int k = 0; k < out.found; ++k) {
-            int at = begin + k;
-            out.scores[k] = kept_[at].score;
-            for (int i = s.length - 1; i >= 0; --i, at = kept_[at].parent)
-                out.tags[size_t(k) * s.length + i] = kept_[at].tag;
-        }
+// Beam search, which is not exact.
+inline void search_beam(const Batch<float>& one, const Sequence<float>& s, int n, int width,
+                        BestList& out) {
+    Beam<float> beam(one, width, s.length);
+    out.found = std::min(n, beam.run(s));
+    out.tags.resize(size_t(n) * s.length);
+    out.scores.resize(n);
+    for (int k = 0; k < out.found; ++k) {
+        out.scores[k] = beam.score(k);
+        std::copy_n(beam.tags(k), s.length, out.tags.data() + size_t(k) * s.length);
     }
-};
+}
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -12,9 +12,8 @@ class Online {
     std::vector<double> edge_;
     std::vector<int> gold_, best_, features_;
     std::vector<float> restricted_;
-    Labelings list_;
+    BestList list_;
     AStar astar_;
-    Beam beam_;
     Quadratic quadratic_;
     const Sequences* data_ = nullptr;
     size_t start_ = 0;
@@ -140,7 +139,7 @@ class Online {
 
     void search(int n) {
         if (m_.options.beam)
-            beam_.run(sequence(unary_), n, m_.options.beam, list_);
+            search_beam(batch(unary_), sequence(unary_), n, m_.options.beam, list_);
         else
             astar_.run(sequence(unary_), n, list_);
     }

@@ -1,0 +1,110 @@
+"""`python -m spacy bcrf calibrate`"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.training import Corpus, Example
+
+from spacy_bcrf.cli.errors import exit_on
+from spacy_bcrf.extras import require
+from spacy_bcrf.files import replacing
+
+
+def calibrate_cli(
+    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
+    dev: Annotated[Path, Arg(help="Annotated documents that it was not trained on, .spacy")],
+    output: Annotated[
+        Path | None,
+        Opt(
+            "--output",
+            "-o",
+            help="Folder to save the pipeline to with its temperature "
+            "(default: MODEL itself, of which only config.cfg changes)",
+        ),
+    ] = None,
+    pipe: Annotated[
+        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        Opt(help="Where to draw the reliability diagram (default: calibration-PIPE.png there)"),
+    ] = None,
+    no_plot: Annotated[bool, Opt("--no-plot", help="Draw no diagram")] = False,
+    n_bins: Annotated[int, Opt("--n-bins", help="Bins of confidence", min=1)] = 10,
+    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+) -> None:
+    """
+    Measure whether a component is as often right as it is confident, fit the one temperature that
+    makes its confidence fit best, and store it with the pipeline. Prints the expected calibration
+    error before and after, and draws both. What is predicted does not change.
+    """
+    from spacy_bcrf.cli.labeler import annotate_before, load_labeler
+    from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
+
+    setup_gpu(gpu_id, silent=True)
+    with exit_on(ValueError, ImportError, OSError):
+        if not no_plot:
+            require("matplotlib", "plot")
+        if not dev.exists():
+            raise ValueError(f"{dev}: there is no such file")
+        nlp, name, labeler = load_labeler(model, pipe)
+        if output is None and not Path(model).is_dir():
+            raise ValueError(f"{model} is a package: say by --output where to save it")
+        references = list(Corpus(dev)(nlp))
+        docs = annotate_before(nlp, name, [example.predicted for example in references])
+        examples = [
+            Example(doc, example.reference) for doc, example in zip(docs, references, strict=True)
+        ]
+        calibration = Calibration(labeler, examples)
+        if not len(calibration.correct):
+            raise ValueError(f"{dev}: {name} predicts nothing there that is annotated")
+        temperature = calibration.fit()
+        tables = {
+            f"{what}, temperature {t:.2f}": measure_reliability(
+                calibration.confidence(t), calibration.correct, n_bins
+            )
+            for what, t in (("before", labeler.temperature), ("after", temperature))
+        }
+        nlp.get_pipe_config(name)["temperature"] = labeler.temperature = temperature
+        if output is None:
+            with replacing(Path(model) / "config.cfg") as part:
+                nlp.config.to_disk(part)
+        else:
+            nlp.to_disk(output)
+        target = output or Path(model)
+        typer.echo(
+            f"{name}: {len(calibration.correct):,} predictions, "
+            f"{100 * calibration.correct.mean():.2f}% right"
+        )
+        for what, table in tables.items():
+            typer.echo(f"{what}: expected calibration error {table.error:.4f}")
+        typer.echo(f"stored in {target}")
+        if not no_plot:
+            typer.echo(f"drawn in {draw(tables, plot or target / f'calibration-{name}.png', name)}")
+
+
+def draw(tables: dict[str, Any], path: Path, name: str) -> Path:
+    """Reliability diagrams side by side: accuracy against confidence, and how many predictions."""
+    matplotlib = require("matplotlib.figure", "plot")
+    figure = matplotlib.Figure(figsize=(5 * len(tables), 5), layout="constrained")
+    axes = figure.subplots(2, len(tables), height_ratios=(3, 1), sharex=True, squeeze=False)
+    for (what, table), (above, below) in zip(tables.items(), axes.T, strict=True):
+        n_bins = len(table.counts)
+        edges = [(i + 0.5) / n_bins for i in range(n_bins)]
+        some = table.counts > 0
+        above.plot([0, 1], [0, 1], color="gray", linestyle="--", label="as sure as right")
+        above.plot(table.confidence[some], table.accuracy[some], marker="o", label=name)
+        above.set_title(f"{what}\nexpected calibration error {table.error:.3f}")
+        above.set_ylabel("share that is right")
+        above.set_ylim(0, 1)
+        above.legend()
+        below.bar(edges, table.counts, width=0.9 / n_bins)
+        below.set_yscale("log")
+        below.set_ylabel("predictions")
+        below.set_xlabel("confidence")
+        below.set_xlim(0, 1)
+    with replacing(path) as part:
+        figure.savefig(part, format="png", dpi=120)
+    return path

@@ -1,0 +1,14 @@
+"""What the base install leaves out, imported where it is used."""
+
+from importlib import import_module
+from typing import Any
+
+
+def require(module: str, extra: str) -> Any:
+    """The module; ImportError naming the extra of spacy-bcrf that installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{module} is not installed; get it with: pip install 'spacy-bcrf[{extra}]'"
+        ) from error

@@ -1,0 +1,104 @@
+// Features of labelings: which tag each token has, and which pair of tags each edge.
+#pragma once
+
+#include "batch.hh"
+
+namespace bcrf {
+
+// Labelings (n, N) of a batch, and a weight for each and each sequence (size, n).
+template <class In> struct Labelings {
+    const int* tags;
+    const In* weights;
+    const int* lengths;
+    int n, size, n_tags;
+    size_t tokens;
+};
+
+// Scores (size) of a labeling (N) of a batch.
+template <class In> void path_scores(const Batch<In>& batch, const int* tags, In* scores) {
+    const size_t t = batch.tags;
+    const int* first = tags;
+    for (int b = 0; b < batch.size; ++b) {
+        const Sequence<In> s = batch.sequence(b, size_t(tags - first));
+        double score = 0;
+        for (int i = 0; i < s.length; ++i) {
+            score += s.unary[i * t + tags[i]];
+            if (i > 0) score += s.edge(i - 1)[tags[i - 1] * t + tags[i]];
+        }
+        scores[b] = In(score);
+        tags += s.length;
+    }
+}
+
+// node (N, T) += sum_k weights[k] F(y_k), and the same of the edges: `sum` (T, T) or `each` (N, T, T).
+template <class In>
+void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
+    const size_t t = y.n_tags;
+    size_t start = 0;
+    for (int b = 0; b < y.size; ++b) {
+        const size_t stop = start + y.lengths[b];
+        for (int k = 0; k < y.n; ++k) {
+            const In weight = y.weights[size_t(b) * y.n + k];
+            if (weight == 0) continue;
+            const int* tags = y.tags + k * y.tokens;
+            for (size_t i = start; i < stop; ++i) node[i * t + tags[i]] += weight;
+            for (size_t i = start; i + 1 < stop; ++i) {
+                const size_t pair = tags[i] * t + tags[i + 1];
+                if (sum) sum[pair] += weight;
+                else each[i * t * t + pair] += weight;
+            }
+        }
+        start = stop;
+    }
+}
+
+// <F(y_j), F(y_k)> of each sequence, (size, n, n). Where transitions are shared, F counts each pair
+// of tags over the sequence; else every edge has features of its own.
+template <class In> void feature_products(const Labelings<In>& y, bool shared, double* products) {
+    const size_t t = y.n_tags;
+    Buffer<double> counts(shared ? t * t : 1);
+    size_t start = 0;
+    for (int b = 0; b < y.size; ++b, products += size_t(y.n) * y.n) {
+        const size_t stop = start + y.lengths[b];
+        for (int j = 0; j < y.n; ++j) {
+            const int* a = y.tags + j * y.tokens;
+            for (size_t i = start; shared && i + 1 < stop; ++i) counts[a[i] * t + a[i + 1]] += 1;
+            for (int k = 0; k <= j; ++k) {
+                const int* c = y.tags + k * y.tokens;
+                double product = 0;
+                for (size_t i = start; i < stop; ++i) product += a[i] == c[i];
+                for (size_t i = start; i + 1 < stop; ++i)
+                    product += shared ? counts[c[i] * t + c[i + 1]]
+                                      : double(a[i] == c[i] && a[i + 1] == c[i + 1]);
+                products[j * y.n + k] = products[k * y.n + j] = product;
+            }
+            for (size_t i = start; shared && i + 1 < stop; ++i) counts[a[i] * t + a[i + 1]] = 0;
+        }
+        start = stop;
+    }
+}
+
+// For each of `size` problems the steps (n) in [0, most] that maximize
+// <steps, gains> - steps' gram steps / 2, by Hildreth's method: one step after the other to its best
+// value, until none moves.
+inline void hildreth(int size, int n, const double* gains, const double* gram, double most,
+                     double* steps) {
+    for (; size > 0; --size, gains += n, gram += size_t(n) * n, steps += n) {
+        std::fill(steps, steps + n, 0.0);
+        double moved = infinity<double>;
+        for (int sweep = 0; sweep < 1000 && moved > 1e-9 * most; ++sweep) {
+            moved = 0;
+            for (int k = 0; k < n; ++k) {
+                const double* row = gram + size_t(k) * n;
+                if (!(row[k] > 0)) continue;
+                double left = gains[k];
+                for (int j = 0; j < n; ++j) left -= row[j] * steps[j];
+                const double step = std::min(std::max(steps[k] + left / row[k], 0.0), most);
+                moved = std::max(moved, std::fabs(step - steps[k]));
+                steps[k] = step;
+            }
+        }
+    }
+}
+
+}  // namespace bcrf

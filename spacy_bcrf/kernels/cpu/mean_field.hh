@@ -1,0 +1,238 @@
+// Mean field for the linear chain, and the loss of a labeling back-propagated through it.
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Transition scores, as rows of a padded matrix and transposed, 0 for what is forbidden.
+template <class R> class Scores {
+    int tags_, width_;
+    bool shared_;
+    size_t stride_;
+    Buffer<R> rows_, columns_;
+
+    void set(int i, const R* w) {
+        R *rows = rows_ + i * stride_, *columns = columns_ + i * stride_;
+        for (int u = 0; u < tags_; ++u)
+            for (int v = 0; v < tags_; ++v) {
+                const R x = w[size_t(u) * tags_ + v];
+                rows[size_t(u) * width_ + v] = columns[size_t(v) * width_ + u] =
+                    x > -infinity<R> ? x : R(0);
+            }
+    }
+
+  public:
+    Scores(const Batch<R>& batch, int longest)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
+          stride_(batch.shared ? 0 : size_t(tags_) * width_),
+          rows_((shared_ ? 1 : size_t(longest)) * tags_ * width_),
+          columns_((shared_ ? 1 : size_t(longest)) * tags_ * width_) {
+        if (shared_) set(0, batch.transitions);
+    }
+
+    void load(const Sequence<R>& s) {
+        for (int i = 0; !shared_ && i + 1 < s.length; ++i) set(i, s.edge(i));
+    }
+
+    const R* rows(int i) { return rows_ + i * stride_; }
+    const R* columns(int i) { return columns_ + i * stride_; }
+};
+
+template <class R> class MeanField {
+    static constexpr int ROWS = 4;
+    int tags_, width_, longest_, n_iter_;
+    bool keep_;        // every iterate, to go back through
+    Scores<R> scores_;
+    Buffer<R> unary_, r_;         // (longest, width), (kept iterates, longest, width)
+    Buffer<R> delta_, before_;    // (longest, width) gradients by the logits of an iterate
+    Buffer<R> zeros_, left_, right_;
+    Buffer<R> total_;  // (tags, width) gradient of shared transitions, not yet in double
+    int pending_ = 0;
+    double loss_ = 0, value_ = 0;
+
+    R* row(R* rows, int i) { return rows + size_t(i) * width_; }
+    R* iterate(int k) { return r_ + size_t(keep_ ? k : k % 2) * longest_ * width_; }
+
+    // Calls use(i, r) with left_ and right_, row r, the products of the neighbours' rows of x with
+    // the transitions between them and i.
+    template <class Use> BCRF_INLINE void messages(const Sequence<R>& s, R* x, Use use) {
+        const int n = s.length;
+        for (int i = 0, rows = 0; i < n; i += rows) {
+            rows = s.shared ? std::min(ROWS, n - i) : 1;
+            const R *before[ROWS], *after[ROWS];
+            R *into[ROWS], *outof[ROWS];
+            for (int r = 0; r < rows; ++r) {
+                before[r] = i + r > 0 ? row(x, i + r - 1) : zeros_;
+                after[r] = i + r + 1 < n ? row(x, i + r + 1) : zeros_;
+                into[r] = row(left_, r);
+                outof[r] = row(right_, r);
+            }
+            product<SumProduct>(rows, into, before, scores_.rows(i ? i - 1 : 0), tags_, width_);
+            product<SumProduct>(rows, outof, after, scores_.columns(i), tags_, width_);
+            for (int r = 0; r < rows; ++r) use(i + r, r);
+        }
+    }
+
+    // out = softmax of the logits; returns their log-normalizer.
+    BCRF_INLINE double softmax(R* out, const R* logits) {
+        Vec<R> tops = broadcast<R>(-infinity<R>), sums{};
+        for (int t = 0; t < width_; t += lanes<R>) tops = max<R>(tops, load(logits + t));
+        const R top = maximum<R>(tops);
+        for (int t = 0; t < width_; t += lanes<R>) {
+            const Vec<R> x = exponential(load(logits + t) - top);
+            sums += x;
+            store(out + t, x);
+        }
+        const R total = sum<R>(sums), inverse = R(1) / total;
+        for (int t = 0; t < width_; t += lanes<R>) store(out + t, load(out + t) * inverse);
+        return double(top) + std::log(double(total));
+    }
+
+    BCRF_INLINE void add_messages(R* logits, int i, int r) {
+        const R *u = row(unary_, i), *left = row(left_, r), *right = row(right_, r);
+        for (int t = 0; t < width_; t += lanes<R>)
+            store(logits + t, load(u + t) + (load(left + t) + load(right + t)));
+    }
+
+    BCRF_INLINE R dot(const R* x, const R* y) {
+        Vec<R> total{};
+        for (int t = 0; t < width_; t += lanes<R>) total += load(x + t) * load(y + t);
+        return sum<R>(total);
+    }
+
+    // Sum of x log x's gradient aside: entropy of row r whose logits have log-normalizer z.
+    double entropy(const R* r, const R* logits, double z) {
+        double total = z;
+        for (int t = 0; t < tags_; ++t)
+            if (r[t] > 0) total -= double(r[t]) * logits[t];
+        return total;
+    }
+
+    void forward(const Sequence<R>& s, const int* gold) {
+        R* logits = before_;  // one row of it
+        for (int i = 0; i < s.length; ++i) softmax(row(iterate(0), i), row(unary_, i));
+        loss_ = value_ = 0;
+        for (int k = 1; k <= n_iter_; ++k)
+            messages(s, iterate(k - 1), [&](int i, int r) BCRF_INLINE_LAMBDA {
+                add_messages(logits, i, r);
+                R* out = row(iterate(k), i);
+                const double z = softmax(out, logits);
+                if (k < n_iter_) return;
+                if (gold) loss_ += gold[i] < 0 ? 0 : z - logits[gold[i]];
+                else value_ += entropy(out, logits, z);
+            });
+    }
+
+    // <w, r>, what is forbidden left out.
+    void add_scores(const Sequence<R>& s) {
+        R* last = iterate(n_iter_);
+        messages(s, last, [&](int i, int r) {
+            value_ += dot(row(last, i), row(left_, r));
+            for (int t = 0; t < tags_; ++t)
+                if (row(last, i)[t] > 0) value_ += double(row(last, i)[t]) * row(unary_, i)[t];
+        });
+    }
+
+    void add_edges(const Sequence<R>& s, R* r, R* each) {
+        const int edges = s.length - 1;
+        if (!each) {
+            add_outer_products<R>(total_, r, row(delta_, 1), edges, tags_, width_);
+            add_outer_products<R>(total_, delta_, row(r, 1), edges, tags_, width_);
+            pending_ += edges;
+            return;
+        }
+        for (int i = 0; i < edges; ++i)
+            for (int u = 0; u < tags_; ++u)
+                for (int v = 0; v < tags_; ++v)
+                    *each++ += row(r, i)[u] * row(delta_, i + 1)[v] +
+                               row(delta_, i)[u] * row(r, i + 1)[v];
+    }
+
+    // The gradients by the logits of every iterate add up to that of the unary scores.
+    void backward(const Sequence<R>& s, const int* gold, R* node, double* sum, R* each) {
+        R* last = iterate(n_iter_);
+        for (int i = 0; i < s.length; ++i) {
+            R* d = row(delta_, i);
+            for (int t = 0; t < width_; ++t) d[t] = gold[i] < 0 ? R(0) : row(last, i)[t];
+            if (gold[i] >= 0) d[gold[i]] -= 1;
+            for (int t = 0; t < tags_; ++t) node[size_t(i) * tags_ + t] = d[t];
+        }
+        for (int k = n_iter_ - 1; k >= 0; --k) {
+            R* r = iterate(k);
+            if (s.length > 1) add_edges(s, r, each);
+            messages(s, delta_, [&](int i, int j) BCRF_INLINE_LAMBDA {
+                R *left = row(left_, j), *right = row(right_, j), *at = row(r, i);
+                R *d = row(before_, i), *out = node + size_t(i) * tags_;
+                for (int t = 0; t < width_; t += lanes<R>)
+                    store(left + t, load(left + t) + load(right + t));
+                const R mean = dot(left, at);
+                for (int t = 0; t < width_; t += lanes<R>)
+                    store(d + t, load(at + t) * (load(left + t) - mean));
+                for (int t = 0; t < tags_; ++t) out[t] += d[t];
+            });
+            std::memcpy(delta_, before_, size_t(s.length) * width_ * sizeof(R));
+        }
+        if (sum && pending_ > 1024) flush(sum);
+    }
+
+  public:
+    MeanField(const Batch<R>& batch, int longest, int n_iter, bool keep)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), longest_(longest), n_iter_(n_iter),
+          keep_(keep), scores_(batch, longest), unary_(size_t(longest) * width_),
+          r_(size_t(keep ? n_iter + 1 : 2) * longest * width_), delta_(size_t(longest + 1) * width_),
+          before_(size_t(longest) * width_), zeros_(width_), left_(ROWS * width_),
+          right_(ROWS * width_), total_(size_t(tags_) * width_) {}
+
+    // With gold, the loss and the gradient; else the value and the tag marginals. -inf if some token
+    // has no tag allowed.
+    double run(const Sequence<R>& s, const int* gold, R* node, double* sum, R* each) {
+        for (int i = 0; i < s.length; ++i) {
+            const R* unary = s.unary + size_t(i) * tags_;
+            if (largest(unary, tags_) == -infinity<R>) {
+                std::fill(node, node + size_t(s.length) * tags_, R(0));
+                return -infinity<double>;
+            }
+            load_row(row(unary_, i), unary, 0, tags_);
+        }
+        scores_.load(s);
+        forward(s, gold);
+        if (gold) {
+            backward(s, gold, node, sum, each);
+            return loss_;
+        }
+        add_scores(s);
+        for (int i = 0; i < s.length; ++i)
+            std::copy_n(row(iterate(n_iter_), i), tags_, node + size_t(i) * tags_);
+        return value_;
+    }
+
+    void flush(double* sum) {
+        for (int u = 0; u < tags_; ++u)
+            for (int v = 0; v < tags_; ++v) {
+                sum[size_t(u) * tags_ + v] += total_[size_t(u) * width_ + v];
+                total_[size_t(u) * width_ + v] = 0;
+            }
+        pending_ = 0;
+    }
+};
+
+// gold (N), -1 in sequences that are left out, or null; node (N, tags); sum (tags, tags), each
+// (N, tags, tags) or null.
+template <class R>
+void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R* node, double* sum,
+                R* each) {
+    FlushDenormals flush;
+    const size_t t = batch.tags;
+    MeanField<R> chain(batch, batch.longest(), n_iter, gold != nullptr);
+    size_t token = 0;
+    for (int b = 0; b < batch.size; ++b) {
+        const Sequence<R> s = batch.sequence(b, token);
+        value[b] = 0;
+        if (s.length == 0) continue;
+        value[b] = R(chain.run(s, gold ? gold + token : nullptr, node + token * t, sum,
+                               each ? each + token * t * t : nullptr));
+        token += s.length;
+    }
+    if (sum) chain.flush(sum);
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,166 @@
+// The n best labelings, in order.
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// A* over the suffixes of labelings, from the last token to the first, with Viterbi's table as the
+// heuristic. It is exact, so a suffix that is taken from the queue leads without detours to the best
+// labeling that ends in it, and only the tags passed over on the way are new entries of the queue.
+template <class R> class NBest : Viterbi<R> {
+    using Viterbi<R>::tags_;
+    using Viterbi<R>::shared_;
+    using Viterbi<R>::back_;
+    using Viterbi<R>::width_;
+
+    // The suffix that has `tag` at position `at`, and after it what the labeling `parent` has.
+    // cost: by how much the best labeling that ends in it falls behind the best of all.
+    struct Suffix {
+        R cost;
+        int parent, at, tag;
+    };
+
+    int n_, longest_, found_ = 0;
+    std::vector<Suffix> queue_;  // by cost; those before next_ are done
+    size_t next_ = 0;
+    std::vector<int> tags_of_, order_;  // (n, longest), grown as labelings are found; (found)
+    std::vector<double> suffix_score_;  // (n, longest), from the position where a labeling leaves its
+                                        // parent down to the first
+    Buffer<R> row_;
+
+    double total(int k) const { return suffix_score_[size_t(k) * longest_]; }
+    int* labeling(int k) { return tags_of_.data() + size_t(k) * longest_; }
+
+    bool full() const { return int(queue_.size() - next_) + found_ >= n_; }
+
+    // What a suffix must cost less than to be among the n best.
+    R limit() const {
+        if (found_ == n_) return -infinity<R>;
+        return full() ? queue_.back().cost : infinity<R>;
+    }
+
+    void push(const Suffix& suffix) {
+        if (!(suffix.cost < limit())) return;
+        if (full()) queue_.pop_back();
+        auto after = [](R cost, const Suffix& other) { return cost < other.cost; };
+        queue_.insert(std::upper_bound(queue_.begin() + next_, queue_.end(), suffix.cost, after),
+                      suffix);
+    }
+
+    // The best tag at position i of a suffix, given the scores of all (padded), and its rivals queued.
+    int choose(int k, int i, R cost, const R* row) {
+        Vec<R> tops = broadcast<R>(-infinity<R>), rivals{};
+        for (int t = 0; t < width_; t += lanes<R>) tops = max<R>(tops, BCRF_TARGET::load(row + t));
+        const R top = maximum<R>(tops), least = top - (limit() - cost);
+        for (int t = 0; t < width_; t += lanes<R>)
+            rivals += BCRF_TARGET::load(row + t) > least ? broadcast<R>(1) : broadcast<R>(0);
+        int best = 0;
+        while (row[best] != top) ++best;
+        // Mostly nothing but the best is good enough.
+        if (sum<R>(rivals) > 1)
+            for (int t = 0; t < tags_; ++t)
+                if (t != best) push({cost + (top - row[t]), k, i, t});
+        return best;
+    }
+
+    const R* scores(const Sequence<R>& s, int i, int to) {
+        const R *best = this->at(i), *w = back_ + size_t(to) * width_, *edge = s.edge(i) + to;
+        if (shared_)
+            for (int t = 0; t < width_; t += lanes<R>)
+                store(row_ + t, BCRF_TARGET::load(best + t) + BCRF_TARGET::load(w + t));
+        else
+            for (int t = 0; t < tags_; ++t) row_[t] = best[t] + edge[size_t(t) * tags_];
+        return row_;
+    }
+
+    // The score of a labeling from position i on, given that from the next on.
+    double extended(const Sequence<R>& s, const int* tags, int i, double score) const {
+        score += s.unary[size_t(i) * tags_ + tags[i]];
+        if (i + 1 < s.length) score += s.edge(i)[size_t(tags[i]) * tags_ + tags[i + 1]];
+        return score;
+    }
+
+    // Adds the best labeling that ends in a suffix whose tags from position i on are given.
+    void complete(const Sequence<R>& s, int i, R cost, double score) {
+        const int k = found_++;
+        int* tags = labeling(k);
+        double* sums = suffix_score_.data() + size_t(k) * longest_;
+        if (i < s.length) sums[i] = score;
+        while (--i >= 0) {
+            const bool last = i + 1 == s.length;
+            tags[i] = choose(k, i, cost, last ? this->at(i) : scores(s, i, tags[i + 1]));
+            sums[i] = score = extended(s, tags, i, score);
+        }
+    }
+
+    void reserve() {
+        if (tags_of_.size() >= size_t(found_ + 1) * longest_) return;
+        tags_of_.resize(size_t(found_ + 1) * longest_);
+        suffix_score_.resize(tags_of_.size());
+    }
+
+  public:
+    NBest(const Batch<R>& batch, int n, int longest)
+        : Viterbi<R>(batch, longest), n_(n), longest_(longest), row_(padded<R>(batch.tags)) {
+        for (int t = 0; t < width_; ++t) row_[t] = -infinity<R>;
+    }
+
+    // How many there are, at most n.
+    int run(const Sequence<R>& s) {
+        found_ = 0;
+        next_ = 0;
+        queue_.clear();
+        order_.clear();
+        if (!this->fill(s)) return 0;
+        reserve();
+        complete(s, s.length, 0, 0);
+        while (found_ < n_ && next_ < queue_.size()) {
+            const Suffix suffix = queue_[next_++];
+            reserve();
+            const int* from = labeling(suffix.parent);
+            std::copy(from + suffix.at + 1, from + s.length, labeling(found_) + suffix.at + 1);
+            const int at = suffix.at, *tags = labeling(found_);
+            labeling(found_)[at] = suffix.tag;
+            const double after = at + 1 < s.length
+                                     ? suffix_score_[size_t(suffix.parent) * longest_ + at + 1] : 0;
+            complete(s, at, suffix.cost, extended(s, tags, at, after));
+        }
+        // The queue's costs are rounded as R; the scores are sums in double, and they are reported.
+        for (int k = 0; k < found_; ++k) order_.push_back(k);
+        std::stable_sort(order_.begin(), order_.end(),
+                         [&](int a, int b) { return total(a) > total(b); });
+        return found_;
+    }
+
+    double score(int k) const { return total(order_[k]); }
+    const int* tags(int k) { return labeling(order_[k]); }
+};
+
+// tags (n, N), scores (size, n), -inf where there are fewer than n.
+template <class Search, class R>
+void write_labelings(const Batch<R>& batch, int n, Search& search, int* tags, R* scores) {
+    FlushDenormals flush;
+    size_t token = 0, tokens = 0;
+    for (int b = 0; b < batch.size; ++b) tokens += batch.lengths[b];
+    for (int b = 0; b < batch.size; ++b, scores += n) {
+        const int length = batch.lengths[b];
+        std::fill(scores, scores + n, -infinity<R>);
+        if (length == 0) {
+            scores[0] = 0;
+            continue;
+        }
+        const Sequence<R> s = batch.sequence(b, token);
+        const int found = std::min(search.run(s), n);
+        for (int k = 0; k < found; ++k) {
+            scores[k] = R(search.score(k));
+            std::copy(search.tags(k), search.tags(k) + length, tags + k * tokens + token);
+        }
+        token += length;
+    }
+}
+
+template <class R> void n_best(const Batch<R>& batch, int n, int* tags, R* scores) {
+    NBest<R> search(batch, n, batch.longest());
+    write_labelings(batch, n, search, tags, scores);
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

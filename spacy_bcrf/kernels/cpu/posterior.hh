@@ -1,0 +1,153 @@
+// What else a chain's posterior is asked for: entropy, single pairs of tags, samples.
+namespace bcrf {
+namespace BCRF_TARGET {
+
+template <class In> class Posterior : ForwardBackward<In, In> {
+    using Chain = ForwardBackward<In, In>;
+    using Chain::tags_;
+    using Chain::width_;
+    using Chain::matrices_;
+    using Chain::alpha_;
+    using Chain::inward_;
+    using Chain::scale_;
+    using Chain::at;
+
+    Buffer<In> node_, costs_, moved_;  // (longest, tags), (tags, width), (4, width)
+    bool loaded_ = false;
+
+    // exp(w) times by how much w falls behind the largest transition.
+    const In* costs(const Sequence<In>& s, int i) {
+        if (loaded_) return costs_;
+        const In *k = matrices_.rows(i), *w = s.edge(i);
+        for (int u = 0; u < tags_; ++u)
+            for (int v = 0; v < tags_; ++v) {
+                const In x = k[size_t(u) * width_ + v];
+                costs_[size_t(u) * width_ + v] =
+                    x > 0 ? x * (In(matrices_.shift(i)) - w[size_t(u) * tags_ + v]) : In(0);
+            }
+        loaded_ = s.shared;
+        return costs_;
+    }
+
+    bool infer(const Sequence<In>& s, In* node) {
+        Output<In> out{0, node, nullptr, nullptr};
+        return Chain::run(s, out, false);
+    }
+
+  public:
+    Posterior(const Batch<In>& batch, int longest)
+        : Chain(batch, longest), node_(size_t(longest + 1) * width_),
+          costs_(size_t(tags_) * width_), moved_(size_t(4) * width_) {}
+
+    // H = log Z - E[score], both with each token's and each edge's largest score subtracted, so that
+    // no large numbers cancel. Negative if the sequence needs more range.
+    double entropy(const Sequence<In>& s) {
+        if (!infer(s, node_)) return -1;
+        LogProduct z;
+        double cost = 0;
+        for (int i = 0; i < s.length; ++i) {
+            z.multiply(double(scale_[i]));
+            const In *unary = s.unary + size_t(i) * tags_, *node = node_ + size_t(i) * tags_;
+            load_row<In, In>(moved_, unary, largest(unary, tags_), tags_);
+            Vec<In> sums{};
+            for (int t = 0; t < width_; t += lanes<In>) {
+                const Vec<In> x = BCRF_TARGET::load(moved_ + t);
+                sums -= x > -infinity<In> ? x * BCRF_TARGET::load(node + t) : broadcast<In>(0);
+            }
+            cost += sum<In>(sums);
+        }
+        for (int i = 0, rows = 0; i + 1 < s.length; i += rows) {
+            rows = s.shared ? std::min(4, s.length - 1 - i) : 1;
+            In* out[4];
+            const In* in[4];
+            for (int r = 0; r < rows; ++r) {
+                out[r] = moved_ + size_t(r) * width_;
+                in[r] = at(alpha_, i + r);
+            }
+            product<SumProduct>(rows, out, in, costs(s, i), tags_, width_);
+            for (int r = 0; r < rows; ++r) {
+                const In* inward = at(inward_, i + r + 1);
+                Vec<In> sums{};
+                for (int t = 0; t < width_; t += lanes<In>)
+                    sums += BCRF_TARGET::load(out[r] + t) * BCRF_TARGET::load(inward + t);
+                cost += sum<In>(sums);
+            }
+        }
+        return std::max(0.0, z.log() + cost);
+    }
+
+    // pairs (length, n): the probabilities of tag heads[m] at a token and tails[m] at the next.
+    bool pairs(const Sequence<In>& s, int n, const int* heads, const int* tails, In* node, In* pairs) {
+        if (!infer(s, node)) return false;
+        for (int i = 0; i + 1 < s.length; ++i, pairs += n) {
+            const In *alpha = at(alpha_, i), *inward = at(inward_, i + 1), *k = matrices_.rows(i);
+            for (int m = 0; m < n; ++m)
+                pairs[m] = alpha[heads[m]] * k[size_t(heads[m]) * width_ + tails[m]] * inward[tails[m]];
+        }
+        std::fill(pairs, pairs + n, In(0));
+        return true;
+    }
+
+    // n labelings, from uniform numbers (n, stride): forward filtering, backward sampling.
+    bool sample(const Sequence<In>& s, int n, size_t stride, const double* uniform, int* tags) {
+        if (!infer(s, node_)) return false;
+        for (int k = 0; k < n; ++k, tags += stride, uniform += stride)
+            for (int i = s.length - 1; i >= 0; --i) {
+                const In* alpha = at(alpha_, i);
+                const In* to = i + 1 < s.length
+                                   ? matrices_.columns(i) + size_t(tags[i + 1]) * width_ : nullptr;
+                tags[i] = pick_tag(tags_, uniform[i],
+                                   [&](int t) { return double(alpha[t]) * (to ? to[t] : 1); });
+            }
+        return true;
+    }
+};
+
+template <class In> void entropy(const Batch<In>& batch, In* entropies) {
+    FlushDenormals flush;
+    Posterior<In> chain(batch, batch.longest());
+    size_t token = 0;
+    for (int b = 0; b < batch.size; ++b) {
+        const Sequence<In> s = batch.sequence(b, token);
+        double h = s.length ? chain.entropy(s) : 0;
+        if (h < 0) h = log_space::entropy(s);
+        entropies[b] = In(h);
+        token += s.length;
+    }
+}
+
+template <class In>
+void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* tails, In* node, In* pairs) {
+    FlushDenormals flush;
+    Posterior<In> chain(batch, batch.longest());
+    const size_t t = batch.tags;
+    for (int b = 0, token = 0; b < batch.size; ++b) {
+        const Sequence<In> s = batch.sequence(b, token);
+        if (s.length && !chain.pairs(s, n, heads, tails, node, pairs)) {
+            std::vector<In> each(s.length * t * t, In(0));
+            Output<In> out{0, node, nullptr, each.data()};
+            log_space::sum_product(s, out);
+            for (size_t i = 0; i < size_t(s.length); ++i)
+                for (int m = 0; m < n; ++m) pairs[i * n + m] = each[(i * t + heads[m]) * t + tails[m]];
+        }
+        token += s.length;
+        node += s.length * t;
+        pairs += size_t(s.length) * n;
+    }
+}
+
+template <class In> void sample(const Batch<In>& batch, int n, const double* uniform, int* tags) {
+    FlushDenormals flush;
+    Posterior<In> chain(batch, batch.longest());
+    size_t token = 0, tokens = 0;
+    for (int b = 0; b < batch.size; ++b) tokens += batch.lengths[b];
+    for (int b = 0; b < batch.size; ++b) {
+        const Sequence<In> s = batch.sequence(b, token);
+        if (s.length && !chain.sample(s, n, tokens, uniform + token, tags + token))
+            log_space::sample(s, n, tokens, uniform + token, tags + token);
+        token += s.length;
+    }
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

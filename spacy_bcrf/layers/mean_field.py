@@ -1,0 +1,24 @@
+"""`spacy-bcrf.MeanField.v1`"""
+
+from thinc.api import Model
+
+from .. import chain
+from .head import InT, OutT, make_head
+
+
+def MeanField(
+    nO: int | None = None,
+    nI: int | None = None,
+    *,
+    n_iter: int = 10,
+    decoder: str = "mbr",
+) -> Model[InT, OutT]:
+    """Head trained through the updates of mean-field inference (Wang et al. 2020).
+
+    It learns from whole gold labelings only, see `chain.MeanField`.
+
+    nO, nI: tags and width of the token vectors; inferred if None.
+    n_iter: updates.
+    decoder: see `decoding.DECODERS`; "mbr" is mean field's own.
+    """
+    return make_head("mean_field", chain.MeanField(n_iter=n_iter), decoder, nO, nI)

@@ -1,0 +1,18 @@
+"""`spacy-bcrf.Perceptron.v1`"""
+
+from thinc.api import Model
+
+from .. import chain
+from .head import InT, OutT, make_head
+
+
+def Perceptron(
+    nO: int | None = None, nI: int | None = None, *, decoder: str = "viterbi"
+) -> Model[InT, OutT]:
+    """Head trained as a structured perceptron (Collins 2002); averaged if the optimizer has
+    `use_averages = true`.
+
+    nO, nI: tags and width of the token vectors; inferred if None.
+    decoder: see `decoding.DECODERS`.
+    """
+    return make_head("perceptron", chain.Perceptron(), decoder, nO, nI)

@@ -1,0 +1,27 @@
+"""`spacy-bcrf.SAPO.v1`"""
+
+from typing import Literal
+
+from thinc.api import Model
+
+from .. import chain
+from .head import InT, OutT, make_head
+
+
+def SAPO(
+    nO: int | None = None,
+    nI: int | None = None,
+    *,
+    n: int = 5,
+    search: Literal["astar", "beam"] = "astar",
+    beam_width: int = 50,
+    decoder: str = "viterbi",
+) -> Model[InT, OutT]:
+    """Head trained on the probabilities of the n best labelings (SAPO, Sun et al.).
+
+    nO, nI: tags and width of the token vectors; inferred if None.
+    n, search, beam_width: see `chain.SAPO`.
+    decoder: see `decoding.DECODERS`.
+    """
+    objective = chain.SAPO(n=n, search=search, beam_width=beam_width)
+    return make_head("sapo", objective, decoder, nO, nI)

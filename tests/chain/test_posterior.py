@@ -1,0 +1,147 @@
+"""Entropy, divergence and samples against enumeration."""
+
+import bruteforce
+import numpy as np
+import problems
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from spacy_bcrf.chain import Potentials, entropy, kl_divergence, sample, viterbi
+from spacy_bcrf.chain.semirings import EXPECTATION, forward
+from spacy_bcrf.kernels import native, reference_posterior
+
+
+def probabilities(u, w):
+    _, scores = bruteforce.labelings(u, w)
+    p = np.exp(scores - scores.max())
+    return p / p.sum()
+
+
+@given(problems.potentials(max_tags=3, max_length=5))
+def test_entropy_is_enumerated(batch):
+    expected = []
+    for _, u, w in bruteforce.sequences(batch):
+        p = probabilities(u, w)
+        expected.append(-(p[p > 0] * np.log(p[p > 0])).sum())
+    np.testing.assert_allclose(entropy(batch), expected, atol=1e-9)
+
+
+@given(problems.potentials(max_tags=3, max_length=5))
+def test_entropy_is_the_expectation_semirings(batch):
+    totals = forward(EXPECTATION, batch)
+    expected = [h / z + np.log(z) for z, h in totals]
+    np.testing.assert_allclose(entropy(batch), expected, atol=1e-8)
+
+
+@given(problems.potentials(max_tags=3, max_length=5), st.integers(0, 2**32 - 1), st.booleans())
+def test_kl_divergence_is_enumerated(p, seed, forbid):
+    rng = np.random.default_rng(seed)
+    unary = rng.normal(0, 2, p.unary.shape)
+    if forbid and len(unary):
+        free = np.arange(len(unary)), viterbi(p)[0]
+        mask = rng.random(unary.shape) < 0.2
+        mask[free] = False
+        unary[mask] = -np.inf
+    q = Potentials(unary, rng.normal(0, 2, p.transitions.shape), p.lengths)
+    expected = []
+    pairs = zip(bruteforce.sequences(p), bruteforce.sequences(q), strict=True)
+    for (_, u_p, w_p), (_, u_q, w_q) in pairs:
+        x, y = probabilities(u_p, w_p), probabilities(u_q, w_q)
+        with np.errstate(divide="ignore"):
+            expected.append((x[x > 0] * (np.log(x[x > 0]) - np.log(y[x > 0]))).sum())
+    np.testing.assert_allclose(kl_divergence(p, q), expected, atol=1e-8)
+    np.testing.assert_allclose(kl_divergence(p, p), 0, atol=1e-9)
+
+
+def test_kl_divergence_of_other_sequences_is_refused():
+    p = Potentials(np.zeros((3, 2)), np.zeros((2, 2)), np.array([3], "int32"))
+    q = Potentials(np.zeros((3, 2)), np.zeros((2, 2)), np.array([1, 2], "int32"))
+    with pytest.raises(ValueError, match=r"different sequences.*lengths \[3\] and \[1, 2\]"):
+        kl_divergence(p, q)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("trap", [False, True])
+def test_samples_are_of_the_posterior(shared, trap):
+    rng = np.random.default_rng(3)
+    lengths = np.array([3, 0, 1, 4], "int32")
+    n = int(lengths.sum())
+    unary = rng.normal(0, 1, (n, 3))
+    unary[rng.random(n) < 0.3, 0] = -np.inf
+    transitions = rng.normal(0, 1, (3, 3) if shared else (n, 3, 3))
+    if trap:
+        # What looks likeliest by far leads nowhere, so the rest takes more range than a double has.
+        unary[[0, 1, 4, 5, 6], 2] += 1000
+        transitions[..., 2, :] = -np.inf
+    batch = Potentials(unary, transitions, lengths)
+    tags = sample(batch, 20_000, rng)
+    assert tags.shape == (20_000, n) and tags.dtype == np.int32
+    for rows, u, w in bruteforce.sequences(batch):
+        if len(u):
+            p = probabilities(u, w)
+            paths = np.ravel_multi_index(tags[:, rows].T, (3,) * len(u))
+            counts = np.bincount(paths, minlength=len(p))
+            assert not counts[p == 0].any()
+            assert chisquare(counts[p > 0], p[p > 0] * 20_000).pvalue > 1e-3
+
+
+def test_samples_of_one_seed_are_the_same():
+    batch = Potentials(np.zeros((5, 3)), np.zeros((3, 3)), np.array([5], "int32"))
+    first, second = (sample(batch, 7, np.random.default_rng(1)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("scale", [2.0, 300.0])
+@pytest.mark.parametrize("tags", [1, 2, 9, 17, 50])
+def test_compiled_is_the_reference(tags, shared, dtype, scale):
+    rng = np.random.default_rng(tags)
+    lengths = np.array([0, 1, 7, 30, 2], "int32")
+    n = int(lengths.sum())
+    unary = rng.normal(0, scale, (n, tags)).astype(dtype)
+    transitions = rng.normal(0, scale, (tags, tags) if shared else (n, tags, tags)).astype(dtype)
+    forbidden = rng.random(transitions.shape) < 0.2
+    forbidden[..., 0] = False
+    transitions[forbidden] = -np.inf
+    arrays = unary, transitions, lengths
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    tolerance = 1e-4 if dtype == "float32" else 1e-9
+    found = native.entropy(np, *arrays)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(
+        found, reference_posterior.entropy(np, *double), rtol=tolerance, atol=tolerance * scale
+    )
+    heads, tails = (rng.integers(0, tags, 4).astype("int32") for _ in range(2))
+    found = native.pair_marginals(np, *arrays, heads, tails)
+    expected = reference_posterior.pair_marginals(np, *double, heads, tails)
+    for x, y in zip(found, expected, strict=True):
+        assert x.dtype == dtype
+        np.testing.assert_allclose(x, y, atol=tolerance * 10)
+    if dtype == "float64":
+        uniform = rng.random((3, n))
+        np.testing.assert_array_equal(
+            native.sample(np, *arrays, uniform), reference_posterior.sample(np, *double, uniform)
+        )
+
+
+def test_a_certain_labeling_has_no_entropy():
+    unary = np.full((6, 4), -np.inf, "float32")
+    unary[np.arange(6), [0, 3, 2, 1, 0, 0]] = [5, -2, 0, 1e4, 7, -1e4]
+    batch = Potentials(unary, np.ones((4, 4), "float32"), np.array([4, 2], "int32"))
+    assert entropy(batch).tolist() == [0, 0]
+    assert sample(batch, 2, np.random.default_rng(0)).tolist() == [[0, 3, 2, 1, 0, 0]] * 2
+
+
+def test_what_cannot_be_asked_is_named():
+    unary = np.zeros((3, 2))
+    unary[2] = -np.inf
+    batch = Potentials(unary, np.zeros((2, 2)), np.array([2, 1], "int32"))
+    rng = np.random.default_rng(0)
+    for ask in (entropy, lambda p: sample(p, 1, rng), lambda p: kl_divergence(p, p)):
+        with pytest.raises(ValueError, match="sequence 1 has no allowed labeling"):
+            ask(batch)
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        sample(batch, 0, rng)

@@ -1,0 +1,98 @@
+"""`python -m spacy bcrf calibrate` as one types it."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+
+PNG = b"\x89PNG"
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["calibrate", *map(str, args)])
+
+
+@pytest.fixture
+def folder(pipeline, tmp_path, monkeypatch):
+    shutil.copytree(pipeline, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_temperature_is_stored_with_the_pipeline(folder):
+    before = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
+    command = [sys.executable, "-m", "spacy", "bcrf", "calibrate", "model", "dev.spacy"]
+    done = subprocess.run([*command, "-p", "ner"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, raw, fitted, *_ = done.stdout.splitlines()
+    assert first == "ner: 18 predictions, 66.67% right"
+    assert raw.startswith("before, temperature 1.00: expected calibration error 0.3")
+    assert float(fitted.split()[-1]) < 0.1
+    nlp = spacy.load("model")
+    temperature = nlp.get_pipe("ner").temperature
+    assert f"after, temperature {temperature:.2f}:" in fitted and temperature > 2
+    assert nlp.get_pipe("tagger").temperature == 1
+    after = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
+    drawn = folder / "model/calibration-ner.png"
+    assert after.pop(drawn).startswith(PNG)
+    changed = {path.name for path in after if after[path] != before.get(path)}
+    assert changed == {"config.cfg"}
+
+
+def test_confidence_is_that_of_the_stored_temperature(folder):
+    text = "Ann saw Rome ."
+    config = {"components": {"ner": {"annotate": ["confidence"]}}}
+    assert spacy.load("model", config=config)(text).ents[0]._.confidence > 0.9
+    result = run("model", "dev.spacy", "-p", "ner", "-o", "calibrated", "--plot", "x.png")
+    assert result.exit_code == 0, result.output
+    assert (folder / "x.png").read_bytes().startswith(PNG)
+    assert spacy.load("model").get_pipe("ner").temperature == 1
+    (ent, _) = spacy.load("calibrated", config=config)(text).ents
+    assert ent._.confidence == pytest.approx(2 / 3, abs=0.1)
+    again = run("calibrated", "dev.spacy", "-p", "ner", "--no-plot")
+    assert again.exit_code == 0, again.output
+    assert not (folder / "calibrated/calibration-ner.png").exists()
+    temperatures = {line.split()[2] for line in again.stdout.splitlines()[1:3]}
+    assert len(temperatures) == 1
+
+
+def test_a_tagger_is_calibrated_by_tokens(folder):
+    doc = Doc(spacy.blank("en").vocab, words=["Ann", "saw", "it"], tags=["N", "", "V"])
+    DocBin(docs=[doc] * 5).to_disk("tags.spacy")
+    result = run("model", "tags.spacy", "-p", "tagger", "--no-plot")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("tagger: 10 predictions, ")
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("model", "dev.spacy"), "not one component; it has tagger, ner: choose one by --pipe"),
+        (("model", "dev.spacy", "-p", "lemma"), "no component 'lemma' of spacy-bcrf"),
+        (("model", "nope.spacy", "-p", "ner"), "nope.spacy: there is no such file"),
+        (("no_model", "dev.spacy"), "no_model: no pipeline that can be loaded"),
+        (("model", "empty.spacy", "-p", "ner"), "ner predicts nothing there that is annotated"),
+    ],
+)
+def test_wrong_input_changes_nothing(folder, args, message):
+    DocBin(docs=[Doc(spacy.blank("en").vocab, words=["Ann", "saw"])]).to_disk("empty.spacy")
+    before = (folder / "model/config.cfg").read_bytes()
+    result = run(*args)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert (folder / "model/config.cfg").read_bytes() == before
+    assert not list(folder.rglob("*.png"))
+
+
+def test_matplotlib_is_asked_for_by_the_name_of_its_extra(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("model", "dev.spacy", "-p", "ner")
+    assert result.exit_code == 1
+    assert "pip install 'spacy-bcrf[plot]'" in result.output

@@ -1,0 +1,95 @@
+"""`python -m spacy bcrf rank` as one types it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import spacy
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+
+TEXTS = ["Ann saw Rome .", "", "Why on earth not ?", "Bob saw Oslo .", "Ann saw Rome ."]
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["rank", *map(str, args)])
+
+
+@pytest.fixture
+def folder(pipeline, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"text": text, "id": i}) for i, text in enumerate(TEXTS)]
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines) + "\n\n")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_ranks_by_entropy_per_token(pipeline, folder):
+    command = [sys.executable, "-m", "spacy", "bcrf", "rank", pipeline / "model", "texts.jsonl"]
+    done = subprocess.run([*command, "--pipe", "ner"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "5 documents ranked by entropy, 5 written" in done.stderr
+    assert sorted(record["id"] for record in records) == [0, 1, 2, 3, 4]
+    assert records[0]["text"] == "Why on earth not ?"
+    config = {"components": {"ner": {"annotate": ["entropy"]}}}
+    nlp = spacy.load(pipeline / "model", config=config)
+    for record in records:
+        assert record["text"] == TEXTS[record["id"]]
+        expected = nlp(record["text"])._.entropy_per_token
+        assert record["uncertainty"] == pytest.approx(expected, abs=1e-5)
+    uncertainty = [record["uncertainty"] for record in records]
+    assert uncertainty == sorted(uncertainty, reverse=True)
+    same = [record["id"] for record in records if record["text"] == TEXTS[0]]
+    assert same == [0, 4]
+
+
+@pytest.mark.parametrize("by", ["confidence", "margin"])
+def test_other_measures(pipeline, folder, by):
+    result = run(pipeline / "model", "texts.jsonl", "-p", "ner", "--by", by, "-o", "out.jsonl")
+    assert result.exit_code == 0, result.output
+    nlp = spacy.load(pipeline / "model")
+    records = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    assert len(records) == len(TEXTS)
+    for record in records:
+        doc = nlp.make_doc(record["text"])
+        (alternatives,) = nlp.get_pipe("ner").nbest([doc], n=2)
+        best, second = [a.probability for a in alternatives] + [0.0] * (2 - len(alternatives))
+        expected = 1 - best if by == "confidence" else 1 - (best - second)
+        assert record["uncertainty"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_only_the_first(pipeline, folder):
+    result = run(pipeline / "model", "texts.jsonl", "-p", "tagger", "-n", 2, "-o", "out.jsonl")
+    assert result.exit_code == 0, result.output
+    assert len((folder / "out.jsonl").read_text().splitlines()) == 2
+
+
+BAD = {
+    "{": "no JSON: Expecting property name enclosed in double quotes at column 2",
+    '{"txt": "x"}': 'expected an object with a "text" that is a string',
+    '["text"]': 'expected an object with a "text" that is a string',
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_bad_lines_are_named_or_counted(pipeline, folder, line):
+    path = folder / "texts.jsonl"
+    path.write_text(f"{path.read_text()}{line}\n{line}\n")
+    stopped = run(pipeline / "model", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
+    assert stopped.exit_code == 1
+    assert f"texts.jsonl:7: {BAD[line]}" in stopped.output
+    assert not list(folder.glob("*out.jsonl*"))
+    args = ("texts.jsonl", "-p", "ner", "-o", "out.jsonl", "--skip-bad")
+    skipped = run(pipeline / "model", *args)
+    assert skipped.exit_code == 0
+    assert f"skipped 2 bad lines, the first: texts.jsonl:7: {BAD[line]}" in skipped.output
+    assert len((folder / "out.jsonl").read_text().splitlines()) == len(TEXTS)
+
+
+def test_a_file_is_needed(pipeline, folder):
+    result = run(pipeline / "model", "nope.jsonl")
+    assert result.exit_code == 1
+    assert "nope.jsonl: expected a file" in result.output

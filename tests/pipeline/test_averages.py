@@ -1,0 +1,48 @@
+"""The averaged perceptron and averaged MIRA: the optimizer's averages of the weights."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.lang.en import English
+from spacy.training import Example
+from thinc.api import Adam
+
+DATA = [
+    ("Ann saw Rome", {"entities": [(0, 3, "PERSON"), (8, 12, "LOC")]}),
+    ("Bob left Oslo", {"entities": [(0, 3, "PERSON"), (9, 13, "LOC")]}),
+]
+
+
+def train(head, use_averages):
+    nlp = English()
+    model = {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": model})
+    examples = [Example.from_dict(nlp.make_doc(text), gold) for text, gold in DATA]
+    nlp.initialize(lambda: examples)
+    optimizer = Adam(0.01, use_averages=use_averages)
+    history = []
+    for _ in range(8):
+        nlp.update(examples, sgd=optimizer)
+        history.append(pipe.head.get_param("W").copy())
+    return nlp, pipe.head, optimizer, history
+
+
+@pytest.mark.parametrize("head", ["Perceptron", "MIRA"])
+def test_what_is_saved_is_the_average_when_asked_for(head, tmp_path):
+    nlp, layer, optimizer, history = train(head, use_averages=True)
+    average = np.zeros_like(history[0])
+    for step, weights in enumerate(history, start=1):
+        average += (1 - (1 + step) / (10 + step)) * (weights - average)
+    assert not np.allclose(average, history[-1], rtol=0.01)
+    # As spaCy's training loop scores and saves.
+    with nlp.use_params(optimizer.averages):
+        np.testing.assert_allclose(layer.get_param("W"), average, rtol=1e-4, atol=1e-7)
+        nlp.to_disk(tmp_path)
+    np.testing.assert_array_equal(layer.get_param("W"), history[-1])
+    loaded = spacy.load(tmp_path).get_pipe("bcrf_ner").head
+    np.testing.assert_allclose(loaded.get_param("W"), average, rtol=1e-4, atol=1e-7)
+
+
+def test_there_is_no_average_unless_asked_for():
+    _, _, optimizer, _ = train("Perceptron", use_averages=False)
+    assert not optimizer.averages

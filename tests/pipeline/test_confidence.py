@@ -1,0 +1,213 @@
+"""What components say of their own predictions, against enumeration of all labelings."""
+
+import pickle
+from collections import defaultdict
+
+import bruteforce
+import numpy as np
+import pytest
+import spacy
+from spacy.lang.en import English
+from spacy.tokens import Doc, DocBin, Span
+from spacy.util import fix_random_seed
+
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.schemes import get_scheme
+
+LABELS = ("A", "B")
+TEXTS = ["one two three", "", "four", "five one six two", "three three"]
+ALL = ["confidence", "tag_confidence", "entropy", "probability"]
+
+
+def build(factory, **settings):
+    """A component with random weights, so that nothing is certain."""
+    fix_random_seed(0)
+    nlp = English()
+    pipe = nlp.add_pipe(factory, config=settings)
+    for label in LABELS:
+        pipe.add_label(label)
+    nlp.initialize()
+    rng = np.random.default_rng(1)
+    for name in pipe.head.param_names:
+        shape = pipe.head.get_param(name).shape
+        pipe.head.set_param(name, rng.normal(size=shape, scale=0.3).astype("float32"))
+    return nlp
+
+
+def labelings(pipe, doc, temperature=1.0):
+    """Every allowed labeling of a document and its probability, best first."""
+    potentials = pipe.model.predict([doc])
+    scaled = (a.astype("float64") / temperature for a in (potentials.unary, potentials.transitions))
+    batch = Potentials(*scaled, potentials.lengths)
+    ((_, u, w),) = bruteforce.sequences(batch)
+    paths, scores = bruteforce.labelings(u, w)
+    order = np.argsort(-scores, kind="stable")
+    p = np.exp(scores[order] - scores.max())
+    return paths[order][p > 0], p[p > 0] / p.sum()
+
+
+def span_probabilities(pipe, doc, temperature=1.0):
+    scheme, totals = get_scheme(pipe.cfg["scheme"]), defaultdict(float)
+    for path, p in zip(*labelings(pipe, doc, temperature), strict=True):
+        for start, end, label in scheme.spans([pipe.tags[tag] for tag in path]):
+            totals[start, end, label] += p
+    return totals
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+@pytest.mark.parametrize("scheme", ["BIO", "BILUO", "BIES"])
+def test_entities_say_how_sure_they_are(scheme, temperature):
+    nlp = build("bcrf_ner", scheme=scheme, annotate=ALL, temperature=temperature)
+    pipe = nlp.get_pipe("bcrf_ner")
+    docs = list(nlp.pipe(TEXTS))
+    assert sum(len(doc.ents) for doc in docs) >= 3
+    for doc in docs:
+        if not len(doc):
+            assert doc._.sequence_entropy == 0 and doc._.sequence_probability == 1
+            continue
+        expected = span_probabilities(pipe, nlp.make_doc(doc.text), temperature)
+        for ent in doc.ents:
+            key = ent.start, ent.end, ent.label_
+            assert ent._.confidence == pytest.approx(expected[key], abs=1e-5)
+        paths, p = labelings(pipe, nlp.make_doc(doc.text), temperature)
+        assert doc._.sequence_probability == pytest.approx(p[0], rel=1e-4)
+        entropy = -(p * np.log(p)).sum()
+        assert doc._.sequence_entropy == pytest.approx(entropy, abs=1e-4)
+        assert doc._.entropy_per_token == pytest.approx(entropy / len(doc), abs=1e-4)
+        for i, token in enumerate(doc):
+            marginal = p[paths[:, i] == paths[0, i]].sum()
+            assert token._.tag_confidence == pytest.approx(marginal, abs=1e-5)
+
+
+def test_tags_say_how_sure_they_are():
+    nlp = build("bcrf_tagger", annotate=["confidence", "entropy", "probability"])
+    pipe = nlp.get_pipe("bcrf_tagger")
+    for doc in nlp.pipe(filter(None, TEXTS)):
+        paths, p = labelings(pipe, nlp.make_doc(doc.text))
+        assert [token.tag_ for token in doc] == [pipe.tags[tag] for tag in paths[0]]
+        for i, token in enumerate(doc):
+            marginal = p[paths[:, i] == paths[0, i]].sum()
+            assert token._.tag_confidence == pytest.approx(marginal, abs=1e-5)
+        assert doc._.sequence_entropy == pytest.approx(-(p * np.log(p)).sum(), abs=1e-4)
+        assert doc._.sequence_probability == pytest.approx(p[0], rel=1e-4)
+
+
+def said(doc):
+    return (
+        [ent._.confidence for ent in doc.ents],
+        [token._.tag_confidence for token in doc],
+        doc._.sequence_entropy,
+        doc._.entropy_per_token,
+        doc._.sequence_probability,
+    )
+
+
+def test_nothing_is_said_that_was_not_asked_for():
+    nlp = build("bcrf_ner")
+    for doc in nlp.pipe(TEXTS):
+        assert not doc.user_data
+        assert set(said(doc)[2:]) == {None}
+
+
+def test_what_is_said_survives():
+    nlp = build("bcrf_ner", annotate=ALL)
+    docs = list(nlp.pipe(TEXTS))
+    expected = [said(doc) for doc in docs]
+    assert any(confidences for confidences, *_ in expected)
+    from_bytes = [Doc(nlp.vocab).from_bytes(doc.to_bytes()) for doc in docs]
+    assert [said(doc) for doc in from_bytes] == expected
+    bin = DocBin(docs=docs, store_user_data=True).to_bytes()
+    assert [said(doc) for doc in DocBin().from_bytes(bin).get_docs(nlp.vocab)] == expected
+    assert [said(pickle.loads(pickle.dumps(doc))) for doc in docs] == expected
+    assert [said(doc.copy()) for doc in docs] == expected
+
+
+@pytest.mark.slow
+def test_what_is_said_survives_processes_and_loading(tmp_path):
+    nlp = build("bcrf_ner", annotate=ALL, temperature=1.5)
+    expected = [said(doc) for doc in nlp.pipe(TEXTS)]
+    assert [said(doc) for doc in nlp.pipe(TEXTS, n_process=2, batch_size=2)] == expected
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert loaded.get_pipe("bcrf_ner").temperature == 1.5
+    for doc, values in zip(loaded.pipe(TEXTS), expected, strict=True):
+        np.testing.assert_allclose(said(doc)[0], values[0], rtol=1e-5)
+        assert said(doc)[2:] == pytest.approx(values[2:], rel=1e-5)
+
+
+def test_preset_entities_are_certain():
+    nlp = build("bcrf_ner", annotate=["confidence"])
+    doc = nlp.make_doc("one two three")
+    doc.ents = [Span(doc, 1, 2, label="B")]
+    (preset,) = [ent for ent in nlp(doc).ents if ent.text == "two"]
+    assert preset._.confidence == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n", [1, 3, 10_000])
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_nbest_entities(n, temperature):
+    nlp = build("bcrf_ner", temperature=temperature)
+    pipe = nlp.get_pipe("bcrf_ner")
+    # Annotated already: it is answered all the same.
+    docs = list(nlp.pipe(TEXTS))
+    for doc, alternatives in zip(docs, pipe.nbest(docs, n=n), strict=True):
+        p = labelings(pipe, doc, temperature)[1] if len(doc) else np.ones(1)
+        assert len(alternatives) == min(n, len(p))
+        found = [alternative.probability for alternative in alternatives]
+        np.testing.assert_allclose(found, p[:n], rtol=1e-3, atol=1e-7)
+        best = [(ent.start, ent.end, ent.label_) for ent in doc.ents]
+        spans = [[(s.start, s.end, s.label_) for s in a.annotation] for a in alternatives]
+        assert spans[0] == best
+        assert len({tuple(s) for s in spans}) == len(spans)
+    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+        pipe.nbest(docs, n=0)
+
+
+def test_nbest_tags_and_marginals():
+    nlp = build("bcrf_tagger")
+    pipe = nlp.get_pipe("bcrf_tagger")
+    docs = list(nlp.pipe(TEXTS))
+    marginals = pipe.token_marginals(docs)
+    for doc, (best, second), table in zip(docs, pipe.nbest(docs, 2), marginals, strict=False):
+        if not len(doc):
+            continue
+        assert best.annotation == [token.tag_ for token in doc]
+        paths, p = labelings(pipe, doc)
+        assert second.annotation == [pipe.tags[tag] for tag in paths[1]]
+        assert table.shape == (len(doc), len(pipe.tags))
+        for i in range(len(doc)):
+            expected = np.bincount(paths[:, i], weights=p, minlength=len(pipe.tags))
+            np.testing.assert_allclose(table[i], expected, atol=1e-5)
+        break
+    assert pipe.nbest([]) == pipe.token_marginals([]) == []
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BILUO"])
+def test_entity_candidates(scheme):
+    nlp = build("bcrf_ner", scheme=scheme)
+    pipe = nlp.get_pipe("bcrf_ner")
+    docs = list(nlp.pipe(TEXTS))
+    for doc, candidates in zip(docs, pipe.entity_candidates(docs, threshold=0.05), strict=True):
+        expected = span_probabilities(pipe, doc) if len(doc) else {}
+        found = {(c.span.start, c.span.end, c.span.label_): c.probability for c in candidates}
+        assert len(found) == len(candidates)
+        assert set(found) == {key for key, p in expected.items() if p >= 0.05}
+        for key, p in found.items():
+            assert p == pytest.approx(expected[key], abs=1e-5)
+        assert all(c.span.doc is doc for c in candidates)
+    with pytest.raises(ValueError, match=r"threshold must be in \(0, 1\], got 2"):
+        pipe.entity_candidates(docs, threshold=2)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"annotate": ["certainty"]}, r"annotate must be a list of confidence, tag_confidence"),
+        ({"temperature": 0.0}, "temperature must be positive and finite, got 0.0"),
+        ({"temperature": -1.0}, "temperature must be positive and finite, got -1.0"),
+    ],
+)
+@pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
+def test_bad_options_are_refused_when_the_config_is_read(factory, settings, message):
+    with pytest.raises(ValueError, match=rf"\[{factory}\] {message}"):
+        English().add_pipe(factory, config=settings)
