@@ -57,6 +57,10 @@ def learn(
     name: str, task: Task, train: list, test: list, n_passes: int, seed: int = 0
 ) -> Iterator[tuple[float, float, float]]:
     """After each pass: test score in percent, mean absolute weight, seconds of processor time."""
+    import torch
+
+    # As the linear chains have; a second thread on so small a network only waits for the first.
+    torch.set_num_threads(1)
     fix_random_seed(seed)
     factory, model = NETWORKS[name]
     nlp = spacy.blank("en")
