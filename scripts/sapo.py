@@ -59,12 +59,17 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3, help="orders of the sentences")
     parser.add_argument("--methods", nargs="*", help="only these")
+    parser.add_argument(
+        "--decay", type=float, help="of the rate of CRF and SAPO; 0 for a fixed one"
+    )
     parser.add_argument("--bilstm-passes", type=int, default=3, help="0 for no networks")
     parser.add_argument("--limit", type=int, default=0, help="of training sentences, 0 for all")
     args = parser.parse_args()
     if args.seeds < 2:
         parser.error("--seeds must be at least 2, for the significance test")
     task = TASKS[args.task]
+    if args.decay is not None:
+        task = replace(task, decay=args.decay)
     online = methods(task)
     networks = list(bilstm.NETWORKS) if args.bilstm_passes else []
     if unknown := set(args.methods or ()) - {*online, *networks}:
