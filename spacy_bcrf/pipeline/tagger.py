@@ -13,7 +13,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import Potentials
+from ..chain import Inference, Potentials
 from ..kernels import Array
 from .annotation import LabelIndex, Values
 from .sequence_labeler import SequenceLabeler
@@ -55,6 +55,14 @@ class Tagger(SequenceLabeler):
         """
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"[{name}] label_smoothing must be in [0, 1), got {label_smoothing}")
+        objective = (
+            model.get_ref("output_layer").attrs.get("objective") if label_smoothing else None
+        )
+        if label_smoothing and not isinstance(objective, Inference):
+            raise ValueError(
+                f"[{name}] label_smoothing needs a head with probabilities, such as a CRF or BCRF; "
+                f"with {type(objective).__name__} it would pull all scores together. Set it to 0"
+            )
         if attribute not in ATTRIBUTES:
             raise ValueError(f"[{name}] attribute must be tag or pos, got {attribute!r}")
         self.attribute_ids = (IDS[attribute.upper()],)

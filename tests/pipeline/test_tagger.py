@@ -151,3 +151,10 @@ def test_label_smoothing_moves_gold_towards_all_tags():
 def test_label_smoothing_is_a_share():
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), got 1"):
         English().add_pipe("bcrf_tagger", config={"label_smoothing": 1.0})
+
+
+@pytest.mark.parametrize("head", ["SAPO", "Perceptron", "MIRA"])
+def test_label_smoothing_needs_probabilities(head):
+    model = {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}
+    with pytest.raises(ValueError, match=r"\[bcrf_tagger\] label_smoothing needs a head with prob"):
+        English().add_pipe("bcrf_tagger", config={"label_smoothing": 0.1, "model": model})
