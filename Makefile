@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx spacy_bcrf/kernels/cpu/*.hh)
+SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx spacy_bcrf/kernels/cpu/*.hh \
+	spacy_bcrf/kernels/cpu/linear/*.hh)
 # Where the tests run: what the source distribution holds but for the package, which is installed.
 AWAY := $(VENV)-test/away
 

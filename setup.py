@@ -1,4 +1,4 @@
-"""Builds the one compiled extension; everything else is said in setup.cfg."""
+"""Builds the compiled extensions; everything else is said in setup.cfg."""
 
 import sys
 
@@ -12,12 +12,15 @@ else:
     # themselves instead (cpu/simd.hh). They rely on infinities, hence no -ffast-math.
     compile_args = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math"]
 
-native = Extension(
-    "spacy_bcrf.kernels.native",
-    ["spacy_bcrf/kernels/native.pyx"],
-    include_dirs=["spacy_bcrf/kernels"],
-    language="c++",
-    extra_compile_args=compile_args,
-)
+extensions = [
+    Extension(
+        f"spacy_bcrf.kernels.{name}",
+        [f"spacy_bcrf/kernels/{name}.pyx"],
+        include_dirs=["spacy_bcrf/kernels"],
+        language="c++",
+        extra_compile_args=compile_args,
+    )
+    for name in ("native", "linear")
+]
 
-setup(ext_modules=cythonize([native], language_level=3))
+setup(ext_modules=cythonize(extensions, language_level=3))

@@ -19,6 +19,8 @@ HEADS = {
     "perceptron": "spacy-bcrf.Perceptron.v1",
     "mira": "spacy-bcrf.MIRA.v1",
 }
+# Those without probabilities, which label smoothing needs.
+UNSMOOTHED = ("sapo", "perceptron", "mira")
 # Those whose literature averages the weights of all steps.
 AVERAGED = ("perceptron", "mira")
 CONTENDERS = ("spacy", *HEADS)
@@ -52,7 +54,8 @@ class Task:
         if contender in HEADS:
             # spaCy's stock config smooths the labels of its tagger.
             stock = config["components"][self.component]
-            shared = {key: stock[key] for key in ("label_smoothing",) if key in stock}
+            smoothed = contender not in UNSMOOTHED and "label_smoothing" in stock
+            shared = {"label_smoothing": stock["label_smoothing"]} if smoothed else {}
             config["components"][self.component] = {
                 **shared,
                 "factory": f"bcrf_{self.component}",

@@ -35,7 +35,7 @@ def main() -> None:
         for head, row in rows.items():
             scores = runs.scores(head, 0)
             row[f"{task} dev"] = f"{scores['best dev']:.2f}"
-            row[f"{task} test"] = f"{scores['test']:.2f}"
+            row[f"{task} test"] = f"{scores['best test']:.2f}"
             errors = runs.calibration(head, 0)
             row[f"{task} ECE"] = f"{errors['raw']:.3f}"
             row[f"{task} fitted"] = f"{errors['fitted']:.3f}"
@@ -52,9 +52,9 @@ def describe(args: argparse.Namespace) -> str:
     return (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
         f"steps: {steps}; seed 0; the weights of {', '.join(AVERAGED)} averaged\n"
-        "dev: tag accuracy or entity F of the best step; test: of the last, in percent\n"
-        "ECE: expected calibration error on test, of tags or entities; fitted: at the one "
-        "temperature fitted on dev\n"
+        "dev, test: tag accuracy or entity F of the step that was best on dev, in percent\n"
+        "ECE: expected calibration error on test, of tags or entities, after the last step; "
+        "fitted: at the one temperature fitted on dev\n"
         f"train, predict: words/s, median of {args.rounds} rounds, processor time of one thread"
     )
 

@@ -18,3 +18,9 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text file in UTF-8."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf8")

@@ -15,13 +15,20 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = srsly.read_yaml(ROOT / "project.yml")
 CONFIGS = sorted((ROOT / "configs").glob("*.cfg"))
 HEADS = [name for name in registry.layers.get_all() if name.startswith("spacy-bcrf.")]
-SCORES = {"ewt-pos": "tag_acc", "wnut-ner": "ents_f", "jnlpba-ner": "ents_f"}
+SCORES = {
+    "ewt-pos": "tag_acc",
+    "wnut-ner": "ents_f",
+    "jnlpba-ner": "ents_f",
+    "conll2000-chunking": "spans_chunks_f",
+}
+CHUNKS = "He PRP B-NP\nreckons VBZ B-VP\nthe DT B-NP\ndeficit NN I-NP\n. . O\n\n" * 5
 
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_config_is_complete_and_takes_any_head(path, head):
-    names = [name for name in load_config(path)["nlp"]["pipeline"] if name != "tok2vec"]
+    components = load_config(path)["components"]
+    names = [name for name in components if "head" in components[name].get("model", {})]
     swap = {f"components.{name}.model.head.@layers": head for name in names}
     config = load_config(path, overrides=swap)
     filled = load_model_from_config(config, auto_fill=True).config
@@ -46,7 +53,8 @@ def test_the_local_corpora_are_the_published_ones(asset, corpora):
 def small(tmp_path_factory):
     """The project in a folder of its own, and beside it corpora of the shape of the assets."""
     folder = tmp_path_factory.mktemp("project")
-    shutil.copytree(ROOT / "configs", folder / "project/configs")
+    for name in ("configs", "scripts"):
+        shutil.copytree(ROOT / name, folder / "project" / name)
     shutil.copy(ROOT / "project.yml", folder / "project")
     conllu = (ROOT / "assets/sample/dev.conllu").read_text()
     for asset in PROJECT["assets"]:
@@ -54,6 +62,8 @@ def small(tmp_path_factory):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".conllu":
             path.with_name(path.name + ".xz").write_bytes(lzma.compress(conllu.encode()))
+        elif path.parent.name == "conll2000":
+            path.write_text(CHUNKS)
         else:
             path.write_text("-DOCSTART-\tO\n\nNew\tB-LOC\nYork\tI-LOC\n\nyes\tO\n\n" * 5)
     return folder
@@ -75,6 +85,7 @@ def run(folder, name, **variables):
 @pytest.mark.slow
 def test_all_tasks_run_and_then_only_what_changed(small):
     few = {"corpora": str(small / "corpora"), "pos_steps": "2", "ner_steps": "2"}
+    few["chunking_epochs"] = "2"
     assert all(run(small, "all", **few).values())
     for task, score in SCORES.items():
         assert srsly.read_json(small / f"project/metrics/{task}.json")[score] is not None
@@ -84,3 +95,26 @@ def test_all_tasks_run_and_then_only_what_changed(small):
         "train-wnut-ner": True,
         "evaluate-wnut-ner": True,
     }
+
+
+@pytest.mark.slow
+def test_sapo_s_experiments_go_on_and_are_drawn(small):
+    pytest.importorskip("matplotlib", reason="draws figures")
+    few = {"corpora": str(small / "corpora"), "sapo_passes": "2", "sapo_seeds": "2"}
+    few["bilstm_passes"] = "0"
+    for task in ("chunking", "bioner", "pos"):
+        assert all(run(small, f"sapo-{task}", **few).values())
+    project = small / "project"
+    drawn = {path.name for path in (project / "figures/sapo").iterdir()}
+    assert len([name for name in drawn if name.endswith(".png")]) == 6
+    rows = (project / "metrics/sapo/chunking.csv").read_text().splitlines()
+    assert len(rows) == 1 + 10 * 2 * 2
+    results = (project / "figures/sapo/results.md").read_text()
+    for name in ("CRF", "SAPO", "averaged n-best MIRA", "Convergence"):
+        assert name in results
+    # What was measured stays, and only what is missing is done: the last method's last seed.
+    (project / "metrics/sapo/chunking.csv").write_text("\n".join(rows[:-1]) + "\n")
+    assert run(small, "sapo-chunking", **few)["train-sapo-chunking"]
+    again = (project / "metrics/sapo/chunking.csv").read_text().splitlines()
+    assert again[:-2] == rows[:-2]
+    assert len(again) == len(rows)

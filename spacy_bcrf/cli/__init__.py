@@ -8,6 +8,7 @@ from spacy.cli import app as spacy_app
 
 from spacy_bcrf.cli.calibrate import calibrate_cli
 from spacy_bcrf.cli.convert import convert_cli
+from spacy_bcrf.cli.explain import explain_cli
 from spacy_bcrf.cli.mask import mask_cli
 from spacy_bcrf.cli.rank import rank_cli
 
@@ -16,6 +17,7 @@ app.command("convert")(convert_cli)
 app.command("calibrate")(calibrate_cli)
 app.command("mask")(mask_cli)
 app.command("rank")(rank_cli)
+app.command("explain")(explain_cli)
 
 
 @app.callback()

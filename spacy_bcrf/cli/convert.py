@@ -85,6 +85,10 @@ def convert_cli(
     ent_complete: Annotated[
         bool, Opt("--ent-complete", help="Words without an entity tag are O, not missing")
     ] = False,
+    spans_key: Annotated[
+        str | None,
+        Opt("--spans-key", help="Write entity tags to these spans of the Doc, as for chunks"),
+    ] = None,
 ) -> None:
     """
     Convert files of CoNLL-U or CoNLL columns (one word and its tags a line, as of CoNLL-2000 and
@@ -108,6 +112,7 @@ def convert_cli(
             n_sents=n_sents,
             scheme=scheme.value,
             ent_complete=ent_complete,
+            spans_key=spans_key,
         )
     typer.echo(f"{output}: {counts}")
 

@@ -62,6 +62,7 @@ def convert(
     n_sents: int = 1,
     scheme: str = "auto",
     ent_complete: bool = False,
+    spans_key: str | None = None,
 ) -> Counts:
     """Write the sentences of all sources, each a file and the reader of its format, to `output`.
 
@@ -70,8 +71,9 @@ def convert(
     spaces, none are if `lang` is written without; otherwise the Doc's `has_unknown_spaces` is set,
     so that spaCy trains on its words instead of tokenizing a text that nobody wrote.
     Entity tags are of `scheme`, one of `entities.SCHEMES` or "auto"; with `ent_complete`, words
-    without one are outside of entities. CorpusError says where a source is malformed, ValueError
-    which argument is wrong; `output` is then as it was.
+    without one are outside of entities. With `spans_key` they are written to `spans[spans_key]`, as
+    chunks are, and not to `ents`; a Doc without any such tag has no such spans. CorpusError says
+    where a source is malformed, ValueError which argument is wrong; `output` is then as it was.
     """
     if output.suffix != ".spacy" or output.is_dir():
         raise ValueError(f"{output}: expected the name of a .spacy file to write")
@@ -89,7 +91,7 @@ def convert(
         if lang in _UNSPACED:
             for sentence in group:
                 sentence.spaces = sentence.spaces or [False] * len(sentence.words)
-        doc_bin.add(_make_doc(vocab, group, entity_reader))
+        doc_bin.add(_make_doc(vocab, group, entity_reader, spans_key))
         counts.docs += 1
         counts.sentences += len(group)
         for sentence in group:
@@ -135,20 +137,43 @@ def _group(sentences: Iterable[Sentence], n_sents: int) -> Iterator[list[Sentenc
         yield group
 
 
-def _make_doc(vocab: Vocab, sentences: Sequence[Sentence], entity_reader: EntityReader) -> Doc:
+def _make_doc(
+    vocab: Vocab,
+    sentences: Sequence[Sentence],
+    entity_reader: EntityReader,
+    spans_key: str | None,
+) -> Doc:
     spaces = [space for sentence in sentences for space in sentence.spaces or []]
     if spaces:
         # What follows the last word is no part of the text.
         spaces[-1] = False
-    return Doc(
+    tags = [tag for sentence in sentences for tag in entity_reader.read(sentence)]
+    doc = Doc(
         vocab,
         words=[word for sentence in sentences for word in sentence.words],
         spaces=spaces if all(sentence.spaces for sentence in sentences) else None,
         tags=[tag or "" for sentence in sentences for tag in sentence.tags],
         pos=[pos or "" for sentence in sentences for pos in sentence.pos],
-        ents=[tag or "" for sentence in sentences for tag in entity_reader.read(sentence)],
+        ents=[tag or "" for tag in tags],
         sent_starts=[i == 0 for sentence in sentences for i in range(len(sentence.words))],
     )
+    if spans_key is not None:
+        _move_entities(doc, spans_key, tags, sentences)
+    return doc
+
+
+def _move_entities(
+    doc: Doc, spans_key: str, tags: Sequence[str | None], sentences: Sequence[Sentence]
+) -> None:
+    """To a group of spans, which can be missing as a whole, but not for some words."""
+    if None in tags and tags.count(None) < len(tags):
+        lines = [line for sentence in sentences for line in sentence.lines]
+        raise lines[tags.index(None)].error(
+            "no chunk tag, while other words of the Doc have one; expected a tag, or --ent-complete"
+        )
+    if None not in tags:
+        doc.spans[spans_key] = list(doc.ents)
+    doc.set_ents([], default="missing")
 
 
 def _write(doc_bin: DocBin, output: Path) -> None:

@@ -35,6 +35,15 @@ class Constraints:
     start: NDArray[np.bool_]
     end: NDArray[np.bool_]
 
+    def apply(self, potentials: Potentials) -> Potentials:
+        """NumPy potentials with -inf for what is forbidden."""
+        unary = potentials.unary.copy()
+        forbidden = unary.dtype.type("-inf")
+        unary[np.ix_(potentials.starts, ~self.start)] = forbidden
+        unary[np.ix_(potentials.ends, ~self.end)] = forbidden
+        transitions = np.where(self.transitions, potentials.transitions, forbidden)
+        return Potentials(unary, transitions, potentials.lengths)
+
 
 def make_head(
     name: str, objective: Objective, decoder: str, nO: int | None, nI: int | None

@@ -44,22 +44,24 @@ def read_docs(docs: Sequence[Doc], attributes: Attributes) -> Values:
 
 
 def read_gold(
-    examples: Sequence[Example], attributes: Attributes, align: Callable[[Example], Values]
+    examples: Sequence[Example],
+    attributes: Attributes,
+    align: Callable[[Example], Values],
+    read: Callable[[Doc, Attributes], Values] = read_doc,
 ) -> tuple[Values, dict[int, str]]:
     """(N, A) the references' annotation of the tokens of the predicted documents.
 
     Nearly always both have the same tokens; `align` (an example to (n, A)) is for those that have
-    not. Where it raises ValueError nothing is known, and the second result says why, by example.
+    not. `read` gives the values of a reference's attributes, the first of which is ORTH. Where one
+    of them raises ValueError nothing is known, and the second result says why, by example.
     """
     values, problems = [], {}
     for i, example in enumerate(examples):
-        gold = read_doc(example.reference, [ORTH, *attributes])
         words = example.predicted.to_array(ORTH)
-        if len(words) == len(gold) and (words == gold[:, 0]).all():
-            values.append(gold[:, 1:])
-            continue
         try:
-            values.append(align(example))
+            gold = read(example.reference, [ORTH, *attributes])
+            is_same = len(words) == len(gold) and (words == gold[:, 0]).all()
+            values.append(gold[:, 1:] if is_same else align(example))
         except ValueError as error:
             problems[i] = str(error)
             values.append(np.zeros((len(words), len(attributes)), dtype="uint64"))

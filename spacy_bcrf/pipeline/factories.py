@@ -12,6 +12,7 @@ from spacy.language import Language
 from thinc.api import Config, Model
 
 if TYPE_CHECKING:
+    from .chunker import Chunker
     from .ner import EntityRecognizer
     from .tagger import Tagger
 
@@ -34,6 +35,9 @@ subword_features = true
 @layers = "spacy-bcrf.BCRF.v1"
 """
 )["model"]
+
+
+CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "chunking"}
 
 
 @Language.factory(
@@ -115,6 +119,43 @@ def make_ner(
         incorrect_spans_key=incorrect_spans_key,
         ambiguous_spans_key=ambiguous_spans_key,
         entity_ratio=None if entity_ratio is None else ExpectedRatio(**entity_ratio),
+        annotate=annotate,
+        temperature=temperature,
+        scorer=scorer,
+    )
+
+
+@Language.factory(
+    "bcrf_chunker",
+    assigns=["doc.spans"],
+    default_config={
+        "model": CHUNKER_MODEL,
+        "scheme": "BIO",
+        "spans_key": "chunks",
+        "annotate": [],
+        "temperature": 1.0,
+        "scorer": {"@scorers": "spacy.spancat_scorer.v1"},
+    },
+    default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
+)
+def make_chunker(
+    nlp: Language,
+    name: str,
+    model: Model,
+    scheme: str,
+    spans_key: str,
+    annotate: list[str],
+    temperature: float,
+    scorer: Callable | None,
+) -> Chunker:
+    from .chunker import Chunker
+
+    return Chunker(
+        nlp.vocab,
+        model,
+        name,
+        scheme=scheme,
+        spans_key=spans_key,
         annotate=annotate,
         temperature=temperature,
         scorer=scorer,

@@ -73,12 +73,13 @@ class EntityRecognizer(SequenceLabeler):
         entity_ratio: ExpectedRatio | None = None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        **settings: str,
     ) -> None:
         """scheme: BILUO, BIO or BIES.
         incorrect_spans_key, ambiguous_spans_key: names of the span groups of gold documents that
         hold what is no entity, and entities of an unsure type, see `supervision`.
         entity_ratio: the share of tokens in entities to expect of every batch.
-        annotate, temperature: see `SequenceLabeler`.
+        annotate, temperature: see `SequenceLabeler`. settings: what else is saved.
         """
         self.scheme = get_scheme(scheme)
         self.incorrect_spans_key = incorrect_spans_key
@@ -96,6 +97,7 @@ class EntityRecognizer(SequenceLabeler):
             annotate=annotate,
             temperature=temperature,
             scheme=scheme,
+            **settings,
         )
 
     @property
@@ -115,12 +117,15 @@ class EntityRecognizer(SequenceLabeler):
         tags = self._entities
         return Constraints(tags.transitions, tags.may_start, tags.may_end)
 
+    def _read_preset(self, docs: Sequence[Doc]) -> Values:
+        """(N, 2) ENT_IOB and ENT_TYPE of the entities that are there already."""
+        return read_docs(docs, self.attribute_ids)
+
     def _lattice(
         self, docs: Sequence[Doc], ignore_annotation: bool = False
     ) -> NDArray[np.bool_] | None:
-        iob, types, sent_start, is_space = read_docs(
-            docs, (ENT_IOB, ENT_TYPE, SENT_START, IS_SPACE)
-        ).T
+        iob, types = self._read_preset(docs).T
+        sent_start, is_space = read_docs(docs, (SENT_START, IS_SPACE)).T
         if ignore_annotation:
             iob, types = np.zeros_like(iob), np.zeros_like(types)
         unknown = types[self._entities.is_unknown(iob, types)]
@@ -141,7 +146,7 @@ class EntityRecognizer(SequenceLabeler):
         """No entity ends on whitespace, which the tags of BIO cannot say."""
         if not self._entities.is_end_open:
             return ids
-        iob, is_space = read_docs(docs, (ENT_IOB, IS_SPACE)).T
+        iob, is_space = self._read_preset(docs)[:, 0], read_docs(docs, (IS_SPACE,))[:, 0]
         is_preset = (iob == BEGIN) | (iob == INSIDE)
         first = starts_document(doc_lengths(docs))
         return self._entities.trim(ids, (is_space == 1) & ~is_preset, first)

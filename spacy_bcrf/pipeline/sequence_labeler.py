@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.util import check_lexeme_norms, minibatch
 from spacy.vocab import Vocab
-from thinc.api import Model
+from thinc.api import Model, Optimizer
 from tqdm import tqdm
 
 from ..chain import CRF, Potentials, Rejection, entropy, feasible, nbest
@@ -31,7 +31,7 @@ from .annotation import (
     read_gold,
     warn_of_problems,
 )
-from .supervision import is_marked, set_extensions
+from .supervision import set_extensions
 
 # How many documents the network infers its dimensions from, as in spaCy's components.
 SAMPLE_SIZE = 10
@@ -107,7 +107,7 @@ class SequenceLabeler(TrainablePipe, ABC):
         ):
             raise ValueError(
                 f"[{name}] the model {model.name!r} gives no potentials: use the architecture "
-                "spacy-bcrf.SequenceLabeler.v1"
+                "spacy-bcrf.SequenceLabeler.v1 or spacy-bcrf.LinearChain.v1"
             )
         self.vocab = vocab
         self.model = model
@@ -137,6 +137,10 @@ class SequenceLabeler(TrainablePipe, ABC):
     @abstractmethod
     def _align(self, example: Example) -> Values:
         """(n, A) the reference's annotation of the predicted document's tokens."""
+
+    def _read(self, doc: Doc, attributes: Sequence[int]) -> Values:
+        """(n, 1 + A) a reference's words, and its annotation."""
+        return read_doc(doc, attributes)
 
     def _merge(self, old: Values, new: Values) -> Values:
         """(n, A) what is written to a document that already has `old` annotation."""
@@ -251,7 +255,7 @@ class SequenceLabeler(TrainablePipe, ABC):
         docs = [example.predicted for example in examples]
         potentials = self._find_potentials(docs, ignore_annotation=True)
         tags = self._decode(potentials, docs)
-        values, _ = read_gold(examples, self.attribute_ids, self._align)
+        values, _ = read_gold(examples, self.attribute_ids, self._align, self._read)
         return potentials, *self._compare(tags, values, doc_lengths(docs))
 
     def _compare(
@@ -314,6 +318,32 @@ class SequenceLabeler(TrainablePipe, ABC):
             p = ops.to_numpy(confidence.labeling_probabilities(posterior, ops.asarray(tags)))
             confidence.say_of_docs("sequence_probability", p, user_data)
 
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Learn from a batch. A model that has its own way to learn, like
+        `spacy-bcrf.LinearChain.v1`, does so and leaves the optimizer alone."""
+        learn = self.model.attrs.get("learn")
+        if learn is None:
+            return super().update(examples, drop=drop, sgd=sgd, losses=losses)
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.update")
+        docs = [example.predicted for example in examples]
+        if any(len(doc) for doc in docs):
+            lattice = self._lattice(docs)
+            potentials = self._restrict(self._no_scores(docs), docs)
+            gold = self._read_gold(examples, potentials)
+            self._warn("a batch", examples, gold.problems)
+            losses[self.name] += learn(self.model, docs, gold.tags, lattice)
+        return losses
+
     def get_loss(self, examples: Iterable[Example], scores: Potentials) -> tuple[float, Potentials]:
         """The sum of the documents' losses, and its gradient.
 
@@ -344,10 +374,13 @@ class SequenceLabeler(TrainablePipe, ABC):
 
     def _read_gold(self, examples: list[Example], potentials: Potentials) -> Gold:
         ops: Any = self.model.ops
-        values, problems = read_gold(examples, self.attribute_ids, self._align)
+        values, problems = read_gold(examples, self.attribute_ids, self._align, self._read)
         lengths = doc_lengths([example.predicted for example in examples])
         host_gold, has_unknown_label = self._encode(values, lengths)
         host_gold, rejections = self._mark_all(examples, values, host_gold, problems)
+        if "learn" in self.model.attrs:
+            why = "a sparse linear chain cannot learn that a span of several tokens is no entity"
+            problems.update((i, why) for i, _ in rejections if i not in problems)
         gold = ops.asarray(host_gold)
         owner = np.repeat(np.arange(len(examples)), lengths)
         for i in np.unique(owner[has_unknown_label]).tolist():
@@ -386,8 +419,9 @@ class SequenceLabeler(TrainablePipe, ABC):
                 problems.setdefault(i, str(error))
         return gold, rejections
 
+    @abstractmethod
     def _is_marked(self, doc: Doc) -> bool:
-        return is_marked(doc)
+        """Whether `_mark` would find anything in a gold document."""
 
     @abstractmethod
     def _mark(
@@ -448,21 +482,31 @@ class SequenceLabeler(TrainablePipe, ABC):
                 f"{', '.join(unknown)}. It has {', '.join(self.labels)}"
             )
         self._size_head()
-        self.model.initialize(X=[example.predicted for example in examples[:SAMPLE_SIZE]])
+        sample = examples[: self.model.attrs.get("sample_size", SAMPLE_SIZE)]
+        self.model.initialize(X=[example.predicted for example in sample])
         self._has_warned = False
         self._warn("the training data", examples, self._find_problems(examples))
 
     def _find_problems(self, examples: list[Example], batch_size: int = 128) -> dict[int, str]:
         """What is wrong with the examples that training will leave out, by index."""
-        width = self.head.get_dim("nI")
         problems: dict[int, str] = {}
         for start in range(0, len(examples), batch_size):
             batch = examples[start : start + batch_size]
             docs = [example.predicted for example in batch]
-            scores = self.head.predict([self.model.ops.alloc2f(len(doc), width) for doc in docs])
-            found = self._read_gold(batch, self._restrict(scores, docs)).problems
+            found = self._read_gold(batch, self._restrict(self._no_scores(docs), docs)).problems
             problems.update((start + i, problem) for i, problem in found.items())
         return problems
+
+    def _no_scores(self, docs: list[Doc]) -> Potentials:
+        """Potentials that say no more than what is forbidden."""
+        n_tags, lengths = len(self.tags), doc_lengths(docs)
+        blank = np.zeros((lengths.sum(), n_tags), dtype="float32")
+        potentials = Potentials(blank, np.zeros((n_tags, n_tags), dtype="float32"), lengths)
+        constraints = self.head.attrs["constraints"]
+        if constraints is not None:
+            potentials = constraints.apply(potentials)
+        ops: Any = self.model.ops
+        return Potentials(*(ops.asarray(array) for array in vars(potentials).values()))
 
     def _warn(self, where: str, examples: list[Example], problems: dict[int, str]) -> None:
         """Once a training: from initialize if anything is known by then."""
@@ -484,7 +528,7 @@ class SequenceLabeler(TrainablePipe, ABC):
         self._allow_extra_label()
         self.cfg["labels"].append(label)
         self._refresh()
-        if self.head.has_param("W"):
+        if self._has_weights():
             self._size_head()
         return 1
 
@@ -498,9 +542,13 @@ class SequenceLabeler(TrainablePipe, ABC):
         self._values = values.reshape(len(values), len(self.attribute_ids))
         self.head.attrs["constraints"] = self._constraints()
 
+    def _has_weights(self) -> bool:
+        sparse = self.head.attrs.get("chain")
+        return sparse.is_ready if sparse is not None else self.head.has_param("W") is True
+
     def _size_head(self) -> None:
         n_tags, head = len(self.tags), self.head
-        if head.has_dim("nO") and not head.has_param("W") and head.get_dim("nO") != n_tags:
+        if head.has_dim("nO") and not self._has_weights() and head.get_dim("nO") != n_tags:
             raise ValueError(
                 f"[{self.name}] the head is configured with nO = {head.get_dim('nO')}, but "
                 f"{n_tags} tags are needed for {self.cfg}: leave nO out"
@@ -528,7 +576,7 @@ class SequenceLabeler(TrainablePipe, ABC):
                 )
         self._refresh()
         trained_on = self.head.attrs["tags"]
-        if self.head.has_param("W") and trained_on != self.tags:
+        if self._has_weights() and trained_on != self.tags:
             raise ValueError(
                 f"[{self.name}] the model was trained on the tags {trained_on}, but the "
                 f"component's, from {self.cfg}, are {self.tags}"

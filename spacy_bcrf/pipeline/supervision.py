@@ -3,8 +3,8 @@
 - This token was never looked at: spaCy's missing, Token.ent_iob 0 or an empty tag.
 - Only these labels were annotated, and an O is "none of these":
   `doc._.annotated_labels = ["PERSON"]`.
-- This token has one of these tags: `token._.allowed_tags = ["NN", "VB"]`; in entity recognition,
-  "O" and labels.
+- This token has one of these tags: `token._.allowed_tags = ["NN", "VB"]`; it is in no entity or
+  in one of these types: `token._.allowed_labels = ["O", "PERSON"]`.
 - This is an entity whose type is not sure: a span in `doc.spans["ambiguous_spans"]`; several with
   the same boundaries are the types it may have, an empty label leaves all open.
 - This is no entity of that type: a span in `doc.spans["incorrect_spans"]`, as spaCy's `ner` has
@@ -36,8 +36,9 @@ Bounds = tuple[int, int]
 class Markings:
     """What a document says besides its token annotation, by its own tokens.
 
-    annotated_labels: None for all. allowed: by token, its possible tags. ambiguous: by span, its
-    possible types, empty for any. incorrect: by span, what it is not, an empty label for anything.
+    annotated_labels: None for all. allowed: by token, its possible types, "O" for no entity.
+    ambiguous: by span, its possible types, an empty label for any. incorrect: by span, what it is
+    not, an empty label for any.
     unknown: tokens of spans that are not aligned with any, so that nothing is known of them.
     """
 
@@ -50,17 +51,18 @@ class Markings:
 
 def set_extensions() -> None:
     """None where nothing is said."""
-    for holder, name in ((Doc, "annotated_labels"), (Token, "allowed_tags")):
-        if not holder.has_extension(name):
-            holder.set_extension(name, default=None)
+    names = ("allowed_tags", "allowed_labels")
+    for holder, name in ((Doc, "annotated_labels"), *((Token, name) for name in names)):
+        if not holder.has_extension(name):  # type: ignore[attr-defined]
+            holder.set_extension(name, default=None)  # type: ignore[attr-defined]
 
 
 def is_marked(doc: Doc, span_keys: Iterable[str | None] = ()) -> bool:
-    """Whether there is anything that `read_markings` would find. Cheap."""
+    """Whether there is anything for `read_markings`. Cheap."""
     return (
         any(key in doc.spans for key in span_keys)
         or _user_data(doc).get(_ANNOTATED_LABELS) is not None
-        or bool(_find_allowed(doc))
+        or bool(_find_allowed(doc, "allowed_labels"))
     )
 
 
@@ -78,7 +80,7 @@ def read_markings(
     incorrect, _ = _read_spans(example, incorrect_key)
     return Markings(
         None if labels is None else frozenset(labels),
-        _read_allowed(example),
+        read_allowed(example, "allowed_labels"),
         ambiguous,
         incorrect,
         unknown,
@@ -88,7 +90,7 @@ def read_markings(
 def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
     """The entity labels that are spoken of."""
     labels = set(_user_data(doc).get(_ANNOTATED_LABELS) or ())
-    for names in _find_allowed(doc).values():
+    for names in _find_allowed(doc, "allowed_labels").values():
         labels.update(names)
     for span_key in span_keys:
         if span_key in doc.spans:
@@ -131,17 +133,22 @@ def _user_data(doc: Doc) -> dict[Any, Any]:
     return doc.user_data
 
 
-def _find_allowed(doc: Doc) -> dict[int, list[str]]:
-    """By character offset of a token, the tags that it may have."""
+def _find_allowed(doc: Doc, name: str) -> dict[int, list[str]]:
+    """By character offset of a token, what `name` says of it."""
     return {
         key[2]: names
         for key, names in _user_data(doc).items()
-        if isinstance(key, tuple) and key[:2] == ("._.", "allowed_tags") and names is not None
+        if isinstance(key, tuple) and key[:2] == ("._.", name) and names is not None
     }
 
 
-def _read_allowed(example: Example) -> dict[int, frozenset[str]]:
-    by_offset = _find_allowed(example.reference)
+def has_allowed_tags(doc: Doc) -> bool:
+    return bool(_find_allowed(doc, "allowed_tags"))
+
+
+def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
+    """What `name`, "allowed_tags" or "allowed_labels", says of tokens of the predicted document."""
+    by_offset = _find_allowed(example.reference, name)
     allowed: dict[int, frozenset[str]] = {}
     if by_offset:
         to_predicted, to_gold = example.alignment.y2x, example.alignment.x2y

@@ -1,5 +1,6 @@
 """`bcrf_tagger`: one tag a token, fine-grained or universal parts of speech."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -13,10 +14,10 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import Potentials
+from ..chain import Inference, Potentials
 from .annotation import UNKNOWN, LabelIndex, Values
 from .sequence_labeler import Gold, SequenceLabeler
-from .supervision import read_markings
+from .supervision import has_allowed_tags, read_allowed
 
 ATTRIBUTES = ("tag", "pos")
 
@@ -51,6 +52,7 @@ class Tagger(SequenceLabeler):
     ) -> None:
         """attribute: "tag" or "pos". overwrite: whether to replace tags that a Doc already has.
         label_smoothing: how much of each gold tag training spreads evenly over all tags, in [0, 1).
+            Only heads with probabilities can: with others it is left out, with a warning.
         annotate, temperature: see `SequenceLabeler`.
         """
         if not 0 <= label_smoothing < 1:
@@ -59,6 +61,16 @@ class Tagger(SequenceLabeler):
             raise ValueError(f"[{name}] attribute must be tag or pos, got {attribute!r}")
         self.attribute_ids = (IDS[attribute.upper()],)
         self.overwrite = overwrite
+        head = model.get_ref("output_layer") if model.has_ref("output_layer") else None
+        objective = head.attrs.get("objective") if head else None
+        if label_smoothing and objective is not None and not isinstance(objective, Inference):
+            # It would pull all scores together, since being right costs nothing by how much.
+            warnings.warn(
+                f"[{name}] label_smoothing = {label_smoothing} is left out: "
+                f"{type(objective).__name__} has no probabilities to smooth",
+                stacklevel=2,
+            )
+            label_smoothing = 0.0
         self.label_smoothing = label_smoothing
         super().__init__(
             vocab,
@@ -95,10 +107,13 @@ class Tagger(SequenceLabeler):
     def _merge(self, old: Values, new: Values) -> Values:
         return new if self.overwrite else np.where(old > 0, old, new)
 
+    def _is_marked(self, doc: Doc) -> bool:
+        return has_allowed_tags(doc)
+
     def _mark(
         self, example: Example, values: Values, allowed: NDArray[np.bool_]
     ) -> list[NDArray[np.bool_]]:
-        for token, names in read_markings(example, None, None).allowed.items():
+        for token, names in read_allowed(example, "allowed_tags").items():
             if unknown := sorted(names - set(self.labels)):
                 raise ValueError(f"unknown labels {', '.join(unknown)}")
             tags = np.isin(self.labels, list(names))

@@ -115,3 +115,23 @@ def test_bad_input_is_one_line_on_stderr(folder, args, message):
 def test_usage_errors_end_with_2(folder):
     for args in (["good.conll"], ["good.conll", "o.spacy", "--format", "json"]):
         assert run(*args).exit_code == 2
+
+
+def test_chunks_go_to_spans(folder):
+    assert run("good.conll", "out.spacy", "--spans-key", "chunks").exit_code == 0
+    docs = load("out.spacy")
+    found = [[(span.text, span.label_) for span in doc.spans["chunks"]] for doc in docs]
+    assert found == [[("EU", "ORG")], [("Peter", "PER")]]
+    assert not any(doc.has_annotation("ENT_IOB") for doc in docs)
+
+
+def test_chunks_that_are_known_for_some_words_only(folder):
+    (folder / "part.conll").write_text("EU\tB-NP\nrejects\t_\n\nno\t_\n")
+    result = run("part.conll", "out.spacy", "--spans-key", "chunks")
+    assert (result.exit_code, (folder / "out.spacy").exists()) == (1, False)
+    assert "part.conll:2: no chunk tag" in result.output
+    args = ("part.conll", "out.spacy", "--spans-key", "chunks", "--ent-complete")
+    assert run(*args).exit_code == 0
+    (folder / "none.conll").write_text("no\t_\n")
+    assert run("none.conll", "out.spacy", "--spans-key", "chunks").exit_code == 0
+    assert "chunks" not in load("out.spacy")[0].spans

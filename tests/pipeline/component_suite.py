@@ -14,6 +14,7 @@ import spacy
 from spacy.lang.en import English
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.util import fix_random_seed
 
 # Most tests run with these, those that depend on the objective with all.
 HEADS = ("CRF", "BCRF")
@@ -78,6 +79,7 @@ class ComponentSuite:
         return [Example.from_dict(nlp.make_doc(text), gold) for text, gold in data]
 
     def trained(self, head="BCRF", data=None, steps=60, **options):
+        fix_random_seed(0)
         nlp = English()
         self.add(nlp, head, **options)
         examples = self.examples(nlp, data or self.data)
@@ -157,8 +159,8 @@ class ComponentSuite:
         pickled = pickle.loads(pickle.dumps(nlp.get_pipe(self.factory)))
         assert [self.annotation(pickled(nlp.make_doc(text))) for text in texts] == expected
 
-    def test_scores(self, any_head):
-        nlp, _ = self.trained(any_head)
+    def test_scores(self, head):
+        nlp, _ = self.trained(head)
         scores = nlp.evaluate(self.examples(nlp, self.data))
         weighted = {key: weight for key, weight in self.score_weights(nlp).items() if weight}
         assert any(scores.get(key) == 1.0 for key in weighted)

@@ -28,7 +28,7 @@ def make(nlp, ents, *, annotated=None, allowed=None, ambiguous=(), incorrect=(),
     doc = Doc(nlp.vocab, words=words, ents=ents)
     doc._.annotated_labels = annotated
     for i, names in (allowed or {}).items():
-        doc[i]._.allowed_tags = names
+        doc[i]._.allowed_labels = names
     for key, spans in (("ambiguous_spans", ambiguous), ("incorrect_spans", incorrect)):
         if spans:
             doc.spans[key] = [Span(doc, *span) for span in spans]

@@ -151,3 +151,11 @@ def test_label_smoothing_moves_gold_towards_all_tags():
 def test_label_smoothing_is_a_share():
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), got 1"):
         English().add_pipe("bcrf_tagger", config={"label_smoothing": 1.0})
+
+
+@pytest.mark.parametrize("head", ["SAPO", "Perceptron", "MIRA"])
+def test_label_smoothing_needs_probabilities(head):
+    model = {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}
+    with pytest.warns(UserWarning, match=r"label_smoothing = 0\.1 is left out: .* no probab"):
+        pipe = English().add_pipe("bcrf_tagger", config={"label_smoothing": 0.1, "model": model})
+    assert pipe.label_smoothing == 0

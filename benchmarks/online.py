@@ -1,0 +1,228 @@
+"""Training linear chains over sparse features, against CRFsuite on the same features.
+
+python benchmarks/online.py --corpora DIR
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import add_options, describe_machine, in_own_process, print_table
+
+from spacy_bcrf.chain import viterbi
+from spacy_bcrf.corpora.columns import read_columns
+from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.corpora.text import read_lines
+from spacy_bcrf.linear.dataset import Dataset
+from spacy_bcrf.linear.evaluate import span_f
+from spacy_bcrf.linear.learner import Gold, LinearChain, Online
+from spacy_bcrf.linear.sets import get_templates
+
+TRAIN, TEST = "conll2000/train.txt.xz", "conll2000/test.txt"
+
+OURS = {
+    "averaged perceptron": Online("perceptron", averaged=True, rate=1, l2=0),
+    "SAPO, n = 5": Online("sapo", averaged=True, rate=0.1, l2=0),
+    "SAPO, n = 5, beam": Online("sapo", search="beam", averaged=True, rate=0.1, l2=0),
+    "CRF": Online("crf", rate=0.1, decay=0.2, l2=0.5),
+    "CRF, averaged": Online("crf", averaged=True, rate=0.1, l2=0.2),
+    "MIRA, averaged": Online("mira", n=1, averaged=True, l2=0),
+    "MIRA, n = 5, averaged": Online("mira", averaged=True, l2=0),
+}
+CRFSUITE: dict[str, tuple[str, dict[str, Any]]] = {
+    "averaged perceptron": ("ap", {}),
+    "l2sgd": ("l2sgd", {"c2": 1.0}),
+    "lbfgs": ("lbfgs", {"c2": 1.0}),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_options(parser)
+    parser.add_argument("--passes", type=int, default=30)
+    parser.add_argument("--rich-passes", type=int, default=10)
+    args = parser.parse_args()
+    if not args.corpora:
+        parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
+    rows = []
+    for name in CRFSUITE:
+        rows.append(in_own_process(measure_crfsuite, args.corpora, name, args.passes))
+    for name in OURS:
+        templates = "crfsuite-chunking"
+        rows.append(in_own_process(measure_ours, args.corpora, name, templates, args.passes))
+    for name in ("SAPO, n = 5", "CRF, averaged"):
+        rows.append(in_own_process(measure_ours, args.corpora, name, "chunking", args.rich_passes))
+    notes = (
+        f"{describe_machine(['numpy', 'python-crfsuite'])}\n"
+        "CoNLL-2000 chunking, 8,936 sentences; each alone, in a process of its own, 1 thread; "
+        "median and least of the seconds a pass; F of conlleval on test, after the passes\n"
+        "standard features: CRFsuite's template; rich: spacy_bcrf.linear.sets.CHUNKING, chosen "
+        "with the settings on the last 936 training sentences\n"
+        "lbfgs runs until it stops by itself"
+    )
+    print_table("Online learning", rows, notes, args.csv)
+    print()
+    rows = [
+        in_own_process(measure_pipeline, args.corpora, templates, args.rich_passes)
+        for templates in ("crfsuite-chunking", "chunking")
+    ]
+    notes = (
+        "bcrf_chunker alone, trained as it is by default; words/s of nlp.pipe over ready Docs with "
+        "tags, features included: median of five rounds over the test part, and the best; "
+        "spacy.load of the saved pipeline, median of five, and the first"
+    )
+    print_table("In a pipeline", rows, notes)
+
+
+def measure_pipeline(corpora: Path, templates: str, passes: int) -> dict[str, object]:
+    import spacy
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": templates}
+    nlp.add_pipe("bcrf_chunker", config={"model": model})
+    train, test = load(corpora / TRAIN), load(corpora / TEST)
+
+    def make_doc(sentence: Sentence, **annotation: Any) -> Doc:
+        return Doc(
+            nlp.vocab,
+            words=sentence.words,
+            tags=[tag or "" for tag in sentence.tags],
+            **annotation,
+        )
+
+    def example(sentence: Sentence) -> Example:
+        gold = make_doc(sentence, ents=sentence.entities)
+        gold.spans["chunks"] = list(gold.ents)
+        return Example(make_doc(sentence), gold)
+
+    examples = [example(sentence) for sentence in train]
+    nlp.initialize(lambda: examples)
+    for _ in range(passes):
+        for start in range(0, len(examples), 500):
+            nlp.update(examples[start : start + 500])
+    tested = [example(sentence) for sentence in test]
+    score = nlp.evaluate(tested)["spans_chunks_f"]
+    words = sum(len(sentence.words) for sentence in test)
+    speeds = []
+    for _ in range(5):
+        docs = [make_doc(sentence) for sentence in test]
+        start_time = time.perf_counter()
+        for _ in nlp.pipe(docs, batch_size=1000):
+            pass
+        speeds.append(words / (time.perf_counter() - start_time))
+    with tempfile.TemporaryDirectory() as folder:
+        nlp.to_disk(folder)
+        size = (Path(folder) / "bcrf_chunker" / "model").stat().st_size
+        seconds = []
+        for _ in range(5):
+            start_time = time.perf_counter()
+            spacy.load(folder)
+            seconds.append(time.perf_counter() - start_time)
+    return {
+        "templates": templates,
+        "passes": passes,
+        "F": f"{100 * score:.2f}",
+        "words/s": f"{statistics.median(speeds):,.0f}",
+        "best": f"{max(speeds):,.0f}",
+        "file, MB": f"{size / 1e6:.2f}",
+        "load, s": f"{statistics.median(seconds):.3f}",
+        "first": f"{seconds[0]:.3f}",
+    }
+
+
+def measure_ours(corpora: Path, name: str, templates: str, passes: int) -> dict[str, object]:
+    train, test = load(corpora / TRAIN), load(corpora / TEST)
+    data = Dataset(train, get_templates(templates), lambda s: [tag or "O" for tag in s.entities])
+    rows, lengths = data.read(test)
+    model = LinearChain(len(data.tags), len(data.dictionary), OURS[name], len(train))
+    seconds = []
+    start = time.perf_counter()
+
+    def after(n: int, loss: float) -> None:
+        nonlocal start
+        seconds.append(time.perf_counter() - start)
+        start = time.perf_counter()
+
+    model.fit(data.rows, data.lengths, Gold(data.gold), passes, after)
+    tags = np.array(data.tags)[viterbi(model.potentials(rows, lengths))[0]].tolist()
+    features = "standard" if templates.startswith("crfsuite") else "rich"
+    return row("spacy-bcrf", name, features, len(data.dictionary), seconds, test, tags)
+
+
+def measure_crfsuite(corpora: Path, name: str, passes: int) -> dict[str, object]:
+    import pycrfsuite
+
+    train, test = load(corpora / TRAIN), load(corpora / TEST)
+    templates = get_templates("crfsuite-chunking")
+    data = Dataset(train, templates, lambda s: [tag or "O" for tag in s.entities])
+    algorithm, settings = CRFSUITE[name]
+    trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False)
+    trainer.set_params(settings if algorithm == "lbfgs" else {**settings, "max_iterations": passes})
+    for items, sentence in zip(to_strings(data.rows, data.lengths), train, strict=True):
+        trainer.append(items, sentence.entities)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model")
+        trainer.train(path)
+        tagger = pycrfsuite.Tagger()
+        tagger.open(path)
+        tags = [tag for items in to_strings(*data.read(test)) for tag in tagger.tag(items)]
+    seconds = [float(iteration["time"]) for iteration in trainer.logparser.iterations]
+    return row("CRFsuite", name, "standard", len(data.dictionary), seconds, test, tags)
+
+
+def to_strings(rows: Any, lengths: Any) -> list[list[list[str]]]:
+    """The same features by their numbers; what they are called makes no difference."""
+    numbers = rows.rows.astype(str).tolist()
+    sentences, token = [], 0
+    for length in lengths.tolist():
+        items = []
+        for i in range(length):
+            features = numbers[rows.starts[token] : rows.starts[token + 1]]
+            features.append("bias")
+            features += ["start"] * (i == 0) + ["end"] * (i == length - 1)
+            items.append(features)
+            token += 1
+        sentences.append(items)
+    return sentences
+
+
+def row(
+    who: str,
+    name: str,
+    features: str,
+    n_features: int,
+    seconds: list[float],
+    test: list[Sentence],
+    tags: list[str],
+) -> dict[str, object]:
+    return {
+        "trained by": f"{who}: {name}",
+        "features": f"{features}, {n_features:,}",
+        "passes": len(seconds),
+        "s/pass": f"{statistics.median(seconds):.3f}",
+        "least": f"{min(seconds):.3f}",
+        "F": f"{chunk_f(test, tags):.2f}",
+    }
+
+
+def chunk_f(sentences: list[Sentence], tags: list[str]) -> float:
+    """F in percent, as conlleval computes it."""
+    gold = [tag or "O" for sentence in sentences for tag in sentence.entities]
+    names = sorted({*gold, *tags})
+    ids = {name: i for i, name in enumerate(names)}
+    right, found = (np.array([ids[tag] for tag in labels]) for labels in (gold, tags))
+    return span_f(names, right, found, np.array([len(s.words) for s in sentences]))
+
+
+def load(path: Path) -> list[Sentence]:
+    return list(read_columns(read_lines(path), tag_column=2))
+
+
+if __name__ == "__main__":
+    main()

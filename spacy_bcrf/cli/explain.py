@@ -1,0 +1,127 @@
+"""`python -m spacy bcrf explain`"""
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import groupby
+from operator import getitem
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from spacy.cli._util import Arg, Opt
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Corpus
+from spacy.util import registry
+from tqdm import tqdm
+
+from spacy_bcrf.cli.errors import exit_on
+from spacy_bcrf.cli.labeler import annotate_before, load_labeler
+from spacy_bcrf.cli.lattice_page import lattice_page
+from spacy_bcrf.files import write_text
+from spacy_bcrf.linear.explain import (
+    Weight,
+    feature_weights,
+    general_weights,
+    name_features,
+    strongest,
+)
+from spacy_bcrf.linear.model import SparseChain
+
+
+def explain_cli(
+    model: Annotated[str, Arg(help="Name or path of a trained pipeline", metavar="MODEL")],
+    text: Annotated[
+        str | None, Opt("--text", "-t", help="Explain the tags of this text, as an HTML page")
+    ] = None,
+    pipe_name: Annotated[
+        str | None, Opt("--pipe", "-p", help="The component, if the pipeline has several")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Opt(
+            "--output",
+            "-o",
+            help="Write all weights to this .tsv file; with --text the .html file to write "
+            "(explain.html)",
+        ),
+    ] = None,
+    corpus: Annotated[
+        Path | None,
+        Opt("--corpus", help="A .spacy file that has the features; else the config's train corpus"),
+    ] = None,
+    n: Annotated[int, Opt("--n", "-n", help="Strongest features and transitions of a tag")] = 10,
+) -> None:
+    """
+    Show what a component with a linear chain has learned: the strongest features and transitions of
+    each tag, or, with a text, the probability of each tag of each token and which features decided.
+    """
+    with exit_on(ValueError, OSError):
+        nlp, name, pipe = load_labeler(model, pipe_name)
+        if text is not None:
+            page = Path("explain.html") if output is None else output
+            doc = next(annotate_before(nlp, name, [nlp.make_doc(text)]))
+            if not len(doc):
+                raise ValueError("the text has no tokens")
+            write_text(page, lattice_page(pipe, doc))
+            typer.echo(f"{page}: {len(doc)} tokens, {len(pipe.tags)} tags")
+            return
+        store = pipe.head.attrs.get("chain")
+        if not isinstance(store, SparseChain):
+            raise ValueError(
+                f"{name}: only the architecture spacy-bcrf.LinearChain.v1 has features with names; "
+                "--text works with any"
+            )
+        rows = strongest(store, n) if output is None else None
+        wanted = np.arange(store.chain.n_features) if rows is None else rows.ravel()
+        names = name_features(store, _read_corpus(nlp, name, corpus), wanted)
+        missing = len(np.unique(wanted)) - len(names)
+        general = general_weights(store, pipe.tags)
+        if output is not None:
+            weights = [*general, *feature_weights(store, pipe.tags, names)]
+            lines = [
+                "tag\tfeature\tweight",
+                *(f"{w.tag}\t{w.feature}\t{w.weight:.6g}" for w in weights),
+            ]
+            write_text(output, "\n".join(lines) + "\n")
+            typer.echo(f"{output}: {len(weights):,} weights")
+        else:
+            _print(pipe.tags, general, feature_weights(store, pipe.tags, names, rows), n)
+        if missing:
+            typer.secho(
+                f"{missing:,} features are shown by their keys, since no document of the corpus "
+                "has them: --corpus names the one that the model was trained on",
+                err=True,
+            )
+
+
+def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterable[Doc]:
+    """Documents as the component meets them; none if there is no corpus."""
+    config = nlp.config.interpolate()
+    try:
+        if path is not None:
+            examples = Corpus(path)(nlp)
+        else:
+            # Alone: the others may have paths that are not set.
+            block = reduce(getitem, config["training"]["train_corpus"].split("."), config)
+            examples = registry.resolve({"reader": block})["reader"](nlp)
+        docs = (example.predicted for example in tqdm(examples, "reading", delay=2, leave=False))
+        yield from annotate_before(nlp, component, docs)
+    except (ValueError, OSError) as err:
+        if path is not None:
+            raise
+        typer.secho(f"the train corpus of the config cannot be read: {err}", err=True)
+
+
+def _print(
+    tags: Sequence[str], general: Sequence[Weight], features: Sequence[Weight], n: int
+) -> None:
+    """Per tag, what leads to it and which features it has."""
+    into = {tag: list(group) for tag, group in groupby(general, key=lambda weight: weight.tag)}
+    own = {tag: list(group) for tag, group in groupby(features, key=lambda weight: weight.tag)}
+    for tag in tags:
+        typer.echo(f"\n{tag}")
+        top = sorted(into.get(tag, []), key=lambda weight: -abs(weight.weight))[:n]
+        for weight in [*top, *own.get(tag, [])]:
+            typer.echo(f"  {weight.weight:+9.3f}  {weight.feature}")

@@ -1,0 +1,102 @@
+// From 64-bit feature keys to rows of the weight table.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "prefetch.hh"
+
+namespace bcrf {
+
+// Open addressing with linear probing. Two different keys are never taken for one another; what
+// can coincide is the key of two features, with a probability of n^2 / 2^65 for n of them.
+class Dictionary {
+    struct Slot {
+        std::uint64_t key;  // 0 where the slot is free
+        std::int32_t entry;
+    };
+    std::vector<Slot> slots_ = std::vector<Slot>(64);
+    std::vector<std::uint64_t> keys_;    // by entry
+    std::vector<std::int64_t> counts_;   // by entry; empty once the entries are final
+
+    size_t home(std::uint64_t key) const { return key & (slots_.size() - 1); }
+
+    size_t probe(std::uint64_t key) const {
+        size_t at = home(key);
+        while (slots_[at].key && slots_[at].key != key) at = (at + 1) & (slots_.size() - 1);
+        return at;
+    }
+
+    void rehash(size_t size) {
+        slots_.assign(size, Slot{0, 0});
+        for (size_t i = 0; i < keys_.size(); ++i)
+            slots_[probe(keys_[i])] = Slot{keys_[i], std::int32_t(i)};
+    }
+
+    std::int32_t insert(size_t at, std::uint64_t key) {
+        const auto entry = std::int32_t(keys_.size());
+        slots_[at] = Slot{key, entry};
+        keys_.push_back(key);
+        if (2 * keys_.size() > slots_.size()) rehash(2 * slots_.size());
+        return entry;
+    }
+
+    static constexpr size_t AHEAD = 16;
+
+    void prefetch_home(const std::uint64_t* keys, size_t i, size_t n) const {
+        if (i + AHEAD < n) prefetch(&slots_[home(keys[i + AHEAD])]);
+    }
+
+  public:
+    size_t size() const { return keys_.size(); }
+    const std::uint64_t* keys() const { return keys_.data(); }
+
+    // Replaces what is there; the i-th key gets the row i.
+    void assign(const std::uint64_t* keys, size_t n) {
+        keys_.assign(keys, keys + n);
+        counts_.clear();
+        size_t size = 64;
+        while (size < 2 * n + 2) size *= 2;
+        rehash(size);
+    }
+
+    void count(const std::uint64_t* keys, size_t n) {
+        counts_.resize(keys_.size());
+        for (size_t i = 0; i < n; ++i) {
+            prefetch_home(keys, i, n);
+            const size_t at = probe(keys[i]);
+            if (!slots_[at].key) {
+                insert(at, keys[i]);
+                counts_.push_back(1);
+            } else {
+                ++counts_[slots_[at].entry];
+            }
+        }
+    }
+
+    // Drops what was counted less often than this and numbers the rest, frequent ones first: so the
+    // rows that most sentences need lie together, and stay in the cache.
+    void keep(std::int64_t min_freq) {
+        std::vector<std::int32_t> order;
+        for (size_t i = 0; i < counts_.size(); ++i)
+            if (counts_[i] >= min_freq) order.push_back(std::int32_t(i));
+        std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+            return counts_[a] > counts_[b];
+        });
+        std::vector<std::uint64_t> kept;
+        for (std::int32_t i : order) kept.push_back(keys_[i]);
+        assign(kept.data(), kept.size());
+    }
+
+    // rows[i] is the row of keys[i], or -1 if there is none and `add` is false.
+    void find(const std::uint64_t* keys, size_t n, bool add, std::int32_t* rows) {
+        for (size_t i = 0; i < n; ++i) {
+            prefetch_home(keys, i, n);
+            const size_t at = probe(keys[i]);
+            rows[i] = slots_[at].key ? slots_[at].entry : add ? insert(at, keys[i]) : -1;
+        }
+    }
+};
+
+}  // namespace bcrf

@@ -1,0 +1,5 @@
+// What linear/kernels.hh includes once for each instruction set, so nothing here has an include guard.
+#include "rows.hh"
+#include "nbest.hh"
+#include "online.hh"
+#include "predict.hh"

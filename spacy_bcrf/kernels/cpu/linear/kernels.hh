@@ -1,0 +1,59 @@
+// The learner of linear chains, compiled for each instruction set like the kernels it builds on.
+#pragma once
+
+#include <algorithm>
+#include <random>
+
+#include "../kernels.hh"
+#include "dictionary.hh"
+#include "model.hh"
+#include "prefetch.hh"
+#include "quadratic.hh"
+#include "templates.hh"
+
+#undef BCRF_VECTOR_BYTES
+#define BCRF_TARGET baseline
+#define BCRF_VECTOR_BYTES 32
+#include "for_each_target.hh"
+#undef BCRF_TARGET
+
+#ifdef BCRF_DISPATCH
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define BCRF_TARGET avx2
+#include "for_each_target.hh"
+#undef BCRF_TARGET
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")
+#define BCRF_TARGET avx512
+#undef BCRF_VECTOR_BYTES
+#define BCRF_VECTOR_BYTES 64
+#include "for_each_target.hh"
+#undef BCRF_TARGET
+#pragma GCC pop_options
+#endif
+
+namespace bcrf {
+
+// 0, 1, .. n - 1 in an order that the seed decides, the same with every compiler.
+inline std::vector<int> shuffled(int n, std::uint64_t seed) {
+    std::vector<int> order(n);
+    for (int i = 0; i < n; ++i) order[i] = i;
+    std::mt19937_64 random(seed);
+    for (int i = n - 1; i > 0; --i) std::swap(order[i], order[random() % std::uint64_t(i + 1)]);
+    return order;
+}
+
+inline void learn(Model& model, const Sequences& data, const std::int64_t* offsets,
+                  const int* order, int n, double& loss, int& done) {
+    BCRF_CALL(learn, model, data, offsets, order, n, loss, done)
+}
+
+inline void score(const float* weights, size_t stride, int tags, const Sequences& data,
+                  const int* lengths, int batch, float* unary) {
+    BCRF_CALL(score, weights, stride, tags, data, lengths, batch, unary)
+}
+
+}  // namespace bcrf

@@ -1,0 +1,68 @@
+// Sums of rows of a weight table, and updates of rows.
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Rows have a whole number of these whatever the processor, since models move between processors.
+#if defined(__GNUC__)
+typedef float Lane __attribute__((vector_size(32)));
+#else
+struct Lane {
+    float x[8];
+    Lane operator+(const Lane& o) const {
+        Lane sum;
+        for (int i = 0; i < 8; ++i) sum.x[i] = x[i] + o.x[i];
+        return sum;
+    }
+};
+#endif
+
+BCRF_INLINE Lane load_lane(const float* p) {
+    Lane v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+
+// out[0 : 8 * N] = scale * the sum of n rows.
+template <int N>
+BCRF_INLINE void sum_block(float* out, const float* table, size_t stride, const int* rows, int n) {
+    Lane total[N];
+    for (int k = 0; k < N; ++k) total[k] = Lane{};
+    for (int r = 0; r < n; ++r) {
+        const float* row = table + rows[r] * stride;
+        for (int k = 0; k < N; ++k) total[k] = total[k] + load_lane(row + 8 * k);
+    }
+    std::memcpy(out, total, sizeof total);
+}
+
+// out (stride) = the sum of n rows.
+inline void sum_rows(float* out, const float* table, size_t stride, const int* rows, int n) {
+    size_t left = stride / 8;
+    while (left) {
+        const size_t step = left < 6 ? left : 6;
+        switch (step) {
+            case 1: sum_block<1>(out, table, stride, rows, n); break;
+            case 2: sum_block<2>(out, table, stride, rows, n); break;
+            case 3: sum_block<3>(out, table, stride, rows, n); break;
+            case 4: sum_block<4>(out, table, stride, rows, n); break;
+            case 5: sum_block<5>(out, table, stride, rows, n); break;
+            default: sum_block<6>(out, table, stride, rows, n);
+        }
+        out += 8 * step;
+        table += 8 * step;
+        left -= step;
+    }
+}
+
+// Each of n rows += change (stride).
+inline void add_to_rows(float* table, size_t stride, const int* rows, int n, const float* change) {
+    for (int r = 0; r < n; ++r) {
+        float* row = table + rows[r] * stride;
+        for (size_t k = 0; k < stride; k += 8) {
+            const Lane sum = load_lane(row + k) + load_lane(change + k);
+            std::memcpy(row + k, &sum, sizeof sum);
+        }
+    }
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

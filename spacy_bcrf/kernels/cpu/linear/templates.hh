@@ -1,0 +1,126 @@
+// From the attribute values of tokens to the keys of their features.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace bcrf {
+
+using std::size_t;
+
+// One attribute of a token at some distance. Columns below `singles` have one value a token, those
+// after it any number, as in `Words`.
+struct Part {
+    int column, offset;
+};
+
+struct Template {
+    std::uint64_t seed;
+    int first, last;  // of its parts
+};
+
+// The values of N tokens: `values` (N, singles), 0 where there is none; and for each of `bags`
+// columns more those of the token's word, values `bag_values[bag_starts[k] : bag_starts[k + 1]]`
+// for k = words[i] * bags + column.
+struct TokenValues {
+    const std::uint64_t* values;
+    int singles;
+    const std::int32_t* words;
+    const std::int64_t* bag_starts;
+    const std::uint64_t* bag_values;
+    int bags;
+};
+
+// Sebastiano Vigna's splitmix64 finalizer, after D. Stafford's Mix13.
+inline std::uint64_t mix(std::uint64_t key, std::uint64_t value) {
+    key = (key ^ value) + 0x9E3779B97F4A7C15ull;
+    key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9ull;
+    key = (key ^ (key >> 27)) * 0x94D049BB133111EBull;
+    return key ^ (key >> 31);
+}
+
+// What stands beyond the sequence: positions -1, -2, .. and n, n + 1, .. are 1, 2, .. tokens away.
+inline std::uint64_t beyond(int position, int length) {
+    return position < 0 ? 0xB05B05B000000000ull - position : 0xE05E05E000000001ull + position - length;
+}
+
+class Extractor {
+    std::vector<Template> templates_;
+    std::vector<Part> parts_;
+    std::vector<std::uint64_t> partial_, product_;
+
+    // The value of a single-valued part, 0 if it has none.
+    static std::uint64_t single(const TokenValues& t, size_t start, int length, int i, Part part) {
+        const int at = i + part.offset;
+        if (at < 0 || at >= length) return beyond(at, length);
+        return t.values[(start + at) * t.singles + part.column];
+    }
+
+    // One step of the product over the values of each part.
+    void multiply(const TokenValues& t, size_t start, int length, int i, Part part) {
+        product_.clear();
+        const int at = i + part.offset;
+        if (part.column < t.singles || at < 0 || at >= length) {
+            const std::uint64_t value =
+                at < 0 || at >= length ? beyond(at, length) : single(t, start, length, i, part);
+            if (value)
+                for (std::uint64_t key : partial_) product_.push_back(mix(key, value));
+        } else {
+            const size_t k = size_t(t.words[start + at]) * t.bags + (part.column - t.singles);
+            for (std::uint64_t key : partial_)
+                for (std::int64_t v = t.bag_starts[k]; v < t.bag_starts[k + 1]; ++v)
+                    product_.push_back(mix(key, t.bag_values[v]));
+        }
+        partial_.swap(product_);
+    }
+
+  public:
+    void add(std::uint64_t seed, const std::vector<Part>& parts) {
+        const int first = int(parts_.size());
+        parts_.insert(parts_.end(), parts.begin(), parts.end());
+        templates_.push_back(Template{seed, first, int(parts_.size())});
+    }
+
+    // Appends the keys of each token, and to `ends` where they end; and, if asked, the template of
+    // each key. A template of which some part has no value gives no feature.
+    void extract(const TokenValues& t, const std::int32_t* lengths, int batch,
+                 std::vector<std::uint64_t>& keys, std::vector<std::int64_t>& ends,
+                 std::vector<std::int32_t>* origins) {
+        size_t start = 0;
+        for (int b = 0; b < batch; ++b) {
+            const int length = lengths[b];
+            for (int i = 0; i < length; ++i) {
+                for (size_t m = 0; m < templates_.size(); ++m) {
+                    const Template& form = templates_[m];
+                    std::uint64_t key = form.seed;
+                    bool several = false, missing = false;
+                    for (int p = form.first; p < form.last; ++p) {
+                        const Part part = parts_[p];
+                        if (part.column >= t.singles) {
+                            several = true;
+                            break;
+                        }
+                        const std::uint64_t value = single(t, start, length, i, part);
+                        missing = missing || value == 0;
+                        key = mix(key, value);
+                    }
+                    if (several) {
+                        partial_.assign(1, form.seed);
+                        for (int p = form.first; p < form.last; ++p)
+                            multiply(t, start, length, i, parts_[p]);
+                        for (std::uint64_t k : partial_) keys.push_back(k ? k : 1);
+                        if (origins) origins->insert(origins->end(), partial_.size(), int(m));
+                    } else if (!missing) {
+                        keys.push_back(key ? key : 1);
+                        if (origins) origins->push_back(int(m));
+                    }
+                }
+                ends.push_back(std::int64_t(keys.size()));
+            }
+            start += length;
+        }
+    }
+};
+
+}  // namespace bcrf

@@ -1,0 +1,133 @@
+"""`spacy-bcrf.LinearChain.v1`"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.model import deserialize_attr, serialize_attr
+
+from .. import chain
+from ..chain import Potentials
+from ..kernels import Array
+from ..linear.gazetteers import Gazetteers
+from ..linear.learner import Gold, Online
+from ..linear.model import SparseChain
+from ..linear.sets import get_templates
+from .decoding import get_decoder
+
+
+def LinearChain(
+    templates: str | list[str],
+    *,
+    objective: Literal["crf", "sapo", "perceptron", "mira"] = "sapo",
+    n: int = 5,
+    search: Literal["astar", "beam"] = "astar",
+    beam_width: int = 50,
+    averaged: bool = True,
+    rate: float = 0.1,
+    decay: float = 0.0,
+    l2: float = 0.0,
+    min_freq: int = 1,
+    gazetteers: dict[str, str | list[str]] | None = None,
+    decoder: str = "viterbi",
+) -> Model[list[Doc], Potentials]:
+    """A linear chain over boolean features, which learns by itself: one online step a document,
+    whatever the batch size. The optimizer of the training config has no part in it.
+
+    templates: see `linear.templates`, or the name of a set of `linear.sets`, such as "chunking".
+    objective, n, search, beam_width, averaged, rate, decay, l2: see `linear.learner.Online`.
+    min_freq: how often a feature has to occur in the training data.
+    gazetteers: by name, phrases for the templates `gazetteer.name[0]`, or a file with one a line.
+    decoder: "viterbi" or "mbr", see `get_decoder`.
+    """
+    online = Online(
+        objective,
+        n=n,
+        search=search,
+        beam_width=beam_width,
+        averaged=averaged,
+        rate=rate,
+        decay=decay,
+        l2=l2,
+    )
+    texts = get_templates(templates) if isinstance(templates, str) else templates
+    inference = chain.CRF()
+    model: Model[list[Doc], Potentials] = Model(
+        "linear_chain",
+        forward,
+        init=init,
+        dims={"nO": None},
+        attrs={
+            "objective": inference,
+            "decoder": get_decoder(decoder, inference),
+            "constraints": None,
+            "tags": None,
+            "chain": SparseChain(texts, online, min_freq, Gazetteers(gazetteers or {})),
+            "resize_output": resize_output,
+            "learn": learn,
+            "sample_size": None,
+        },
+    )
+    model.set_ref("output_layer", model)
+    return model
+
+
+def forward(
+    model: Model[list[Doc], Potentials], docs: list[Doc], is_train: bool
+) -> tuple[Potentials, Callable]:
+    def backprop(_: Potentials) -> list[Doc]:
+        raise ValueError("a linear chain learns by online steps, not by gradients: call `learn`")
+
+    potentials = model.attrs["chain"].potentials(docs)
+    constraints = model.attrs["constraints"]
+    return potentials if constraints is None else constraints.apply(potentials), backprop
+
+
+def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
+    """X: all documents of the training data, since features are counted in them."""
+    model.attrs["chain"].initialize(X or [], model.get_dim("nO"))
+
+
+def learn(
+    model: Model[list[Doc], Potentials], docs: list[Doc], gold: Array, lattice: Array | None
+) -> float:
+    """One step a document, and the sum of the losses before each.
+
+    gold: int32 (N,), -1 for unknown, or bool (N, T); lattice: bool (N, T) or None.
+    DivergedError if the rate is too high; the weights are then those last used to predict.
+    """
+    store: SparseChain = model.attrs["chain"]
+    constraints = model.attrs["constraints"]
+    if constraints is not None:
+        store.chain.constrain(constraints.transitions, constraints.start, constraints.end)
+    return store.step(docs, Gold(gold, lattice))
+
+
+def resize_output(
+    model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
+) -> Model[list[Doc], Potentials]:
+    """Give it nO tags, the new ones last, in place; ValueError for fewer than there are.
+
+    New tags start out as the mean of the old ones that play the same part, see `resize_head`.
+    """
+    old = model.maybe_get_dim("nO")
+    if old is not None and nO < old:
+        raise ValueError(f"{model.name}: {old} tags cannot be cut down to {nO}")
+    store: SparseChain = model.attrs["chain"]
+    if old is not None and nO > old and store.is_ready:
+        by_label = np.arange(old % tags_per_label, old).reshape(-1, tags_per_label)
+        store.resize_tags(nO, by_label.T[np.arange(nO - old) % tags_per_label])
+    model.set_dim("nO", nO, force=True)
+    return model
+
+
+@serialize_attr.register(SparseChain)
+def _to_bytes(_: SparseChain, value: SparseChain, name: str, model: Model) -> bytes:
+    return value.to_bytes()
+
+
+@deserialize_attr.register(SparseChain)
+def _from_bytes(_: SparseChain, value: bytes, name: str, model: Model) -> SparseChain:
+    return _.from_bytes(value)

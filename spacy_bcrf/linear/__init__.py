@@ -1,0 +1,1 @@
+"""Linear chains over boolean features, trained online."""

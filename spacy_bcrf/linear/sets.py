@@ -1,0 +1,59 @@
+"""Feature templates for common tasks."""
+
+# The chunking template that comes with CRFsuite (example/chunking.py).
+CRFSUITE_CHUNKING = [
+    "w[-2..2]",
+    "w[-1..0]|w[0..1]",
+    "p[-2..2]",
+    "p[-2..1]|p[-1..2]",
+    "p[-2..0]|p[-1..1]|p[0..2]",
+]
+
+CHUNKING = [
+    *CRFSUITE_CHUNKING,
+    "w[-1..0]|p[-1..0]",
+    "lower[-1..1]",
+    "prefix(1..4)[0]",
+    "suffix(1..4)[0]",
+    "brief[-1..1]",
+    "character[0]",
+]
+
+# Word unigrams and bigrams, prefixes, suffixes, word characteristics, and the lowercased word with
+# digits as `#` (Sun et al.).
+POS = [
+    "w[-2..2]",
+    "w[-1..0]|w[0..1]",
+    "digits[-1..1]",
+    "prefix(1..5)[0]",
+    "suffix(1..5)[0]",
+    "character[0]",
+]
+
+# Word unigrams and bigrams, substrings under ten characters and morphology (Sun et al.); add those
+# of `p` where there are tags.
+BIOMEDICAL = [
+    "w[-2..2]",
+    "w[-1..0]|w[0..1]",
+    "digits[-1..1]",
+    "substring(1..9)[0]",
+    "prefix(2..5)[-1..1]",
+    "suffix(2..5)[-1..1]",
+    "brief[-1..1]",
+    "brief[-1..0]|brief[0..1]",
+    "character[-1..1]",
+]
+
+SETS = {
+    "crfsuite-chunking": CRFSUITE_CHUNKING,
+    "chunking": CHUNKING,
+    "pos": POS,
+    "biomedical": BIOMEDICAL,
+}
+
+
+def get_templates(name: str) -> list[str]:
+    """The templates of that set; a ValueError lists the names there are."""
+    if name not in SETS:
+        raise ValueError(f"unknown set of templates {name!r}; expected one of {', '.join(SETS)}")
+    return list(SETS[name])

@@ -1,0 +1,112 @@
+"""`python -m spacy bcrf explain` as one types it."""
+
+import re
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from spacy.training import Example
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+
+LINEAR = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[-1..1]"], "rate": 0.5}
+GOLD = {"tags": ["DT", "X", "NN", "X"], "spans": {"chunks": [(0, 5, "NP")]}}
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["explain", *map(str, args)])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A pipeline of two linear chains and the corpus it was trained on, which its config names."""
+    folder = tmp_path_factory.mktemp("explain")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_tagger", name="tagger", config={"model": LINEAR})
+    nlp.add_pipe("bcrf_chunker", name="chunker", config={"model": LINEAR})
+    examples = [Example.from_dict(nlp.make_doc("a <b>"), GOLD)]
+    nlp.initialize(lambda: examples)
+    for _ in range(5):
+        nlp.update(examples)
+    DocBin(docs=[eg.reference for eg in examples]).to_disk(folder / "train.spacy")
+    nlp.config["paths"]["train"] = str(folder / "train.spacy")
+    nlp.to_disk(folder / "model")
+    return folder
+
+
+def test_a_table_of_features_and_transitions(folder):
+    result = run(folder / "model", "--pipe", "chunker", "-n", 2)
+    assert result.exit_code == 0, result.output
+    block = result.stdout.split("\nI-NP\n")[1].splitlines()
+    assert len(block) == 4
+    assert any(re.fullmatch(r" +\+\d\.\d{3}  orth\[\S+\]=\S+", line) for line in block)
+    assert any(re.fullmatch(r" +\+\d\.\d{3}  I-NP ->", line) for line in block)
+    assert "key" not in result.output
+
+
+def test_all_weights_into_a_file(folder, tmp_path):
+    result = run(folder / "model", "-p", "tagger", "-o", tmp_path / "weights.tsv")
+    assert result.exit_code == 0, result.output
+    head, *lines = (tmp_path / "weights.tsv").read_text().splitlines()
+    assert head == "tag\tfeature\tweight"
+    assert f"{len(lines)} weights" in result.stdout
+    pipe = spacy.load(folder / "model").get_pipe("tagger")
+    assert len(lines) == (pipe.head.attrs["chain"].chain.weights != 0).sum()
+    assert any(line.startswith("DT\torth[0]=a\t") for line in lines)
+
+
+def test_a_text_becomes_a_page(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(folder / "model", "-p", "chunker", "--text", "a <b>")
+    assert (result.exit_code, result.stdout) == (0, "explain.html: 4 tokens, 3 tags\n")
+    page = (tmp_path / "explain.html").read_text()
+    assert page.count('class="best"') == 4
+    assert page.count("<td") == 4 * 3 + 4 * 4
+    assert "orth[0]=a +" in page and "&lt;" in page and "<b>" not in page
+
+
+def test_features_that_no_document_has(folder):
+    DocBin(docs=[spacy.blank("en")("other")]).to_disk(folder / "other.spacy")
+    result = run(folder / "model", "-p", "tagger", "--corpus", folder / "other.spacy")
+    assert result.exit_code == 0
+    assert "features are shown by their keys" in result.output
+    assert re.search(r"key [0-9a-f]{16}", result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ((), "not one component; it has tagger, chunker: choose one by --pipe"),
+        (
+            ("-p", "ner"),
+            "no component 'ner' of spacy-bcrf; it has tagger, chunker: choose one by --pipe",
+        ),
+        (("-p", "tagger", "--text", ""), "the text has no tokens"),
+        (("-p", "tagger", "--corpus", "nothing.spacy"), "nothing.spacy"),
+    ],
+)
+def test_what_cannot_be_explained(folder, args, problem):
+    result = run(folder / "model", *args)
+    assert result.exit_code == 1
+    assert problem in result.output
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    result = run(tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert "nothing" in result.output
+
+
+def test_a_network_has_a_page_but_no_table(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_tagger")
+    example = Example.from_dict(nlp.make_doc("a b"), {"tags": ["DT", "NN"]})
+    nlp.initialize(lambda: [example])
+    nlp.to_disk(tmp_path / "model")
+    page = tmp_path / "page.html"
+    assert run(tmp_path / "model", "-t", "a b", "-o", page).exit_code == 0
+    assert "What decided" not in page.read_text()
+    result = run(tmp_path / "model")
+    assert result.exit_code == 1
+    assert "LinearChain.v1 has features with names" in result.output

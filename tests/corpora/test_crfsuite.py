@@ -1,0 +1,84 @@
+import pytest
+import spacy
+
+from spacy_bcrf.corpora.crfsuite import CRFsuiteCorpus, read_crfsuite, set_features
+from spacy_bcrf.corpora.text import CorpusError, read_lines
+
+CHUNKS = (
+    "B-NP\tw[0]=He\tpos=PRP\n"
+    "B-VP\tw[0]=reckons\tpos=VBZ\tpos=VBZ\n"
+    "\n"
+    "\n"
+    "O\tw[0]=:1\tcolon\\:\tback\\\\slash:1.0\n"
+)
+
+
+def read(tmp_path, text):
+    path = tmp_path / "chunks.crfsuite"
+    path.write_text(text, encoding="utf8")
+    return list(read_crfsuite(read_lines(path)))
+
+
+def test_labels_words_and_features(tmp_path):
+    (first, features), (second, more) = read(tmp_path, CHUNKS)
+    assert first.words == ["He", "reckons"]
+    assert first.tags == first.entities == ["B-NP", "B-VP"]
+    assert features == [["w[0]=He", "pos=PRP"], ["w[0]=reckons", "pos=VBZ"]]
+    assert second.words == ["_"]  # the value 1 of a feature w[0]= without a name
+    assert more == [["w[0]=", "colon:", "back\\slash"]]
+
+
+def test_labels_that_are_no_spans_are_tags_only(tmp_path):
+    ((sentence, _),) = read(tmp_path, "NN\ta\nO\ta\n")
+    assert sentence.tags == ["NN", "O"]
+    assert sentence.entities == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("\ta\tb", "no label"),
+        ("O\ta\t\tb", "empty feature"),
+        ("O\ta:0.5", "feature 'a:0.5' has the value 0.5; expected 1"),
+        ("O\t12:30pm", "feature '12:30pm' has the value '30pm'; expected a number"),
+        ("O\t:1", "empty feature"),
+    ],
+)
+def test_a_line_that_does_not_parse_is_named(tmp_path, line, what):
+    with pytest.raises(CorpusError, match=rf"chunks\.crfsuite:3: {what}"):
+        read(tmp_path, f"O\ta\n\n{line}\nO\tb\n")
+
+
+def test_a_corpus_without_sequences_or_path(tmp_path):
+    nlp = spacy.blank("en")
+    (tmp_path / "empty").write_text("\n\n")
+    with pytest.raises(CorpusError, match="empty: no sequences"):
+        list(CRFsuiteCorpus(tmp_path / "empty")(nlp))
+    with pytest.raises(ValueError, match="needs a path"):
+        list(CRFsuiteCorpus(None)(nlp))
+
+
+@pytest.mark.parametrize("factory", ["bcrf_tagger", "bcrf_ner", "bcrf_chunker"])
+def test_components_learn_from_it(tmp_path, factory):
+    path = tmp_path / "train.crfsuite"
+    path.write_text(f"{CHUNKS}\n" * 3)
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["_.crfsuite[0]"]}
+    nlp.add_pipe(factory, config={"model": model})
+    corpus = CRFsuiteCorpus(path)
+    nlp.initialize(lambda: corpus(nlp))
+    for _ in range(10):
+        nlp.update(list(corpus(nlp)))
+    examples = list(corpus(nlp))
+    assert len(examples) == 6
+    assert len(list(CRFsuiteCorpus(path, limit=2)(nlp))) == 2
+    scores = nlp.evaluate(examples)
+    name = {"bcrf_tagger": "tag_acc", "bcrf_ner": "ents_f", "bcrf_chunker": "spans_chunks_f"}
+    assert scores[name[factory]] == 1
+    doc = nlp(set_features(nlp.make_doc("x y"), [["pos=PRP"], ["pos=VBZ"]]))
+    found = {
+        "bcrf_tagger": [token.tag_ for token in doc],
+        "bcrf_ner": [f"B-{ent.label_}" for ent in doc.ents],
+        "bcrf_chunker": [f"B-{span.label_}" for span in doc.spans.get("chunks", [])],
+    }
+    assert found[factory] == ["B-NP", "B-VP"]

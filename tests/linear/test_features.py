@@ -1,0 +1,147 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.lang.en import English
+from spacy.tokens import Doc, Token
+
+from spacy_bcrf.corpora.text import CorpusError
+from spacy_bcrf.kernels.linear import Dictionary
+from spacy_bcrf.linear.features import Features, to_rows
+from spacy_bcrf.linear.gazetteers import Gazetteers
+from spacy_bcrf.linear.templates import TemplateError
+
+NLP = English()
+TEMPLATES = [
+    "w[-2..2]",
+    "lower[-1..0]|w[0..1]",
+    "p[0]|p[1]",
+    "prefix(1..3)[0]",
+    "suffix(2)[0]|w[1]",
+    "substring(1..2)[-1]|suffix(1..2)[0]",
+    "digits[0]",
+    "brief[-1..1]",
+    "character[0]",
+    "is_digit[0]",
+    "_.kind[0]",
+    "_.letters[0]|w[1]",
+    "gazetteer.names[-1..1]",
+]
+GAZETTEERS = Gazetteers({"names": ["ab 12", "IL-2", "x1 b a", "ab 12 B"]})
+WORDS = st.lists(st.sampled_from(["a", "Ab", "ab", "IL-2", "12", "B", "ä", "x1", "-"]), max_size=6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def extension():
+    Token.set_extension("kind", getter=lambda token: token.text[0].isalpha() and "letter")
+    Token.set_extension("letters", getter=lambda token: [c for c in token.text if c.isalpha()])
+    yield
+    Token.remove_extension("kind")
+    Token.remove_extension("letters")
+
+
+def make_doc(words):
+    tags = ["" if word == "-" else word[:1].upper() for word in words]
+    return Doc(NLP.vocab, words=words, tags=tags)
+
+
+@given(st.lists(WORDS, max_size=4))
+def test_keys_are_those_of_the_features_by_name(sentences):
+    docs = [make_doc(words) for words in sentences]
+    features = Features(TEMPLATES, GAZETTEERS)
+    keys, starts, origins = features.keys(docs, origins=True)
+    described = [list(features.describe(doc, i)) for doc in docs for i in range(len(doc))]
+    assert np.diff(starts).tolist() == [len(token) for token in described]
+    flat = [feature for token in described for feature in token]
+    assert [str(features.templates[i]) for i in origins] == [template for template, _ in flat]
+    names = [name for _, name in flat]
+    # One key a name, and one name a key.
+    pairs = set(zip(keys.tolist(), names, strict=True))
+    assert len(pairs) == len(set(keys.tolist())) == len(set(names))
+
+
+def test_values_of_attributes():
+    features = Features(["prefix(2..3)[0]", "digits[0]", "brief[0]", "p[1]", "w[-1]"])
+    doc = make_doc(["IL-12", "-", "B"])
+    shown = [[name.partition("=")[2] for _, name in features.describe(doc, i)] for i in range(3)]
+    assert shown[0] == ["IL", "IL-", "il-##", "X-d", "<-1>"]
+    assert shown[1] == ["-", "-", "B", "IL-12"]
+    assert shown[2] == ["b", "X", "<+1>", "-"]
+
+
+def test_an_extension_that_was_not_made():
+    features = Features(["w[0]", "w[1]|_.missing[0]"])
+    with pytest.raises(TemplateError, match=r"position 9: there is no extension 'missing'"):
+        features.keys([make_doc(["a"])])
+
+
+def test_a_gazetteer_finds_the_longest_phrases():
+    doc = make_doc(["Ab", "12", "b", "IL-2", "x1", "B", "A", "12"])
+    assert GAZETTEERS.find("names", doc) == ["B", "I", "L", "U", "B", "I", "L", ""]
+    other = Doc(English().vocab, words=["il-2"])
+    assert GAZETTEERS.find("names", other) == ["U"]
+
+
+def test_a_gazetteer_from_a_file(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("New York\n\nOslo\nOslo\n")
+    gazetteers = Gazetteers({"places": str(path)})
+    gazetteers.load()
+    assert gazetteers.phrases == {"places": ["New York", "Oslo"]}
+    path.write_text("\n")
+    with pytest.raises(CorpusError, match=r"names\.txt: no phrases"):
+        gazetteers.load()
+    path.unlink()
+    with pytest.raises(CorpusError, match=r"names\.txt: cannot be read"):
+        gazetteers.load()
+
+
+def test_a_gazetteer_that_is_not_there():
+    with pytest.raises(TemplateError, match="no gazetteer 'places'; the config has names"):
+        Features(["gazetteer.places[0]"], GAZETTEERS)
+
+
+def test_distances_beyond_the_sequence_differ():
+    keys, starts, _ = Features(["w[-2]", "w[2]"]).keys([make_doc(["a", "a"])])
+    (before_2, after_1), (before_1, after_2) = (keys[a:b] for a, b in pairwise(starts))
+    assert len({before_2, before_1, after_1, after_2}) == 4
+
+
+def test_the_order_of_templates_changes_no_key():
+    docs = [make_doc(["a", "IL-2", "B"])]
+    there = Features(TEMPLATES, GAZETTEERS).keys(docs)[0]
+    back = Features(TEMPLATES[::-1], GAZETTEERS).keys(docs)[0]
+    assert sorted(there) == sorted(back)
+
+
+def test_dictionary_counts_and_numbers_by_frequency():
+    dictionary = Dictionary()
+    dictionary.count(np.array([7, 9, 7, 8, 7, 9], dtype="uint64"))
+    dictionary.keep(2)
+    assert dictionary.keys.tolist() == [7, 9]
+    assert dictionary.find(np.array([9, 8, 7], dtype="uint64")).tolist() == [1, -1, 0]
+    assert dictionary.find(np.array([8, 5, 8], dtype="uint64"), True).tolist() == [2, 3, 2]
+    again = Dictionary()
+    again.keys = dictionary.keys
+    assert again.find(np.array([5, 8], dtype="uint64")).tolist() == [3, 2]
+
+
+@given(st.lists(st.integers(1, 60), max_size=300), st.integers(1, 3))
+def test_dictionary_against_a_dict(keys, min_freq):
+    dictionary = Dictionary()
+    array = np.array(keys, dtype="uint64") * np.uint64(2**58)  # all in few home slots
+    array += np.array(keys, dtype="uint64")
+    dictionary.count(array)
+    dictionary.keep(min_freq)
+    rows = dictionary.find(array)
+    for key, row in zip(keys, rows.tolist(), strict=True):
+        assert (row >= 0) == (keys.count(key) >= min_freq)
+    assert len(set(rows[rows >= 0].tolist())) == len(dictionary)
+
+
+def test_unknown_features_are_left_out():
+    rows, starts = to_rows(np.array([3, -1, -1, 4], "int32"), np.array([0, 2, 3, 4]))
+    assert rows.tolist() == [3, 4]
+    assert starts.tolist() == [0, 1, 1, 2]

@@ -1,0 +1,232 @@
+"""The components with a linear chain for a model, which learns by itself."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import spacy
+from component_suite import ComponentSuite
+from spacy.lang.en import English
+from spacy.tokens import Doc
+from spacy.training import Example
+from test_ner import TestBiluo as NerSuite
+from test_tagger import TestTagger as TaggerSuite
+
+from spacy_bcrf.linear.learner import DivergedError
+from spacy_bcrf.linear.model import SparseChain
+
+OBJECTIVES = ("crf", "sapo", "perceptron", "mira")
+
+
+class LinearSuite:
+    """Comes before a suite, and leaves out what belongs to networks."""
+
+    @pytest.fixture(params=OBJECTIVES)
+    def head(self, request) -> str:
+        return request.param
+
+    @pytest.fixture(params=OBJECTIVES)
+    def any_head(self, request) -> str:
+        return request.param
+
+    def add(self, nlp, head="sapo", tok2vec=None, name=None, **settings):
+        model = {
+            "@architectures": "spacy-bcrf.LinearChain.v1",
+            "templates": ["w[-1..1]", "w[-1..0]|w[0..1]", "suffix(1..3)[0]"],
+            # The suite's own default is the name of a head of a network.
+            "objective": head if head in OBJECTIVES else "sapo",
+            "rate": 0.5,
+        }
+        config = {"model": model, **self.settings, **settings}
+        return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
+
+    def test_loss_is_that_of_the_documents_added_up(self, head):
+        # From the first weights: a perceptron has learned all there is in three steps.
+        nlp, _ = self.trained(head, steps=0)
+        data = [*self.data, *self.unannotated]
+        losses = {self.factory: 10.0}
+        nlp.update(self.examples(nlp, data), losses=losses)
+        alone = 0.0
+        nlp, _ = self.trained(head, steps=0)
+        for example in self.examples(nlp, data):
+            alone += nlp.update([example], losses={})[self.factory]
+        assert losses[self.factory] == pytest.approx(10 + alone)
+        assert alone > 0
+
+    test_mean_field_leaves_misaligned_documents_out = None
+    test_listeners = None
+    test_replace_listeners = None
+    test_default_config_is_complete = None
+    test_decoder_can_be_chosen_on_loading = None
+
+
+class TestLinearTagger(LinearSuite, TaggerSuite):
+    pass
+
+
+class TestLinearNer(LinearSuite, NerSuite):
+    pass
+
+
+class TestChunker(LinearSuite, ComponentSuite):
+    factory = "bcrf_chunker"
+    labels = ("NP", "VP")
+    data: ClassVar = [
+        (
+            "He reckons the deficit",
+            {"spans": {"chunks": [(0, 2, "NP"), (3, 10, "VP"), (11, 22, "NP")]}},
+        ),
+        ("They will narrow . ", {"spans": {"chunks": [(0, 4, "NP"), (5, 16, "VP")]}}),
+    ]
+    partial: ClassVar = [
+        ("He reckons", {"spans": {"chunks": [(0, 2, "NP")]}}),
+        ("New Yorkers sleep", {"words": ["New", "York", "ers", "sleep"]}),
+    ]
+    new_label = "PP"
+    new_data: ClassVar = [("of course", {"spans": {"chunks": [(0, 2, "PP")]}})]
+    other_settings: ClassVar = {"spans_key": "phrases"}
+
+    @staticmethod
+    def annotation(doc):
+        return [(span.start, span.end, span.label_) for span in doc.spans.get("chunks", [])]
+
+    @staticmethod
+    def check_partial(nlp):
+        assert TestChunker.annotation(nlp("He reckons")) == [(0, 1, "NP")]
+
+    @pytest.mark.parametrize(
+        ("spans", "problem"),
+        [
+            ([(0, 7, "NP"), (4, 13, "VP")], "overlaps another one"),
+            ([(0, 7, "")], "has no label"),
+        ],
+    )
+    def test_spans_that_are_no_chunks(self, spans, problem):
+        nlp, _ = self.trained(steps=1)
+        bad = self.examples(nlp, [("Old men sleep", {"spans": {"chunks": spans}})])
+        with pytest.warns(UserWarning, match=f"1 of 1 documents .*{problem}"):
+            losses = nlp.update(bad, losses={})
+        assert losses["bcrf_chunker"] == 0
+
+    def test_no_group_is_unknown_and_an_empty_one_is_no_chunk(self):
+        nlp, _ = self.trained(steps=1)
+        unknown = self.examples(nlp, [("He reckons", {})])
+        assert nlp.update(unknown, losses={})["bcrf_chunker"] == 0
+        none = self.examples(nlp, [("He reckons", {"spans": {"chunks": []}})])
+        assert nlp.update(none, losses={})["bcrf_chunker"] > 0
+
+    def test_confidences_and_candidates(self):
+        nlp, _ = self.trained(annotate=["confidence", "probability"])
+        (doc, *_) = nlp.pipe(["He reckons the deficit"])
+        sure = [span._.confidence for span in doc.spans["chunks"]]
+        assert len(sure) == 3
+        assert all(0.2 < p <= 1 for p in sure)
+        assert doc._.sequence_probability <= min(sure) + 1e-6
+        pipe = nlp.get_pipe(self.factory)
+        (found,) = pipe.entity_candidates([nlp.make_doc(doc.text)], threshold=0.01)
+        by_span = {(c.span.start, c.span.end, c.span.label_): c.probability for c in found}
+        for span, p in zip(doc.spans["chunks"], sure, strict=True):
+            assert by_span[span.start, span.end, span.label_] == pytest.approx(p, rel=1e-4)
+        _, _, right = pipe.judge(self.examples(nlp, self.data))
+        assert right.all() and len(right) == 5
+
+    def test_entities_are_left_alone(self):
+        nlp, _ = self.trained()
+        doc = nlp.make_doc("He reckons the deficit")
+        doc.set_ents([doc.char_span(3, 14, label="X")])
+        assert self.annotation(nlp.get_pipe("bcrf_chunker")(doc)) == self.annotation(nlp(doc.text))
+        assert [ent.label_ for ent in doc.ents] == ["X"]
+
+
+def tagger(nlp, **settings):
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], **settings}
+    return nlp.add_pipe("bcrf_tagger", config={"model": model})
+
+
+def examples(nlp, n=20):
+    gold = {"words": ["a", "b", "a"], "tags": ["A", "B", "A"]}
+    return [Example.from_dict(Doc(nlp.vocab, words=gold["words"]), gold) for _ in range(n)]
+
+
+def test_one_step_a_document_whatever_the_batch():
+    weights = []
+    for size in (1, 7, 20):
+        nlp = English()
+        pipe = tagger(nlp)
+        data = examples(nlp)
+        nlp.initialize(lambda data=data: data)
+        for start in range(0, 20, size):
+            nlp.update(data[start : start + size])
+        weights.append(pipe.model.attrs["chain"].chain.weights)
+    assert (weights[0] == weights[1]).all()
+    assert (weights[0] == weights[2]).all()
+
+
+def test_a_rate_too_high_stops_and_keeps_what_was_last_used():
+    nlp = English()
+    pipe = tagger(nlp, rate=1e-3)
+    data = examples(nlp)
+    nlp.initialize(lambda: data)
+    nlp.update(data)
+    good = pipe.model.to_bytes()
+    # Any real rate diverges too slowly for a test.
+    sparse = pipe.model.attrs["chain"]
+    too_high = SparseChain(sparse.features.texts, type(sparse.online)("crf", rate=1e30))
+    pipe.model.attrs["chain"] = too_high.from_bytes(sparse.to_bytes())
+    pipe.model.predict([data[0].predicted])
+    with pytest.raises(DivergedError, match="rate = 1e\\+30 is too high"):
+        for _ in range(10):
+            nlp.update(data)
+    assert pipe.model.to_bytes() == good
+
+
+@pytest.mark.parametrize("min_freq", [1, 2])
+def test_features_that_turn_up_later(min_freq):
+    nlp = English()
+    pipe = tagger(nlp, min_freq=min_freq)
+    nlp.initialize(lambda: examples(nlp))
+    later = {"words": ["c", "c"], "tags": ["B", "B"]}
+    more = [Example.from_dict(Doc(nlp.vocab, words=later["words"]), later)]
+    for _ in range(30):
+        nlp.update([*examples(nlp, 3), *more])
+    n_features = pipe.model.attrs["chain"].chain.n_features
+    assert n_features == (3 if min_freq == 1 else 2)
+
+
+def test_other_templates_are_refused_on_loading(tmp_path):
+    nlp = English()
+    tagger(nlp)
+    nlp.initialize(lambda: examples(nlp))
+    nlp.to_disk(tmp_path)
+    override = {"components": {"bcrf_tagger": {"model": {"templates": ["w[1]"]}}}}
+    with pytest.raises(ValueError, match=r"config has the templates \['w\[1\]'\], but"):
+        spacy.load(tmp_path, config=override)
+
+
+def test_weights_survive_as_float16():
+    nlp = English()
+    pipe = tagger(nlp)
+    data = examples(nlp)
+    nlp.initialize(lambda: data)
+    for _ in range(5):
+        nlp.update(data)
+    sparse = pipe.model.attrs["chain"]
+    again = SparseChain(sparse.features.texts, sparse.online).from_bytes(sparse.to_bytes())
+    docs = [example.predicted for example in data]
+    before, after = sparse.potentials(docs), again.potentials(docs)
+    np.testing.assert_allclose(after.unary, before.unary, rtol=2e-3, atol=1e-4)
+    np.testing.assert_array_equal(after.transitions, before.transitions)
+
+
+def test_gazetteers_go_with_the_model(tmp_path):
+    path = tmp_path / "names.txt"
+    path.write_text("a\n")
+    nlp = English()
+    tagger(nlp, templates=["gazetteer.names[0]"], gazetteers={"names": str(path)})
+    nlp.initialize(lambda: examples(nlp))
+    for _ in range(5):
+        nlp.update(examples(nlp))
+    nlp.to_disk(tmp_path / "model")
+    path.unlink()
+    loaded = spacy.load(tmp_path / "model")
+    assert [token.tag_ for token in loaded("A b a c")] == ["A", "B", "A", "B"]

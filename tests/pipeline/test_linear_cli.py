@@ -1,0 +1,139 @@
+"""Linear chains by spaCy's own commands, as one types them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+COLUMNS = "He PRP B-NP\nreckons VBZ B-VP\nthe DT B-NP\ndeficit NN I-NP\n. . O\n\n" * 10
+MORE = "They PRP B-NP\nsleep VBP B-VP\nwell RB B-ADVP\n\n" * 3
+
+CRFSUITE = """
+[nlp]
+lang = "en"
+pipeline = ["chunker"]
+
+[components]
+
+[components.chunker]
+factory = "bcrf_chunker"
+
+[components.chunker.model]
+@architectures = "spacy-bcrf.LinearChain.v1"
+templates = ["_.crfsuite[0]"]
+
+[corpora]
+
+[corpora.train]
+@readers = "spacy-bcrf.CRFsuiteCorpus.v1"
+path = {path}
+
+[corpora.dev]
+@readers = "spacy-bcrf.CRFsuiteCorpus.v1"
+path = {path}
+
+[training]
+max_steps = 20
+eval_frequency = 10
+"""
+
+
+def run(*arguments, fails=False):
+    command = [sys.executable, "-m", "spacy", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("linear")
+    for name, text in (("train", COLUMNS), ("dev", COLUMNS + MORE)):
+        (folder / f"{name}.txt").write_text(text)
+        options = ("-l", "en", "--tag-column", 2, "--spans-key", "chunks")
+        run("bcrf", "convert", folder / f"{name}.txt", folder / f"{name}.spacy", *options)
+    return folder
+
+
+def train(folder, output, *more, dev="dev", fails=False):
+    paths = ("--paths.train", folder / "train.spacy", "--paths.dev", folder / f"{dev}.spacy")
+    options = ("--output", folder / output, "--training.max_epochs", 4)
+    frequency = ("--training.eval_frequency", 1)
+    return run("train", CONFIGS / "chunking.cfg", *options, *paths, *frequency, *more, fails=fails)
+
+
+@pytest.mark.slow
+def test_train_evaluate_and_use(folder):
+    output = train(folder, "out", dev="train")
+    assert "SPANS_CHUN" in output
+    model = folder / "out" / "model-best"
+    # A label that the training data lacks is missed, and nothing worse happens.
+    run("evaluate", model, folder / "dev.spacy", "--output", folder / "scores.json")
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["spans_chunks_per_type"]["NP"]["r"] > 0.7
+    assert scores["spans_chunks_per_type"]["ADVP"]["r"] == 0
+    nlp = spacy.load(model)
+    doc = nlp("He reckons the deficit.")
+    chunks = [(span.text, span.label_) for span in doc.spans["chunks"]]
+    assert chunks == [("He", "NP"), ("reckons", "VP"), ("the deficit", "NP")]
+    assert [token.tag_ for token in doc] == ["PRP", "VBZ", "DT", "NN", "."]
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_model(folder):
+    models = []
+    for name in ("one", "two"):
+        train(folder, name, "--system.seed", 7)
+        models.append((folder / name / "model-last/chunker/model").read_bytes())
+    assert models[0] == models[1]
+
+
+@pytest.mark.slow
+def test_a_rate_too_high_stops_training_and_keeps_the_best_model(folder):
+    # One document a batch: the first can be learned, and the model is saved; the second can not.
+    settings = ("--components.chunker.model.rate", "1e30", "--training.batcher.size", 1)
+    output = train(folder, "diverged", *settings, dev="train", fails=True)
+    assert "rate = 1e+30 is too high" in output
+    assert "Aborting and saving the final best model" in output
+    nlp = spacy.load(folder / "diverged/model-best")
+    assert np.isfinite(nlp.get_pipe("chunker").head.attrs["chain"].chain.weights).all()
+
+
+@pytest.mark.slow
+def test_a_bad_template_is_named(folder):
+    setting = ("--components.chunker.model.templates", '["w[0]", "wrd[0]"]')
+    output = train(folder, "bad", *setting, fails=True)
+    assert "template 'wrd[0]', position 1: unknown attribute wrd" in output
+    assert not (folder / "bad/model-best").exists()
+
+
+@pytest.mark.slow
+def test_crfsuites_text_as_the_corpus(folder):
+    text = "".join(
+        "\n" if not line else "{2}\tw[0]={0}\tp[0]={1}\n".format(*line.split())
+        for line in COLUMNS.splitlines()
+    )
+    path = folder / "train.crfsuite"
+    path.write_text(text)
+    (folder / "base.cfg").write_text(CRFSUITE.format(path=json.dumps(str(path))))
+    run("init", "fill-config", folder / "base.cfg", folder / "crfsuite.cfg")
+    run("train", folder / "crfsuite.cfg", "--output", folder / "crfsuite")
+    meta = json.loads((folder / "crfsuite/model-best/meta.json").read_text())
+    assert meta["performance"]["spans_chunks_f"] == 1
+    # A line that does not parse stops it, by name, before anything is trained.
+    path.write_text(text + "B-NP\tw[0]=x:half\n")
+    output = run("train", folder / "crfsuite.cfg", "--output", folder / "no", fails=True)
+    assert "train.crfsuite:61: feature 'w[0]=x:half' has the value 'half'" in output
+    assert not (folder / "no/model-best").exists()
+
+
+def test_the_corpus_is_whole(folder):
+    docs = list(DocBin().from_disk(folder / "train.spacy").get_docs(spacy.blank("en").vocab))
+    assert len(docs) == 10
+    assert all(len(doc.spans["chunks"]) == 3 for doc in docs)
