@@ -81,8 +81,9 @@ class Calibration:
         return float(-np.log(np.where(self.correct, confidence, 1 - confidence)).mean())
 
     def fit(self) -> float:
-        """The temperature of smallest loss between 1/20 and 20."""
-        return math.exp(_minimize(lambda x: self.loss(math.exp(x)), -math.log(20), math.log(20)))
+        """The temperature of smallest loss between 1/1000 and 1000: scores learned without
+        probabilities, as by a perceptron, can be of any size."""
+        return math.exp(_minimize(lambda x: self.loss(math.exp(x)), -math.log(1e3), math.log(1e3)))
 
 
 def _minimize(function: Callable[[float], float], low: float, high: float) -> float:

@@ -1,0 +1,65 @@
+"""`python -m spacy bcrf mask` as one types it."""
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+from spacy_bcrf.corpora.shards import read_docs, write_all
+
+VOCAB = spacy.blank("en").vocab
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["mask", *map(str, args)])
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    docs = [Doc(VOCAB, words=["Ann", "saw", "Rome"], ents=["B-PER", "O", "B-LOC"])] * 20
+    write_all(docs, tmp_path / "full.spacy")
+    return tmp_path
+
+
+def test_by_label(corpus):
+    result = run("full.spacy", "masked", "--by-label")
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines() == [
+        "masked/LOC.spacy: 10 docs, 10 of 20 entities",
+        "masked/PER.spacy: 10 docs, 10 of 20 entities",
+    ]
+    for doc in read_docs(corpus / "masked/PER.spacy", VOCAB):
+        assert list(doc._.annotated_labels) == ["PER"] and doc.ents[0].label_ == "PER"
+
+
+def test_drop_and_forget_are_seeded(corpus):
+    outputs = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        result = run("full.spacy", f"{name}.spacy", "--drop", "0.5", "--seed", seed)
+        assert "20 docs, " in result.output and " of 40 entities, 0 of 60 tokens" in result.output
+        outputs.append(
+            [[e.text for e in d.ents] for d in read_docs(corpus / f"{name}.spacy", VOCAB)]
+        )
+    assert outputs[0] == outputs[1] != outputs[2]
+    result = run("full.spacy", "d.spacy", "--forget", "1")
+    assert "20 docs, 0 of 40 entities, 60 of 60 tokens missing" in result.output
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("full.spacy", "x.spacy"), "expected one of --by-label, --drop SHARE and --forget SHARE"),
+        (("nope.spacy", "x.spacy", "--drop", "0.5"), "nope.spacy: there is no .spacy file"),
+        (("full.spacy", "x.txt", "--drop", "0.5"), "x.txt: expected the name of a .spacy file"),
+        (("holes.spacy", "x.spacy", "--drop", "0.5"), "document 0, 'Ann saw Rome ', is not annot"),
+    ],
+)
+def test_wrong_input_is_named_and_nothing_written(corpus, args, message):
+    doc = Doc(VOCAB, words=["Ann", "saw", "Rome"], ents=["B-PER", "", "O"])
+    write_all([doc], corpus / "holes.spacy")
+    result = run(*args)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert not list(corpus.glob("*x.*"))

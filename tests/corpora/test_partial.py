@@ -1,0 +1,140 @@
+"""Partial annotation made from full, shards, and the reader that mixes corpora."""
+
+from collections import Counter
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.util import registry
+
+from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
+from spacy_bcrf.corpora.shards import Writer, find_files, read_docs, write_all
+from spacy_bcrf.pipeline.supervision import set_extensions
+
+set_extensions()
+NLP = spacy.blank("en")
+
+
+def make_docs(n=60):
+    tags = ["B-PER", "I-PER", "O", "B-LOC", "O", "B-ORG"]
+    return [
+        Doc(NLP.vocab, words=[f"Ann{i}", "Lee", "saw", "Rome", "and", "Acme"], ents=tags)
+        for i in range(n)
+    ]
+
+
+def test_one_label_each_deals_evenly_and_says_which():
+    docs, labels = make_docs(), ["LOC", "ORG", "PER"]
+    masked = list(one_label_each(docs, labels, seed=1))
+    assert Counter(label for label, _ in masked) == dict.fromkeys(labels, 20)
+    for (label, doc), source in zip(masked, docs, strict=True):
+        assert doc.text == source.text
+        assert doc._.annotated_labels == [label]
+        assert [ent.label_ for ent in doc.ents] == [label]
+        assert doc.has_annotation("ENT_IOB", require_complete=True)
+        assert len(source.ents) == 3
+    again = [label for label, _ in one_label_each(docs, labels, seed=1)]
+    assert again == [label for label, _ in masked]
+    assert again != [label for label, _ in one_label_each(docs, labels, seed=2)]
+
+
+@pytest.mark.parametrize("others, code", [("outside", "O"), ("missing", "")])
+def test_dropped_entities(others, code):
+    docs = list(drop_entities(make_docs(), 0.5, 0, others))
+    left = sum(len(doc.ents) for doc in docs)
+    assert 60 < left < 120
+    for doc in docs:
+        assert {token.ent_iob_ for token in doc if not token.ent_type} <= {code}
+
+
+def test_forgotten_tokens_are_missing_whole_entities_at_once():
+    docs = list(forget_tokens(make_docs(), 0.5, 0))
+    missing = sum(token.ent_iob == 0 for doc in docs for token in doc)
+    assert 130 < missing < 230
+    for doc in docs:
+        assert (doc[0].ent_iob == 0) == (doc[1].ent_iob == 0)
+        assert {ent.text for ent in doc.ents} <= {doc[:2].text, "Rome", "Acme"}
+
+
+def test_shards_hold_all_documents_in_order(tmp_path):
+    docs = make_docs(25)
+    docs[3]._.annotated_labels = ["PER"]
+    assert write_all(docs, tmp_path / "many", shard=10) == 25
+    assert write_all(docs, tmp_path / "one.spacy") == 25
+    assert len(find_files(tmp_path / "many")) == 3
+    for path in (tmp_path / "many", tmp_path / "one.spacy"):
+        found = list(read_docs(path, NLP.vocab))
+        assert [doc.text for doc in found] == [doc.text for doc in docs]
+        assert list(found[3]._.annotated_labels) == ["PER"]
+
+
+def test_no_half_written_files(tmp_path):
+    def fail():
+        with Writer(tmp_path / "one.spacy") as writer:
+            writer.add(make_docs(1)[0])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, n in (("a", 10), ("b", 30)):
+        write_all(make_docs(n), tmp_path / f"{name}.spacy")
+    return tmp_path
+
+
+def reader(folder, **parts):
+    config = {"@readers": "spacy-bcrf.PartialCorpora.v1", "seed": 3}
+    config["corpora"] = {
+        name: {"path": str(folder / f"{name}.spacy"), **settings}
+        for name, settings in parts.items()
+    }
+    return registry.resolve({"reader": config})["reader"]
+
+
+def test_a_pass_has_all_of_every_corpus(folder):
+    read = reader(folder, a={"annotated_labels": ["PER"]}, b={})
+    first = list(read(NLP))
+    said = Counter(str(example.reference._.annotated_labels) for example in first)
+    assert said["None"] >= 30 and said["['PER']"] >= 10
+    texts = {eg.reference.text for eg in first if eg.reference._.annotated_labels is None}
+    assert len(texts) == 30
+    assert not first[0].predicted.ents and first[0].predicted.text == first[0].reference.text
+    second = [example.reference._.annotated_labels for example in read(NLP)]
+    assert second != [example.reference._.annotated_labels for example in first]
+    again = reader(folder, a={"annotated_labels": ["PER"]}, b={})
+    assert [eg.reference.text for eg in again(NLP)] == [eg.reference.text for eg in first]
+
+
+def test_weights_say_how_often(folder):
+    read = reader(folder, a={"weight": 9.0, "annotated_labels": ["PER"]}, b={"weight": 1.0})
+    drawn = Counter(bool(eg.reference._.annotated_labels) for eg in read(NLP))
+    assert 5 < drawn[True] / drawn[False] < 15
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"weight": 0.0}, r"corpora\.a: weight must be positive, got 0"),
+        ({"annotated_labels": "PER"}, r"corpora\.a: annotated_labels must be a list, got 'PER'"),
+        ({"labels": ["PER"]}, r"corpora\.a: unknown labels; it has path, annotated_labels"),
+        ({"path": "nowhere.spacy"}, r"corpora\.a: nowhere.spacy: there is no \.spacy file"),
+    ],
+)
+def test_wrong_settings_are_named(folder, settings, message):
+    with pytest.raises(ValueError, match=message):
+        reader(folder, a=settings)
+
+
+def test_no_corpora_are_refused():
+    with pytest.raises(ValueError, match="needs at least one corpus"):
+        registry.resolve({"r": {"@readers": "spacy-bcrf.PartialCorpora.v1", "corpora": {}}})
+
+
+def test_what_is_no_corpus_is_named(tmp_path):
+    (tmp_path / "x.spacy").write_text("no")
+    with pytest.raises(ValueError, match=r"x\.spacy: cannot be read as a \.spacy file"):
+        list(read_docs(tmp_path / "x.spacy", NLP.vocab))
