@@ -66,7 +66,7 @@ cdef extern from "cpu/linear/kernels.hh" namespace "bcrf" nogil:
         vector[unsigned char] transitions, start, end
         size_t first_feature()
         void resize(size_t) except +
-        void read(float*) except +
+        void read(float*, bint) except +
         void write(const float*, size_t) except +
 
     cdef cppclass Sequences:
@@ -259,13 +259,14 @@ cdef class Learner:
             c_learn(self.c[0], data, &offsets[0], &order[0], <int>order.shape[0], loss, done)
         return loss, done
 
-    def read(self):
+    def read(self, bint current=False):
         """float32 (n_rows, stride): the average of the weights over the steps since they were last
-        written, or what they are now; columns beyond the tags are 0."""
+        written, if there is one and not `current`, else what they are now; columns beyond the tags
+        are 0."""
         weights = numpy.empty((self.c.v.rows(), self.c.stride), dtype="float32")
         cdef float[:, ::1] out = weights
         with nogil:
-            self.c.read(&out[0, 0])
+            self.c.read(&out[0, 0], current)
         return weights
 
     def write(self, const float[:, ::1] weights):

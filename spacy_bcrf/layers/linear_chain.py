@@ -29,6 +29,7 @@ def LinearChain(
     rate: float = 0.1,
     decay: float = 0.0,
     l2: float = 0.0,
+    threads: int = 1,
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
     decoder: str = "viterbi",
@@ -37,10 +38,11 @@ def LinearChain(
     whatever the batch size. The optimizer of the training config has no part in it.
 
     templates: see `linear.templates`, or the name of a set of `linear.sets`, such as "chunking".
-    objective, n, search, beam_width, averaged, rate, decay, l2: see `linear.learner.Online`.
+    objective, n, search, beam_width, averaged, rate, decay, l2, threads: see
+        `linear.learner.Online`.
     min_freq: how often a feature has to occur in the training data.
     gazetteers: by name, phrases for the templates `gazetteer.name[0]`, or a file with one a line.
-    decoder: "viterbi" or "mbr", see `get_decoder`.
+    decoder: see `decoding.DECODERS`.
     """
     online = Online(
         objective,
@@ -51,6 +53,7 @@ def LinearChain(
         rate=rate,
         decay=decay,
         l2=l2,
+        threads=threads,
     )
     texts = get_templates(templates) if isinstance(templates, str) else templates
     inference = chain.CRF()

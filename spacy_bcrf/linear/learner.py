@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..chain import Potentials
 from .features import Rows
+from .parallel import Workers
 
 
 class DivergedError(ValueError):
@@ -32,6 +34,8 @@ class Online:
     decay: the rate after p passes (with fractions) is rate / (1 + decay p); 0 for a fixed rate.
     l2: lambda of the regularizer lambda / 2 |w|^2, for all sequences together.
     seed: of the order of the sequences.
+    threads: more than one learn side by side and are mixed, see `parallel.Workers` for what that
+        gives up.
     """
 
     objective: Literal["crf", "sapo", "perceptron", "mira"] = "sapo"
@@ -43,6 +47,7 @@ class Online:
     decay: float = 0.0
     l2: float = 1.0
     seed: int = 0
+    threads: int = 1
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -53,7 +58,14 @@ class Online:
                 raise ValueError(
                     f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}"
                 )
-        for name, least in (("n", 1), ("beam_width", 1), ("decay", 0), ("l2", 0), ("seed", 0)):
+        for name, least in {
+            "n": 1,
+            "beam_width": 1,
+            "decay": 0,
+            "l2": 0,
+            "seed": 0,
+            "threads": 1,
+        }.items():
             if not getattr(self, name) >= least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if not 0 < self.rate < float("inf"):
@@ -82,17 +94,25 @@ class LinearChain:
         self.n_sequences = n_sequences
         self.online = online
         self.n_passes = 0
-        self._learner: Any = Learner(
-            online.objective,
-            n_tags,
-            n=online.n,
-            beam=online.beam_width if online.search == "beam" else 0,
-            averaged=online.averaged,
-            rate=online.rate,
-            decay=online.decay,
-            l2=online.l2,
-            n_sequences=float(max(n_sequences, 1)),
-        )
+
+        def make(share: int = 1) -> Any:
+            return Learner(
+                online.objective,
+                n_tags,
+                n=online.n,
+                beam=online.beam_width if online.search == "beam" else 0,
+                averaged=online.averaged,
+                rate=online.rate,
+                decay=online.decay,
+                l2=online.l2,
+                n_sequences=max(n_sequences, 1) / share,
+            )
+
+        self._learner = make()
+        self._workers: Workers | None = None
+        if online.threads > 1:
+            make_worker = partial(make, online.threads)
+            self._workers = Workers(make_worker, online.threads, online.averaged)
         self._learner.resize(n_features)
         # Read when somebody asks: there may be tens of megabytes of them.
         self._weights: NDArray[np.float32] | None = None
@@ -119,6 +139,8 @@ class LinearChain:
     def weights(self, weights: NDArray[np.float32]) -> None:
         weights = np.ascontiguousarray(weights, dtype="float32")
         self._learner.write(weights)
+        if self._workers:
+            self._workers.reset()
         self._weights = self._last_good = weights
 
     @property
@@ -133,9 +155,9 @@ class LinearChain:
 
     def constrain(self, transitions: NDArray, start: NDArray, end: NDArray) -> None:
         """Which tags may follow one another, `[from, to]` (T, T), and start and end (T,)."""
-        self._learner.constrain(
-            *(np.ascontiguousarray(a, "uint8") for a in (transitions, start, end))
-        )
+        masks = [np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)]
+        for learner in (self._learner, *(self._workers.learners if self._workers else ())):
+            learner.constrain(*masks)
 
     def step(
         self, features: Rows, lengths: NDArray[np.int32], gold: Gold, order: NDArray | None = None
@@ -149,15 +171,18 @@ class LinearChain:
         if order is None:
             order = np.arange(len(lengths), dtype="int32")
         is_mask = gold.tags.dtype == bool
-        loss, done = self._learner.learn(
+        data = (
             features.rows,
             features.starts,
             None if is_mask else np.ascontiguousarray(gold.tags, dtype="int32"),
             np.ascontiguousarray(gold.tags).view("uint8") if is_mask else None,
             None if gold.open is None else np.ascontiguousarray(gold.open).view("uint8"),
             offsets,
-            order,
         )
+        if self._workers:
+            loss, done = self._workers.learn(self._learner, order, *data)
+        else:
+            loss, done = self._learner.learn(*data, order)
         if done < len(order):
             if self._last_good is None:
                 self._last_good = np.zeros((self._learner.n_rows, self.stride), dtype="float32")
@@ -182,6 +207,8 @@ class LinearChain:
 
         self.n_sequences = len(lengths)
         self._learner.set_n_sequences(float(max(len(lengths), 1)))
+        for worker in self._workers.learners if self._workers else ():
+            worker.set_n_sequences(max(len(lengths), 1) / self.online.threads)
         for _ in range(passes):
             # Another order each pass, the same for the same seed whatever was done before.
             order = shuffled(len(lengths), self.online.seed * 1_000_003 + self.n_passes)

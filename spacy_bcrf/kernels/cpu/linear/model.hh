@@ -124,9 +124,9 @@ struct Model {
         scale = 1;
     }
 
-    // The weights to predict with, (rows, stride): the average, or what there is now.
-    void read(float* out) const {
-        const bool average = options.averaged && steps;
+    // The weights to predict with, (rows, stride): the average, or what there is now; or `current`.
+    void read(float* out, bool current) const {
+        const bool average = options.averaged && steps && !current;
         for (size_t i = 0; i < v.rows(); ++i, out += stride) {
             const float* row = v.row(i);
             for (size_t t = 0; t < stride; ++t)
