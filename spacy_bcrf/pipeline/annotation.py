@@ -5,6 +5,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,11 @@ UNKNOWN = -1
 def doc_lengths(docs: Sequence[Doc]) -> NDArray[np.int32]:
     """(B,) numbers of tokens."""
     return np.array([len(doc) for doc in docs], dtype="int32")
+
+
+def find_bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
+    """First and one past the last flat token of each document."""
+    return list(pairwise([0, *doc_lengths(docs).cumsum().tolist()]))
 
 
 def starts_document(lengths: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -13,7 +13,8 @@ from spacy.util import minibatch
 from tqdm import tqdm
 
 from ..chain import Potentials
-from .sequence_labeler import BATCH_SIZE, SequenceLabeler
+from .questions import BATCH_SIZE
+from .sequence_labeler import SequenceLabeler
 
 # Confidence is never taken for certainty: one wrong prediction would cost infinitely much.
 _CERTAIN = 1e-6

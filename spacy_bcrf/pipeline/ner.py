@@ -34,7 +34,8 @@ from ..schemes import get_scheme
 from . import confidence
 from .annotation import UNKNOWN, Values, doc_lengths, read_docs, starts_document
 from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
-from .sequence_labeler import BATCH_SIZE, Gold, SequenceLabeler
+from .questions import BATCH_SIZE
+from .sequence_labeler import Gold, SequenceLabeler
 from .supervision import (
     AMBIGUOUS,
     INCORRECT,

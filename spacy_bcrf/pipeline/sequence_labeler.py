@@ -1,8 +1,7 @@
 """What all components share: one tag a token, found over the whole document."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.errors import Errors
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
-from spacy.util import check_lexeme_norms, minibatch
+from spacy.util import check_lexeme_norms
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 from tqdm import tqdm
 
-from ..chain import CRF, Potentials, Rejection, entropy, feasible, nbest
+from ..chain import Potentials, Rejection, feasible
 from ..kernels import Array
 from ..layers.decoding import get_decoder
 from ..layers.head import Constraints
@@ -27,16 +25,16 @@ from .annotation import (
     UNKNOWN,
     Values,
     doc_lengths,
+    find_bounds,
     read_doc,
     read_gold,
     warn_of_problems,
 )
+from .questions import Questions
 from .supervision import set_extensions
 
 # How many documents the network infers its dimensions from, as in spaCy's components.
 SAMPLE_SIZE = 10
-# How many documents are asked about at once.
-BATCH_SIZE = 128
 
 
 class Gold(NamedTuple):
@@ -58,18 +56,7 @@ class Prediction(NamedTuple):
     user_data: dict[tuple, float]
 
 
-class Alternative(NamedTuple):
-    """One of the labelings a document could have.
-
-    annotation: for each token its tag, or the entities as spans of the document.
-    probability: of the whole labeling, among all.
-    """
-
-    annotation: list[Any]
-    probability: float
-
-
-class SequenceLabeler(TrainablePipe, ABC):
+class SequenceLabeler(Questions):
     """Base of the components; a subclass says what the tags are and how a Doc holds them.
 
     A batch of B documents has N tokens in all, there are T tags, and a component learns and writes
@@ -185,7 +172,7 @@ class SequenceLabeler(TrainablePipe, ABC):
                 self._say(what, docs, posterior, tags, user_data)
         return [
             Prediction(tags[start:end], data)
-            for (start, end), data in zip(_bounds(docs), user_data, strict=True)
+            for (start, end), data in zip(find_bounds(docs), user_data, strict=True)
         ]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
@@ -200,54 +187,6 @@ class SequenceLabeler(TrainablePipe, ABC):
         """Decode by another of `layers.decoding.DECODERS` from now on. Not saved: what a saved
         pipeline decodes by is in its config, components.NAME.model.head.decoder."""
         self.head.attrs["decoder"] = get_decoder(name, self.head.attrs["objective"])
-
-    def nbest(self, docs: Iterable[Doc], n: int = 5) -> list[list[Alternative]]:
-        """The n best labelings of each document, best first; fewer if there are not as many.
-
-        Like all these questions, it is answered as if the component had not annotated the
-        documents yet. What comes before it in the pipeline must have.
-        """
-        found = []
-        for batch in minibatch(docs, BATCH_SIZE):
-            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
-            log_z = CRF().log_partition(posterior)
-            best = nbest(posterior, n)
-            for doc, (tags, scores), z in zip(batch, best, log_z, strict=True):
-                probabilities = self.model.ops.to_numpy(self.model.ops.xp.exp(scores - z))
-                found.append(
-                    [
-                        Alternative(self._interpret(doc, ids), float(p))
-                        for ids, p in zip(
-                            self.model.ops.to_numpy(tags), probabilities.clip(max=1), strict=True
-                        )
-                    ]
-                )
-        return found
-
-    def token_marginals(self, docs: Iterable[Doc]) -> list[NDArray[np.floating]]:
-        """(n, T) for each document: the probability of each of `tags` at each token."""
-        found = []
-        for batch in minibatch(docs, BATCH_SIZE):
-            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
-            marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary)
-            found += [marginals[start:end] for start, end in _bounds(batch)]
-        return found
-
-    def uncertainty(self, docs: Iterable[Doc], by: str = "entropy") -> NDArray[np.float64]:
-        """(B,) how unsure the component is of each document, for choosing what to annotate next.
-
-        by: "entropy", of the labelings, in nats per token; "confidence", 1 less the probability of
-        the best labeling; "margin", 1 less by how much it is more probable than the second best.
-        Otherwise as `nbest`.
-        """
-        if by not in confidence.UNCERTAINTIES:
-            known = ", ".join(confidence.UNCERTAINTIES)
-            raise ValueError(f"[{self.name}] uncertainty is measured by one of {known}, got {by!r}")
-        found = [np.zeros(0)]
-        for batch in minibatch(docs, BATCH_SIZE):
-            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
-            found.append(self.model.ops.to_numpy(confidence.UNCERTAINTIES[by](posterior)))
-        return np.concatenate(found)
 
     def judge(self, examples: Sequence[Example]) -> tuple[Potentials, Any, NDArray[np.bool_]]:
         """What is predicted of examples, for `confidences`, and (M,) whether it is right; leaving
@@ -266,21 +205,6 @@ class SequenceLabeler(TrainablePipe, ABC):
         known = np.flatnonzero(gold != UNKNOWN)
         return (known, tags[known]), gold[known] == tags[known]
 
-    def confidences(self, posterior: Potentials, predictions: Any) -> NDArray[np.floating]:
-        """(M,) probabilities of predictions, see `judge`."""
-        return self._tag_confidences(posterior, *predictions)
-
-    def _tag_confidences(
-        self, posterior: Potentials, tokens: NDArray[np.int64], tags: NDArray[np.int32]
-    ) -> NDArray[np.floating]:
-        """(M,) probabilities of tags at tokens."""
-        marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary)
-        return marginals[tokens, tags].clip(max=1)
-
-    @abstractmethod
-    def _interpret(self, doc: Doc, tags: NDArray[np.int32]) -> list[Any]:
-        """An `Alternative`'s annotation."""
-
     def _find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
         """Scores of the tags, -inf for what a document does not leave open.
         ignore_annotation: as if it had none of what the component itself annotates."""
@@ -292,31 +216,8 @@ class SequenceLabeler(TrainablePipe, ABC):
             return Potentials(ops.alloc2f(0, n_tags), square, ops.asarray(lengths))
         return self._restrict(self.model.predict(docs), docs, ignore_annotation)
 
-    def _soften(self, potentials: Potentials) -> Potentials:
-        """Those that probabilities are computed from."""
-        return potentials if self.temperature == 1 else potentials.scale(1 / self.temperature)
-
     def _decode(self, potentials: Potentials, docs: list[Doc]) -> NDArray[np.int32]:
         return self.model.ops.to_numpy(self.head.attrs["decoder"](potentials))
-
-    def _say(
-        self,
-        what: str,
-        docs: list[Doc],
-        posterior: Potentials,
-        tags: NDArray[np.int32],
-        user_data: list[dict[tuple, float]],
-    ) -> None:
-        """Add one of `annotate` to the documents' user data."""
-        ops: Any = self.model.ops
-        if what in ("confidence", "tag_confidence"):
-            p = self._tag_confidences(posterior, np.arange(len(tags)), tags)
-            confidence.say_of_tokens(docs, "tag_confidence", p, user_data)
-        elif what == "entropy":
-            confidence.say_entropy(ops.to_numpy(entropy(posterior)), docs, user_data)
-        else:
-            p = ops.to_numpy(confidence.labeling_probabilities(posterior, ops.asarray(tags)))
-            confidence.say_of_docs("sequence_probability", p, user_data)
 
     def update(
         self,
@@ -410,7 +311,7 @@ class SequenceLabeler(TrainablePipe, ABC):
         rejections: list[tuple[int, NDArray[np.bool_]]] = []
         if marked and gold.dtype != bool:
             gold = (gold[:, None] == np.arange(len(self.tags))) | (gold[:, None] == UNKNOWN)
-        bounds = _bounds([example.predicted for example in examples])
+        bounds = find_bounds([example.predicted for example in examples])
         for i in marked:
             rows = slice(*bounds[i])
             try:
@@ -581,8 +482,3 @@ class SequenceLabeler(TrainablePipe, ABC):
                 f"[{self.name}] the model was trained on the tags {trained_on}, but the "
                 f"component's, from {self.cfg}, are {self.tags}"
             )
-
-
-def _bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
-    """First and one past the last flat token of each document."""
-    return list(pairwise([0, *doc_lengths(docs).cumsum().tolist()]))
