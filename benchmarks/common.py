@@ -4,6 +4,7 @@ import argparse
 import csv
 import os
 import platform
+import resource
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +61,16 @@ def in_own_process(run: Callable[..., Result], *args: object) -> Result:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(run, *args).result()
+
+
+def peak_memory() -> int:
+    """The most bytes that this process had in memory."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # On Linux ru_maxrss counts the memory of the parent too.
+        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(fields["VmHWM"].split()[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def sentence_lengths(corpora: Path | None) -> tuple[NDArray[np.int32], str]:

@@ -4,12 +4,11 @@ python benchmarks/memory.py
 """
 
 import argparse
-import resource
 import time
 from pathlib import Path
 
 import numpy as np
-from common import describe_machine, in_own_process, print_table
+from common import describe_machine, in_own_process, peak_memory, print_table
 
 from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
 
@@ -57,16 +56,6 @@ def run(inference: Inference, length: int, n_tags: int) -> dict[str, float]:
     middle = time.perf_counter()
     inference.decode(potentials)
     return {"loss+gradient": middle - start, "decode": time.perf_counter() - middle}
-
-
-def peak_memory() -> int:
-    """The most bytes that this process had in memory."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # On Linux ru_maxrss counts the memory of the parent too.
-        fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
-        return int(fields["VmHWM"].split()[0]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 if __name__ == "__main__":

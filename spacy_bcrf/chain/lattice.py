@@ -46,7 +46,10 @@ def allowed_tags(potentials: Potentials, gold: Array) -> Array:
     if gold.dtype == bool:
         return gold
     xp = array_module(gold)
-    return (gold[:, None] == xp.arange(potentials.unary.shape[1])) | (gold[:, None] == UNKNOWN)
+    allowed = xp.repeat((gold == UNKNOWN)[:, None], potentials.unary.shape[1], axis=1)
+    known = xp.flatnonzero(gold != UNKNOWN)
+    allowed[known, gold[known]] = True
+    return allowed
 
 
 def unknown_sequences(potentials: Potentials, allowed: Array) -> Array:

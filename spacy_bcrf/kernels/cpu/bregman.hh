@@ -28,9 +28,8 @@ template <class R, class In> class Projections {
     R* out(int r) { return out_ + size_t(r) * width_; }
 
     // e = exp(unary - its maximum); false if the scores span more than R can hold.
-    bool load(const Sequence<In>& s, double& shift, bool& zeros) {
+    bool load(const Sequence<In>& s, double& shift) {
         matrices_.load(s);
-        zeros = zeros || matrices_.zeros();
         for (int i = 0; i + 1 < s.length; ++i) shift += matrices_.shift(i);
         for (int i = 0; i < s.length; ++i) {
             const In* unary = s.unary + size_t(i) * tags_;
@@ -41,10 +40,8 @@ template <class R, class In> class Projections {
             load_row(row, unary, top, tags_);
             scale_row(row, R(scale_), tags_);
             R low = 0;
-            for (int t = 0; t < tags_; ++t) {
-                zeros = zeros || row[t] == -infinity<R>;
+            for (int t = 0; t < tags_; ++t)
                 low = row[t] < low && row[t] > -infinity<R> ? row[t] : low;
-            }
             if (matrices_.range() - low > MAX_RANGE) return false;
             exponentiate(row, width_);
         }
@@ -212,45 +209,41 @@ template <class R, class In> class Projections {
         return std::log(best / e(i)[at]);
     }
 
-    // Sum over tags of x log y, where log y is finite
-    template <class X> double dot_log(const X* x, const R* y) {
-        double total = 0;
-        for (int t = 0; t < tags_; ++t)
-            if (x[t] > 0) total += double(x[t]) * std::log(double(y[t]));
-        return total;
-    }
-
-    // <p, w> + H(p), shifts apart, of the Markov chain p that starts as q and moves by q's
-    // conditionals: a point of the polytope.
-    double feasible_value(const Sequence<In>& s) {
-        std::vector<double> p(tags_);
-        Buffer<R> x(width_);
-        R *outof = out(0), *next = in(0);
-        double value = 0;
-        for (int i = 0; i < s.length; ++i) {
-            if (i + 1 < s.length)
-                product<SumProduct>(outof, f(i + 1), matrices_.columns(i), tags_, width_);
-            if (i == 0) {
-                double total = 0;
-                for (int t = 0; t < tags_; ++t) total += p[t] = double(g(0)[t]) * outof[t];
-                for (double& v : p) v /= total;
+    // By how much <p, w> + H(p) is less than the dual value, where p is the Markov chain that starts
+    // as q and moves by q's conditionals, a point of the polytope: the sum over positions but the last of
+    // the divergence of p's tags from q's flow out, which `finish` left in e. False if R has lost
+    // some of that flow.
+    bool feasible_gap(const Sequence<In>& s, double& gap) {
+        const R zero = 0, tiny = std::numeric_limits<R>::min();
+        R *p = in(0), *next = in(1), *x = out(0);
+        std::memcpy(p, e(0), width_ * sizeof(R));
+        for (int i = 0; i + 1 < s.length; ++i) {
+            const R *flow = e(i), *gi = g(i);
+            Vec<R> mass{};
+            for (int t = 0; t < width_; t += lanes<R>) mass += BCRF_TARGET::load(p + t);
+            const R normalize = 1 / sum<R>(mass);
+            Vec<R> divergence{}, lost{};
+            for (int t = 0; t < width_; t += lanes<R>) {
+                const Vec<R> pv = BCRF_TARGET::load(p + t) * normalize;
+                const Vec<R> fv = BCRF_TARGET::load(flow + t);
+                // Tags of no mass add nothing.
+                const Vec<R> none = pv > tiny ? broadcast<R>(0) : broadcast<R>(1);
+                lost += fv + none > tiny ? broadcast<R>(0) : broadcast<R>(1);
+                const Vec<R> ratio = (pv + none) / (fv > tiny ? fv : broadcast<R>(1));
+                divergence += pv * logarithm(none > zero ? broadcast<R>(1) : ratio);
+                store(x + t, none > zero ? broadcast<R>(0) : ratio * BCRF_TARGET::load(gi + t));
             }
-            value += dot_log(p.data(), e(i));
-            if (i > 0) value -= dot_log(p.data(), f(i));
-            if (i + 1 == s.length) return value;
-            for (int t = 0; t < tags_; ++t) {
-                if (p[t] > 0) value += p[t] * (std::log(double(outof[t])) - std::log(p[t]));
-                x[t] = p[t] > 0 ? R(p[t] / outof[t]) : R(0);
-            }
+            if (sum<R>(lost) > 0) return false;
+            gap += double(sum<R>(divergence));
             product<SumProduct>(next, (const R*)x, matrices_.rows(i), tags_, width_);
-            double total = 0;
-            for (int t = 0; t < tags_; ++t) total += p[t] = double(next[t]) * f(i + 1)[t];
-            for (double& v : p) v /= total;
+            for (int t = 0; t < width_; t += lanes<R>)
+                store(p + t, BCRF_TARGET::load(next + t) * BCRF_TARGET::load(f(i + 1) + t));
         }
-        return value;
+        return true;
     }
 
-    // Marginals, and the dual value: the sum of the edges' log-normalizers less the scales.
+    // Marginals, and the dual value: the sum of the edges' log-normalizers less the scales. The
+    // tags' flow out replaces e.
     bool finish(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
         if (s.length == 2) {
             product<SumProduct>(in(0), g(0), matrices_.rows(0), tags_, width_);
@@ -277,14 +270,18 @@ template <class R, class In> class Projections {
         return true;
     }
 
-    // Tag marginals at position i: at inner positions the mean of flow in and flow out.
+    // Tag marginals at position i: at inner positions the mean of flow in and flow out. The latter,
+    // or at the last position the former, replaces e.
     void write_node(const Sequence<In>& s, int i, int r, In* node) {
         const bool first = i == 0, last = i + 1 == s.length;
         const R *before = first ? out(r) : in(r), *after = last ? in(r) : out(r);
         const R *left = first ? g(i) : f(i), *right = last ? f(i) : g(i);
+        R* flow = e(i);
         node += size_t(i) * tags_;
-        for (int t = 0; t < tags_; ++t)
-            node[t] = In((left[t] * before[t] + right[t] * after[t]) * R(0.5));
+        for (int t = 0; t < tags_; ++t) {
+            flow[t] = right[t] * after[t];
+            node[t] = In((left[t] * before[t] + flow[t]) * R(0.5));
+        }
     }
 
   public:
@@ -297,9 +294,9 @@ template <class R, class In> class Projections {
     // False if the sequence needs more range than R has.
     bool run(const Sequence<In>& s, const BregmanOptions& options, Output<In>& result) {
         double shift = 0;
-        bool zeros = false;
-        if (!load(s, shift, zeros)) return false;
-        if (zeros) prune(s);
+        if (!load(s, shift)) return false;
+        // Without forbidden transitions every allowed tag is in some labeling.
+        if (matrices_.zeros()) prune(s);
         if (!start(s)) {
             log_space::clear(s, result);
             return true;
@@ -312,8 +309,9 @@ template <class R, class In> class Projections {
         }
         if (s.length > 2) iterate(s, options);
         if (!finish(s, result, value)) return false;
-        if (options.lower) result.value = shift + feasible_value(s);
-        else result.value = value.log();
+        double gap = 0;
+        if (options.lower && !feasible_gap(s, gap)) return false;
+        result.value = value.log() - gap;
         if (result.sum) pairs_.add(g(0), f(1), s.length - 1, matrices_.rows(0), result.sum);
         if (result.each) write_arcs(result.each, g(0), f(1), matrices_, s.length - 1);
         return true;

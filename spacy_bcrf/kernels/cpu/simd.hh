@@ -95,6 +95,42 @@ BCRF_INLINE Vec<double> exponential(Vec<double> v) {
     return v;
 }
 
+// log for normal positive numbers; 1 ulp or so.
+#if defined(__GNUC__)
+BCRF_INLINE Vec<float> logarithm(Vec<float> x) {
+    typedef std::int32_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    Int bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    // x = 2^n m with m in [sqrt(1/2), sqrt(2))
+    const Int exponent = (bits - 0x3F3504F3) & ~0x7FFFFF;
+    bits -= exponent;
+    Vec<float> r;
+    std::memcpy(&r, &bits, sizeof bits);
+    r -= 1.0f;
+    const Vec<float> n = __builtin_convertvector(exponent, Vec<float>) * 1.1920928955078125e-7f;
+    Vec<float> p = r * 7.0376836292e-2f - 1.1514610310e-1f;
+    p = p * r + 1.1676998740e-1f;
+    p = p * r - 1.2420140846e-1f;
+    p = p * r + 1.4249322787e-1f;
+    p = p * r - 1.6668057665e-1f;
+    p = p * r + 2.0000714765e-1f;
+    p = p * r - 2.4999993993e-1f;
+    p = p * r + 3.3333331174e-1f;
+    const Vec<float> square = r * r;
+    return n * 0.693359375f + (r + (square * (r * p - 0.5f) - n * 2.12194440e-4f));
+}
+#else
+inline float logarithm(float x) { return std::log(x); }
+#endif
+
+BCRF_INLINE Vec<double> logarithm(Vec<double> v) {
+    double x[lanes<double>];
+    std::memcpy(x, &v, sizeof v);
+    for (int i = 0; i < lanes<double>; ++i) x[i] = std::log(x[i]);
+    std::memcpy(&v, x, sizeof v);
+    return v;
+}
+
 // out = in - shift for a row of `tags` numbers, padded with -inf; of another precision if need be.
 template <class R, class In>
 BCRF_INLINE void load_row(R* out, const In* in, double shift, int tags) {

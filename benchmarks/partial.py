@@ -1,0 +1,164 @@
+"""What partial annotation costs: the loss and its gradient against those of full annotation, and
+the memory of a training that streams.
+
+    python benchmarks/partial.py
+
+First table: microseconds a token, by number of tags. A lattice allows at a share of the tokens all
+tags, at the others one, or, as where a document is annotated with one label of four, a quarter of
+the tags at each. Second table: peak memory of `spacy train` with `max_epochs = -1` on documents in
+files of 1,000 each, a fresh process for each corpus.
+"""
+
+import argparse
+import io
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from common import (
+    ROOT,
+    SAMPLE,
+    add_options,
+    describe_machine,
+    in_own_process,
+    interleave,
+    peak_memory,
+    print_table,
+    sentence_lengths,
+)
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import Doc
+from spacy.util import load_config
+from spacy.vocab import Vocab
+from tqdm import tqdm
+
+from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials, viterbi
+from spacy_bcrf.corpora.conllu import read_conllu
+from spacy_bcrf.corpora.shards import Writer
+from spacy_bcrf.corpora.text import read_lines
+from spacy_bcrf.pipeline.supervision import set_extensions
+
+TAGS = (9, 17, 50, 69)
+BATCH = 64
+LABELS = ("DATE", "LOC", "ORG", "PERSON")
+SHARD = 1000
+DOCS_A_STEP = 50
+INFERENCES: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(n_iter=10)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_options(parser)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument(
+        "--docs",
+        type=int,
+        nargs="*",
+        default=[10_000, 100_000],
+        help="sizes of corpora to train on",
+    )
+    args = parser.parse_args()
+    all_lengths, source = sentence_lengths(args.corpora)
+    lengths = all_lengths[:BATCH]
+    notes = (
+        f"{describe_machine(['numpy'])}\n"
+        f"{BATCH} sequences, {lengths.sum()} tokens, {source}; one thread, float32; "
+        f"us/token, fastest of {args.rounds} interleaved rounds"
+    )
+    rows = [compare(name, n_tags, lengths, args.rounds) for name in INFERENCES for n_tags in TAGS]
+    print_table("loss and gradient", rows, notes, args.csv)
+    if args.docs:
+        print()
+        rows = [train(n_docs) for n_docs in args.docs]
+        print_table("streamed training", rows, "one pass over the corpus, bcrf_ner with a CNN")
+
+
+def compare(name: str, n_tags: int, lengths: np.ndarray, rounds: int) -> dict[str, object]:
+    inference = INFERENCES[name]
+    rng = np.random.default_rng(0)
+    n_tokens = int(lengths.sum())
+    potentials = Potentials(
+        rng.normal(0, 1, (n_tokens, n_tags)).astype("float32"),
+        rng.normal(0, 0.5, (n_tags, n_tags)).astype("float32"),
+        lengths,
+    )
+    gold = viterbi(potentials)[0]
+    half = np.where(rng.random(n_tokens) < 0.5, gold, -1).astype("int32")
+    lattice = rng.random((n_tokens, n_tags)) < 0.25
+    lattice[np.arange(n_tokens), gold] = True
+    golds = {"full": gold, "half unknown": half, "quarter of tags": lattice}
+    losses: dict[str, Callable[[], object]] = {
+        kind: partial(inference.loss, potentials, allowed) for kind, allowed in golds.items()
+    }
+    seconds = interleave(losses, rounds)
+    row: dict[str, object] = {"head": name, "tags": n_tags}
+    row |= {kind: f"{value / n_tokens * 1e6:.3f}" for kind, value in seconds.items()}
+    for kind in list(golds)[1:]:
+        row[f"{kind}/full"] = f"{seconds[kind] / seconds['full']:.2f}"
+    return row
+
+
+def train(n_docs: int) -> dict[str, object]:
+    """A row: one pass of training in a process of its own, and the most memory it ever had."""
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, dev = Path(folder) / "train", Path(folder) / "dev.spacy"
+        in_own_process(write_docs, corpus, n_docs, SHARD)
+        write_docs(dev, 100)
+        config = load_config(ROOT / "configs/ner.cfg")
+        config["corpora"]["train"] = {
+            "@readers": "spacy-bcrf.PartialCorpora.v1",
+            "seed": 0,
+            "corpora": {"all": {"path": str(corpus)}},
+        }
+        config["paths"]["dev"] = str(dev)
+        config["initialize"]["components"]["ner"] = {"labels": list(LABELS)}
+        # Small, so that reading counts; how much a network needs does not depend on the corpus.
+        config["components"]["tok2vec"]["model"]["encode"] |= {"width": 32, "depth": 1}
+        config["training"] |= {
+            "max_epochs": -1,
+            "max_steps": n_docs // DOCS_A_STEP,
+            "eval_frequency": max(1, n_docs // DOCS_A_STEP // 4),
+            "batcher": {"@batchers": "spacy.batch_by_sequence.v1", "size": DOCS_A_STEP},
+        }
+        config.to_disk(Path(folder) / "train.cfg")
+        output = Path(folder) / "model"
+        # The peak is of a process, so writing the corpus has had one of its own, and so has this.
+        peak, seconds = in_own_process(run_training, Path(folder) / "train.cfg", output)
+    return {
+        "documents": f"{n_docs:,}",
+        "peak MiB": f"{peak / 2**20:,.0f}",
+        "seconds": f"{seconds:.0f}",
+    }
+
+
+def run_training(config: Path, output: Path) -> tuple[int, float]:
+    """Bytes at most and seconds."""
+    start = time.perf_counter()
+    with redirect_stdout(io.StringIO()):
+        spacy_train(config, output)
+    return peak_memory(), time.perf_counter() - start
+
+
+def write_docs(path: Path, n_docs: int, shard: int = 0) -> None:
+    """Sentences of the sample, over and over, each annotated with one label only."""
+    rng = random.Random(0)
+    sentences = list(read_conllu(read_lines(SAMPLE), ent_key="NER"))
+    vocab = Vocab()
+    set_extensions()
+    with Writer(path, shard) as writer:
+        for _ in tqdm(range(n_docs), desc=f"writing {n_docs:,} documents", disable=None):
+            sentence = rng.choice(sentences)
+            label = rng.choice(LABELS)
+            tags = [tag if tag and tag.endswith(label) else "O" for tag in sentence.entities]
+            doc = Doc(vocab, words=sentence.words, ents=tags)
+            doc._.annotated_labels = [label]
+            writer.add(doc)
+
+
+if __name__ == "__main__":
+    main()
