@@ -1,6 +1,7 @@
 """Self-attention over documents, in PyTorch. Only imported where it is used."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import torch
@@ -26,13 +27,12 @@ def cut(lengths: Sequence[int], size: int) -> list[Window]:
     once, where it is farthest from the ends. A sequence that fits is one window."""
     windows = []
     offset = 0
-    for length in lengths:
-        starts = list(range(0, max(length - size, 0), max(1, size // 2)))
-        if length:
-            starts.append(max(length - size, 0))
+    for length in filter(None, lengths):
+        end = max(length - size, 0)
+        starts = [*range(0, end, max(1, size // 2)), end]
         # Halfway between the start of a window and the end of the one before.
-        cuts = [0, *((a + size + b) // 2 for a, b in zip(starts, starts[1:], strict=False)), length]
-        for start, first, last in zip(starts, cuts, cuts[1:], strict=False):
+        cuts = [0, *((a + size + b) // 2 for a, b in pairwise(starts)), length]
+        for start, (first, last) in zip(starts, pairwise(cuts), strict=True):
             stop = min(start + size, length)
             windows.append(Window(*(offset + at for at in (start, stop, first, last))))
         offset += length

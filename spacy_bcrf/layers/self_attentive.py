@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from spacy.attrs import intify_attr
+from spacy.attrs import intify_attr  # type: ignore[import-not-found]
 from spacy.ml.featureextractor import FeatureExtractor
 from spacy.tokens import Doc
 from thinc.api import (
@@ -71,9 +71,7 @@ def SelfAttentiveEncoder(
     return model
 
 
-def _make_embed(
-    width: int, attrs: Sequence[str], rows: Sequence[int]
-) -> Model[list[Doc], Ragged]:
+def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[list[Doc], Ragged]:
     if not attrs or len(attrs) != len(rows):
         raise ValueError(
             f"rows must have a number for each of attrs, got {list(rows)} for {list(attrs)}"
@@ -83,7 +81,7 @@ def _make_embed(
     if min(rows) < 1:
         raise ValueError(f"rows must be at least 1, got {min(rows)}")
     # Fixed seeds: what a row stands for has to be the same after loading.
-    tables = [
+    tables: list[Model] = [
         HashEmbed(width, n_rows, column=column, seed=column + 8)
         for column, n_rows in enumerate(rows)
     ]
