@@ -5,7 +5,7 @@ from typing import Literal
 from thinc.api import Model
 
 from .. import chain
-from .head import InT, OutT, make_head
+from .head import InT, OutT, Transitions, make_head
 
 
 def BCRF(
@@ -17,12 +17,15 @@ def BCRF(
     tolerance: float | None = None,
     inverse_temperature: float = 10.0,
     decoder: str = "viterbi",
+    transitions: Transitions = "shared",
+    transition_width: int = 64,
 ) -> Model[InT, OutT]:
     """Head trained as a Bregman conditional random field (Corro et al. 2025).
 
     nO, nI: tags and width of the token vectors; inferred if None.
     n_iter, relaxation, tolerance, inverse_temperature: of the inference, see `chain.BCRF`.
     decoder: see `decoding.DECODERS`.
+    transitions, transition_width: see `make_head`.
     """
     objective = chain.BCRF(
         n_iter=n_iter,
@@ -30,4 +33,4 @@ def BCRF(
         tolerance=tolerance,
         inverse_temperature=inverse_temperature,
     )
-    return make_head("bcrf", objective, decoder, nO, nI)
+    return make_head("bcrf", objective, decoder, nO, nI, transitions, transition_width)

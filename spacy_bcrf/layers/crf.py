@@ -3,15 +3,21 @@
 from thinc.api import Model
 
 from .. import chain
-from .head import InT, OutT, make_head
+from .head import InT, OutT, Transitions, make_head
 
 
 def CRF(
-    nO: int | None = None, nI: int | None = None, *, decoder: str = "viterbi"
+    nO: int | None = None,
+    nI: int | None = None,
+    *,
+    decoder: str = "viterbi",
+    transitions: Transitions = "shared",
+    transition_width: int = 64,
 ) -> Model[InT, OutT]:
     """Head trained as a conditional random field (Lafferty et al. 2001).
 
     nO, nI: tags and width of the token vectors; inferred if None.
     decoder: see `decoding.DECODERS`.
+    transitions, transition_width: see `make_head`.
     """
-    return make_head("crf", chain.CRF(), decoder, nO, nI)
+    return make_head("crf", chain.CRF(), decoder, nO, nI, transitions, transition_width)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,12 @@ from thinc.types import Floats2d
 from ..chain import Potentials
 from ..kernels import Array
 from .decoding import get_decoder
+from .pairwise import Pairwise
+
+Transitions = Literal["shared", "pairwise"]
+"""Whether all pairs of neighbouring tokens have the same transition scores, or each has its own by
+a small network, see `Pairwise`: O(N T^2) memory, with gradients and marginals several times over.
+"""
 
 InT = list[Floats2d]
 OutT = Potentials
@@ -46,7 +52,13 @@ class Constraints:
 
 
 def make_head(
-    name: str, objective: Objective, decoder: str, nO: int | None, nI: int | None
+    name: str,
+    objective: Objective,
+    decoder: str,
+    nO: int | None,
+    nI: int | None,
+    transitions: Transitions,
+    transition_width: int,
 ) -> Model[InT, OutT]:
     """Tag scores linear in the token's vector; transition, start and end scores for all tokens.
 
@@ -54,6 +66,8 @@ def make_head(
     Attributes, of which only `tags` is saved with the parameters: the config decides on the rest.
     objective: gives loss and gradient of the potentials that come out.
     decoder: turns them into tag ids.
+    transitions: whether a `Pairwise` layer adds to the transition scores for all tokens.
+    transition_width: of its hidden layer.
     constraints: `Constraints` or None. What they forbid is -inf in the potentials, so it has no
         probability, no gradient and no place in any decoder's output.
     tags: the names of the nO tags, or None.
@@ -64,7 +78,12 @@ def make_head(
         "constraints": None,
         "tags": None,
     }
-    return _make_model(name, {"nO": nO, "nI": nI}, attrs)
+    if transitions not in ("shared", "pairwise"):
+        raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
+    if transition_width < 1:
+        raise ValueError(f"transition_width must be at least 1, got {transition_width}")
+    layers = [Pairwise(transition_width)] if transitions == "pairwise" else []
+    return _make_model(name, {"nO": nO, "nI": nI}, attrs, layers)
 
 
 def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Callable]:
@@ -78,19 +97,27 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
     unary[starts] += _restricted(model, "start", allowed)
     unary[ends] += _restricted(model, "end", allowed)
     transitions = _restricted(model, "transitions", allowed)
+    if model.layers:
+        shared = transitions
+        transitions, backprop_pairwise = model.layers[0](X_flat, is_train)
+        transitions += shared
 
     def backprop(d_potentials: OutT) -> InT:
-        d_unary = d_potentials.unary
+        d_unary, d_transitions = d_potentials.unary, d_potentials.transitions
+        dX = ops.gemm(d_unary, W)
+        if model.layers:
+            dX += backprop_pairwise(d_transitions)
+            d_transitions = d_transitions.sum(axis=0)
         gradients = {
             "start": d_unary[starts].sum(axis=0),
             "end": d_unary[ends].sum(axis=0),
-            "transitions": d_potentials.transitions,
+            "transitions": d_transitions,
         }
         for name, gradient in gradients.items():
             model.inc_grad(name, gradient * allowed[name] if name in allowed else gradient)
         model.inc_grad("b", d_unary.sum(axis=0))
         model.inc_grad("W", ops.gemm(d_unary, X_flat, trans1=True))
-        return ops.unflatten(ops.gemm(d_unary, W), lengths)
+        return ops.unflatten(dX, lengths)
 
     return Potentials(unary, transitions, ops.asarray(lengths)), backprop
 
@@ -103,6 +130,10 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
     # Zeros, as in spaCy's other token classifiers: no tag is preferred before any was seen.
     for name, shape in shapes.items():
         model.set_param(name, model.ops.alloc(shape, dtype="float32"))
+    for layer in model.layers:
+        layer.set_dim("nO", nO, force=True)
+        layer.set_dim("nI", nI)
+        layer.initialize()
 
 
 def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Model[InT, OutT]:
@@ -121,20 +152,31 @@ def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Mo
     if old is None or nO == old or not model.has_param("W"):
         model.set_dim("nO", nO, force=True)
         return model
-    new = _make_model(model.name, {"nO": nO, "nI": model.get_dim("nI")}, dict(model.attrs))
-    new.ops = model.ops
+    nI = model.get_dim("nI")
+    layers = [Pairwise(layer.get_dim("nH"), nO, nI) for layer in model.layers]
+    new = _make_model(model.name, {"nO": nO, "nI": nI}, dict(model.attrs), layers)
     # Tags without a label, such as O, come first, then those of each label.
     by_label = np.arange(old % tags_per_label, old).reshape(-1, tags_per_label)
     like = model.ops.xp.asarray(by_label.T[np.arange(nO - old) % tags_per_label])
     for name in model.param_names:
         extend = _extended_square if name == "transitions" else _extended
         new.set_param(name, extend(model.ops.xp, model.get_param(name), like))
+    for old_layer, layer in zip(model.layers, layers, strict=True):
+        for name in old_layer.param_names:
+            value = old_layer.get_param(name)
+            if name == "V":
+                value = _extended_square(model.ops.xp, value, like)
+            layer.set_param(name, value)
+    for node in new.walk():
+        node.ops = model.ops
     return new
 
 
-def _make_model(name: str, dims: dict[str, int | None], attrs: dict[str, Any]) -> Model[InT, OutT]:
+def _make_model(
+    name: str, dims: dict[str, int | None], attrs: dict[str, Any], layers: list[Model]
+) -> Model[InT, OutT]:
     params = dict.fromkeys(("W", "b", "transitions", "start", "end"))
-    return Model(name, forward, init=init, dims=dims, params=params, attrs=attrs)
+    return Model(name, forward, init=init, dims=dims, params=params, attrs=attrs, layers=layers)
 
 
 def _boundaries(lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:

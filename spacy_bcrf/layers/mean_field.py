@@ -3,7 +3,7 @@
 from thinc.api import Model
 
 from .. import chain
-from .head import InT, OutT, make_head
+from .head import InT, OutT, Transitions, make_head
 
 
 def MeanField(
@@ -12,6 +12,8 @@ def MeanField(
     *,
     n_iter: int = 10,
     decoder: str = "mbr",
+    transitions: Transitions = "shared",
+    transition_width: int = 64,
 ) -> Model[InT, OutT]:
     """Head trained through the updates of mean-field inference (Wang et al. 2020).
 
@@ -20,5 +22,7 @@ def MeanField(
     nO, nI: tags and width of the token vectors; inferred if None.
     n_iter: updates.
     decoder: see `decoding.DECODERS`; "mbr" is mean field's own.
+    transitions, transition_width: see `make_head`.
     """
-    return make_head("mean_field", chain.MeanField(n_iter=n_iter), decoder, nO, nI)
+    objective = chain.MeanField(n_iter=n_iter)
+    return make_head("mean_field", objective, decoder, nO, nI, transitions, transition_width)

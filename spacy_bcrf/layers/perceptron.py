@@ -3,16 +3,23 @@
 from thinc.api import Model
 
 from .. import chain
-from .head import InT, OutT, make_head
+from .head import InT, OutT, Transitions, make_head
 
 
 def Perceptron(
-    nO: int | None = None, nI: int | None = None, *, decoder: str = "viterbi"
+    nO: int | None = None,
+    nI: int | None = None,
+    *,
+    decoder: str = "viterbi",
+    transitions: Transitions = "shared",
+    transition_width: int = 64,
 ) -> Model[InT, OutT]:
     """Head trained as a structured perceptron (Collins 2002); averaged if the optimizer has
     `use_averages = true`.
 
     nO, nI: tags and width of the token vectors; inferred if None.
     decoder: see `decoding.DECODERS`.
+    transitions, transition_width: see `make_head`.
     """
-    return make_head("perceptron", chain.Perceptron(), decoder, nO, nI)
+    objective = chain.Perceptron()
+    return make_head("perceptron", objective, decoder, nO, nI, transitions, transition_width)

@@ -5,7 +5,7 @@ from typing import Literal
 from thinc.api import Model
 
 from .. import chain
-from .head import InT, OutT, make_head
+from .head import InT, OutT, Transitions, make_head
 
 
 def SAPO(
@@ -16,12 +16,15 @@ def SAPO(
     search: Literal["astar", "beam"] = "astar",
     beam_width: int = 50,
     decoder: str = "viterbi",
+    transitions: Transitions = "shared",
+    transition_width: int = 64,
 ) -> Model[InT, OutT]:
     """Head trained on the probabilities of the n best labelings (SAPO, Sun et al.).
 
     nO, nI: tags and width of the token vectors; inferred if None.
     n, search, beam_width: see `chain.SAPO`.
     decoder: see `decoding.DECODERS`.
+    transitions, transition_width: see `make_head`.
     """
     objective = chain.SAPO(n=n, search=search, beam_width=beam_width)
-    return make_head("sapo", objective, decoder, nO, nI)
+    return make_head("sapo", objective, decoder, nO, nI, transitions, transition_width)

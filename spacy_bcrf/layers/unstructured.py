@@ -3,11 +3,16 @@
 from thinc.api import Model
 
 from .. import chain
-from .head import InT, OutT, make_head
+from .head import InT, OutT, Transitions, make_head
 
 
 def Unstructured(
-    nO: int | None = None, nI: int | None = None, *, decoder: str = "argmax"
+    nO: int | None = None,
+    nI: int | None = None,
+    *,
+    decoder: str = "argmax",
+    transitions: Transitions = "shared",
+    transition_width: int = 64,
 ) -> Model[InT, OutT]:
     """Head trained as a softmax over the tags of each token; its transitions stay zero.
 
@@ -15,5 +20,7 @@ def Unstructured(
 
     nO, nI: tags and width of the token vectors; inferred if None.
     decoder: see `decoding.DECODERS`.
+    transitions, transition_width: see `make_head`.
     """
-    return make_head("unstructured", chain.Unstructured(), decoder, nO, nI)
+    objective = chain.Unstructured()
+    return make_head("unstructured", objective, decoder, nO, nI, transitions, transition_width)

@@ -1,12 +1,13 @@
+import tracemalloc
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pytest
-from head_suite import HeadSuite
+from head_suite import LENGTHS, WIDTH, HeadSuite
 from spacy import registry
 
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain import Potentials, viterbi
 from spacy_bcrf.layers.bregman import BCRF
 from spacy_bcrf.layers.crf import CRF
 from spacy_bcrf.layers.mean_field import MeanField
@@ -14,6 +15,8 @@ from spacy_bcrf.layers.mira import MIRA
 from spacy_bcrf.layers.perceptron import Perceptron
 from spacy_bcrf.layers.sapo import SAPO
 from spacy_bcrf.layers.unstructured import Unstructured
+
+HEADS = ("BCRF", "CRF", "MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA")
 
 
 class TestCRF(HeadSuite):
@@ -56,6 +59,53 @@ class TestNBestMIRA(HeadSuite):
     make = staticmethod(partial(MIRA, n=5))
 
 
+class PairwiseSuite:
+    """What is more to a head whose transitions depend on the tokens."""
+
+    def test_starts_with_the_same_transitions_everywhere(self, rng):
+        model = type(self).make(nO=3)
+        model.initialize(X=self.vectors(rng))
+        model.set_param("transitions", rng.normal(size=(3, 3)).astype("float32"))
+        potentials = model.predict(self.vectors(rng))
+        expected = np.broadcast_to(model.get_param("transitions"), (sum(LENGTHS), 3, 3))
+        np.testing.assert_array_equal(potentials.transitions, expected)
+
+    def test_an_edge_is_scored_by_its_two_tokens(self, rng):
+        model = self.randomized(rng, 3)
+        X = self.vectors(rng)
+        W, b, V = (model.layers[0].get_param(name) for name in ("W", "b", "V"))
+        potentials = model.predict(X)
+        flat = np.concatenate(X)
+        for i in potentials.inner_edges:
+            hidden = np.tanh(W[0] @ flat[i] + W[1] @ flat[i + 1] + b)
+            expected = model.get_param("transitions") + V @ hidden
+            np.testing.assert_allclose(potentials.transitions[i], expected, rtol=1e-4, atol=1e-5)
+
+    def test_last_tokens_have_no_edge_to_learn_from(self, rng):
+        model = self.randomized(rng, 3)
+        potentials = model.predict(self.vectors(rng))
+        gold = rng.integers(0, 3, len(potentials.unary)).astype("int32")
+        _, gradient = model.attrs["objective"].loss(potentials, gold)
+        assert not gradient.transitions[gradient.ends].any()
+
+    def test_no_copy_of_the_scores_is_made(self, rng):
+        model = self.randomized(rng, 20)
+        X = [rng.normal(size=(1000, WIDTH)).astype("float32")]
+        tracemalloc.start()
+        potentials = model.predict(X)
+        viterbi(potentials)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # Viterbi's tables are (N, T).
+        assert peak < 1.5 * potentials.transitions.nbytes
+
+
+for suite in [value for name, value in list(globals().items()) if name.startswith("Test")]:
+    make = partial(suite.make, transitions="pairwise", transition_width=3)
+    name = f"{suite.__name__}Pairwise"
+    globals()[name] = type(name, (PairwiseSuite, suite), {"make": staticmethod(make)})
+
+
 @pytest.mark.parametrize(
     "head, option, value, message",
     [
@@ -70,6 +120,8 @@ class TestNBestMIRA(HeadSuite):
         ("SAPO", "search", "dfs", "search"),
         ("MIRA", "n", -1, "n must be at least 1, got -1"),
         ("MIRA", "aggressiveness", 0.0, "aggressiveness must be positive and finite, got 0"),
+        *((head, "transitions", "each", "transitions") for head in HEADS),
+        *((head, "transition_width", 0, "transition_width must be at least 1") for head in HEADS),
     ],
 )
 def test_bad_options_are_refused_when_the_config_is_read(head, option, value, message):

@@ -18,7 +18,8 @@ from spacy.util import fix_random_seed
 
 # Most tests run with these, those that depend on the objective with all.
 HEADS = ("CRF", "BCRF")
-ALL_HEADS = (*HEADS, "MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA")
+OTHER_HEADS = ("MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA")
+ALL_HEADS = (*HEADS, "BCRF/pairwise", *OTHER_HEADS)
 TOK2VEC = {
     "@architectures": "spacy.HashEmbedCNN.v2",
     "pretrained_vectors": None,
@@ -30,6 +31,13 @@ TOK2VEC = {
     "subword_features": True,
 }
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
+
+
+def head_config(head: str) -> dict[str, Any]:
+    """head: its name, and after a slash its transitions, if they are not shared."""
+    name, _, transitions = head.partition("/")
+    return {"@layers": f"spacy-bcrf.{name}.v1", "transitions": transitions or "shared"}
+
 
 Data = list[tuple[str, dict[str, Any]]]
 
@@ -69,7 +77,7 @@ class ComponentSuite:
         model = {
             "@architectures": "spacy-bcrf.SequenceLabeler.v1",
             "tok2vec": tok2vec,
-            "head": {"@layers": f"spacy-bcrf.{head}.v1"},
+            "head": head_config(head),
         }
         config = {"model": model, **self.settings, **settings}
         return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
@@ -356,8 +364,8 @@ class ComponentSuite:
     new_label: ClassVar[str]
     new_data: ClassVar[Data]
 
-    def test_add_label_after_training(self, head):
-        nlp, _ = self.trained(head)
+    def test_add_label_after_training(self, any_head):
+        nlp, _ = self.trained(any_head)
         pipe = nlp.get_pipe(self.factory)
         optimizer = nlp.resume_training()
         nlp.update(self.examples(nlp, self.data), sgd=optimizer)

@@ -7,6 +7,7 @@ import bruteforce
 import numpy as np
 import pytest
 import spacy
+from component_suite import head_config
 from spacy.lang.en import English
 from spacy.tokens import Doc, DocBin, Span
 from spacy.util import fix_random_seed
@@ -28,9 +29,10 @@ def build(factory, **settings):
         pipe.add_label(label)
     nlp.initialize()
     rng = np.random.default_rng(1)
-    for name in pipe.head.param_names:
-        shape = pipe.head.get_param(name).shape
-        pipe.head.set_param(name, rng.normal(size=shape, scale=0.3).astype("float32"))
+    for node in pipe.head.walk():
+        for name in node.param_names:
+            shape = node.get_param(name).shape
+            node.set_param(name, rng.normal(size=shape, scale=0.3).astype("float32"))
     return nlp
 
 
@@ -56,8 +58,10 @@ def span_probabilities(pipe, doc, temperature=1.0):
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("scheme", ["BIO", "BILUO", "BIES"])
-def test_entities_say_how_sure_they_are(scheme, temperature):
-    nlp = build("bcrf_ner", scheme=scheme, annotate=ALL, temperature=temperature)
+@pytest.mark.parametrize("head", ["BCRF", "BCRF/pairwise"])
+def test_entities_say_how_sure_they_are(head, scheme, temperature):
+    model = {"head": head_config(head)}
+    nlp = build("bcrf_ner", model=model, scheme=scheme, annotate=ALL, temperature=temperature)
     pipe = nlp.get_pipe("bcrf_ner")
     docs = list(nlp.pipe(TEXTS))
     assert sum(len(doc.ents) for doc in docs) >= 3

@@ -1,0 +1,61 @@
+"""Transition scores of each pair of neighbouring tokens."""
+
+from collections.abc import Callable
+from typing import Any
+
+from thinc.api import Model, glorot_uniform_init
+from thinc.types import Floats2d
+
+from ..kernels import Array
+
+InT = Floats2d
+OutT = Array
+
+
+def Pairwise(nH: int, nO: int | None = None, nI: int | None = None) -> Model[InT, OutT]:
+    """Scores (N, nO, nO), row i those of the edge from token i to token i + 1 (Corro et al. 2025):
+
+    V tanh(W [x_i; x_{i+1}] + b), of flat token vectors (N, nI). The row of the last token of a
+    sequence, which has no edge, means nothing, and has to have a gradient of zero.
+
+    Parameters: W (2, nH, nI), for the token and the next one, b (nH,), V (nO, nO, nH) `[from, to]`.
+    nH: width of the hidden layer. O(N nO^2) memory, O(N nO^2 nH) time.
+    """
+    dims = {"nO": nO, "nH": nH, "nI": nI}
+    params = dict.fromkeys(("W", "b", "V"))
+    return Model("pairwise", forward, init=init, dims=dims, params=params)
+
+
+def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Callable]:
+    ops: Any = model.ops
+    nO, nH = model.get_dim("nO"), model.get_dim("nH")
+    W_token, W_next = model.get_param("W")
+    V: Array = model.get_param("V")
+    V = V.reshape(nO * nO, nH)
+    hidden = ops.gemm(X, W_token, trans2=True)
+    hidden[:-1] += ops.gemm(X[1:], W_next, trans2=True)
+    hidden += model.get_param("b")
+    ops.xp.tanh(hidden, out=hidden)
+    Y = ops.gemm(hidden, V, trans2=True).reshape(len(X), nO, nO)
+
+    def backprop(dY: OutT) -> InT:
+        dY = dY.reshape(len(X), nO * nO)
+        model.inc_grad("V", ops.gemm(dY, hidden, trans1=True).reshape(nO, nO, nH))
+        d_hidden = ops.gemm(dY, V) * (1 - hidden**2)
+        model.inc_grad("b", d_hidden.sum(axis=0))
+        dW = (ops.gemm(d_hidden, X, trans1=True), ops.gemm(d_hidden[:-1], X[1:], trans1=True))
+        model.inc_grad("W", ops.xp.stack(dW))
+        dX = ops.gemm(d_hidden, W_token)
+        dX[1:] += ops.gemm(d_hidden[:-1], W_next)
+        return dX
+
+    return Y, backprop
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
+    nO, nH, nI = (model.get_dim(name) for name in ("nO", "nH", "nI"))
+    weights: Array = glorot_uniform_init(model.ops, (nH, 2 * nI))
+    model.set_param("W", weights.reshape(2, nH, nI))
+    model.set_param("b", model.ops.alloc((nH,)))
+    # All scores start out as zero: neutral, as in the rest of the head.
+    model.set_param("V", model.ops.alloc((nO, nO, nH)))

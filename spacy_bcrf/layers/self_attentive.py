@@ -1,0 +1,126 @@
+"""`spacy-bcrf.SelfAttentiveEncoder.v1`"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from spacy.attrs import intify_attr  # type: ignore[import-not-found]
+from spacy.ml.featureextractor import FeatureExtractor
+from spacy.tokens import Doc
+from thinc.api import (
+    Dropout,
+    HashEmbed,
+    Model,
+    PyTorchWrapper,
+    add,
+    chain,
+    list2ragged,
+    ragged2list,
+    torch2xp,
+    with_array,
+    xp2torch,
+)
+from thinc.types import ArgsKwargs, Floats2d, Ragged
+
+from ..extras import require
+
+
+def SelfAttentiveEncoder(
+    width: int = 768,
+    depth: int = 2,
+    *,
+    heads: int = 8,
+    feed_forward: int = 2048,
+    positions: Literal["learned", "sinusoidal"] = "learned",
+    window: int = 512,
+    attrs: Sequence[str] = ("NORM", "PREFIX", "SUFFIX", "SHAPE"),
+    rows: Sequence[int] = (5000, 1000, 2500, 2500),
+) -> Model[list[Doc], list[Floats2d]]:
+    """Token vectors by self-attention over embeddings, all learned from scratch (the encoder of
+    Corro et al. 2025, by default with their sizes). Needs PyTorch unless depth is 0.
+
+    width: of the vectors and embeddings.
+    depth: layers; with 0 the vectors are the embeddings, without positions.
+    heads, feed_forward: of each layer; heads has to divide width.
+    positions: added to the embeddings.
+    window: tokens that attend to one another. A longer document is read in windows that overlap by
+        half, positions counted from the start of each, and a token has its vector from the window
+        in which it is farthest from the ends. So any length will do, in memory linear in it.
+    attrs, rows: token attributes, and the rows of the table of hashed embeddings of each; their
+        embeddings are added up. ["ORTH"] embeds characters where tokens are characters.
+
+    Dropout, after the embeddings and in the layers, is what the training config says.
+    """
+    if positions not in ("learned", "sinusoidal"):
+        raise ValueError(f"positions must be learned or sinusoidal, got {positions!r}")
+    sizes = {"width": width, "heads": heads, "feed_forward": feed_forward, "window": window}
+    for option, value in sizes.items():
+        if value < 1:
+            raise ValueError(f"{option} must be at least 1, got {value}")
+    if depth < 0:
+        raise ValueError(f"depth must be at least 0, got {depth}")
+    if width % heads:
+        raise ValueError(f"heads must divide width = {width}, got {heads}")
+    embed = _make_embed(width, attrs, rows)
+    model: Model[list[Doc], list[Floats2d]]
+    if depth == 0:
+        model = chain(embed, ragged2list())
+    else:
+        attention = _make_attention(width, depth, heads, feed_forward, positions, window)
+        model = chain(embed, attention, ragged2list())
+    model.set_dim("nO", width)
+    return model
+
+
+def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[list[Doc], Ragged]:
+    if not attrs or len(attrs) != len(rows):
+        raise ValueError(
+            f"rows must have a number for each of attrs, got {list(rows)} for {list(attrs)}"
+        )
+    if unknown := [name for name in attrs if intify_attr(name) is None]:
+        raise ValueError(f"attrs must be token attributes such as NORM, got {unknown[0]!r}")
+    if min(rows) < 1:
+        raise ValueError(f"rows must be at least 1, got {min(rows)}")
+    # Fixed seeds: what a row stands for has to be the same after loading.
+    tables: list[Model] = [
+        HashEmbed(width, n_rows, column=column, seed=column + 8)
+        for column, n_rows in enumerate(rows)
+    ]
+    embed: Model[list[Doc], Ragged] = chain(
+        FeatureExtractor(list(attrs)),
+        list2ragged(),
+        with_array(chain(add(*tables) if len(tables) > 1 else tables[0], Dropout())),
+    )
+    return embed
+
+
+def _make_attention(width: int, *options: Any) -> Model[Ragged, Ragged]:
+    require("torch", "torch")
+    from .attention import SelfAttention
+
+    model = PyTorchWrapper(SelfAttention(width, *options), _convert_inputs, _convert_outputs)
+    model.set_dim("nI", width)
+    model.set_dim("nO", width)
+    # Where spaCy sets the rate of the training config.
+    model.attrs["dropout_rate"] = 0.0
+    return model
+
+
+def _convert_inputs(model: Model, X: Ragged, is_train: bool) -> tuple[ArgsKwargs, Callable]:
+    shim: Any = model.shims[0]
+    shim._model.set_dropout(model.attrs["dropout_rate"])
+    tensor = xp2torch(X.dataXd, requires_grad=is_train, device=shim.device)
+
+    def backprop(d_inputs: ArgsKwargs) -> Ragged:
+        return Ragged(torch2xp(d_inputs.args[0]), X.lengths)
+
+    return ArgsKwargs((tensor, X.lengths.tolist()), {}), backprop
+
+
+def _convert_outputs(model: Model, X_Y: tuple[Ragged, Any], is_train: bool) -> Any:
+    X, tensor = X_Y
+
+    def backprop(dY: Ragged) -> ArgsKwargs:
+        d_tensor = xp2torch(dY.dataXd, device=tensor.device)
+        return ArgsKwargs(((tensor,),), {"grad_tensors": d_tensor})
+
+    return Ragged(torch2xp(tensor), X.lengths), backprop
