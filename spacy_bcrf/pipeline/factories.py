@@ -14,6 +14,7 @@ from thinc.api import Config, Model
 if TYPE_CHECKING:
     from .chunker import Chunker
     from .ner import EntityRecognizer
+    from .segmenter import Segmenter
     from .tagger import Tagger
 
 DEFAULT_MODEL = Config().from_str(
@@ -36,6 +37,32 @@ subword_features = true
 """
 )["model"]
 
+SEGMENTER_MODEL = Config().from_str(
+    """
+[model]
+@architectures = "spacy-bcrf.SequenceLabeler.v1"
+
+[model.tok2vec]
+@architectures = "spacy.Tok2Vec.v2"
+
+[model.tok2vec.embed]
+@architectures = "spacy.MultiHashEmbed.v2"
+width = 96
+attrs = ["ORTH", "SHAPE", "SPACY"]
+rows = [5000, 500, 50]
+include_static_vectors = false
+
+[model.tok2vec.encode]
+@architectures = "spacy.MaxoutWindowEncoder.v2"
+width = 96
+window_size = 1
+maxout_pieces = 3
+depth = 4
+
+[model.head]
+@layers = "spacy-bcrf.BCRF.v1"
+"""
+)["model"]
 
 CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "chunking"}
 
@@ -156,6 +183,49 @@ def make_chunker(
         name,
         scheme=scheme,
         spans_key=spans_key,
+        annotate=annotate,
+        temperature=temperature,
+        scorer=scorer,
+    )
+
+
+@Language.factory(
+    "bcrf_segmenter",
+    assigns=["token.tag", "token.pos"],
+    default_config={
+        "model": SEGMENTER_MODEL,
+        "attribute": "tag",
+        "annotate": [],
+        "temperature": 1.0,
+        "scorer": {"@scorers": "spacy-bcrf.segmenter_scorer.v1"},
+    },
+    default_score_weights={
+        "token_f": 0.0,
+        "token_p": None,
+        "token_r": None,
+        "token_acc": None,
+        "tagged_token_f": 1.0,
+        "tagged_token_p": 0.0,
+        "tagged_token_r": 0.0,
+    },
+    retokenizes=True,
+)
+def make_segmenter(
+    nlp: Language,
+    name: str,
+    model: Model,
+    attribute: Literal["tag", "pos"],
+    annotate: list[str],
+    temperature: float,
+    scorer: Callable | None,
+) -> Segmenter:
+    from .segmenter import Segmenter
+
+    return Segmenter(
+        nlp.vocab,
+        model,
+        name,
+        attribute=attribute,
         annotate=annotate,
         temperature=temperature,
         scorer=scorer,

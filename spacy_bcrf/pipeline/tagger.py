@@ -22,6 +22,21 @@ from .supervision import has_allowed_tags, read_allowed
 ATTRIBUTES = ("tag", "pos")
 
 
+def check_attribute(name: str, attribute: str) -> None:
+    """ValueError for one that is none of ATTRIBUTES."""
+    if attribute not in ATTRIBUTES:
+        raise ValueError(f"[{name}] attribute must be tag or pos, got {attribute!r}")
+
+
+def check_label(name: str, attribute: str, label: str) -> None:
+    """ValueError for a label that the attribute cannot hold."""
+    if attribute == "pos" and label not in UPOS:
+        raise ValueError(
+            f"[{name}] {label!r} is no universal part of speech, which attribute = 'pos' "
+            f"needs: {', '.join(sorted(filter(None, UPOS)))}"
+        )
+
+
 def score_tags(
     examples: Iterable[Example], *, attribute: str = "tag", **settings: Any
 ) -> dict[str, Any]:
@@ -57,8 +72,7 @@ class Tagger(SequenceLabeler):
         """
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"[{name}] label_smoothing must be in [0, 1), got {label_smoothing}")
-        if attribute not in ATTRIBUTES:
-            raise ValueError(f"[{name}] attribute must be tag or pos, got {attribute!r}")
+        check_attribute(name, attribute)
         self.attribute_ids = (IDS[attribute.upper()],)
         self.overwrite = overwrite
         head = model.get_ref("output_layer") if model.has_ref("output_layer") else None
@@ -145,8 +159,4 @@ class Tagger(SequenceLabeler):
 
     def _check_label(self, label: str) -> None:
         super()._check_label(label)
-        if self.cfg["attribute"] == "pos" and label not in UPOS:
-            raise ValueError(
-                f"[{self.name}] {label!r} is no universal part of speech, which attribute = 'pos' "
-                f"needs: {', '.join(sorted(filter(None, UPOS)))}"
-            )
+        check_label(self.name, self.cfg["attribute"], label)
