@@ -75,7 +75,7 @@ class RecordCounts:
         self.missing += sum(token.ent_iob == 0 for token in doc)
 
     def __str__(self) -> str:
-        more = [f"{self.trimmed:,} spans without white space at their ends"] * bool(self.trimmed)
+        more = [f"{self.trimmed:,} spans trimmed of white space"] * bool(self.trimmed)
         more += [f"{n:,} {what} left out" for what, n in self.left_out.items() if n]
         return "; ".join(
             [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from spacy_bcrf.pipeline.entities import BEGIN, OUTSIDE
 from spacy_bcrf.pipeline.supervision import (
     AMBIGUOUS,
     INCORRECT,
+    Bounds,
     Markings,
     find_contradictions,
     has_allowed_tags,
@@ -80,11 +81,21 @@ class Inspection:
         self.docs += 1
         self.tokens += len(doc)
         self._add_tags(doc)
+        try:
+            entities = {(ent.start, ent.end): ent.label_ for ent in doc.ents}
+        except ValueError as error:  # an entity that goes on without a beginning
+            self.missing += len(doc)
+            self._name(doc, place, " ".join(str(error).split()))
+            return
         markings = Markings()
         if is_marked(doc, (AMBIGUOUS, INCORRECT)):
             markings = read_markings(Example(doc, doc))
-        self._add_spans(doc, markings, place)
+        self._add_spans(entities, markings)
         self._add_tokens(doc, markings)
+        if problems := find_contradictions(doc, markings, entities):
+            labels = {label for problem in problems for label in problem.labels}
+            self._by_label["contradictory"].update(labels)
+            self._name(doc, place, "; ".join(problem.what for problem in problems))
 
     @property
     def has_entities(self) -> bool:
@@ -106,24 +117,22 @@ class Inspection:
             rows.append(Row(name, **counts))
         return rows
 
-    def _add_spans(self, doc: Doc, markings: Markings, place: str) -> None:
+    def _name(self, doc: Doc, place: str, what: str) -> None:
+        self.contradictory += 1
+        if len(self.named) < MAX_NAMED:
+            start = doc.text if len(doc.text) <= 40 else f"{doc.text[:40]}..."
+            self.named.append(f"{place}, {start!r}: {what}")
+
+    def _add_spans(self, entities: Mapping[Bounds, str], markings: Markings) -> None:
         count = self._by_label
-        count["docs"].update({ent.label_ for ent in doc.ents})
-        count["entities"].update(ent.label_ for ent in doc.ents)
-        for ent in doc.ents:
-            count["inside"][ent.label_] += len(ent)
+        count["docs"].update(set(entities.values()))
+        count["entities"].update(entities.values())
+        for (start, end), label in entities.items():
+            count["inside"][label] += end - start
         for labels in markings.ambiguous.values():
             count["ambiguous"].update(labels)
         for labels in markings.incorrect.values():
             count["rejected"].update(labels)
-        entities = {(ent.start, ent.end): ent.label_ for ent in doc.ents}
-        if problems := find_contradictions(doc, markings, entities):
-            self.contradictory += 1
-            count["contradictory"].update({name for p in problems for name in p.labels})
-            if len(self.named) < MAX_NAMED:
-                start = doc.text if len(doc.text) <= 40 else f"{doc.text[:40]}..."
-                what = "; ".join(problem.what for problem in problems)
-                self.named.append(f"{place}, {start!r}: {what}")
         for key in ("entities", "ambiguous", "rejected"):
             self.labels.update(count[key])
         self.labels.update(markings.annotated_labels or ())

@@ -90,7 +90,7 @@ def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:
         for token in tokens
     ]
     if not words:
-        raise Problem("no text", '"tokens" is empty')
+        raise Problem("empty", '"tokens" is empty')
     return text, words
 
 
@@ -117,8 +117,8 @@ class _SpanReader:
                 f"{_show(span)}",
             )
         if self.text is not None:
-            start, end = self._trim(start, end, what)
             self._compare(span, start, end, what)
+            start, end = self._trim(start, end, what)
         label = span["label"]
         if isinstance(label, list) and not label:
             raise Problem("wrong type", f"{what} {start}:{end} has no labels; null is for any")
@@ -184,7 +184,7 @@ def _check_string(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise Problem("wrong type", f"{what} must be a string, got {_show(value)}")
     if not value:
-        raise Problem("no text" if "text" in what else "wrong type", f"{what} is empty")
+        raise Problem("empty", f"{what} is empty")
     try:
         value.encode("utf8")
     except UnicodeEncodeError as error:
