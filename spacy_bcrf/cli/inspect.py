@@ -97,8 +97,8 @@ def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:
         yield from (f"- {problem}" for problem in found.named)
     if never := [row.label for row in rows if row.label and not row.outside]:
         yield (
-            f"Warning: no document has evidence for O where {', '.join(never)} was annotated: what "
-            "is learned from it finds entities everywhere, but for entity_ratio of bcrf_ner"
+            f"Warning: no document has evidence for O as to {', '.join(never)}: a token in no "
+            "entity where it was annotated. See entity_ratio of bcrf_ner"
         )
     if labels and (others := sorted(found.labels - {*labels, ""})):
         yield f"Warning: labels that are not among --labels: {', '.join(others)}"

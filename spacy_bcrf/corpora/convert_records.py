@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from tqdm import tqdm
 
@@ -18,6 +19,7 @@ from spacy_bcrf.corpora.json_objects import Ignored, Item, Problem, read_objects
 from spacy_bcrf.corpora.jsonl import Record, count_spans, parse
 from spacy_bcrf.corpora.shards import Writer
 from spacy_bcrf.corpora.text import CorpusError
+from spacy_bcrf.pipeline.annotation import read_doc
 
 Translate = Callable[[dict[str, Any], Counter[str]], dict[str, Any]]
 
@@ -72,7 +74,7 @@ class RecordCounts:
         self.repeated += record.n_spans - len(spans) - len(rejected)
         self.trimmed += record.n_trimmed
         self.tokens += len(doc)
-        self.missing += sum(token.ent_iob == 0 for token in doc)
+        self.missing += int((read_doc(doc, (ENT_IOB,)) == 0).sum())
 
     def __str__(self) -> str:
         more = [f"{self.trimmed:,} spans trimmed of white space"] * bool(self.trimmed)

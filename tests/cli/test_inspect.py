@@ -63,7 +63,7 @@ def test_several_corpora_and_contradictions(folder):
 def test_no_evidence_for_o(folder):
     assert "Warning" not in run("many", "--labels", "PER,LOC").output
     result = run("found.spacy")
-    assert "no document has evidence for O where PER was annotated" in result.output
+    assert "no document has evidence for O as to PER: " in result.output
     assert result.exit_code == 0
 
 
