@@ -13,6 +13,7 @@ REGISTRIES = {
     "spacy_architectures": "architectures",
     "spacy_factories": "_entry_point_factories",
     "spacy_readers": "readers",
+    "spacy_callbacks": "callbacks",
     "spacy_scorers": "scorers",
     "spacy_cli": "cli",
 }
