@@ -14,6 +14,7 @@ REGISTRIES = {
     "spacy_tokenizers": "tokenizers",
     "spacy_factories": "_entry_point_factories",
     "spacy_readers": "readers",
+    "spacy_callbacks": "callbacks",
     "spacy_scorers": "scorers",
     "spacy_cli": "cli",
 }
