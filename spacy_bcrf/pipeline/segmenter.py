@@ -155,7 +155,9 @@ class Segmenter(EntityRecognizer):
         known = np.column_stack([iob, np.where(is_open, self._label_values()[0], types)])
         ids, is_unknown = super()._encode(known, lengths)
         allowed = (ids[:, None] == np.arange(len(self.tags))) | (ids[:, None] < 0)
-        allowed[is_open, 1:] = np.tile(allowed[is_open, 1 : 1 + self.tags_per_label], len(self.labels))
+        allowed[is_open, 1:] = np.tile(
+            allowed[is_open, 1 : 1 + self.tags_per_label], len(self.labels)
+        )
         return allowed, is_unknown
 
     def _compare(
