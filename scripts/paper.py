@@ -15,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing import get_context
@@ -59,7 +60,8 @@ def main() -> None:
     parser.add_argument("--scale", choices=SCALES, default="small")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--only", nargs="*", help="corpora, such as en (default: all)")
-    parser.add_argument("--steps", type=int, help="of training, in place of the scale's")
+    parser.add_argument("--variants", nargs="*", help='columns, such as "0 layers" (default: all)')
+    parser.add_argument("--steps", type=int, default=0, help="of training (default: the scale's)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
     parser.add_argument("--transformer", metavar="DIR", help="model for entities (default: a CNN)")
     parser.add_argument("--gpu", type=int, default=-1)
@@ -71,10 +73,9 @@ def main() -> None:
         if not (Path(args.transformer) / "config.json").is_file():
             sys.exit(f"{args.transformer}: no folder of a transformer, it has no config.json")
     task = EXPERIMENTS[args.experiment]
-    if unknown := set(args.only or ()) - set(task.corpora):
-        sys.exit(f"--only {', '.join(unknown)}: expected some of {', '.join(task.corpora)}")
+    names = choose("--only", args.only, task.corpora)
+    variants = choose("--variants", args.variants, task.variants)
     folder = args.output / args.scale / args.experiment
-    names = args.only or list(task.corpora)
     for name in names:
         convert(args.experiment, name, args.corpora, folder)
     runs = [
@@ -90,12 +91,19 @@ def main() -> None:
             args.gpu,
         )
         for name in names
-        for variant in task.variants
+        for variant in variants
         for objective in objectives(variant)
         for seed in args.seeds
     ]
     perform(runs, args.jobs if args.gpu < 0 else 1, args.steps)
     print(write_results(folder, args.experiment, [(run[1:5], load(run)) for run in runs]))
+
+
+def choose(option: str, wanted: list[str] | None, names: Iterable[str]) -> list[str]:
+    """Those that are wanted, all by default."""
+    if unknown := set(wanted or ()) - set(names):
+        sys.exit(f"{option} {', '.join(unknown)}: expected some of {', '.join(names)}")
+    return wanted or list(names)
 
 
 def load(run: Run) -> dict[str, Any]:
@@ -120,7 +128,7 @@ def convert(experiment: str, name: str, corpora: Path, folder: Path) -> None:
         subprocess.run([sys.executable, "-m", "spacy", "bcrf", *command], check=True)
 
 
-def perform(runs: list[Run], jobs: int, steps: int | None) -> None:
+def perform(runs: list[Run], jobs: int, steps: int) -> None:
     """Those that have no result yet, each in a process of its own with one thread."""
     left = [run for run in runs if not run.result.exists()]
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
@@ -139,7 +147,7 @@ def perform(runs: list[Run], jobs: int, steps: int | None) -> None:
                 raise SystemExit(f"{futures[future].path.name}: {error}; see {log}")
 
 
-def train_and_score(run: Run, steps: int | None) -> None:
+def train_and_score(run: Run, steps: int) -> None:
     import spacy
     from spacy.cli.train import train
     from spacy.training import Corpus

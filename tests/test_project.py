@@ -129,3 +129,57 @@ def test_sapo_s_experiments_go_on_and_are_drawn(small):
     again = (project / "metrics/sapo/chunking.csv").read_text().splitlines()
     assert again[:-2] == rows[:-2]
     assert len(again) == len(rows)
+
+
+@pytest.mark.slow
+def test_partial_annotation_is_compared_with_full(small):
+    pytest.importorskip("matplotlib", reason="draws figures")
+    project = small / "project"
+    convert = "convert-wnut-ner"
+    steps = {"corpora": str(small / "corpora"), "partial_steps": "2"}
+    options = [part for key, value in steps.items() for part in (f"--vars.{key}", value)]
+    spacy_project = [sys.executable, "-m", "spacy", "project", "run"]
+    subprocess.run([*spacy_project, convert, project, *options], check=True)
+    script = [sys.executable, "scripts/partial_ner.py", "corpus/wnut-ner", "metrics/partial"]
+    command = [*script, "--steps", "2", "--shares", "0.5"]
+    subprocess.run(command, cwd=project, check=True)
+    folder = project / "metrics/partial"
+    table = (folder / "results.md").read_text().splitlines()
+    assert len(table) == 2 + 2 + 3 + 3
+    assert (folder / "curve.png").stat().st_size > 1000
+    # What is there is not done again: only the table is made anew.
+    (folder / "results.md").unlink()
+    shutil.rmtree(project / "corpus/wnut-ner")
+    subprocess.run(command, cwd=project, check=True)
+    assert (folder / "results.md").read_text().splitlines() == table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "experiment, corpus, variants, n_scores",
+    [("ner", "wnut", ["supervised", "partial"], 20), ("seg", "zh", ["0 layers"], 12)],
+)
+def test_the_paper_s_experiments_run_and_go_on(small, experiment, corpus, variants, n_scores):
+    for module in ("torch", "matplotlib"):
+        pytest.importorskip(module, reason="needs the extras torch and plot")
+    project = small / "project"
+    output = project / "metrics/paper"
+    command = [sys.executable, "scripts/paper.py", experiment, "--output", str(output)]
+    command += ["--corpora", str(small / "corpora"), "--steps", "2", "--only", corpus]
+    command += ["--variants", *variants]
+    done = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True)
+    folder = output / "small" / experiment
+    table = (folder / "results.md").read_text()
+    assert table in done.stdout
+    rows = (folder / "results.csv").read_text().splitlines()
+    assert len(rows) == 1 + n_scores
+    results = sorted(folder.glob("*/result.json"))
+    before = {path: path.stat().st_mtime for path in results}
+    results[0].unlink()
+    subprocess.run(command, cwd=project, check=True)
+    after = {path: path.stat().st_mtime for path in results}
+    assert [path for path in results if after[path] != before[path]] == results[:1]
+    if experiment == "seg":
+        violation = [sys.executable, "scripts/paper_violation.py", str(folder)]
+        subprocess.run(violation, cwd=project, check=True)
+        assert (folder / "violation.png").stat().st_size > 1000
