@@ -92,7 +92,8 @@ def convert_cli(
 ) -> None:
     """
     Convert files of CoNLL-U or CoNLL columns (one word and its tags a line, as of CoNLL-2000 and
-    2003, WNUT, JNLPBA, Universal NER) to spaCy's binary format. Entity tags that make no valid
+    2003, WNUT, JNLPBA, Universal NER) to spaCy's binary format. bcrf_segmenter learns from the same
+    documents: it finds the characters of their words itself. Entity tags that make no valid
     sequence are repaired and counted. A malformed line stops it, and then nothing is written.
     """
     with exit_on(ValueError):
