@@ -123,7 +123,8 @@ def convert_cli(
     2003, WNUT, JNLPBA, Universal NER), of JSON lines with texts and spans, or exports of Prodigy
     or Label Studio to spaCy's binary format. Entity tags that make no valid sequence are repaired
     and counted; a malformed line of CoNLL stops it, and then nothing is written. JSON records that
-    cannot be right are named, skipped and counted.
+    cannot be right are named, skipped and counted. bcrf_segmenter learns from the same documents:
+    it finds the characters of their words itself.
     """
     with exit_on(ValueError, OSError):
         sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]

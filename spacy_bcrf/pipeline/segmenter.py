@@ -21,7 +21,7 @@ from .entities import BEGIN, INSIDE
 from .ner import EntityRecognizer
 from .sequence_labeler import Prediction
 from .tagger import check_attribute, check_label
-from .words import merge, read_words
+from .words import merge_characters, read_words
 
 
 def score_words(
@@ -97,7 +97,7 @@ class Segmenter(EntityRecognizer):
     def __call__(self, doc: Doc) -> Doc:
         """The words of a document."""
         try:
-            return self._merge_words([doc], self.predict([doc]))[0]
+            return self.merge([doc], self.predict([doc]))[0]
         except Exception as error:
             self.get_error_handler()(self.name, self, [doc], error)
             return doc
@@ -106,23 +106,24 @@ class Segmenter(EntityRecognizer):
         """The words of each document."""
         for docs in minibatch(stream, size=batch_size):
             try:
-                yield from self._merge_words(docs, self.predict(docs))
+                yield from self.merge(docs, self.predict(docs))
             except Exception as error:
                 self.get_error_handler()(self.name, self, docs, error)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
-        """TypeError: a Doc's tokens can't be replaced in place."""
+        """TypeError: the tokens of a Doc cannot be replaced. `merge` takes its place."""
         raise TypeError(
-            f"[{self.name}] the tokens of a Doc stay: words are in the Doc that is returned by "
-            "calling the component or its `pipe`"
+            f"[{self.name}] the tokens of a Doc stay: words are in the Docs that are returned by "
+            "calling the component, by its `pipe` and by its `merge`"
         )
 
-    def _merge_words(self, docs: Sequence[Doc], predictions: list[Prediction]) -> list[Doc]:
+    def merge(self, docs: Iterable[Doc], predictions: list[Prediction]) -> list[Doc]:
+        """The words of each document, as predicted."""
         merged = []
         for doc, (tags, user_data) in zip(docs, predictions, strict=True):
             is_first = self._entities.may_start[tags]
             values = self._values[tags[is_first]]
-            merged.append(merge(doc, is_first, self.attribute_ids, values))
+            merged.append(merge_characters(doc, is_first, self.attribute_ids, values))
             merged[-1].user_data.update(user_data)
         return merged
 

@@ -65,7 +65,9 @@ def _visible_bounds(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return visible[idx], visible[idx + length]
 
 
-def merge(doc: Doc, is_first: NDArray[np.bool_], attributes: Sequence[int], values: Values) -> Doc:
+def merge_characters(
+    doc: Doc, is_first: NDArray[np.bool_], attributes: Sequence[int], values: Values
+) -> Doc:
     """A document of the same text, whose tokens are words.
 
     is_first: (n,) of each character, if a word starts with it.

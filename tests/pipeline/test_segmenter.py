@@ -363,3 +363,12 @@ def test_what_comes_after_sees_words():
     assert scores["tagged_token_f"] == scores["ents_f"] == 1.0
     doc = nlp("我喜欢绿鸡蛋")
     assert [(ent.text, ent.end - ent.start) for ent in doc.ents] == [("鸡蛋", 1)]
+
+
+def test_a_word_without_a_tag_may_have_any_and_no_other_boundaries(nlp):
+    segmenter = nlp.get_pipe("bcrf_segmenter")
+    examples = TestSegmenter.examples(nlp, TestSegmenter.partial[:1])
+    potentials = segmenter._find_potentials([examples[0].predicted])
+    allowed = segmenter._read_gold(examples, potentials).tags
+    found = ["".join(sorted({segmenter.tags[i] for i in np.flatnonzero(row)})) for row in allowed]
+    assert found == ["S-JS-NS-V", "B-V", "E-V", "S-J", "B-JB-NB-V", "E-JE-NE-V"]

@@ -9,7 +9,7 @@ import pytest
 import spacy
 
 ROOT = Path(__file__).resolve().parents[2]
-SENTENCES = ["我/PRON 喜欢/VERB 绿/ADJ 鸡蛋/NOUN 。/PUNCT", "吃/VERB 蓝色/ADJ 火腿/NOUN ！/PUNCT"]
+SENTENCES = ["我/PRON 喜欢/VERB 绿/ADJ 鸡蛋/NOUN 。/PUNCT", "吃/VERB 蓝色/ADJ 火腿/NOUN 。/PUNCT"]
 
 
 def run(*arguments):
@@ -42,14 +42,14 @@ def test_convert_train_evaluate_and_calibrate(tmp_path):
     run("evaluate", model, corpus, "--output", tmp_path / "scores.json")
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["token_f"] == scores["tagged_token_f"] == 1.0
-    doc = spacy.load(model)("我喜欢 火腿！")
+    doc = spacy.load(model)("我喜欢 火腿。")
     assert [(word.text, word.pos_) for word in doc] == [
         ("我", "PRON"),
         ("喜欢", "VERB"),
         ("火腿", "NOUN"),
-        ("！", "PUNCT"),
+        ("。", "PUNCT"),
     ]
-    assert doc.text == "我喜欢 火腿！"
+    assert doc.text == "我喜欢 火腿。"
     ranked = tmp_path / "ranked.jsonl"
     (tmp_path / "texts.jsonl").write_text('{"text": "我吃"}\n{"text": "喜欢鸡蛋x"}\n')
     run("bcrf", "rank", model, tmp_path / "texts.jsonl", "--pipe", "segmenter", "-o", ranked)
