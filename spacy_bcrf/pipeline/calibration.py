@@ -83,7 +83,9 @@ class Calibration:
 
     def fit(self) -> float:
         """The temperature of smallest loss between 1/1000 and 1000: scores learned without
-        probabilities, as by a perceptron, can be of any size."""
+        probabilities, as by a perceptron, can be of any size. ValueError without predictions."""
+        if not len(self.correct):
+            raise ValueError(f"{self._pipe.name} predicts nothing there that is annotated")
         return math.exp(_minimize(lambda x: self.loss(math.exp(x)), -math.log(1e3), math.log(1e3)))
 
 

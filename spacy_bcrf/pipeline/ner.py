@@ -213,7 +213,9 @@ class EntityRecognizer(SequenceLabeler):
         iob, types = values.T
         starts, ends, labels = self.scheme.decode_ids(tags, lengths)
         gold = self._entities.encode(iob, types, starts_document(lengths))
-        is_unknown, is_wrong = (np.append(0, x.cumsum()) for x in (gold == UNKNOWN, gold != tags))
+        # A label that is none of ours is known, and never predicted.
+        is_missing = (gold == UNKNOWN) & ~self._entities.is_unknown(iob, types)
+        is_unknown, is_wrong = (np.append(0, x.cumsum()) for x in (is_missing, gold != tags))
         known = is_unknown[starts] == is_unknown[ends]
         # In BIO the gold entity can go on where the predicted one ends.
         goes_on = np.append(self._entities.goes_on(iob, starts_document(lengths)), False)[ends]

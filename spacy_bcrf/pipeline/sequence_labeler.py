@@ -202,8 +202,9 @@ class SequenceLabeler(Questions):
         self, tags: NDArray[np.int32], values: Values, lengths: NDArray[np.int32]
     ) -> tuple[Any, NDArray[np.bool_]]:
         """Of predicted tags (N,) and gold annotation (N, A), the second part of `judge`."""
-        gold, _ = self._encode(values, lengths)
-        known = np.flatnonzero(gold != UNKNOWN)
+        gold, has_unknown_label = self._encode(values, lengths)
+        # A label that is none of ours is known, and never predicted.
+        known = np.flatnonzero((gold != UNKNOWN) | has_unknown_label)
         return (known, tags[known]), gold[known] == tags[known]
 
     def _find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
