@@ -54,7 +54,7 @@ class Prediction(NamedTuple):
     """tags: int32 (n,) of a document's tokens. user_data: what else is said, for Doc.user_data."""
 
     tags: NDArray[np.int32]
-    user_data: dict[tuple, float]
+    user_data: confidence.UserData
 
 
 class SequenceLabeler(Questions):
@@ -82,11 +82,12 @@ class SequenceLabeler(Questions):
         **settings: str,
     ) -> None:
         """model: like `spacy-bcrf.SequenceLabeler.v1`.
-        annotate: what to say of predictions in custom attributes, see `confidence.ANNOTATIONS`.
-        temperature: divides all scores before probabilities are computed from them.
+        annotate, temperature: see `Questions`.
         settings: what decides on the tags besides the labels; saved with them.
         """
-        confidence.check_options(name, annotate, temperature)
+        self.name = name
+        self.annotate = annotate
+        self.temperature = temperature
         confidence.set_extensions()
         set_extensions()
         if (
@@ -99,10 +100,7 @@ class SequenceLabeler(Questions):
             )
         self.vocab = vocab
         self.model = model
-        self.name = name
         self.scorer = scorer
-        self.annotate = tuple(annotate)
-        self.temperature = temperature
         self.cfg: dict[str, Any] = {"labels": [], **settings}
         self._has_warned = False
         self._refresh()
@@ -133,6 +131,11 @@ class SequenceLabeler(Questions):
     def _merge(self, old: Values, new: Values) -> Values:
         """(n, A) what is written to a document that already has `old` annotation."""
         return new
+
+    def _keep(self, docs: Sequence[Doc], tags: NDArray[np.int32]) -> NDArray[np.int32]:
+        """(N,) predicted tags, but of tokens that `_merge` leaves as they are those they have;
+        UNKNOWN for what is none of `tags`."""
+        return tags
 
     def _constraints(self) -> Constraints | None:
         """Which tags may follow one another, and start and end a document."""
@@ -166,11 +169,11 @@ class SequenceLabeler(Questions):
         docs = list(docs)
         potentials = self._find_potentials(docs)
         tags = self._decode(potentials, docs)
-        user_data: list[dict[tuple, float]] = [{} for _ in docs]
+        user_data: list[confidence.UserData] = [{} for _ in docs]
         if self.annotate:
-            posterior = self._soften(potentials)
+            posterior, written = self._soften(potentials), self._keep(docs, tags)
             for what in self.annotate:
-                self._say(what, docs, posterior, tags, user_data)
+                self._say(what, docs, posterior, written, user_data)
         return [
             Prediction(tags[start:end], data)
             for (start, end), data in zip(find_bounds(docs), user_data, strict=True)
@@ -189,11 +192,13 @@ class SequenceLabeler(Questions):
         pipeline decodes by is in its config, components.NAME.model.head.decoder."""
         self.head.attrs["decoder"] = get_decoder(name, self.head.attrs["objective"])
 
-    def judge(self, examples: Sequence[Example]) -> tuple[Potentials, Any, NDArray[np.bool_]]:
+    def judge(
+        self, examples: Sequence[Example], *, ignore_annotation: bool = True
+    ) -> tuple[Potentials, Any, NDArray[np.bool_]]:
         """What is predicted of examples, for `confidences`, and (M,) whether it is right; leaving
         out that of which gold says nothing."""
         docs = [example.predicted for example in examples]
-        potentials = self._find_potentials(docs, ignore_annotation=True)
+        potentials = self._find_potentials(docs, ignore_annotation)
         tags = self._decode(potentials, docs)
         values, _ = read_gold(examples, self.attribute_ids, self._align, self._read)
         return potentials, *self._compare(tags, values, doc_lengths(docs))
