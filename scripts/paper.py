@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="corpora, such as en (default: all)")
     parser.add_argument("--steps", type=int, help="of training, in place of the scale's")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
-    parser.add_argument("--transformer", metavar="DIR", help="model for the entities")
+    parser.add_argument("--transformer", metavar="DIR", help="model for entities (default: a CNN)")
     parser.add_argument("--gpu", type=int, default=-1)
     args = parser.parse_args()
     require("torch", "torch")

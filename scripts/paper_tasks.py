@@ -1,5 +1,4 @@
-"""The experiments of Corro et al. (2025), "Bregman Conditional Random Fields": corpora, networks, and
-the paper's own figures.
+"""The experiments of Corro et al. (2025): corpora, networks and training.
 
 The paper's French and German corpora (GSD) and CoNLL-2003 could not be had: Sequoia, JNLPBA and
 WNUT 2017 take their place, and Dutch and Chinese are of UD 1.4.
@@ -57,7 +56,7 @@ SCALES = {
 @dataclass(frozen=True)
 class Corpus:
     """files: train, dev and test under the folder of corpora. convert: options for
-    `spacy bcrf convert`. n_steps: of the steps of the scale, how many."""
+    `spacy bcrf convert`."""
 
     lang: str
     files: tuple[str, str, str]
@@ -67,8 +66,7 @@ class Corpus:
 @dataclass(frozen=True)
 class Experiment:
     """component: a factory. score: of spaCy's scorer, what is compared. variants: the columns under
-    each corpus, the layers of the encoder or the annotation. paper: its figures by corpus, variant,
-    objective and decoder."""
+    each corpus, the layers of the encoder or the annotation."""
 
     component: str
     score: str

@@ -11,8 +11,10 @@ ENTRY_POINTS = list(distribution("spacy-bcrf").entry_points)
 REGISTRIES = {
     "thinc_layers": "layers",
     "spacy_architectures": "architectures",
+    "spacy_tokenizers": "tokenizers",
     "spacy_factories": "_entry_point_factories",
     "spacy_readers": "readers",
+    "spacy_callbacks": "callbacks",
     "spacy_scorers": "scorers",
     "spacy_cli": "cli",
 }

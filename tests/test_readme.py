@@ -9,6 +9,7 @@ from spacy.util import load_config, load_model_from_config
 
 from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.convert_records import convert_records
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf8")
@@ -38,3 +39,13 @@ def test_a_config_trains(text, tmp_path):
     paths = {"paths.train": str(corpus), "paths.dev": str(corpus)}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=paths | {"training.max_steps": 5})
     assert (tmp_path / "out/model-best").is_dir()
+
+
+def test_the_records_of_each_format_can_be_converted(tmp_path):
+    records = dict(re.findall(r"^\| (JSON lines|Prodigy|Label Studio) \| `(.*)` \|$", README, re.M))
+    for name, record in records.items():
+        path = tmp_path / "in.jsonl"
+        path.write_text(record)
+        counts = convert_records([(path, None)], tmp_path / "out.spacy", lang="en", strict=True)
+        assert counts.docs == 1 and counts.spans > 0, name
+    assert len(records) == 3

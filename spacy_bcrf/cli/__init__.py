@@ -9,12 +9,14 @@ from spacy.cli import app as spacy_app
 from spacy_bcrf.cli.calibrate import calibrate_cli
 from spacy_bcrf.cli.convert import convert_cli
 from spacy_bcrf.cli.explain import explain_cli
+from spacy_bcrf.cli.inspect import inspect_cli
 from spacy_bcrf.cli.mask import mask_cli
 from spacy_bcrf.cli.rank import rank_cli
 
 app = typer.Typer(help="Structured sequence labeling.", no_args_is_help=True)
 app.command("convert")(convert_cli)
 app.command("calibrate")(calibrate_cli)
+app.command("inspect")(inspect_cli)
 app.command("mask")(mask_cli)
 app.command("rank")(rank_cli)
 app.command("explain")(explain_cli)

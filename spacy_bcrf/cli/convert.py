@@ -1,5 +1,6 @@
 """`python -m spacy bcrf convert`"""
 
+import sys
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import typer
 from spacy.cli._util import Arg, Opt
 
 from spacy_bcrf.cli.errors import exit_on
+from spacy_bcrf.cli.labels import read_labels
 from spacy_bcrf.corpora.columns import read_columns
 from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import convert
@@ -22,13 +24,20 @@ _FORMATS = {
     ".bio": "columns",
     ".tsv": "columns",
     ".txt": "columns",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
 }
+_JSON = ("json", "jsonl", "prodigy", "label-studio")
 
 
 class Format(str, Enum):
     auto = "auto"
     conllu = "conllu"
     columns = "columns"
+    jsonl = "jsonl"
+    prodigy = "prodigy"
+    label_studio = "label-studio"
 
 
 class Tag(str, Enum):
@@ -52,14 +61,33 @@ def convert_cli(
             metavar="INPUT",
         ),
     ],
-    output: Annotated[Path, Arg(help="The .spacy file to write", metavar="OUTPUT.spacy")],
+    output: Annotated[
+        Path,
+        Arg(help="The .spacy file to write; with --shard a folder", metavar="OUTPUT.spacy"),
+    ],
     format: Annotated[
-        Format, Opt("--format", "-f", help="Format of the files; auto goes by their extension")
+        Format,
+        Opt("--format", "-f", help="Format of the files; auto goes by extension and content"),
     ] = Format.auto,
     lang: Annotated[
         str,
-        Opt("--lang", "-l", help="Says if words have spaces between them where a file does not"),
+        Opt(
+            "--lang",
+            "-l",
+            help="Whose tokenizer texts need, and if words have spaces between them where a file "
+            "does not say",
+        ),
     ] = "xx",
+    shard: Annotated[
+        int, Opt("--shard", help="Write files of so many documents (0 for one of all)", min=0)
+    ] = 0,
+    labels: Annotated[
+        str | None,
+        Opt("--labels", help="JSON: the only labels there are, with commas, or a file of them"),
+    ] = None,
+    strict: Annotated[
+        bool, Opt("--strict", help="JSON: write nothing if there is a record to skip")
+    ] = False,
     n_sents: Annotated[
         int,
         Opt("--n-sents", "-n", help="Sentences per Doc, all of one document (0 for all of it)"),
@@ -92,29 +120,66 @@ def convert_cli(
 ) -> None:
     """
     Convert files of CoNLL-U or CoNLL columns (one word and its tags a line, as of CoNLL-2000 and
-    2003, WNUT, JNLPBA, Universal NER) to spaCy's binary format. Entity tags that make no valid
-    sequence are repaired and counted. A malformed line stops it, and then nothing is written.
+    2003, WNUT, JNLPBA, Universal NER), of JSON lines with texts and spans, or exports of Prodigy
+    or Label Studio to spaCy's binary format. Entity tags that make no valid sequence are repaired
+    and counted; a malformed line of CoNLL stops it, and then nothing is written. JSON records that
+    cannot be right are named, skipped and counted.
     """
-    with exit_on(ValueError):
-        readers = {
-            "conllu": partial(read_conllu, tag=tag.value, ent_key=ent_key),
-            "columns": partial(
-                read_columns,
-                word_column=word_column,
-                tag_column=tag_column,
-                ent_column=ent_column,
-            ),
-        }
-        counts = convert(
-            [(path, readers[_find_format(path, format)]) for path in map(find_file, inputs)],
-            output,
-            lang=lang,
-            n_sents=n_sents,
-            scheme=scheme.value,
-            ent_complete=ent_complete,
-            spans_key=spans_key,
-        )
+    with exit_on(ValueError, OSError):
+        sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]
+        if any(name in _JSON for _, name in sources):
+            known_labels = read_labels(labels)
+            if not all(name in _JSON for _, name in sources) or spans_key is not None:
+                raise ValueError(
+                    "JSON and CoNLL cannot be converted together, nor JSON with --spans-key"
+                )
+            counts = _convert_json(sources, output, lang, known_labels, shard, strict)
+        else:
+            if labels is not None:
+                raise ValueError("--labels is for JSON")
+            readers = {
+                "conllu": partial(read_conllu, tag=tag.value, ent_key=ent_key),
+                "columns": partial(
+                    read_columns,
+                    word_column=word_column,
+                    tag_column=tag_column,
+                    ent_column=ent_column,
+                ),
+            }
+            counts = convert(
+                [(path, readers[name]) for path, name in sources],
+                output,
+                lang=lang,
+                n_sents=n_sents,
+                scheme=scheme.value,
+                ent_complete=ent_complete,
+                spans_key=spans_key,
+                shard=shard,
+            )
     typer.echo(f"{output}: {counts}")
+
+
+def _convert_json(
+    sources: list[tuple[Path, str]],
+    output: Path,
+    lang: str,
+    labels: list[str] | None,
+    shard: int,
+    strict: bool,
+) -> object:
+    from tqdm import tqdm
+
+    from spacy_bcrf.corpora.convert_records import convert_records
+
+    return convert_records(
+        [(path, None if name == "json" else name) for path, name in sources],
+        output,
+        lang=lang,
+        labels=labels,
+        shard=shard,
+        strict=strict,
+        report=partial(tqdm.write, file=sys.stderr),
+    )
 
 
 def _find_format(path: Path, format: Format) -> str:
@@ -123,7 +188,8 @@ def _find_format(path: Path, format: Format) -> str:
     suffix = text_suffix(path)
     if suffix not in _FORMATS:
         raise ValueError(
-            f"{path}: no format known by the extension {suffix!r}; expected --format conllu, "
-            f"--format columns or one of {' '.join(_FORMATS)}"
+            f"{path}: no format known by the extension {suffix!r}; expected --format "
+            f"{', '.join(name.value for name in Format if name != Format.auto)}, or one of "
+            f"{' '.join(_FORMATS)}"
         )
     return _FORMATS[suffix]

@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.util import get_lang_class
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
 from spacy_bcrf.corpora.entities import EntityReader
-from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.corpora.sentence import UNSPACED, Sentence
+from spacy_bcrf.corpora.shards import Writer
 from spacy_bcrf.corpora.text import CorpusError, Line, read_lines
-from spacy_bcrf.files import replacing
 
 Reader = Callable[[Iterable[Line]], Iterator[Sentence]]
 
-# Of the languages spaCy knows, those that put no space between words.
-_UNSPACED = frozenset({"bo", "ja", "th", "zh"})
 _ATTRS = ("ORTH", "TAG", "POS", "ENT_IOB", "ENT_TYPE", "SENT_START")
 
 
@@ -63,6 +61,7 @@ def convert(
     scheme: str = "auto",
     ent_complete: bool = False,
     spans_key: str | None = None,
+    shard: int = 0,
 ) -> Counts:
     """Write the sentences of all sources, each a file and the reader of its format, to `output`.
 
@@ -72,11 +71,10 @@ def convert(
     so that spaCy trains on its words instead of tokenizing a text that nobody wrote.
     Entity tags are of `scheme`, one of `entities.SCHEMES` or "auto"; with `ent_complete`, words
     without one are outside of entities. With `spans_key` they are written to `spans[spans_key]`, as
-    chunks are, and not to `ents`; a Doc without any such tag has no such spans. CorpusError says
-    where a source is malformed, ValueError which argument is wrong; `output` is then as it was.
+    chunks are, and not to `ents`; a Doc without any such tag has no such spans. With `shard`,
+    `output` is a folder of files of so many Docs, see `shards.Writer`. CorpusError says where a
+    source is malformed, ValueError which argument is wrong; `output` is then as it was.
     """
-    if output.suffix != ".spacy" or output.is_dir():
-        raise ValueError(f"{output}: expected the name of a .spacy file to write")
     if n_sents < 0:
         raise ValueError(f"{n_sents} sentences per document; expected 0 (all) or more")
     try:
@@ -86,26 +84,25 @@ def convert(
     counts = Counts()
     entity_reader = EntityReader(scheme, complete=ent_complete)
     vocab = Vocab()
-    doc_bin = DocBin(attrs=_ATTRS)
-    for group in _group(_read(sources), n_sents):
-        if lang in _UNSPACED:
+    with Writer(output, shard, _ATTRS) as writer:
+        for group in _group(_read(sources), n_sents):
+            if lang in UNSPACED:
+                for sentence in group:
+                    sentence.spaces = sentence.spaces or [False] * len(sentence.words)
+            writer.add(_make_doc(vocab, group, entity_reader, spans_key))
+            counts.sentences += len(group)
             for sentence in group:
-                sentence.spaces = sentence.spaces or [False] * len(sentence.words)
-        doc_bin.add(_make_doc(vocab, group, entity_reader, spans_key))
-        counts.docs += 1
-        counts.sentences += len(group)
-        for sentence in group:
-            counts.tokens += len(sentence.words)
-            counts.missing_tags += sentence.tags.count(None)
-            counts.missing_pos += sentence.pos.count(None)
-            counts.empty_nodes += sentence.empty_nodes
-            counts.unknown_spaces += sentence.spaces is None
+                counts.tokens += len(sentence.words)
+                counts.missing_tags += sentence.tags.count(None)
+                counts.missing_pos += sentence.pos.count(None)
+                counts.empty_nodes += sentence.empty_nodes
+                counts.unknown_spaces += sentence.spaces is None
+    counts.docs = writer.n_docs
     counts.entities = entity_reader.n_entities
     counts.missing_entities = entity_reader.n_missing
     counts.assumed_outside = entity_reader.n_assumed_outside
     counts.repaired = entity_reader.n_repaired
     counts.scheme = entity_reader.scheme
-    _write(doc_bin, output)
     return counts
 
 
@@ -174,11 +171,3 @@ def _move_entities(
     if None not in tags:
         doc.spans[spans_key] = list(doc.ents)
     doc.set_ents([], default="missing")
-
-
-def _write(doc_bin: DocBin, output: Path) -> None:
-    try:
-        with replacing(output) as part:
-            doc_bin.to_disk(part)
-    except OSError as err:
-        raise CorpusError(f"{output}: cannot be written: {err.strerror or err}") from None

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from spacy_bcrf.corpora.text import Line
 
+# Of the languages spaCy knows, those that put no space between words.
+UNSPACED = frozenset({"bo", "ja", "th", "zh"})
+
 _WHITE_SPACE = re.compile(r"\s+")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from spacy.tokens import Doc, DocBin
+from spacy.tokens._serialize import ALL_ATTRS
 from spacy.vocab import Vocab
 
+from spacy_bcrf.corpora.text import CorpusError
 from spacy_bcrf.files import replacing
 
 
@@ -33,42 +35,55 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
 class Writer:
     """Documents to one file, or, if `shard` is not 0, to files of so many in a folder.
 
-    As a context: what is written is there under its name only at the end of it, file by file.
+    As a context: after an error or an interrupt nothing of it is left, and a file that was there
+    before stays. attrs: of the tokens. ValueError if there can be no such file or folder.
     """
 
-    def __init__(self, path: Path, shard: int = 0) -> None:
-        if not shard and path.suffix != ".spacy":
+    def __init__(self, path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> None:
+        if not shard and (path.suffix != ".spacy" or path.is_dir()):
             raise ValueError(f"{path}: expected the name of a .spacy file to write")
         if shard and (path.is_file() or (path.is_dir() and any(path.iterdir()))):
             raise ValueError(
                 f"{path}: expected a new or empty folder for files of {shard} documents"
             )
         self.path, self.shard = path, shard
+        self._is_new = not path.exists()
         self.n_docs = 0
-        self._docs = DocBin(store_user_data=True)
-        self._n_files = 0
+        self._attrs = attrs
+        self._docs = self._make_bin()
+        self._written: list[Path] = []
 
     def add(self, doc: Doc) -> None:
         self._docs.add(doc)
         self.n_docs += 1
         if self.shard and len(self._docs) == self.shard:
-            self._flush(self.path / f"{self._n_files:06d}.spacy")
+            self._flush()
 
-    def _flush(self, path: Path) -> None:
-        with replacing(path) as part:
-            self._docs.to_disk(part)
-        self._docs = DocBin(store_user_data=True)
-        self._n_files += 1
+    def _make_bin(self) -> DocBin:
+        return DocBin(self._attrs, store_user_data=True)
+
+    def _flush(self) -> None:
+        name = f"{len(self._written):06d}.spacy"
+        path = self.path / name if self.shard else self.path
+        try:
+            with replacing(path) as part:
+                self._docs.to_disk(part)
+        except OSError as error:
+            raise CorpusError(f"{path}: cannot be written: {error.strerror or error}") from None
+        self._docs = self._make_bin()
+        self._written.append(path)
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            if not self.shard:
-                self._flush(self.path)
-            elif len(self._docs):
-                self._flush(self.path / f"{self._n_files:06d}.spacy")
+        if kind is not None:
+            for path in self._written:
+                path.unlink(missing_ok=True)
+            if self._written and self._is_new:
+                self.path.rmdir()
+        elif len(self._docs) or not self.shard:
+            self._flush()
 
 
 def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:

@@ -56,7 +56,7 @@ include_static_vectors = false
 @architectures = "spacy.MaxoutWindowEncoder.v2"
 width = 96
 window_size = 1
-maxout_pieces = 3
+maxout_pieces = 2
 depth = 4
 
 [model.head]
@@ -200,13 +200,13 @@ def make_chunker(
         "scorer": {"@scorers": "spacy-bcrf.segmenter_scorer.v1"},
     },
     default_score_weights={
-        "token_f": 0.0,
+        "token_acc": None,
         "token_p": None,
         "token_r": None,
-        "token_acc": None,
-        "tagged_token_f": 1.0,
+        "token_f": 0.0,
         "tagged_token_p": 0.0,
         "tagged_token_r": 0.0,
+        "tagged_token_f": 1.0,
     },
     retokenizes=True,
 )

@@ -248,7 +248,7 @@ class EntityRecognizer(SequenceLabeler):
         iob, types = values.T
         entities = self._entities.spans(iob, types, self.labels)
         if problems := find_contradictions(example.predicted, markings, entities):
-            raise ValueError("; ".join(problems))
+            raise ValueError("; ".join(problem.what for problem in problems))
         wrong = self._entities.mark(allowed, iob, markings, self.labels)
         return [self._entities.pin(allowed, start, end, [label]) for start, end, label in wrong]
 

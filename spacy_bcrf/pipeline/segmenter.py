@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import IDS, IS_SPACE, POS, SENT_START, TAG  # type: ignore[import-not-found]
+from spacy.attrs import IS_SPACE, POS, SENT_START, TAG  # type: ignore[import-not-found]
 from spacy.parts_of_speech import IDS as UPOS  # type: ignore[import-not-found]
 from spacy.scorer import PRFScore, Scorer
 from spacy.tokens import Doc
@@ -16,7 +16,7 @@ from thinc.api import Model
 
 from ..chain import Potentials
 from . import confidence
-from .annotation import Values, doc_lengths, read_docs, starts_document
+from .annotation import Values, doc_lengths, read_doc, read_docs, starts_document
 from .entities import BEGIN, INSIDE
 from .ner import EntityRecognizer
 from .sequence_labeler import Prediction
@@ -81,6 +81,7 @@ class Segmenter(EntityRecognizer):
         annotate, temperature: see `SequenceLabeler`.
         """
         check_attribute(name, attribute)
+        self.attribute_ids = (TAG, POS) if attribute == "tag" else (POS, TAG)
         super().__init__(
             vocab,
             model,
@@ -120,16 +121,15 @@ class Segmenter(EntityRecognizer):
         merged = []
         for doc, (tags, user_data) in zip(docs, predictions, strict=True):
             is_first = self._entities.may_start[tags]
-            merged.append(merge(doc, is_first, (TAG, POS), self._word_values[tags[is_first]]))
+            values = self._values[tags[is_first]]
+            merged.append(merge(doc, is_first, self.attribute_ids, values))
             merged[-1].user_data.update(user_data)
         return merged
 
-    def _refresh(self) -> None:
-        super()._refresh()
-        values = [(0, 0)]
-        for label, value in zip(self.labels, self._label_values(), strict=True):
-            values += [(value, UPOS.get(label, 0))] * self.tags_per_label
-        self._word_values = np.array(values, dtype="uint64")
+    def _tag_values(self) -> list[tuple[int, ...]]:
+        values = zip(self.labels, self._label_values(), strict=True)
+        words = [(value, value if label in UPOS else 0) for label, value in values]
+        return [(0, 0), *(word for word in words for _ in self.scheme.prefixes)]
 
     def _lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> NDArray[np.bool_]:
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
@@ -144,7 +144,7 @@ class Segmenter(EntityRecognizer):
         return np.zeros((len(doc), len(attributes)), dtype="uint64")
 
     def _align(self, example: Example) -> Values:
-        return read_words(example, IDS[self.cfg["attribute"].upper()])
+        return read_words(example, self.attribute_ids[0])
 
     def _encode(self, values: Values, lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
         iob, types = values.T
@@ -155,7 +155,9 @@ class Segmenter(EntityRecognizer):
         known = np.column_stack([iob, np.where(is_open, self._label_values()[0], types)])
         ids, is_unknown = super()._encode(known, lengths)
         allowed = (ids[:, None] == np.arange(len(self.tags))) | (ids[:, None] < 0)
-        allowed[is_open, 1:] = np.tile(allowed[is_open, 1 : 1 + self.tags_per_label], len(self.labels))
+        allowed[is_open, 1:] = np.tile(
+            allowed[is_open, 1 : 1 + self.tags_per_label], len(self.labels)
+        )
         return allowed, is_unknown
 
     def _compare(
@@ -169,9 +171,8 @@ class Segmenter(EntityRecognizer):
         return False
 
     def _find_labels(self, doc: Doc) -> set[str]:
-        attribute = IDS[self.cfg["attribute"].upper()]
-        values = np.unique(doc.to_array(attribute)[doc.to_array(IS_SPACE) == 0])
-        return {doc.vocab.strings[value] for value in values.tolist() if value}
+        values, is_space = read_doc(doc, (self.attribute_ids[0], IS_SPACE)).T
+        return {doc.vocab.strings[value] for value in np.unique(values[is_space == 0]) if value}
 
     def _check_label(self, label: str) -> None:
         super()._check_label(label)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup, Token
 from spacy.training import Example
@@ -98,7 +98,16 @@ def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
     return labels - {"O", ""}
 
 
-def find_contradictions(doc: Doc, markings: Markings, entities: Mapping[Bounds, str]) -> list[str]:
+class Contradiction(NamedTuple):
+    """what: in words, with the text of the spans. labels: of the spans, "" for any."""
+
+    what: str
+    labels: frozenset[str]
+
+
+def find_contradictions(
+    doc: Doc, markings: Markings, entities: Mapping[Bounds, str]
+) -> list[Contradiction]:
     """What cannot all be true of a document with these confirmed entities, span by span."""
 
     def name(bounds: Bounds) -> str:
@@ -106,22 +115,28 @@ def find_contradictions(doc: Doc, markings: Markings, entities: Mapping[Bounds, 
 
     problems = []
     for span, labels in markings.ambiguous.items():
-        for other in markings.ambiguous:
+        for other, types in markings.ambiguous.items():
             if span < other and _overlap(span, other):
-                problems.append(f"the ambiguous spans {name(span)} and {name(other)} overlap")
+                what = f"the ambiguous spans {name(span)} and {name(other)} overlap"
+                problems.append(Contradiction(what, labels | types))
         for bounds, confirmed in entities.items():
             if bounds == span and "" not in labels and confirmed not in labels:
-                types = " or ".join(sorted(labels))
-                problems.append(f"{name(span)} is {confirmed}, and may only be {types}")
+                may_be = " or ".join(sorted(labels))
+                what = f"{name(span)} is {confirmed}, and may only be {may_be}"
             elif bounds != span and _overlap(bounds, span):
-                problems.append(f"{name(span)} overlaps {name(bounds)}, which is {confirmed}")
+                what = f"{name(span)} overlaps {name(bounds)}, which is {confirmed}"
+            else:
+                continue
+            problems.append(Contradiction(what, labels | {confirmed}))
     for span, never in markings.incorrect.items():
         is_now = entities.get(span)
         if is_now is not None and (is_now in never or "" in never):
-            problems.append(f"{name(span)} is both {is_now} and not {is_now}")
-        may_be = markings.ambiguous.get(span, frozenset())
-        if may_be and ("" in never or ("" not in may_be and may_be <= never)):
-            problems.append(f"{name(span)} is an entity, and of none of the types it may have")
+            what = f"{name(span)} is both {is_now} and not {is_now}"
+            problems.append(Contradiction(what, frozenset([is_now])))
+        types = markings.ambiguous.get(span, frozenset())
+        if types and ("" in never or ("" not in types and types <= never)):
+            what = f"{name(span)} is an entity, and of none of the types it may have"
+            problems.append(Contradiction(what, types))
     return problems
 
 

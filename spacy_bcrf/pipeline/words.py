@@ -3,10 +3,13 @@
 "Characters" are the tokens of the document that is segmented, whatever its tokenizer made.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDX, LENGTH, SENT_START, SPACY  # type: ignore[import-not-found]
-from spacy.tokens import Doc, SpanGroup
+from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import filter_spans
 
@@ -19,10 +22,11 @@ def read_words(example: Example, attribute: int) -> Values:
     INSIDE of one, OUTSIDE for whitespace, MISSING where nothing is known; and the word's
     `attribute`, 0 if it has none.
 
-    Nothing is known of a word whose boundaries are none of characters, or with whitespace characters
-    inside; nor of a reference that has the very same tokens and no `attribute`: nobody made words.
-    ValueError if the texts differ in more than whitespace, or if the words were made into the
-    characters, as spaCy does for a corpus that does not say where spaces are.
+    Nothing is known of a word that begins or ends within a character, or with a character of
+    whitespace inside; nor of a reference with the very same tokens and no `attribute`: nobody made
+    words.
+    ValueError if the texts differ in more than whitespace, or if the words themselves are the
+    characters, as spaCy makes them where a corpus does not say where spaces are.
     """
     starts, ends = _visible_bounds(example.predicted)
     first, last = _visible_bounds(example.reference)
@@ -41,8 +45,8 @@ def read_words(example: Example, attribute: int) -> Values:
         )
     if is_same and not tags.any():
         return values
-    # By word: its first character, and one past the last one.
-    begin, end = starts.searchsorted(first), ends.searchsorted(last) + 1
+    # By word: the characters that its first and its last character are in, and one past that.
+    begin, end = starts.searchsorted(first, side="right") - 1, ends.searchsorted(last) + 1
     known = (starts[begin] == first) & (ends[end - 1] == last)
     place = np.flatnonzero(is_char)
     known &= place[end - 1] - place[begin] == end - 1 - begin
@@ -61,9 +65,7 @@ def _visible_bounds(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return visible[idx], visible[idx + length]
 
 
-def merge(
-    doc: Doc, is_first: NDArray[np.bool_], attributes: tuple[int, ...], values: Values
-) -> Doc:
+def merge(doc: Doc, is_first: NDArray[np.bool_], attributes: Sequence[int], values: Values) -> Doc:
     """A document of the same text, whose tokens are words.
 
     is_first: (n,) of each character, if a word starts with it.
@@ -84,27 +86,29 @@ def merge(
         spaces=space[last].astype(bool).tolist(),
         user_data=dict(doc.user_data),
     )
+    said: Any = values
+    words.from_array(list(attributes), said)
     if doc.has_annotation("SENT_START"):
-        attributes = (*attributes, SENT_START)
-        values = np.column_stack([values, doc.to_array(SENT_START)[first]])
-    words.from_array(list(attributes), values)
+        sent_start: Any = read_doc(doc, (SENT_START,))[first]
+        words.from_array([SENT_START], sent_start)
     words.has_unknown_spaces = doc.has_unknown_spaces
     words.cats = dict(doc.cats)
     words._context = doc._context
-    for key, group in doc.spans.items():
-        spans = [_move(span, words) for span in group]
-        words.spans[key] = SpanGroup(words, name=group.name, attrs=group.attrs, spans=spans)
-    if doc.ents:
-        words.set_ents(filter_spans(_move(span, words) for span in doc.ents))
+    if doc.spans or doc.ents:
+        _move_spans(doc, words, np.cumsum(is_first) - 1)
     return words
 
 
-def _move(span, words: Doc):
-    return words.char_span(
-        span.start_char,
-        span.end_char,
-        label=span.label,
-        kb_id=span.kb_id,
-        span_id=span.id,
-        alignment_mode="expand",
-    )
+def _move_spans(doc: Doc, words: Doc, word: NDArray[np.int64]) -> None:
+    """word: (n,) that each character is in."""
+    bounds = [*word.tolist(), len(words)]
+
+    def move(span: Span) -> Span:
+        start = bounds[span.start]
+        end = bounds[span.end - 1] + 1 if span.end > span.start else start
+        return Span(words, start, end, label=span.label, kb_id=span.kb_id, span_id=span.id)
+
+    for key, group in doc.spans.items():
+        spans = [move(span) for span in group]
+        words.spans[key] = SpanGroup(words, name=group.name, attrs=group.attrs, spans=spans)
+    words.set_ents(filter_spans(move(span) for span in doc.ents))

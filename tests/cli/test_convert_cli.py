@@ -81,7 +81,8 @@ def test_format_goes_by_the_extension_or_the_option(folder):
     assert result.exit_code == 1
     assert result.stderr == (
         "data.annotated.xz: no format known by the extension '.annotated'; expected "
-        "--format conllu, --format columns or one of .conllu .conll .iob .iob2 .bio .tsv .txt\n"
+        "--format conllu, columns, jsonl, prodigy, label-studio, or one of .conllu .conll .iob "
+        ".iob2 .bio .tsv .txt .jsonl .ndjson .json\n"
     )
     assert run("data.annotated.xz", "o.spacy", "--format", "columns").exit_code == 0
 

@@ -5,7 +5,7 @@ import spacy
 from spacy.tokens import DocBin
 from spacy.training import Corpus
 
-from spacy_bcrf.corpora import convert as convert_module
+from spacy_bcrf.corpora import shards
 from spacy_bcrf.corpora.columns import read_columns
 from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import convert
@@ -155,12 +155,12 @@ def test_a_failure_leaves_the_output_as_it_was(tmp_path, monkeypatch):
     with pytest.raises(CorpusError, match=r"1.txt:2: 1 columns"):
         run(tmp_path, "a\tO", "b\tO\nc")
 
-    class FullDisk(convert_module.DocBin):
+    class FullDisk(shards.DocBin):
         def to_disk(self, path):
             path.write_bytes(b"half")
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(convert_module, "DocBin", FullDisk)
+    monkeypatch.setattr(shards, "DocBin", FullDisk)
     with pytest.raises(CorpusError, match=r"out.spacy: cannot be written: No space left"):
         run(tmp_path, "a\tO")
     assert (tmp_path / "out.spacy").read_bytes() == before

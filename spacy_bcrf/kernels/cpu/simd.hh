@@ -83,17 +83,36 @@ BCRF_INLINE Vec<float> exponential(Vec<float> x) {
     std::memcpy(&p, &result, sizeof p);
     return p;
 }
-#else
-inline float exponential(float x) { return x > -87.0f ? std::exp(x) : 0.0f; }
-#endif
 
-BCRF_INLINE Vec<double> exponential(Vec<double> v) {
-    double x[lanes<double>];
-    std::memcpy(x, &v, sizeof v);
-    for (int i = 0; i < lanes<double>; ++i) x[i] = x[i] > -708.0 ? std::exp(x[i]) : 0.0;
-    std::memcpy(&v, x, sizeof v);
-    return v;
+BCRF_INLINE Vec<double> exponential(Vec<double> x) {
+    typedef std::int64_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    const double round = 6755399441055744.0;  // 1.5 * 2^52
+    Vec<double> shifted = x * 1.4426950408889634 + round;
+    Vec<double> n = shifted - round;
+    Vec<double> r = x - n * 0.693145751953125 - n * 1.42860682030941723212e-6;
+    Vec<double> square = r * r;
+    Vec<double> p = square * 1.26177193074810590878e-4 + 3.02994407707441961300e-2;
+    p = (p * square + 1.0) * r;
+    Vec<double> q = square * 3.00198505138664455042e-6 + 2.52448340349684104192e-3;
+    q = q * square + 2.27265548208155028766e-1;
+    q = q * square + 2.0;
+    p = p / (q - p) * 2.0 + 1.0;
+    Int bits, result;
+    std::memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits - 0x4338000000000000 + 1023) << 52;
+    Vec<double> power;
+    std::memcpy(&power, &bits, sizeof bits);
+    p *= power;
+    std::memcpy(&result, &p, sizeof result);
+    result &= (Int)(x > -708.0);
+    std::memcpy(&p, &result, sizeof p);
+    return p;
 }
+#else
+template <class R> inline R exponential(R x) {
+    return x > (sizeof(R) == 4 ? R(-87) : R(-708)) ? std::exp(x) : R(0);
+}
+#endif
 
 // log for normal positive numbers; 1 ulp or so.
 #if defined(__GNUC__)

@@ -1,0 +1,104 @@
+"""`python -m spacy bcrf inspect`"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt
+
+from spacy_bcrf.cli.errors import exit_on
+from spacy_bcrf.cli.labels import read_labels
+
+if TYPE_CHECKING:
+    from spacy_bcrf.corpora.inspection import Inspection
+
+_HEADER = (
+    "label",
+    "docs",
+    "entities",
+    "ambiguous",
+    "rejected",
+    "contradictory",
+    "tokens in",
+    "O",
+    "other",
+    "missing",
+)
+
+
+def inspect_cli(
+    corpora: Annotated[
+        list[Path], Arg(help=".spacy files, or folders of them", metavar="DATA.spacy")
+    ],
+    labels: Annotated[
+        str | None, Opt("--labels", help="The labels there should be, with commas, or a file")
+    ] = None,
+    strict: Annotated[
+        bool, Opt("--strict", help="End with an error if there are contradictions")
+    ] = False,
+) -> None:
+    """
+    Say of each label how much of a corpus is annotated and how much is not: documents with an
+    entity of it, spans, documents with contradictions, and tokens: in an entity of it, known to be
+    in no entity (O), otherwise known not to be in one of it, and missing.
+    """
+    from spacy.vocab import Vocab
+    from tqdm import tqdm
+
+    from spacy_bcrf.corpora.inspection import Inspection
+    from spacy_bcrf.corpora.shards import find_files, read_docs
+    from spacy_bcrf.pipeline.supervision import set_extensions
+
+    set_extensions()
+    found = Inspection()
+    vocab = Vocab()
+    with exit_on(ValueError, OSError):
+        expected = read_labels(labels)
+        files = [file for corpus in corpora for file in find_files(corpus)]
+        with tqdm(desc="inspecting", unit="docs", delay=1.0, disable=None) as progress:
+            for file in files:
+                for i, doc in enumerate(read_docs(file, vocab)):
+                    found.add(doc, f"{file}: document {i}")
+                    progress.update()
+    for line in show(found, expected):
+        typer.echo(line)
+    if strict and found.contradictory:
+        raise typer.Exit(1)
+
+
+def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:
+    """Lines."""
+    from wasabi import table
+
+    yield f"{found.docs:,} docs, {found.tokens:,} tokens"
+    for name, tags in found.tags.items():
+        if tags.values or tags.allowed:
+            yield (
+                f"{name}: {tags.values.total():,} tokens annotated with {len(tags.values):,} "
+                f"values, {tags.missing:,} missing; {tags.allowed:,} with a choice of values"
+            )
+    if not found.has_entities:
+        yield f"entities: {found.tokens:,} tokens missing"
+        return
+    rows = found.rows(labels or ())
+    # Spans of any label have no tokens of their own.
+    cells = [
+        (row.label, *(f"{n:,}" for n in row[1:]))
+        if row.label
+        else ("(any)", *(f"{n:,}" for n in row[1:6]), *[""] * 4)
+        for row in rows
+    ]
+    yield table(cells, header=_HEADER, divider=True, aligns=("l", *"r" * (len(_HEADER) - 1)))
+    if found.contradictory:
+        yield f"Contradictions in {found.contradictory:,} docs, which teach nothing; the first:"
+        yield from (f"- {problem}" for problem in found.named)
+    if never := [row.label for row in rows if row.label and not row.outside]:
+        yield (
+            f"Warning: no document has evidence for O as to {', '.join(never)}: a token in no "
+            "entity where it was annotated. See entity_ratio of bcrf_ner"
+        )
+    if labels and (others := sorted(found.labels - {*labels, ""})):
+        yield f"Warning: labels that are not among --labels: {', '.join(others)}"

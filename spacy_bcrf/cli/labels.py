@@ -1,0 +1,26 @@
+"""The labels that an option names."""
+
+import json
+from pathlib import Path
+
+
+def read_labels(option: str | None) -> list[str] | None:
+    """From a list with commas, or a file: one a line, or JSON as `spacy init labels` writes it.
+    None for None. ValueError where there are none."""
+    if option is None:
+        return None
+    path = Path(option)
+    if not path.is_file():
+        labels = option.split(",")
+    else:
+        text = path.read_text(encoding="utf-8-sig")
+        try:
+            labels = json.loads(text) if path.suffix == ".json" else text.splitlines()
+        except ValueError as error:
+            raise ValueError(f"{path}: no JSON: {error}") from None
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"{path}: expected a list of labels")
+    labels = [label.strip() for label in labels if label.strip()]
+    if not labels:
+        raise ValueError(f"{option}: no labels; expected a list with commas, or a file with them")
+    return labels

@@ -1,0 +1,187 @@
+"""`python -m spacy bcrf convert` from JSON, and what is learned from it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.cli.train import train
+from spacy.util import load_config, load_model_from_config
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+from spacy_bcrf.corpora.shards import find_files, read_docs
+
+EXPORTS = Path(__file__).parent.parent / "corpora/exports"
+VOCAB = spacy.blank("en").vocab
+ADA = {"text": "Ada lived in Rome", "spans": [{"start": 0, "end": 3, "label": "PER"}]}
+CUT = {"text": "Ada lived in Rome", "spans": [{"start": 0, "end": 2, "label": "PER"}]}
+
+CONFIG = """
+[paths]
+train = null
+dev = null
+
+[nlp]
+lang = "en"
+pipeline = ["ner"]
+
+[components]
+
+[components.ner]
+factory = "bcrf_ner"
+
+[components.ner.model]
+@architectures = "spacy-bcrf.SequenceLabeler.v1"
+
+[components.ner.model.tok2vec]
+@architectures = "spacy.HashEmbedCNN.v2"
+pretrained_vectors = null
+width = 32
+depth = 2
+embed_size = 500
+
+[corpora]
+
+[corpora.train]
+@readers = "spacy-bcrf.PartialCorpora.v1"
+
+[corpora.train.corpora]
+
+[corpora.train.corpora.all]
+path = ${paths.train}
+
+[corpora.dev]
+@readers = "spacy.Corpus.v1"
+path = ${paths.dev}
+"""
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["convert", *map(str, args)])
+
+
+def write(path, *records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "good.jsonl", ADA, {**ADA, "complete": False})
+    write(tmp_path / "cut.jsonl", ADA, CUT)
+    return tmp_path
+
+
+def test_good_records(folder):
+    result = run("good.jsonl", "out.spacy", "--lang", "en", "--labels", "PER,LOC")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == (
+        "out.spacy: 2 records = 2 docs + 0 merged + 0 ignored + 0 skipped; "
+        "2 spans = 2 entities + 0 ambiguous + 0 rejected + 0 repeated + 0 ignored + 0 skipped; "
+        "8 tokens, 3 of them missing\n"
+    )
+    assert [[e.label_ for e in doc.ents] for doc in read_docs(Path("out.spacy"), VOCAB)] == [
+        ["PER"],
+        ["PER"],
+    ]
+
+
+@pytest.mark.slow
+def test_bad_records_from_spacys_command_line(folder):
+    command = [sys.executable, "-m", "spacy", "bcrf", "convert", "cut.jsonl", "out.spacy"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    problem = (
+        "cut.jsonl:2: span 0:2 'Ad' PER cuts tokens of 'Ada'; expected 0:3, or tokens of its own"
+    )
+    assert (done.returncode, done.stderr) == (0, f"{problem}\n")
+    assert done.stdout.startswith(
+        "out.spacy: 2 records = 1 docs + 0 merged + 0 ignored + 1 skipped (1 cut token); "
+        "2 spans = 1 entities + 0 ambiguous + 0 rejected + 0 repeated + 0 ignored + 1 skipped; "
+    )
+    done = subprocess.run([*command, "--strict"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{problem}\nout.spacy: not written, since --strict")
+
+
+@pytest.mark.parametrize(
+    "name", ["prodigy_manual.jsonl", "prodigy_teach.jsonl", "label_studio.json"]
+)
+def test_the_tool_is_found_by_what_is_in_the_file(folder, name):
+    result = run(EXPORTS / name, "out.spacy")
+    assert result.exit_code == 0, result.output
+    assert "4 records = " in result.output and " + 0 skipped" in result.output
+    tool = "label-studio" if name.startswith("label") else "prodigy"
+    assert run(EXPORTS / name, "again.spacy", "--format", tool).output == result.output.replace(
+        "out.spacy", "again.spacy"
+    )
+
+
+def test_shards_of_all_formats(folder):
+    (folder / "a.conll").write_text("Ada\tB-PER\n\nleft\t-\n\nRome\t_\n")
+    for source in ("good.jsonl", "a.conll"):
+        result = run(source, f"{source}.d", "--shard", "1")
+        assert result.exit_code == 0, result.output
+        files = find_files(folder / f"{source}.d")
+        assert len(files) == (2 if source == "good.jsonl" else 3)
+    docs = list(read_docs(folder / "a.conll.d", VOCAB))
+    assert [token.ent_iob_ for doc in docs for token in doc] == ["B", "", ""]
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (["nowhere.jsonl", "o.spacy"], "nowhere.jsonl: cannot be read: No such file"),
+        (["good.jsonl", "o.txt"], "o.txt: expected the name of a .spacy file to write"),
+        (["good.jsonl", "o.spacy", "-l", "qqq"], "language 'qqq': "),
+        (["good.jsonl", "o.spacy", "--labels", ","], ",: no labels"),
+        (["good.jsonl", "a.conll", "o.spacy"], "JSON and CoNLL cannot be converted together"),
+        (["good.jsonl", "o.spacy", "--spans-key", "x"], "JSON and CoNLL cannot be converted tog"),
+        (["a.conll", "o.spacy", "--labels", "PER"], "--labels is for JSON"),
+        (["latin1.jsonl", "o.spacy"], "latin1.jsonl:1: byte 0xe4 at column 11 is not UTF-8"),
+        (["good.jsonl", "good.jsonl/o.spacy"], "good.jsonl/o.spacy: cannot be written: "),
+        (["good.jsonl", "full", "--shard", "1"], "full: expected a new or empty folder"),
+    ],
+)
+def test_bad_input_is_one_line_on_stderr(folder, args, message):
+    (folder / "a.conll").write_text("Ada\tB-PER\n")
+    (folder / "latin1.jsonl").write_bytes('{"text": "ä"}'.encode("latin1"))
+    (folder / "full").mkdir()
+    (folder / "full/x").touch()
+    before = sorted(folder.rglob("*"))
+    result = run(*args)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(message) and result.stderr.count("\n") == 1
+    assert result.stdout == "" and sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_a_recognizer_learns_from_holes(folder):
+    people, places = ("Ada", "Bob", "Eve"), ("Rome", "Oslo", "Kiel")
+    records = []
+    for person in people:
+        for place in places:
+            text = f"{person} lived in {place}"
+            end = len(person)
+            name = {"start": 0, "end": end, "label": "PER"}
+            city = {"start": len(text) - len(place), "end": len(text), "label": "LOC"}
+            records += [
+                {"text": text, "spans": [name], "annotated_labels": ["PER"]},
+                {"text": text, "spans": [city], "annotated_labels": ["LOC"]},
+                {"text": text, "spans": [{**name, "label": ["PER", "LOC"]}], "complete": False},
+                {"text": text, "rejected": [{**city, "label": "PER"}], "complete": False},
+            ]
+    write(folder / "holes.jsonl", *records)
+    write(folder / "dev.jsonl", ADA)
+    for name in ("holes", "dev"):
+        result = run(f"{name}.jsonl", f"{name}.spacy", "--lang", "en")
+        assert result.exit_code == 0, result.output
+    (folder / "base.cfg").write_text(CONFIG)
+    filled = load_model_from_config(load_config(folder / "base.cfg"), auto_fill=True).config
+    filled.to_disk(folder / "config.cfg")
+    overrides = {"paths.train": "holes.spacy", "paths.dev": "dev.spacy", "training.max_steps": 5}
+    train(folder / "config.cfg", folder / "out", overrides=overrides)
+    nlp = spacy.load(folder / "out/model-last")
+    assert nlp.get_pipe("ner").labels == ("LOC", "PER")

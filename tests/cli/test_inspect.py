@@ -1,0 +1,99 @@
+"""`python -m spacy bcrf inspect` as one types it."""
+
+import pytest
+import spacy
+from spacy.tokens import Doc, Span
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+from spacy_bcrf.corpora.shards import write_all
+from spacy_bcrf.pipeline.supervision import set_extensions
+
+set_extensions()
+VOCAB = spacy.blank("en").vocab
+WORDS = ["Ann", "saw", "Rome"]
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["inspect", *map(str, args)])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    full = Doc(VOCAB, words=WORDS, ents=["B-PER", "O", "B-LOC"])
+    wrong = full.copy()
+    wrong.spans["incorrect_spans"] = [Span(wrong, 0, 1, label="PER")]
+    write_all([full] * 5, tmp_path / "many", shard=2)
+    write_all([full, wrong], tmp_path / "wrong.spacy")
+    write_all([Doc(VOCAB, words=WORDS, ents=["B-PER", "", ""])], tmp_path / "found.spacy")
+    write_all([Doc(VOCAB, words=WORDS, tags=["N", "V", ""])], tmp_path / "tags.spacy")
+    return tmp_path
+
+
+def test_a_table(folder):
+    result = run("many")
+    assert result.exit_code == 0, result.output
+    assert [line.rstrip() for line in result.output.splitlines()] == [
+        "5 docs, 15 tokens",
+        "",
+        "label   docs   entities   ambiguous   rejected   contradictory   tokens in   O   other   "
+        "missing",
+        "-----   ----   --------   ---------   --------   -------------   ---------   -   -----   "
+        "-------",
+        "LOC        5          5           0          0               0           5   5       5   "
+        "      0",
+        "PER        5          5           0          0               0           5   5       5   "
+        "      0",
+        "",
+    ]
+
+
+def test_several_corpora_and_contradictions(folder):
+    result = run("many", "wrong.spacy")
+    assert result.exit_code == 0 and "7 docs, 21 tokens" in result.output
+    assert result.output.splitlines()[-2:] == [
+        "Contradictions in 1 docs, which teach nothing; the first:",
+        "- wrong.spacy: document 1, 'Ann saw Rome ': 'Ann' (tokens 0:1) is both PER and not PER",
+    ]
+    assert run("wrong.spacy", "--strict").exit_code == 1
+    assert run("many", "--strict").exit_code == 0
+
+
+def test_no_evidence_for_o(folder):
+    assert "Warning" not in run("many", "--labels", "PER,LOC").output
+    result = run("found.spacy")
+    assert "no document has evidence for O as to PER: " in result.output
+    assert result.exit_code == 0
+
+
+def test_labels_that_should_not_be_there_or_are_not(folder):
+    (folder / "labels.txt").write_text("PER\nORG\n")
+    result = run("many", "--labels", "labels.txt")
+    assert "ORG        0 " in result.output
+    assert "Warning: labels that are not among --labels: LOC" in result.output
+
+
+def test_a_taggers_corpus(folder):
+    assert run("tags.spacy").output.splitlines() == [
+        "1 docs, 3 tokens",
+        "tag: 2 tokens annotated with 2 values, 1 missing; 0 with a choice of values",
+        "entities: 3 tokens missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (["no.spacy"], "no.spacy: there is no .spacy file"),
+        (["bad.spacy"], "bad.spacy: cannot be read as a .spacy file"),
+        (["many", "--labels", ","], ",: no labels; expected"),
+        (["many", "--labels", "bad.json"], "bad.json: no JSON"),
+    ],
+)
+def test_what_cannot_be_read(folder, args, message):
+    (folder / "bad.spacy").write_text("no")
+    (folder / "bad.json").write_text("no")
+    result = run(*args)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(message) and result.stdout == ""

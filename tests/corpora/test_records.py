@@ -1,0 +1,407 @@
+"""JSON lines and the exports of annotation tools: what comes out, and what is said of the rest."""
+
+import bz2
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+import spacy
+
+from spacy_bcrf.corpora.convert_records import MAX_REPORTS, convert_records
+from spacy_bcrf.corpora.json_objects import read_objects
+from spacy_bcrf.corpora.shards import find_files, read_docs
+from spacy_bcrf.corpora.text import CorpusError
+
+EXPORTS = Path(__file__).parent / "exports"
+VOCAB = spacy.blank("en").vocab
+
+ADA = {"text": "Ada Lovelace lived in Rome", "spans": [{"start": 0, "end": 12, "label": "PER"}]}
+
+
+def convert(folder, *sources, name="in.jsonl", **options):
+    """Docs, counts and problems of a list of objects or the text of a file, or of paths."""
+    paths = []
+    for source in sources:
+        if isinstance(source, list):
+            source = "".join(json.dumps(record) + "\n" for record in source)
+        if isinstance(source, str):
+            (folder / name).write_text(source, encoding="utf8", newline="")
+            source = folder / name
+        paths.append((source, None))
+    problems = []
+    output = folder / "out.spacy"
+    counts = convert_records(
+        paths, output, report=problems.append, **{"lang": "en", "shard": 0, **options}
+    )
+    return list(read_docs(output, VOCAB)), counts, problems
+
+
+def spans(doc, key=None):
+    group = doc.ents if key is None else doc.spans.get(key, [])
+    return [(span.text, span.label_) for span in group]
+
+
+def iob(doc):
+    return "".join(token.ent_iob_ or "-" for token in doc)
+
+
+def test_what_a_record_can_say(tmp_path):
+    ambiguous = {"start": 13, "end": 18, "label": ["LOC", "ORG"]}
+    anything = {"start": 22, "end": 26, "label": None}
+    partial = {
+        **ADA,
+        "spans": [*ADA["spans"], ambiguous, anything],
+        "rejected": [{"start": 0, "end": 3, "label": ["ORG", "LOC"]}],
+        "annotated_labels": ["PER", "ORG"],
+        "complete": False,
+        "meta": {"source": "a field that means nothing here"},
+    }
+    (full, doc), counts, problems = convert(tmp_path, [ADA, partial])
+    assert (iob(full), spans(full), full._.annotated_labels) == (
+        "BIOOO",
+        [("Ada Lovelace", "PER")],
+        None,
+    )
+    assert (iob(doc), spans(doc)) == ("BI---", spans(full))
+    assert spans(doc, "ambiguous_spans") == [("lived", "LOC"), ("lived", "ORG"), ("Rome", "")]
+    assert spans(doc, "incorrect_spans") == [("Ada", "LOC"), ("Ada", "ORG")]
+    assert list(doc._.annotated_labels) == ["PER", "ORG"]
+    assert str(counts) == (
+        "2 records = 2 docs + 0 merged + 0 ignored + 0 skipped; "
+        "5 spans = 2 entities + 2 ambiguous + 1 rejected + 0 repeated + 0 ignored + 0 skipped; "
+        "10 tokens, 3 of them missing"
+    )
+    assert not problems
+
+
+def test_words_are_those_of_the_record(tmp_path):
+    words = {
+        "tokens": ["New", "York-based", "Ann"],
+        "spans": [{"start": 1, "end": 3, "label": "X"}],
+    }
+    prodigy = {**words, "spans": [{"token_start": 1, "token_end": 2, "label": "X"}]}
+    both = {"text": "New  York-based", "tokens": ["New", "York-based"], "spans": []}
+    (one, other, text), _, _ = convert(tmp_path, [words, prodigy, both])
+    assert spans(one) == spans(other) == [("York-based Ann", "X")]
+    assert one.has_unknown_spaces and not text.has_unknown_spaces
+    assert [token.text for token in text] == ["New", " ", "York-based"]
+    (doc,), _, _ = convert(tmp_path, [words], lang="zh")
+    assert doc.text == "NewYork-basedAnn"
+
+
+def test_prodigy_by_hand(tmp_path):
+    (uber, pearl), counts, problems = convert(tmp_path, EXPORTS / "prodigy_manual.jsonl")
+    assert spans(uber) == [("Uber", "ORG"), ("Silicon Valley", "GPE")]
+    assert iob(uber) == "BOOOBIOOOOOOO" and uber.text.startswith("Uber\u2019s Lesson:")
+    assert spans(pearl) == [("Pearl Automation", "ORG"), ("Apple", "ORG")]
+    assert (counts.records, counts.docs, counts.spans, counts.entities) == (4, 2, 5, 4)
+    assert counts.ignored == {"ignored by the annotator": 1, "rejected as a whole": 1}
+    assert (counts.ignored_spans, problems) == (1, [])
+
+
+def test_prodigy_yes_or_no(tmp_path):
+    (doc,), counts, _ = convert(tmp_path, EXPORTS / "prodigy_teach.jsonl")
+    assert (spans(doc), iob(doc)) == ([("Apple", "ORG")], "B------")
+    assert spans(doc, "incorrect_spans") == [("Berlin", "ORG")]
+    assert (counts.merged, counts.repeated, counts.rejected, counts.ignored_spans) == (2, 1, 1, 1)
+    assert counts.records == 4 and counts.spans == 4
+
+
+def test_prodigy_that_does_not_say_its_interface(tmp_path):
+    task = {
+        "text": "Ann left",
+        "spans": [{"start": 0, "end": 3, "label": "PER"}],
+        "answer": "accept",
+    }
+    by_hand = {**task, "tokens": [{"text": "Ann"}, {"text": "left"}]}
+    assert iob(convert(tmp_path, [task])[0][0]) == "B-"
+    assert iob(convert(tmp_path, [by_hand])[0][0]) == "BO"
+    assert iob(convert(tmp_path, [{**by_hand, "_is_binary": True}])[0][0]) == "B-"
+
+
+def test_prodigy_merges_across_files_and_finds_contradictions(tmp_path):
+    full = json.loads((EXPORTS / "prodigy_manual.jsonl").read_text().splitlines()[0])
+    yes = {"text": full["text"], "_view_id": "ner", "answer": "accept", "spans": full["spans"][:1]}
+    no = {**yes, "answer": "reject", "spans": [{**full["spans"][1], "label": "ORG"}]}
+    docs, counts, _ = convert(tmp_path, [yes, no], EXPORTS / "prodigy_manual.jsonl")
+    assert spans(docs[0], "incorrect_spans") == [("Silicon Valley", "ORG")]
+    assert iob(docs[0]) == "BOOOBIOOOOOOO" and (counts.merged, counts.repeated) == (2, 1)
+    unseen = {**yes, "spans": [{"start": 7, "end": 13, "label": "ORG"}]}
+    docs, counts, (problem,) = convert(tmp_path, [unseen], EXPORTS / "prodigy_manual.jsonl")
+    assert len(docs) == 1 and counts.skipped == {"contradiction": 2} and counts.skipped_spans == 3
+    assert problem == (
+        f"{tmp_path}/in.jsonl:1, {EXPORTS}/prodigy_manual.jsonl:1: span 7:13 'Lesson' ORG is not "
+        f"in {EXPORTS}/prodigy_manual.jsonl:1, which is annotated in full"
+    )
+
+
+def test_label_studio(tmp_path):
+    (jackson, lima), counts, problems = convert(tmp_path, EXPORTS / "label_studio.json")
+    assert spans(jackson) == [("George Jackson", "PER")]
+    assert spans(jackson, "ambiguous_spans") == [("Jamaica", "LOC"), ("Jamaica", "ORG")]
+    assert (spans(lima), lima.text) == ([("Lima", "LOC")], "🎉🎉 Lima wins")
+    assert counts.ignored == {"cancelled": 1, "not annotated": 1} and not problems
+    assert str(counts).endswith(
+        "1 spans trimmed of white space; 1 further annotations left out; "
+        "1 results that label no text left out"
+    )
+    lines = "".join(
+        json.dumps(task) + "\n" for task in json.loads((EXPORTS / "label_studio.json").read_text())
+    )
+    docs, again, _ = convert(tmp_path, lines)
+    assert (len(docs), str(again)) == (2, str(counts))
+
+
+def test_label_studio_with_other_offsets_than_characters(tmp_path):
+    task = json.loads((EXPORTS / "label_studio.json").read_text())[2]
+    value = task["annotations"][1]["result"][0]["value"]
+    value.update(start=3, end=7)
+    assert spans(convert(tmp_path, [task])[0][0]) == [("Lima", "LOC")]
+    value.update(start=4, end=8)
+    _, counts, (problem,) = convert(tmp_path, [task, ADA_TASK])
+    assert problem.endswith("""in.jsonl:1: span 4:8 is 'ima ', and its "text" is 'Lima'""")
+    assert (counts.skipped_spans, counts.docs) == (1, 1)
+    task["annotations"][1]["result"][0] = {
+        "type": "hypertextlabels",
+        "value": {"start": "/p[1]/text()[1]", "end": "/p[1]/text()[1]", "hypertextlabels": ["X"]},
+    }
+    _, _, (problem,) = convert(tmp_path, [task, ADA_TASK])
+    assert 'in.jsonl:1: "start" of a span must be an integer, got "/p[1]/text()[1]"' in problem
+
+
+ADA_TASK = {"id": 1, "data": {"body": "Ada left"}, "annotations": [{"result": []}]}
+
+
+@pytest.mark.parametrize(
+    "suffix, pack",
+    [("", bytes), (".xz", lzma.compress), (".gz", gzip.compress), (".bz2", bz2.compress)],
+)
+@pytest.mark.parametrize("form", ["lines", "one line", "indented"])
+def test_line_breaks_blank_lines_marks_and_compression(tmp_path, suffix, pack, form):
+    records = [ADA, {"text": "a\u2028b ü"}]
+    if form == "lines":
+        text = "\r\n\r\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+    else:
+        text = json.dumps(records, indent=1 if form == "indented" else None, ensure_ascii=False)
+        text = text.replace("\n", "\r\n")
+    path = tmp_path / f"in.json{suffix}"
+    path.write_bytes(pack(b"\xef\xbb\xbf" + text.encode()))
+    told = []
+    items = list(read_objects(path, told.append))
+    assert [item.value for item in items] == records
+    numbers = {"lines": [1, 3], "one line": [1, 1], "indented": [2, 12]}[form]
+    assert [item.place for item in items] == [f"{path}:{n}" for n in numbers]
+    assert sum(told) == path.stat().st_size
+    docs, _, _ = convert(tmp_path, path)
+    assert [doc.text for doc in docs] == [record["text"] for record in records]
+
+
+def change(**fields):
+    return {**ADA, **fields}
+
+
+def span(start=0, end=12, label="PER", **more):
+    return change(spans=[{"start": start, "end": end, "label": label, **more}])
+
+
+@pytest.mark.parametrize(
+    "record, reason, message",
+    [
+        ('{"text": "a"', "no JSON", "no JSON: Expecting ',' delimiter at column 13"),
+        ("[" * 5000, "no JSON", None),
+        ('"a"', "no object", 'expected an object, got "a"'),
+        ({"spans": []}, "no text", 'no "text" and no "tokens"'),
+        ({"text": ""}, "empty", '"text" is empty'),
+        ({"tokens": []}, "empty", '"tokens" is empty'),
+        ({"tokens": ["a", ""]}, "empty", 'each of "tokens" is empty'),
+        ({"tokens": "a b"}, "wrong type", '"tokens" must be a list, got "a b"'),
+        ({"text": 3}, "wrong type", '"text" must be a string, got 3'),
+        ({"text": "a\ud83d"}, "wrong type", '"text" has half a character at 1'),
+        ({"text": "ab", "tokens": ["b"]}, "not tokenized", "[E194] Unable to align"),
+        (change(complete=1), "wrong type", '"complete" must be true or false, got 1'),
+        (change(spans={}), "wrong type", '"spans" must be a list, got {}'),
+        (change(spans=[3]), "wrong type", "a span must be an object, got 3"),
+        (change(rejected=[None]), "wrong type", "a rejected span must be an object, got null"),
+        (change(spans=[{"start": 0, "end": 3}]), "wrong type", "has no label; null is for any"),
+        (change(annotated_labels="PER"), "wrong type", '"annotated_labels" must be a list'),
+        (change(annotated_labels=["PER", 1]), "wrong type", '"annotated_labels" must be a string'),
+        (
+            change(annotated_labels=["PSN"]),
+            "unknown label",
+            "\"annotated_labels\": unknown 'PSN'; expected one of LOC, PER",
+        ),
+        (span(label="psn"), "unknown label", "the label of the span 0:12: unknown 'psn'"),
+        (span(label="O"), "unknown label", "the label of the span 0:12 is O, which is no label"),
+        (span(label=""), "empty", "the label of the span 0:12 is empty"),
+        (span(label=[]), "wrong type", "span 0:12 has no labels; null is for any"),
+        (span(start=True), "wrong type", '"start" of a span must be an integer, got true'),
+        (span(end=12.0), "wrong type", '"end" of a span must be an integer, got 12.0'),
+        (span(end=27), "outside the text", 'span 0:27 "PER" is not in the text, which has 26 char'),
+        (span(start=-1), "outside the text", 'span -1:12 "PER" is not in the text'),
+        (span(start=12), "outside the text", "expected 0 <= start < end <= 26"),
+        (
+            {"tokens": ["a"], "spans": [{"start": 0, "end": 2, "label": "PER"}]},
+            "outside the text",
+            "which has 1 tokens",
+        ),
+        (span(start=12, end=13), "white space", "span 12:13 is white space, ' '"),
+        (
+            span(text="Ada L."),
+            "another text",
+            "span 0:12 is 'Ada Lovelace', and its \"text\" is 'Ada L.'",
+        ),
+        (
+            span(end=6),
+            "cut token",
+            "span 0:6 'Ada Lo' PER cuts tokens of 'Ada Lovelace'; expected 0:12",
+        ),
+        (
+            change(rejected=[{"start": 1, "end": 3, "label": None}]),
+            "cut token",
+            "span 1:3 'da'  cuts",
+        ),
+        (
+            change(rejected=ADA["spans"]),
+            "contradiction",
+            "'Ada Lovelace' (tokens 0:2) is both PER and not PER",
+        ),
+        (
+            change(spans=[*ADA["spans"], {"start": 4, "end": 18, "label": "LOC"}]),
+            "contradiction",
+            "'Ada Lovelace' (tokens 0:2) PER and 'Lovelace lived' (tokens 1:3) LOC overlap",
+        ),
+        (
+            change(spans=[*ADA["spans"], {"start": 0, "end": 12, "label": "LOC"}]),
+            "contradiction",
+            "overlap",
+        ),
+        (
+            change(spans=[*ADA["spans"], {"start": 4, "end": 12, "label": None}]),
+            "contradiction",
+            "'Lovelace' (tokens 1:2) overlaps 'Ada Lovelace' (tokens 0:2), which is PER",
+        ),
+        (
+            {
+                **span(label=["LOC", "PER"]),
+                "rejected": [{"start": 0, "end": 12, "label": ["LOC", "PER"]}],
+            },
+            "contradiction",
+            "is an entity, and of none of the types",
+        ),
+        (
+            change(
+                spans=[
+                    {"start": 0, "end": 12, "label": ["LOC", "PER"]},
+                    {"start": 0, "end": 12, "label": None},
+                ]
+            ),
+            "contradiction",
+            "different types of one span",
+        ),
+    ],
+)
+def test_a_bad_record_is_named_skipped_and_counted(tmp_path, record, reason, message):
+    line = record if isinstance(record, str) else json.dumps(record)
+    text = f"{json.dumps(ADA)}\n\n{line}\n{json.dumps(ADA)}\n"
+    docs, counts, (problem,) = convert(tmp_path, text, labels=["PER", "LOC"])
+    assert len(docs) == counts.docs == 2 and counts.records == 3
+    assert counts.skipped == {reason: 1}
+    assert problem.startswith(f"{tmp_path}/in.jsonl:3: ") and (message or "no JSON") in problem
+    n_spans = 0
+    if isinstance(record, dict):
+        lists = [record.get(key) for key in ("spans", "rejected")]
+        n_spans = sum(len(found) for found in lists if isinstance(found, list))
+    assert counts.skipped_spans == n_spans and counts.spans == 2 + n_spans
+    (tmp_path / "out.spacy").unlink()
+    with pytest.raises(CorpusError, match=r"out\.spacy: not written, since --strict skips nothing"):
+        convert(tmp_path, text, labels=["PER", "LOC"], strict=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "task, message",
+    [
+        (
+            {"answer": "maybe", "text": "a"},
+            '"answer" must be accept, reject or ignore, got "maybe"',
+        ),
+        ({"answer": "accept", "text": "a", "_view_id": "choice"}, '"_view_id" "choice"; expected'),
+        ({"data": {"text": "a"}}, 'expected "data" and "annotations"'),
+        ({"data": {"text": "a"}, "annotations": [1]}, 'each of "annotations" must be an object'),
+        ({"data": {"text": "a"}, "annotations": [{}]}, '"result" of the annotation must be a list'),
+        ({"data": {"text": "a"}, "annotations": [{"result": [1]}]}, "must be an object, got 1"),
+        (
+            {"data": {"text": 1}, "annotations": [{"result": []}]},
+            '"text" in "data" must be a string',
+        ),
+        ({"data": {"a": "b", "c": "d"}, "annotations": [{"result": []}]}, "found a, c"),
+    ],
+)
+def test_a_bad_task(tmp_path, task, message):
+    good = {"answer": "accept", "text": "b"} if "answer" in task else ADA_TASK
+    docs, counts, (problem,) = convert(tmp_path, [good, task])
+    assert len(docs) == 1 and counts.records == 2
+    assert f"{tmp_path}/in.jsonl:2: " in problem and message in problem
+
+
+def test_rejections_that_say_nothing(tmp_path):
+    task = {"answer": "reject", "text": "a b", "spans": [], "_view_id": "ner"}
+    two = [{"start": 0, "end": 1, "label": "X"}, {"start": 2, "end": 3, "label": "X"}]
+    good = {"answer": "accept", "text": "b"}
+    _, counts, _ = convert(tmp_path, [good, task, {**task, "spans": two}])
+    assert counts.ignored == {
+        "rejected with 0 spans instead of one": 1,
+        "rejected with 2 spans instead of one": 1,
+    }
+    assert counts.ignored_spans == counts.spans == 2
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('[{"text": "a"},\n{"text": }]', "in.jsonl:2: no JSON: Expecting value"),
+        ('[{"text": "a"}\n\n{"text": "b"}]', "in.jsonl:3: no JSON: expected a comma or the end"),
+        ('[{"text": "a"}\n', "in.jsonl:1: no JSON: expected a comma or the end"),
+        ('[{"text": "a"}]\n[]', "in.jsonl:2: no JSON: more after the end of the list"),
+        ("[", "in.jsonl:1: no JSON: Expecting value"),
+        ("[]", "out.spacy: not written, since there are no documents: 0 records"),
+        ("\n\n", "out.spacy: not written, since there are no documents: 0 records"),
+        ("no\nno", "out.spacy: not written, since there are no documents: 2 records"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path, text, message):
+    with pytest.raises(CorpusError) as caught:
+        convert(tmp_path, text)
+    assert message in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_many_problems_are_counted_after_the_first(tmp_path):
+    n = MAX_REPORTS + 5
+    _, counts, problems = convert(tmp_path, "no\n" * n + json.dumps(ADA))
+    assert counts.skipped == {"no JSON": n} and len(problems) == MAX_REPORTS + 1
+    assert problems[-1] == "and 5 more records that were skipped"
+
+
+def test_shards_are_there_all_or_none(tmp_path):
+    convert(tmp_path, [ADA] * 5, shard=2)
+    files = find_files(tmp_path / "out.spacy")
+    assert [len(list(read_docs(file, VOCAB))) for file in files] == [2, 2, 1]
+    for folder in ("new", "empty"):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(CorpusError, match="not written"):
+            convert_records(
+                [(tmp_path / "in.jsonl", None)], tmp_path / folder, labels=["X"], shard=2
+            )
+        assert not (tmp_path / "new").exists() and not any((tmp_path / "empty").iterdir())
+    (tmp_path / "bad.jsonl").write_text((tmp_path / "in.jsonl").read_text() + "no")
+    with pytest.raises(CorpusError, match="strict"):
+        convert_records([(tmp_path / "bad.jsonl", None)], tmp_path / "empty", shard=2, strict=True)
+    assert not any((tmp_path / "empty").iterdir())
+
+
+def test_an_unknown_language(tmp_path):
+    with pytest.raises(ValueError, match="language 'qqq': "):
+        convert(tmp_path, [ADA], lang="qqq")

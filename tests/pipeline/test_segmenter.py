@@ -1,0 +1,365 @@
+import tracemalloc
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import spacy
+from component_suite import TOK2VEC, ComponentSuite
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.pipeline.calibration import Calibration
+from spacy_bcrf.pipeline.entities import BEGIN, INSIDE, MISSING, OUTSIDE
+from spacy_bcrf.pipeline.segmenter import score_words
+from spacy_bcrf.pipeline.words import read_words
+
+
+def gold(words: str) -> dict:
+    """From "word/tag word/tag", a tag can be missing; words are not separated by spaces."""
+    parts = [word.partition("/") for word in words.split()]
+    words = [word for word, _, _ in parts]
+    return {"words": words, "spaces": [False] * len(words), "tags": [tag for *_, tag in parts]}
+
+
+def blank():
+    tokenizer = {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}
+    return spacy.blank("en", config={"nlp": {"tokenizer": tokenizer}})
+
+
+class TestSegmenter(ComponentSuite):
+    factory = "bcrf_segmenter"
+    labels = ("J", "N", "V")
+    data: ClassVar = [
+        ("我喜欢绿鸡蛋", gold("我/N 喜欢/V 绿/J 鸡蛋/N")),
+        ("吃蓝色火腿", gold("吃/V 蓝色/J 火腿/N")),
+    ]
+    partial: ClassVar = [
+        ("我喜欢绿鸡蛋", gold("我/ 喜欢/V 绿/J 鸡蛋/")),
+        # The boundary is within a character.
+        ("他喜欢e\u0301鸡蛋", gold("他/ 喜欢e/S \u0301/S 鸡蛋/")),
+    ]
+    new_label = "D"
+    new_data: ClassVar = [("这个火腿", gold("这个/D 火腿/N"))]
+    other_settings: ClassVar = {"attribute": "pos"}
+    blank = staticmethod(blank)
+
+    @staticmethod
+    def annotation(doc):
+        return [(token.text, token.tag_) for token in doc]
+
+    @staticmethod
+    def check_partial(nlp):
+        assert nlp.get_pipe("bcrf_segmenter").labels == ("J", "S", "V")
+        doc = nlp("我喜欢绿鸡蛋")
+        assert [token.text for token in doc] == ["我", "喜欢", "绿", "鸡蛋"]
+        assert [token.tag_ for token in doc[1:3]] == ["V", "J"]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    suite = TestSegmenter()
+    return suite.trained()[0]
+
+
+# Seen in training or not, of all kinds, with whitespace between.
+TEXTS = st.lists(
+    st.sampled_from(
+        ["我", "喜", "欢", "鸡蛋", "aZ", "7", "。", "é", "👨‍👩‍👧", "🇩🇪", "𠮷", "e\u0301", "\x00"]
+    )
+    | st.sampled_from([" ", "  ", "\n", "\u3000"])
+    | st.text(max_size=2)
+).map("".join)
+
+
+@given(text=TEXTS)
+def test_the_text_stays_and_every_word_has_a_tag(nlp, text):
+    doc = nlp(text)
+    characters = nlp.make_doc(text)
+    assert doc.text == text
+    assert {token.idx for token in doc} <= {token.idx for token in characters}
+    for token in doc:
+        assert token.is_space or not any(part.isspace() for part in token.text.split(" "))
+        assert (token.tag_ in ("J", "N", "V")) == (not token.is_space)
+
+
+@pytest.mark.parametrize("text", ["   ", "\n", "🙂🙂👍🏽", "xyz 123", "ÄÖÜ", "𠀀𠀁𠀂", ""])
+def test_texts_without_training_characters(nlp, text):
+    assert nlp(text).text == text
+    assert [doc.text for doc in nlp.pipe([text, "我喜欢绿鸡蛋", text])][::2] == [text, text]
+
+
+def test_spaces(nlp):
+    doc = nlp(" 我喜欢  绿鸡蛋\n")
+    assert [token.text_with_ws for token in doc] == [" ", "我", "喜欢 ", " ", "绿", "鸡蛋", "\n"]
+
+
+@pytest.mark.slow
+def test_a_million_characters_without_a_break(nlp):
+    text = "我喜欢绿鸡蛋x" * 150_000
+    text = text[:1_000_000]
+    doc = nlp(text)
+    assert doc.text == text
+    assert len(doc) > 400_000
+
+
+def test_memory_is_linear(nlp):
+    peaks = []
+    for n in (1_000, 10_000, 20_000):
+        tracemalloc.start()
+        nlp("我喜欢绿鸡蛋" * n)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < 2.1 * peaks[1] < 2.1 * 10.5 * peaks[0]
+
+
+def test_what_else_a_document_says_stays(nlp):
+    doc = nlp.make_doc("我喜欢绿鸡蛋吃蓝色火腿")
+    Doc.set_extension("source", default=None, force=True)
+    Span.set_extension("note", default=None, force=True)
+    doc._.source = "here"
+    doc[1:3]._.note = "a word"
+    doc.cats = {"FOOD": 1.0}
+    doc._context = "context"
+    for i, token in enumerate(doc):
+        token.is_sent_start = i in (0, 6)
+    doc.set_ents([Span(doc, 3, 6, label="DISH", kb_id="Q1"), Span(doc, 9, 10, label="MEAT")])
+    doc.spans["food"] = [Span(doc, 4, 6, label="EGG", span_id="e"), Span(doc, 3, 6, label="EGGS")]
+    doc.spans["empty"] = [Span(doc, 2, 2, label="HERE"), Span(doc, 11, 11)]
+    doc.spans["none"] = []
+    words = nlp.get_pipe("bcrf_segmenter")(doc)
+    assert [token.text for token in words] == ["我", "喜欢", "绿", "鸡蛋", "吃", "蓝色", "火腿"]
+    assert [sent.text for sent in words.sents] == ["我喜欢绿鸡蛋", "吃蓝色火腿"]
+    found = [(ent.text, ent.label_, ent.kb_id_) for ent in words.ents]
+    assert found == [("绿鸡蛋", "DISH", "Q1"), ("火腿", "MEAT", "")]
+    found = [(span.text, span.label_, span.id_) for span in words.spans["food"]]
+    assert found == [("鸡蛋", "EGG", "e"), ("绿鸡蛋", "EGGS", "")]
+    assert [(span.start, span.end) for span in words.spans["empty"]] == [(1, 1), (7, 7)]
+    assert list(words.spans["none"]) == []
+    assert words._.source == "here"
+    assert words[1:2]._.note == "a word"
+    assert words.cats == {"FOOD": 1.0}
+    assert words._context == "context"
+    # And the document that it was made from is as it was.
+    assert len(doc) == 11
+    assert not doc.has_annotation("TAG")
+
+
+def test_words_end_where_sentences_start(nlp):
+    doc = nlp.make_doc("我喜欢绿鸡蛋")
+    for i, token in enumerate(doc):
+        token.is_sent_start = i in (0, 2)
+    assert [token.text for token in nlp.get_pipe("bcrf_segmenter")(doc)][:3] == ["我", "喜", "欢"]
+
+
+def test_context_comes_through(nlp):
+    pairs = [("我喜欢绿鸡蛋", 1), ("吃蓝色火腿", 2)]
+    found = [(doc.text, len(doc), context) for doc, context in nlp.pipe(pairs, as_tuples=True)]
+    assert found == [("我喜欢绿鸡蛋", 4, 1), ("吃蓝色火腿", 3, 2)]
+
+
+def test_a_document_is_not_changed_in_place(nlp):
+    segmenter = nlp.get_pipe("bcrf_segmenter")
+    docs = [nlp.make_doc("我喜欢绿鸡蛋")]
+    with pytest.raises(TypeError, match="the tokens of a Doc stay"):
+        segmenter.set_annotations(docs, segmenter.predict(docs))
+
+
+def test_errors_go_to_the_error_handler(nlp, monkeypatch):
+    segmenter = nlp.get_pipe("bcrf_segmenter")
+    seen = []
+
+    def fail(docs):
+        raise ValueError("no")
+
+    monkeypatch.setattr(segmenter, "predict", fail)
+    with pytest.raises(ValueError, match="no"):
+        nlp("我")
+    with pytest.raises(ValueError, match="no"):
+        list(nlp.pipe(["我"]))
+    monkeypatch.setattr(segmenter, "get_error_handler", lambda: lambda *args: seen.append(args[2]))
+    assert list(segmenter.pipe([nlp.make_doc("我"), nlp.make_doc("你")], batch_size=1)) == []
+    assert [doc.text for (doc,) in seen] == ["我", "你"]
+
+
+@pytest.mark.parametrize(("attribute", "label"), [("tag", "NOUN"), ("pos", "NOUN"), ("tag", "NN")])
+def test_universal_parts_of_speech_are_pos_too(attribute, label):
+    nlp = blank()
+    words = {**gold("鸡蛋/x"), f"{attribute}s".replace("poss", "pos"): [label]}
+    if attribute == "pos":
+        del words["tags"]
+    nlp.add_pipe("bcrf_segmenter", config={"attribute": attribute})
+    example = Example.from_dict(nlp.make_doc("鸡蛋"), words)
+    optimizer = nlp.initialize(lambda: [example])
+    for _ in range(5):
+        nlp.update([example], sgd=optimizer)
+    (word,) = nlp("鸡蛋")
+    assert word.tag_ == label
+    assert word.pos_ == ("" if label == "NN" else label)
+    assert nlp.evaluate([example])["tagged_token_f"] == 1.0
+
+
+def test_a_label_must_be_one_of_the_attribute():
+    segmenter = blank().add_pipe("bcrf_segmenter", config={"attribute": "pos"})
+    with pytest.raises(ValueError, match="'NN' is no universal part of speech"):
+        segmenter.add_label("NN")
+    with pytest.raises(ValueError, match="attribute must be tag or pos, got 'dep'"):
+        blank().add_pipe("bcrf_segmenter", config={"attribute": "dep"})
+
+
+def example(characters, words, spaces=True, **annotation):
+    """Of the text of the words, separated by spaces if `spaces` is True."""
+    vocab = blank().vocab
+    spaces = [spaces] * len(words) if isinstance(spaces, bool) else spaces
+    reference = Doc(vocab, words=words, spaces=spaces, **annotation)
+    return Example(Doc(vocab, words=characters, spaces=[False] * len(characters)), reference)
+
+
+@pytest.mark.parametrize(
+    ("characters", "words", "found"),
+    [
+        ("abcd", ["a", "bcd"], "B BII"),
+        ("abcd", ["abcd"], "BIII"),
+        # Whitespace is in no word, wherever it is.
+        (["a", " ", "b", "c", "\n"], ["a", "bc"], "B O BI O"),
+        ("abc", ["a", " ", "bc"], "B BI"),
+        # Boundaries within a character.
+        (["a", "bc", "d", "e"], ["ab", "c", "de"], "- - B I"),
+        (["ab", "cd"], ["a", "bc", "d"], "- -"),
+        (["a", "bcd"], ["a", "b", "c", "d"], "B -"),
+        # Whitespace within a word.
+        (["a", "b", " ", "c", "d"], ["a", "b c", "d"], "B - O - B"),
+        (["a", " ", "b"], [" ", "ab"], "- O -"),
+    ],
+)
+def test_words_as_characters_have_them(characters, words, found):
+    eg = example(list(characters), words, tags=["T"] * len(words))
+    codes = {"B": BEGIN, "I": INSIDE, "O": OUTSIDE, "-": MISSING}
+    values = read_words(eg, spacy.attrs.TAG)
+    assert values[:, 0].tolist() == [codes[code] for code in found.replace(" ", "")]
+    tagged = np.isin(values[:, 0], (BEGIN, INSIDE))
+    assert (values[:, 1] == np.where(tagged, eg.reference.vocab.strings["T"], 0)).all()
+
+
+def test_a_space_may_be_within_a_word():
+    """As in Vietnamese."""
+    vocab = blank().vocab
+    reference = Doc(vocab, words=["a b", "c"], tags=["T", "U"])
+    eg = Example(Doc(vocab, words=["a", "b", "c"]), reference)
+    assert read_words(eg, spacy.attrs.TAG)[:, 0].tolist() == [BEGIN, INSIDE, BEGIN]
+
+
+def test_the_tokens_themselves_without_tags_are_no_words():
+    assert not read_words(example("ab", ["a", "b"]), spacy.attrs.TAG).any()
+    assert read_words(example("abc", ["ab", "c"]), spacy.attrs.TAG).any()
+
+
+def test_words_in_place_of_characters_teach_nothing(nlp):
+    """What spaCy makes of a document with unknown spaces."""
+    reference = Doc(nlp.vocab, words=["我", "喜欢"], tags=["N", "V"])
+    assert reference.has_unknown_spaces
+    copy = Doc(nlp.vocab, words=["我", "喜欢"], spaces=[True, True])
+    segmenter = nlp.get_pipe("bcrf_segmenter")
+    segmenter._has_warned = False
+    examples = [Example(copy, reference)]
+    scores = segmenter.model.predict([copy])
+    with pytest.warns(UserWarning, match=r"1 of 1 .* does not say where spaces are.* --lang"):
+        assert segmenter.get_loss(examples, scores)[0] == 0
+    assert segmenter.score(examples)["token_f"] is None
+    # But words of a text that is there can be learned.
+    examples = [Example(nlp.make_doc("我喜欢"), reference)]
+    scores = segmenter.model.predict([examples[0].predicted])
+    assert segmenter.get_loss(examples, scores)[0] != 0
+
+
+@pytest.mark.parametrize("head", ["CRF", "BCRF", "SAPO"])
+def test_boundaries_without_tags_are_learned(head):
+    suite = TestSegmenter()
+    untagged = [("绿鸡蛋火腿", gold("绿/ 鸡蛋/ 火腿/")), ("蓝色鸡蛋", gold("蓝色/ 鸡蛋/"))]
+    nlp, losses = suite.trained(head, [("吃", gold("吃/V")), ("我", gold("我/N")), *untagged])
+    assert losses["bcrf_segmenter"] < 1
+    for text, words in untagged:
+        assert [token.text for token in nlp(text)] == words["words"]
+
+
+def test_scores_by_characters():
+    nlp = blank()
+
+    def doc(words):
+        words = gold(words)
+        return Doc(nlp.vocab, **words)
+
+    pairs = [
+        # Right: 我, 喜欢 but for its tag, 绿 has none, 鸡蛋 are two; and spaces do not count.
+        ("我/N 喜欢/V 绿/ 鸡蛋/N", "我/N 喜欢/N 绿/J 鸡/N 蛋/N"),
+        ("吃/V 火腿/N", "吃火/V 腿/N"),
+    ]
+    examples = [Example(doc(found), doc(true)) for true, found in pairs]
+    unknown = Doc(nlp.vocab, words=["我", "你"], tags=["N", "N"])
+    scores = score_words([*examples, Example(unknown.copy(), unknown)])
+    precision, recall = 3 / 7, 3 / 6
+    assert scores["token_p"] == pytest.approx(precision)
+    assert scores["token_r"] == pytest.approx(recall)
+    assert scores["token_f"] == pytest.approx(2 * precision * recall / (precision + recall))
+    assert scores["tagged_token_p"] == pytest.approx(1 / 6)
+    assert scores["tagged_token_r"] == pytest.approx(1 / 5)
+    assert set(score_words([Example(unknown.copy(), unknown)]).values()) == {None}
+
+
+def test_probabilities_of_words(nlp):
+    segmenter = nlp.get_pipe("bcrf_segmenter")
+    characters = nlp.make_doc("吃蓝色 鸡蛋x")
+    potentials = segmenter._find_potentials([characters])
+    segmenter.annotate = ("confidence", "probability", "entropy")
+    try:
+        words = segmenter(nlp.make_doc("吃蓝色 鸡蛋x"))
+    finally:
+        segmenter.annotate = ()
+    log_z = CRF().log_partition(potentials)[0]
+    at = {token.idx: token.i for token in characters}
+    for word in words:
+        start = at[word.idx]
+        n = sum(word.idx <= idx < word.idx + len(word) for idx in at)
+        tags = ["S"] if n == 1 else ["B", *"I" * (n - 2), "E"]
+        unary = potentials.unary.copy()
+        for i, tag in enumerate(tags, start):
+            kept = segmenter.tags.index(f"{tag}-{word.tag_}")
+            score = unary[i, kept]
+            unary[i] = -np.inf
+            unary[i, kept] = score
+        pinned = Potentials(unary, potentials.transitions, potentials.lengths)
+        expected = np.exp(CRF().log_partition(pinned)[0] - log_z)
+        assert word._.tag_confidence == pytest.approx(expected, rel=1e-4)
+    assert 0 < words._.sequence_probability <= 1
+    (best, *_), *_ = segmenter.nbest([characters], n=3)
+    assert [span.text for span in best.annotation] == [word.text for word in words]
+    assert best.probability == pytest.approx(words._.sequence_probability, rel=1e-4)
+    (candidates,) = segmenter.entity_candidates([characters])
+    assert {span.text for span, _ in candidates} >= {word.text for word in words}
+    assert segmenter.uncertainty([characters]) > 0
+
+
+def test_calibration_leaves_out_words_without_a_tag(nlp):
+    examples = TestSegmenter.examples(nlp, [*TestSegmenter.data, TestSegmenter.partial[0]])
+    calibration = Calibration(nlp.get_pipe("bcrf_segmenter"), examples)
+    assert calibration.correct.tolist() == [True] * 9
+
+
+def test_what_comes_after_sees_words():
+    nlp = blank()
+    TestSegmenter().add(nlp)
+    ner = {"model": {"tok2vec": TOK2VEC}}
+    nlp.add_pipe("bcrf_ner", config=ner)
+    examples = TestSegmenter.examples(nlp, TestSegmenter.data)
+    for eg, start in zip(examples, (3, 2), strict=True):
+        eg.reference.set_ents([eg.reference[start : start + 1]], default="outside")
+        eg.reference.ents = [Span(eg.reference, start, start + 1, label="FOOD")]
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(60):
+        nlp.update(examples, sgd=optimizer, annotates=["bcrf_segmenter"])
+    scores = nlp.evaluate(examples)
+    assert scores["tagged_token_f"] == scores["ents_f"] == 1.0
+    doc = nlp("我喜欢绿鸡蛋")
+    assert [(ent.text, ent.end - ent.start) for ent in doc.ents] == [("鸡蛋", 1)]

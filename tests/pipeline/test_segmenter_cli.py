@@ -1,0 +1,56 @@
+"""From CoNLL-U to a trained segmenter by commands alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+
+ROOT = Path(__file__).resolve().parents[2]
+SENTENCES = ["我/PRON 喜欢/VERB 绿/ADJ 鸡蛋/NOUN 。/PUNCT", "吃/VERB 蓝色/ADJ 火腿/NOUN ！/PUNCT"]
+
+
+def run(*arguments):
+    command = [sys.executable, "-W", "error::UserWarning:spacy_bcrf", "-m", "spacy"]
+    done = subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_convert_train_evaluate_and_calibrate(tmp_path):
+    lines = []
+    for sentence in SENTENCES * 20:
+        for i, word in enumerate(sentence.split(), start=1):
+            form, upos = word.split("/")
+            lines.append("\t".join([str(i), form, "_", upos, *"______"]))
+        lines.append("")
+    source, corpus = tmp_path / "corpus.conllu", tmp_path / "corpus.spacy"
+    source.write_text("\n".join([*lines, ""]), encoding="utf8")
+    # As UD Chinese GSD 1.4 has it: neither a text nor SpaceAfter.
+    assert "(0 with unknown spaces)" in run("bcrf", "convert", source, corpus, "--lang", "zh")
+    paths = ("--paths.train", corpus, "--paths.dev", corpus)
+    few = ("--training.max_steps", 60, "--training.eval_frequency", 20)
+    config = ROOT / "configs/segmentation.cfg"
+    output = run("train", config, "--output", tmp_path / "out", *paths, *few)
+    assert "TAGGED_TOK" in output
+    model = tmp_path / "out/model-best"
+    run("evaluate", model, corpus, "--output", tmp_path / "scores.json")
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert scores["token_f"] == scores["tagged_token_f"] == 1.0
+    doc = spacy.load(model)("我喜欢 火腿！")
+    assert [(word.text, word.pos_) for word in doc] == [
+        ("我", "PRON"),
+        ("喜欢", "VERB"),
+        ("火腿", "NOUN"),
+        ("！", "PUNCT"),
+    ]
+    assert doc.text == "我喜欢 火腿！"
+    ranked = tmp_path / "ranked.jsonl"
+    (tmp_path / "texts.jsonl").write_text('{"text": "我吃"}\n{"text": "喜欢鸡蛋x"}\n')
+    run("bcrf", "rank", model, tmp_path / "texts.jsonl", "--pipe", "segmenter", "-o", ranked)
+    assert len(ranked.read_text().splitlines()) == 2
