@@ -37,11 +37,18 @@ def kl_divergence(p: Potentials, q: Potentials) -> Array:
     without an allowed labeling.
     """
     xp = array_module(p.unary)
-    if p.unary.shape != q.unary.shape or not (p.lengths == q.lengths).all():
+    is_alike = p.unary.shape == q.unary.shape and p.lengths.shape == q.lengths.shape
+    if not is_alike or not (p.lengths == q.lengths).all():
         raise ValueError(
             f"p and q are of different sequences or tags: unary {p.unary.shape} and "
             f"{q.unary.shape}, lengths {_shorten(p.lengths)} and {_shorten(q.lengths)}"
         )
+    dtype = p.unary.dtype
+    # The scores of a whole text are large, and its divergence can be small.
+    p, q = (
+        Potentials(x.unary.astype("float64"), x.transitions.astype("float64"), x.lengths)
+        for x in (p, q)
+    )
     marginals = CRF().marginals(p, edges=True)
     # E_p[log p - log q], score by score, so that what both share cancels before it is summed.
     costs = _expected(xp, marginals.unary, p.unary - _finite(xp, q.unary, p.unary))
@@ -51,8 +58,8 @@ def kl_divergence(p: Potentials, q: Potentials) -> Array:
     costs[heads] += _expected(xp, edges, w_p - _finite(xp, w_q, w_p))
     owner = xp.repeat(xp.arange(len(p.lengths)), p.lengths)
     total = xp.bincount(owner, weights=costs, minlength=len(p.lengths))
-    difference = CRF().log_partition(q).astype("float64") - CRF().log_partition(p)
-    return (total + difference).clip(min=0).astype(p.unary.dtype)
+    difference = CRF().log_partition(q) - CRF().log_partition(p)
+    return (total + difference).clip(min=0).astype(dtype)
 
 
 def sample(potentials: Potentials, n: int, rng: Generator) -> Array:

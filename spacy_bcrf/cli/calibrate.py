@@ -57,7 +57,7 @@ def calibrate_cli(
         examples = [
             Example(doc, example.reference) for doc, example in zip(docs, references, strict=True)
         ]
-        calibration = Calibration(labeler, examples)
+        calibration = Calibration(labeler, examples, ignore_annotation=False)
         if not len(calibration.correct):
             raise ValueError(f"{dev}: {name} predicts nothing there that is annotated")
         temperature = calibration.fit()

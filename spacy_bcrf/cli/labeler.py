@@ -25,6 +25,8 @@ def load_labeler(model: str, name: str | None) -> tuple[Language, str, SequenceL
         there = f"{', '.join(ours)}: choose one by --pipe" if ours else "none of spacy-bcrf"
         asked = f"no component {name!r} of spacy-bcrf" if name else "not one component"
         raise ValueError(f"{model}: {asked}; it has {there}")
+    if name in nlp.disabled:
+        raise ValueError(f"{model}: {name} is disabled there: take it out of disabled, in [nlp]")
     return nlp, name, ours[name]
 
 

@@ -32,8 +32,8 @@ table {{ border-collapse: collapse; margin-bottom: 2em }}
 <h1>{title}</h1>
 <p>{text}</p>
 <h2>Marginal probability of each tag</h2>
-<p>The darker, the more probable under the conditional random field of the model's scores; framed is
-the tag that was chosen.</p>
+<p>The darker, the more probable under the conditional random field of the model's scores at the
+component's temperature; framed is the tag that was chosen.</p>
 <div class="lattice"><table>
 {lattice}
 </table></div>
@@ -51,14 +51,15 @@ are.</p>
 
 
 def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
-    """The page; reasons only for a linear chain, since a network's features have no names."""
+    """The page of a document as it reaches the component; reasons only for a linear chain, since a
+    network's features have no names, and if there is more than one tag."""
     ops = pipe.model.ops
-    potentials = pipe._find_potentials([doc], ignore_annotation=True)
-    marginals = ops.to_numpy(CRF().marginals(potentials).unary).clip(0, 1)
+    potentials = pipe._find_potentials([doc])
+    marginals = ops.to_numpy(CRF().marginals(pipe._soften(potentials)).unary).clip(0, 1)
     best = pipe._decode(potentials, [doc])
     tags, store = pipe.tags, pipe.head.attrs.get("chain")
     reasons = ""
-    if isinstance(store, SparseChain):
+    if isinstance(store, SparseChain) and len(tags) > 1:
         choices = [
             explain_choice(store, doc, potentials, tags, best, marginals, i)
             for i in range(len(doc))

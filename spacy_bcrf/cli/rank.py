@@ -21,18 +21,22 @@ class Measure(str, Enum):
 
 
 class Record(NamedTuple):
-    """A line that holds a text: where it starts, in bytes, and what it holds."""
+    """A line that holds a text: where it starts, in bytes, and the document of its text."""
 
     offset: int
-    fields: dict[str, Any]
+    doc: Any
 
 
 class Reader:
-    """The records of a file of JSON lines with a `text`, and how many lines were none."""
+    """The records of a file of JSON lines with a `text`, and how many lines were none.
 
-    def __init__(self, path: Path, skip_bad: bool) -> None:
+    make_doc: a document of a text, or ValueError.
+    """
+
+    def __init__(self, path: Path, skip_bad: bool, make_doc: Callable[[str], Any]) -> None:
         self.path = path
         self.skip_bad = skip_bad
+        self.make_doc = make_doc
         self.n_bad = 0
         self.first_bad = ""
 
@@ -43,7 +47,7 @@ class Reader:
             for number, line in enumerate(file, start=1):
                 try:
                     if line.strip():
-                        yield Record(offset, parse(line))
+                        yield Record(offset, self.make_doc(parse(line)["text"]))
                 except ValueError as error:
                     problem = f"{self.path}:{number}: {error}"
                     if not self.skip_bad:
@@ -62,8 +66,15 @@ def parse(line: bytes) -> dict[str, Any]:
         raise ValueError(f"no JSON: {error.msg} at column {error.colno}") from None
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
+    except RecursionError:
+        raise ValueError("JSON nested too deep") from None
     if not isinstance(fields, dict) or not isinstance(fields.get("text"), str):
         raise ValueError('expected an object with a "text" that is a string')
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ValueError(f"{half} is half of a character, which is no text") from None
     return fields
 
 
@@ -103,7 +114,7 @@ def rank_cli(
         if not texts.is_file():
             raise ValueError(f"{texts}: expected a file; it is read twice")
         nlp, name, labeler = load_labeler(model, pipe)
-        reader = Reader(texts, skip_bad)
+        reader = Reader(texts, skip_bad, nlp.make_doc)
         with tqdm(
             total=texts.stat().st_size, unit="B", unit_scale=True, desc="reading", disable=None
         ) as progress:
@@ -134,8 +145,8 @@ def score(
     from spacy_bcrf.cli.labeler import annotate_before
 
     for batch in minibatch(records, nlp.batch_size):
-        docs = (nlp.make_doc(record.fields["text"]) for record in batch)
-        uncertainty = labeler.uncertainty(list(annotate_before(nlp, name, docs)), by.value)
+        docs = list(annotate_before(nlp, name, (record.doc for record in batch)))
+        uncertainty = labeler.uncertainty(docs, by.value, ignore_annotation=False)
         yield from zip(uncertainty.tolist(), (record.offset for record in batch), strict=True)
 
 

@@ -129,14 +129,15 @@ def explain_choice(
     ):
         if holds:
             reasons.append((name, float(weights[k, tag] - weights[k, rival])))
-    transitions = potentials.transitions
+    # Constraints can be those of each pair of neighbours.
+    transitions = np.broadcast_to(potentials.transitions, (len(doc), len(tags), len(tags)))
     if i:
         before = best[i - 1]
-        difference = float(transitions[before, tag] - transitions[before, rival])
+        difference = float(transitions[i - 1, before, tag] - transitions[i - 1, before, rival])
         reasons.append((f"after {tags[before]}", difference))
     if i + 1 < len(doc):
         after = best[i + 1]
-        difference = float(transitions[tag, after] - transitions[rival, after])
+        difference = float(transitions[i, tag, after] - transitions[i, rival, after])
         reasons.append((f"before {tags[after]}", difference))
     if not np.isfinite(potentials.unary[i, rival]):
         reasons.append((f"{tags[rival]} is not allowed here", float("inf")))

@@ -51,16 +51,27 @@ def measure_reliability(
 
 class Calibration:
     """A component's predictions on annotated examples, and its confidence in them at any
-    temperature. What comes before the component must have annotated the predicted documents."""
+    temperature. What comes before the component must have annotated the predicted documents.
 
-    def __init__(self, pipe: SequenceLabeler, examples: Sequence[Example]) -> None:
+    ignore_annotation: see `Questions`.
+    """
+
+    def __init__(
+        self,
+        pipe: SequenceLabeler,
+        examples: Sequence[Example],
+        *,
+        ignore_annotation: bool = True,
+    ) -> None:
         self._pipe = pipe
         self._batches: list[tuple[Potentials, Any]] = []
         correct = []
         progress = tqdm(total=len(examples), unit="docs", desc="predicting", delay=1, disable=None)
         with progress:
             for batch in minibatch(examples, BATCH_SIZE):
-                potentials, predictions, is_correct = pipe.judge(batch)
+                potentials, predictions, is_correct = pipe.judge(
+                    batch, ignore_annotation=ignore_annotation
+                )
                 self._batches.append((potentials, predictions))
                 correct.append(is_correct)
                 progress.update(len(batch))
@@ -83,7 +94,9 @@ class Calibration:
 
     def fit(self) -> float:
         """The temperature of smallest loss between 1/1000 and 1000: scores learned without
-        probabilities, as by a perceptron, can be of any size."""
+        probabilities, as by a perceptron, can be of any size. ValueError without predictions."""
+        if not len(self.correct):
+            raise ValueError(f"{self._pipe.name} predicts nothing there that is annotated")
         return math.exp(_minimize(lambda x: self.loss(math.exp(x)), -math.log(1e3), math.log(1e3)))
 
 

@@ -106,6 +106,8 @@ def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
         return values
     values[:, 0] = OUTSIDE
     for span in spans:
+        if not len(span):
+            raise ValueError(f"a span {span.label_!r} has no tokens, before token {span.start}")
         if not span.label:
             raise ValueError(f"the span {span.text!r} has no label")
         if values[span.start : span.end, 1].any():

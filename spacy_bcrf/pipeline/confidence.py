@@ -34,17 +34,26 @@ EXTENSIONS: tuple[tuple[type, str], ...] = (
     (Doc, "entropy_per_token"),
     (Doc, "sequence_probability"),
 )
-UserData = dict[tuple, float]
+TEMPERATURES = 1e-6, 1e6
+"""Between which it must be: scores divided by it keep the range and the precision of a float."""
+UserData = dict[tuple, float | None]
 
 
-def check_options(name: str, annotate: Iterable[str], temperature: float) -> None:
-    """ValueError naming the option that is wrong, and what it may be."""
+def check_annotate(name: str, annotate: Iterable[str]) -> None:
+    """ValueError naming what may be in it."""
     if isinstance(annotate, str) or not set(annotate) <= set(ANNOTATIONS):
         raise ValueError(
             f"[{name}] annotate must be a list of {', '.join(ANNOTATIONS)}, got {annotate!r}"
         )
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"[{name}] temperature must be positive and finite, got {temperature}")
+
+
+def check_temperature(name: str, temperature: float) -> None:
+    """ValueError naming what it may be."""
+    low, high = TEMPERATURES
+    if not low <= temperature <= high:
+        raise ValueError(
+            f"[{name}] temperature must be between {low:g} and {high:g}, got {temperature:g}"
+        )
 
 
 def set_extensions() -> None:
@@ -55,7 +64,7 @@ def set_extensions() -> None:
 
 
 def labeling_probabilities(posterior: Potentials, tags: Array) -> Array:
-    """(B,) of one labeling a sequence."""
+    """(B,) of one labeling a sequence, int32 (N,)."""
     xp = array_module(tags)
     return xp.exp(path_scores(posterior, tags) - CRF().log_partition(posterior)).clip(max=1)
 

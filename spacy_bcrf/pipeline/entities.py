@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..chain import Potentials
+from ..kernels import array_module
 from ..schemes import Scheme
 from .annotation import UNKNOWN, LabelIndex, Values
 from .supervision import Bounds, Markings
@@ -180,18 +182,22 @@ class EntityTags:
         first = 1 + np.array(self._find(names, labels), dtype="int64") * self._n_prefixes
         return (first[:, None] + np.arange(self._n_prefixes)).ravel()
 
-    def trim(self, ids: Ids, is_loose: Bools, first: Bools) -> Ids:
-        """(N,) ids of a valid labeling, without the tokens that are loose at the ends of entities.
+    def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
+        """Those under which no entity ends at these tokens (N,).
 
-        For where `is_end_open`, since no lattice can forbid an end then.
+        For where `is_end_open`: whether one does is told by pairs of tags, which no lattice
+        restricts. Takes O(N T^2) memory.
         """
-        ids = ids.copy()
-        while True:
-            goes_on = _before(self._continues[ids] & ~first)
-            loose = is_loose & (ids > 0) & ~goes_on
-            if not loose.any():
-                return ids
-            ids[loose] = 0
+        xp = array_module(potentials.unary)
+        n_tokens, n_tags = potentials.unary.shape
+        at, ends = xp.asarray(tokens), potentials.ends
+        forbidden = potentials.unary.dtype.type("-inf")
+        unary = potentials.unary.copy()
+        unary[ends[at[ends]], 1:] = forbidden
+        transitions = xp.broadcast_to(potentials.transitions, (n_tokens, n_tags, n_tags)).copy()
+        is_end = (xp.arange(n_tags) > 0)[:, None] & ~xp.asarray(self._continues)
+        transitions[at] = xp.where(is_end, forbidden, transitions[at])
+        return Potentials(unary, transitions, potentials.lengths)
 
 
 def _in_entity(iob: Values, types: Values) -> Bools:

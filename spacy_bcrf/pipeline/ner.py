@@ -140,26 +140,26 @@ class EntityRecognizer(SequenceLabeler):
         first = starts_document(doc_lengths(docs))
         return self._entities.lattice(iob, types, sent_start == 1, is_space == 1, first)
 
-    def _decode(self, potentials: Potentials, docs: list[Doc]) -> NDArray[np.int32]:
-        return self._trim(super()._decode(potentials, docs), docs)
-
-    def _trim(self, ids: NDArray[np.int32], docs: Sequence[Doc]) -> NDArray[np.int32]:
-        """No entity ends on whitespace, which the tags of BIO cannot say."""
-        if not self._entities.is_end_open:
-            return ids
-        iob, is_space = self._read_preset(docs)[:, 0], read_docs(docs, (IS_SPACE,))[:, 0]
-        is_preset = (iob == BEGIN) | (iob == INSIDE)
-        first = starts_document(doc_lengths(docs))
-        return self._entities.trim(ids, (is_space == 1) & ~is_preset, first)
+    def _find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
+        potentials = super()._find_potentials(docs, ignore_annotation)
+        if not self._entities.is_end_open or not len(potentials.unary):
+            return potentials
+        # The lattice cannot say it of BIO's tags.
+        is_loose = read_docs(docs, (IS_SPACE,))[:, 0] == 1
+        if not ignore_annotation:
+            iob = self._read_preset(docs)[:, 0]
+            is_loose &= (iob != BEGIN) & (iob != INSIDE)
+        if not is_loose.any():
+            return potentials
+        return self._entities.forbid_ends(potentials, is_loose)
 
     def entity_candidates(
-        self, docs: Iterable[Doc], threshold: float = 0.05
+        self, docs: Iterable[Doc], threshold: float = 0.05, *, ignore_annotation: bool = True
     ) -> list[list[Candidate]]:
-        """Every entity of at least that probability, in the order of the text; they may overlap.
-        As if the documents had no entities yet, see `nbest`."""
+        """Every entity of at least that probability, in the order of the text; they may overlap."""
         found = []
         for batch in minibatch(docs, BATCH_SIZE):
-            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation))
             spans = span_candidates(posterior, self._span_tags(), threshold)
             starts, ends, labels, probabilities = map(self.model.ops.to_numpy, spans)
             bounds = np.cumsum([0, *(len(doc) for doc in batch)])
@@ -176,7 +176,7 @@ class EntityRecognizer(SequenceLabeler):
         return found
 
     def _interpret(self, doc: Doc, tags: NDArray[np.int32]) -> list[Span]:
-        spans = self.scheme.decode_ids(self._trim(tags, [doc]))
+        spans = self.scheme.decode_ids(tags)
         lists = (part.tolist() for part in spans)
         return [self._span(doc, *span) for span in zip(*lists, strict=True)]
 
@@ -213,7 +213,9 @@ class EntityRecognizer(SequenceLabeler):
         iob, types = values.T
         starts, ends, labels = self.scheme.decode_ids(tags, lengths)
         gold = self._entities.encode(iob, types, starts_document(lengths))
-        is_unknown, is_wrong = (np.append(0, x.cumsum()) for x in (gold == UNKNOWN, gold != tags))
+        # A label that is none of ours is known, and never predicted.
+        is_missing = (gold == UNKNOWN) & ~self._entities.is_unknown(iob, types)
+        is_unknown, is_wrong = (np.append(0, x.cumsum()) for x in (is_missing, gold != tags))
         known = is_unknown[starts] == is_unknown[ends]
         # In BIO the gold entity can go on where the predicted one ends.
         goes_on = np.append(self._entities.goes_on(iob, starts_document(lengths)), False)[ends]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from spacy.util import minibatch
 
 from ..chain import CRF, Potentials, entropy, nbest
 from . import confidence
-from .annotation import find_bounds
+from .annotation import UNKNOWN, find_bounds
 
 # How many documents are asked about at once.
 BATCH_SIZE = 128
@@ -34,10 +34,33 @@ class Alternative(NamedTuple):
 class Questions(TrainablePipe, ABC):
     """The part of a component that answers them, from its potentials.
 
-    temperature: divides all scores before probabilities are computed from them.
+    `ignore_annotation` in a question: whether to take documents as if they had nothing of what the
+    component annotates, so that it can be asked about its own output; else entities that are there
+    stay, as in prediction. What comes before it in the pipeline must have annotated the documents.
     """
 
-    temperature: float
+    _annotate: tuple[str, ...]
+    _temperature: float
+
+    @property
+    def annotate(self) -> tuple[str, ...]:
+        """What to say of predictions in custom attributes, see `confidence.ANNOTATIONS`."""
+        return self._annotate
+
+    @annotate.setter
+    def annotate(self, annotate: Sequence[str]) -> None:
+        confidence.check_annotate(self.name, annotate)
+        self._annotate = tuple(annotate)
+
+    @property
+    def temperature(self) -> float:
+        """Divides all scores before probabilities are computed from them."""
+        return self._temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float) -> None:
+        confidence.check_temperature(self.name, temperature)
+        self._temperature = temperature
 
     @abstractmethod
     def _find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
@@ -48,15 +71,13 @@ class Questions(TrainablePipe, ABC):
     def _interpret(self, doc: Doc, tags: NDArray[np.int32]) -> list[Any]:
         """An `Alternative`'s annotation."""
 
-    def nbest(self, docs: Iterable[Doc], n: int = 5) -> list[list[Alternative]]:
-        """The n best labelings of each document, best first; fewer if there are not as many.
-
-        Like all these questions, it is answered as if the component had not annotated the
-        documents yet. What comes before it in the pipeline must have.
-        """
+    def nbest(
+        self, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
+    ) -> list[list[Alternative]]:
+        """The n best labelings of each document, best first; fewer if there are not as many."""
         found = []
         for batch in minibatch(docs, BATCH_SIZE):
-            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation))
             log_z = CRF().log_partition(posterior)
             best = nbest(posterior, n)
             for doc, (tags, scores), z in zip(batch, best, log_z, strict=True):
@@ -71,28 +92,31 @@ class Questions(TrainablePipe, ABC):
                 )
         return found
 
-    def token_marginals(self, docs: Iterable[Doc]) -> list[NDArray[np.floating]]:
+    def token_marginals(
+        self, docs: Iterable[Doc], *, ignore_annotation: bool = True
+    ) -> list[NDArray[np.floating]]:
         """(n, T) for each document: the probability of each of `tags` at each token."""
         found = []
         for batch in minibatch(docs, BATCH_SIZE):
-            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation))
             marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary)
             found += [marginals[start:end] for start, end in find_bounds(batch)]
         return found
 
-    def uncertainty(self, docs: Iterable[Doc], by: str = "entropy") -> NDArray[np.float64]:
+    def uncertainty(
+        self, docs: Iterable[Doc], by: str = "entropy", *, ignore_annotation: bool = True
+    ) -> NDArray[np.float64]:
         """(B,) how unsure the component is of each document, for choosing what to annotate next.
 
         by: "entropy", of the labelings, in nats per token; "confidence", 1 less the probability of
         the best labeling; "margin", 1 less by how much it is more probable than the second best.
-        Otherwise as `nbest`.
         """
         if by not in confidence.UNCERTAINTIES:
             known = ", ".join(confidence.UNCERTAINTIES)
             raise ValueError(f"[{self.name}] uncertainty is measured by one of {known}, got {by!r}")
         found = [np.zeros(0)]
         for batch in minibatch(docs, BATCH_SIZE):
-            posterior = self._soften(self._find_potentials(batch, ignore_annotation=True))
+            posterior = self._soften(self._find_potentials(batch, ignore_annotation))
             found.append(self.model.ops.to_numpy(confidence.UNCERTAINTIES[by](posterior)))
         return np.concatenate(found)
 
@@ -117,15 +141,49 @@ class Questions(TrainablePipe, ABC):
         docs: list[Doc],
         posterior: Potentials,
         tags: NDArray[np.int32],
-        user_data: list[dict[tuple, float]],
+        user_data: list[confidence.UserData],
     ) -> None:
-        """Add one of `annotate` to the documents' user data."""
+        """Add one of `annotate` to the documents' user data; None for what depends on a tag that
+        is UNKNOWN."""
+        say = {
+            "confidence": self._say_tags,
+            "tag_confidence": self._say_tags,
+            "entropy": self._say_entropy,
+            "probability": self._say_labeling,
+        }
+        say[what](docs, posterior, tags, user_data)
+
+    def _say_tags(
+        self,
+        docs: list[Doc],
+        posterior: Potentials,
+        tags: NDArray[np.int32],
+        user_data: list[confidence.UserData],
+    ) -> None:
+        p: Any = self._tag_confidences(posterior, np.arange(len(tags)), tags)
+        said: Any = np.where(tags == UNKNOWN, None, p)
+        confidence.say_of_tokens(docs, "tag_confidence", said, user_data)
+
+    def _say_entropy(
+        self,
+        docs: list[Doc],
+        posterior: Potentials,
+        tags: NDArray[np.int32],
+        user_data: list[confidence.UserData],
+    ) -> None:
+        entropies = self.model.ops.to_numpy(entropy(posterior))
+        confidence.say_entropy(entropies, docs, user_data)
+
+    def _say_labeling(
+        self,
+        docs: list[Doc],
+        posterior: Potentials,
+        tags: NDArray[np.int32],
+        user_data: list[confidence.UserData],
+    ) -> None:
         ops: Any = self.model.ops
-        if what in ("confidence", "tag_confidence"):
-            p = self._tag_confidences(posterior, np.arange(len(tags)), tags)
-            confidence.say_of_tokens(docs, "tag_confidence", p, user_data)
-        elif what == "entropy":
-            confidence.say_entropy(ops.to_numpy(entropy(posterior)), docs, user_data)
-        else:
-            p = ops.to_numpy(confidence.labeling_probabilities(posterior, ops.asarray(tags)))
-            confidence.say_of_docs("sequence_probability", p, user_data)
+        labeling = ops.asarray(tags.clip(min=0))
+        p = ops.to_numpy(confidence.labeling_probabilities(posterior, labeling))
+        is_unknown = [(tags[start:end] == UNKNOWN).any() for start, end in find_bounds(docs)]
+        said: Any = np.where(is_unknown, None, p)
+        confidence.say_of_docs("sequence_probability", said, user_data)

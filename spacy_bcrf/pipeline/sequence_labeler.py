@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import ORTH  # type: ignore[import-not-found]
 from spacy.errors import Errors
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -53,7 +54,7 @@ class Prediction(NamedTuple):
     """tags: int32 (n,) of a document's tokens. user_data: what else is said, for Doc.user_data."""
 
     tags: NDArray[np.int32]
-    user_data: dict[tuple, float]
+    user_data: confidence.UserData
 
 
 class SequenceLabeler(Questions):
@@ -81,11 +82,12 @@ class SequenceLabeler(Questions):
         **settings: str,
     ) -> None:
         """model: like `spacy-bcrf.SequenceLabeler.v1`.
-        annotate: what to say of predictions in custom attributes, see `confidence.ANNOTATIONS`.
-        temperature: divides all scores before probabilities are computed from them.
+        annotate, temperature: see `Questions`.
         settings: what decides on the tags besides the labels; saved with them.
         """
-        confidence.check_options(name, annotate, temperature)
+        self.name = name
+        self.annotate = annotate
+        self.temperature = temperature
         confidence.set_extensions()
         set_extensions()
         if (
@@ -98,10 +100,7 @@ class SequenceLabeler(Questions):
             )
         self.vocab = vocab
         self.model = model
-        self.name = name
         self.scorer = scorer
-        self.annotate = tuple(annotate)
-        self.temperature = temperature
         self.cfg: dict[str, Any] = {"labels": [], **settings}
         self._has_warned = False
         self._refresh()
@@ -132,6 +131,11 @@ class SequenceLabeler(Questions):
     def _merge(self, old: Values, new: Values) -> Values:
         """(n, A) what is written to a document that already has `old` annotation."""
         return new
+
+    def _keep(self, docs: Sequence[Doc], tags: NDArray[np.int32]) -> NDArray[np.int32]:
+        """(N,) predicted tags, but of tokens that `_merge` leaves as they are those they have;
+        UNKNOWN for what is none of `tags`."""
+        return tags
 
     def _constraints(self) -> Constraints | None:
         """Which tags may follow one another, and start and end a document."""
@@ -165,11 +169,11 @@ class SequenceLabeler(Questions):
         docs = list(docs)
         potentials = self._find_potentials(docs)
         tags = self._decode(potentials, docs)
-        user_data: list[dict[tuple, float]] = [{} for _ in docs]
+        user_data: list[confidence.UserData] = [{} for _ in docs]
         if self.annotate:
-            posterior = self._soften(potentials)
+            posterior, written = self._soften(potentials), self._keep(docs, tags)
             for what in self.annotate:
-                self._say(what, docs, posterior, tags, user_data)
+                self._say(what, docs, posterior, written, user_data)
         return [
             Prediction(tags[start:end], data)
             for (start, end), data in zip(find_bounds(docs), user_data, strict=True)
@@ -188,11 +192,13 @@ class SequenceLabeler(Questions):
         pipeline decodes by is in its config, components.NAME.model.head.decoder."""
         self.head.attrs["decoder"] = get_decoder(name, self.head.attrs["objective"])
 
-    def judge(self, examples: Sequence[Example]) -> tuple[Potentials, Any, NDArray[np.bool_]]:
+    def judge(
+        self, examples: Sequence[Example], *, ignore_annotation: bool = True
+    ) -> tuple[Potentials, Any, NDArray[np.bool_]]:
         """What is predicted of examples, for `confidences`, and (M,) whether it is right; leaving
         out that of which gold says nothing."""
         docs = [example.predicted for example in examples]
-        potentials = self._find_potentials(docs, ignore_annotation=True)
+        potentials = self._find_potentials(docs, ignore_annotation)
         tags = self._decode(potentials, docs)
         values, _ = read_gold(examples, self.attribute_ids, self._align, self._read)
         return potentials, *self._compare(tags, values, doc_lengths(docs))
@@ -201,8 +207,9 @@ class SequenceLabeler(Questions):
         self, tags: NDArray[np.int32], values: Values, lengths: NDArray[np.int32]
     ) -> tuple[Any, NDArray[np.bool_]]:
         """Of predicted tags (N,) and gold annotation (N, A), the second part of `judge`."""
-        gold, _ = self._encode(values, lengths)
-        known = np.flatnonzero(gold != UNKNOWN)
+        gold, has_unknown_label = self._encode(values, lengths)
+        # A label that is none of ours is known, and never predicted.
+        known = np.flatnonzero((gold != UNKNOWN) | has_unknown_label)
         return (known, tags[known]), gold[known] == tags[known]
 
     def _find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
@@ -287,7 +294,7 @@ class SequenceLabeler(Questions):
         for i in np.unique(owner[has_unknown_label]).tolist():
             unknown = self._find_labels(examples[i].reference) - set(self.labels)
             problems[i] = f"unknown labels {', '.join(sorted(unknown))}"
-        problems = {**self._find_partial(examples, owner, host_gold), **problems}
+        problems |= self._find_partial(examples, owner, host_gold, problems)
         for i in np.flatnonzero(ops.to_numpy(~feasible(potentials, gold))).tolist():
             problems.setdefault(i, f"{self.restrictions} forbid it")
         if problems:
@@ -333,19 +340,24 @@ class SequenceLabeler(Questions):
         what contradicts what."""
 
     def _find_partial(
-        self, examples: list[Example], owner: NDArray[np.int64], gold: NDArray
+        self,
+        examples: list[Example],
+        owner: NDArray[np.int64],
+        gold: NDArray,
+        problems: dict[int, str],
     ) -> dict[int, str]:
-        """The examples of whose tokens some have gold and others not, and why, for a head that
-        cannot learn from that. ValueError for one that is annotated only in part."""
+        """The examples without other problems of whose tokens some have gold and others not, and
+        why, for a head that cannot learn from that. ValueError for one that is annotated only in
+        part."""
         if not getattr(self.head.attrs["objective"], "needs_whole_gold", False):
             return {}
         is_known = gold.sum(axis=1) == 1 if gold.dtype == bool else gold != UNKNOWN
         known, unknown = (np.unique(owner[tokens]) for tokens in (is_known, ~is_known))
-        partial = np.intersect1d(known, unknown).tolist()
+        partial = [i for i in np.intersect1d(known, unknown).tolist() if i not in problems]
         for i in partial:
             reference = examples[i].reference
-            is_whole = read_doc(reference, self.attribute_ids[:1]).all()
-            if self._is_marked(reference) or not is_whole:
+            words, gold_words = (doc.to_array(ORTH) for doc in (examples[i].predicted, reference))
+            if self._is_marked(reference) or np.array_equal(words, gold_words):
                 raise ValueError(
                     f"[{self.name}] {reference.text!r} is annotated only in part: the "
                     f"head {self.head.name!r} cannot learn from that, since its distribution "

@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from ..chain import Inference, Potentials
-from .annotation import UNKNOWN, LabelIndex, Values
+from .annotation import UNKNOWN, LabelIndex, Values, read_docs
 from .sequence_labeler import Gold, SequenceLabeler
 from .supervision import has_allowed_tags, read_allowed
 
@@ -120,6 +120,12 @@ class Tagger(SequenceLabeler):
 
     def _merge(self, old: Values, new: Values) -> Values:
         return new if self.overwrite else np.where(old > 0, old, new)
+
+    def _keep(self, docs: Sequence[Doc], tags: NDArray[np.int32]) -> NDArray[np.int32]:
+        if self.overwrite:
+            return tags
+        old = read_docs(docs, self.attribute_ids)[:, 0]
+        return np.where(old > 0, self._index.find(old), tags).astype("int32")
 
     def _is_marked(self, doc: Doc) -> bool:
         return has_allowed_tags(doc)

@@ -1,5 +1,7 @@
 """Entropy, divergence and samples against enumeration."""
 
+import re
+
 import bruteforce
 import numpy as np
 import problems
@@ -56,10 +58,14 @@ def test_kl_divergence_is_enumerated(p, seed, forbid):
 
 
 def test_kl_divergence_of_other_sequences_is_refused():
-    p = Potentials(np.zeros((3, 2)), np.zeros((2, 2)), np.array([3], "int32"))
-    q = Potentials(np.zeros((3, 2)), np.zeros((2, 2)), np.array([1, 2], "int32"))
-    with pytest.raises(ValueError, match=r"different sequences.*lengths \[3\] and \[1, 2\]"):
-        kl_divergence(p, q)
+    for these, those in (([3], [1, 2]), ([2, 1], [1, 2]), ([1, 2], [1, 1, 1])):
+        p, q = (
+            Potentials(np.zeros((3, 2)), np.zeros((2, 2)), np.array(lengths, "int32"))
+            for lengths in (these, those)
+        )
+        message = re.escape(f"lengths {these} and {those}")
+        with pytest.raises(ValueError, match=f"different sequences.*{message}"):
+            kl_divergence(p, q)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -145,3 +151,17 @@ def test_what_cannot_be_asked_is_named():
             ask(batch)
     with pytest.raises(ValueError, match="n must be at least 1, got 0"):
         sample(batch, 0, rng)
+
+
+def test_a_small_divergence_of_large_scores_is_not_lost():
+    rng = np.random.default_rng(0)
+    unary = (rng.normal(size=(5000, 9)) + 20).astype("float32")
+    unary[np.arange(5000), rng.integers(0, 9, 5000)] += 14
+    near = unary + rng.normal(size=unary.shape).astype("float32") * 0.01
+    transitions, lengths = rng.normal(size=(9, 9)).astype("float32"), np.array([5000], "int32")
+    p, q = (Potentials(scores, transitions, lengths) for scores in (unary, near))
+    found = kl_divergence(p, q)
+    double = (x.unary.astype("float64") for x in (p, q))
+    exact = kl_divergence(*(Potentials(x, transitions.astype("float64"), lengths) for x in double))
+    assert found.dtype == np.float32 and exact > 0
+    np.testing.assert_allclose(found, exact, rtol=1e-5)

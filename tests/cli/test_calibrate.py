@@ -71,6 +71,16 @@ def test_a_tagger_is_calibrated_by_tokens(folder):
     assert result.stdout.startswith("tagger: 10 predictions, ")
 
 
+def test_entities_that_are_there_before_are_predictions(folder):
+    nlp = spacy.load("model")
+    ruler = nlp.add_pipe("entity_ruler", before="ner")
+    ruler.add_patterns([{"label": "LOC", "pattern": "saw"}])
+    nlp.to_disk("ruled")
+    result = run("ruled", "dev.spacy", "-p", "ner", "--no-plot")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("ner: 27 predictions, 44.44% right")
+
+
 @pytest.mark.parametrize(
     "args, message",
     [

@@ -2,13 +2,15 @@
 
 import re
 
+import numpy as np
 import pytest
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import DocBin, Span
 from spacy.training import Example
 from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
+from spacy_bcrf.cli.lattice_page import lattice_page
 
 LINEAR = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[-1..1]"], "rate": 0.5}
 GOLD = {"tags": ["DT", "X", "NN", "X"], "spans": {"chunks": [(0, 5, "NP")]}}
@@ -110,3 +112,33 @@ def test_a_network_has_a_page_but_no_table(tmp_path):
     result = run(tmp_path / "model")
     assert result.exit_code == 1
     assert "LinearChain.v1 has features with names" in result.output
+
+
+def shown(page):
+    """(T, n) the probabilities on a page."""
+    rows = re.findall(r"<tr><th>[^<]+</th>(<td.*)</tr>", page)
+    return np.array([[float(p) for p in re.findall(r'title="([\d.]+)"', row)] for row in rows])
+
+
+def test_a_page_shows_what_is_predicted_of_the_document(folder):
+    nlp = spacy.load(folder / "model")
+    pipe = nlp.get_pipe("chunker")
+    doc = nlp.make_doc("a <b> \n a")
+    for pipe.temperature in (1, 3):
+        page = lattice_page(pipe, doc)
+        (marginals,) = pipe.token_marginals([doc])
+        np.testing.assert_allclose(shown(page), marginals.T, atol=1e-5)
+    ner = nlp.add_pipe("bcrf_ner", config={"model": LINEAR})
+    ner.add_label("X")
+    gold = {"entities": [(0, 1, "X")]}
+    ner.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), gold)])
+    doc.ents = [Span(doc, 1, 2, label="X")]
+    assert shown(lattice_page(ner, doc))[ner.tags.index("U-X"), 1] == pytest.approx(1)
+
+
+def test_one_tag_has_no_rival():
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("bcrf_tagger", config={"model": LINEAR})
+    nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), {"tags": ["X", "X"]})])
+    page = lattice_page(pipe, nlp.make_doc("a b"))
+    assert page.count('class="best"') == 2 and "rival" not in page

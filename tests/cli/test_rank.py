@@ -71,10 +71,14 @@ BAD = {
     "{": "no JSON: Expecting property name enclosed in double quotes at column 2",
     '{"txt": "x"}': 'expected an object with a "text" that is a string',
     '["text"]': 'expected an object with a "text" that is a string',
+    "[" * 100_000: "JSON nested too deep",
+    r'{"text": "\ud800 x"}': r"\ud800 is half of a character",
+    r'{"text": "x", "note": "\udfff"}': r"\udfff is half of a character",
+    json.dumps({"text": "a " * 600_000}): "[E088] Text of length 1200000 exceeds",
 }
 
 
-@pytest.mark.parametrize("line", BAD)
+@pytest.mark.parametrize("line", BAD, ids=lambda line: line[:30])
 def test_bad_lines_are_named_or_counted(pipeline, folder, line):
     path = folder / "texts.jsonl"
     path.write_text(f"{path.read_text()}{line}\n{line}\n")
@@ -93,3 +97,26 @@ def test_a_file_is_needed(pipeline, folder):
     result = run(pipeline / "model", "nope.jsonl")
     assert result.exit_code == 1
     assert "nope.jsonl: expected a file" in result.output
+
+
+def test_documents_are_ranked_as_they_reach_the_component(pipeline, folder):
+    nlp = spacy.load(pipeline / "model")
+    ruler = nlp.add_pipe("entity_ruler", before="ner")
+    ruler.add_patterns([{"label": "LOC", "pattern": "earth"}])
+    nlp.to_disk(folder / "ruled")
+    result = run(folder / "ruled", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
+    assert result.exit_code == 0, result.output
+    nlp.get_pipe("ner").annotate = ["entropy"]
+    for line in (folder / "out.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        expected = nlp(record["text"])._.entropy_per_token
+        assert record["uncertainty"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_disabled_component_is_called_so(pipeline, folder):
+    nlp = spacy.load(pipeline / "model")
+    nlp.disable_pipe("ner")
+    nlp.to_disk(folder / "disabled")
+    result = run(folder / "disabled", "texts.jsonl", "-p", "ner")
+    assert result.exit_code == 1
+    assert "disabled: ner is disabled there: take it out of disabled, in [nlp]" in result.output

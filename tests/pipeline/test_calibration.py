@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from spacy.lang.en import English
+from spacy.tokens import Doc
+from spacy.training import Example
 
-from spacy_bcrf.pipeline.calibration import _minimize, measure_reliability
+from spacy_bcrf.pipeline.calibration import Calibration, _minimize, measure_reliability
 
 
 def test_reliability_by_hand():
@@ -34,3 +37,27 @@ def test_no_predictions_have_no_error():
 def test_minimum_is_found(best):
     found = _minimize(lambda x: math.cosh(x - best), -3, 3)
     assert found == pytest.approx(best, abs=0.01)
+
+
+def test_labels_the_component_does_not_know_are_known_to_be_wrong():
+    nlp = English()
+    words = ["Ann", "saw", "Rome"]
+    nlp.add_pipe("bcrf_ner")
+    nlp.add_pipe("bcrf_tagger")
+    taught = Doc(nlp.vocab, words=words, tags=["N", "V", "N"], ents=["B-PER", "O", "B-LOC"])
+    example = Example(Doc(nlp.vocab, words=words), taught)
+    optimizer = nlp.initialize(lambda: [example])
+    for _ in range(30):
+        nlp.update([example], sgd=optimizer)
+    other = Doc(nlp.vocab, words=words, tags=["N", "", "X"], ents=["B-PER", "O", "B-CITY"])
+    asked = [Example(Doc(nlp.vocab, words=words), other)]
+    _, (starts, _, _), right = nlp.get_pipe("bcrf_ner").judge(asked)
+    assert (starts.tolist(), right.tolist()) == ([0, 2], [True, False])
+    _, (tokens, _), right = nlp.get_pipe("bcrf_tagger").judge(asked)
+    assert (tokens.tolist(), right.tolist()) == ([0, 2], [True, False])
+
+
+def test_without_predictions_there_is_nothing_to_fit():
+    pipe = English().add_pipe("bcrf_ner", name="ner")
+    with pytest.raises(ValueError, match="ner predicts nothing there that is annotated"):
+        Calibration(pipe, []).fit()

@@ -10,9 +10,11 @@ import spacy
 from component_suite import head_config
 from spacy.lang.en import English
 from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
 from spacy.util import fix_random_seed
 
 from spacy_bcrf.chain import Potentials
+from spacy_bcrf.pipeline.confidence import TEMPERATURES
 from spacy_bcrf.schemes import get_scheme
 
 LABELS = ("A", "B")
@@ -207,11 +209,123 @@ def test_entity_candidates(scheme):
     "settings, message",
     [
         ({"annotate": ["certainty"]}, r"annotate must be a list of confidence, tag_confidence"),
-        ({"temperature": 0.0}, "temperature must be positive and finite, got 0.0"),
-        ({"temperature": -1.0}, "temperature must be positive and finite, got -1.0"),
+        ({"temperature": 0.0}, "temperature must be between 1e-06 and 1e\\+06, got 0"),
+        ({"temperature": -1.0}, "temperature must be between 1e-06 and 1e\\+06, got -1"),
     ],
 )
 @pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
 def test_bad_options_are_refused_when_the_config_is_read(factory, settings, message):
     with pytest.raises(ValueError, match=rf"\[{factory}\] {message}"):
         English().add_pipe(factory, config=settings)
+
+
+def test_tags_that_stay_are_those_spoken_of():
+    nlp = build("bcrf_tagger", annotate=["tag_confidence", "probability"])
+    pipe = nlp.get_pipe("bcrf_tagger")
+    known, unknown = (nlp.make_doc("one two three") for _ in range(2))
+    (predicted,) = (token.tag_ for token in nlp("one two three")[1:2])
+    known[1].tag_ = kept = "B" if predicted == "A" else "A"
+    unknown[1].tag_ = "C"
+    for doc in pipe.pipe([known, unknown]):
+        paths, p = labelings(pipe, doc)
+        marginals = [p[paths[:, i] == pipe.tags.index(doc[i].tag_)].sum() for i in (0, 2)]
+        assert [doc[i]._.tag_confidence for i in (0, 2)] == pytest.approx(marginals, abs=1e-5)
+    assert (known[1].tag_, unknown[1].tag_) == (kept, "C")
+    marginal = p[paths[:, 1] == pipe.tags.index(kept)].sum()
+    assert known[1]._.tag_confidence == pytest.approx(marginal, abs=1e-5)
+    ids = [pipe.tags.index(token.tag_) for token in known]
+    labeling = p[(paths == ids).all(axis=1)].sum()
+    assert known._.sequence_probability == pytest.approx(labeling, rel=1e-4)
+    assert unknown[1]._.tag_confidence is unknown._.sequence_probability is None
+    overwriting = build("bcrf_tagger", annotate=["tag_confidence"], overwrite=True)
+    doc = overwriting.make_doc("one two three")
+    doc[1].tag_ = kept
+    assert overwriting(doc)[1].tag_ == predicted
+    assert doc[1]._.tag_confidence == pytest.approx(1 - marginal, abs=1e-5)
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BILUO"])
+def test_whitespace_at_an_edge_has_no_probability(scheme):
+    """Of all labelings those count that may come out, and each of these once."""
+    nlp = build("bcrf_ner", scheme=scheme, annotate=ALL)
+    pipe = nlp.get_pipe("bcrf_ner")
+    words = ["one", "\n", "two", "\n", "\n"]
+    doc, other = (Doc(nlp.vocab, words=words[:n]) for n in (5, 3))
+    expected: dict = {}
+    for path, p in zip(*labelings(pipe, doc), strict=True):
+        spans = frozenset(pipe.scheme.spans([pipe.tags[tag] for tag in path]))
+        if not any(doc[i].is_space for start, end, _ in spans for i in (start, end - 1)):
+            expected[spans] = p
+    total = sum(expected.values())
+    expected = {spans: p / total for spans, p in expected.items()}
+    docs = [other, doc, other]
+    found = {
+        frozenset((s.start, s.end, s.label_) for s in alternative.annotation): (
+            alternative.probability
+        )
+        for alternative in pipe.nbest(docs, n=1000)[1]
+    }
+    assert len(pipe.nbest(docs, n=1000)[1]) == len(found) == len(expected)
+    for spans, p in expected.items():
+        assert found[spans] == pytest.approx(p, rel=1e-3, abs=1e-7)
+    sure = defaultdict(float)
+    for spans, p in expected.items():
+        for span in spans:
+            sure[span] += p
+    candidates = pipe.entity_candidates(docs, threshold=1e-3)[1]
+    by_span = {(c.span.start, c.span.end, c.span.label_): c.probability for c in candidates}
+    assert by_span == pytest.approx({k: p for k, p in sure.items() if p >= 1e-3}, abs=1e-5)
+    best = max(expected, key=expected.__getitem__)
+    _, doc, _ = pipe.pipe(docs)
+    assert {(ent.start, ent.end, ent.label_) for ent in doc.ents} == best and best
+    for ent in doc.ents:
+        assert ent._.confidence == pytest.approx(sure[ent.start, ent.end, ent.label_], abs=1e-5)
+    assert doc._.sequence_probability == pytest.approx(expected[best], rel=1e-4)
+    entropy = -sum(p * np.log(p) for p in expected.values())
+    assert doc._.sequence_entropy == pytest.approx(entropy, abs=1e-4)
+
+
+def test_questions_about_documents_that_have_entities():
+    nlp = build("bcrf_ner", annotate=["confidence", "entropy"])
+    pipe = nlp.get_pipe("bcrf_ner")
+    doc = nlp.make_doc("one two three")
+    doc.ents = [Span(doc, 1, 2, label="B")]
+    (blank,) = pipe.nbest([nlp.make_doc(doc.text)], n=3)
+    (ignoring,) = pipe.nbest([doc], n=3)
+    assert [a.probability for a in ignoring] == [a.probability for a in blank]
+    asked = {"docs": [doc], "ignore_annotation": False}
+    (alternatives,) = pipe.nbest(**asked, n=1000)
+    assert all(
+        (1, 2, "B") in {(s.start, s.end, s.label_) for s in a.annotation} for a in alternatives
+    )
+    assert sum(a.probability for a in alternatives) == pytest.approx(1, abs=1e-4)
+    (candidates,) = pipe.entity_candidates(**asked, threshold=0.99)
+    assert (1, 2, "B") in {(c.span.start, c.span.end, c.span.label_) for c in candidates}
+    assert pipe.token_marginals(**asked)[0][1].max() == pytest.approx(1)
+    uncertainty = pipe.uncertainty(**asked)[0]
+    _, _, right = pipe.judge([Example(doc, doc)], ignore_annotation=False)
+    assert right.any()
+    nlp(doc)
+    assert uncertainty == pytest.approx(doc._.entropy_per_token, abs=1e-5)
+    assert {(ent.start, ent.end) for ent in doc.ents} >= {(1, 2)}
+
+
+@pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
+def test_bad_options_are_refused_when_they_are_set(factory):
+    pipe = English().add_pipe(factory)
+    for annotate in (["cofidence"], "entropy"):
+        with pytest.raises(ValueError, match=rf"\[{factory}\] annotate must be a list of"):
+            pipe.annotate = annotate
+    for temperature in (0, -1, float("nan"), float("inf"), 1e300, 1e-300, 1e-40):
+        with pytest.raises(ValueError, match=r"temperature must be between 1e-06 and 1e\+06, got"):
+            pipe.temperature = temperature
+    assert (pipe.annotate, pipe.temperature) == ((), 1)
+    pipe.annotate, pipe.temperature = ["entropy"], 2
+    assert (pipe.annotate, pipe.temperature) == (("entropy",), 2)
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_extreme_temperatures_can_be_predicted_with(temperature):
+    nlp = build("bcrf_ner", annotate=ALL, temperature=temperature)
+    for doc in nlp.pipe(TEXTS):
+        assert np.isfinite(doc._.sequence_entropy)

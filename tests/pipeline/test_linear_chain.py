@@ -5,9 +5,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import spacy
-from component_suite import ComponentSuite
+from component_suite import TOK2VEC, ComponentSuite
 from spacy.lang.en import English
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 from test_ner import TestBiluo as NerSuite
 from test_tagger import TestTagger as TaggerSuite
@@ -107,6 +107,34 @@ class TestChunker(LinearSuite, ComponentSuite):
         with pytest.warns(UserWarning, match=f"1 of 1 documents .*{problem}"):
             losses = nlp.update(bad, losses={})
         assert losses["bcrf_chunker"] == 0
+
+    @pytest.mark.parametrize("words", [["Old", "men", "sleep"], ["Old men", "sleep"]])
+    @pytest.mark.parametrize("at", [0, 1, 3])
+    def test_a_span_of_no_tokens_is_no_chunk(self, words, at):
+        nlp, _ = self.trained(steps=1)
+        reference = nlp.make_doc("Old men sleep")
+        reference.spans["chunks"] = [Span(reference, at, at, label="VP")]
+        bad = [Example(Doc(nlp.vocab, words=words), reference)]
+        problem = f"a span 'VP' has no tokens, before token {at}"
+        with pytest.warns(UserWarning, match=f"1 of 1 documents .*{problem}"):
+            assert nlp.update(bad, losses={})["bcrf_chunker"] == 0
+
+    def test_mean_field_is_told_what_is_wrong_with_chunks(self):
+        """And not that they are annotated in part, which is not asked of entities."""
+        nlp = English()
+        model = {
+            "@architectures": "spacy-bcrf.SequenceLabeler.v1",
+            "tok2vec": TOK2VEC,
+            "head": {"@layers": "spacy-bcrf.MeanField.v1"},
+        }
+        nlp.add_pipe("bcrf_chunker", config={"model": model})
+        good = self.examples(nlp, self.data)
+        nlp.initialize(lambda: good)
+        gold = {"spans": {"chunks": [(0, 2, "NP"), (3, 10, "XP")]}}
+        bad = self.examples(nlp, [("He reckons so", gold)])
+        with pytest.warns(UserWarning, match="1 of 3 documents .*unknown labels XP"):
+            losses = nlp.update([*good, *bad], losses={})
+        assert losses["bcrf_chunker"] > 0
 
     def test_no_group_is_unknown_and_an_empty_one_is_no_chunk(self):
         nlp, _ = self.trained(steps=1)
