@@ -25,14 +25,14 @@ from spacy_bcrf.linear.sets import get_templates
 TRAIN, TEST = "conll2000/train.txt.xz", "conll2000/test.txt"
 
 OURS = {
-    "averaged perceptron": Online("perceptron", averaged=True, rate=1, l2=0),
-    "SAPO, n = 5": Online("sapo", averaged=True, rate=0.1, l2=0),
-    "SAPO, n = 5, beam": Online("sapo", search="beam", averaged=True, rate=0.1, l2=0),
-    "SAPO, n = 5, 2 threads": Online("sapo", averaged=True, rate=0.1, l2=0, threads=2),
-    "CRF": Online("crf", rate=0.1, decay=0.2, l2=0.5),
-    "CRF, averaged": Online("crf", averaged=True, rate=0.1, l2=0.2),
-    "MIRA, averaged": Online("mira", n=1, averaged=True, l2=0),
-    "MIRA, n = 5, averaged": Online("mira", averaged=True, l2=0),
+    "averaged perceptron": Online("perceptron", rate=1),
+    "SAPO, n = 5": Online("sapo"),
+    "SAPO, n = 5, beam": Online("sapo", search="beam"),
+    "SAPO, n = 5, 2 threads": Online("sapo", threads=2),
+    "CRF": Online("crf", averaged=False, decay=0.2, l2=0.5),
+    "CRF, averaged": Online("crf", l2=0.2),
+    "MIRA, averaged": Online("mira", n=1),
+    "MIRA, n = 5, averaged": Online("mira"),
 }
 CRFSUITE: dict[str, tuple[str, dict[str, Any]]] = {
     "averaged perceptron": ("ap", {}),

@@ -34,8 +34,9 @@ Row = dict[str, str]
 
 def methods(task: Task) -> dict[str, Online]:
     """CRF and SAPO with the same lambda and rate, as in the paper; n = 5."""
-    gradient = Online("crf", rate=task.rate, decay=task.decay, l2=task.l2)
-    perceptron, mira = Online("perceptron", rate=1, l2=0), Online("mira", n=1, l2=0)
+    gradient = Online("crf", averaged=False, rate=task.rate, decay=task.decay, l2=task.l2)
+    perceptron = Online("perceptron", averaged=False, rate=1)
+    mira = Online("mira", n=1, averaged=False)
     return {
         "CRF": gradient,
         "SAPO": replace(gradient, objective="sapo"),

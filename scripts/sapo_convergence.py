@@ -84,7 +84,7 @@ def main() -> None:
     part = train[: args.sentences]
     l2 = task.l2 * len(part) / len(train)
     problem = Problem(Dataset(part, get_templates(task.templates), task.labels), l2)
-    small = Online("crf", rate=0.02, decay=0, l2=problem.l2)
+    small = Online("crf", averaged=False, rate=0.02, l2=problem.l2)
     with tqdm(total=3 + len(SIZES) * 4, desc="optimum", unit="step") as bar:
         # A falling rate: a fixed one circles around the optimum.
         best = problem.train(replace(small, rate=0.1, decay=0.2), 10 * args.passes)

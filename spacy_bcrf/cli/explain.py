@@ -51,7 +51,9 @@ def explain_cli(
         Path | None,
         Opt("--corpus", help="A .spacy file that has the features; else the config's train corpus"),
     ] = None,
-    n: Annotated[int, Opt("--n", "-n", help="Strongest features and transitions of a tag")] = 10,
+    n: Annotated[
+        int, Opt("--n", "-n", min=1, help="Strongest features and transitions of a tag")
+    ] = 10,
 ) -> None:
     """
     Show what a component with a linear chain has learned: the strongest features and transitions of

@@ -165,6 +165,7 @@ cdef class Extractor:
         starts.push_back(0)
         keys.reserve(values.shape[0] * 24)
         if batch:
+            # Several threads may do so at once: nothing of `c` changes.
             with nogil:
                 self.c.extract(tokens, &lengths[0], batch, keys, starts, found_at)
         return (
@@ -172,6 +173,26 @@ cdef class Extractor:
             _copy(starts.data(), starts.size() * 8, "int64"),
             _copy(found.data(), found.size() * 4, "int32") if origins else None,
         )
+
+
+cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
+                     size_t n_rows, int n_tags) except -1:
+    """What the loops would read and write beyond the weights."""
+    cdef int64_t n_features = <int64_t>n_rows - n_tags - 3
+    cdef int low = least, high = -1
+    cdef Py_ssize_t i, n = rows.shape[0]
+    cdef const int* at = &rows[0] if n else NULL
+    with nogil:
+        for i in range(n):
+            low = min(low, at[i])
+            high = max(high, at[i])
+    if low < least or high >= n_features:
+        raise IndexError(
+            f"feature {low if low < least else high} is not among the {n_features} that have weights"
+        )
+    if starts[starts.shape[0] - 1] > n:
+        raise IndexError(f"starts end at {starts[starts.shape[0] - 1]}, but there are {n} rows")
+    return 0
 
 
 cdef _copy(const void* data, size_t n_bytes, dtype):
@@ -232,6 +253,7 @@ cdef class Learner:
     def learn(self, const int[::1] rows, const int64_t[::1] starts, gold, allowed, open,
               const int64_t[::1] offsets, const int[::1] order):
         """One step for each sequence of `order`; sum of the losses, and how many steps were made.
+        IndexError for a row without weights.
 
         gold: int32 (N,), -1 for unknown, or None; allowed, open: uint8 (N, T) or None.
         offsets: (B + 1,) where the tokens of each sequence start.
@@ -246,6 +268,7 @@ cdef class Learner:
         data.gold = data.allowed = data.open = NULL
         if not order.shape[0] or offsets[offsets.shape[0] - 1] == 0:
             return 0.0, order.shape[0]
+        _check_rows(rows, starts, 0, self.c.v.rows(), self.c.tags)
         if gold is not None:
             gold_ = gold
             data.gold = &gold_[0]
@@ -276,12 +299,14 @@ cdef class Learner:
 
 def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
           const int64_t[::1] starts, const int[::1] lengths):
-    """float32 (N, T) scores of tags under weights (n_rows, stride); rows of -1 are left out."""
+    """float32 (N, T) scores of tags under weights (n_rows, stride); rows of -1 are left out;
+    IndexError for others that have no weights."""
     cdef Sequences data
     unary = numpy.empty((starts.shape[0] - 1, n_tags), dtype="float32")
     cdef float[:, ::1] out = unary
     if not unary.shape[0]:
         return unary
+    _check_rows(rows, starts, -1, weights.shape[0], n_tags)
     data.rows = &rows[0] if rows.shape[0] else NULL
     data.starts = &starts[0]
     with nogil:

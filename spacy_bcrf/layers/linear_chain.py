@@ -21,15 +21,15 @@ from .decoding import get_decoder
 def LinearChain(
     templates: str | list[str],
     *,
-    objective: Literal["crf", "sapo", "perceptron", "mira"] = "sapo",
-    n: int = 5,
-    search: Literal["astar", "beam"] = "astar",
-    beam_width: int = 50,
-    averaged: bool = True,
-    rate: float = 0.1,
-    decay: float = 0.0,
-    l2: float = 0.0,
-    threads: int = 1,
+    objective: Literal["crf", "sapo", "perceptron", "mira"] = Online.objective,
+    n: int = Online.n,
+    search: Literal["astar", "beam"] = Online.search,
+    beam_width: int = Online.beam_width,
+    averaged: bool = Online.averaged,
+    rate: float = Online.rate,
+    decay: float = Online.decay,
+    l2: float = Online.l2,
+    threads: int = Online.threads,
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
     decoder: str = "viterbi",
@@ -40,7 +40,8 @@ def LinearChain(
     templates: see `linear.templates`, or the name of a set of `linear.sets`, such as "chunking".
     objective, n, search, beam_width, averaged, rate, decay, l2, threads: see
         `linear.learner.Online`.
-    min_freq: how often a feature has to occur in the training data.
+    min_freq: how often a feature has to occur in the training data; 1 if templates look at what
+        components before it annotate, see `linear.model.SparseChain`.
     gazetteers: by name, phrases for the templates `gazetteer.name[0]`, or a file with one a line.
     decoder: see `decoding.DECODERS`.
     """

@@ -1,4 +1,7 @@
-"""Sentences of a corpus as arrays that the learner takes directly, without spaCy documents."""
+"""Sentences of a corpus as arrays that the learner takes directly, without spaCy documents.
+
+For experiments: used by `scripts` and `benchmarks`, not by components.
+"""
 
 from __future__ import annotations
 

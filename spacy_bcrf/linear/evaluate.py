@@ -1,4 +1,7 @@
-"""F of the spans of BIO tags, fast enough to look after every pass."""
+"""F of the spans of BIO tags, fast enough to look after every pass.
+
+For experiments: used by `scripts` and `benchmarks`, not by components.
+"""
 
 from __future__ import annotations
 

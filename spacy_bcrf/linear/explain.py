@@ -42,7 +42,8 @@ def name_features(store: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dic
     for batch in minibatch(docs, 128):
         keys, starts, _ = store.features.keys(batch)
         found = store.dictionary.find(keys)
-        hits = np.flatnonzero((found >= 0) & wanted[found])
+        hits = np.flatnonzero(found >= 0)
+        hits = hits[wanted[found[hits]]]
         unique, first = np.unique(found[hits], return_index=True)
         tokens = starts.searchsorted(hits[first], side="right") - 1
         places = [(doc, i) for doc in batch for i in range(len(doc))]

@@ -9,17 +9,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import IDS, ORTH  # type: ignore[import-not-found]
+from spacy.attrs import ID, IDS, ORTH  # type: ignore[import-not-found]
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 
 # Imported for the extension that it makes.
 from ..corpora.crfsuite import EXTENSION as EXTENSION
+from ..pipeline.annotation import doc_lengths
 from .gazetteers import Gazetteers
 from .templates import Attribute, TemplateError, parse_templates
 from .words import LENGTHS, PLAIN, Bags, Words
 
 Keys = NDArray[np.uint64]
+
+# Attributes of tokens whose values stand for strings. What other numbers stand for in the string
+# store has nothing to do with them.
+STRINGS = {
+    *("orth", "lower", "norm", "shape", "prefix", "suffix", "lemma", "lang"),
+    *("pos", "tag", "dep", "morph", "ent_type", "ent_id", "ent_kb_id"),
+}
 
 
 class Rows(NamedTuple):
@@ -70,10 +78,11 @@ class Features:
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64"), np.zeros(0, "int32")
         raw = np.concatenate([self._read(doc) for doc in docs])
-        lengths = np.array([len(doc) for doc in docs], dtype="int32")
         strings = docs[0].vocab.strings
         listed = self._list(docs) if self.listed else None
-        return self.extract(raw[:, 0], raw[:, 1:], lengths, strings.__getitem__, origins, listed)
+        return self.extract(
+            raw[:, 0], raw[:, 1:], doc_lengths(docs), strings.__getitem__, origins, listed
+        )
 
     def extract(
         self,
@@ -87,10 +96,10 @@ class Features:
         """The same from arrays: orths (N,), values (N, A) of `columns`, lengths (B,), and what
         tokens have of `listed`, (N, number of these) bags.
 
-        text: what the word of a hash is; asked once for each.
+        text: what the word of a hash is; asked for new ones only.
         """
-        cells = self._words.find(np.ascontiguousarray(orths), text)
-        bags, n_bags = self._words.bags, len(self._word)
+        cells, bags = self._words.find(np.ascontiguousarray(orths), text)
+        n_bags = len(self._word)
         if listed is not None:
             bags = _join(bags, cells, n_bags, listed, len(self.listed))
             cells, n_bags = np.arange(len(orths), dtype="int32"), n_bags + len(self.listed)
@@ -115,10 +124,22 @@ class Features:
         elif attribute in self.listed:
             yield from self._values(doc, attribute)[i]
         else:
-            strings: Any = doc.vocab.strings
-            value = int(doc.to_array(IDS[attribute.name.upper()])[i])
+            value = doc.to_array(IDS[attribute.name.upper()])[i]
             if value:
-                yield strings[value] if value in strings else str(value)
+                yield _show_value(doc.vocab.strings, attribute.name, value)
+
+    def find_missing(self, docs: Sequence[Doc]) -> list[str]:
+        """Templates with an attribute that no token of the documents has."""
+        missing = {*self.columns, *self.listed}
+        for doc in docs:
+            values = self._read(doc)[:, 1:]
+            missing -= {a for k, a in enumerate(self.columns) if values[:, k].any()}
+            missing -= {a for a in self.listed if a in missing and any(self._values(doc, a))}
+            if not missing:
+                break
+        return [
+            str(t) for t in self.templates if any(part.attribute in missing for part in t.parts)
+        ]
 
     def _read(self, doc: Doc) -> Keys:
         """(n, 1 + A) the words' hashes and the values of `columns`."""
@@ -207,6 +228,14 @@ def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Bags, n_l
     starts = np.concatenate([[0], sizes.cumsum()]).astype("int64")
     at = np.repeat(froms - starts[:-1], sizes) + np.arange(starts[-1])
     return Bags(starts, values[at])
+
+
+def _show_value(strings: Any, name: str, value: np.uint64) -> str:
+    if name in STRINGS:
+        return strings[int(value)] if int(value) in strings else str(value)
+    # Flags are the attributes before ID; those that count may be below 0.
+    is_flag = name == "spacy" or IDS[name.upper()] < ID
+    return "True" if is_flag else str(value.astype("int64"))
 
 
 def _extension_values(value: object) -> list[str]:

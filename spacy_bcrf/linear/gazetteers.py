@@ -28,8 +28,8 @@ class Gazetteers:
             name: [] if isinstance(source, str) else list(source)
             for name, source in sources.items()
         }
-        self._matchers: dict[str, Any] = {}
-        self._vocab: Vocab | None = None
+        # Of one vocabulary; one attribute, since several threads may predict.
+        self._matchers: tuple[Vocab | None, dict[str, Any]] = None, {}
 
     def copy(self) -> Gazetteers:
         return _restore(self._sources, self.phrases)
@@ -46,24 +46,25 @@ class Gazetteers:
                 self.phrases[name] = list(dict.fromkeys(line for line in lines if line))
                 if not self.phrases[name]:
                     raise CorpusError(f"{source}: no phrases; expected one a line")
-        self._vocab = None
+        self._matchers = None, {}
 
     def restore(self, phrases: Mapping[str, list[str]]) -> None:
         """Have these, whatever the sources are now."""
-        self.phrases, self._vocab = dict(phrases), None
+        self.phrases, self._matchers = dict(phrases), (None, {})
 
     def find(self, name: str, doc: Doc) -> list[str]:
         """(n,) the place of each token in the longest phrases, none of which overlap: B, I, L, or
         U for the only token of one; else ""."""
-        if self._vocab is not doc.vocab:
-            self._vocab, self._matchers = doc.vocab, {}
-        if name not in self._matchers:
+        vocab, matchers = self._matchers
+        if vocab is not doc.vocab:
+            self._matchers = _, matchers = doc.vocab, {}
+        if name not in matchers:
             matcher = PhraseMatcher(doc.vocab, attr="LOWER")
             words = (phrase.split() for phrase in self.phrases[name])
             matcher.add(name, [Doc(doc.vocab, words=phrase) for phrase in words if phrase])
-            self._matchers[name] = matcher
+            matchers[name] = matcher
         places = [""] * len(doc)
-        for span in filter_spans(self._matchers[name](doc, as_spans=True)):
+        for span in filter_spans(matchers[name](doc, as_spans=True)):
             inside = ["I"] * (len(span) - 2)
             places[span.start : span.end] = ["U"] if len(span) == 1 else ["B", *inside, "L"]
         return places

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chain import Potentials
+from ..chain.search import check_search
 from .features import Rows
 from .parallel import Workers
 
@@ -42,34 +43,27 @@ class Online:
     n: int = 5
     search: Literal["astar", "beam"] = "astar"
     beam_width: int = 50
-    averaged: bool = False
+    averaged: bool = True
     rate: float = 0.1
     decay: float = 0.0
-    l2: float = 1.0
+    l2: float = 0.0
     seed: int = 0
     threads: int = 1
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("objective", ("crf", "sapo", "perceptron", "mira")),
-            ("search", ("astar", "beam")),
-        ):
-            if getattr(self, name) not in allowed:
+        objectives = ("crf", "sapo", "perceptron", "mira")
+        if self.objective not in objectives:
+            raise ValueError(
+                f"objective must be one of {', '.join(objectives)}, got {self.objective!r}"
+            )
+        check_search(self.n, self.search, self.beam_width)
+        for name, least in {"beam_width": 1, "decay": 0, "l2": 0, "seed": 0, "threads": 1}.items():
+            if not least <= getattr(self, name) < float("inf"):
                 raise ValueError(
-                    f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}"
+                    f"{name} must be at least {least} and finite, got {getattr(self, name)}"
                 )
-        for name, least in {
-            "n": 1,
-            "beam_width": 1,
-            "decay": 0,
-            "l2": 0,
-            "seed": 0,
-            "threads": 1,
-        }.items():
-            if not getattr(self, name) >= least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if not 0 < self.rate < float("inf"):
-            raise ValueError(f"rate must be positive, got {self.rate}")
+            raise ValueError(f"rate must be positive and finite, got {self.rate}")
 
 
 class Gold(NamedTuple):
@@ -116,7 +110,7 @@ class LinearChain:
         self._learner.resize(n_features)
         # Read when somebody asks: there may be tens of megabytes of them.
         self._weights: NDArray[np.float32] | None = None
-        self._last_good: NDArray[np.float32] | None = None
+        self._last_good = np.zeros((0, self.stride), dtype="float32")
 
     @property
     def n_features(self) -> int:
@@ -165,8 +159,9 @@ class LinearChain:
         """One step a sequence, in order or in that order; the sum of losses before each step.
 
         DivergedError, with the weights as they were when last looked at, if they are no longer
-        finite.
+        finite; ValueError for an l2 of which a step would take all weights away.
         """
+        self._check_l2()
         offsets = np.concatenate([[0], lengths.cumsum(dtype="int64")])
         if order is None:
             order = np.arange(len(lengths), dtype="int32")
@@ -184,15 +179,25 @@ class LinearChain:
         else:
             loss, done = self._learner.learn(*data, order)
         if done < len(order):
-            if self._last_good is None:
-                self._last_good = np.zeros((self._learner.n_rows, self.stride), dtype="float32")
-            self.weights = self._last_good
+            # Features that came since have no weight.
+            n_new = self._learner.n_rows - len(self._last_good)
+            self.weights = np.pad(self._last_good, ((0, n_new), (0, 0)))
             raise DivergedError(
                 f"the weights are not finite after {done} of {len(order)} steps: rate = "
                 f"{self.online.rate} is too high. The weights are again those of before"
             )
         self._weights = None
         return loss
+
+    def _check_l2(self) -> None:
+        """Before a step, since only then it is certain how many sequences there are."""
+        online = self.online
+        limit = max(self.n_sequences, 1) / (online.rate * online.threads)
+        if online.l2 >= limit:
+            raise ValueError(
+                f"l2 must be less than n_sequences / (rate * threads) = {limit:g}, got {online.l2}"
+                ": a step would take all of the weights away and more"
+            )
 
     def fit(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from ..chain import Potentials
+from ..pipeline.annotation import doc_lengths
 from .features import Features, Rows, to_rows
 from .gazetteers import Gazetteers
 from .learner import Gold, LinearChain, Online
@@ -23,7 +25,8 @@ class SparseChain:
     """Templates, the dictionary of their features, and the weights, once `initialize` was called.
 
     min_freq: how often a feature has to occur in the documents that it is initialized with. With 1,
-    features that turn up later in training are added.
+    features that turn up later in training are added: only then those of what components before it
+    annotate.
     """
 
     def __init__(
@@ -57,7 +60,8 @@ class SparseChain:
         return self._dictionary
 
     def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
-        """Count the documents' features, and start with weights of 0."""
+        """Count the documents' features, and start with weights of 0. UserWarning naming templates
+        that cannot have any."""
         from ..kernels.linear import Dictionary
 
         self.features.gazetteers.load()
@@ -65,6 +69,15 @@ class SparseChain:
         for start in range(0, len(docs), 256):
             self._dictionary.count(self.features.keys(docs[start : start + 256])[0])
         self._dictionary.keep(self.min_freq)
+        missing = self.features.find_missing(docs) if self.min_freq > 1 else []
+        if missing:
+            warnings.warn(
+                f"features are counted for min_freq = {self.min_freq} in the {len(docs)} documents "
+                f"of the initialization, which have no values for {', '.join(missing)}: nothing "
+                "will be learned of these templates. Values that another component sets during "
+                "training (training.annotating_components) need min_freq = 1",
+                stacklevel=2,
+            )
         self._chain = LinearChain(n_tags, len(self._dictionary), self.online, len(docs))
 
     def rows(self, docs: Sequence[Doc], add: bool = False) -> Rows:
@@ -75,14 +88,14 @@ class SparseChain:
     def potentials(self, docs: Sequence[Doc]) -> Potentials:
         """Scores, without constraints."""
         chain = self.chain
-        return chain.potentials(self.rows(docs), _lengths(docs))
+        return chain.potentials(self.rows(docs), doc_lengths(docs))
 
     def step(self, docs: Sequence[Doc], gold: Gold) -> float:
         """One online step a document; the sum of the losses. DivergedError: see `LinearChain`."""
         rows = self.rows(docs, add=self.min_freq == 1)
         if len(self._dictionary) > self.chain.n_features:
             self.chain.resize(len(self._dictionary))
-        return self.chain.step(rows, _lengths(docs), gold)
+        return self.chain.step(rows, doc_lengths(docs), gold)
 
     def resize_tags(self, n_tags: int, like: NDArray) -> None:
         """Append tags, each with the mean weights of the old ones named by its row of `like`."""
@@ -177,7 +190,3 @@ def _restore(
     templates: list[str], online: Online, min_freq: int, gazetteers: Gazetteers, data: bytes
 ) -> SparseChain:
     return SparseChain(templates, online, min_freq, gazetteers.copy()).from_bytes(data)
-
-
-def _lengths(docs: Sequence[Doc]) -> NDArray[np.int32]:
-    return np.array([len(doc) for doc in docs], dtype="int32")

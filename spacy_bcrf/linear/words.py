@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,38 +81,82 @@ class Bags(NamedTuple):
     values: NDArray[np.uint64]
 
 
-class Words:
-    """The values of M functions for word types, added as they are met."""
+NONE = Bags(np.zeros(1, dtype="int64"), np.zeros(0, dtype="uint64"))
 
-    def __init__(self, functions: list[Callable[[str], Iterator[str]]]) -> None:
+
+class _Types:
+    """Values of word types in the order in which they were met. The dictionary alone says how many
+    there are: what was written for others, by a call that was interrupted, is written over."""
+
+    def __init__(self, n_functions: int) -> None:
         from ..kernels.linear import Dictionary
 
+        self._n_functions = n_functions
+        self.index: Any = Dictionary()
+        self._starts, self._values = _Growing("int64"), _Growing("uint64")
+        self.bags = Bags(self._starts.write(0, [0]), self._values.write(0, []))
+
+    def add(self, words: dict[int, list[list[int]]]) -> None:
+        """The hashes of values that each new word, by hash, has of each function."""
+        cells = [values for cells in words.values() for values in cells]
+        first = len(self.index) * self._n_functions
+        used = int(self.bags.starts[first])
+        ends = np.cumsum([used, *map(len, cells)])
+        self.bags = Bags(
+            self._starts.write(first, ends),
+            self._values.write(used, [value for values in cells for value in values]),
+        )
+        self.index.find(np.array(list(words), dtype="uint64"), True)
+
+
+class _Growing:
+    """An array that is written at its end; views of what was written before keep their values."""
+
+    def __init__(self, dtype: str) -> None:
+        self._data = np.empty(64, dtype=dtype)
+
+    def write(self, at: int, new: Any) -> NDArray:
+        size = at + len(new)
+        if size > len(self._data):
+            data = np.empty(2 * size, dtype=self._data.dtype)
+            data[:at] = self._data[:at]
+            self._data = data
+        self._data[at:size] = new
+        return self._data[:size]
+
+
+class Words:
+    """The values of M functions for word types, added as they are met; by any number of threads.
+
+    most: word types after which all are forgotten, so that a stream of text takes no end of memory.
+    """
+
+    def __init__(
+        self, functions: list[Callable[[str], Iterator[str]]], most: int = 200_000
+    ) -> None:
         self._functions = functions
-        self._index = Dictionary()
-        self._values: list[int] = []
-        self._starts: list[int] = [0]
-        self._bags: Bags | None = None
+        self._most = most
+        self._types: _Types | None = None
+        self._lock = Lock()
 
-    def find(self, orths: NDArray[np.uint64], text: Callable[[int], str]) -> NDArray[np.int32]:
-        """int32 (N,) the types of words, given by hash; `text` says what the hash stands for."""
+    def find(
+        self, orths: NDArray[np.uint64], text: Callable[[int], str]
+    ) -> tuple[NDArray[np.int32], Bags]:
+        """int32 (N,) the types of words, given by hash, and the values of types, (types, M) bags.
+
+        text: what the hash stands for.
+        """
         if not self._functions:
-            return np.zeros(len(orths), dtype="int32")
-        known = len(self._index)
-        types = self._index.find(orths, True)
-        if len(self._index) > known:
-            self._bags = None
-            for orth in self._index.keys[known:].tolist():
-                word = text(orth)
-                for function in self._functions:
-                    self._values.extend(hash_string(value) for value in function(word))
-                    self._starts.append(len(self._values))
-        return types
+            return np.zeros(len(orths), dtype="int32"), NONE
+        with self._lock:
+            if self._types is None or len(self._types.index) > self._most:
+                self._types = _Types(len(self._functions))
+            types = self._types.index.find(orths)
+            new = dict.fromkeys(orths[types < 0].tolist())
+            if new:
+                self._types.add({orth: self._compute(text(orth)) for orth in new})
+                types = self._types.index.find(orths)
+            return types, self._types.bags
 
-    @property
-    def bags(self) -> Bags:
-        """(types, M) those of the types met so far."""
-        if self._bags is None:
-            self._bags = Bags(
-                np.array(self._starts, dtype="int64"), np.array(self._values, dtype="uint64")
-            )
-        return self._bags
+    def _compute(self, word: str) -> list[list[int]]:
+        return [[hash_string(value) for value in function(word)] for function in self._functions]

@@ -47,6 +47,25 @@ def test_a_table_of_features_and_transitions(folder):
     assert "key" not in result.output
 
 
+@pytest.mark.parametrize("n", [0, -3])
+def test_a_number_of_features_below_one(folder, n):
+    result = run(folder / "model", "--pipe", "chunker", "-n", n)
+    assert result.exit_code == 2
+    assert "--n" in result.output
+
+
+def test_a_model_without_features(folder, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_tagger", config={"model": {**LINEAR, "min_freq": 1000}})
+    example = Example.from_dict(nlp.make_doc("a <b>"), {"tags": GOLD["tags"]})
+    nlp.initialize(lambda: [example])
+    nlp.update([example])
+    nlp.to_disk(tmp_path)
+    result = run(tmp_path, "--corpus", folder / "train.spacy")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"\n +\+\d\.\d{3}  bias\n", result.stdout)
+
+
 def test_all_weights_into_a_file(folder, tmp_path):
     result = run(folder / "model", "-p", "tagger", "-o", tmp_path / "weights.tsv")
     assert result.exit_code == 0, result.output

@@ -29,7 +29,7 @@ def docs():
 
 @pytest.fixture
 def store(docs):
-    store = SparseChain(TEMPLATES, Online("crf", rate=0.3, l2=0))
+    store = SparseChain(TEMPLATES, Online("crf", averaged=False, rate=0.3))
     store.initialize(docs, len(TAGS))
     gold = Gold(np.concatenate([np.array(tags, dtype="int32") for tags in GOLD]))
     for _ in range(20):
@@ -74,6 +74,15 @@ def test_transitions_are_named_from_and_to(store):
 def test_a_feature_without_a_document_is_shown_by_its_key(store):
     (first, *_) = feature_weights(store, TAGS, {})
     assert first.feature.startswith("key ")
+
+
+def test_a_store_without_features(docs):
+    store = SparseChain(TEMPLATES, Online(), min_freq=1000)
+    store.initialize(docs, len(TAGS))
+    rows = strongest(store, 4)
+    assert rows.shape == (len(TAGS), 0)
+    assert name_features(store, docs, rows.ravel()) == {}
+    assert feature_weights(store, TAGS, {}, rows) == []
 
 
 def test_reasons_add_up_to_the_difference_of_scores(store, docs):

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -71,6 +72,62 @@ def test_values_of_attributes():
     assert shown[2] == ["b", "X", "<+1>", "-"]
 
 
+def test_names_of_numbers_and_flags():
+    # What a small number stands for in the string store is another matter.
+    names = ["is_digit", "spacy", "length", "head", "sent_start", "pos", "dep", "ent_type"]
+    features = Features([f"{name}[0]" for name in names])
+    doc = Doc(
+        NLP.vocab,
+        words=["Ada", "12"],
+        spaces=[True, False],
+        heads=[1, 1],
+        deps=["nsubj", "ROOT"],
+        pos=["PROPN", "NUM"],
+        ents=["B-X", "O"],
+    )
+    shown = [[name for _, name in features.describe(doc, i)] for i in range(2)]
+    assert shown[0] == [
+        "spacy[0]=True",
+        "length[0]=3",
+        "head[0]=1",
+        "sent_start[0]=1",
+        "pos[0]=PROPN",
+        "dep[0]=nsubj",
+        "ent_type[0]=X",
+    ]
+    assert shown[1] == [
+        "is_digit[0]=True",
+        "length[0]=2",
+        "sent_start[0]=-1",
+        "pos[0]=NUM",
+        "dep[0]=ROOT",
+    ]
+
+
+@pytest.mark.parametrize("templates", [["prefix(1..4)[-1..1]", "w[0]|suffix(1..3)[0]"], TEMPLATES])
+def test_several_threads_get_the_keys_of_one(templates):
+    features = Features(templates, GAZETTEERS)
+    rng = np.random.default_rng(0)
+    batches = [[make_doc([f"w{i}q" for i in rng.integers(0, 3000, 800)])] for _ in range(2)]
+    expected = [Features(templates, GAZETTEERS).keys(docs)[0] for docs in batches]
+
+    def work(k):
+        return all(np.array_equal(features.keys(batches[k])[0], expected[k]) for _ in range(20))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(work, range(2)))
+
+
+def test_templates_without_values_are_found():
+    features = Features(TEMPLATES, GAZETTEERS)
+    none = ["orth[0]", "digits[0]"]
+    plain = Doc(NLP.vocab, words=["-"])
+    missing = features.find_missing([plain])
+    assert {"tag[0]|tag[1]", "is_digit[0]", "_.kind[0]", "gazetteer.names[-1]"} <= set(missing)
+    assert not {*none, "prefix(1..3)[0]"} & set(missing)
+    assert features.find_missing([plain, make_doc(["ab", "12"])]) == []
+
+
 def test_an_extension_that_was_not_made():
     features = Features(["w[0]", "w[1]|_.missing[0]"])
     with pytest.raises(TemplateError, match=r"position 9: there is no extension 'missing'"):
@@ -126,6 +183,9 @@ def test_dictionary_counts_and_numbers_by_frequency():
     again = Dictionary()
     again.keys = dictionary.keys
     assert again.find(np.array([5, 8], dtype="uint64")).tolist() == [3, 2]
+    zero = np.array([0, 7, 0], dtype="uint64")
+    assert again.find(zero).tolist() == [-1, 0, -1]
+    assert again.find(zero, True).tolist() == [4, 0, 4]
 
 
 @given(st.lists(st.integers(1, 60), max_size=300), st.integers(1, 3))

@@ -50,17 +50,17 @@ def learn(online, features, lengths, gold, passes=2, constraints=None, lattice=N
 
 
 OBJECTIVES = [
-    Online("crf", rate=0.3, l2=0),
+    Online("crf", rate=0.3, averaged=False),
     Online("crf", rate=0.3, l2=2, decay=0.5, averaged=True),
-    Online("sapo", n=1, rate=0.3, l2=0),
+    Online("sapo", n=1, rate=0.3, averaged=False),
     Online("sapo", n=3, rate=0.3, l2=1, averaged=True),
-    Online("sapo", n=5, rate=0.3, l2=1, search="beam", beam_width=1000),
-    Online("sapo", n=1000, rate=0.3, l2=0),
-    Online("perceptron", rate=0.7, l2=0),
-    Online("perceptron", rate=0.7, l2=0, averaged=True),
+    Online("sapo", n=5, rate=0.3, l2=1, search="beam", beam_width=1000, averaged=False),
+    Online("sapo", n=1000, rate=0.3, averaged=False),
+    Online("perceptron", rate=0.7, averaged=False),
+    Online("perceptron", rate=0.7, averaged=True),
     Online("perceptron", rate=0.7, l2=3, decay=1, averaged=True),
-    Online("mira", n=1, rate=0.2, l2=0),
-    Online("mira", n=1, rate=10, l2=0, averaged=True),
+    Online("mira", n=1, rate=0.2, averaged=False),
+    Online("mira", n=1, rate=10, averaged=True),
 ]
 
 
@@ -106,7 +106,7 @@ def test_with_all_labelings_sapo_is_crf():
 
 def test_nbest_mira_separates_by_the_number_of_wrong_tags():
     features, lengths, gold = make_problem(1, n_sequences=1, longest=3)
-    model = LinearChain(T, F, Online("mira", n=T**3, rate=1e6, l2=0))
+    model = LinearChain(T, F, Online("mira", n=T**3, averaged=False, rate=1e6))
     model.step(flatten(features), lengths, Gold(gold[0].astype("int32")))
     reference = Reference(T, F, model.online, 1)
     reference.w = model.weights[:, :T].astype("float64")
@@ -120,7 +120,7 @@ def test_nbest_mira_separates_by_the_number_of_wrong_tags():
 @pytest.mark.parametrize("l2", [0.0, 900.0])
 def test_rescaling_does_not_show(l2):
     # So strong an L2 that the scale has to be folded into the weights many times.
-    online = Online("crf", rate=0.01, l2=l2, averaged=True)
+    online = Online("crf", rate=0.01, l2=l2)
     features, lengths, gold = make_problem(3)
     reference = Reference(T, F, online, len(lengths))
     reference.w = start_weights()
@@ -161,7 +161,7 @@ def test_same_seed_same_weights():
     tags = np.concatenate(gold).astype("int32")
     weights = []
     for seed in (1, 1, 2):
-        model = LinearChain(T, F, Online("sapo", averaged=True, seed=seed))
+        model = LinearChain(T, F, Online("sapo", seed=seed))
         model.fit(flatten(features), lengths, Gold(tags), 3)
         weights.append(model.weights)
     assert (weights[0] == weights[1]).all()
@@ -176,7 +176,7 @@ def test_shuffled_is_a_permutation(n, seed):
 def test_diverging_stops_and_keeps_the_last_good_weights():
     features, lengths, gold = make_problem(7)
     tags = np.concatenate(gold).astype("int32")
-    model = LinearChain(T, F, Online("crf", rate=1e12, l2=0), len(lengths))
+    model = LinearChain(T, F, Online("crf", averaged=False, rate=1e12), len(lengths))
     model.weights = good = np.full_like(model.weights, 0.0)
     good[:, :T] = 0.25
     model.weights = good
@@ -188,11 +188,50 @@ def test_diverging_stops_and_keeps_the_last_good_weights():
     assert len(decoded) == len(tags)
 
 
-def test_l2_that_would_turn_weights_around_is_refused():
-    features, lengths, gold = make_problem(8)
-    model = LinearChain(T, F, Online("crf", rate=1, l2=100), len(lengths))
+def test_features_that_came_since_the_last_good_weights_have_none_after_diverging():
+    features, lengths, gold = make_problem(7)
+    tags = np.concatenate(gold).astype("int32")
+    model = LinearChain(T, F, Online("crf", rate=1e12), len(lengths))
+    good = np.zeros_like(model.weights)
+    good[:, :T] = 0.25
+    model.weights = good
+    model.resize(2 * F)
+    more = Rows(flatten(features).rows + F, flatten(features).starts)
     with pytest.raises(DivergedError):
-        model.step(flatten(features), lengths, Gold(np.concatenate(gold).astype("int32")))
+        for _ in range(1000):
+            model.step(more, lengths, Gold(tags))
+    np.testing.assert_array_equal(model.weights[: len(good)], good)
+    assert len(model.weights) == len(good) + F
+    assert not model.weights[len(good) :].any()
+    model.potentials(more, lengths)
+
+
+@pytest.mark.parametrize("row", [-2, F])
+def test_a_feature_without_weights_is_named(row):
+    model = LinearChain(T, F, Online())
+    rows = Rows(np.array([0, row], dtype="int32"), np.array([0, 2]))
+    lengths = np.array([1], dtype="int32")
+    with pytest.raises(IndexError, match=f"feature {row} is not among the {F} that have weights"):
+        model.potentials(rows, lengths)
+    with pytest.raises(IndexError, match=f"feature {row} is not among the {F} that have weights"):
+        model.step(rows, lengths, Gold(np.array([0], dtype="int32")))
+    with pytest.raises(IndexError, match="starts end at 2, but there are 1 rows"):
+        model.potentials(Rows(rows.rows[:1], rows.starts), lengths)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_l2_that_would_turn_weights_around_is_named(threads):
+    features, lengths, gold = make_problem(8)
+    limit = len(lengths) / threads
+    tags = Gold(np.concatenate(gold).astype("int32"))
+    model = LinearChain(T, F, Online("crf", rate=1, l2=limit * 1.01, threads=threads), len(lengths))
+    with pytest.raises(ValueError, match=rf"l2 must be less than .* = {limit:g}, got") as error:
+        model.step(flatten(features), lengths, tags)
+    assert not isinstance(error.value, DivergedError)
+    # `fit` knows better how many there are.
+    LinearChain(T, F, Online("crf", rate=1, l2=limit * 0.9, threads=threads)).fit(
+        flatten(features), lengths, tags, 1
+    )
 
 
 @settings(deadline=None, max_examples=30)
@@ -213,7 +252,19 @@ def test_learns_what_can_be_learned(seed):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"rate": 0}, {"n": 0}, {"l2": -1}, {"objective": "svm"}, {"search": "greedy"}]
+    "bad",
+    [
+        {"rate": 0},
+        {"rate": float("inf")},
+        {"n": 0},
+        {"l2": -1},
+        {"l2": float("inf")},
+        {"decay": float("nan")},
+        {"objective": "svm"},
+        {"search": "greedy"},
+        {"beam_width": 0},
+        {"beam_width": 4, "n": 5, "search": "beam"},
+    ],
 )
 def test_wrong_settings_are_named(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):

@@ -1,5 +1,8 @@
 """The components with a linear chain for a model, which learns by itself."""
 
+import inspect
+import warnings
+from dataclasses import fields
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +15,8 @@ from spacy.training import Example
 from test_ner import TestBiluo as NerSuite
 from test_tagger import TestTagger as TaggerSuite
 
-from spacy_bcrf.linear.learner import DivergedError
+from spacy_bcrf.layers.linear_chain import LinearChain
+from spacy_bcrf.linear.learner import DivergedError, Online
 from spacy_bcrf.linear.model import SparseChain
 
 OBJECTIVES = ("crf", "sapo", "perceptron", "mira")
@@ -219,6 +223,30 @@ def test_features_that_turn_up_later(min_freq):
         nlp.update([*examples(nlp, 3), *more])
     n_features = pipe.model.attrs["chain"].chain.n_features
     assert n_features == (3 if min_freq == 1 else 2)
+
+
+def test_min_freq_warns_of_what_an_earlier_component_will_annotate():
+    nlp = English()
+    pipe = tagger(nlp, templates=["w[0]", "p[-1..0]|w[0]", "p[1]"], min_freq=2)
+    names = r"tag\[-1\]\|orth\[0\], tag\[0\]\|orth\[0\], tag\[1\]:"
+    with pytest.warns(UserWarning, match=rf"min_freq = 2 in the 20 documents .* for {names}"):
+        nlp.initialize(lambda: examples(nlp))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pipe.model.attrs["chain"].min_freq = 1
+        nlp.initialize(lambda: examples(nlp))
+        nlp = English()
+        tagger(nlp, min_freq=2)
+        nlp.initialize(lambda: examples(nlp))
+
+
+def test_the_defaults_are_those_of_the_learner():
+    parameters = inspect.signature(LinearChain).parameters
+    learned = [field for field in fields(Online) if field.name in parameters]
+    assert len(learned) == len(fields(Online)) - 1
+    assert {f.name: f.default for f in learned} == {
+        f.name: parameters[f.name].default for f in learned
+    }
 
 
 def test_other_templates_are_refused_on_loading(tmp_path):

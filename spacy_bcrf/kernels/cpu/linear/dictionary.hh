@@ -13,8 +13,8 @@ namespace bcrf {
 // can coincide is the key of two features, with a probability of n^2 / 2^65 for n of them.
 class Dictionary {
     struct Slot {
-        std::uint64_t key;  // 0 where the slot is free
-        std::int32_t entry;
+        std::uint64_t key = 0;
+        std::int32_t entry = -1;  // where the slot is free
     };
     std::vector<Slot> slots_ = std::vector<Slot>(64);
     std::vector<std::uint64_t> keys_;    // by entry
@@ -24,12 +24,12 @@ class Dictionary {
 
     size_t probe(std::uint64_t key) const {
         size_t at = home(key);
-        while (slots_[at].key && slots_[at].key != key) at = (at + 1) & (slots_.size() - 1);
+        while (slots_[at].entry >= 0 && slots_[at].key != key) at = (at + 1) & (slots_.size() - 1);
         return at;
     }
 
     void rehash(size_t size) {
-        slots_.assign(size, Slot{0, 0});
+        slots_.assign(size, Slot{});
         for (size_t i = 0; i < keys_.size(); ++i)
             slots_[probe(keys_[i])] = Slot{keys_[i], std::int32_t(i)};
     }
@@ -66,7 +66,7 @@ class Dictionary {
         for (size_t i = 0; i < n; ++i) {
             prefetch_home(keys, i, n);
             const size_t at = probe(keys[i]);
-            if (!slots_[at].key) {
+            if (slots_[at].entry < 0) {
                 insert(at, keys[i]);
                 counts_.push_back(1);
             } else {
@@ -94,7 +94,7 @@ class Dictionary {
         for (size_t i = 0; i < n; ++i) {
             prefetch_home(keys, i, n);
             const size_t at = probe(keys[i]);
-            rows[i] = slots_[at].key ? slots_[at].entry : add ? insert(at, keys[i]) : -1;
+            rows[i] = slots_[at].entry < 0 && add ? insert(at, keys[i]) : slots_[at].entry;
         }
     }
 };

@@ -295,9 +295,7 @@ class Online {
         }
         if (!(std::abs(value) < too_far)) return false;
         loss += value;
-        const double shrink = 1 - m_.rate() * m_.options.l2 / m_.options.n_sequences;
-        if (!(shrink > 0)) return false;
-        m_.scale *= shrink;
+        m_.scale *= 1 - m_.rate() * m_.options.l2 / m_.options.n_sequences;
         update(rate);
         m_.mass += m_.scale;
         ++m_.steps;

@@ -48,7 +48,11 @@ inline std::uint64_t beyond(int position, int length) {
 class Extractor {
     std::vector<Template> templates_;
     std::vector<Part> parts_;
-    std::vector<std::uint64_t> partial_, product_;
+
+    // Of one call, of which several threads may each make one.
+    struct Scratch {
+        std::vector<std::uint64_t> partial, product;
+    };
 
     // The value of a single-valued part, 0 if it has none.
     static std::uint64_t single(const TokenValues& t, size_t start, int length, int i, Part part) {
@@ -58,21 +62,23 @@ class Extractor {
     }
 
     // One step of the product over the values of each part.
-    void multiply(const TokenValues& t, size_t start, int length, int i, Part part) {
-        product_.clear();
+    static void multiply(const TokenValues& t, size_t start, int length, int i, Part part,
+                         Scratch& scratch) {
+        scratch.product.clear();
         const int at = i + part.offset;
         if (part.column < t.singles || at < 0 || at >= length) {
             const std::uint64_t value =
                 at < 0 || at >= length ? beyond(at, length) : single(t, start, length, i, part);
             if (value)
-                for (std::uint64_t key : partial_) product_.push_back(mix(key, value));
+                for (std::uint64_t key : scratch.partial)
+                    scratch.product.push_back(mix(key, value));
         } else {
             const size_t k = size_t(t.words[start + at]) * t.bags + (part.column - t.singles);
-            for (std::uint64_t key : partial_)
+            for (std::uint64_t key : scratch.partial)
                 for (std::int64_t v = t.bag_starts[k]; v < t.bag_starts[k + 1]; ++v)
-                    product_.push_back(mix(key, t.bag_values[v]));
+                    scratch.product.push_back(mix(key, t.bag_values[v]));
         }
-        partial_.swap(product_);
+        scratch.partial.swap(scratch.product);
     }
 
   public:
@@ -86,7 +92,8 @@ class Extractor {
     // each key. A template of which some part has no value gives no feature.
     void extract(const TokenValues& t, const std::int32_t* lengths, int batch,
                  std::vector<std::uint64_t>& keys, std::vector<std::int64_t>& ends,
-                 std::vector<std::int32_t>* origins) {
+                 std::vector<std::int32_t>* origins) const {
+        Scratch scratch;
         size_t start = 0;
         for (int b = 0; b < batch; ++b) {
             const int length = lengths[b];
@@ -106,13 +113,14 @@ class Extractor {
                         key = mix(key, value);
                     }
                     if (several) {
-                        partial_.assign(1, form.seed);
+                        scratch.partial.assign(1, form.seed);
                         for (int p = form.first; p < form.last; ++p)
-                            multiply(t, start, length, i, parts_[p]);
-                        for (std::uint64_t k : partial_) keys.push_back(k ? k : 1);
-                        if (origins) origins->insert(origins->end(), partial_.size(), int(m));
+                            multiply(t, start, length, i, parts_[p], scratch);
+                        for (std::uint64_t k : scratch.partial) keys.push_back(k);
+                        if (origins)
+                            origins->insert(origins->end(), scratch.partial.size(), int(m));
                     } else if (!missing) {
-                        keys.push_back(key ? key : 1);
+                        keys.push_back(key);
                         if (origins) origins->push_back(int(m));
                     }
                 }
