@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 #if defined(__SSE2__) || defined(_M_X64)

@@ -178,10 +178,58 @@ template <class In> BCRF_INLINE In largest(const In* x, size_t n) {
     return top;
 }
 
+// A block of 4 x 4 numbers of a matrix with rows of `width`.
+template <class R> BCRF_INLINE void transpose_block(R* to, const R* from, int width) {
+#if defined(__GNUC__) && !defined(__clang__)
+    typedef R Four __attribute__((vector_size(4 * sizeof(R))));
+    typedef typename std::conditional<sizeof(R) == 4, std::int32_t, std::int64_t>::type Int;
+    typedef Int Order __attribute__((vector_size(4 * sizeof(R))));
+    Four a, b, c, d;
+    std::memcpy(&a, from, sizeof a);
+    std::memcpy(&b, from + width, sizeof b);
+    std::memcpy(&c, from + size_t(2) * width, sizeof c);
+    std::memcpy(&d, from + size_t(3) * width, sizeof d);
+    const Order low{0, 4, 1, 5}, high{2, 6, 3, 7}, first{0, 1, 4, 5}, second{2, 3, 6, 7};
+    const Four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
+    const Four ef = __builtin_shuffle(a, b, high), gh = __builtin_shuffle(c, d, high);
+    a = __builtin_shuffle(ab, cd, first);
+    b = __builtin_shuffle(ab, cd, second);
+    c = __builtin_shuffle(ef, gh, first);
+    d = __builtin_shuffle(ef, gh, second);
+    std::memcpy(to, &a, sizeof a);
+    std::memcpy(to + width, &b, sizeof b);
+    std::memcpy(to + size_t(2) * width, &c, sizeof c);
+    std::memcpy(to + size_t(3) * width, &d, sizeof d);
+#else
+    for (int u = 0; u < 4; ++u)
+        for (int v = 0; v < 4; ++v) to[size_t(v) * width + u] = from[size_t(u) * width + v];
+#endif
+}
+
+template <class R> BCRF_INLINE R smallest(const R* x, int n) {
+    Vec<R> lows = broadcast<R>(infinity<R>);
+    int i = 0;
+    for (; i + lanes<R> <= n; i += lanes<R>) {
+        const Vec<R> v = load(x + i);
+        lows = v < lows ? v : lows;
+    }
+    R low = -maximum<R>(-lows);
+    for (; i < n; ++i) low = x[i] < low ? x[i] : low;
+    return low;
+}
+
 // Smallest finite number, or 0 if there is none.
 template <class In> BCRF_INLINE In smallest_finite(const In* x, size_t n) {
-    In low = infinity<In>;
-    for (size_t i = 0; i < n; ++i) low = x[i] > -infinity<In> && x[i] < low ? x[i] : low;
+    const In lowest = -infinity<In>;
+    Vec<In> lows = broadcast<In>(infinity<In>);
+    size_t i = 0;
+    for (; i + lanes<In> <= n; i += lanes<In>) {
+        const Vec<In> v = load(x + i);
+        const Vec<In> finite = v > lowest ? v : lows;
+        lows = finite < lows ? finite : lows;
+    }
+    In low = -maximum<In>(-lows);
+    for (; i < n; ++i) low = x[i] > lowest && x[i] < low ? x[i] : low;
     return low < infinity<In> ? low : In(0);
 }
 
