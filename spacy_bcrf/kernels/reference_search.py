@@ -136,15 +136,15 @@ def feature_products(xp: Any, tags: Array, lengths: Array, n_tags: int, shared: 
 def hildreth(xp: Any, gains: Array, gram: Array, most: float) -> Array:
     steps = xp.zeros_like(gains)
     for _ in range(1000):
-        moved = 0.0
+        moved = xp.zeros_like(gains[:, 0])
         for k in range(steps.shape[1]):
             norm = gram[:, k, k]
             left = gains[:, k] - (gram[:, k] * steps).sum(axis=1)
             step = (steps[:, k] + left / xp.where(norm > 0, norm, 1)).clip(0, most)
             step = xp.where(norm > 0, step, 0)
-            moved = max(moved, float(xp.abs(step - steps[:, k]).sum()))
+            moved = xp.maximum(moved, xp.abs(step - steps[:, k]))
             steps[:, k] = step
-        if moved <= 1e-9 * most:
+        if (moved <= 1e-9 * steps.max(axis=1)).all():
             break
     return steps
 

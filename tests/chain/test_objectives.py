@@ -200,6 +200,20 @@ def test_compiled_features_are_the_reference(shared):
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("backend", [native, reference_search])
+def test_a_cap_that_never_binds_makes_the_quadratic_program_no_less_exact(backend):
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(5, 3, 8))
+    gram = factors @ factors.transpose(0, 2, 1)
+    gains = rng.normal(size=(5, 3))
+    gains[0] = -1
+    steps = backend.hildreth(np, gains, gram, 1e9)
+    left = gains - (gram * steps[:, None, :]).sum(axis=2)
+    assert (steps[0] == 0).all() and (steps[1:] > 0).any()
+    assert (left < 1e-6).all()
+    np.testing.assert_allclose(left[steps > 0], 0, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "make, message",
     [

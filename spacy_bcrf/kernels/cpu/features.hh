@@ -80,14 +80,14 @@ template <class In> void feature_products(const Labelings<In>& y, bool shared, d
 
 // For each of `size` problems the steps (n) in [0, most] that maximize
 // <steps, gains> - steps' gram steps / 2, by Hildreth's method: one step after the other to its best
-// value, until none moves.
+// value, until none moves by more than a billionth of the largest.
 inline void hildreth(int size, int n, const double* gains, const double* gram, double most,
                      double* steps) {
     for (; size > 0; --size, gains += n, gram += size_t(n) * n, steps += n) {
         std::fill(steps, steps + n, 0.0);
-        double moved = infinity<double>;
-        for (int sweep = 0; sweep < 1000 && moved > 1e-9 * most; ++sweep) {
-            moved = 0;
+        double moved = infinity<double>, largest = 0;
+        for (int sweep = 0; sweep < 1000 && moved > 1e-9 * largest; ++sweep) {
+            moved = largest = 0;
             for (int k = 0; k < n; ++k) {
                 const double* row = gram + size_t(k) * n;
                 if (!(row[k] > 0)) continue;
@@ -95,6 +95,7 @@ inline void hildreth(int size, int n, const double* gains, const double* gram, d
                 for (int j = 0; j < n; ++j) left -= row[j] * steps[j];
                 const double step = std::min(std::max(steps[k] + left / row[k], 0.0), most);
                 moved = std::max(moved, std::fabs(step - steps[k]));
+                largest = std::max(largest, step);
                 steps[k] = step;
             }
         }

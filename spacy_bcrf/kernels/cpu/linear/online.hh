@@ -13,7 +13,6 @@ class Online {
     std::vector<int> gold_, best_, features_;
     std::vector<float> restricted_;
     BestList list_;
-    AStar astar_;
     Quadratic quadratic_;
     const Sequences* data_ = nullptr;
     size_t start_ = 0;
@@ -138,10 +137,11 @@ class Online {
     }
 
     void search(int n) {
+        const Batch<float> one = batch(unary_);
         if (m_.options.beam)
-            search_beam(batch(unary_), sequence(unary_), n, m_.options.beam, list_);
+            search_list(Beam<float>(one, m_.options.beam, length_), sequence(unary_), n, list_);
         else
-            astar_.run(sequence(unary_), n, list_);
+            search_list(NBest<float>(one, n, length_), sequence(unary_), n, list_);
     }
 
     double crf(bool complete) {

@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "../features.hh"
+
 namespace bcrf {
 
-// min |w|^2 / 2 under w . -f_k >= violation_k, for a few sparse f_k: coordinate ascent in the
-// multipliers, each kept within [0, most].
+// min |w|^2 / 2 under w . -f_k >= violation_k, for a few sparse f_k: the multipliers, each within
+// [0, most].
 class Quadratic {
     typedef std::vector<std::pair<std::size_t, double>> Sparse;
     std::vector<Sparse> differences_;
@@ -55,27 +57,14 @@ class Quadratic {
         f.resize(n);
     }
 
-    const std::vector<double>& solve(double most, int sweeps = 100) {
+    const std::vector<double>& solve(double most) {
         const std::size_t n = differences_.size();
         gram_.resize(n * n);
         for (std::size_t a = 0; a < n; ++a)
             for (std::size_t b = 0; b <= a; ++b)
                 gram_[a * n + b] = gram_[b * n + a] = dot(differences_[a], differences_[b]);
-        steps_.assign(n, 0);
-        for (int sweep = 0; sweep < sweeps; ++sweep) {
-            double moved = 0;
-            for (std::size_t k = 0; k < n; ++k) {
-                if (gram_[k * n + k] <= 0) continue;
-                double rest = violations_[k];
-                for (std::size_t j = 0; j < n; ++j) rest -= gram_[k * n + j] * steps_[j];
-                double step = steps_[k] + rest / gram_[k * n + k];
-                step = step < 0 ? 0 : step > most ? most : step;
-                const double by = step - steps_[k];
-                moved = std::max(moved, by < 0 ? -by : by);
-                steps_[k] = step;
-            }
-            if (moved < 1e-9) break;
-        }
+        steps_.resize(n);
+        hildreth(1, int(n), violations_.data(), gram_.data(), most, steps_.data());
         return steps_;
     }
 };
