@@ -81,6 +81,9 @@ class Chunker(EntityRecognizer):
         # What `supervision` reads is of entities.
         return False
 
+    def _is_whole(self, doc: Doc) -> bool:
+        return self.spans_key in doc.spans
+
     def _find_labels(self, doc: Doc) -> set[str]:
         return {span.label_ for span in doc.spans.get(self.spans_key, []) if span.label}
 
