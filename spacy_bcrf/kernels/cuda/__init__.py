@@ -1,0 +1,8 @@
+"""The kernels for CuPy arrays: functions and arguments of `spacy_bcrf.kernels`, after the module.
+
+Nothing waits for the GPU, and nothing crosses to the host, but in the searches that say so.
+"""
+
+from .sum_product import entropy, pair_marginals, sum_product
+
+__all__ = ["entropy", "pair_marginals", "sum_product"]

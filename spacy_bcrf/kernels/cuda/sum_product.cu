@@ -1,0 +1,180 @@
+// Forward-backward of the linear-chain CRF in probability space, each token's row scaled by the sum
+// of the one before it, so that there is no exp, log or reduction in the recursion.
+#include "block.cuh"
+
+// A token's probability mass, of rows that sum to one, above which nothing that matters was lost to
+// underflow: what was is below the smallest normal number.
+constexpr Real TINY = sizeof(Real) == 4 ? Real(1e-24) : Real(1e-200);
+
+// out = exp(scale (x - the largest x)) for each row of x; shifts: what was subtracted, lows: the
+// smallest logarithm left, either may be null. One block a row, or several rows.
+KERNEL exponentials(const Score* x, Real* out, double* shifts, double* lows, long long rows,
+                    long long columns, double scale) {
+    double* slots = shared_memory;
+    for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
+        const Score* in = x + row * columns;
+        double top = -infinity();
+        for (long long c = threadIdx.x; c < columns; c += blockDim.x) top = larger(top, double(in[c]));
+        top = largest_of(top, slots);
+        if (!(top > -infinity())) top = 0;
+        double low = 0;
+        for (long long c = threadIdx.x; c < columns; c += blockDim.x) {
+            const Real y = Real(in[c] - Score(top)) * Real(scale);
+            out[row * columns + c] = exp(y);
+            if (y < low && y > -infinity()) low = y;
+        }
+        if (lows) low = -largest_of(-low, slots);
+        if (threadIdx.x == 0) {
+            if (shifts) shifts[row] = top * scale;
+            if (lows) lows[row] = low;
+        }
+    }
+}
+
+constexpr int STAGE = 16;  // rows of emissions fetched together: their latency is paid for once
+
+// Walks one way along a segment of `length` tokens from flat token `first` on. The weight that
+// arrives at a tag is y = (sum_u x[u] k[u]) / (sum_u x[u]) from the token walked before, and with
+// the tag's own emission it is x = emission * y. Backwards the matrices are transposed.
+//
+// y arrives at the first token from the row `ahead`, if there is one, else it is what start(tag)
+// says. store(token, tag, x, y, total) is told of each.
+//
+// shared memory: (2 + STAGE) rows of tags, and a matrix of tags rows of (tags | 1) if `staged`.
+template <class Start, class Store>
+__device__ void walk(const Real* emission, const Real* matrices, int tags, long long stride,
+                     int staged, bool back, long long first, int length, const Real* ahead,
+                     Start start, Store store) {
+    Real *rows = (Real*)shared_memory, *stage = rows + 2 * tags, *matrix = stage + STAGE * tags;
+    const int width = staged ? tags | 1 : tags;
+    if (staged)
+        for (int k = threadIdx.x; k < tags * tags; k += blockDim.x)
+            matrix[k / tags * width + k % tags] = matrices[k];
+    if (ahead)
+        for (int t = threadIdx.x; t < tags; t += blockDim.x) rows[tags + t] = ahead[t];
+    const int from = back ? 1 : width, to = back ? width : 1;
+    for (int k = 0; k < length; ++k) {
+        const long long token = back ? first + length - 1 - k : first + k;
+        if (k % STAGE == 0) {
+            const int n = length - k < STAGE ? length - k : STAGE;
+            const Real* source = emission + (back ? token - n + 1 : token) * tags;
+            for (int t = threadIdx.x; t < n * tags; t += blockDim.x)
+                stage[back ? (n - 1 - t / tags) * tags + t % tags : t] = source[t];
+            __syncthreads();
+        }
+        const Real *before = rows + (k + 1) % 2 * tags, *here = stage + k % STAGE * tags;
+        Real* row = rows + k % 2 * tags;
+        const Real* m = staged ? matrix : matrices + (back ? token : token - 1) * stride;
+        for (int t = threadIdx.x; t < tags; t += blockDim.x) {
+            Real y, total = 1;
+            if (k == 0 && !ahead) {
+                y = start(t);
+            } else {
+                y = total = 0;
+                for (int u = 0; u < tags; ++u) {
+                    total += before[u];
+                    y += before[u] * m[(long long)u * from + (long long)t * to];
+                }
+                y = total > 0 ? y / total : 0;
+            }
+            row[t] = here[t] * y;
+            store(token, t, row[t], y, total);
+        }
+        __syncthreads();
+    }
+}
+
+// alpha: x of the walk forwards; beta: y of the walk backwards. Segment s and direction d of grid
+// (segments, 2). bounds (2, segments, tags), or null where segments are whole sequences: the row
+// ahead of a segment, and the weight that arrives at its end backwards; opens[s]: whether it begins
+// its sequence.
+KERNEL passes(const Real* emission, const Real* matrices, const long long* starts,
+              const int* lengths, const Real* bounds, const int* opens, Real* alpha, Real* beta,
+              int tags, long long stride, int staged) {
+    const int s = blockIdx.x;
+    const bool back = blockIdx.y;
+    const Real* bound = bounds ? bounds + ((back ? (long long)gridDim.x : 0) + s) * tags : nullptr;
+    const Real* ahead = back || (opens && opens[s]) ? nullptr : bound;
+    walk(
+        emission, matrices, tags, stride, staged, back, starts[s], lengths[s], ahead,
+        [&](int t) { return back && bound ? bound[t] : Real(1); },
+        [&](long long token, int t, Real x, Real y, Real) {
+            if (back) beta[token * tags + t] = y;
+            else alpha[token * tags + t] = x;
+        });
+}
+
+// Of each token, one a block: marginals, where wanted; and what the arcs' probabilities are made of,
+// left[i, u] k[u, v] right[i + 1, v], in place of alpha and beta, rows without an edge zero.
+// logs: the token's part of log Z, shifts apart if those are null. failed: sequences in which
+// something may have been lost to underflow.
+KERNEL posteriors(const Real* emission, Real* alpha, Real* beta, const double* shifts,
+                  const double* edge_shifts, const int* owners, const long long* starts,
+                  const int* lengths, Score* node, double* logs, int* failed, int tags, int shared) {
+    Real* slots = (Real*)shared_memory;
+    const long long i = blockIdx.x;
+    const int b = owners[i];
+    const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
+    alpha += i * tags, beta += i * tags, emission += i * tags;
+    Real total = 0, mass = 0;
+    for (int t = threadIdx.x; t < tags; t += blockDim.x) {
+        total += alpha[t];
+        mass += alpha[t] * beta[t];
+    }
+    total = sum_of(total, slots);
+    mass = sum_of(mass, slots);
+    const bool certain = mass > TINY;
+    for (int t = threadIdx.x; t < tags; t += blockDim.x) {
+        const Real a = alpha[t], y = beta[t];
+        if (node) node[i * tags + t] = certain ? Score(a * y / mass) : Score(0);
+        alpha[t] = certain && !is_last ? a / total : 0;
+        beta[t] = certain && !is_first ? emission[t] * y / mass : 0;
+    }
+    if (threadIdx.x) return;
+    if (!certain) failed[b] = 1;
+    logs[i] = log(double(total));
+    if (shifts) logs[i] += shifts[i] + (is_last ? 0.0 : edge_shifts[shared ? 0 : i]);
+}
+
+// (N, tags, tags), of each edge; zeros in the rows of last tokens. One block an edge.
+KERNEL arcs(const Real* left, const Real* right, const Real* matrices, Score* each, int tags,
+            long long stride) {
+    const long long i = blockIdx.x;
+    const int cells = tags * tags;
+    for (int k = threadIdx.x; k < cells; k += blockDim.x) {
+        const Real l = left[i * tags + k / tags];
+        each[i * cells + k] =
+            l > 0 ? Score(l * matrices[i * stride + k] * right[(i + 1) * tags + k % tags]) : Score(0);
+    }
+}
+
+// (N, n), of tag heads[m] at a token and tails[m] at the next. One block a token.
+KERNEL pairs(const Real* left, const Real* right, const Real* matrices, const int* heads,
+             const int* tails, Score* out, int n, int tags, long long stride) {
+    const long long i = blockIdx.x;
+    for (int m = threadIdx.x; m < n; m += blockDim.x) {
+        const Real l = left[i * tags + heads[m]];
+        const Real k = matrices[i * stride + heads[m] * tags + tails[m]];
+        out[i * n + m] = l > 0 ? Score(l * k * right[(i + 1) * tags + tails[m]]) : Score(0);
+    }
+}
+
+// Adds to logs the expectation of what the token's scores, and those of its edge, fall behind their
+// largest: with the log of the sum of what is left of Z that is the entropy. One block a token.
+KERNEL costs(const Score* unary, const Score* transitions, const Real* left, const Real* right,
+             const Real* matrices, const double* shifts, const double* edge_shifts,
+             const Score* node, double* logs, int tags, long long stride) {
+    double* slots = shared_memory;
+    const long long i = blockIdx.x;
+    double cost = 0;
+    for (int t = threadIdx.x; t < tags; t += blockDim.x)
+        if (node[i * tags + t] > 0) cost += node[i * tags + t] * (shifts[i] - unary[i * tags + t]);
+    for (int k = threadIdx.x; k < tags * tags; k += blockDim.x) {
+        const Real l = left[i * tags + k / tags];
+        if (!(l > 0)) continue;
+        const double q = l * matrices[i * stride + k] * right[(i + 1) * tags + k % tags];
+        if (q > 0) cost += q * (edge_shifts[stride ? i : 0] - transitions[i * stride + k]);
+    }
+    cost = sum_of(cost, slots);
+    if (threadIdx.x == 0) logs[i] += cost;
+}

@@ -1,0 +1,68 @@
+"""The CUDA kernels, and the Python code that launches them, on the host against the reference; and
+whether nvcc compiles them."""
+
+import shutil
+import subprocess
+
+import cuda_host
+import numpy as np
+import pytest
+from test_kernels import assert_same, problem
+
+from spacy_bcrf.kernels import cuda, reference, reference_posterior
+from spacy_bcrf.kernels.cuda import device
+
+TYPES = [("float32", "float32"), ("float64", "float64"), ("float32", "float64")]
+compiled = pytest.mark.skipif(cuda_host.COMPILER is None, reason="there is no C++ compiler")
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cuda")
+
+
+@pytest.fixture(params=[4])
+def host(request, folder, monkeypatch):
+    found = cuda_host.HostDevice(folder, request.param)
+    monkeypatch.setattr(device, "find", lambda array: found)
+    return found
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("file", cuda_host.FILES)
+def test_compiles_to_machine_code(file, architecture, tmp_path):
+    path = tmp_path / f"{file}.cu"
+    path.write_text(device.source(file))
+    for score, real in TYPES:
+        defines = f"-DBCRF_SCORE={device.C_TYPES[score]}", f"-DBCRF_REAL={device.C_TYPES[real]}"
+        command = ["nvcc", "-std=c++17", f"-arch={architecture}", "--cubin", "-Werror=all-warnings"]
+        subprocess.run([*command, *defines, path, "-o", path.with_suffix(".cubin")], check=True)
+        assert path.with_suffix(".cubin").stat().st_size
+
+
+@compiled
+@pytest.mark.parametrize("scale", [2.0, 3000.0])
+@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [1, 2, 9, 17, 69])
+def test_is_the_reference(host, tags, dtype, shared, forbid, scale):
+    rng = np.random.default_rng(tags)
+    arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    edges = "sum" if shared else "each"
+    tolerance = 1e-4 if dtype == "float32" else 1e-9
+    with np.errstate(all="ignore"):
+        found = cuda.sum_product(np, *arrays, edges, True)
+        assert_same(found, reference.sum_product(np, *double, edges, True), dtype, scale)
+        value = cuda.sum_product(np, *arrays, "none", False).value
+        np.testing.assert_allclose(value, found.value, rtol=1e-6)
+        found = cuda.entropy(np, *arrays)
+        expected = reference_posterior.entropy(np, *double)
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+        heads, tails = (rng.integers(0, tags, 4).astype("int32") for _ in range(2))
+        found = cuda.pair_marginals(np, *arrays, heads, tails)
+        expected = reference_posterior.pair_marginals(np, *double, heads, tails)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, atol=tolerance)
