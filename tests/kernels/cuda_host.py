@@ -7,6 +7,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,6 @@ class HostDevice:
     def __init__(self, folder: Path, threads: int = 4, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
         self.launches: list[str] = []
-        self._libraries: dict[tuple[str, tuple[str, str]], ctypes.CDLL] = {}
 
     def launch(
         self,
@@ -53,7 +53,7 @@ class HostDevice:
         assert shared_memory <= self.shared_memory, f"{kernel} has {shared_memory} bytes"
         assert threads % 32 == 0 and threads <= 1024
         self.launches.append(kernel)
-        library = self._library(file, types)
+        library = load(self.folder, file, types)
         values = [
             self._value(arg, parameter, types, f"{kernel}, argument {i}")
             for i, (arg, parameter) in enumerate(zip(args, parameters(file)[kernel], strict=True))
@@ -84,14 +84,10 @@ class HostDevice:
         assert arg.flags.c_contiguous, f"{where} is not contiguous"
         return ctypes.c_void_p(arg.ctypes.data)
 
-    def _library(self, file: str, types: tuple[str, str]) -> ctypes.CDLL:
-        if (file, types) not in self._libraries:
-            self._libraries[file, types] = ctypes.CDLL(str(build(self.folder, file, types)))
-        return self._libraries[file, types]
 
-
-def build(folder: Path, file: str, types: tuple[str, str]) -> Path:
-    """A shared library with a function launch_KERNEL for each kernel."""
+@cache
+def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
+    """Builds a shared library with a function launch_KERNEL for each kernel."""
     assert COMPILER is not None
     launches = "\n".join(
         f'extern "C" int launch_{kernel}(const int* grid, int threads, size_t shared, void** args)'
@@ -106,4 +102,4 @@ def build(folder: Path, file: str, types: tuple[str, str]) -> Path:
     options = ["-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Wno-unknown-pragmas"]
     defines = [f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"]
     subprocess.run([COMPILER, *options, *defines, text, "-o", library], check=True)
-    return library
+    return ctypes.CDLL(str(library))

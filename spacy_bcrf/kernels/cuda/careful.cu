@@ -40,7 +40,7 @@ KERNEL conclude(const Score* unary, const Score* transitions, const long long* s
     log_forward(unary, transitions, first, length, alpha, tags, stride);
     const double z = log_sum(tags, [&](int t) { return alpha[last * tags + t]; });
     const bool possible = z > -infinity();
-    double score = 0;  // this thread's part of the expected one
+    double h = 0;  // this thread's part of the entropy: of each tag given the one before
     for (long long i = last; i >= first; --i) {
         double *beta = rows + (i % 2) * tags, *next = rows + ((i + 1) % 2) * tags;
         const Score *w = transitions + i * stride, *u_next = unary + (i + 1) * tags;
@@ -53,11 +53,11 @@ KERNEL conclude(const Score* unary, const Score* transitions, const long long* s
             beta[t] = y;
             const double p = possible ? exp(a + y - z) : 0;
             if (node) node[i * tags + t] = Score(p);
-            if (p > 0) score += p * unary[i * tags + t];
+            if (p > 0 && i == first) h += p * (z - a - y);
             left[i * tags + t] = right[i * tags + t] = 0;
             for (int v = 0; v < tags && i < last; ++v) {
                 const double q = possible ? exp(a + from[v] + u_next[v] + next[v] - z) : 0;
-                if (q > 0) score += q * from[v];
+                if (q > 0) h += q * (y - (double(from[v]) + u_next[v] + next[v]));
                 if (q > 0 && sums) atomicAdd(&sums[t * tags + v], q);
                 if (each) each[(i * tags + t) * tags + v] = Score(q);
             }
@@ -70,7 +70,6 @@ KERNEL conclude(const Score* unary, const Score* transitions, const long long* s
         }
         __syncthreads();
     }
-    if (entropies) score = sum_of(score, slots);
-    const double h = z - score > 0 ? z - score : 0;
+    if (entropies) h = larger(sum_of(h, slots), 0.0);
     if (threadIdx.x == 0) value[b] = Score(possible && entropies ? h : z);
 }
