@@ -24,7 +24,7 @@ def parameters(file: str) -> dict[str, list[str]]:
     """Kernels of a .cu file and the C types of their parameters, "int", "float*" and so on."""
     return {
         name: [re.sub(r"const |\w+$| ", "", p.strip().replace("long long", "int64")) for p in ps.split(",")]
-        for name, ps in KERNEL.findall(device.source(file))
+        for name, ps in KERNEL.findall(device.source(f"{file}.cu"))
     }
 
 
@@ -79,6 +79,7 @@ class HostDevice:
         if arg is None:
             return ctypes.c_void_p(0)
         names = {"Score": types[0], "Real": types[1], "int": "int32", "double": "float64"}
+        names["unsignedshort"] = "uint16"
         dtype = names.get(parameter.removesuffix("*"), parameter.removesuffix("*"))
         assert parameter.endswith("*") and arg.dtype == dtype, f"{where}: {arg.dtype}, {parameter}"
         assert arg.flags.c_contiguous, f"{where} is not contiguous"
@@ -97,7 +98,7 @@ def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
     name = f"{file}-{'-'.join(types)}"
     text, library = folder / f"{name}.cpp", folder / f"{name}.so"
     header = Path(__file__).with_name("cuda_host.hh")
-    text.write_text(f'#include "{header}"\n{device.source(file)}\n{launches}\n')
+    text.write_text(f'#include "{header}"\n{device.source(f"{file}.cu")}\n{launches}\n')
     score, real = (device.C_TYPES[dtype] for dtype in types)
     options = ["-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Wno-unknown-pragmas"]
     defines = [f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"]

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from test_kernels import assert_same, problem
 
-from spacy_bcrf.kernels import cuda, reference, reference_posterior
+from spacy_bcrf.kernels import cuda, native, reference, reference_posterior
 from spacy_bcrf.kernels.cuda import device
 
+# Of scores and of inner loops.
 TYPES = [("float32", "float32"), ("float64", "float64"), ("float32", "float64")]
 compiled = pytest.mark.skipif(cuda_host.COMPILER is None, reason="there is no C++ compiler")
 
@@ -29,12 +30,11 @@ def host(request, folder, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("file", cuda_host.FILES)
-def test_compiles_to_machine_code(file, architecture, tmp_path):
+def test_compiles_to_machine_code(file, tmp_path):
     path = tmp_path / f"{file}.cu"
-    path.write_text(device.source(file))
-    for score, real in TYPES:
+    path.write_text(device.source(f"{file}.cu"))
+    for (score, real), architecture in zip(TYPES, ["sm_80", "sm_90", "sm_90"], strict=True):
         defines = f"-DBCRF_SCORE={device.C_TYPES[score]}", f"-DBCRF_REAL={device.C_TYPES[real]}"
         command = ["nvcc", "-std=c++17", f"-arch={architecture}", "--cubin", "-Werror=all-warnings"]
         subprocess.run([*command, *defines, path, "-o", path.with_suffix(".cubin")], check=True)
@@ -66,3 +66,19 @@ def test_is_the_reference(host, tags, dtype, shared, forbid, scale):
         expected = reference_posterior.pair_marginals(np, *double, heads, tails)
         for x, y in zip(found, expected, strict=True):
             np.testing.assert_allclose(x, y, atol=tolerance)
+        tags, scores = cuda.max_product(np, *arrays)
+        _, expected = reference.max_product(np, *double)
+        np.testing.assert_allclose(scores, expected, rtol=1e-6)
+        np.testing.assert_allclose(native.path_scores(np, *arrays, tags), scores, rtol=1e-6)
+
+
+@compiled
+def test_of_equal_scores_the_lower_tag_wins(host):
+    lengths = np.array([40, 1, 3], "int32")
+    unary = np.zeros((44, 5), "float32")
+    unary[7] = 1e4, 1, 1e4, 0, 1e4
+    arrays = unary, np.eye(5, dtype="float32"), lengths
+    tags, scores = cuda.max_product(np, *arrays)
+    expected, expected_scores = native.max_product(np, *arrays)
+    np.testing.assert_array_equal(tags, expected)
+    np.testing.assert_array_equal(scores, expected_scores)

@@ -11,6 +11,8 @@ from .. import Array
 from . import device
 
 WARP = 32
+MAX_THREADS = 1024
+STAGE = 16  # of walk.cuh
 
 
 class Batch:
@@ -44,13 +46,22 @@ class Batch:
         return self.xp.searchsorted(stops, self.xp.arange(self.n), side="right").astype("int32")
 
     @cached_property
-    def longest_first(self) -> tuple[Array, Array, Array]:
-        """Indices, starts and lengths of the sequences. The long ones take longest, so they start
-        first, if not all run at once anyway."""
+    def longest_first(self) -> tuple[Array, Array]:
+        """Starts and lengths of the sequences. The long ones take longest, so they start first, if
+        not all run at once anyway."""
         if self.size <= self.device.multiprocessors:
-            return self.xp.arange(self.size, dtype="int32"), self.starts, self.lengths
+            return self.starts, self.lengths
         order = self.xp.argsort(-self.lengths)
-        return order.astype("int32"), self.starts[order], self.lengths[order]
+        return self.starts[order], self.lengths[order]
+
+    def walk_memory(self) -> tuple[bool, int]:
+        """Whether transitions fit into shared memory, and how much `walk` of walk.cuh takes then,
+        in doubles."""
+        size = self.unary.dtype.itemsize
+        rows = (2 + STAGE) * self.tags * size
+        matrix = self.tags * (self.tags | 1) * size
+        fits = self.shared and rows + matrix + 8 * MAX_THREADS <= self.device.shared_memory
+        return fits, (rows + matrix * fits) // 8 + 1
 
     def empty(self, *shape: int, dtype: Any = None) -> Array:
         return self.xp.empty(shape, dtype=dtype or self.unary.dtype)
@@ -73,7 +84,7 @@ class Batch:
         grid = grid if isinstance(grid, tuple) else (grid,)
         if 0 in grid:
             return
-        threads = min(-(-(threads or self.tags) // WARP) * WARP, 1024)
+        threads = min(-(-(threads or self.tags) // WARP) * WARP, MAX_THREADS)
         types = str(self.unary.dtype), str(np.dtype(real or self.unary.dtype))
         memory = 8 * (doubles + threads)
         self.device.launch(file, kernel, types, grid, threads, memory, args)

@@ -3,6 +3,7 @@ it compiled (in ~/.cupy/kernel_cache)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -47,9 +48,9 @@ def find(array: Array) -> Device:
 
 
 def source(file: str) -> str:
-    """The text of a .cu file with what it includes."""
-    block = (SOURCES / "block.cuh").read_text()
-    return (SOURCES / f"{file}.cu").read_text().replace('#include "block.cuh"', block)
+    """The text of a file with what it includes: CuPy's cache knows a kernel by its text."""
+    text = (SOURCES / file).read_text()
+    return re.sub(r'#include "(.+)"', lambda found: source(found[1]), text)
 
 
 @cache
@@ -99,7 +100,7 @@ class _CupyDevice:
 def _module(cupy: Any, file: str, types: tuple[str, str]) -> Any:
     score, real = (C_TYPES[dtype] for dtype in types)
     options = ("--std=c++17", f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}")
-    module = cupy.RawModule(code=source(file), options=options)
+    module = cupy.RawModule(code=source(f"{file}.cu"), options=options)
     try:
         module.compile()
     except cupy.cuda.compiler.CompileException as error:

@@ -1,6 +1,6 @@
 // Forward-backward of the linear-chain CRF in probability space, each token's row scaled by the sum
 // of the one before it, so that there is no exp, log or reduction in the recursion.
-#include "block.cuh"
+#include "walk.cuh"
 
 // A token's probability mass, of rows that sum to one, above which nothing that matters was lost to
 // underflow: what was is below the smallest normal number.
@@ -31,57 +31,14 @@ KERNEL exponentials(const Score* x, Real* out, double* shifts, double* lows, lon
     }
 }
 
-constexpr int STAGE = 16;  // rows of emissions fetched together: their latency is paid for once
-
-// Walks one way along a segment of `length` tokens from flat token `first` on. The weight that
-// arrives at a tag is y = (sum_u x[u] k[u]) / (sum_u x[u]) from the token walked before, and with
-// the tag's own emission it is x = emission * y. Backwards the matrices are transposed.
-//
-// y arrives at the first token from the row `ahead`, if there is one, else it is what start(tag)
-// says. store(token, tag, x, y, total) is told of each.
-//
-// shared memory: (2 + STAGE) rows of tags, and a matrix of tags rows of (tags | 1) if `staged`.
-template <class Start, class Store>
-__device__ void walk(const Real* emission, const Real* matrices, int tags, long long stride,
-                     int staged, bool back, long long first, int length, const Real* ahead,
-                     Start start, Store store) {
-    Real *rows = (Real*)shared_memory, *stage = rows + 2 * tags, *matrix = stage + STAGE * tags;
-    const int width = staged ? tags | 1 : tags;
-    if (staged)
-        for (int k = threadIdx.x; k < tags * tags; k += blockDim.x)
-            matrix[k / tags * width + k % tags] = matrices[k];
-    if (ahead)
-        for (int t = threadIdx.x; t < tags; t += blockDim.x) rows[tags + t] = ahead[t];
-    const int from = back ? 1 : width, to = back ? width : 1;
-    for (int k = 0; k < length; ++k) {
-        const long long token = back ? first + length - 1 - k : first + k;
-        if (k % STAGE == 0) {
-            const int n = length - k < STAGE ? length - k : STAGE;
-            const Real* source = emission + (back ? token - n + 1 : token) * tags;
-            for (int t = threadIdx.x; t < n * tags; t += blockDim.x)
-                stage[back ? (n - 1 - t / tags) * tags + t % tags : t] = source[t];
-            __syncthreads();
-        }
-        const Real *before = rows + (k + 1) % 2 * tags, *here = stage + k % STAGE * tags;
-        Real* row = rows + k % 2 * tags;
-        const Real* m = staged ? matrix : matrices + (back ? token : token - 1) * stride;
-        for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-            Real y, total = 1;
-            if (k == 0 && !ahead) {
-                y = start(t);
-            } else {
-                y = total = 0;
-                for (int u = 0; u < tags; ++u) {
-                    total += before[u];
-                    y += before[u] * m[(long long)u * from + (long long)t * to];
-                }
-                y = total > 0 ? y / total : 0;
-            }
-            row[t] = here[t] * y;
-            store(token, t, row[t], y, total);
-        }
-        __syncthreads();
+// The weight that arrives at a tag, y = (sum_u x[u] k[u]) / (sum_u x[u]), from the token before.
+__device__ Real arrive(const Real* before, const Real* k, int from, int tags) {
+    Real y = 0, total = 0;
+    for (int u = 0; u < tags; ++u) {
+        total += before[u];
+        y += before[u] * k[(long long)u * from];
     }
+    return total > 0 ? y / total : 0;
 }
 
 // alpha: x of the walk forwards; beta: y of the walk backwards. Segment s and direction d of grid
@@ -95,13 +52,12 @@ KERNEL passes(const Real* emission, const Real* matrices, const long long* start
     const bool back = blockIdx.y;
     const Real* bound = bounds ? bounds + ((back ? (long long)gridDim.x : 0) + s) * tags : nullptr;
     const Real* ahead = back || (opens && opens[s]) ? nullptr : bound;
-    walk(
-        emission, matrices, tags, stride, staged, back, starts[s], lengths[s], ahead,
-        [&](int t) { return back && bound ? bound[t] : Real(1); },
-        [&](long long token, int t, Real x, Real y, Real) {
-            if (back) beta[token * tags + t] = y;
-            else alpha[token * tags + t] = x;
-        });
+    walk(emission, matrices, tags, stride, staged, back, starts[s], lengths[s], ahead,
+         [&](long long token, int t, Real e, const Real* before, const Real* k, int from) {
+             const Real y = before ? arrive(before, k, from, tags) : back && bound ? bound[t] : 1;
+             (back ? beta : alpha)[token * tags + t] = back ? y : e * y;
+             return e * y;
+         });
 }
 
 // Of each token, one a block: marginals, where wanted; and what the arcs' probabilities are made of,

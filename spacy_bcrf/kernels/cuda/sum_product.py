@@ -9,8 +9,6 @@ import numpy as np
 from .. import Array, Edges, Result
 from .batch import Batch
 
-STAGE = 16  # of sum_product.cu
-
 
 class Exponentials(NamedTuple):
     """exp(scores - the largest), what was subtracted and what is the lowest logarithm, float64, of
@@ -92,16 +90,13 @@ class ForwardBackward:
         )
 
     def _walk(self) -> None:
-        batch, tags = self.batch, self.batch.tags
-        _, starts, lengths = batch.longest_first
-        rows = (2 + STAGE) * tags
-        matrix = tags * (tags | 1)
-        staged = batch.shared and 8 * (rows + matrix + 1024) <= batch.device.shared_memory
+        batch = self.batch
+        staged, doubles = batch.walk_memory()
         batch.launch(
             *("sum_product", "passes", (batch.size, 2)),
-            *(self._exp.emission, self._exp.matrices, starts, lengths, None, None),
-            *(self._left, self._right, tags, batch.stride, int(staged)),
-            doubles=rows + matrix * staged,
+            *(self._exp.emission, self._exp.matrices, *batch.longest_first, None, None),
+            *(self._left, self._right, batch.tags, batch.stride, int(staged)),
+            doubles=doubles,
         )
 
     def arcs(self) -> Array:
