@@ -51,6 +51,12 @@ inline double __longlong_as_double(long long bits) {
     return x;
 }
 
+inline long long __double_as_longlong(double x) {
+    long long bits;
+    std::memcpy(&bits, &x, sizeof x);
+    return bits;
+}
+
 template <class T, class Combine> T host_atomic(T* at, Combine combine) {
     const std::lock_guard<std::mutex> lock(host::atomic);
     const T old = *at;

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_kernels import assert_same, problem
 
-from spacy_bcrf.kernels import cuda, native, reference, reference_posterior
+from spacy_bcrf.kernels import BregmanOptions, cuda, native, reference, reference_posterior
 from spacy_bcrf.kernels.cuda import device
 
 # Of scores and of inner loops.
@@ -70,6 +70,30 @@ def test_is_the_reference(host, tags, dtype, shared, forbid, scale):
         _, expected = reference.max_product(np, *double)
         np.testing.assert_allclose(scores, expected, rtol=1e-6)
         np.testing.assert_allclose(native.path_scores(np, *arrays, tags), scores, rtol=1e-6)
+
+
+@compiled
+@pytest.mark.parametrize("scale", [2.0, 30.0, 3000.0])
+@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [1, 2, 9, 17, 69])
+def test_projections_are_the_reference(host, tags, dtype, shared, forbid, scale):
+    rng = np.random.default_rng(tags)
+    arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    edges = "sum" if shared else "each"
+    for options in (
+        BregmanOptions(4, 1.25, None, "upper"),
+        BregmanOptions(4, 1.0, None, "lower"),
+        BregmanOptions(3, 1.25, None, "upper", 7.0),
+        BregmanOptions(9, None, 1e-3),
+    ):
+        if dtype == "float32" and options.relaxation is None:
+            continue  # what is estimated from a difference of probabilities is rounded with it
+        with np.errstate(all="ignore"):
+            expected = reference.bregman(np, *double, options, edges)
+        assert_same(cuda.bregman(np, *arrays, options, edges), expected, dtype, scale)
 
 
 @compiled

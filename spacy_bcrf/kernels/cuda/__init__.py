@@ -3,7 +3,8 @@
 Nothing waits for the GPU, and nothing crosses to the host, but in the searches that say so.
 """
 
+from .bregman import bregman
 from .sum_product import entropy, pair_marginals, sum_product
 from .viterbi import max_product, path_scores
 
-__all__ = ["entropy", "max_product", "pair_marginals", "path_scores", "sum_product"]
+__all__ = ["bregman", "entropy", "max_product", "pair_marginals", "path_scores", "sum_product"]
