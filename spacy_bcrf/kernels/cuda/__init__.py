@@ -4,7 +4,17 @@ Nothing waits for the GPU, and nothing crosses to the host, but in the searches 
 """
 
 from .bregman import bregman
+from .mean_field import mean_field, mean_field_loss
 from .sum_product import entropy, pair_marginals, sum_product
 from .viterbi import max_product, path_scores
 
-__all__ = ["bregman", "entropy", "max_product", "pair_marginals", "path_scores", "sum_product"]
+__all__ = [
+    "bregman",
+    "entropy",
+    "max_product",
+    "mean_field",
+    "mean_field_loss",
+    "pair_marginals",
+    "path_scores",
+    "sum_product",
+]
