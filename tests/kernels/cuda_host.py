@@ -79,7 +79,7 @@ class HostDevice:
         if arg is None:
             return ctypes.c_void_p(0)
         names = {"Score": types[0], "Real": types[1], "int": "int32", "double": "float64"}
-        names["unsignedshort"] = "uint16"
+        names |= {"unsignedshort": "uint16", "signedchar": "int8", "unsignedint64": "uint64"}
         dtype = names.get(parameter.removesuffix("*"), parameter.removesuffix("*"))
         assert parameter.endswith("*") and arg.dtype == dtype, f"{where}: {arg.dtype}, {parameter}"
         assert arg.flags.c_contiguous, f"{where} is not contiguous"

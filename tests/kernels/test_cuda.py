@@ -126,6 +126,38 @@ def test_mean_field_is_the_reference(host, tags, dtype, shared):
 
 
 @compiled
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [1, 2, 9, 17])
+def test_beam_search_is_the_compiled_one(host, tags, dtype, shared):
+    rng = np.random.default_rng(tags)
+    arrays = problem(rng, tags, shared, dtype, True, 2.0)
+    for n, width in ((1, 1), (5, 8), (3, 40)):
+        found, expected = (k.beam_search(np, *arrays, n, width) for k in (cuda, native))
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
+    flat = tuple(np.zeros_like(array) for array in arrays[:2])
+    found, expected = (k.beam_search(np, *flat, arrays[2], 7, 9) for k in (cuda, native))
+    np.testing.assert_array_equal(found[0], expected[0])
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+def test_features_are_added_up(host, shared):
+    rng = np.random.default_rng(0)
+    unary, transitions, lengths = problem(rng, 5, shared, "float32", False, 1.0)
+    tags = rng.integers(0, 5, (3, len(unary))).astype("int32")
+    weights = rng.normal(size=(len(lengths), 3)).astype("float32")
+    sums = []
+    for module in (cuda, native):
+        node, edge = unary.copy(), transitions.copy()
+        module.add_features(np, tags, weights, lengths, node, edge)
+        sums.append((node, edge))
+    for found, expected in zip(*sums, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@compiled
 def test_of_equal_scores_the_lower_tag_wins(host):
     lengths = np.array([40, 1, 3], "int32")
     unary = np.zeros((44, 5), "float32")
