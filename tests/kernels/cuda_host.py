@@ -7,6 +7,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,13 @@ class HostDevice:
     def __init__(self, folder: Path, threads: int = 4, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
         self.launches: list[str] = []
+        self.freed = False
+
+    def current(self) -> AbstractContextManager:
+        return nullcontext()
+
+    def free(self) -> None:
+        self.freed = True
 
     def launch(
         self,

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(params=[4])
 def host(request, folder, monkeypatch):
     found = cuda_host.HostDevice(folder, request.param)
-    monkeypatch.setattr(device, "find", lambda array: found)
+    monkeypatch.setattr(device, "find", lambda *arrays: found)
     return found
 
 
@@ -167,3 +167,84 @@ def test_of_equal_scores_the_lower_tag_wins(host):
     expected, expected_scores = native.max_product(np, *arrays)
     np.testing.assert_array_equal(tags, expected)
     np.testing.assert_array_equal(scores, expected_scores)
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_batch_beyond_memory_is_halved_once(host, shared, monkeypatch):
+    rng = np.random.default_rng(3)
+    arrays = unary, _, lengths = problem(rng, 5, shared, "float32", False, 1.0)
+    gold = rng.integers(0, 5, len(unary)).astype("int32")
+    edges = "sum" if shared else "each"
+    pair = np.array([1], "int32"), np.array([2], "int32")
+    options = BregmanOptions(3, 1.0, None)
+    calls = {
+        "sum_product": (edges, True),
+        "max_product": (),
+        "entropy": (),
+        "pair_marginals": pair,
+        "path_scores": (gold,),
+        "beam_search": (3, 6),
+        "bregman": (options, edges),
+        "mean_field": (3,),
+        "mean_field_loss": (gold, 3),
+    }
+    expected = {name: getattr(cuda, name)(np, *arrays, *args) for name, args in calls.items()}
+    limit_memory(monkeypatch, len(unary) * 5 - 1)
+    for name, args in calls.items():
+        host.freed = False
+        found = getattr(cuda, name)(np, *arrays, *args)
+        assert host.freed
+        found, whole = (x if isinstance(x, tuple) else (x,) for x in (found, expected[name]))
+        for x, y in zip(found, whole, strict=True):
+            if x is not None or y is not None:
+                np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=name)
+    limit_memory(monkeypatch, 10)
+    message = f"too little memory for entropy of {len(unary)} tokens in 7 sequences with 5 tags"
+    with pytest.raises(MemoryError, match=message):
+        cuda.entropy(np, *arrays)
+    with pytest.raises(MemoryError, match="5 tokens in 1 sequences"):
+        cuda.entropy(np, unary[:5], arrays[1][: 5], np.array([5], "int32"))
+
+
+def limit_memory(monkeypatch, cells):
+    """No launch with an array of more than `cells` scores of tags."""
+    launch = cuda_host.HostDevice.launch
+
+    def limited(self, file, kernel, types, grid, threads, shared_memory, args):
+        if any(getattr(arg, "ndim", 0) == 2 and arg.size > cells for arg in args):
+            raise MemoryError
+        launch(self, file, kernel, types, grid, threads, shared_memory, args)
+
+    monkeypatch.setattr(cuda_host.HostDevice, "launch", limited)
+
+
+@compiled
+def test_arrays_that_are_not_contiguous_are_copied(host):
+    rng = np.random.default_rng(0)
+    unary, transitions, lengths = problem(rng, 5, True, "float32", False, 1.0)
+    expected = cuda.sum_product(np, unary, transitions, lengths, "sum", True)
+    turned = np.asfortranarray(unary), np.asfortranarray(transitions), lengths.repeat(2)[::2]
+    for x, y in zip(cuda.sum_product(np, *turned, "sum", True), expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@compiled
+def test_more_tags_than_shared_memory_holds(host):
+    host.shared_memory = 9 << 10
+    rng = np.random.default_rng(0)
+    arrays = problem(rng, 69, True, "float32", False, 1.0)
+    found, expected = (k.sum_product(np, *arrays, "sum", True) for k in (cuda, native))
+    assert_same(found, expected, "float32", 1.0)
+    host.shared_memory = 3 << 10
+    with pytest.raises(ValueError, match="passes with 69 tags in float32 needs .* bytes of shared"):
+        cuda.sum_product(np, *arrays, "sum", True)
+
+
+def test_arrays_on_different_gpus_are_refused():
+    class Array:
+        def __init__(self, index):
+            self.device = type("Device", (), {"id": index})
+
+    with pytest.raises(ValueError, match="on different GPUs, 0, 0, 1: move them to one"):
+        device.find(Array(0), Array(0), Array(1))

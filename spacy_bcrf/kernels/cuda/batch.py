@@ -27,7 +27,7 @@ class Batch:
         self.n, self.tags = unary.shape
         self.size = len(lengths)
         self.shared = transitions.ndim == 2
-        self.device = device.find(unary)
+        self.device = device.find(unary, transitions, lengths)
 
     @property
     def stride(self) -> np.int64:
@@ -87,4 +87,10 @@ class Batch:
         threads = min(-(-(threads or self.tags) // WARP) * WARP, MAX_THREADS)
         types = str(self.unary.dtype), str(np.dtype(real or self.unary.dtype))
         memory = 8 * (doubles + threads)
+        if memory > self.device.shared_memory:
+            raise ValueError(
+                f"{kernel} with {self.tags} tags in {types[1]} needs {memory} bytes of shared "
+                f"memory, and this GPU gives a block {self.device.shared_memory}: use fewer tags, "
+                "or NumPy arrays"
+            )
         self.device.launch(file, kernel, types, grid, threads, memory, args)

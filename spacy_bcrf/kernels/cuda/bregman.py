@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import Array, BregmanOptions, Edges, Result
 from .batch import Batch
+from .memory import within_memory
 from .sum_product import exponentials
 
 ROUNDS = 3
@@ -17,6 +18,7 @@ PRODUCT_TAGS = 64
 """From so many tags on, products with shared transitions are matrix products of a library."""
 
 
+@within_memory
 def bregman(
     xp: Any,
     unary: Array,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +27,12 @@ class Device(Protocol):
     multiprocessors: int
     shared_memory: int
 
+    def current(self) -> AbstractContextManager:
+        """Within it, arrays are made on this device."""
+
+    def free(self) -> None:
+        """Give back memory that no array needs any more."""
+
     def launch(
         self,
         file: str,
@@ -38,13 +45,20 @@ class Device(Protocol):
     ) -> None:
         """Run a kernel of a .cu file, compiled for (dtype of scores, dtype of inner loops).
 
-        args: arrays, None for a null pointer, int for a C int, np.int64 and float for double.
+        args: arrays, None for a null pointer, int for a C int, np.int64 for a long long, float for
+        a double.
         """
 
 
-def find(array: Array) -> Device:
-    """The device of a CuPy array."""
-    return _cupy_device(array.device.id)
+def find(*arrays: Array) -> Device:
+    """The device of CuPy arrays. ValueError if they are on several, RuntimeError if it cannot be
+    used."""
+    indices = [array.device.id for array in arrays]
+    if len(set(indices)) > 1:
+        raise ValueError(
+            f"arrays are on different GPUs, {', '.join(map(str, indices))}: move them to one"
+        )
+    return _cupy_device(indices[0])
 
 
 def source(file: str) -> str:
@@ -63,16 +77,30 @@ class _CupyDevice:
         import cupy
 
         self._cupy = cupy
-        version = cupy.cuda.nvrtc.getVersion()
+        try:
+            version = cupy.cuda.nvrtc.getVersion()
+            attributes = cupy.cuda.Device(index).attributes
+        except Exception as error:
+            raise RuntimeError(
+                "CuPy is installed, but has no GPU and CUDA toolkit that it can use "
+                f"({error}): install a driver and CuPy for its CUDA version, as in "
+                "pip install 'spacy-bcrf[cuda12x]', or use the CPU (--gpu-id -1)"
+            ) from error
         if version < (11, 2):
             raise RuntimeError(
                 f"the kernels need CUDA 11.2 or later to compile, and CuPy found NVRTC "
                 f"{version[0]}.{version[1]}: install cupy-cuda12x or cupy-cuda13x and its toolkit"
             )
-        attributes = cupy.cuda.Device(index).attributes
+        self._index = index
         self.multiprocessors = attributes["MultiProcessorCount"]
         self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
         self._kernels: dict[tuple[str, str, tuple[str, str]], Any] = {}
+
+    def current(self) -> AbstractContextManager:
+        return self._cupy.cuda.Device(self._index)
+
+    def free(self) -> None:
+        self._cupy.get_default_memory_pool().free_all_blocks()
 
     def launch(
         self,

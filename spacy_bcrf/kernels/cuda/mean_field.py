@@ -9,8 +9,10 @@ import numpy as np
 from .. import Array, Result
 from .batch import Batch
 from .bregman import PRODUCT_TAGS
+from .memory import within_memory
 
 
+@within_memory
 def mean_field(xp: Any, unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:
     chain = _MeanField(Batch(xp, unary, transitions, lengths))
     r, last = chain.update(None), None
@@ -20,6 +22,7 @@ def mean_field(xp: Any, unary: Array, transitions: Array, lengths: Array, n_iter
     return Result(chain.totals(), node, None)
 
 
+@within_memory
 def mean_field_loss(
     xp: Any, unary: Array, transitions: Array, lengths: Array, gold: Array, n_iter: int
 ) -> Result:

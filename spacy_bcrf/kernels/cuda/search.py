@@ -10,11 +10,13 @@ import numpy as np
 
 from .. import Array, native  # type: ignore[attr-defined]
 from .batch import Batch
+from .memory import to_host, within_memory
 
 BLOCKS = 8
 """Of a beam search, for each multiprocessor; one takes sequences in turn."""
 
 
+@within_memory
 def beam_search(
     xp: Any, unary: Array, transitions: Array, lengths: Array, n: int, width: int
 ) -> tuple[Array, Array]:
@@ -66,16 +68,12 @@ def _on_host(function: Callable) -> Callable:
     """The compiled function over copies in the host's memory."""
 
     def call(xp: Any, *args: Any) -> Any:
-        found = function(np, *(arg if _is_number(arg) else _to_host(arg) for arg in args))
+        found = function(np, *(arg if _is_number(arg) else to_host(arg) for arg in args))
         if isinstance(found, tuple):
             return tuple(xp.asarray(array) for array in found)
         return xp.asarray(found)
 
     return call
-
-
-def _to_host(array: Array) -> np.ndarray:
-    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def _is_number(arg: Any) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import Array, Edges, Result
 from .batch import Batch
+from .memory import within_memory
 
 
 class Exponentials(NamedTuple):
@@ -39,6 +40,7 @@ def exponentials(batch: Batch, scale: float = 1.0, real: Any = None) -> Exponent
     return Exponentials(*found)
 
 
+@within_memory
 def sum_product(
     xp: Any, unary: Array, transitions: Array, lengths: Array, edges: Edges, marginals: bool
 ) -> Result:
@@ -51,12 +53,14 @@ def sum_product(
     return Result(value, chain.node, each)
 
 
+@within_memory
 def entropy(xp: Any, unary: Array, transitions: Array, lengths: Array) -> Array:
     chain = ForwardBackward(Batch(xp, unary, transitions, lengths), True, shifts=False)
     chain.add_costs()
     return chain.conclude(entropies=True)
 
 
+@within_memory
 def pair_marginals(
     xp: Any, unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
 ) -> tuple[Array, Array]:

@@ -6,8 +6,10 @@ from typing import Any
 
 from .. import Array
 from .batch import Batch
+from .memory import within_memory
 
 
+@within_memory
 def max_product(xp: Any, unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
     batch = Batch(xp, unary, transitions, lengths)
     tags = batch.zeros(batch.n, dtype="int32")
@@ -22,6 +24,7 @@ def max_product(xp: Any, unary: Array, transitions: Array, lengths: Array) -> tu
     return tags, _path_scores(batch, tags)
 
 
+@within_memory
 def path_scores(xp: Any, unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
     batch = Batch(xp, unary, transitions, lengths)
     return _path_scores(batch, xp.ascontiguousarray(tags, dtype="int32"))
