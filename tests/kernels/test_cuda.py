@@ -104,6 +104,29 @@ def test_projections_are_the_reference(host, tags, dtype, shared, forbid, scale)
 
 
 @compiled
+@pytest.mark.parametrize("scale", [2.0, 3000.0])
+@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("tags, lengths", [(1, [300]), (5, [300, 0, 7, 271]), (19, [430])])
+def test_long_sequences_in_segments(host, tags, lengths, shared, forbid, scale):
+    host.multiprocessors = 32
+    rng = np.random.default_rng(tags)
+    lengths = np.array(lengths, "int32")
+    unary, transitions, _ = problem(rng, tags, shared, "float32", forbid, scale, lengths)
+    # A way through all that is forbidden, likely or not.
+    unary[:, 0] = np.where(unary[:, 0] > -np.inf, unary[:, 0], -3 * scale)
+    transitions[..., 0, 0] = 0
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    edges = "sum" if shared else "each"
+    found = cuda.sum_product(np, unary, transitions, lengths, edges, True)
+    assert {"transfers", "join"} <= set(host.launches)
+    expected = native.sum_product(np, *double, edges, True)
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(found.node, expected.node, atol=2e-5)
+    np.testing.assert_allclose(found.edge, expected.edge, rtol=2e-5, atol=2e-5)
+
+
+@compiled
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("tags", [1, 2, 9, 17, 69])

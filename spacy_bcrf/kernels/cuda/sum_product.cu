@@ -32,8 +32,8 @@ KERNEL exponentials(const Score* x, Real* out, double* shifts, double* lows, lon
 }
 
 // The weight that arrives at a tag, y = (sum_u x[u] k[u]) / (sum_u x[u]), from the token before.
-__device__ Real arrive(const Real* before, const Real* k, int from, int tags) {
-    Real y = 0, total = 0;
+__device__ Real arrive(const Real* before, const Real* k, int from, int tags, Real& total) {
+    Real y = total = 0;
     for (int u = 0; u < tags; ++u) {
         total += before[u];
         y += before[u] * k[(long long)u * from];
@@ -54,10 +54,78 @@ KERNEL passes(const Real* emission, const Real* matrices, const long long* start
     const Real* ahead = back || (opens && opens[s]) ? nullptr : bound;
     walk(emission, matrices, tags, stride, staged, back, starts[s], lengths[s], ahead,
          [&](long long token, int t, Real e, const Real* before, const Real* k, int from) {
-             const Real y = before ? arrive(before, k, from, tags) : back && bound ? bound[t] : 1;
+             Real total, y = back && bound ? bound[t] : Real(1);
+             if (before) y = arrive(before, k, from, tags, total);
              (back ? beta : alpha)[token * tags + t] = back ? y : e * y;
              return e * y;
          });
+}
+
+// The parallel scan: sequences in segments. Of segment s and tag r of grid (segments, tags), the row
+// of weights at its last token, times exp(scales[s, r]), where all weight is at r before its first;
+// if it opens its sequence, where it starts as that does, at r = 0. rows (segments, tags, tags),
+// identity (tags, tags).
+KERNEL transfers(const Real* emission, const Real* matrices, const long long* starts,
+                 const int* lengths, const int* opens, const Real* identity, Real* rows,
+                 double* scales, int tags, long long stride, int staged) {
+    const int s = blockIdx.x, r = blockIdx.y;
+    if (lengths[s] == 0 || (opens[s] && r > 0)) return;
+    double product = 1, scale = 0;
+    const Real* last =
+        walk(emission, matrices, tags, stride, staged, false, starts[s], lengths[s],
+             opens[s] ? nullptr : identity + (long long)r * tags,
+             [&](long long, int t, Real e, const Real* before, const Real* k, int from) {
+                 if (!before) return e;
+                 Real total;
+                 const Real y = arrive(before, k, from, tags, total);
+                 if (t == 0) product *= total;
+                 if (product < 1e-200) scale += log(product), product = 1;
+                 return e * y;
+             });
+    const long long at = (long long)s * tags + r;
+    for (int t = threadIdx.x; t < tags; t += blockDim.x) rows[at * tags + t] = last[t];
+    if (threadIdx.x == 0) scales[at] = scale + log(product);
+}
+
+// bounds (2, segments, tags) of `passes`. Sequence b and direction d of grid (B, 2); its segments are
+// counts[b] from firsts[b] on.
+KERNEL join(const Real* rows, const double* scales, const long long* firsts, const int* counts,
+            Real* bounds, int segments, int tags) {
+    double *here = shared_memory, *weights = here + tags, *slots = weights + tags;
+    const bool back = blockIdx.y;
+    const long long first = firsts[blockIdx.x], last = first + counts[blockIdx.x] - 1;
+    for (int t = threadIdx.x; t < tags; t += blockDim.x) {
+        here[t] = back ? 1 : rows[first * tags * tags + t];
+        if (back) bounds[(segments + last) * tags + t] = 1;
+    }
+    __syncthreads();
+    for (long long s = back ? last : first; back ? s > first : s < last; s += back ? -1 : 1) {
+        // Forwards the first segment's weights are there already.
+        double top = -infinity();
+        for (int r = threadIdx.x; r < tags; r += blockDim.x) {
+            double weight = here[r];
+            if (back) {
+                weight = 0;
+                for (int t = 0; t < tags; ++t) weight += rows[(s * tags + r) * tags + t] * here[t];
+            }
+            weights[r] = log(weight) + (back || s > first ? scales[s * tags + r] : 0);
+            top = larger(top, weights[r]);
+        }
+        top = largest_of(top, slots);
+        for (int r = threadIdx.x; r < tags; r += blockDim.x)
+            weights[r] = top > -infinity() ? exp(weights[r] - top) : 0;
+        __syncthreads();
+        for (int t = threadIdx.x; t < tags; t += blockDim.x) {
+            double weight = weights[t];
+            if (!back && s > first) {
+                weight = 0;
+                for (int r = 0; r < tags; ++r) weight += weights[r] * rows[(s * tags + r) * tags + t];
+            }
+            here[t] = weight;
+            bounds[(back ? segments + s - 1 : s + 1) * tags + t] = weight;
+        }
+        __syncthreads();
+    }
 }
 
 // Of each token, one a block: marginals, where wanted; and what the arcs' probabilities are made of,

@@ -9,6 +9,7 @@ import numpy as np
 from .. import Array, Edges, Result
 from .batch import Batch
 from .memory import within_memory
+from .segments import Segments, cut, segment_length
 
 
 class Exponentials(NamedTuple):
@@ -94,14 +95,41 @@ class ForwardBackward:
         )
 
     def _walk(self) -> None:
-        batch = self.batch
+        batch, exp = self.batch, self._exp
         staged, doubles = batch.walk_memory()
+        segments, bounds, opens = batch.longest_first, None, None
+        if length := segment_length(batch):
+            parts = cut(batch, length)
+            segments, opens = (parts.starts, parts.lengths), parts.opens
+            bounds = self._join(parts)
         batch.launch(
-            *("sum_product", "passes", (batch.size, 2)),
-            *(self._exp.emission, self._exp.matrices, *batch.longest_first, None, None),
-            *(self._left, self._right, batch.tags, batch.stride, int(staged)),
+            *("sum_product", "passes", (len(segments[0]), 2), exp.emission, exp.matrices),
+            *(*segments, bounds, opens, self._left, self._right),
+            *(batch.tags, batch.stride, int(staged)),
             doubles=doubles,
         )
+
+    def _join(self, parts: Segments) -> Array:
+        """(2, G, T) the weights at the bounds of segments, forwards and backwards."""
+        batch, exp = self.batch, self._exp
+        size, tags = len(parts.starts), batch.tags
+        staged, doubles = batch.walk_memory()
+        rows = batch.zeros(size, tags, tags)
+        scales = batch.zeros(size, tags, dtype="float64")
+        identity = batch.xp.eye(tags, dtype=rows.dtype)
+        batch.launch(
+            *("sum_product", "transfers", (size, tags), exp.emission, exp.matrices),
+            *(parts.starts, parts.lengths, parts.opens, identity, rows, scales),
+            *(tags, batch.stride, int(staged)),
+            doubles=doubles,
+        )
+        bounds = batch.zeros(2, size, tags)
+        batch.launch(
+            *("sum_product", "join", (batch.size, 2), rows, scales, parts.firsts, parts.counts),
+            *(bounds, size, tags),
+            doubles=2 * tags,
+        )
+        return bounds
 
     def arcs(self) -> Array:
         """(N, T, T) marginals of edges."""
