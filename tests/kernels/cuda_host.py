@@ -24,9 +24,13 @@ FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
 def parameters(file: str) -> dict[str, list[str]]:
     """Kernels of a .cu file and the C types of their parameters, "int", "float*" and so on."""
     return {
-        name: [re.sub(r"const |\w+$| ", "", p.strip().replace("long long", "int64")) for p in ps.split(",")]
-        for name, ps in KERNEL.findall(device.source(f"{file}.cu"))
+        name: [_type(parameter.replace("long long", "int64")) for parameter in listed.split(",")]
+        for name, listed in KERNEL.findall(device.source(f"{file}.cu"))
     }
+
+
+def _type(parameter: str) -> str:
+    return re.sub(r"const |\w+$| ", "", parameter.strip())
 
 
 class HostDevice:

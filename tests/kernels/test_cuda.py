@@ -49,11 +49,10 @@ def test_compiles_to_machine_code(file, tmp_path):
 
 
 @compiled
-@pytest.mark.parametrize("scale", [2.0, 3000.0])
-@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (3000.0, True)])
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", [1, 2, 9, 17, 69])
+@pytest.mark.parametrize("tags", [1, 9, 69])
 def test_is_the_reference(host, tags, dtype, shared, forbid, scale):
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
@@ -80,11 +79,10 @@ def test_is_the_reference(host, tags, dtype, shared, forbid, scale):
 
 
 @compiled
-@pytest.mark.parametrize("scale", [2.0, 30.0, 3000.0])
-@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (30.0, True), (3000.0, True)])
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", [1, 2, 9, 17, 69])
+@pytest.mark.parametrize("tags", [1, 9, 69])
 def test_projections_are_the_reference(host, tags, dtype, shared, forbid, scale):
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
@@ -104,8 +102,7 @@ def test_projections_are_the_reference(host, tags, dtype, shared, forbid, scale)
 
 
 @compiled
-@pytest.mark.parametrize("scale", [2.0, 3000.0])
-@pytest.mark.parametrize("forbid", [False, True])
+@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (3000.0, True)])
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("tags, lengths", [(1, [300]), (5, [300, 0, 7, 271]), (19, [430])])
 def test_long_sequences_in_segments(host, tags, lengths, shared, forbid, scale):
@@ -129,7 +126,7 @@ def test_long_sequences_in_segments(host, tags, lengths, shared, forbid, scale):
 @compiled
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", [1, 2, 9, 17, 69])
+@pytest.mark.parametrize("tags", [1, 9, 69])
 def test_mean_field_is_the_reference(host, tags, dtype, shared):
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, True, 2.0)
@@ -151,7 +148,7 @@ def test_mean_field_is_the_reference(host, tags, dtype, shared):
 @compiled
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", [1, 2, 9, 17])
+@pytest.mark.parametrize("tags", [1, 9, 17])
 def test_beam_search_is_the_compiled_one(host, tags, dtype, shared):
     rng = np.random.default_rng(tags)
     arrays = problem(rng, tags, shared, dtype, True, 2.0)
@@ -196,7 +193,7 @@ def test_of_equal_scores_the_lower_tag_wins(host):
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_batch_beyond_memory_is_halved_once(host, shared, monkeypatch):
     rng = np.random.default_rng(3)
-    arrays = unary, _, lengths = problem(rng, 5, shared, "float32", False, 1.0)
+    arrays = unary, transitions, _ = problem(rng, 5, shared, "float32", False, 1.0)
     gold = rng.integers(0, 5, len(unary)).astype("int32")
     edges = "sum" if shared else "each"
     pair = np.array([1], "int32"), np.array([2], "int32")
@@ -227,7 +224,7 @@ def test_a_batch_beyond_memory_is_halved_once(host, shared, monkeypatch):
     with pytest.raises(MemoryError, match=message):
         cuda.entropy(np, *arrays)
     with pytest.raises(MemoryError, match="5 tokens in 1 sequences"):
-        cuda.entropy(np, unary[:5], arrays[1][: 5], np.array([5], "int32"))
+        cuda.entropy(np, unary[:5], transitions[:5], np.array([5], "int32"))
 
 
 def limit_memory(monkeypatch, cells):
@@ -260,7 +257,9 @@ def test_more_tags_than_shared_memory_holds(host):
     found, expected = (k.sum_product(np, *arrays, "sum", True) for k in (cuda, native))
     assert_same(found, expected, "float32", 1.0)
     host.shared_memory = 3 << 10
-    with pytest.raises(ValueError, match="passes with 69 tags in float32 needs .* bytes of shared"):
+    with pytest.raises(
+        ValueError, match=r"passes with 69 tags in float32 needs .* bytes of shared"
+    ):
         cuda.sum_product(np, *arrays, "sum", True)
 
 

@@ -49,9 +49,10 @@ class _Projections:
         self.f, self.g = (batch.zeros(*shape, dtype=self.real) for _ in range(2))
         self.failed = batch.zeros(batch.size, dtype="int32")
         self.by_product = batch.shared and tags >= PRODUCT_TAGS
-        self.before, self.after = (
-            batch.zeros(*shape, dtype=self.real) if self.by_product else None for _ in range(2)
-        )
+        self.before: Any = None
+        self.after: Any = None
+        if self.by_product:
+            self.before, self.after = (batch.zeros(*shape, dtype=self.real) for _ in range(2))
         self._start()
 
     def run(self, edges: Edges) -> Result:

@@ -39,7 +39,7 @@ KERNEL conclude(const Score* unary, const Score* transitions, const long long* s
     }
     log_forward(unary, transitions, first, length, alpha, tags, stride);
     const double z = log_sum(tags, [&](int t) { return alpha[last * tags + t]; });
-    const bool possible = z > -infinity();
+    const bool possible = z > -infinity(), arcs = sums || each || entropies;
     double h = 0;  // this thread's part of the entropy: of each tag given the one before
     for (long long i = last; i >= first; --i) {
         double *beta = rows + (i % 2) * tags, *next = rows + ((i + 1) % 2) * tags;
@@ -55,7 +55,7 @@ KERNEL conclude(const Score* unary, const Score* transitions, const long long* s
             if (node) node[i * tags + t] = Score(p);
             if (p > 0 && i == first) h += p * (z - a - y);
             left[i * tags + t] = right[i * tags + t] = 0;
-            for (int v = 0; v < tags && i < last; ++v) {
+            for (int v = 0; v < tags && arcs && i < last; ++v) {
                 const double q = possible ? exp(a + from[v] + u_next[v] + next[v] - z) : 0;
                 if (q > 0) h += q * (y - (double(from[v]) + u_next[v] + next[v]));
                 if (q > 0 && sums) atomicAdd(&sums[t * tags + v], q);

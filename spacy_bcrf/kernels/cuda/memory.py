@@ -57,7 +57,7 @@ def _halves(named: dict[str, Any]) -> list[dict[str, Any]]:
     if at < 1:
         raise MemoryError("a single sequence cannot be divided")
     token = int(stops[at - 1])
-    cuts = {name: token for name in OF_TOKENS} | {"lengths": at}
+    cuts = dict.fromkeys(OF_TOKENS, token) | {"lengths": at}
     if named["transitions"].ndim == 2:
         del cuts["transitions"]
     halves: list[dict[str, Any]] = [{}, {}]

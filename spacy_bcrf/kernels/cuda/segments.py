@@ -12,9 +12,9 @@ BLOCKS = 16
 
 
 class Segments(NamedTuple):
-    """G segments, some of them empty: first tokens int64, lengths int32, and whether they open their
-    sequence int32, each (G,); and of each sequence its first segment int64 and how many it has
-    int32, each (B,)."""
+    """G segments, some of them empty: first tokens int64, lengths int32, and whether they open
+    their sequence int32, each (G,); and of each sequence its first segment int64 and how many it
+    has int32, each (B,)."""
 
     starts: Array
     lengths: Array
