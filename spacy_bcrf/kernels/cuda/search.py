@@ -47,21 +47,20 @@ def beam_search(
 def add_features(
     xp: Any, tags: Array, weights: Array, lengths: Array, node: Array, edge: Array
 ) -> None:
-    n, t = node.shape
-    stops = lengths.cumsum(dtype="int64")
-    owners = xp.searchsorted(stops, xp.arange(n), side="right")
-    of_tokens = weights.T[:, owners]
-    rows = xp.broadcast_to(xp.arange(n), tags.shape)
-    xp.add.at(node, (rows, tags), of_tokens)
-    of_edges = of_tokens[:, :-1] * (owners[:-1] == owners[1:])
-    heads, tails = tags[:, :-1], tags[:, 1:]
-    if edge.ndim == 3:
-        xp.add.at(edge, (rows[:, :-1], heads, tails), of_edges)
-        return
-    pairs = heads.astype("int64") * t + tails
-    # Sums of a whole batch, in double precision.
-    sums = xp.bincount(pairs.reshape(-1), of_edges.reshape(-1).astype("float64"), t * t)
-    edge += sums.reshape(t, t).astype(edge.dtype)
+    batch = Batch(xp, node, edge, lengths)
+    with batch.device.current():
+        # Shared transitions are summed over a whole batch, so in double precision.
+        sums = xp.zeros(edge.shape) if batch.shared else None
+        batch.launch(
+            *("viterbi", "add_features", min(-(-batch.n // 128), 1 << 15)),
+            xp.ascontiguousarray(tags, dtype="int32"),
+            xp.ascontiguousarray(weights, dtype=node.dtype),
+            *(batch.owners, node, sums, None if batch.shared else edge),
+            *(len(tags), np.int64(batch.n), batch.tags),
+            threads=128,
+        )
+        if sums is not None:
+            edge += sums.astype(edge.dtype)
 
 
 def _on_host(function: Callable) -> Callable:

@@ -1,4 +1,4 @@
-// The best labeling, and scores of labelings.
+// The best labeling, and scores and features of labelings.
 #include "walk.cuh"
 
 // One block a sequence. before (N, tags): the best tag ahead of each token and tag; of equal ones
@@ -58,4 +58,25 @@ KERNEL path_scores(const Score* unary, const Score* transitions, const long long
     }
     total = sum_of(total, shared_memory);
     if (threadIdx.x == 0) scores[blockIdx.x] = total;
+}
+
+// Adds the features of n labelings (n, N), weighted (B, n), to node (N, tags) and to those of edges:
+// sums (tags, tags) where these share transitions, each (N, tags, tags) where they do not, the other
+// null. A thread for each token.
+KERNEL add_features(const int* labelings, const Score* weights, const int* owners, Score* node,
+                    double* sums, Score* each, int n, long long tokens, int tags) {
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < tokens; i += threads) {
+        const bool is_last = i + 1 == tokens || owners[i + 1] != owners[i];
+        for (int k = 0; k < n; ++k) {
+            const Score weight = weights[(long long)owners[i] * n + k];
+            const int* path = labelings + k * tokens + i;
+            if (weight == 0) continue;
+            node[i * tags + path[0]] += weight;
+            if (is_last) continue;
+            const long long pair = (long long)path[0] * tags + path[1];
+            if (sums) atomicAdd(&sums[pair], double(weight));
+            else each[i * tags * tags + pair] += weight;
+        }
+    }
 }
