@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from spacy_bcrf.kernels import BregmanOptions, native, reference
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 SHAPES = [1, 2, 3, 8, 9, 16, 17, 33, 50, 69]
 
 
