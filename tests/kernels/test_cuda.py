@@ -263,6 +263,29 @@ def test_more_tags_than_shared_memory_holds(host):
         cuda.sum_product(np, *arrays, "sum", True)
 
 
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("of", ["unary", "transitions"])
+def test_nan_comes_out_as_nan(host, shared, of):
+    rng = np.random.default_rng(0)
+    lengths = np.array([6, 4, 5], "int32")
+    unary, transitions, _ = problem(rng, 5, shared, "float32", False, 1.0, lengths)
+    arrays = unary, transitions, lengths
+    (unary[8] if of == "unary" else transitions if shared else transitions[8])[..., 2] = np.nan
+    bad = [True] * 3 if shared and of == "transitions" else [False, True, False]
+    gold = np.full(15, 2, "int32")
+    for values in (
+        cuda.sum_product(np, *arrays, "none", True).value,
+        cuda.entropy(np, *arrays),
+        cuda.max_product(np, *arrays)[1],
+        cuda.bregman(np, *arrays, BregmanOptions(4, 1.25, None), "none").value,
+        cuda.mean_field(np, *arrays, 3).value,
+        cuda.mean_field_loss(np, *arrays, gold, 3).value,
+        cuda.path_scores(np, *arrays, gold),
+    ):
+        np.testing.assert_array_equal(np.isnan(values), bad)
+
+
 def test_arrays_on_different_gpus_are_refused():
     class Array:
         def __init__(self, index):

@@ -14,7 +14,8 @@ extern __shared__ double shared_memory[];
 
 __device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000LL); }
 
-template <class R> __device__ R larger(R x, R y) { return x > y ? x : y; }
+// NaN if either is: what goes in as NaN has to come out as NaN.
+template <class R> __device__ R larger(R x, R y) { return x > y || x != x ? x : y; }
 
 template <class R> __device__ R add(R x, R y) { return x + y; }
 

@@ -172,6 +172,7 @@ class _Projections:
         batch.launch(
             *("careful_bregman", "conclude", batch.size, batch.unary, batch.transitions),
             *(batch.starts, batch.lengths, self.failed, logs),
+            *(self.exp.emission_shifts, self.exp.matrix_shifts),
             *(batch.empty(3, batch.n, batch.tags, dtype="float64"), left, right),
             *(value, node, each, sums, options.n_iter, float(options.relaxation or 0)),
             *(tolerance, lower, float(options.scale), np.int64(batch.n), batch.tags, batch.stride),

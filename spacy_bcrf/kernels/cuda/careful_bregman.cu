@@ -146,10 +146,11 @@ struct Chain {
     }
 };
 
-// logs (N,): parts of the values. scratch (3, N, tags). left, right (N, tags), or null: cleared where
+// logs (N,): parts of the values; shifts (N,), edge_shifts (1,) or (N,): NaN if scores are. scratch (3, N, tags). left, right (N, tags), or null: cleared where
 // nothing is to be read from them. shared memory: (2 tags + threads) doubles.
 KERNEL conclude(const Score* unary, const Score* transitions, const long long* starts,
-                const int* lengths, const int* failed, const double* logs, double* scratch,
+                const int* lengths, const int* failed, const double* logs, const double* shifts,
+                const double* edge_shifts, double* scratch,
                 Real* left, Real* right, Score* value, Score* node, Score* each, double* sums,
                 int n_iter, double relaxation, double tolerance, int lower, double scale,
                 long long tokens, int tags, long long stride) {
@@ -182,5 +183,9 @@ KERNEL conclude(const Score* unary, const Score* transitions, const long long* s
         __syncthreads();
         x = sum_of(chain.finish(node, each, sums, lower, wide), slots);
     }
-    if (threadIdx.x == 0) value[b] = Score(wide + x);
+    double nan = 0;
+    for (long long i = first + threadIdx.x; i <= last; i += blockDim.x)
+        nan += 0 * (shifts[i] + (i < last ? edge_shifts[stride ? i : 0] : 0));
+    nan = sum_of(nan, slots);
+    if (threadIdx.x == 0) value[b] = Score(wide + x + nan);
 }

@@ -34,7 +34,7 @@ KERNEL update(const Real* unary, const Real* w, const Real* r, const Real* befor
         top = larger(top, logits[t]);
     }
     top = largest_of(top, (Real*)slots);
-    const bool possible = top > -infinity();
+    const bool possible = !(top == -infinity());
     if (!possible && threadIdx.x == 0) failed[b] = 1;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         out[i * tags + t] = possible ? exp(logits[t] - top) : Real(0);
@@ -51,7 +51,7 @@ KERNEL update(const Real* unary, const Real* w, const Real* r, const Real* befor
     entropy = sum_of(entropy, slots);
     if (threadIdx.x) return;
     if (gold) costs[i] = possible && gold[i] >= 0 ? z - logits[gold[i]] : 0;
-    else costs[i] = entropy;
+    else costs[i] = possible ? entropy + 0 * z : 0;  // NaN if the logits are
 }
 
 // Adds <w, r> to each token's entropy, that of an edge to the later token's.

@@ -47,7 +47,7 @@ class _MeanField:
     def __init__(self, batch: Batch) -> None:
         xp, self.batch = batch.xp, batch
         zero = batch.unary.dtype.type(0)
-        self.w = xp.where(batch.transitions > -xp.inf, batch.transitions, zero)
+        self.w = xp.where(batch.transitions == -xp.inf, zero, batch.transitions)
         self.failed = batch.zeros(batch.size, dtype="int32")
         self.costs = batch.zeros(batch.n, dtype="float64")
         self.where = batch.owners, batch.starts, batch.lengths

@@ -16,7 +16,7 @@ KERNEL exponentials(const Score* x, Real* out, double* shifts, double* lows, lon
         double top = -infinity();
         for (long long c = threadIdx.x; c < columns; c += blockDim.x) top = larger(top, double(in[c]));
         top = largest_of(top, slots);
-        if (!(top > -infinity())) top = 0;
+        if (top == -infinity()) top = 0;
         double low = 0;
         for (long long c = threadIdx.x; c < columns; c += blockDim.x) {
             const Real y = Real(in[c] - Score(top)) * Real(scale);

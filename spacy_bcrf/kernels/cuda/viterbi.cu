@@ -2,7 +2,7 @@
 #include "walk.cuh"
 
 // One block a sequence. before (N, tags): the best tag ahead of each token and tag; of equal ones
-// the lowest. best (N,): the labeling; any, where all are forbidden.
+// the lowest. best (N,): the labeling; any, where all are forbidden, and one with NaN, if there is.
 KERNEL max_product(const Score* unary, const Score* transitions, const long long* starts,
                    const int* lengths, unsigned short* before, int* best, int tags,
                    long long stride, int staged) {
@@ -17,16 +17,16 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
             Score most = row[0] + w[0], top = row[0];
             for (int u = 1; u < tags; ++u) {
                 const Score x = row[u] + w[(long long)u * from];
-                if (x > most) most = x, at = u;
+                if (x > most || x != x) most = x, at = u;
                 top = larger(top, row[u]);
             }
             before[token * tags + t] = at;
             // Scores stay small, and so precise, if the best so far is subtracted.
-            return score + (top > -infinity() ? most - top : most);
+            return score + (top == -infinity() ? most : most - top);
         });
     int tag = 0;
     for (int t = 1; t < tags; ++t)
-        if (last[t] > last[tag]) tag = t;
+        if (last[t] > last[tag] || last[t] != last[t]) tag = t;
     if (threadIdx.x == 0) best[first + length - 1] = tag;
     // Back through rows that the block fetches together, since one thread would wait for each.
     unsigned short* rows = (unsigned short*)((Score*)shared_memory + 2 * tags);
