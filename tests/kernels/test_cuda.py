@@ -263,6 +263,54 @@ def test_more_tags_than_shared_memory_holds(host):
         cuda.sum_product(np, *arrays, "sum", True)
 
 
+class DeviceArray(np.ndarray):
+    """One whose numbers Python may not see: on a GPU it would have to wait for them."""
+
+    def refuse(self, *_):
+        raise AssertionError("an array's numbers were asked for")
+
+    __bool__ = __int__ = __float__ = __index__ = tolist = item = get = refuse  # type: ignore
+
+
+class DeviceModule:
+    def __getattr__(self, name):
+        function = getattr(np, name)
+
+        def call(*args, **kwargs):
+            found = function(*args, **kwargs)
+            return found.view(DeviceArray) if isinstance(found, np.ndarray) else found
+
+        return call if callable(function) else function
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("tags", [5, 69])
+def test_nothing_waits_for_the_device(host, shared, tags):
+    host.multiprocessors = 512  # so that sequences are cut
+    rng = np.random.default_rng(0)
+    lengths = np.array([3, 0, 220], "int32")
+    arrays = problem(rng, tags, shared, "float32", True, 2.0, lengths)
+    unary, transitions, lengths = (array.view(DeviceArray) for array in arrays)
+    xp, edges = DeviceModule(), "sum" if shared else "each"
+    gold = rng.integers(0, tags, len(unary)).astype("int32").view(DeviceArray)
+    arrays = unary, transitions, lengths
+    cuda.sum_product(xp, *arrays, edges, True)
+    cuda.entropy(xp, *arrays)
+    cuda.pair_marginals(xp, *arrays, gold[:3], gold[:3])
+    cuda.max_product(xp, *arrays)
+    cuda.path_scores(xp, *arrays, gold)
+    cuda.bregman(xp, *arrays, BregmanOptions(3, None, 0.1, "lower"), edges)
+    cuda.mean_field(xp, *arrays, 2)
+    cuda.mean_field_loss(xp, *arrays, gold, 2)
+    cuda.beam_search(xp, *arrays, 2, 4)
+    weights = np.ones((len(lengths), 1), "float32").view(DeviceArray)
+    cuda.add_features(xp, gold[None], weights, lengths, unary, transitions)
+    assert "transfers" in host.launches
+    with pytest.raises(AssertionError, match="numbers were asked for"):
+        bool(unary[:1, :1] > 0)
+
+
 @compiled
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("of", ["unary", "transitions"])
