@@ -33,6 +33,16 @@ def _type(parameter: str) -> str:
     return re.sub(r"const |\w+$| ", "", parameter.strip())
 
 
+@cache
+def why_not() -> str:
+    """Why the kernels cannot be built here; empty if they can."""
+    if COMPILER is None:
+        return "there is no C++ compiler"
+    command = [COMPILER, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
+    found = subprocess.run(command, input="#include <barrier>\n", text=True, capture_output=True)
+    return f"{COMPILER} has no C++20 with std::barrier" if found.returncode else ""
+
+
 class HostDevice:
     """A `device.Device`.
 

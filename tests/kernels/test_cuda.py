@@ -21,7 +21,7 @@ from spacy_bcrf.kernels.cuda import device
 
 # Of scores and of inner loops.
 TYPES = [("float32", "float32"), ("float64", "float64"), ("float32", "float64")]
-compiled = pytest.mark.skipif(cuda_host.COMPILER is None, reason="there is no C++ compiler")
+compiled = pytest.mark.skipif(bool(cuda_host.why_not()), reason=cuda_host.why_not())
 
 
 @pytest.fixture(scope="session")
