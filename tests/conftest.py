@@ -1,8 +1,10 @@
 """Shared by all tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import on_gpu
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -23,3 +25,14 @@ def corpora() -> Path:
     if "BCRF_CORPORA" not in os.environ:
         pytest.skip("BCRF_CORPORA, the folder of real corpora, is not set")
     return Path(os.environ["BCRF_CORPORA"])
+
+
+@pytest.fixture(scope="module", params=["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+def processor(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where the compiled kernels run."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "gpu":
+            if reason := on_gpu.why_not():
+                pytest.skip(reason)
+            on_gpu.put_in_place(patch)
+        yield request.param

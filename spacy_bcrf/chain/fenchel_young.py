@@ -86,7 +86,7 @@ class Inference(ABC):
         target_node, target_edge = node_and_edge(target)
         node -= target_node
         edge -= target_edge
-        return losses, Potentials(node, edge, potentials.lengths)
+        return losses, Potentials.trusted(node, edge, potentials.lengths)
 
 
 def node_and_edge(result: kernels.Result) -> tuple[Array, Array]:
@@ -103,13 +103,6 @@ def _minus_labeling(free: kernels.Result, tags: Array, potentials: Potentials) -
     """Marginals minus the indicators of one labeling, in place."""
     xp = array_module(tags)
     node, edge = node_and_edge(free)
-    node[xp.arange(len(tags)), tags] -= 1
-    edges = potentials.inner_edges
-    heads, tails = tags[edges], tags[edges + 1]
-    if edge.ndim == 3:
-        edge[edges, heads, tails] -= 1
-    else:
-        t = edge.shape[0]
-        counts = xp.bincount(heads.astype("int64") * t + tails, minlength=t * t)
-        edge -= counts.reshape(t, t).astype(edge.dtype)
-    return Potentials(node, edge, potentials.lengths)
+    weights = xp.full((len(potentials.lengths), 1), -1, dtype=node.dtype)
+    kernels.add_features(tags[None], weights, potentials.lengths, node, edge)
+    return Potentials.trusted(node, edge, potentials.lengths)

@@ -27,8 +27,9 @@ def check_gold(potentials: Potentials, gold: Array) -> Array:
         raise ValueError(
             f"gold must be int32 {(n,)} or bool {(n, t)}, got {gold.dtype} {gold.shape}"
         )
-    if n and (int(gold.min()) < UNKNOWN or int(gold.max()) >= t):
-        token = int(((gold < UNKNOWN) | (gold >= t)).argmax())
+    wrong = (gold < UNKNOWN) | (gold >= t)
+    if wrong.any():
+        token = int(wrong.argmax())
         raise ValueError(
             f"gold has tag {int(gold[token])} in sequence {potentials.sequence_of(token)}; "
             f"tags go from 0 to {t - 1}, {UNKNOWN} is unknown"
@@ -69,4 +70,6 @@ def raise_infeasible(values: Array, what: str) -> None:
     """ValueError naming the first sequence whose value is -inf."""
     if values.size and not values.min() > -float("inf"):
         sequence = int((~(values > -float("inf"))).argmax())
+        if values[sequence] != values[sequence]:
+            raise ValueError(f"sequence {sequence} has NaN or +inf among its scores")
         raise ValueError(f"sequence {sequence} has no {what} labeling: all are forbidden by -inf")

@@ -67,7 +67,7 @@ class MeanField(Factorized):
         losses, node, edge = kernels.mean_field_loss(
             potentials.unary, potentials.transitions, potentials.lengths, tags, self.n_iter
         )
-        return losses, Potentials(node, edge, potentials.lengths)
+        return losses, Potentials.trusted(node, edge, potentials.lengths)
 
 
 def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
@@ -77,7 +77,7 @@ def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
         return gold
     xp = array_module(gold)
     allowed = allowed_tags(potentials, gold)
-    unknown = xp.repeat(unknown_sequences(potentials, allowed), potentials.lengths)
+    unknown = unknown_sequences(potentials, allowed)[potentials.owners]
     partial = ~unknown & (allowed.sum(axis=1) != 1)
     if partial.any():
         sequence = potentials.sequence_of(int(partial.argmax()))
@@ -91,5 +91,5 @@ def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
 def _where_known(potentials: Potentials, tags: Array, scores: Array) -> Array:
     xp = array_module(tags)
     known = xp.zeros(len(scores), dtype=bool)
-    known[xp.repeat(xp.arange(len(scores)), potentials.lengths)[tags >= 0]] = True
+    known[potentials.owners[tags >= 0]] = True
     return xp.where(known, scores, 0)

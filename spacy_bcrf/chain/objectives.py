@@ -162,7 +162,7 @@ def _gradient(potentials: Potentials, target: _Target, tags: Array, weights: Arr
         node,
         edge,
     )
-    return Potentials(node, edge, potentials.lengths)
+    return Potentials.trusted(node, edge, potentials.lengths)
 
 
 def _costs(potentials: Potentials, target: _Target, tags: Array) -> Array:

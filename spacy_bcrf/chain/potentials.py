@@ -37,6 +37,24 @@ class Potentials:
         self._check_shapes()
         self._check_finite(xp)
 
+    @classmethod
+    def trusted(cls, unary: Array, transitions: Array, lengths: Array) -> Potentials:
+        """Potentials whose arrays are known to fit together. On a GPU nothing is checked, since
+        that would wait for it; NaN is found when a value is."""
+        if array_module(unary).__name__ == "numpy":
+            return cls(unary, transitions, lengths)
+        self = object.__new__(cls)
+        for name, array in (("unary", unary), ("transitions", transitions), ("lengths", lengths)):
+            object.__setattr__(self, name, array)
+        return self
+
+    @cached_property
+    def owners(self) -> Array:
+        """(N,) the index of each token's sequence."""
+        xp = array_module(self.unary)
+        tokens = xp.arange(len(self.unary))
+        return xp.searchsorted(self.lengths.cumsum(), tokens, side="right")
+
     @cached_property
     def starts(self) -> Array:
         """Flat index of the first token of each sequence that is not empty."""
@@ -64,11 +82,12 @@ class Potentials:
         most = allowed.astype(self.unary.dtype)
         most -= 0.5
         most *= float("inf")
-        return Potentials(xp.minimum(self.unary, most, out=most), self.transitions, self.lengths)
+        unary = xp.minimum(self.unary, most, out=most)
+        return Potentials.trusted(unary, self.transitions, self.lengths)
 
     def scale(self, factor: float) -> Potentials:
         """All scores times a positive factor, an inverse temperature."""
-        return Potentials(self.unary * factor, self.transitions * factor, self.lengths)
+        return Potentials.trusted(self.unary * factor, self.transitions * factor, self.lengths)
 
     def sequence_of(self, token: int) -> int:
         """Index of the sequence that holds a flat token."""

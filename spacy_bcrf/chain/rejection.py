@@ -48,7 +48,7 @@ def rejection_loss(
     among, rejected = inference.infer(free, "each"), inference.infer(wrong, "each")
     p = xp.exp(rejected.value - among.value).clip(max=1 - _LEAST)
     xp.add.at(losses, xp.asarray(owners), -xp.log1p(-p))
-    weights = xp.repeat(p / (1 - p), lengths)[:, None]
+    weights = (p / (1 - p))[free.owners][:, None]
     (node_among, edge_among), (node_rejected, edge_rejected) = map(node_and_edge, (among, rejected))
     xp.add.at(node, flat, weights * (node_rejected - node_among))
     if not isinstance(inference, Factorized):

@@ -110,7 +110,7 @@ def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
     if (potentials.transitions > forbidden).all():
         return unary.argmax(axis=1).astype("int32")
     transitions = xp.where(potentials.transitions > forbidden, 0, forbidden)
-    return viterbi(Potentials(unary, transitions, potentials.lengths))[0]
+    return viterbi(Potentials.trusted(unary, transitions, potentials.lengths))[0]
 
 
 def _best(potentials: Potentials, gold: Array | None) -> tuple[Array, Array]:

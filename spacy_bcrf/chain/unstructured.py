@@ -42,14 +42,14 @@ class Unstructured(Factorized):
             raise_infeasible(xp.where(feasible(potentials, allowed), 0, -float("inf")), "gold")
             target, target_node = self.infer_tags(potentials.restrict(allowed))
             node -= target_node
-        gradient = Potentials(node, xp.zeros_like(potentials.transitions), potentials.lengths)
+        edge = xp.zeros_like(potentials.transitions)
+        gradient = Potentials.trusted(node, edge, potentials.lengths)
         return (free - target).clip(min=0), gradient
 
 
 def _sums(potentials: Potentials, values: Array) -> Array:
     """(B,) sums over the tokens of each sequence of values (N,)."""
     xp = array_module(values)
-    owner = xp.repeat(xp.arange(len(potentials.lengths)), potentials.lengths)
     # bincount adds in double precision, which a long sequence needs.
-    sums = xp.bincount(owner, weights=values, minlength=len(potentials.lengths))
+    sums = xp.bincount(potentials.owners, values, len(potentials.lengths))
     return sums.astype(potentials.unary.dtype)

@@ -13,7 +13,6 @@ dtype that came in. A sequence without an allowed labeling has the value -inf an
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
@@ -85,7 +84,7 @@ def entropy(unary: Array, transitions: Array, lengths: Array) -> Array:
 
     O(N T^2) time, O(N T) memory with shared transitions.
     """
-    xp, backend = _dispatch(unary, "reference_posterior")
+    xp, backend = _dispatch(unary)
     return backend.entropy(xp, unary, transitions, lengths)
 
 
@@ -94,14 +93,14 @@ def pair_marginals(
 ) -> tuple[Array, Array]:
     """Tag marginals (N, T), and the marginals of M pairs of neighbouring tags, (N, M): of heads[m]
     at a token and tails[m] at the next. heads, tails: int32 (M,). O(N T^2 + N M) time."""
-    xp, backend = _dispatch(unary, "reference_posterior")
+    xp, backend = _dispatch(unary)
     return backend.pair_marginals(xp, unary, transitions, lengths, heads, tails)
 
 
 def sample(unary: Array, transitions: Array, lengths: Array, uniform: Array) -> Array:
     """Labelings, int32 (n, N), drawn from the CRF's distribution with uniform numbers in [0, 1),
     float64 (n, N). O(N T^2 + n N T)."""
-    xp, backend = _dispatch(unary, "reference_posterior")
+    xp, backend = _dispatch(unary)
     return backend.sample(xp, unary, transitions, lengths, uniform)
 
 
@@ -111,7 +110,7 @@ def n_best(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Ar
     Exact, by A*. A sequence that has fewer labelings has scores -inf in place of the missing ones;
     an empty sequence has one, of score 0. O(N T^2 + n N T) time.
     """
-    xp, backend = _dispatch(unary, "reference_search")
+    xp, backend = _dispatch(unary)
     return backend.n_best(xp, unary, transitions, lengths, n)
 
 
@@ -123,20 +122,20 @@ def beam_search(
     Prefixes that cannot be finished are left out, so there is always one if there is any.
     O(N width T) time, O(longest width) memory.
     """
-    xp, backend = _dispatch(unary, "reference_search")
+    xp, backend = _dispatch(unary)
     return backend.beam_search(xp, unary, transitions, lengths, n, width)
 
 
 def best_first(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array, Array]:
     """The best labeling, int32 (N,), its score (B,), and how many pairs of token and tag were
     expanded to find it (B,), by Dijkstra's algorithm."""
-    xp, backend = _dispatch(unary, "reference_search")
+    xp, backend = _dispatch(unary)
     return backend.best_first(xp, unary, transitions, lengths)
 
 
 def path_scores(unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
     """(B,) score of one labeling a sequence, int32 (N,); -inf where it uses what is forbidden."""
-    xp, backend = _dispatch(unary, "reference_search")
+    xp, backend = _dispatch(unary)
     return backend.path_scores(xp, unary, transitions, lengths, tags)
 
 
@@ -146,7 +145,7 @@ def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge:
 
     tags: int32 (n, N); weights: (B, n). node: (N, T); edge: (T, T) or (N, T, T), added to in place.
     """
-    xp, backend = _dispatch(node, "reference_search")
+    xp, backend = _dispatch(node)
     backend.add_features(xp, tags, weights, lengths, node, edge)
 
 
@@ -156,7 +155,7 @@ def feature_products(tags: Array, lengths: Array, n_tags: int, shared: bool) -> 
     With shared transitions the features of edges are the counts of each pair of tags in the
     sequence, else each edge has its own.
     """
-    xp, backend = _dispatch(tags, "reference_search")
+    xp, backend = _dispatch(tags)
     return backend.feature_products(xp, tags, lengths, n_tags, shared)
 
 
@@ -166,7 +165,7 @@ def hildreth(gains: Array, gram: Array, most: float) -> Array:
     Hildreth (1957): one step after the other to its best value, over and over, until none moves.
     gains: (B, n), gram: (B, n, n), positive semidefinite, zero where no step may be made; float64.
     """
-    xp, backend = _dispatch(gains, "reference_search")
+    xp, backend = _dispatch(gains)
     return backend.hildreth(xp, gains, gram, most)
 
 
@@ -193,7 +192,7 @@ def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) ->
     r_i ~ exp(unary_i + r_{i-1} W_{i-1} + W_i r_{i+1}), with 0 for forbidden transitions W (Wang et
     al. 2020). The value is <w, r> + H(r). O(n_iter N T^2) time, O(N T) memory.
     """
-    xp, backend = _dispatch(unary, "reference_mean_field")
+    xp, backend = _dispatch(unary)
     return backend.mean_field(xp, unary, transitions, lengths, n_iter)
 
 
@@ -205,7 +204,7 @@ def mean_field_loss(
 
     gold: int32 (N,); tokens with -1 are left out of the sum. O(n_iter N T) memory.
     """
-    xp, backend = _dispatch(unary, "reference_mean_field")
+    xp, backend = _dispatch(unary)
     return backend.mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
 
 
@@ -222,11 +221,13 @@ def array_module(array: Array) -> ModuleType:
     raise TypeError(f"expected a NumPy or CuPy array, got {type(array).__name__}")
 
 
-def _dispatch(array: Array, reference: str = "reference") -> tuple[ModuleType, ModuleType]:
+def _dispatch(array: Array) -> tuple[ModuleType, ModuleType]:
     """The array module, and the module that has the kernels for its arrays."""
     xp = array_module(array)
     if xp.__name__ == "numpy":
         from . import native  # type: ignore[attr-defined]
 
         return xp, native
-    return xp, import_module(f".{reference}", __name__)
+    from . import cuda
+
+    return xp, cuda

@@ -119,7 +119,7 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
         model.inc_grad("W", ops.gemm(d_unary, X_flat, trans1=True))
         return ops.unflatten(dX, lengths)
 
-    return Potentials(unary, transitions, ops.asarray(lengths)), backprop
+    return Potentials.trusted(unary, transitions, ops.asarray(lengths)), backprop
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:

@@ -9,6 +9,8 @@ from scipy.optimize import minimize
 
 from spacy_bcrf.chain import BCRF, CRF, Potentials, viterbi
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 CONVERGED = BCRF(n_iter=3000, tolerance=1e-12)
 
 

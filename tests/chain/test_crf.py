@@ -8,6 +8,8 @@ from inference_suite import InferenceTest
 
 from spacy_bcrf.chain import CRF, Potentials
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 
 class TestCRF(InferenceTest):
     inference = CRF()

@@ -9,6 +9,8 @@ from numeric import assert_gradient
 from spacy_bcrf.chain import CRF, MeanField, Potentials, viterbi
 from spacy_bcrf.kernels import native, reference_mean_field
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 
 def explicit(u, w, n_iter):
     """The paper's update, token by token."""

@@ -11,6 +11,8 @@ from spacy_bcrf.chain import Potentials, dijkstra, nbest, viterbi
 from spacy_bcrf.chain.semirings import COUNTING, EXPECTATION, LOG
 from spacy_bcrf.kernels import native, reference_search
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 
 def allowed_labelings(u, w):
     """Those that are not forbidden, best first."""

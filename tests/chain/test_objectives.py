@@ -11,6 +11,8 @@ from scipy.optimize import minimize
 from spacy_bcrf.chain import CRF, MIRA, SAPO, Perceptron, Potentials, nbest, viterbi
 from spacy_bcrf.kernels import native, reference_search
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 OBJECTIVES = [SAPO(3), SAPO(2, "beam", 5), Perceptron(), MIRA(), MIRA(3, 0.5)]
 
 

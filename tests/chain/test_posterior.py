@@ -14,6 +14,8 @@ from spacy_bcrf.chain import Potentials, entropy, kl_divergence, sample, viterbi
 from spacy_bcrf.chain.semirings import EXPECTATION, forward
 from spacy_bcrf.kernels import native, reference_posterior
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 
 def probabilities(u, w):
     _, scores = bruteforce.labelings(u, w)

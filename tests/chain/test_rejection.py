@@ -10,6 +10,8 @@ from numeric import assert_gradient
 
 from spacy_bcrf.chain import BCRF, CRF, ExpectedRatio, Potentials, Rejection, rejection_loss
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 
 @st.composite
 def rejections(draw, batch):

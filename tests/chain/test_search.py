@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from spacy_bcrf.chain import CRF, Potentials, feasible, minimum_risk, viterbi
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 
 @given(problems.potentials())
 def test_viterbi_enumerated(batch):

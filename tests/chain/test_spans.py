@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from spacy_bcrf.chain import Potentials, span_candidates, span_posteriors
 from spacy_bcrf.schemes import BIES, BILUO, BIO
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 LABELS = ["A", "B"]
 
 

@@ -1,12 +1,15 @@
 import bruteforce
 import numpy as np
 import problems
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inference_suite import InferenceTest
 from numeric import assert_gradient
 
 from spacy_bcrf.chain import CRF, Potentials, Unstructured
+
+pytestmark = pytest.mark.usefixtures("processor")
 
 
 class TestUnstructured(InferenceTest):

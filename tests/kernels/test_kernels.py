@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from spacy_bcrf.kernels import BregmanOptions, native, reference
 
+pytestmark = pytest.mark.usefixtures("processor")
+
 SHAPES = [1, 2, 3, 8, 9, 16, 17, 33, 50, 69]
 
 
-def problem(rng, tags, shared, dtype, forbid, scale):
-    lengths = rng.integers(0, 23, 7).astype("int32")
+def problem(rng, tags, shared, dtype, forbid, scale, lengths=None):
+    lengths = rng.integers(0, 23, 7).astype("int32") if lengths is None else lengths
     n = int(lengths.sum())
     unary = rng.normal(0, scale, (n, tags))
     transitions = rng.normal(0, scale / 2, (tags, tags) if shared else (n, tags, tags))

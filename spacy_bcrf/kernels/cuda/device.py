@@ -1,0 +1,149 @@
+"""The GPU as the kernels' launches see it: CuPy compiles the .cu files at first use, and keeps what
+it compiled (in ~/.cupy/kernel_cache)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import Array
+
+SOURCES = Path(__file__).parent
+C_TYPES = {"float32": "float", "float64": "double"}
+
+
+class Device(Protocol):
+    """What launches ask of a device.
+
+    multiprocessors: how many blocks run at once, at least. shared_memory: bytes a block may have.
+    """
+
+    multiprocessors: int
+    shared_memory: int
+
+    def current(self) -> AbstractContextManager:
+        """Within it, arrays are made on this device."""
+
+    def free(self) -> None:
+        """Give back memory that no array needs any more."""
+
+    def launch(
+        self,
+        file: str,
+        kernel: str,
+        types: tuple[str, str],
+        grid: tuple[int, ...],
+        threads: int,
+        shared_memory: int,
+        args: Sequence[Any],
+    ) -> None:
+        """Run a kernel of a .cu file, compiled for (dtype of scores, dtype of inner loops).
+
+        args: arrays, None for a null pointer, int for a C int, np.int64 for a long long, float for
+        a double.
+        """
+
+
+def find(*arrays: Array) -> Device:
+    """The device of CuPy arrays. ValueError if they are on several, RuntimeError if it cannot be
+    used."""
+    indices = [array.device.id for array in arrays]
+    if len(set(indices)) > 1:
+        raise ValueError(
+            f"arrays are on different GPUs, {', '.join(map(str, indices))}: move them to one"
+        )
+    return _cupy_device(indices[0])
+
+
+def source(file: str) -> str:
+    """The text of a file with what it includes: CuPy's cache knows a kernel by its text."""
+    text = (SOURCES / file).read_text()
+    return re.sub(r'#include "(.+)"', lambda found: source(found[1]), text)
+
+
+@cache
+def _cupy_device(index: int) -> Device:
+    return _CupyDevice(index)
+
+
+class _CupyDevice:
+    def __init__(self, index: int) -> None:
+        import cupy
+
+        self._cupy = cupy
+        try:
+            version = cupy.cuda.nvrtc.getVersion()
+            attributes = cupy.cuda.Device(index).attributes
+        except Exception as error:
+            raise RuntimeError(
+                "CuPy is installed, but has no GPU and CUDA toolkit that it can use "
+                f"({error}): install a driver and CuPy for its CUDA version, as in "
+                "pip install 'spacy-bcrf[cuda12x]', or use the CPU (--gpu-id -1)"
+            ) from error
+        if version < (11, 2):
+            raise RuntimeError(
+                f"the kernels need CUDA 11.2 or later to compile, and CuPy found NVRTC "
+                f"{version[0]}.{version[1]}: install cupy-cuda12x or cupy-cuda13x and its toolkit"
+            )
+        self._index = index
+        self.multiprocessors = attributes["MultiProcessorCount"]
+        self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
+        self._kernels: dict[tuple[str, str, tuple[str, str]], Any] = {}
+
+    def current(self) -> AbstractContextManager:
+        return self._cupy.cuda.Device(self._index)
+
+    def free(self) -> None:
+        self._cupy.get_default_memory_pool().free_all_blocks()
+
+    def launch(
+        self,
+        file: str,
+        kernel: str,
+        types: tuple[str, str],
+        grid: tuple[int, ...],
+        threads: int,
+        shared_memory: int,
+        args: Sequence[Any],
+    ) -> None:
+        function = self._find(file, kernel, types)
+        if shared_memory > function.max_dynamic_shared_size_bytes:
+            function.max_dynamic_shared_size_bytes = shared_memory
+        passed = [_null_or(arg) for arg in args]
+        function(grid, (threads,), passed, shared_mem=shared_memory)
+
+    def _find(self, file: str, kernel: str, types: tuple[str, str]) -> Any:
+        key = file, kernel, types
+        if key not in self._kernels:
+            self._kernels[key] = _module(self._cupy, file, types).get_function(kernel)
+        return self._kernels[key]
+
+
+def _module(cupy: Any, file: str, types: tuple[str, str]) -> Any:
+    score, real = (C_TYPES[dtype] for dtype in types)
+    options = ("--std=c++17", f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}")
+    module = cupy.RawModule(code=source(f"{file}.cu"), options=options)
+    try:
+        module.compile()
+    except cupy.cuda.compiler.CompileException as error:
+        version = ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
+        raise RuntimeError(
+            f"{SOURCES / file}.cu does not compile with NVRTC {version}; if the GPU is newer than "
+            f"that, install a later CuPy and toolkit (cupy-cuda13x). {error}"
+        ) from error
+    return module
+
+
+def _null_or(arg: Any) -> Any:
+    if arg is None:
+        return np.uint64(0)
+    if isinstance(arg, float):
+        return np.float64(arg)
+    # CuPy would pass a Python int as 64 bits.
+    return np.int32(arg) if isinstance(arg, int) else arg

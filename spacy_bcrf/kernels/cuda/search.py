@@ -1,0 +1,86 @@
+"""Lists of labelings on a GPU: beam search and features there, the searches with a priority queue,
+which are no work for a GPU, on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import Array, native  # type: ignore[attr-defined]
+from .batch import Batch
+from .memory import to_host, within_memory
+
+BLOCKS = 8
+"""Of a beam search, for each multiprocessor; one takes sequences in turn."""
+
+
+@within_memory
+def beam_search(
+    xp: Any, unary: Array, transitions: Array, lengths: Array, n: int, width: int
+) -> tuple[Array, Array]:
+    batch = Batch(xp, unary, transitions, lengths)
+    tags = batch.zeros(n, batch.n, dtype="int32")
+    scores = batch.xp.full((batch.size, n), -xp.inf, dtype=unary.dtype)
+    scores[:, 0] = xp.where(batch.lengths == 0, 0, scores[:, 0])
+    threads = min(max(width, batch.tags, 128), 256)
+    # A key, a score and a candidate for each prefix.
+    doubles = -(-20 * width // 8) + 1
+    if 8 * (doubles + threads) > batch.device.shared_memory:
+        return _on_host(native.beam_search)(xp, unary, transitions, lengths, n, width)
+    blocks = min(batch.size, BLOCKS * batch.device.multiprocessors)
+    order = xp.argsort(-batch.lengths).astype("int32")
+    batch.launch(
+        *("beam", "beam_search", blocks if batch.n else 0, batch.unary, batch.transitions),
+        *(order, batch.starts, batch.lengths),
+        batch.empty(blocks, width * batch.tags, dtype="uint64"),
+        batch.empty(batch.n, batch.tags, dtype="int8"),
+        batch.empty(batch.n, width, dtype="int32"),
+        *(tags, scores, batch.size, n, width, np.int64(batch.n), batch.tags, batch.stride),
+        threads=threads,
+        doubles=doubles,
+    )
+    return tags, scores
+
+
+def add_features(
+    xp: Any, tags: Array, weights: Array, lengths: Array, node: Array, edge: Array
+) -> None:
+    batch = Batch(xp, node, edge, lengths)
+    with batch.device.current():
+        # Shared transitions are summed over a whole batch, so in double precision.
+        sums = xp.zeros(edge.shape) if batch.shared else None
+        batch.launch(
+            *("viterbi", "add_features", min(-(-batch.n // 128), 1 << 15)),
+            xp.ascontiguousarray(tags, dtype="int32"),
+            xp.ascontiguousarray(weights, dtype=node.dtype),
+            *(batch.owners, node, sums, None if batch.shared else edge),
+            *(len(tags), np.int64(batch.n), batch.tags),
+            threads=128,
+        )
+        if sums is not None:
+            edge += sums.astype(edge.dtype)
+
+
+def _on_host(function: Callable) -> Callable:
+    """The compiled function over copies in the host's memory."""
+
+    def call(xp: Any, *args: Any) -> Any:
+        found = function(np, *(arg if _is_number(arg) else to_host(arg) for arg in args))
+        if isinstance(found, tuple):
+            return tuple(xp.asarray(array) for array in found)
+        return xp.asarray(found)
+
+    return call
+
+
+def _is_number(arg: Any) -> bool:
+    return isinstance(arg, int | float)
+
+
+n_best = _on_host(native.n_best)
+best_first = _on_host(native.best_first)
+sample = _on_host(native.sample)
+hildreth = _on_host(native.hildreth)
+feature_products = _on_host(native.feature_products)

@@ -1,0 +1,121 @@
+"""CuPy in, CuPy out, and the same as NumPy."""
+
+from functools import partial
+
+import numpy as np
+import on_gpu
+import pytest
+
+from spacy_bcrf.chain import (
+    BCRF,
+    CRF,
+    MIRA,
+    SAPO,
+    ExpectedRatio,
+    MeanField,
+    Perceptron,
+    Potentials,
+    Rejection,
+    SpanTags,
+    Unstructured,
+    entropy,
+    kl_divergence,
+    minimum_risk,
+    nbest,
+    rejection_loss,
+    sample,
+    span_candidates,
+    viterbi,
+)
+
+pytestmark = pytest.mark.gpu
+
+INFERENCES = [CRF(), BCRF(5), BCRF(9, "auto", 1e-3), MeanField(4), Unstructured()]
+OBJECTIVES = [*INFERENCES, SAPO(3), SAPO(3, "beam", 8), Perceptron(), MIRA(2)]
+TAGS = SpanTags(*(np.array(ids, "int32") for ids in ([1, 3], [2, 4], [2, 4], [1, 3])))
+
+
+@pytest.fixture(params=[True, False], ids=["shared", "each"])
+def batch(request):
+    if reason := on_gpu.why_not():
+        pytest.skip(reason)
+    rng = np.random.default_rng(0)
+    lengths = np.array([7, 0, 1, 2, 30], "int32")
+    shape = (5, 5) if request.param else (40, 5, 5)
+    unary, transitions = rng.normal(0, 2, (40, 5)), rng.normal(0, 1, shape)
+    transitions[..., 0, 2] = -np.inf
+    return Potentials(unary.astype("float32"), transitions.astype("float32"), lengths)
+
+
+def on(potentials):
+    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    return Potentials(*map(on_gpu.to_gpu, arrays))
+
+
+def assert_same(found, expected):
+    if isinstance(expected, Potentials):
+        assert_same(found.unary, expected.unary)
+        assert_same(found.transitions, expected.transitions)
+    elif isinstance(expected, tuple | list):
+        for x, y in zip(found, expected, strict=True):
+            assert_same(x, y)
+    elif isinstance(expected, np.ndarray):
+        assert type(found).__module__.startswith("cupy") and found.dtype == expected.dtype
+        np.testing.assert_allclose(found.get(), expected, rtol=1e-4, atol=1e-4)
+    else:
+        assert found == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("inference", INFERENCES, ids=repr)
+def test_inferences(batch, inference):
+    for ask in ("log_partition", "decode", "marginals"):
+        ask = getattr(inference, ask)
+        assert_same(ask(on(batch)), ask(batch))
+    assert_same(inference.marginals(on(batch), edges=True), inference.marginals(batch, edges=True))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+def test_losses(batch, objective):
+    gold = viterbi(Potentials(batch.unary * 0.3, batch.transitions, batch.lengths))[0]
+    sets = np.eye(5, dtype=bool)[gold]
+    partial_gold = np.where(np.arange(40) % 3, gold, -1).astype("int32")
+    golds = [gold, sets, partial_gold]
+    for labels in golds[:2] if isinstance(objective, MeanField) else golds:
+        found = objective.loss(on(batch), on_gpu.to_gpu(labels))
+        assert_same(found, objective.loss(batch, labels))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        viterbi,
+        entropy,
+        partial(nbest, n=3),
+        partial(nbest, n=3, search="beam"),
+        lambda p: sample(p, 2, np.random.default_rng(0)),
+        lambda p: kl_divergence(p, p.scale(0.5)),
+        lambda p: minimum_risk(p, p.unary),
+    ],
+)
+def test_questions(batch, ask):
+    assert_same(ask(on(batch)), ask(batch))
+
+
+def test_spans_ratios_and_rejections(batch):
+    tags = SpanTags(*map(on_gpu.to_gpu, TAGS))
+    assert_same(tuple(span_candidates(on(batch), tags, 0.1)), span_candidates(batch, TAGS, 0.1))
+    counted = np.arange(5) > 0
+    found = ExpectedRatio(0.2).loss(on(batch), on_gpu.to_gpu(counted))
+    assert_same(found, ExpectedRatio(0.2).loss(batch, counted))
+    wrong = np.zeros((7, 5), dtype=bool)
+    wrong[:, 1] = True
+    found = rejection_loss(CRF(), on(batch), [Rejection(0, on_gpu.to_gpu(wrong))])
+    assert_same(found, rejection_loss(CRF(), batch, [Rejection(0, wrong)]))
+
+
+def test_nan_is_named(batch):
+    broken = on(batch)
+    broken.unary[9] = np.nan
+    for ask in (CRF().log_partition, viterbi, MeanField().decode):
+        with pytest.raises(ValueError, match="sequence 3 has NaN"):
+            ask(broken)

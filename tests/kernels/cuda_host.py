@@ -1,0 +1,128 @@
+"""The CUDA kernels on the host: built by a C++ compiler, see cuda_host.hh, and launched by the same
+Python code as on a GPU, over NumPy arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spacy_bcrf.kernels.cuda import device
+
+COMPILER = shutil.which("g++") or shutil.which("clang++")
+KERNEL = re.compile(r"^KERNEL (\w+)\(([^)]*)\)", re.MULTILINE)
+FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
+
+
+def parameters(file: str) -> dict[str, list[str]]:
+    """Kernels of a .cu file and the C types of their parameters, "int", "float*" and so on."""
+    return {
+        name: [_type(parameter.replace("long long", "int64")) for parameter in listed.split(",")]
+        for name, listed in KERNEL.findall(device.source(f"{file}.cu"))
+    }
+
+
+def _type(parameter: str) -> str:
+    return re.sub(r"const |\w+$| ", "", parameter.strip())
+
+
+@cache
+def why_not() -> str:
+    """Why the kernels cannot be built here; empty if they can."""
+    if COMPILER is None:
+        return "there is no C++ compiler"
+    command = [COMPILER, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
+    found = subprocess.run(command, input="#include <barrier>\n", text=True, capture_output=True)
+    return f"{COMPILER} has no C++20 with std::barrier" if found.returncode else ""
+
+
+class HostDevice:
+    """A `device.Device`.
+
+    threads: at most so many in a block, since they are the processor's.
+    """
+
+    multiprocessors = 4
+
+    def __init__(self, folder: Path, threads: int = 4, shared_memory: int = 48 << 10) -> None:
+        self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
+        self.launches: list[str] = []
+        self.freed = False
+
+    def current(self) -> AbstractContextManager:
+        return nullcontext()
+
+    def free(self) -> None:
+        self.freed = True
+
+    def launch(
+        self,
+        file: str,
+        kernel: str,
+        types: tuple[str, str],
+        grid: tuple[int, ...],
+        threads: int,
+        shared_memory: int,
+        args: Any,
+    ) -> None:
+        assert shared_memory <= self.shared_memory, f"{kernel} has {shared_memory} bytes"
+        assert threads % 32 == 0 and threads <= 1024
+        self.launches.append(kernel)
+        library = load(self.folder, file, types)
+        values = [
+            self._value(arg, parameter, types, f"{kernel}, argument {i}")
+            for i, (arg, parameter) in enumerate(zip(args, parameters(file)[kernel], strict=True))
+        ]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
+        size = (ctypes.c_int * 3)(*grid, *(1,) * (3 - len(grid)))
+        function = getattr(library, f"launch_{kernel}")
+        outside = function(
+            size, min(threads, self.threads), ctypes.c_size_t(shared_memory), pointers
+        )
+        assert not outside, f"{kernel} wrote beyond its shared memory in {outside} blocks"
+
+    def _value(self, arg: Any, parameter: str, types: tuple[str, str], where: str) -> Any:
+        scalars: dict[str, tuple[Any, type]] = {
+            "int": (ctypes.c_int, int),
+            "int64": (ctypes.c_int64, np.int64),
+            "double": (ctypes.c_double, float),
+        }
+        if parameter in scalars:
+            c_type, expected = scalars[parameter]
+            assert type(arg) is expected, f"{where}: {type(arg)} for {parameter}"
+            return c_type(arg)
+        if arg is None:
+            return ctypes.c_void_p(0)
+        names = {"Score": types[0], "Real": types[1], "int": "int32", "double": "float64"}
+        names |= {"unsignedshort": "uint16", "signedchar": "int8", "unsignedint64": "uint64"}
+        dtype = names.get(parameter.removesuffix("*"), parameter.removesuffix("*"))
+        assert parameter.endswith("*") and arg.dtype == dtype, f"{where}: {arg.dtype}, {parameter}"
+        assert arg.flags.c_contiguous, f"{where} is not contiguous"
+        return ctypes.c_void_p(arg.ctypes.data)
+
+
+@cache
+def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
+    """Builds a shared library with a function launch_KERNEL for each kernel."""
+    assert COMPILER is not None
+    launches = "\n".join(
+        f'extern "C" int launch_{kernel}(const int* grid, int threads, size_t shared, void** args)'
+        f"{{ return host::launch({kernel}, grid, threads, shared, args); }}"
+        for kernel in parameters(file)
+    )
+    name = f"{file}-{'-'.join(types)}"
+    text, library = folder / f"{name}.cpp", folder / f"{name}.so"
+    header = Path(__file__).with_name("cuda_host.hh")
+    text.write_text(f'#include "{header}"\n{device.source(f"{file}.cu")}\n{launches}\n')
+    score, real = (device.C_TYPES[dtype] for dtype in types)
+    options = ["-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Wno-unknown-pragmas"]
+    defines = [f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"]
+    subprocess.run([COMPILER, *options, *defines, text, "-o", library], check=True)
+    return ctypes.CDLL(str(library))

@@ -1,0 +1,343 @@
+"""The CUDA kernels, and the Python code that launches them, on the host against the reference; and
+whether nvcc compiles them."""
+
+import shutil
+import subprocess
+
+import cuda_host
+import numpy as np
+import pytest
+from test_kernels import assert_same, problem
+
+from spacy_bcrf.kernels import (
+    BregmanOptions,
+    cuda,
+    native,
+    reference,
+    reference_mean_field,
+    reference_posterior,
+)
+from spacy_bcrf.kernels.cuda import device
+
+# Of scores and of inner loops.
+TYPES = [("float32", "float32"), ("float64", "float64"), ("float32", "float64")]
+compiled = pytest.mark.skipif(bool(cuda_host.why_not()), reason=cuda_host.why_not())
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cuda")
+
+
+@pytest.fixture(params=[4])
+def host(request, folder, monkeypatch):
+    found = cuda_host.HostDevice(folder, request.param)
+    monkeypatch.setattr(device, "find", lambda *arrays: found)
+    return found
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+@pytest.mark.parametrize("file", cuda_host.FILES)
+def test_compiles_to_machine_code(file, tmp_path):
+    path = tmp_path / f"{file}.cu"
+    path.write_text(device.source(f"{file}.cu"))
+    for (score, real), architecture in zip(TYPES, ["sm_80", "sm_90", "sm_90"], strict=True):
+        defines = f"-DBCRF_SCORE={device.C_TYPES[score]}", f"-DBCRF_REAL={device.C_TYPES[real]}"
+        command = ["nvcc", "-std=c++17", f"-arch={architecture}", "--cubin", "-Werror=all-warnings"]
+        subprocess.run([*command, *defines, path, "-o", path.with_suffix(".cubin")], check=True)
+        assert path.with_suffix(".cubin").stat().st_size
+
+
+@compiled
+@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (3000.0, True)])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [1, 9, 69])
+def test_is_the_reference(host, tags, dtype, shared, forbid, scale):
+    rng = np.random.default_rng(tags)
+    arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    edges = "sum" if shared else "each"
+    tolerance = 1e-4 if dtype == "float32" else 1e-9
+    with np.errstate(all="ignore"):
+        found = cuda.sum_product(np, *arrays, edges, True)
+        assert_same(found, reference.sum_product(np, *double, edges, True), dtype, scale)
+        value = cuda.sum_product(np, *arrays, "none", False).value
+        np.testing.assert_allclose(value, found.value, rtol=1e-6)
+        found = cuda.entropy(np, *arrays)
+        expected = reference_posterior.entropy(np, *double)
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+        heads, tails = (rng.integers(0, tags, 4).astype("int32") for _ in range(2))
+        found = cuda.pair_marginals(np, *arrays, heads, tails)
+        expected = reference_posterior.pair_marginals(np, *double, heads, tails)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, atol=tolerance)
+        tags, scores = cuda.max_product(np, *arrays)
+        _, expected = reference.max_product(np, *double)
+        np.testing.assert_allclose(scores, expected, rtol=1e-6)
+        np.testing.assert_allclose(native.path_scores(np, *arrays, tags), scores, rtol=1e-6)
+
+
+@compiled
+@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (30.0, True), (3000.0, True)])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [1, 9, 69])
+def test_projections_are_the_reference(host, tags, dtype, shared, forbid, scale):
+    rng = np.random.default_rng(tags)
+    arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    edges = "sum" if shared else "each"
+    for options in (
+        BregmanOptions(4, 1.25, None, "upper"),
+        BregmanOptions(4, 1.0, None, "lower"),
+        BregmanOptions(3, 1.25, None, "upper", 7.0),
+        BregmanOptions(9, None, 1e-3),
+    ):
+        if options.relaxation is None and (dtype == "float32" or scale > 30):
+            continue  # what is estimated from a difference of probabilities is rounded with it
+        with np.errstate(all="ignore"):
+            expected = reference.bregman(np, *double, options, edges)
+        assert_same(cuda.bregman(np, *arrays, options, edges), expected, dtype, scale)
+
+
+@compiled
+@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (3000.0, True)])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("tags, lengths", [(1, [300]), (5, [300, 0, 7, 271]), (19, [430])])
+def test_long_sequences_in_segments(host, tags, lengths, shared, forbid, scale):
+    host.multiprocessors = 32
+    rng = np.random.default_rng(tags)
+    lengths = np.array(lengths, "int32")
+    unary, transitions, _ = problem(rng, tags, shared, "float32", forbid, scale, lengths)
+    # A way through all that is forbidden, likely or not.
+    unary[:, 0] = np.where(unary[:, 0] > -np.inf, unary[:, 0], -3 * scale)
+    transitions[..., 0, 0] = 0
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    edges = "sum" if shared else "each"
+    found = cuda.sum_product(np, unary, transitions, lengths, edges, True)
+    assert {"transfers", "join"} <= set(host.launches)
+    expected = native.sum_product(np, *double, edges, True)
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(found.node, expected.node, atol=2e-5)
+    np.testing.assert_allclose(found.edge, expected.edge, rtol=2e-5, atol=2e-5)
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [1, 9, 69])
+def test_mean_field_is_the_reference(host, tags, dtype, shared):
+    rng = np.random.default_rng(tags)
+    arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, True, 2.0)
+    gold = np.where(unary > -np.inf, unary, 9).argmin(axis=1).astype("int32")
+    gold[: lengths[0]] = -1
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    with np.errstate(all="ignore"):
+        found = cuda.mean_field(np, *arrays, 4)
+        expected = reference_mean_field.mean_field(np, *double, 4)
+        np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found.node, expected.node, atol=1e-5)
+        found = cuda.mean_field_loss(np, *arrays, gold, 4)
+        expected = reference_mean_field.mean_field_loss(np, *double, gold, 4)
+    np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found.node, expected.node, atol=1e-4)
+    np.testing.assert_allclose(found.edge, expected.edge, atol=1e-4)
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [1, 9, 17])
+def test_beam_search_is_the_compiled_one(host, tags, dtype, shared):
+    rng = np.random.default_rng(tags)
+    arrays = problem(rng, tags, shared, dtype, True, 2.0)
+    for n, width in ((1, 1), (5, 8), (3, 40)):
+        found, expected = (k.beam_search(np, *arrays, n, width) for k in (cuda, native))
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
+    flat = tuple(np.zeros_like(array) for array in arrays[:2])
+    found, expected = (k.beam_search(np, *flat, arrays[2], 7, 9) for k in (cuda, native))
+    np.testing.assert_array_equal(found[0], expected[0])
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+def test_features_are_added_up(host, shared):
+    rng = np.random.default_rng(0)
+    unary, transitions, lengths = problem(rng, 5, shared, "float32", False, 1.0)
+    tags = rng.integers(0, 5, (3, len(unary))).astype("int32")
+    weights = rng.normal(size=(len(lengths), 3)).astype("float32")
+    sums = []
+    for module in (cuda, native):
+        node, edge = unary.copy(), transitions.copy()
+        module.add_features(np, tags, weights, lengths, node, edge)
+        sums.append((node, edge))
+    for found, expected in zip(*sums, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@compiled
+def test_of_equal_scores_the_lower_tag_wins(host):
+    lengths = np.array([40, 1, 3], "int32")
+    unary = np.zeros((44, 5), "float32")
+    unary[7] = 1e4, 1, 1e4, 0, 1e4
+    arrays = unary, np.eye(5, dtype="float32"), lengths
+    tags, scores = cuda.max_product(np, *arrays)
+    expected, expected_scores = native.max_product(np, *arrays)
+    np.testing.assert_array_equal(tags, expected)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_batch_beyond_memory_is_halved_once(host, shared, monkeypatch):
+    rng = np.random.default_rng(3)
+    arrays = unary, transitions, _ = problem(rng, 5, shared, "float32", False, 1.0)
+    gold = rng.integers(0, 5, len(unary)).astype("int32")
+    edges = "sum" if shared else "each"
+    pair = np.array([1], "int32"), np.array([2], "int32")
+    options = BregmanOptions(3, 1.0, None)
+    calls = {
+        "sum_product": (edges, True),
+        "max_product": (),
+        "entropy": (),
+        "pair_marginals": pair,
+        "path_scores": (gold,),
+        "beam_search": (3, 6),
+        "bregman": (options, edges),
+        "mean_field": (3,),
+        "mean_field_loss": (gold, 3),
+    }
+    expected = {name: getattr(cuda, name)(np, *arrays, *args) for name, args in calls.items()}
+    limit_memory(monkeypatch, len(unary) * 5 - 1)
+    for name, args in calls.items():
+        host.freed = False
+        found = getattr(cuda, name)(np, *arrays, *args)
+        assert host.freed
+        found, whole = (x if isinstance(x, tuple) else (x,) for x in (found, expected[name]))
+        for x, y in zip(found, whole, strict=True):
+            if x is not None or y is not None:
+                np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=name)
+    limit_memory(monkeypatch, 10)
+    message = f"too little memory for entropy of {len(unary)} tokens in 7 sequences with 5 tags"
+    with pytest.raises(MemoryError, match=message):
+        cuda.entropy(np, *arrays)
+    with pytest.raises(MemoryError, match="5 tokens in 1 sequences"):
+        cuda.entropy(np, unary[:5], transitions[:5], np.array([5], "int32"))
+
+
+def limit_memory(monkeypatch, cells):
+    """No launch with an array of more than `cells` scores of tags."""
+    launch = cuda_host.HostDevice.launch
+
+    def limited(self, file, kernel, types, grid, threads, shared_memory, args):
+        if any(getattr(arg, "ndim", 0) == 2 and arg.size > cells for arg in args):
+            raise MemoryError
+        launch(self, file, kernel, types, grid, threads, shared_memory, args)
+
+    monkeypatch.setattr(cuda_host.HostDevice, "launch", limited)
+
+
+@compiled
+def test_arrays_that_are_not_contiguous_are_copied(host):
+    rng = np.random.default_rng(0)
+    unary, transitions, lengths = problem(rng, 5, True, "float32", False, 1.0)
+    expected = cuda.sum_product(np, unary, transitions, lengths, "sum", True)
+    turned = np.asfortranarray(unary), np.asfortranarray(transitions), lengths.repeat(2)[::2]
+    for x, y in zip(cuda.sum_product(np, *turned, "sum", True), expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@compiled
+def test_more_tags_than_shared_memory_holds(host):
+    host.shared_memory = 9 << 10
+    rng = np.random.default_rng(0)
+    arrays = problem(rng, 69, True, "float32", False, 1.0)
+    found, expected = (k.sum_product(np, *arrays, "sum", True) for k in (cuda, native))
+    assert_same(found, expected, "float32", 1.0)
+    host.shared_memory = 3 << 10
+    with pytest.raises(
+        ValueError, match=r"passes with 69 tags in float32 needs .* bytes of shared"
+    ):
+        cuda.sum_product(np, *arrays, "sum", True)
+
+
+class DeviceArray(np.ndarray):
+    """One whose numbers Python may not see: on a GPU it would have to wait for them."""
+
+    def refuse(self, *_):
+        raise AssertionError("an array's numbers were asked for")
+
+    __bool__ = __int__ = __float__ = __index__ = tolist = item = get = refuse  # type: ignore
+
+
+class DeviceModule:
+    def __getattr__(self, name):
+        function = getattr(np, name)
+
+        def call(*args, **kwargs):
+            found = function(*args, **kwargs)
+            return found.view(DeviceArray) if isinstance(found, np.ndarray) else found
+
+        return call if callable(function) else function
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("tags", [5, 69])
+def test_nothing_waits_for_the_device(host, shared, tags):
+    host.multiprocessors = 512  # so that sequences are cut
+    rng = np.random.default_rng(0)
+    lengths = np.array([3, 0, 220], "int32")
+    arrays = problem(rng, tags, shared, "float32", True, 2.0, lengths)
+    unary, transitions, lengths = (array.view(DeviceArray) for array in arrays)
+    xp, edges = DeviceModule(), "sum" if shared else "each"
+    gold = rng.integers(0, tags, len(unary)).astype("int32").view(DeviceArray)
+    arrays = unary, transitions, lengths
+    cuda.sum_product(xp, *arrays, edges, True)
+    cuda.entropy(xp, *arrays)
+    cuda.pair_marginals(xp, *arrays, gold[:3], gold[:3])
+    cuda.max_product(xp, *arrays)
+    cuda.path_scores(xp, *arrays, gold)
+    cuda.bregman(xp, *arrays, BregmanOptions(3, None, 0.1, "lower"), edges)
+    cuda.mean_field(xp, *arrays, 2)
+    cuda.mean_field_loss(xp, *arrays, gold, 2)
+    cuda.beam_search(xp, *arrays, 2, 4)
+    weights = np.ones((len(lengths), 1), "float32").view(DeviceArray)
+    cuda.add_features(xp, gold[None], weights, lengths, unary, transitions)
+    assert "transfers" in host.launches
+    with pytest.raises(AssertionError, match="numbers were asked for"):
+        bool(unary[:1, :1] > 0)
+
+
+@compiled
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("of", ["unary", "transitions"])
+def test_nan_comes_out_as_nan(host, shared, of):
+    rng = np.random.default_rng(0)
+    lengths = np.array([6, 4, 5], "int32")
+    unary, transitions, _ = problem(rng, 5, shared, "float32", False, 1.0, lengths)
+    arrays = unary, transitions, lengths
+    (unary[8] if of == "unary" else transitions if shared else transitions[8])[..., 2] = np.nan
+    bad = [True] * 3 if shared and of == "transitions" else [False, True, False]
+    gold = np.full(15, 2, "int32")
+    for values in (
+        cuda.sum_product(np, *arrays, "none", True).value,
+        cuda.entropy(np, *arrays),
+        cuda.max_product(np, *arrays)[1],
+        cuda.bregman(np, *arrays, BregmanOptions(4, 1.25, None), "none").value,
+        cuda.mean_field(np, *arrays, 3).value,
+        cuda.mean_field_loss(np, *arrays, gold, 3).value,
+        cuda.path_scores(np, *arrays, gold),
+    ):
+        np.testing.assert_array_equal(np.isnan(values), bad)
+
+
+def test_arrays_on_different_gpus_are_refused():
+    class Array:
+        def __init__(self, index):
+            self.device = type("Device", (), {"id": index})
+
+    with pytest.raises(ValueError, match="on different GPUs, 0, 0, 1: move them to one"):
+        device.find(Array(0), Array(0), Array(1))
