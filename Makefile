@@ -1,6 +1,7 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
-# make test         all that CI checks
+# make test         all that CI checks; EXTRAS=dev,torch,transformers for what is skipped without
 PYTHON ?= python3
+EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx spacy_bcrf/kernels/cpu/*.hh \
@@ -30,7 +31,7 @@ installed: $(VENV)/dev
 	$(BIN)/python -m build --outdir dist .
 	test -d $(VENV)-test || $(PYTHON) -m venv $(VENV)-test
 	$(VENV)-test/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
-	$(VENV)-test/bin/pip install --quiet "$$(echo dist/*.whl)[dev]"
+	$(VENV)-test/bin/pip install --quiet "$$(echo dist/*.whl)[$(EXTRAS)]"
 	mkdir -p $(AWAY)
 	tar xzf dist/*.tar.gz --strip-components 1 -C $(AWAY)
 	rm -r $(AWAY)/spacy_bcrf $(AWAY)/spacy_bcrf.egg-info
