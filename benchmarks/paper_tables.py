@@ -19,7 +19,7 @@ from common import add_options, describe_machine, interleave, print_table
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
-from thinc.api import chain
+from thinc.api import chain, require_gpu
 
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from spacy_bcrf.corpora.conllu import read_conllu
@@ -61,7 +61,7 @@ Row = dict[str, object]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_options(parser)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--gpu", type=int, default=-1, help="its number; -1 is the CPU")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16, help="sentences")
     parser.add_argument("--scale", choices=SCALES, default="full", help="full: the paper's")
@@ -70,10 +70,8 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     args = parser.parse_args()
     torch = require("torch", "torch")
-    if args.device == "cuda":
-        from thinc.api import require_gpu
-
-        require_gpu()
+    if args.gpu >= 0:
+        require_gpu(args.gpu)
     torch.set_num_threads(1)
     if args.corpora is None:
         parser.error("needs --corpora, for the lengths of sentences")
@@ -82,7 +80,7 @@ def main() -> None:
         for layers in args.layers:
             rows += measure(name, layers, args)
     notes = (
-        f"{describe_machine(['numpy', 'thinc', 'torch'])}; {args.device}\n"
+        f"{describe_machine(['numpy', 'thinc', 'torch'])}; {'CPU' if args.gpu < 0 else 'GPU'}\n"
         f"{args.batch} sentences a batch, network of width {SCALES[args.scale][0]}, one thread; "
         "ms a batch of PyTorch, and how many times faster the others are; fastest of "
         f"{args.rounds} interleaved rounds"
@@ -109,7 +107,7 @@ def measure(name: str, layers: int, args: argparse.Namespace) -> list[Row]:
     potentials = model.predict(docs)
     gold = model.ops.asarray(rng.integers(0, n_tags, int(lengths.sum()), dtype="int32"))
     check(potentials, gold)
-    synchronize = _synchronizer(args.device)
+    synchronize = _synchronizer(args.gpu)
     trainers: dict[str, Callable] = {"PyTorch": TorchChain.loss}
     trainers |= {head: inference.loss for head, inference in TRAINED.items()}
     decoders: dict[str, Callable] = {"PyTorch": TorchChain.decode}
@@ -244,8 +242,8 @@ def _host(array: Any) -> NDArray:
     return array.get() if hasattr(array, "get") else np.asarray(array)
 
 
-def _synchronizer(device: str) -> Callable[[], object]:
-    if device == "cpu":
+def _synchronizer(gpu: int) -> Callable[[], object]:
+    if gpu < 0:
         return lambda: None
     import cupy
 

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,15 +32,17 @@ from spacy_bcrf.files import replacing
 
 
 class Run(NamedTuple):
+    """folder: of the experiment at this scale, where that of the run is. config: all but the
+    defaults of the training config."""
+
     experiment: str
     corpus: str
     variant: str
     objective: str
     seed: int
-    scale: str
     folder: Path
-    """Of the experiment at this scale, where that of the run is."""
-    transformer: str | None
+    files: dict[str, Path]
+    config: dict[str, Any]
     gpu: int
 
     @property
@@ -47,9 +50,15 @@ class Run(NamedTuple):
         name = f"{self.corpus}-{self.variant}-{self.objective}-{self.seed}"
         return self.folder / name.replace(" ", "_")
 
-    @property
-    def result(self) -> Path:
-        return self.path / "result.json"
+    def load(self) -> dict[str, float] | None:
+        """Its scores, or None if it was not done, or with other settings."""
+        path = self.path / "result.json"
+        result = json.loads(path.read_text()) if path.exists() else {}
+        # As JSON has it, in which a tuple is a list.
+        if result.get("config") != json.loads(json.dumps(self.config)):
+            return None
+        scores: dict[str, float] = result["scores"]
+        return scores
 
 
 def main() -> None:
@@ -76,27 +85,21 @@ def main() -> None:
     names = choose("--only", args.only, task.corpora)
     variants = choose("--variants", args.variants, task.variants)
     folder = args.output / args.scale / args.experiment
+    scale = SCALES[args.scale]
+    if args.steps:
+        scale = replace(scale, steps={args.experiment: args.steps})
+    runs = []
     for name in names:
-        convert(args.experiment, name, args.corpora, folder)
-    runs = [
-        Run(
-            args.experiment,
-            name,
-            variant,
-            objective,
-            seed,
-            args.scale,
-            folder,
-            args.transformer,
-            args.gpu,
-        )
-        for name in names
-        for variant in variants
-        for objective in objectives(variant)
-        for seed in args.seeds
-    ]
-    perform(runs, args.jobs if args.gpu < 0 else 1, args.steps)
-    print(write_results(folder, args.experiment, [(run[1:5], load(run)) for run in runs]))
+        files = convert(args.experiment, name, args.corpora, folder)
+        for variant in variants:
+            for objective in objectives(variant):
+                for seed in args.seeds:
+                    setting = (args.experiment, variant, objective, scale, seed, files)
+                    config = make_config(*setting, task.corpora[name].lang, args.transformer)
+                    key = (args.experiment, name, variant, objective, seed)
+                    runs.append(Run(*key, folder, files, config, args.gpu))
+    perform(runs, args.jobs if args.gpu < 0 else 1)
+    print(write_results(folder, args.experiment, [(run[1:5], run.load() or {}) for run in runs]))
 
 
 def choose(option: str, wanted: list[str] | None, names: Iterable[str]) -> list[str]:
@@ -106,36 +109,34 @@ def choose(option: str, wanted: list[str] | None, names: Iterable[str]) -> list[
     return wanted or list(names)
 
 
-def load(run: Run) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(run.result.read_text())
-    return result
-
-
-def convert(experiment: str, name: str, corpora: Path, folder: Path) -> None:
-    """The parts of a corpus to `.spacy` files, where that was not done."""
+def convert(experiment: str, name: str, corpora: Path, folder: Path) -> dict[str, Path]:
+    """The parts of a corpus as `.spacy` files, made where they are missing; and, in a folder of
+    files, train as if each document had been annotated with one label only."""
     corpus = EXPERIMENTS[experiment].corpora[name]
+    files = {}
     for part, file in zip(("train", "dev", "test"), corpus.files, strict=True):
-        output = folder / "corpus" / f"{name}-{part}.spacy"
-        if not output.exists():
-            output.parent.mkdir(parents=True, exist_ok=True)
-            command = ["convert", str(corpora / file), str(output), "-l", corpus.lang]
+        files[part] = folder / "corpus" / f"{name}-{part}.spacy"
+        if not files[part].exists():
+            files[part].parent.mkdir(parents=True, exist_ok=True)
+            command = ["convert", str(corpora / file), str(files[part]), "-l", corpus.lang]
             command += corpus.convert
             subprocess.run([sys.executable, "-m", "spacy", "bcrf", *command], check=True)
-    partial = folder / "corpus" / f"{name}-partial"
-    if "partial" in EXPERIMENTS[experiment].variants and not partial.exists():
-        train = folder / "corpus" / f"{name}-train.spacy"
-        command = ["mask", str(train), str(partial), "--by-label"]
-        subprocess.run([sys.executable, "-m", "spacy", "bcrf", *command], check=True)
+    if "partial" in EXPERIMENTS[experiment].variants:
+        files["partial"] = folder / "corpus" / f"{name}-partial"
+        if not files["partial"].exists():
+            command = ["mask", str(files["train"]), str(files["partial"]), "--by-label"]
+            subprocess.run([sys.executable, "-m", "spacy", "bcrf", *command], check=True)
+    return files
 
 
-def perform(runs: list[Run], jobs: int, steps: int) -> None:
+def perform(runs: list[Run], jobs: int) -> None:
     """Those that have no result yet, each in a process of its own with one thread."""
-    left = [run for run in runs if not run.result.exists()]
+    left = [run for run in runs if run.load() is None]
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
     context = get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
-        futures = {pool.submit(train_and_score, run, steps): run for run in left}
+        futures = {pool.submit(train_and_score, run): run for run in left}
         progress = tqdm(
             as_completed(futures), total=len(runs), initial=len(runs) - len(left), desc="runs"
         )
@@ -147,48 +148,29 @@ def perform(runs: list[Run], jobs: int, steps: int) -> None:
                 raise SystemExit(f"{futures[future].path.name}: {error}; see {log}")
 
 
-def train_and_score(run: Run, steps: int) -> None:
+def train_and_score(run: Run) -> None:
     import spacy
     from spacy.cli.train import train
     from spacy.training import Corpus
     from spacy.util import load_model_from_config
     from thinc.api import Config
 
-    task = EXPERIMENTS[run.experiment]
-    scale = SCALES[run.scale]
-    if steps:
-        scale = SCALES[run.scale].__class__(**{**vars(scale), "steps": {run.experiment: steps}})
-    files = {
-        part: run.folder / "corpus" / f"{run.corpus}-{part}.spacy"
-        for part in ("train", "dev", "test")
-    }
-    if run.variant == "partial":
-        files["train"] = run.folder / "corpus" / f"{run.corpus}-partial"
-    config = make_config(
-        run.experiment,
-        run.variant,
-        run.objective,
-        scale,
-        run.seed,
-        files,
-        task.corpora[run.corpus].lang,
-        run.transformer,
-    )
     run.path.mkdir(parents=True, exist_ok=True)
     with (run.path / "train.log").open("w") as log, redirect_stdout(log), redirect_stderr(log):
-        filled = load_model_from_config(Config(config), auto_fill=True).config
+        filled = load_model_from_config(Config(run.config), auto_fill=True).config
         filled.to_disk(run.path / "train.cfg")
         train(run.path / "train.cfg", run.path, use_gpu=run.gpu)
     nlp = spacy.load(run.path / "model-best")
+    task = EXPERIMENTS[run.experiment]
     pipe: Any = nlp.get_pipe(task.component)
     scores = {}
     for part in ("dev", "test"):
-        reader = Corpus(files[part], gold_preproc=run.experiment == "pos")
+        reader = Corpus(run.files[part], gold_preproc=run.experiment == "pos")
         for decoder in DECODED_BY[run.objective]:
             pipe.set_decoder(DECODERS[decoder])
             scores[f"{part} {decoder}"] = 100 * nlp.evaluate(list(reader(nlp)))[task.score]
-    with replacing(run.result) as path:
-        path.write_text(json.dumps(scores))
+    with replacing(run.path / "result.json") as path:
+        path.write_text(json.dumps({"config": run.config, "scores": scores}))
 
 
 if __name__ == "__main__":

@@ -171,7 +171,8 @@ def make_config(
     lang: str,
     transformer: str | None,
 ) -> dict[str, Any]:
-    """All but the defaults of a training config."""
+    """All but the defaults of a training config. corpora: the files of train, dev and, for partial
+    annotation, of "partial"."""
     task = EXPERIMENTS[experiment]
     steps = scale.steps[experiment]
     component: dict[str, Any] = {"factory": task.component}
@@ -200,7 +201,7 @@ def make_config(
     if variant == "partial":
         readers["train"] = {
             "@readers": "spacy-bcrf.PartialCorpora.v1",
-            "corpora": {"all": {"path": str(corpora["train"])}},
+            "corpora": {"all": {"path": str(corpora["partial"])}},
         }
     components = {task.component: component}
     if transformer:

@@ -35,14 +35,18 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     folder = Path(sys.argv[1])
-    models = [path for name in ("CRF", "BCRF") for path in folder.glob(f"*-{name}-0/model-best")]
+    models = [
+        path
+        for name in ("CRF", "BCRF")
+        for path in sorted(folder.glob(f"*-{name}-[0-9]*/model-best"))
+    ]
     if not models:
         sys.exit(f"{folder}: no models trained with CRF or BCRF; run scripts/paper.py first")
     curves: Curves = {}
     for model in tqdm(models, "models"):
         potentials = predict(model, folder / "corpus")
         for title, relaxation in RELAXATIONS.items():
-            curves[model.parent.name[:-2], title] = [
+            curves[model.parent.name, title] = [
                 violation(potentials, BCRF(n, relaxation=relaxation)) for n in ITERATIONS
             ]
     with replacing(folder / "violation.csv") as path, path.open("w", newline="") as file:

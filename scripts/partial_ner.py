@@ -63,16 +63,19 @@ def plan(shares: list[float]) -> list[tuple[str, float, str]]:
 
 def run(args: argparse.Namespace, annotation: str, share: float, method: str) -> Result:
     """Trains and scores unless that was done; a folder for each run."""
-    name = f"{annotation}-{share:g}-{method}".replace(" ", "_")
+    name = f"{annotation}-{share:g}-{method}-{args.seed}".replace(" ", "_")
     folder = args.output / name
     done = folder / "result.json"
-    if not done.exists():
+    train = prepare(args, annotation, share, method)
+    config = configure(args, train, annotation, method)
+    settings = folder / "train.cfg"
+    # Other settings are another run, whose result is not there.
+    if not done.exists() or settings.read_text() != config.to_str():
         print(f"--- {name}", flush=True)
-        train = prepare(args, annotation, share, method)
-        config = configure(args, train, annotation, method)
         folder.mkdir(parents=True, exist_ok=True)
-        config.to_disk(folder / "train.cfg")
-        command = ["train", folder / "train.cfg", "--output", folder, "--gpu-id", args.gpu]
+        done.unlink(missing_ok=True)
+        config.to_disk(settings)
+        command = ["train", settings, "--output", folder, "--gpu-id", args.gpu]
         subprocess.run([sys.executable, "-m", "spacy", *map(str, command)], check=True)
         scores = {}
         for model in ("model-best", "model-last"):
@@ -99,7 +102,8 @@ def prepare(args: argparse.Namespace, annotation: str, share: float, method: str
     if annotation == "full":
         return source
     holes = method == "holes as O"
-    path = args.output / f"{annotation}-{share:g}-{'O' if holes else 'partial'}.spacy"
+    kind = "O" if holes else "partial"
+    path = args.output / f"{annotation}-{share:g}-{kind}-{args.seed}.spacy"
     if not path.exists():
         vocab = spacy.blank("xx").vocab
         docs = list(read_docs(source, vocab))

@@ -149,9 +149,13 @@ def test_partial_annotation_is_compared_with_full(small):
     assert (folder / "curve.png").stat().st_size > 1000
     # What is there is not done again: only the table is made anew.
     (folder / "results.md").unlink()
-    shutil.rmtree(project / "corpus/wnut-ner")
+    done = {path: path.stat().st_mtime_ns for path in folder.glob("*/result.json")}
     subprocess.run(command, cwd=project, check=True)
     assert (folder / "results.md").read_text().splitlines() == table
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    # Unless other settings are asked for.
+    subprocess.run([*command, "--seed", "1"], cwd=project, check=True)
+    assert len(list(folder.glob("*/result.json"))) == 2 * len(done)
 
 
 @pytest.mark.slow
@@ -179,6 +183,11 @@ def test_the_paper_s_experiments_run_and_go_on(small, experiment, corpus, varian
     subprocess.run(command, cwd=project, check=True)
     after = {path: path.stat().st_mtime for path in results}
     assert [path for path in results if after[path] != before[path]] == results[:1]
+    if experiment == "ner":
+        # With other settings nothing is done.
+        command[command.index("2")] = "1"
+        subprocess.run(command, cwd=project, check=True)
+        assert all(path.stat().st_mtime > after[path] for path in results)
     if experiment == "seg":
         violation = [sys.executable, "scripts/paper_violation.py", str(folder)]
         subprocess.run(violation, cwd=project, check=True)

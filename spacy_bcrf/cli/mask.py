@@ -1,5 +1,7 @@
 """`python -m spacy bcrf mask`"""
 
+import os
+import shutil
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -29,8 +31,9 @@ def mask_cli(
         float | None, Opt(help="Leave out this share of the entities", min=0, max=1)
     ] = None,
     others: Annotated[
-        Others, Opt(help="With --drop: what tokens in no entity that is left become")
-    ] = Others.outside,
+        Others | None,
+        Opt(help="With --drop: what tokens in no entity that is left become (default: outside)"),
+    ] = None,
     forget: Annotated[
         float | None, Opt(help="Make this share of entities and tokens missing", min=0, max=1)
     ] = None,
@@ -43,13 +46,17 @@ def mask_cli(
     from spacy.vocab import Vocab
 
     from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
-    from spacy_bcrf.corpora.shards import Writer, read_docs, write_all
+    from spacy_bcrf.corpora.shards import read_docs, write_all
     from spacy_bcrf.pipeline.supervision import set_extensions
 
     set_extensions()
     with exit_on(ValueError, OSError):
         if sum([by_label, drop is not None, forget is not None]) != 1:
             raise ValueError("expected one of --by-label, --drop SHARE and --forget SHARE")
+        if others is not None and drop is None:
+            raise ValueError("--others is for --drop")
+        if by_label and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
+            raise ValueError(f"{output}: expected a new or empty folder")
         docs = list(tqdm(read_docs(corpus, Vocab()), "reading", delay=1, unit="docs"))
         for i, doc in enumerate(docs):
             if len(doc) and not doc.has_annotation("ENT_IOB", require_complete=True):
@@ -59,7 +66,7 @@ def mask_cli(
         before = sum(len(doc.ents) for doc in docs)
         if not by_label:
             if drop is not None:
-                masked = list(drop_entities(docs, drop, seed, others.value))
+                masked = list(drop_entities(docs, drop, seed, (others or Others.outside).value))
             else:
                 masked = list(forget_tokens(docs, forget or 0.0, seed))
             write_all(masked, output)
@@ -73,13 +80,22 @@ def mask_cli(
         labels = sorted({ent.label_ for doc in docs for ent in doc.ents})
         if not labels:
             raise ValueError(f"{corpus}: there are no entities")
+        if unfit := [label for label in labels if Path(label).name != label]:
+            raise ValueError(f"{corpus}: a label is the name of a file, not {unfit[0]!r}")
         found = list(one_label_each(docs, labels, seed))
-        for label in labels:
-            path = output / f"{label}.spacy"
-            with Writer(path) as writer:
+        part = output.with_name(f".{os.getpid()}.{output.name}")
+        said = []
+        try:
+            for label in labels:
                 mine = [doc for name, doc in found if name == label]
-                for doc in mine:
-                    writer.add(doc)
-            n_ents = sum(len(doc.ents) for doc in mine)
-            all_ents = sum(ent.label_ == label for doc in docs for ent in doc.ents)
-            typer.echo(f"{path}: {len(mine):,} docs, {n_ents:,} of {all_ents:,} entities")
+                write_all(mine, part / f"{label}.spacy")
+                n_ents = sum(len(doc.ents) for doc in mine)
+                all_ents = sum(ent.label_ == label for doc in docs for ent in doc.ents)
+                path = output / f"{label}.spacy"
+                said.append(f"{path}: {len(mine):,} docs, {n_ents:,} of {all_ents:,} entities")
+            if output.is_dir():
+                output.rmdir()
+            part.replace(output)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        typer.echo("\n".join(said))

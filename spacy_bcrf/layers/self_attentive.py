@@ -58,7 +58,7 @@ def SelfAttentiveEncoder(
             raise ValueError(f"{option} must be at least 1, got {value}")
     if depth < 0:
         raise ValueError(f"depth must be at least 0, got {depth}")
-    if width % heads:
+    if depth and width % heads:
         raise ValueError(f"heads must divide width = {width}, got {heads}")
     embed = _make_embed(width, attrs, rows)
     model: Model[list[Doc], list[Floats2d]]

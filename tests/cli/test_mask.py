@@ -63,3 +63,21 @@ def test_wrong_input_is_named_and_nothing_written(corpus, args, message):
     assert result.exit_code == 1
     assert message in result.output
     assert not list(corpus.glob("*x.*"))
+
+
+def test_a_folder_is_new_and_made_whole_or_not_at_all(corpus):
+    assert run("full.spacy", "masked", "--by-label").exit_code == 0
+    again = run("full.spacy", "masked", "--by-label")
+    assert again.exit_code == 1 and "masked: expected a new or empty folder" in again.output
+    doc = Doc(VOCAB, words=["Ann", "saw", "Rome"], ents=["B-PER", "O", "B-LOC/CITY"])
+    write_all([doc], corpus / "slash.spacy")
+    result = run("slash.spacy", "other", "--by-label")
+    assert (
+        result.exit_code == 1 and "a label is the name of a file, not 'LOC/CITY'" in result.output
+    )
+    assert {path.name for path in corpus.iterdir()} == {"full.spacy", "slash.spacy", "masked"}
+
+
+def test_options_that_say_nothing_are_refused(corpus):
+    result = run("full.spacy", "x.spacy", "--forget", "0.5", "--others", "missing")
+    assert result.exit_code == 1 and "--others is for --drop" in result.output

@@ -146,7 +146,8 @@ struct Chain {
     }
 };
 
-// logs (N,): parts of the values; shifts (N,), edge_shifts (1,) or (N,): NaN if scores are. scratch (3, N, tags). left, right (N, tags), or null: cleared where
+// logs (N,): parts of the values; shifts (N,), edge_shifts (1,) or (N,): NaN if scores are.
+// scratch (3, N, tags). left, right (N, tags), or null: cleared where
 // nothing is to be read from them. shared memory: (2 tags + threads) doubles.
 KERNEL conclude(const Score* unary, const Score* transitions, const long long* starts,
                 const int* lengths, const int* failed, const double* logs, const double* shifts,

@@ -79,7 +79,7 @@ KERNEL transfers(const Real* emission, const Real* matrices, const long long* st
                  Real total;
                  const Real y = arrive(before, k, from, tags, total);
                  if (t == 0) product *= total;
-                 if (product < 1e-200) scale += log(product), product = 1;
+                 if (product < 1e-200 || product > 1e200) scale += log(product), product = 1;
                  return e * y;
              });
     const long long at = (long long)s * tags + r;
