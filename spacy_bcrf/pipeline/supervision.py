@@ -169,7 +169,7 @@ def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
         to_predicted, to_gold = example.alignment.y2x, example.alignment.x2y
         for token in example.reference:
             tokens = to_predicted[token.i].tolist()
-            if token.idx in by_offset and len(tokens) == len(to_gold[tokens[0]]) == 1:
+            if token.idx in by_offset and len(tokens) == 1 and len(to_gold[tokens[0]]) == 1:
                 allowed[tokens[0]] = frozenset(by_offset[token.idx])
     return allowed
 

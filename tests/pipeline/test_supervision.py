@@ -10,6 +10,8 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
+from spacy_bcrf.pipeline.supervision import read_allowed
+
 LABELS = ("ORG", "PER")
 WORDS = ["Ann", "Lee", "met", "Bob"]
 MISSING, OUT = "", "O"
@@ -218,6 +220,16 @@ def test_misaligned_markings():
     straddling = Doc(nlp.vocab, words=["Ann", "Lee met", "B", "ob"], spaces=[1, 1, 0, 0])
     found = entity_sets(pipe, Example(straddling, reference))
     assert found == {c for c in all_sets(4) if not any(s[1] > 2 for s in c)}
+
+
+@pytest.mark.parametrize("name", ["allowed_labels", "allowed_tags"])
+def test_what_is_said_of_a_token_that_the_pipeline_does_not_have_is_left_out(name):
+    nlp, _ = recognizer()
+    reference = Doc(nlp.vocab, words=["Ann", " ", "left"], spaces=[True, False, False])
+    for token in reference[1:]:
+        token._.set(name, ["O"])
+    predicted = Doc(nlp.vocab, words=["Ann", "left"], spaces=[True, False])
+    assert read_allowed(Example(predicted, reference), name) == {1: {"O"}}
 
 
 @pytest.mark.parametrize("head", [head for head in ALL_HEADS if head != "MeanField"])
