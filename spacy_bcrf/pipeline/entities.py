@@ -117,9 +117,12 @@ class EntityTags:
             others = np.ones(len(self), dtype=bool)
             others[self._tags_of(markings.annotated_labels, labels)] = False
             allowed[is_open] = others
-            # What was annotated ends where it ends.
-            allowed[is_open & np.roll((iob == BEGIN) | (iob == INSIDE), 1)] &= ~self._continues
-        allowed[is_open & np.isin(np.arange(len(iob)), list(markings.unknown))] = True
+            if self.is_end_open:
+                # What was annotated ends where it ends.
+                was_in_entity = (iob[:-1] == BEGIN) | (iob[:-1] == INSIDE)
+                allowed[1:][is_open[1:] & was_in_entity] &= ~self._continues
+        for token in markings.unknown:
+            allowed[token] |= is_open[token]
         for token, names in markings.allowed.items():
             tags = np.zeros(len(self), dtype=bool)
             tags[self._tags_of(names - {"O"}, labels)] = True
@@ -158,16 +161,14 @@ class EntityTags:
 
     def spans(self, iob: Values, types: Values, labels: Sequence[str]) -> dict[Bounds, str]:
         """The annotated entities (n,) of one document, of the types there are."""
-        first = np.zeros(len(iob), dtype=bool)
-        first[:1] = True
-        ids = self.encode(iob, types, first)
-        starts = np.flatnonzero((ids > 0) & (iob == BEGIN))
-        stops = np.flatnonzero(~_before((iob == INSIDE) & ~first) & (ids > 0)) + 1
+        starts = np.flatnonzero((iob == BEGIN) & (types > 0))
+        stops = np.flatnonzero(np.append(iob[1:] != INSIDE, True)) + 1
         ends = stops[np.searchsorted(stops, starts, side="right")]
-        found = ((ids[starts] - 1) // self._n_prefixes).tolist()
+        found = self._index.find(types[starts])
         return {
             (start, end): labels[label]
-            for start, end, label in zip(starts.tolist(), ends.tolist(), found, strict=True)
+            for start, end, label in zip(*(x.tolist() for x in (starts, ends, found)), strict=True)
+            if label >= 0
         }
 
     def _find(self, names: Iterable[str], labels: Sequence[str]) -> list[int]:

@@ -246,9 +246,10 @@ class EntityRecognizer(SequenceLabeler):
     ) -> list[NDArray[np.bool_]]:
         markings = read_markings(example, self.ambiguous_spans_key, self.incorrect_spans_key)
         iob, types = values.T
-        entities = self._entities.spans(iob, types, self.labels)
-        if problems := find_contradictions(example.predicted, markings, entities):
-            raise ValueError("; ".join(problem.what for problem in problems))
+        if markings.ambiguous or markings.incorrect:
+            entities = self._entities.spans(iob, types, self.labels)
+            if problems := find_contradictions(example.predicted, markings, entities):
+                raise ValueError("; ".join(problem.what for problem in problems))
         wrong = self._entities.mark(allowed, iob, markings, self.labels)
         return [self._entities.pin(allowed, start, end, [label]) for start, end, label in wrong]
 

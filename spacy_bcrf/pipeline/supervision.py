@@ -16,6 +16,7 @@ of O, and must agree with entities.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -108,29 +109,38 @@ class Contradiction(NamedTuple):
 def find_contradictions(
     doc: Doc, markings: Markings, entities: Mapping[Bounds, str]
 ) -> list[Contradiction]:
-    """What cannot all be true of a document with these confirmed entities, span by span."""
+    """What cannot all be true of a document with these confirmed entities, span by span.
+
+    entities: by span, none of which overlap.
+    """
+    spans, confirmed = sorted(markings.ambiguous), sorted(entities)
+    ends = [end for _, end in confirmed]
 
     def name(bounds: Bounds) -> str:
         return f"{doc[bounds[0] : bounds[1]].text!r} (tokens {bounds[0]}:{bounds[1]})"
 
+    def overlapping(span: Bounds) -> list[Bounds]:
+        return confirmed[bisect_right(ends, span[0]) : bisect_left(confirmed, (span[1], 0))]
+
     problems = []
-    for span, labels in markings.ambiguous.items():
-        for other, types in markings.ambiguous.items():
-            if span < other and _overlap(span, other):
-                what = f"the ambiguous spans {name(span)} and {name(other)} overlap"
-                problems.append(Contradiction(what, labels | types))
-        for bounds, confirmed in entities.items():
-            if bounds == span and "" not in labels and confirmed not in labels:
+    for i, span in enumerate(spans, 1):
+        labels = markings.ambiguous[span]
+        for other in spans[i : bisect_left(spans, (span[1], 0), i)]:
+            what = f"the ambiguous spans {name(span)} and {name(other)} overlap"
+            problems.append(Contradiction(what, labels | markings.ambiguous[other]))
+        for bounds in overlapping(span):
+            is_now = entities[bounds]
+            if bounds != span:
+                what = f"{name(span)} overlaps {name(bounds)}, which is {is_now}"
+            elif "" not in labels and is_now not in labels:
                 may_be = " or ".join(sorted(labels))
-                what = f"{name(span)} is {confirmed}, and may only be {may_be}"
-            elif bounds != span and _overlap(bounds, span):
-                what = f"{name(span)} overlaps {name(bounds)}, which is {confirmed}"
+                what = f"{name(span)} is {is_now}, and may only be {may_be}"
             else:
                 continue
-            problems.append(Contradiction(what, labels | {confirmed}))
+            problems.append(Contradiction(what, labels | {is_now}))
     for span, never in markings.incorrect.items():
-        is_now = entities.get(span)
-        if is_now is not None and (is_now in never or "" in never):
+        if span in entities and never & {entities[span], ""}:
+            is_now = entities[span]
             what = f"{name(span)} is both {is_now} and not {is_now}"
             problems.append(Contradiction(what, frozenset([is_now])))
         types = markings.ambiguous.get(span, frozenset())
@@ -138,10 +148,6 @@ def find_contradictions(
             what = f"{name(span)} is an entity, and of none of the types it may have"
             problems.append(Contradiction(what, types))
     return problems
-
-
-def _overlap(first: Bounds, second: Bounds) -> bool:
-    return first[0] < second[1] and second[0] < first[1]
 
 
 def _user_data(doc: Doc) -> dict[Any, Any]:
@@ -169,7 +175,7 @@ def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
         to_predicted, to_gold = example.alignment.y2x, example.alignment.x2y
         for token in example.reference:
             tokens = to_predicted[token.i].tolist()
-            if token.idx in by_offset and len(tokens) == len(to_gold[tokens[0]]) == 1:
+            if token.idx in by_offset and len(tokens) == 1 and len(to_gold[tokens[0]]) == 1:
                 allowed[tokens[0]] = frozenset(by_offset[token.idx])
     return allowed
 

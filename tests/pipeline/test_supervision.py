@@ -1,14 +1,20 @@
 """What documents say besides fully annotated tokens, and what components learn from it."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
 from component_suite import ALL_HEADS, head_config
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.lang.en import English
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.util import fix_random_seed
+
+from spacy_bcrf.pipeline.entities import EntityTags
+from spacy_bcrf.pipeline.supervision import Markings, find_contradictions, read_allowed
 
 LABELS = ("ORG", "PER")
 WORDS = ["Ann", "Lee", "met", "Bob"]
@@ -208,6 +214,46 @@ def test_contradictions_are_named_and_teach_nothing(case):
     assert loss > 0 and not gradient.unary[4:].any()
 
 
+SOME_SPANS = [(i, j) for i in range(7) for j in range(i + 1, 8)]
+
+
+@given(st.sets(st.sampled_from(SOME_SPANS)), st.lists(st.integers(0, 7), unique=True).map(sorted))
+def test_every_overlap_is_found(spans, edges):
+    entities = dict.fromkeys(zip(edges[::2], edges[1::2], strict=False), "PER")
+    doc = Doc(English().vocab, words=list("abcdefg"))
+    markings = Markings(ambiguous=dict.fromkeys(spans, frozenset([""])))
+    pairs = [*itertools.combinations(sorted(spans), 2), *itertools.product(spans, entities)]
+    crossing = [(a, b) for a, b in pairs if a != b and a[0] < b[1] and b[0] < a[1]]
+    assert len(find_contradictions(doc, markings, entities)) == len(crossing)
+
+
+def test_contradictions_take_time_in_proportion_to_the_spans():
+    n_spans = 4000
+    doc = Doc(English().vocab, words=["a"] * 2 * n_spans)
+    ambiguous = {(2 * i, 2 * i + 1): frozenset(["PER"]) for i in range(n_spans)}
+    entities = {(start + 1, end + 1): "PER" for start, end in ambiguous}
+    start = time.process_time()
+    assert not find_contradictions(doc, Markings(ambiguous=ambiguous), entities)
+    assert time.process_time() - start < 0.5  # all pairs take 3 s
+
+
+def test_marked_documents_are_encoded_with_their_batch(monkeypatch):
+    nlp, pipe = recognizer()
+    said = {"ents": ["B-PER", "I-PER", OUT, OUT], "annotated": ["PER"]}
+    examples = [make(nlp, **said), make(nlp, **said, ambiguous=[(2, 4)], incorrect=[(0, 1)])]
+    encoded = []
+    encode = EntityTags.encode
+
+    def count(self, iob, types, first):
+        encoded.append(len(iob))
+        return encode(self, iob, types, first)
+
+    potentials = pipe._find_potentials([example.predicted for example in examples])
+    monkeypatch.setattr(EntityTags, "encode", count)
+    assert not pipe._read_gold(examples, potentials).problems
+    assert encoded == [8]
+
+
 def test_misaligned_markings():
     """A span counts if its ends are ends of tokens; else nothing is known of what it covers."""
     nlp, pipe = recognizer()
@@ -218,6 +264,16 @@ def test_misaligned_markings():
     straddling = Doc(nlp.vocab, words=["Ann", "Lee met", "B", "ob"], spaces=[1, 1, 0, 0])
     found = entity_sets(pipe, Example(straddling, reference))
     assert found == {c for c in all_sets(4) if not any(s[1] > 2 for s in c)}
+
+
+@pytest.mark.parametrize("name", ["allowed_labels", "allowed_tags"])
+def test_what_is_said_of_a_token_that_the_pipeline_does_not_have_is_left_out(name):
+    nlp, _ = recognizer()
+    reference = Doc(nlp.vocab, words=["Ann", " ", "left"], spaces=[True, False, False])
+    for token in reference[1:]:
+        token._.set(name, ["O"])
+    predicted = Doc(nlp.vocab, words=["Ann", "left"], spaces=[True, False])
+    assert read_allowed(Example(predicted, reference), name) == {1: {"O"}}
 
 
 @pytest.mark.parametrize("head", [head for head in ALL_HEADS if head != "MeanField"])
