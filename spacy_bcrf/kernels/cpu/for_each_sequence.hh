@@ -12,19 +12,21 @@ struct Chunk {
     size_t token;
 };
 
-// The least work of a chunk, in multiply-adds: some times what waking a thread takes.
-constexpr double LEAST_WORK = 1e5;
+// Work is counted in multiply-adds. A chunk has at least some times what it takes to wake a thread,
+// and, where sums are wanted, to add up those of a chunk.
+constexpr double LEAST_WORK = 3e5, LEAST_WORK_A_SUM = 400;
 constexpr size_t MOST_CHUNKS = 64;
 
-// Multiply-adds a token of one pass of a kernel, with what it does once for each tag.
+// What one pass of a kernel over the transitions takes a token; 800 stands for what is left.
 template <class In> double pass(const Batch<In>& batch) {
-    return double(batch.tags) * (batch.tags + 32);
+    return double(batch.tags) * batch.tags + 800;
 }
 
 // Chunks of about the same size. They do not depend on the number of threads, so neither do sums.
-template <class In> std::vector<Chunk> split(const Batch<In>& batch, double work) {
+template <class In> std::vector<Chunk> split(const Batch<In>& batch, double work, size_t sums) {
     const size_t tokens = batch.tokens();
-    const size_t least = std::max(size_t(LEAST_WORK / work), tokens / MOST_CHUNKS) + 1;
+    const double least_work = std::max(LEAST_WORK, LEAST_WORK_A_SUM * double(sums));
+    const size_t least = std::max(size_t(least_work / work), tokens / MOST_CHUNKS) + 1;
     std::vector<Chunk> chunks;
     Chunk chunk{0, 0, 0};
     for (size_t token = 0, left = tokens; chunk.last < batch.size;) {
@@ -46,8 +48,8 @@ template <class In> std::vector<Chunk> split(const Batch<In>& batch, double work
 template <class In, class Make, class Run, class Flush>
 void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make make, Run run,
                        Flush flush) {
-    const std::vector<Chunk> chunks = split(batch, work);
     const size_t size = sum ? size_t(batch.tags) * batch.tags : 0;
+    const std::vector<Chunk> chunks = split(batch, work, size);
     Buffer<double> sums(size * (chunks.size() - 1));
     std::atomic<size_t> next{0};
     in_threads(int(std::min(size_t(batch.threads), chunks.size())), [&] {

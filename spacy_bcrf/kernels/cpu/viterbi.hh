@@ -81,7 +81,7 @@ template <class R> class Viterbi {
 template <class R>
 void max_product(const Batch<R>& batch, int* tags, R* scores) {
     for_each_sequence(
-        batch, pass(batch), [&] { return Viterbi<R>(batch, batch.longest()); },
+        batch, 2 * pass(batch), [&] { return Viterbi<R>(batch, batch.longest()); },
         [&](Viterbi<R>& chain, const Sequence<R>& s) {
             scores[s.index] = R(chain.run(s, tags + s.first));
         });
