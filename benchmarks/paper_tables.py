@@ -21,6 +21,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import chain
 
+from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.text import find_file, read_lines
@@ -75,6 +76,7 @@ def main() -> None:
 
         require_gpu()
     torch.set_num_threads(1)
+    kernels.set_threads(1)
     if args.corpora is None:
         parser.error("needs --corpora, for the lengths of sentences")
     rows: list[Row] = []
