@@ -1,18 +1,23 @@
 """Loss with gradient, and decoding, of `chain.CRF` and `chain.BCRF` against pytorch-crf.
 
-python benchmarks/heads.py --corpora DIR
+    python benchmarks/heads.py --corpora DIR
+    python benchmarks/heads.py --lengths 10 30 100 1000 10000 --batch 1 8 64 512 --tags 9 17 50 128
+
+The first is of the lengths that sentences have, the second of batches of sequences of one length,
+mean field, torch-struct and plain PyTorch among the heads.
 """
 
 import argparse
-import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from common import add_options, describe_machine, interleave, print_table, sentence_lengths
+from head_sizes import add_size_options, measure_sizes
 from numpy.typing import NDArray
+from torch_heads import PytorchCRF
 
+from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
 
 N_TAGS = (9, 17, 50, 69)
@@ -32,7 +37,14 @@ def main() -> None:
     parser.add_argument(
         "--sorted", action="store_true", help="batches of like lengths, the best case for padding"
     )
+    add_size_options(parser)
     args = parser.parse_args()
+    kernels.set_threads(args.threads)
+    if args.lengths:
+        measure_sizes(args)
+        return
+    if args.device != "cpu" or args.threads != 1:
+        parser.error("--device and --threads are for --lengths")
     drawn, source = sentence_lengths(args.corpora)
     rows: list[dict[str, object]] = []
     for n_tags in args.tags:
@@ -103,44 +115,6 @@ def decode_all(inference: Inference, batches: list[Batch]) -> None:
         inference.decode(potentials)
 
 
-class PytorchCRF:
-    """The same potentials, padded as pytorch-crf needs them: (length, batch, tags)."""
-
-    def __init__(self, potentials: Potentials, gold: NDArray[np.int32]) -> None:
-        import torch
-        from torchcrf import CRF as TorchCRF
-
-        lengths, (_, n_tags) = potentials.lengths, potentials.unary.shape
-        # Which places of (batch, length) hold a token, in the order of the flat tokens.
-        filled = np.arange(lengths.max()) < lengths[:, None]
-        emissions = np.zeros((*filled.shape, n_tags), dtype="float32")
-        emissions[filled] = potentials.unary
-        tags = np.zeros(filled.shape, dtype="int64")
-        tags[filled] = gold
-        self.mask = torch.tensor(filled.T.copy())
-        self.tags = torch.tensor(tags.T.copy())
-        self.emissions = torch.tensor(emissions.swapaxes(0, 1).copy(), requires_grad=True)
-        self.crf: Any = TorchCRF(n_tags)
-        with torch.no_grad():
-            self.crf.transitions.copy_(torch.tensor(potentials.transitions))
-            self.crf.start_transitions.zero_()
-            self.crf.end_transitions.zero_()
-
-    def loss(self) -> float:
-        """The sum of the losses; gradients are left in the parameters."""
-        for parameter in (self.emissions, *self.crf.parameters()):
-            parameter.grad = None
-        loss = -self.crf(self.emissions, self.tags, self.mask)
-        loss.backward()
-        return loss.item()
-
-    def decode(self) -> list[list[int]]:
-        with warnings.catch_warnings():
-            # It passes torch.where a mask of a type that torch has deprecated.
-            warnings.simplefilter("ignore", UserWarning)
-            return self.crf.decode(self.emissions, self.mask)
-
-
 def run_all(batches: list[PytorchCRF], method: str, n_threads: int) -> None:
     import torch
 
@@ -156,7 +130,7 @@ def check_agreement(batch: Batch, theirs: PytorchCRF) -> None:
     np.testing.assert_allclose(losses.sum(), theirs.loss(), rtol=1e-4)
     d_transitions = theirs.crf.transitions.grad.numpy()
     np.testing.assert_allclose(gradient.transitions, d_transitions, atol=1e-2)
-    paths = np.concatenate([np.array(path) for path in theirs.decode()])
+    paths = np.concatenate(theirs.decode())
     agreement = (paths == CRF().decode(potentials)).mean()
     assert agreement > 0.999, f"Viterbi agrees with pytorch-crf's in only {agreement:.1%} of tags"
 

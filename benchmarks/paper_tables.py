@@ -21,6 +21,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import chain, require_gpu
 
+from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.text import find_file, read_lines
@@ -73,6 +74,7 @@ def main() -> None:
     if args.gpu >= 0:
         require_gpu(args.gpu)
     torch.set_num_threads(1)
+    kernels.set_threads(1)
     if args.corpora is None:
         parser.error("needs --corpora, for the lengths of sentences")
     rows: list[Row] = []

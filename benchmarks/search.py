@@ -39,6 +39,7 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
+    kernels.set_threads(1)
     all_lengths, source = sentence_lengths(args.corpora)
     lengths = all_lengths[:BATCH]
     notes = (

@@ -16,6 +16,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
+from . import threads
+
 Array = Any
 """A NumPy or CuPy array."""
 
@@ -206,6 +208,17 @@ def mean_field_loss(
     """
     xp, backend = _dispatch(unary)
     return backend.mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
+
+
+def set_threads(n: int | None) -> None:
+    """How many threads the kernels share the sequences of a NumPy batch among, at most.
+
+    None is the default: what the environment variable BCRF_THREADS says, or else OMP_NUM_THREADS,
+    or else as many as there are cores for this process, but one in worker processes, that is in
+    forked ones and those of multiprocessing. A forked process starts from the default again. The
+    number changes no bit of a result: sums are over chunks of the batch that do not depend on it.
+    """
+    threads.set_count(n)
 
 
 def array_module(array: Array) -> ModuleType:

@@ -11,6 +11,7 @@ cdef extern from "cpu/batch.hh" namespace "bcrf" nogil:
         const int* lengths
         int size, tags
         bint shared
+        int threads
 
 cdef extern from "cpu/bregman_options.hh" namespace "bcrf" nogil:
     cdef cppclass BregmanOptions:
@@ -82,7 +83,7 @@ ctypedef fused real:
 
 import numpy
 
-from . import Result
+from . import Result, threads
 
 
 def sum_product(xp, unary, transitions, lengths, edges, marginals):
@@ -271,6 +272,7 @@ cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] le
     batch.size = <int>lengths.shape[0]
     batch.tags = <int>unary.shape[1]
     batch.shared = transitions.ndim == 2
+    batch.threads = threads.count()
     return batch
 
 

@@ -28,6 +28,8 @@ template <class In> struct Sequence {
     const In* transitions;  // shared, or that of the first edge
     int length, tags;
     bool shared;
+    int index = 0;          // in the batch, and the flat index of the first token
+    size_t first = 0;
 
     const In* edge(int i) const {
         return shared ? transitions : transitions + size_t(i) * tags * tags;
@@ -39,7 +41,14 @@ template <class In> struct Batch {
     const In* transitions;  // (tags, tags), or (N, tags, tags)
     const int* lengths;     // (size)
     int size, tags;
-    bool shared;  // one matrix of transitions for all edges
+    bool shared;      // one matrix of transitions for all edges
+    int threads = 1;  // that may share the sequences, at most
+
+    size_t tokens() const {
+        size_t total = 0;
+        for (int b = 0; b < size; ++b) total += lengths[b];
+        return total;
+    }
 
     int longest() const {
         int top = 0;
@@ -51,7 +60,7 @@ template <class In> struct Batch {
     Sequence<In> sequence(int b, size_t token) const {
         const size_t t = tags;
         return {unary + token * t, shared ? transitions : transitions + token * t * t, lengths[b],
-                tags, shared};
+                tags, shared, b, token};
     }
 };
 
@@ -62,6 +71,13 @@ template <class In> struct Output {
     double* sum;   // (tags, tags), added to
     In* each;      // (length - 1, tags, tags)
 };
+
+// Where that is in the arrays (N, tags) and (N, tags, tags) of a batch.
+template <class In>
+Output<In> output(const Sequence<In>& s, In* node, double* sum, In* each) {
+    const size_t t = s.tags;
+    return {0, node ? node + s.first * t : nullptr, sum, each ? each + s.first * t * t : nullptr};
+}
 
 // Denormals take a hundred times longer and are below what the kernels count on.
 class FlushDenormals {
@@ -91,26 +107,6 @@ template <class R> class Buffer {
     }
     operator R*() { return data_; }
 };
-
-// Runs `fast` on each sequence, and `careful` on those it hands back.
-template <class In, class Fast, class Careful>
-void for_each_sequence(const Batch<In>& batch, In* value, In* node, double* sum,
-                                   In* each, Fast fast, Careful careful) {
-    size_t token = 0, tags = batch.tags;
-    for (int b = 0; b < batch.size; ++b) {
-        int length = batch.lengths[b];
-        if (length == 0) {
-            value[b] = 0;
-            continue;
-        }
-        const Sequence<In> s = batch.sequence(b, token);
-        Output<In> out{0, node ? node + token * tags : nullptr, sum,
-                       each ? each + token * tags * tags : nullptr};
-        if (!fast(s, out)) careful(s, out);
-        value[b] = In(out.value);
-        token += length;
-    }
-}
 
 // A product of many factors, kept as a logarithm that is taken only when the product gets extreme.
 class LogProduct {

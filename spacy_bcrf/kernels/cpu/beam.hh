@@ -91,8 +91,9 @@ template <class R> class Beam {
 
 template <class R>
 void beam_search(const Batch<R>& batch, int n, int width, int* tags, R* scores) {
-    Beam<R> search(batch, width, batch.longest());
-    write_labelings(batch, n, search, tags, scores);
+    write_labelings(
+        batch, width * pass(batch), n, [&] { return Beam<R>(batch, width, batch.longest()); }, tags,
+        scores);
 }
 
 }  // namespace BCRF_TARGET

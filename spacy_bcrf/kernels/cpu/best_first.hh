@@ -113,17 +113,11 @@ template <class R> class BestFirst {
 
 template <class R>
 void best_first(const Batch<R>& batch, int* tags, R* scores, long long* expanded) {
-    BestFirst<R> search(batch, batch.longest());
-    size_t token = 0;
-    for (int b = 0; b < batch.size; ++b) {
-        const int length = batch.lengths[b];
-        scores[b] = 0;
-        expanded[b] = 0;
-        if (length == 0) continue;
-        const Sequence<R> s = batch.sequence(b, token);
-        scores[b] = R(search.run(s, tags + token, expanded[b]));
-        token += length;
-    }
+    for_each_sequence(
+        batch, pass(batch), [&] { return BestFirst<R>(batch, batch.longest()); },
+        [&](BestFirst<R>& search, const Sequence<R>& s) {
+            scores[s.index] = R(search.run(s, tags + s.first, expanded[s.index]));
+        });
 }
 
 }  // namespace BCRF_TARGET

@@ -328,25 +328,45 @@ template <class R, class In> class Projections {
     void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
 };
 
+// Projections as precise as the scores, then in double, then on logarithms, until the range suffices.
+template <class In> class Bregman {
+    const Batch<In>& batch_;
+    const BregmanOptions& options_;
+    Projections<In, In> narrow_;
+    std::unique_ptr<Projections<double, In>> wide_;  // made when a sequence needs it
+
+    bool run_wide(const Sequence<In>& s, Output<In>& out) {
+        if (sizeof(In) == 8) return false;
+        if (!wide_) wide_.reset(new Projections<double, In>(batch_, batch_.longest(), options_.scale));
+        return wide_->run(s, options_, out);
+    }
+
+  public:
+    Bregman(const Batch<In>& batch, const BregmanOptions& options)
+        : batch_(batch), options_(options), narrow_(batch, batch.longest(), options.scale) {}
+
+    void run(const Sequence<In>& s, Output<In>& out) {
+        if (narrow_.run(s, options_, out) || run_wide(s, out)) return;
+        log_space::bregman(s, options_, out);
+    }
+
+    void flush(double* sum) {
+        narrow_.flush(sum);
+        if (wide_) wide_->flush(sum);
+    }
+};
+
 template <class In>
 void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
                               In* node, double* sum, In* each) {
-    FlushDenormals flush;
-    const int longest = batch.longest();
-    Projections<In, In> chain(batch, longest, options.scale);
-    std::unique_ptr<Projections<double, In>> wide;  // made when a sequence needs it
     for_each_sequence(
-        batch, value, node, sum, each,
-        [&](const Sequence<In>& s, Output<In>& out) { return chain.run(s, options, out); },
-        [&](const Sequence<In>& s, Output<In>& out) {
-            if (sizeof(In) == 4) {
-                if (!wide) wide.reset(new Projections<double, In>(batch, longest, options.scale));
-                if (wide->run(s, options, out)) return;
-            }
-            log_space::bregman(s, options, out);
+        batch, (2 * options.n_iter + 3) * pass(batch), sum,
+        [&] { return Bregman<In>(batch, options); },
+        [&](Bregman<In>& chain, const Sequence<In>& s, double* own) {
+            Output<In> out = output(s, node, own, each);
+            chain.run(s, out);
+            value[s.index] = In(out.value);
         });
-    if (sum) chain.flush(sum);
-    if (sum && wide) wide->flush(sum);
 }
 
 }  // namespace BCRF_TARGET

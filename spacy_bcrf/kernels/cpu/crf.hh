@@ -134,14 +134,15 @@ template <class R, class In> class ForwardBackward {
 
 template <class In>
 void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
-    FlushDenormals flush;
     const bool only_value = !node && !sum && !each;
-    ForwardBackward<In, In> chain(batch, batch.longest());
+    using Chain = ForwardBackward<In, In>;
     for_each_sequence(
-        batch, value, node, sum, each,
-        [&](const Sequence<In>& s, Output<In>& out) { return chain.run(s, out, only_value); },
-        [](const Sequence<In>& s, Output<In>& out) { log_space::sum_product(s, out); });
-    if (sum) chain.flush(sum);
+        batch, 3 * pass(batch), sum, [&] { return Chain(batch, batch.longest()); },
+        [&](Chain& chain, const Sequence<In>& s, double* own) {
+            Output<In> out = output(s, node, own, each);
+            if (!chain.run(s, out, only_value)) log_space::sum_product(s, out);
+            value[s.index] = In(out.value);
+        });
 }
 
 }  // namespace BCRF_TARGET

@@ -5,6 +5,7 @@
 #include "batch.hh"
 #include "bregman_options.hh"
 #include "features.hh"
+#include "for_each_sequence.hh"
 #include "log_space.hh"
 
 #if defined(__GNUC__)

@@ -219,19 +219,15 @@ template <class R> class MeanField {
 template <class R>
 void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R* node, double* sum,
                 R* each) {
-    FlushDenormals flush;
     const size_t t = batch.tags;
-    MeanField<R> chain(batch, batch.longest(), n_iter, gold != nullptr);
-    size_t token = 0;
-    for (int b = 0; b < batch.size; ++b) {
-        const Sequence<R> s = batch.sequence(b, token);
-        value[b] = 0;
-        if (s.length == 0) continue;
-        value[b] = R(chain.run(s, gold ? gold + token : nullptr, node + token * t, sum,
-                               each ? each + token * t * t : nullptr));
-        token += s.length;
-    }
-    if (sum) chain.flush(sum);
+    const int passes = gold ? 6 : 2;  // an iteration: its messages; back through it as many, and sums
+    for_each_sequence(
+        batch, passes * (n_iter + 1) * pass(batch), sum,
+        [&] { return MeanField<R>(batch, batch.longest(), n_iter, gold != nullptr); },
+        [&](MeanField<R>& chain, const Sequence<R>& s, double* own) {
+            value[s.index] = R(chain.run(s, gold ? gold + s.first : nullptr, node + s.first * t, own,
+                                         each ? each + s.first * t * t : nullptr));
+        });
 }
 
 }  // namespace BCRF_TARGET

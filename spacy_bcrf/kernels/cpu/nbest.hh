@@ -134,32 +134,22 @@ template <class R> class NBest : Viterbi<R> {
     const int* tags(int k) { return labeling(order_[k]); }
 };
 
-// tags (n, N), scores (size, n), -inf where there are fewer than n.
-template <class Search, class R>
-void write_labelings(const Batch<R>& batch, int n, Search& search, int* tags, R* scores) {
-    FlushDenormals flush;
-    size_t token = 0, tokens = 0;
-    for (int b = 0; b < batch.size; ++b) tokens += batch.lengths[b];
-    for (int b = 0; b < batch.size; ++b, scores += n) {
-        const int length = batch.lengths[b];
-        std::fill(scores, scores + n, -infinity<R>);
-        if (length == 0) {
-            scores[0] = 0;
-            continue;
-        }
-        const Sequence<R> s = batch.sequence(b, token);
+// tags (n, N), scores (size, n), the latter of -inf, which stays where there are fewer than n.
+template <class R, class Make>
+void write_labelings(const Batch<R>& batch, double work, int n, Make make, int* tags, R* scores) {
+    const size_t tokens = batch.tokens();
+    for_each_sequence(batch, work, make, [&](auto& search, const Sequence<R>& s) {
         const int found = std::min(search.run(s), n);
         for (int k = 0; k < found; ++k) {
-            scores[k] = R(search.score(k));
-            std::copy(search.tags(k), search.tags(k) + length, tags + k * tokens + token);
+            scores[size_t(s.index) * n + k] = R(search.score(k));
+            std::copy(search.tags(k), search.tags(k) + s.length, tags + k * tokens + s.first);
         }
-        token += length;
-    }
+    });
 }
 
 template <class R> void n_best(const Batch<R>& batch, int n, int* tags, R* scores) {
-    NBest<R> search(batch, n, batch.longest());
-    write_labelings(batch, n, search, tags, scores);
+    write_labelings(
+        batch, 3 * pass(batch), n, [&] { return NBest<R>(batch, n, batch.longest()); }, tags, scores);
 }
 
 }  // namespace BCRF_TARGET

@@ -103,50 +103,38 @@ template <class In> class Posterior : ForwardBackward<In, In> {
     }
 };
 
+template <class In, class Run> void for_each_posterior(const Batch<In>& batch, Run run) {
+    for_each_sequence(
+        batch, 3 * pass(batch), [&] { return Posterior<In>(batch, batch.longest()); }, run);
+}
+
 template <class In> void entropy(const Batch<In>& batch, In* entropies) {
-    FlushDenormals flush;
-    Posterior<In> chain(batch, batch.longest());
-    size_t token = 0;
-    for (int b = 0; b < batch.size; ++b) {
-        const Sequence<In> s = batch.sequence(b, token);
-        double h = s.length ? chain.entropy(s) : 0;
-        if (h < 0) h = log_space::entropy(s);
-        entropies[b] = In(h);
-        token += s.length;
-    }
+    for_each_posterior(batch, [&](Posterior<In>& chain, const Sequence<In>& s) {
+        const double h = chain.entropy(s);
+        entropies[s.index] = In(h < 0 ? log_space::entropy(s) : h);
+    });
 }
 
 template <class In>
 void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* tails, In* node, In* pairs) {
-    FlushDenormals flush;
-    Posterior<In> chain(batch, batch.longest());
     const size_t t = batch.tags;
-    for (int b = 0, token = 0; b < batch.size; ++b) {
-        const Sequence<In> s = batch.sequence(b, token);
-        if (s.length && !chain.pairs(s, n, heads, tails, node, pairs)) {
-            std::vector<In> each(s.length * t * t, In(0));
-            Output<In> out{0, node, nullptr, each.data()};
-            log_space::sum_product(s, out);
-            for (size_t i = 0; i < size_t(s.length); ++i)
-                for (int m = 0; m < n; ++m) pairs[i * n + m] = each[(i * t + heads[m]) * t + tails[m]];
-        }
-        token += s.length;
-        node += s.length * t;
-        pairs += size_t(s.length) * n;
-    }
+    for_each_posterior(batch, [&](Posterior<In>& chain, const Sequence<In>& s) {
+        In *node_at = node + s.first * t, *pairs_at = pairs + s.first * n;
+        if (chain.pairs(s, n, heads, tails, node_at, pairs_at)) return;
+        std::vector<In> each(s.length * t * t, In(0));
+        Output<In> out{0, node_at, nullptr, each.data()};
+        log_space::sum_product(s, out);
+        for (size_t i = 0; i < size_t(s.length); ++i)
+            for (int m = 0; m < n; ++m) pairs_at[i * n + m] = each[(i * t + heads[m]) * t + tails[m]];
+    });
 }
 
 template <class In> void sample(const Batch<In>& batch, int n, const double* uniform, int* tags) {
-    FlushDenormals flush;
-    Posterior<In> chain(batch, batch.longest());
-    size_t token = 0, tokens = 0;
-    for (int b = 0; b < batch.size; ++b) tokens += batch.lengths[b];
-    for (int b = 0; b < batch.size; ++b) {
-        const Sequence<In> s = batch.sequence(b, token);
-        if (s.length && !chain.sample(s, n, tokens, uniform + token, tags + token))
-            log_space::sample(s, n, tokens, uniform + token, tags + token);
-        token += s.length;
-    }
+    const size_t tokens = batch.tokens();
+    for_each_posterior(batch, [&](Posterior<In>& chain, const Sequence<In>& s) {
+        if (!chain.sample(s, n, tokens, uniform + s.first, tags + s.first))
+            log_space::sample(s, n, tokens, uniform + s.first, tags + s.first);
+    });
 }
 
 }  // namespace BCRF_TARGET

@@ -80,17 +80,11 @@ template <class R> class Viterbi {
 
 template <class R>
 void max_product(const Batch<R>& batch, int* tags, R* scores) {
-    FlushDenormals flush;
-    Viterbi<R> chain(batch, batch.longest());
-    size_t token = 0;
-    for (int b = 0; b < batch.size; ++b) {
-        int length = batch.lengths[b];
-        scores[b] = 0;
-        if (length == 0) continue;
-        const Sequence<R> s = batch.sequence(b, token);
-        scores[b] = R(chain.run(s, tags + token));
-        token += length;
-    }
+    for_each_sequence(
+        batch, 2 * pass(batch), [&] { return Viterbi<R>(batch, batch.longest()); },
+        [&](Viterbi<R>& chain, const Sequence<R>& s) {
+            scores[s.index] = R(chain.run(s, tags + s.first));
+        });
 }
 
 }  // namespace BCRF_TARGET

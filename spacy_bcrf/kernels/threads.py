@@ -1,0 +1,51 @@
+"""How many threads of the processor the compiled kernels share the sequences of a batch among."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+
+_count: int | None = None
+_forked = False
+
+
+def count() -> int:
+    """What `kernels.set_threads` said, or the default."""
+    global _count
+    if _count is None:
+        _count = _default()
+    return _count
+
+
+def set_count(n: int | None) -> None:
+    global _count
+    if n is not None and n < 1:
+        raise ValueError(f"the number of threads must be at least 1, got {n}")
+    _count = n
+
+
+def _default() -> int:
+    for variable in ("BCRF_THREADS", "OMP_NUM_THREADS"):
+        # OMP_NUM_THREADS may list the threads of nested loops, the outermost first.
+        if text := os.environ.get(variable, "").split(",")[0].strip():
+            if not text.isdecimal() or int(text) < 1:
+                raise ValueError(
+                    f"the environment variable {variable} must be a number of threads, at least 1, "
+                    f"got {os.environ[variable]!r}"
+                )
+            return int(text)
+    # Whoever starts workers has shared out the cores already.
+    if _forked or multiprocessing.parent_process() is not None:
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _after_fork() -> None:
+    global _count, _forked
+    _count, _forked = None, True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
