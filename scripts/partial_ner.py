@@ -125,9 +125,6 @@ def configure(args: argparse.Namespace, train: Path, annotation: str, method: st
     config["paths"]["dev"] = str(args.corpus / "dev.spacy")
     config["training"]["max_steps"] = args.steps
     config["training"]["eval_frequency"] = max(1, args.steps // 10)
-    # Averages of the weights help all, and most where each document says little.
-    config["training"]["optimizer"]["use_averages"] = True
-    config["training"]["dropout"] = 0.2
     config["system"]["seed"] = args.seed
     ner = config["components"]["ner"]
     ner["model"]["head"]["@layers"] = HEADS.get(method, HEADS["CRF"])

@@ -22,6 +22,7 @@ from sapo_tasks import TASKS, Task
 from tqdm import tqdm
 
 from spacy_bcrf.chain import viterbi
+from spacy_bcrf.extras import require
 from spacy_bcrf.files import write_text
 from spacy_bcrf.linear.dataset import Dataset
 from spacy_bcrf.linear.evaluate import span_f
@@ -66,6 +67,10 @@ def main() -> None:
     parser.add_argument("--bilstm-passes", type=int, default=3, help="0 for no networks")
     parser.add_argument("--limit", type=int, default=0, help="of training sentences, 0 for all")
     args = parser.parse_args()
+    # What the figures need, before anything is trained for them.
+    require("scipy", "bench")
+    if args.bilstm_passes:
+        require("torch", "bench")
     if args.seeds < 2:
         parser.error("--seeds must be at least 2, for the significance test")
     task = TASKS[args.task]

@@ -16,18 +16,18 @@ import io
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 from numpy.typing import NDArray
 from sapo_tasks import TASKS
-from scipy.stats import ttest_rel
 
+from spacy_bcrf.extras import require
 from spacy_bcrf.files import write_text
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+require("matplotlib", "bench").use("Agg")
+ttest_rel = require("scipy.stats", "bench").ttest_rel
+plt = require("matplotlib.pyplot", "bench")
 
 SAPO = "SAPO"
 PERCEPTRONS = ("perceptron", "averaged perceptron")
@@ -198,7 +198,7 @@ def panels(results: dict) -> tuple:
     return figure, axes[0]
 
 
-def save(figure: plt.Figure, axes: NDArray, path: Path, legend: bool = True) -> None:
+def save(figure: Any, axes: NDArray, path: Path, legend: bool = True) -> None:
     if legend:
         axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
     figure.savefig(path, dpi=150)

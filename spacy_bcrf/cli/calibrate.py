@@ -43,8 +43,8 @@ def calibrate_cli(
     from spacy_bcrf.cli.labeler import annotate_before, load_labeler
     from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
-    setup_gpu(gpu_id, silent=True)
     with exit_on(ValueError, ImportError, OSError):
+        setup_gpu(gpu_id, silent=True)
         if not no_plot:
             require("matplotlib", "plot")
         if not dev.exists():

@@ -109,8 +109,8 @@ def rank_cli(
     """
     from spacy_bcrf.cli.labeler import load_labeler
 
-    setup_gpu(gpu_id, silent=True)
     with exit_on(ValueError, OSError):
+        setup_gpu(gpu_id, silent=True)
         if not texts.is_file():
             raise ValueError(f"{texts}: expected a file; it is read twice")
         nlp, name, labeler = load_labeler(model, pipe)
