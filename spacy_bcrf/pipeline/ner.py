@@ -248,7 +248,7 @@ class EntityRecognizer(SequenceLabeler):
     ) -> list[NDArray[np.bool_]]:
         markings = read_markings(example, self.ambiguous_spans_key, self.incorrect_spans_key)
         iob, types = values.T
-        if markings.ambiguous or markings.incorrect:
+        if markings.allowed or markings.ambiguous or markings.incorrect:
             entities = self._entities.spans(iob, types, self.labels)
             if problems := find_contradictions(example.predicted, markings, entities):
                 raise ValueError("; ".join(problem.what for problem in problems))

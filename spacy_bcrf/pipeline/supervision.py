@@ -139,11 +139,25 @@ def find_contradictions(
             if bounds != span:
                 what = f"{name(span)} overlaps {name(bounds)}, which is {is_now}"
             elif "" not in labels and is_now not in labels:
-                may_be = " or ".join(sorted(labels))
-                what = f"{name(span)} is {is_now}, and may only be {may_be}"
+                what = f"{name(span)} is {is_now}, and may only be {' or '.join(sorted(labels))}"
             else:
                 continue
             problems.append(Contradiction(what, labels | {is_now}))
+        types = labels
+        for token in range(*span):
+            if token in markings.allowed:
+                may_be = markings.allowed[token] - {"O"}
+                types = may_be if "" in types else types & may_be
+        if not types:
+            what = f"{name(span)} is an entity, of none of the types that its tokens may have"
+            problems.append(Contradiction(what, labels))
+    for token, may_be in markings.allowed.items():
+        for bounds in overlapping((token, token + 1)):
+            is_now = entities[bounds]
+            if is_now not in may_be:
+                at, may = name((token, token + 1)), " or ".join(sorted(may_be))
+                what = f"{at} is {is_now}, and may only be {may}"
+                problems.append(Contradiction(what, frozenset([is_now])))
     for span, never in markings.incorrect.items():
         if span in entities and never & {entities[span], ""}:
             is_now = entities[span]

@@ -138,6 +138,10 @@ CASES = {
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "incorrect": [(0, 2, "ORG")]},
         lambda c: c == {(0, 2, "PER")},
     ),
+    "of unknown type, and its token of some": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O", "PER"]}},
+        lambda c: c == {(0, 2, "PER")},
+    ),
     "only ORG annotated, a token said to be PER, an entity rejected": (
         {
             "ents": [OUT] * 4,
@@ -198,6 +202,18 @@ CONTRADICTIONS = {
     "nothing is left": (
         {"ents": [OUT] * 4, "allowed": {1: ["PER"]}, "incorrect": [(1, 2, "PER")]},
         "forbid it",
+    ),
+    "confirmed, and its token in none": (
+        {"ents": ["B-PER", "I-PER", OUT, OUT], "allowed": {1: ["O", "ORG"]}},
+        r"'Lee' \(tokens 1:2\) is PER, and may only be O or ORG",
+    ),
+    "ambiguous, and its token in none": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O"]}},
+        r"'Ann Lee' \(tokens 0:2\) is an entity, of none of the types that its tokens may have",
+    ),
+    "ambiguous, and its tokens of different types": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {0: ["ORG"], 1: ["PER"]}},
+        "of none of the types that its tokens may have",
     ),
     "unknown label": ({"ents": [OUT] * 4, "annotated": ["DATE"]}, "unknown labels DATE"),
     "unknown label of a token": ({"ents": [OUT] * 4, "allowed": {0: ["X"]}}, "unknown labels X"),
