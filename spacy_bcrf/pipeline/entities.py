@@ -128,6 +128,7 @@ class EntityTags:
             tags[self._tags_of(names - {"O"}, labels)] = True
             tags[0] = "O" in names
             allowed[token] = tags if is_open[token] else tags & allowed[token]
+            is_open[token] = False
         for (start, end), names in markings.ambiguous.items():
             span = self._of_span(end - start, self._find(names, labels))
             for token, tags in enumerate(span, start):

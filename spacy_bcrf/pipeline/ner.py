@@ -1,5 +1,6 @@
 """`bcrf_ner`: named entities, as tags of a scheme whose rules no labeling can break."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -42,6 +43,7 @@ from .supervision import (
     find_contradictions,
     find_labels,
     is_marked,
+    read_annotated_labels,
     read_markings,
 )
 
@@ -246,7 +248,7 @@ class EntityRecognizer(SequenceLabeler):
     ) -> list[NDArray[np.bool_]]:
         markings = read_markings(example, self.ambiguous_spans_key, self.incorrect_spans_key)
         iob, types = values.T
-        if markings.ambiguous or markings.incorrect:
+        if markings.allowed or markings.ambiguous or markings.incorrect:
             entities = self._entities.spans(iob, types, self.labels)
             if problems := find_contradictions(example.predicted, markings, entities):
                 raise ValueError("; ".join(problem.what for problem in problems))
@@ -272,10 +274,21 @@ class EntityRecognizer(SequenceLabeler):
         return loss, gradient
 
     def _find_labels(self, doc: Doc) -> set[str]:
-        labels = super()._find_labels(doc)
-        if self._is_marked(doc):
-            labels |= find_labels(doc, (self.ambiguous_spans_key, self.incorrect_spans_key))
-        return labels
+        return self._find_used_labels(doc) | (read_annotated_labels(doc) or set())
+
+    def _find_used_labels(self, doc: Doc) -> set[str]:
+        span_keys = (self.ambiguous_spans_key, self.incorrect_spans_key)
+        return super()._find_labels(doc) | find_labels(doc, span_keys)
+
+    def _check_references(self, docs: list[Doc]) -> None:
+        marked = filter(self._is_marked, docs)
+        annotated = set().union(*(read_annotated_labels(doc) or () for doc in marked))
+        if annotated and (unused := annotated.difference(*map(self._find_used_labels, docs))):
+            warnings.warn(
+                f"[{self.name}] annotated_labels has {', '.join(sorted(unused))}, of which the "
+                "training data has no entity and no other span: is it spelled right?",
+                stacklevel=3,
+            )
 
     def _merge(self, old: Values, new: Values) -> Values:
         blocked = (old[:, :1] == BEGIN) & (old[:, 1:] == 0)

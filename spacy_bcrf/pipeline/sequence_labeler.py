@@ -400,7 +400,12 @@ class SequenceLabeler(Questions):
         sample = examples[: self.model.attrs.get("sample_size", SAMPLE_SIZE)]
         self.model.initialize(X=[example.predicted for example in sample])
         self._has_warned = False
+        self._check_references([example.reference for example in examples])
         self._warn("the training data", examples, self._find_problems(examples))
+
+    def _check_references(self, docs: list[Doc]) -> None:
+        """Warn of what is odd about the gold documents as a whole."""
+        return
 
     def _find_problems(self, examples: list[Example], batch_size: int = 128) -> dict[int, str]:
         """What is wrong with the examples that training will leave out, by index."""

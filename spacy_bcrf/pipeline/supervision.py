@@ -74,13 +74,13 @@ def read_markings(
 
     As spaCy aligns: a span counts if its boundaries are boundaries of tokens there, a token's tags
     if it is one token there too; of the tokens of other ambiguous spans nothing is known.
+    ValueError for a string in place of a list of labels.
     """
     reference = example.reference
-    labels = _user_data(reference).get(_ANNOTATED_LABELS)
     ambiguous, unknown = _read_spans(example, ambiguous_key)
     incorrect, _ = _read_spans(example, incorrect_key)
     return Markings(
-        None if labels is None else frozenset(labels),
+        read_annotated_labels(reference),
         read_allowed(example, "allowed_labels"),
         ambiguous,
         incorrect,
@@ -88,11 +88,17 @@ def read_markings(
     )
 
 
+def read_annotated_labels(doc: Doc) -> frozenset[str] | None:
+    """None for all. ValueError if they are no list."""
+    labels = _user_data(doc).get(_ANNOTATED_LABELS)
+    return None if labels is None else _as_set(doc, "doc._.annotated_labels", labels)
+
+
 def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
-    """The entity labels that are spoken of."""
-    labels = set(_user_data(doc).get(_ANNOTATED_LABELS) or ())
+    """The entity labels that tokens and spans speak of."""
+    labels: set[str] = set()
     for names in _find_allowed(doc, "allowed_labels").values():
-        labels.update(names)
+        labels |= _as_set(doc, "token._.allowed_labels", names)
     for span_key in span_keys:
         if span_key in doc.spans:
             labels.update(span.label_ for span in doc.spans[span_key])
@@ -133,11 +139,25 @@ def find_contradictions(
             if bounds != span:
                 what = f"{name(span)} overlaps {name(bounds)}, which is {is_now}"
             elif "" not in labels and is_now not in labels:
-                may_be = " or ".join(sorted(labels))
-                what = f"{name(span)} is {is_now}, and may only be {may_be}"
+                what = f"{name(span)} is {is_now}, and may only be {' or '.join(sorted(labels))}"
             else:
                 continue
             problems.append(Contradiction(what, labels | {is_now}))
+        types = labels
+        for token in range(*span):
+            if token in markings.allowed:
+                may_be = markings.allowed[token] - {"O"}
+                types = may_be if "" in types else types & may_be
+        if not types:
+            what = f"{name(span)} is an entity, of none of the types that its tokens may have"
+            problems.append(Contradiction(what, labels))
+    for token, may_be in markings.allowed.items():
+        for bounds in overlapping((token, token + 1)):
+            is_now = entities[bounds]
+            if is_now not in may_be:
+                at, may = name((token, token + 1)), " or ".join(sorted(may_be))
+                what = f"{at} is {is_now}, and may only be {may}"
+                problems.append(Contradiction(what, frozenset([is_now])))
     for span, never in markings.incorrect.items():
         if span in entities and never & {entities[span], ""}:
             is_now = entities[span]
@@ -148,6 +168,12 @@ def find_contradictions(
             what = f"{name(span)} is an entity, and of none of the types it may have"
             problems.append(Contradiction(what, types))
     return problems
+
+
+def _as_set(doc: Doc, where: str, names: Sequence[str]) -> frozenset[str]:
+    if isinstance(names, str):
+        raise ValueError(f"{where} must be a list, got {names!r} in {doc.text[:40]!r}")
+    return frozenset(names)
 
 
 def _user_data(doc: Doc) -> dict[Any, Any]:
@@ -176,7 +202,8 @@ def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
         for token in example.reference:
             tokens = to_predicted[token.i].tolist()
             if token.idx in by_offset and len(tokens) == 1 and len(to_gold[tokens[0]]) == 1:
-                allowed[tokens[0]] = frozenset(by_offset[token.idx])
+                names = by_offset[token.idx]
+                allowed[tokens[0]] = _as_set(example.reference, f"token._.{name}", names)
     return allowed
 
 

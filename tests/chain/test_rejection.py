@@ -8,7 +8,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numeric import assert_gradient
 
-from spacy_bcrf.chain import BCRF, CRF, ExpectedRatio, Potentials, Rejection, rejection_loss
+from spacy_bcrf.chain import (
+    BCRF,
+    CRF,
+    ExpectedRatio,
+    Potentials,
+    Rejection,
+    rejection,
+    rejection_loss,
+)
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -38,9 +46,9 @@ def test_loss_is_enumerated(batch, data):
         paths, scores = bruteforce.labelings(u, w)
         p = np.exp(scores - scores.max())
         p /= p.sum()
-        for rejection in wrong:
-            if rejection.sequence == b:
-                is_wrong = rejection.allowed[np.arange(len(u)), paths].all(axis=1)
+        for sequence, allowed in wrong:
+            if sequence == b:
+                is_wrong = allowed[np.arange(len(u)), paths].all(axis=1)
                 expected[b] += -np.log1p(-min(p[is_wrong].sum(), 0.999))
     np.testing.assert_allclose(losses, expected, atol=1e-7)
 
@@ -52,6 +60,28 @@ def test_gradient_is_numeric_gradient(batch, data):
     # Where almost all is wrong the loss is cut off.
     assume(losses.max() < 4)
     assert_gradient(lambda p: rejection_loss(CRF(), p, wrong), batch, data)
+
+
+def test_sequences_are_inferred_once_and_rejections_in_chunks(monkeypatch):
+    """However many there are, and with the same result."""
+    rng = np.random.default_rng(0)
+    lengths = np.array([5, 3, 4], "int32")
+    batch = Potentials(rng.normal(size=(12, 3)), rng.normal(size=(12, 3, 3)), lengths)
+    wrong = [Rejection(b, rng.random((lengths[b], 3)) < 0.7) for b in [2, 0, 2, 2, 0, 2]]
+    losses, gradient = rejection_loss(CRF(), batch, wrong)
+    n_tokens = []
+
+    class Counted(CRF):
+        def infer(self, potentials, *args, **options):
+            n_tokens.append(len(potentials.unary))
+            return super().infer(potentials, *args, **options)
+
+    monkeypatch.setattr(rejection, "_CHUNK", 9)
+    found, again = rejection_loss(Counted(), batch, wrong)
+    assert n_tokens == [5 + 4, 4 + 5, 4 + 4, 5 + 4]
+    np.testing.assert_allclose(found, losses)
+    np.testing.assert_allclose(again.unary, gradient.unary, atol=1e-12)
+    np.testing.assert_allclose(again.transitions, gradient.transitions, atol=1e-12)
 
 
 def test_a_bregman_crf_learns_it_too():

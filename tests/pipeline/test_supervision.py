@@ -2,6 +2,7 @@
 
 import itertools
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -137,6 +138,10 @@ CASES = {
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "incorrect": [(0, 2, "ORG")]},
         lambda c: c == {(0, 2, "PER")},
     ),
+    "of unknown type, and its token of some": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O", "PER"]}},
+        lambda c: c == {(0, 2, "PER")},
+    ),
     "only ORG annotated, a token said to be PER, an entity rejected": (
         {
             "ents": [OUT] * 4,
@@ -197,6 +202,18 @@ CONTRADICTIONS = {
     "nothing is left": (
         {"ents": [OUT] * 4, "allowed": {1: ["PER"]}, "incorrect": [(1, 2, "PER")]},
         "forbid it",
+    ),
+    "confirmed, and its token in none": (
+        {"ents": ["B-PER", "I-PER", OUT, OUT], "allowed": {1: ["O", "ORG"]}},
+        r"'Lee' \(tokens 1:2\) is PER, and may only be O or ORG",
+    ),
+    "ambiguous, and its token in none": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O"]}},
+        r"'Ann Lee' \(tokens 0:2\) is an entity, of none of the types that its tokens may have",
+    ),
+    "ambiguous, and its tokens of different types": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {0: ["ORG"], 1: ["PER"]}},
+        "of none of the types that its tokens may have",
     ),
     "unknown label": ({"ents": [OUT] * 4, "annotated": ["DATE"]}, "unknown labels DATE"),
     "unknown label of a token": ({"ents": [OUT] * 4, "allowed": {0: ["X"]}}, "unknown labels X"),
@@ -311,8 +328,45 @@ def test_labels_are_found_wherever_they_are_spoken_of():
         "ambiguous": [(1, 2, "C")],
         "incorrect": [(2, 3, "D")],
     }
-    nlp.initialize(lambda: [make(nlp, [OUT] * 4, **said)])
+    with pytest.warns(UserWarning, match="annotated_labels has A"):
+        nlp.initialize(lambda: [make(nlp, [OUT] * 4, **said)])
     assert pipe.labels == ("A", "B", "C", "D")
+
+
+@pytest.mark.parametrize(
+    "said, message",
+    [
+        ({"annotated": "PER"}, r"doc\._\.annotated_labels must be a list, got 'PER' in 'Ann Lee"),
+        ({"allowed": {1: "ORG"}}, r"token\._\.allowed_labels must be a list, got 'ORG' in 'Ann"),
+    ],
+)
+def test_a_string_is_no_list_of_labels(said, message):
+    nlp, pipe = recognizer()
+    example = make(nlp, [OUT] * 4, **said)
+    with pytest.raises(ValueError, match=message):
+        pipe.initialize(lambda: [example])
+    scores, _ = pipe.model.begin_update([example.predicted])
+    with pytest.warns(UserWarning, match=message):
+        pipe.get_loss([example], scores)
+
+
+def test_annotated_labels_that_are_in_no_span_are_warned_of():
+    nlp = English()
+    nlp.add_pipe("bcrf_ner")
+    good = make(nlp, ["B-PER", OUT, OUT, OUT], annotated=["PER", "ORG"], incorrect=[(1, 2, "ORG")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp.initialize(lambda: [good])
+    typo = make(nlp, ["B-PER", OUT, OUT, OUT], annotated=["PERSN", "PER"])
+    with pytest.warns(UserWarning, match="annotated_labels has PERSN, of which the training data"):
+        nlp.initialize(lambda: [good, typo])
+    # They are of entities, whatever else a pipeline annotates.
+    nlp = English()
+    nlp.add_pipe("bcrf_chunker")
+    typo.reference.spans["chunks"] = [Span(typo.reference, 0, 1, "NP")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp.initialize(lambda: [typo])
 
 
 def test_keys_of_spans_are_options():
