@@ -9,7 +9,9 @@ from pathlib import Path
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to, which takes its place at the end. If that is not reached,
-    what was there stays. The folder is made where it is missing."""
+    what was there stays. The folder is made where it is missing. ValueError for a folder's path."""
+    if not path.name or path.is_dir():
+        raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{os.getpid()}.{path.name}")
     try:

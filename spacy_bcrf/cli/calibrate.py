@@ -8,6 +8,7 @@ from spacy.cli._util import Arg, Opt, setup_gpu
 from spacy.training import Corpus, Example
 
 from spacy_bcrf.cli.errors import exit_on
+from spacy_bcrf.corpora.shards import find_files
 from spacy_bcrf.extras import require
 from spacy_bcrf.files import replacing
 
@@ -47,8 +48,11 @@ def calibrate_cli(
         setup_gpu(gpu_id, silent=True)
         if not no_plot:
             require("matplotlib", "plot")
-        if not dev.exists():
-            raise ValueError(f"{dev}: there is no such file")
+        for file in find_files(dev):
+            if file.suffix != ".spacy":
+                raise ValueError(f"{file}: expected a .spacy file, or a folder of them")
+        if output is not None and output.exists() and not output.is_dir():
+            raise ValueError(f"{output}: expected a folder to save the pipeline to")
         nlp, name, labeler = load_labeler(model, pipe)
         if output is None and not Path(model).is_dir():
             raise ValueError(f"{model} is a package: say by --output where to save it")

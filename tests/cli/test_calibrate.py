@@ -86,7 +86,12 @@ def test_entities_that_are_there_before_are_predictions(folder):
     [
         (("model", "dev.spacy"), "not one component; it has tagger, ner: choose one by --pipe"),
         (("model", "dev.spacy", "-p", "lemma"), "no component 'lemma' of spacy-bcrf"),
-        (("model", "nope.spacy", "-p", "ner"), "nope.spacy: there is no such file"),
+        (("model", "nope.spacy", "-p", "ner"), "nope.spacy: there is no .spacy file"),
+        (("model", "model/config.cfg", "-p", "ner"), "config.cfg: expected a .spacy file"),
+        (
+            ("model", "dev.spacy", "-p", "ner", "-o", "dev.spacy"),
+            "dev.spacy: expected a folder to save the pipeline to",
+        ),
         (("no_model", "dev.spacy"), "no_model: no pipeline that can be loaded"),
         (("model", "empty.spacy", "-p", "ner"), "ner predicts nothing there that is annotated"),
     ],
