@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from .. import kernels
 from ..kernels import Array, array_module
@@ -34,6 +35,15 @@ class ExpectedRatio:
             raise ValueError(f"entity_ratio.margin must be in [0, 1), got {self.margin}")
         if not 0 < self.weight < float("inf"):
             raise ValueError(f"entity_ratio.weight must be positive, got {self.weight}")
+
+    @classmethod
+    def from_options(cls, options: dict[str, Any]) -> ExpectedRatio:
+        """ValueError for other options than the fields, or values that are no numbers."""
+        names = [field.name for field in fields(cls)]
+        wrong = [name for name, value in options.items() if not isinstance(value, (int, float))]
+        if "ratio" not in options or set(options) - set(names) or wrong:
+            raise ValueError(f"entity_ratio has the numbers {', '.join(names)}, got {options}")
+        return cls(**options)
 
     def loss(self, potentials: Potentials, tags: Array) -> tuple[float, Potentials]:
         """The loss of a whole batch, and its gradient. tags: bool (T,) those that are counted.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import spacy
@@ -43,7 +44,9 @@ class DocMaker:
         ambiguous = [(bounds, labels) for bounds, labels in spans if len(labels) != 1]
         _check_overlaps(doc, [span for span in spans if len(span[1]) == 1])
         if len(ambiguous) != len(dict(ambiguous)):
-            raise Problem("contradiction", "different types of one span, each of which is open")
+            (start, end), _ = Counter(bounds for bounds, _ in ambiguous).most_common(1)[0]
+            text = doc[start:end].text
+            raise Problem("contradiction", f"{text!r} has different types, each of which is open")
         markings = Markings(ambiguous=_by_bounds(ambiguous), incorrect=_by_bounds(rejected))
         if problems := find_contradictions(doc, markings, entities):
             raise Problem("contradiction", "; ".join(problem.what for problem in problems))

@@ -139,6 +139,7 @@ class _Converter:
     ) -> None:
         self.maker, self.labels, self.report = maker, labels, report
         self.counts = RecordCounts()
+        self._n_unreported = 0
 
     def convert(self, sources: Sequence[tuple[Path, str | None]]) -> Iterator[Doc]:
         for record in self._merge(self._read(sources)):
@@ -151,8 +152,8 @@ class _Converter:
                 yield doc
 
     def finish(self) -> None:
-        if (n_more := self.counts.skipped.total() - MAX_REPORTS) > 0:
-            self.report(f"and {n_more:,} more records that were skipped")
+        if self._n_unreported:
+            self.report(f"and {self._n_unreported:,} more records that were skipped")
 
     def _read(self, sources: Sequence[tuple[Path, str | None]]) -> Iterator[tuple[str, Record]]:
         """Records, and the format of each, under a progress bar."""
@@ -173,14 +174,17 @@ class _Converter:
             self._skip([item.place], 0, item.value)
             return None
         fields = item.value
+        # Those of a record that is not even translated.
+        n_spans = label_studio.count_regions(fields) or count_spans(fields)
         try:
             fields = _TRANSLATE[name](fields, self.counts.left_out)
+            n_spans = count_spans(fields)
             return parse(fields, item.place, self.labels)
         except Problem as problem:
-            self._skip([item.place], count_spans(fields), problem)
+            self._skip([item.place], n_spans, problem)
         except Ignored as reason:
             self.counts.ignored[str(reason)] += 1
-            self.counts.ignored_spans += count_spans(fields)
+            self.counts.ignored_spans += n_spans
         return None
 
     def _merge(self, records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
@@ -205,6 +209,8 @@ class _Converter:
         self.counts.skipped_spans += n_spans
         if n_before < MAX_REPORTS:
             self.report(f"{', '.join(places)}: {problem}")
+        else:
+            self._n_unreported += len(places)
 
 
 def find_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:

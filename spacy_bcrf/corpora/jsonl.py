@@ -2,7 +2,7 @@
 
 - `text`, or `tokens` (strings, or objects with a `text`), or both, where the tokens are the text's.
 - `spans`: objects with `start` and `end`, one past the last, in characters; in tokens where there
-  is no text. Or with `token_start` and `token_end`, in tokens, and the last as in Prodigy. `label`:
+  is no text. Or there with `token_start` and `token_end`, the last token as in Prodigy. `label`:
   the type; a list of those it may be, or null if nothing is known of it but that it is an entity.
   If it has a `text`, that is compared.
 - `rejected`: spans that are no entities of that type, of none in a list; null: of no type.
@@ -49,6 +49,10 @@ class Record:
         return len(self.spans) + len(self.rejected)
 
 
+# Where other tools and older versions have the spans.
+_OTHER_NAMES = ("entities", "ents", "label", "labels", "span")
+
+
 def count_spans(fields: dict[str, Any]) -> int:
     """How many spans an object has, whatever they are."""
     lists = (fields.get(key) for key in ("spans", "rejected"))
@@ -59,6 +63,10 @@ def parse(fields: dict[str, Any], place: str, known_labels: frozenset[str] | Non
     """Problem where a field is not as above, where a span is not in the text, or where a label is
     none of the known ones, None for any."""
     text, words = _read_text(fields)
+    if "spans" not in fields:
+        for key in _OTHER_NAMES:
+            if isinstance(fields.get(key), list):
+                raise Problem("no spans", f'no "spans", which "{key}" may be meant to be')
     reader = _SpanReader(text, words, known_labels)
     labels = _list(fields, "annotated_labels")
     complete = fields.get("complete", True)

@@ -38,6 +38,16 @@ def translate(task: dict[str, Any], left_out: Counter[str]) -> dict[str, Any]:
     return {"text": text, "spans": spans}
 
 
+def count_regions(task: dict[str, Any]) -> int:
+    """How many regions the annotation that counts has, or the first where none does; whatever the
+    task is."""
+    annotations = task.get("annotations")
+    found = [a for a in annotations if isinstance(a, dict)] if isinstance(annotations, list) else []
+    found.sort(key=lambda annotation: bool(annotation.get("was_cancelled")))
+    results = found[0].get("result") if found else None
+    return sum(map(_is_region, results)) if isinstance(results, list) else 0
+
+
 def _find_text(data: dict[str, Any]) -> str:
     """That of the field `text`, or of the only one."""
     keys = ["text"] if "text" in data else [k for k, v in data.items() if isinstance(v, str)]

@@ -65,6 +65,8 @@ def make_reader(
 
 def _check(name: str, settings: dict[str, Any]) -> Part:
     where = f"[PartialCorpora] corpora.{name}"
+    if not isinstance(settings, dict):
+        raise ValueError(f"{where} must be a block with a path, got {settings!r}")
     if unknown := set(settings) - {"path", "annotated_labels", "weight"}:
         raise ValueError(
             f"{where}: unknown {', '.join(sorted(unknown))}; "

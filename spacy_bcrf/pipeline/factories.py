@@ -145,7 +145,7 @@ def make_ner(
         scheme=scheme,
         incorrect_spans_key=incorrect_spans_key,
         ambiguous_spans_key=ambiguous_spans_key,
-        entity_ratio=None if entity_ratio is None else ExpectedRatio(**entity_ratio),
+        entity_ratio=None if entity_ratio is None else ExpectedRatio.from_options(entity_ratio),
         annotate=annotate,
         temperature=temperature,
         scorer=scorer,

@@ -126,8 +126,10 @@ def test_ratio(batch, data):
         ({"ratio": 0.0}, "entity_ratio.ratio must be between 0 and 1, got 0.0"),
         ({"ratio": 0.1, "margin": 1.0}, r"entity_ratio.margin must be in \[0, 1\), got 1.0"),
         ({"ratio": 0.1, "weight": -1.0}, "entity_ratio.weight must be positive, got -1.0"),
+        ({"ratoi": 0.1}, "entity_ratio has the numbers ratio, margin, weight, got {'ratoi': 0.1}"),
+        ({"ratio": "0.1"}, "entity_ratio has the numbers ratio, margin, weight, got"),
     ],
 )
 def test_bad_constants_are_named(options, message):
     with pytest.raises(ValueError, match=message):
-        ExpectedRatio(**options)
+        ExpectedRatio.from_options(options)

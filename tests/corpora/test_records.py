@@ -214,6 +214,7 @@ def span(start=0, end=12, label="PER", **more):
         ('"a"', "no object", 'expected an object, got "a"'),
         ({"spans": []}, "no text", 'no "text" and no "tokens"'),
         ({"text": ""}, "empty", '"text" is empty'),
+        ({"text": "a", "entities": [[0, 1, "PER"]]}, "no spans", 'which "entities" may be meant'),
         ({"tokens": []}, "empty", '"tokens" is empty'),
         ({"tokens": ["a", ""]}, "empty", 'each of "tokens" is empty'),
         ({"tokens": "a b"}, "wrong type", '"tokens" must be a list, got "a b"'),
@@ -298,7 +299,7 @@ def span(start=0, end=12, label="PER", **more):
                 ]
             ),
             "contradiction",
-            "different types of one span",
+            "'Ada Lovelace' has different types, each of which is open",
         ),
     ],
 )
@@ -405,3 +406,17 @@ def test_shards_are_there_all_or_none(tmp_path):
 def test_an_unknown_language(tmp_path):
     with pytest.raises(ValueError, match="language 'qqq': "):
         convert(tmp_path, [ADA], lang="qqq")
+
+
+def test_spans_of_tasks_that_cannot_be_translated_are_counted(tmp_path):
+    region = {"type": "labels", "value": {"start": 0, "end": 1, "text": "a", "labels": ["PER"]}}
+    tasks = [
+        {"data": {"other": 1}, "annotations": [{"result": [region, region]}]},
+        {"data": {"text": "a"}, "annotations": [{"was_cancelled": True, "result": [region]}]},
+        {"data": {"text": "a"}, "annotations": [{"result": [region]}]},
+    ]
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps(tasks))
+    _, counts, _ = convert(tmp_path, path)
+    assert counts.skipped_spans == 2
+    assert counts.ignored_spans == 1
