@@ -163,7 +163,11 @@ def draw(path: Path, rows: list[Row], panels: list[str]) -> None:
                 marker="o",
                 label=kernel,
             )
-        axes.set(xlabel=name, ylabel="us/token", xscale="log", yscale="log")
+        axes.set(xlabel=name, ylabel="us/token", yscale="log")
+        if name == "threads":
+            axes.set_xticks([row["value"] for row in mine])
+        else:
+            axes.set_xscale("log")
     figure.axes[0].legend()
     with replacing(path) as part:
         figure.savefig(part, format="png", dpi=120)

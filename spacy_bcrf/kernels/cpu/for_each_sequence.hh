@@ -15,7 +15,7 @@ struct Chunk {
 // Work is counted in multiply-adds. A chunk has at least some times what it takes to wake a thread,
 // and, where sums are wanted, to add up those of a chunk.
 constexpr double LEAST_WORK = 3e5, LEAST_WORK_A_SUM = 400;
-constexpr size_t MOST_CHUNKS = 64;
+constexpr size_t MOST_CHUNKS = 16;
 
 // What one pass of a kernel over the transitions takes a token; 800 stands for what is left.
 template <class In> double pass(const Batch<In>& batch) {
