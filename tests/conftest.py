@@ -9,12 +9,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Timing of a single example says nothing on a shared machine.
-# The suites that heads, inferences and components inherit run each property for each of them.
+# The suites that heads, inferences and components inherit run each property for each of them. What
+# is filtered out depends on the seed, and says nothing of the code.
 settings.register_profile(
     "default",
     deadline=None,
     max_examples=50,
-    suppress_health_check=[HealthCheck.differing_executors],
+    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.filter_too_much],
 )
 settings.load_profile("default")
 
