@@ -35,7 +35,7 @@ installed: $(VENV)/dev
 	mkdir -p $(AWAY)
 	tar xzf dist/*.tar.gz --strip-components 1 -C $(AWAY)
 	rm -r $(AWAY)/spacy_bcrf $(AWAY)/spacy_bcrf.egg-info
-	cd $(AWAY) && ../bin/python -m pytest -rs --durations=15
+	cd $(AWAY) && ../bin/python -m pytest -n auto --dist loadfile -rs --durations=15
 
 $(VENV)/installed: $(SOURCES)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
