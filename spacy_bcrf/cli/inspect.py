@@ -36,6 +36,12 @@ def inspect_cli(
     labels: Annotated[
         str | None, Opt("--labels", help="The labels there should be, with commas, or a file")
     ] = None,
+    ambiguous_key: Annotated[
+        str, Opt("--ambiguous-spans-key", help="ambiguous_spans_key of bcrf_ner")
+    ] = "ambiguous_spans",
+    incorrect_key: Annotated[
+        str, Opt("--incorrect-spans-key", help="incorrect_spans_key of bcrf_ner")
+    ] = "incorrect_spans",
     strict: Annotated[
         bool, Opt("--strict", help="End with an error if there are contradictions")
     ] = False,
@@ -53,7 +59,7 @@ def inspect_cli(
     from spacy_bcrf.pipeline.supervision import set_extensions
 
     set_extensions()
-    found = Inspection()
+    found = Inspection(ambiguous_key, incorrect_key)
     vocab = Vocab()
     with exit_on(ValueError, OSError):
         expected = read_labels(labels)

@@ -59,6 +59,10 @@ class Tags:
 
 @dataclass
 class Inspection:
+    """ambiguous_key, incorrect_key: of the spans; None to leave them out."""
+
+    ambiguous_key: str | None = AMBIGUOUS
+    incorrect_key: str | None = INCORRECT
     docs: int = 0
     tokens: int = 0
     missing: int = 0
@@ -88,8 +92,8 @@ class Inspection:
             self._name(doc, place, " ".join(str(error).split()))
             return
         markings = Markings()
-        if is_marked(doc, (AMBIGUOUS, INCORRECT)):
-            markings = read_markings(Example(doc, doc))
+        if is_marked(doc, (self.ambiguous_key, self.incorrect_key)):
+            markings = read_markings(Example(doc, doc), self.ambiguous_key, self.incorrect_key)
         self._add_spans(entities, markings)
         self._add_tokens(doc, markings)
         if problems := find_contradictions(doc, markings, entities):

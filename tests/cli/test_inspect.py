@@ -74,6 +74,19 @@ def test_labels_that_should_not_be_there_or_are_not(folder):
     assert "Warning: labels that are not among --labels: LOC" in result.output
 
 
+def test_keys_of_spans_are_options(folder):
+    doc = Doc(VOCAB, words=WORDS, ents=["B-PER", "O", "O"])
+    doc.spans["unsure"] = [Span(doc, 2, 3, label="LOC")]
+    doc.spans["wrong"] = [Span(doc, 0, 1, label="PER")]
+    write_all([doc], folder / "keys.spacy")
+    assert "LOC" not in run("keys.spacy").output
+    result = run("keys.spacy", "--ambiguous-spans-key", "unsure", "--incorrect-spans-key", "wrong")
+    assert result.exit_code == 0, result.output
+    loc, per = (line.split() for line in result.output.splitlines()[4:6])
+    assert loc[:5] == ["LOC", "0", "0", "1", "0"] and per[:5] == ["PER", "1", "1", "0", "1"]
+    assert "'Ann' (tokens 0:1) is both PER and not PER" in result.output
+
+
 def test_a_taggers_corpus(folder):
     assert run("tags.spacy").output.splitlines() == [
         "1 docs, 3 tokens",
