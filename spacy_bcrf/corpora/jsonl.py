@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from spacy_bcrf.corpora.json_objects import Problem
@@ -114,9 +115,11 @@ class _SpanReader:
             raise Problem("wrong type", f"a {what} must be an object, got {_show(span)}")
         if "label" not in span:
             raise Problem("wrong type", f"{what} {_show(span)} has no label; null is for any")
-        start, end = self._find_bounds(span, what)
-        content: Sequence[str] = self.words or () if self.text is None else self.text
-        unit = "tokens" if self.text is None else "characters"
+        by_token = self.words is not None and "start" not in span and "token_start" in span
+        start, end = self._find_bounds(span, what, by_token)
+        in_tokens = by_token or self.text is None
+        content: Sequence[str] = (self.words if in_tokens else self.text) or ()
+        unit = "tokens" if in_tokens else "characters"
         if not 0 <= start < end <= len(content):
             raise Problem(
                 "outside the text",
@@ -125,6 +128,8 @@ class _SpanReader:
                 f"{_show(span)}",
             )
         if self.text is not None:
+            if in_tokens:
+                start, end = self._words_in_text[start][0], self._words_in_text[end - 1][1]
             self._compare(span, start, end, what)
             start, end = self._trim(start, end, what)
         label = span["label"]
@@ -143,9 +148,24 @@ class _SpanReader:
             raise Problem("unknown label", f"{what}: unknown {name!r}; expected one of {expected}")
         return name
 
-    def _find_bounds(self, span: dict[str, Any], what: str) -> tuple[int, int]:
-        in_tokens = self.text is None and "start" not in span
-        keys = ("token_start", "token_end") if in_tokens else ("start", "end")
+    @cached_property
+    def _words_in_text(self) -> list[tuple[int, int]]:
+        """Bounds of the tokens in characters; white space, which may be another, has no length."""
+        assert self.text is not None and self.words is not None
+        bounds, end = [], 0
+        for word in self.words:
+            start = end if word.isspace() else self.text.find(word, end)
+            if start < 0 or self.text[end:start].strip():
+                found = self.text[end : end + len(word) + 10]
+                raise Problem(
+                    "not tokenized", f"token {word!r} is not what the text goes on with, {found!r}"
+                )
+            end = start if word.isspace() else start + len(word)
+            bounds.append((start, end))
+        return bounds
+
+    def _find_bounds(self, span: dict[str, Any], what: str, by_token: bool) -> tuple[int, int]:
+        keys = ("token_start", "token_end") if by_token else ("start", "end")
         for key in keys:
             bound = span.get(key)
             if not isinstance(bound, int) or isinstance(bound, bool):
@@ -153,7 +173,7 @@ class _SpanReader:
                     "wrong type",
                     f'"{key}" of a {what} must be an integer, got {_show(bound)}: {_show(span)}',
                 )
-        return span[keys[0]], span[keys[1]] + in_tokens
+        return span[keys[0]], span[keys[1]] + by_token
 
     def _trim(self, start: int, end: int, what: str) -> tuple[int, int]:
         assert self.text is not None

@@ -91,6 +91,18 @@ def test_words_are_those_of_the_record(tmp_path):
     assert doc.text == "NewYork-basedAnn"
 
 
+def test_spans_of_tokens_in_a_text(tmp_path):
+    record = {
+        "text": " New  York-based\tAnn",
+        "tokens": [" ", {"text": "New"}, "York-based", "\n", "Ann"],
+        "spans": [{"token_start": 1, "token_end": 2, "label": "X", "text": "New York-based"}],
+        "rejected": [{"token_start": 3, "token_end": 4, "label": None}],
+    }
+    (doc,), _, problems = convert(tmp_path, [record])
+    assert (spans(doc), doc.text, problems) == ([("New  York-based", "X")], record["text"], [])
+    assert spans(doc, "incorrect_spans") == [("Ann", "")]
+
+
 def test_prodigy_by_hand(tmp_path):
     (uber, pearl), counts, problems = convert(tmp_path, EXPORTS / "prodigy_manual.jsonl")
     assert spans(uber) == [("Uber", "ORG"), ("Silicon Valley", "GPE")]
@@ -202,6 +214,10 @@ def change(**fields):
     return {**ADA, **fields}
 
 
+def token_span(first, last):
+    return {"token_start": first, "token_end": last, "label": "PER"}
+
+
 def span(start=0, end=12, label="PER", **more):
     return change(spans=[{"start": start, "end": end, "label": label, **more}])
 
@@ -247,6 +263,22 @@ def span(start=0, end=12, label="PER", **more):
             "outside the text",
             "which has 1 tokens",
         ),
+        (
+            {"text": "a b", "tokens": ["a", "b"], "spans": [token_span(1, 2)]},
+            "outside the text",
+            'span 1:3 "PER" is not in the text, which has 2 tokens',
+        ),
+        (
+            {"text": "a c b", "tokens": ["a", "b"], "spans": [token_span(1, 1)]},
+            "not tokenized",
+            "token 'b' is not what the text goes on with, ' c b'",
+        ),
+        (
+            {"text": "a b", "tokens": ["a", " ", "b"], "spans": [token_span(1, 1)]},
+            "white space",
+            "span 1:1 is white space",
+        ),
+        ({"text": "a b", "spans": [token_span(1, 1)]}, "wrong type", '"start" of a span must be'),
         (span(start=12, end=13), "white space", "span 12:13 is white space, ' '"),
         (
             span(text="Ada L."),
