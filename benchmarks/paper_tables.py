@@ -1,9 +1,8 @@
-"""Training and decoding time, network included, against PyTorch's forward algorithm and Viterbi:
-the paper's Tables 2 and 3 (Corro et al. 2025).
+"""Training and decoding time, network included, as in the paper's Tables 2 and 3.
 
     python benchmarks/paper_tables.py --corpora DIR
 
-The encoder and the scores of tags and of transitions (T x T for each edge) are the same in all
+Corro et al. 2025 compare with the forward algorithm and Viterbi in PyTorch. The encoder and the scores of tags and of transitions (T x T for each edge) are the same in all
 contenders, forward and backward; only what is done with the scores differs. Times are of one batch:
 for training all but the optimizer's step, for decoding from documents to tags.
 """

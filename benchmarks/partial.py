@@ -1,10 +1,10 @@
-"""What partial annotation costs: the loss and its gradient against those of full annotation, and
-the memory of a training that streams.
+"""What partial annotation costs: time of a loss, memory of a training that streams.
 
     python benchmarks/partial.py
 
-First table: microseconds a token, by number of tags. A lattice allows at a share of the tokens all
-tags, at the others one, or, as where a document is annotated with one label of four, a quarter of
+First table: the loss and its gradient against those of full annotation, in
+microseconds a token, by number of tags. A lattice allows at a share of the tokens all tags, at the
+others one, or, as where a document is annotated with one label of four, a quarter of
 the tags at each. Second table: peak memory of `spacy train` with `max_epochs = -1` on documents in
 files of 1,000 each, a fresh process for each corpus.
 """

@@ -35,7 +35,7 @@ from ..schemes import get_scheme
 from . import confidence
 from .annotation import UNKNOWN, Values, doc_lengths, read_docs, starts_document
 from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
-from .questions import BATCH_SIZE
+from .questions import BATCH_SIZE, Predicted
 from .sequence_labeler import Gold, SequenceLabeler
 from .supervision import (
     AMBIGUOUS,
@@ -189,16 +189,10 @@ class EntityRecognizer(SequenceLabeler):
         ops = self.model.ops
         return SpanTags(*map(ops.asarray, self.scheme.span_tags(self.labels)))
 
-    def _say(
-        self,
-        what: str,
-        docs: list[Doc],
-        posterior: Potentials,
-        tags: NDArray[np.int32],
-        user_data: list[confidence.UserData],
-    ) -> None:
+    def _say(self, what: str, predicted: Predicted) -> None:
         if what != "confidence":
-            return super()._say(what, docs, posterior, tags, user_data)
+            return super()._say(what, predicted)
+        docs, posterior, tags, user_data = predicted
         spans = self.scheme.decode_ids(tags, doc_lengths(docs))
         p = self.confidences(posterior, spans)
         confidence.say_of_spans(docs, what, spans[0], spans[1], p, user_data)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from ..chain import CRF, Potentials, entropy, nbest
 from . import confidence
 from .annotation import UNKNOWN, find_bounds
+from .labels import Labels
 
 # How many documents are asked about at once.
 BATCH_SIZE = 128
@@ -31,7 +31,20 @@ class Alternative(NamedTuple):
     probability: float
 
 
-class Questions(TrainablePipe, ABC):
+class Predicted(NamedTuple):
+    """A batch of documents, of which something is to be said: into their user data.
+
+    posterior: what probabilities are computed from. tags: int32 (N,), UNKNOWN for a tag that is
+    none of the component's.
+    """
+
+    docs: list[Doc]
+    posterior: Potentials
+    tags: NDArray[np.int32]
+    user_data: list[confidence.UserData]
+
+
+class Questions(Labels):
     """The part of a component that answers them, from its potentials.
 
     `ignore_annotation` in a question: whether to take documents as if they had nothing of what the
@@ -135,14 +148,7 @@ class Questions(TrainablePipe, ABC):
         """Those that probabilities are computed from."""
         return potentials if self.temperature == 1 else potentials.scale(1 / self.temperature)
 
-    def _say(
-        self,
-        what: str,
-        docs: list[Doc],
-        posterior: Potentials,
-        tags: NDArray[np.int32],
-        user_data: list[confidence.UserData],
-    ) -> None:
+    def _say(self, what: str, predicted: Predicted) -> None:
         """Add one of `annotate` to the documents' user data; None for what depends on a tag that
         is UNKNOWN."""
         say = {
@@ -151,36 +157,20 @@ class Questions(TrainablePipe, ABC):
             "entropy": self._say_entropy,
             "probability": self._say_labeling,
         }
-        say[what](docs, posterior, tags, user_data)
+        say[what](predicted)
 
-    def _say_tags(
-        self,
-        docs: list[Doc],
-        posterior: Potentials,
-        tags: NDArray[np.int32],
-        user_data: list[confidence.UserData],
-    ) -> None:
+    def _say_tags(self, predicted: Predicted) -> None:
+        docs, posterior, tags, user_data = predicted
         p: Any = self._tag_confidences(posterior, np.arange(len(tags)), tags)
         said: Any = np.where(tags == UNKNOWN, None, p)
         confidence.say_of_tokens(docs, "tag_confidence", said, user_data)
 
-    def _say_entropy(
-        self,
-        docs: list[Doc],
-        posterior: Potentials,
-        tags: NDArray[np.int32],
-        user_data: list[confidence.UserData],
-    ) -> None:
-        entropies = self.model.ops.to_numpy(entropy(posterior))
-        confidence.say_entropy(entropies, docs, user_data)
+    def _say_entropy(self, predicted: Predicted) -> None:
+        entropies = self.model.ops.to_numpy(entropy(predicted.posterior))
+        confidence.say_entropy(entropies, predicted.docs, predicted.user_data)
 
-    def _say_labeling(
-        self,
-        docs: list[Doc],
-        posterior: Potentials,
-        tags: NDArray[np.int32],
-        user_data: list[confidence.UserData],
-    ) -> None:
+    def _say_labeling(self, predicted: Predicted) -> None:
+        docs, posterior, tags, user_data = predicted
         ops: Any = self.model.ops
         labeling = ops.asarray(tags.clip(min=0))
         p = ops.to_numpy(confidence.labeling_probabilities(posterior, labeling))

@@ -19,6 +19,7 @@ from . import confidence
 from .annotation import Values, doc_lengths, read_doc, read_docs, starts_document
 from .entities import BEGIN, INSIDE
 from .ner import EntityRecognizer
+from .questions import Predicted
 from .sequence_labeler import Prediction
 from .tagger import check_attribute, check_label
 from .words import merge_characters, read_words
@@ -179,18 +180,11 @@ class Segmenter(EntityRecognizer):
         super()._check_label(label)
         check_label(self.name, self.cfg["attribute"], label)
 
-    def _say(
-        self,
-        what: str,
-        docs: list[Doc],
-        posterior: Potentials,
-        tags: NDArray[np.int32],
-        user_data: list[confidence.UserData],
-    ) -> None:
+    def _say(self, what: str, predicted: Predicted) -> None:
         if what not in ("confidence", "tag_confidence"):
-            return super()._say(what, docs, posterior, tags, user_data)
-        spans: list[confidence.UserData] = [{} for _ in docs]
-        super()._say("confidence", docs, posterior, tags, spans)
-        for data, said in zip(user_data, spans, strict=True):
+            return super()._say(what, predicted)
+        spans: list[confidence.UserData] = [{} for _ in predicted.docs]
+        super()._say("confidence", predicted._replace(user_data=spans))
+        for data, said in zip(predicted.user_data, spans, strict=True):
             # A word starts where its span of characters does.
             data.update((("._.", "tag_confidence", key[2], None), p) for key, p in said.items())

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,6 @@ from tqdm import tqdm
 from ..chain import Potentials, Rejection, feasible
 from ..kernels import Array
 from ..layers.decoding import get_decoder
-from ..layers.head import Constraints
 from . import confidence
 from .annotation import (
     UNKNOWN,
@@ -30,7 +28,7 @@ from .annotation import (
     read_gold,
     warn_of_problems,
 )
-from .questions import Questions
+from .questions import Predicted, Questions
 from .supervision import set_extensions
 
 # How many documents the network infers its dimensions from, as in spaCy's components.
@@ -63,9 +61,6 @@ class SequenceLabeler(Questions):
     A token attributes.
     """
 
-    attribute_ids: tuple[int, ...]
-    """The A attributes; the last one holds the label."""
-    tags_per_label: int = 1
     restrictions: str = "constraints"
     """What can forbid a labeling, in words."""
 
@@ -104,15 +99,6 @@ class SequenceLabeler(Questions):
         self._has_warned = False
         self._refresh()
 
-    @property
-    @abstractmethod
-    def tags(self) -> list[str]:
-        """The T tags by id. A new label only appends to them."""
-
-    @abstractmethod
-    def _tag_values(self) -> list[tuple[int, ...]]:
-        """(T, A) what is written to a token of each tag."""
-
     @abstractmethod
     def _encode(self, values: Values, lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
         """Gold from annotation (N, A): int32 (N,) with -1 for unknown, or bool (N, T), the tags
@@ -136,32 +122,11 @@ class SequenceLabeler(Questions):
         UNKNOWN for what is none of `tags`."""
         return tags
 
-    def _constraints(self) -> Constraints | None:
-        """Which tags may follow one another, and start and end a document."""
-        return None
-
     def _lattice(
         self, docs: Sequence[Doc], ignore_annotation: bool = False
     ) -> NDArray[np.bool_] | None:
         """(N, T) the tags open to each token; None where all are. See `_find_potentials`."""
         return None
-
-    def _check_label(self, label: str) -> None:
-        """ValueError, saying what would be right, for what cannot be a label."""
-        if not label:
-            raise ValueError(f"[{self.name}] a label cannot be empty: that means missing")
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(self.cfg["labels"])
-
-    @property
-    def label_data(self) -> tuple[str, ...]:
-        return self.labels
-
-    @property
-    def head(self) -> Model:
-        return self.model.get_ref("output_layer")
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """The tag ids of each document, and what `annotate` asks for."""
@@ -171,8 +136,9 @@ class SequenceLabeler(Questions):
         user_data: list[confidence.UserData] = [{} for _ in docs]
         if self.annotate:
             posterior, written = self._soften(potentials), self._keep(docs, tags)
+            predicted = Predicted(docs, posterior, written, user_data)
             for what in self.annotate:
-                self._say(what, docs, posterior, written, user_data)
+                self._say(what, predicted)
         return [
             Prediction(tags[start:end], data)
             for (start, end), data in zip(find_bounds(docs), user_data, strict=True)
@@ -425,8 +391,8 @@ class SequenceLabeler(Questions):
         constraints = self.head.attrs["constraints"]
         if constraints is not None:
             potentials = constraints.apply(potentials)
-        ops: Any = self.model.ops
-        return Potentials(*(ops.asarray(array) for array in vars(potentials).values()))
+        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        return Potentials(*map(self.model.ops.asarray, arrays))
 
     def _warn(self, where: str, examples: list[Example], problems: dict[int, str]) -> None:
         """Once a training: from initialize if anything is known by then."""
@@ -437,67 +403,3 @@ class SequenceLabeler(Questions):
     def _find_labels(self, doc: Doc) -> set[str]:
         values = np.unique(doc.to_array(self.attribute_ids[-1]))
         return {doc.vocab.strings[value] for value in values.tolist() if value}
-
-    def add_label(self, label: str) -> int:
-        """Add a label, whose tags come last. RETURNS 0 if it is there already, else 1."""
-        if not isinstance(label, str):
-            raise ValueError(Errors.E187)
-        if label in self.labels:
-            return 0
-        self._check_label(label)
-        self._allow_extra_label()
-        self.cfg["labels"].append(label)
-        self._refresh()
-        if self._has_weights():
-            self._size_head()
-        return 1
-
-    def _label_values(self) -> list[int]:
-        """What the label attribute of a token is for each label."""
-        return [self.vocab.strings.add(label) for label in self.labels]
-
-    def _refresh(self) -> None:
-        """Bring what depends on the labels up to date, but for the size of the head."""
-        values = np.array(self._tag_values(), dtype="uint64")
-        self._values = values.reshape(len(values), len(self.attribute_ids))
-        self.head.attrs["constraints"] = self._constraints()
-
-    def _has_weights(self) -> bool:
-        sparse = self.head.attrs.get("chain")
-        return sparse.is_ready if sparse is not None else self.head.has_param("W") is True
-
-    def _size_head(self) -> None:
-        n_tags, head = len(self.tags), self.head
-        if head.has_dim("nO") and not self._has_weights() and head.get_dim("nO") != n_tags:
-            raise ValueError(
-                f"[{self.name}] the head is configured with nO = {head.get_dim('nO')}, but "
-                f"{n_tags} tags are needed for {self.cfg}: leave nO out"
-            )
-        self.model.attrs["resize_output"](self.model, n_tags, self.tags_per_label)
-        self.head.attrs["tags"] = self.tags
-
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
-        self._load(super().from_bytes, bytes_data, exclude)
-        return self
-
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
-        self._load(super().from_disk, path, exclude)
-        return self
-
-    def _load(self, load: Callable, source: bytes | str | Path, exclude: Iterable[str]) -> None:
-        """ValueError if what is loaded has other settings, or was trained on other tags."""
-        settings = {key: value for key, value in self.cfg.items() if key != "labels"}
-        load(source, exclude=exclude)
-        for key, value in settings.items():
-            if self.cfg[key] != value:
-                raise ValueError(
-                    f"[{self.name}] the config says {key} = {value!r}, but what is loaded was "
-                    f"saved with {key} = {self.cfg[key]!r}"
-                )
-        self._refresh()
-        trained_on = self.head.attrs["tags"]
-        if self._has_weights() and trained_on != self.tags:
-            raise ValueError(
-                f"[{self.name}] the model was trained on the tags {trained_on}, but the "
-                f"component's, from {self.cfg}, are {self.tags}"
-            )

@@ -62,30 +62,22 @@ class HostDevice:
     def free(self) -> None:
         self.freed = True
 
-    def launch(
-        self,
-        file: str,
-        kernel: str,
-        types: tuple[str, str],
-        grid: tuple[int, ...],
-        threads: int,
-        shared_memory: int,
-        args: Any,
-    ) -> None:
-        assert shared_memory <= self.shared_memory, f"{kernel} has {shared_memory} bytes"
+    def launch(self, launch: device.Launch) -> None:
+        kernel, types, threads = launch.kernel, launch.types, launch.threads
+        memory = launch.shared_memory
+        assert memory <= self.shared_memory, f"{kernel} has {memory} bytes"
         assert threads % 32 == 0 and threads <= 1024
         self.launches.append(kernel)
-        library = load(self.folder, file, types)
+        library = load(self.folder, launch.file, types)
+        declared = zip(launch.args, parameters(launch.file)[kernel], strict=True)
         values = [
             self._value(arg, parameter, types, f"{kernel}, argument {i}")
-            for i, (arg, parameter) in enumerate(zip(args, parameters(file)[kernel], strict=True))
+            for i, (arg, parameter) in enumerate(declared)
         ]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-        size = (ctypes.c_int * 3)(*grid, *(1,) * (3 - len(grid)))
+        size = (ctypes.c_int * 3)(*launch.grid, *(1,) * (3 - len(launch.grid)))
         function = getattr(library, f"launch_{kernel}")
-        outside = function(
-            size, min(threads, self.threads), ctypes.c_size_t(shared_memory), pointers
-        )
+        outside = function(size, min(threads, self.threads), ctypes.c_size_t(memory), pointers)
         assert not outside, f"{kernel} wrote beyond its shared memory in {outside} blocks"
 
     def _value(self, arg: Any, parameter: str, types: tuple[str, str], where: str) -> Any:

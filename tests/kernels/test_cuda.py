@@ -231,10 +231,10 @@ def limit_memory(monkeypatch, cells):
     """No launch with an array of more than `cells` scores of tags."""
     launch = cuda_host.HostDevice.launch
 
-    def limited(self, file, kernel, types, grid, threads, shared_memory, args):
-        if any(getattr(arg, "ndim", 0) == 2 and arg.size > cells for arg in args):
+    def limited(self, kernel):
+        if any(getattr(arg, "ndim", 0) == 2 and arg.size > cells for arg in kernel.args):
             raise MemoryError
-        launch(self, file, kernel, types, grid, threads, shared_memory, args)
+        launch(self, kernel)
 
     monkeypatch.setattr(cuda_host.HostDevice, "launch", limited)
 

@@ -1,5 +1,5 @@
-// The kernels, compiled for each level of x86-64 that matters, and the choice among them at run
-// time: a wheel must run on any processor, and -march=native would not.
+// The kernels, compiled for each level of x86-64 that matters (targets.hh), and the choice among
+// them at run time: a wheel must run on any processor, and -march=native would not.
 #pragma once
 
 #include "batch.hh"
@@ -16,30 +16,13 @@
 #define BCRF_INLINE_LAMBDA
 #endif
 
-#define BCRF_TARGET baseline
-#define BCRF_VECTOR_BYTES 32
-#include "for_each_target.hh"
-#undef BCRF_TARGET
-
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define BCRF_DISPATCH
-
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define BCRF_TARGET avx2
-#include "for_each_target.hh"
-#undef BCRF_TARGET
-#pragma GCC pop_options
-
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")
-#define BCRF_TARGET avx512
-#undef BCRF_VECTOR_BYTES
-#define BCRF_VECTOR_BYTES 64
-#include "for_each_target.hh"
-#undef BCRF_TARGET
-#pragma GCC pop_options
 #endif
+
+#define BCRF_FOR_EACH_TARGET "for_each_target.hh"
+#include "targets.hh"
+#undef BCRF_FOR_EACH_TARGET
 
 namespace bcrf {
 

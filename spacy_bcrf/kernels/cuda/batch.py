@@ -93,4 +93,4 @@ class Batch:
                 f"memory, and this GPU gives a block {self.device.shared_memory}: use fewer tags, "
                 "or NumPy arrays"
             )
-        self.device.launch(file, kernel, types, grid, threads, memory, args)
+        self.device.launch(device.Launch(file, kernel, types, grid, threads, memory, args))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,22 @@ from .. import Array
 
 SOURCES = Path(__file__).parent
 C_TYPES = {"float32": "float", "float64": "double"}
+
+
+class Launch(NamedTuple):
+    """A kernel of a .cu file, compiled for `types`: dtype of scores, dtype of inner loops.
+
+    threads: of a block. shared_memory: bytes a block has. args: arrays, None for a null pointer,
+    int for a C int, np.int64 for a long long, float for a double.
+    """
+
+    file: str
+    kernel: str
+    types: tuple[str, str]
+    grid: tuple[int, ...]
+    threads: int
+    shared_memory: int
+    args: Sequence[Any]
 
 
 class Device(Protocol):
@@ -33,21 +49,8 @@ class Device(Protocol):
     def free(self) -> None:
         """Give back memory that no array needs any more."""
 
-    def launch(
-        self,
-        file: str,
-        kernel: str,
-        types: tuple[str, str],
-        grid: tuple[int, ...],
-        threads: int,
-        shared_memory: int,
-        args: Sequence[Any],
-    ) -> None:
-        """Run a kernel of a .cu file, compiled for (dtype of scores, dtype of inner loops).
-
-        args: arrays, None for a null pointer, int for a C int, np.int64 for a long long, float for
-        a double.
-        """
+    def launch(self, launch: Launch) -> None:
+        """Run a kernel."""
 
 
 def find(*arrays: Array) -> Device:
@@ -102,21 +105,12 @@ class _CupyDevice:
     def free(self) -> None:
         self._cupy.get_default_memory_pool().free_all_blocks()
 
-    def launch(
-        self,
-        file: str,
-        kernel: str,
-        types: tuple[str, str],
-        grid: tuple[int, ...],
-        threads: int,
-        shared_memory: int,
-        args: Sequence[Any],
-    ) -> None:
-        function = self._find(file, kernel, types)
-        if shared_memory > function.max_dynamic_shared_size_bytes:
-            function.max_dynamic_shared_size_bytes = shared_memory
-        passed = [_null_or(arg) for arg in args]
-        function(grid, (threads,), passed, shared_mem=shared_memory)
+    def launch(self, launch: Launch) -> None:
+        function = self._find(launch.file, launch.kernel, launch.types)
+        if launch.shared_memory > function.max_dynamic_shared_size_bytes:
+            function.max_dynamic_shared_size_bytes = launch.shared_memory
+        passed = [_null_or(arg) for arg in launch.args]
+        function(launch.grid, (launch.threads,), passed, shared_mem=launch.shared_memory)
 
     def _find(self, file: str, kernel: str, types: tuple[str, str]) -> Any:
         key = file, kernel, types

@@ -11,29 +11,9 @@
 #include "quadratic.hh"
 #include "templates.hh"
 
-#undef BCRF_VECTOR_BYTES
-#define BCRF_TARGET baseline
-#define BCRF_VECTOR_BYTES 32
-#include "for_each_target.hh"
-#undef BCRF_TARGET
-
-#ifdef BCRF_DISPATCH
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-#define BCRF_TARGET avx2
-#include "for_each_target.hh"
-#undef BCRF_TARGET
-#pragma GCC pop_options
-
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")
-#define BCRF_TARGET avx512
-#undef BCRF_VECTOR_BYTES
-#define BCRF_VECTOR_BYTES 64
-#include "for_each_target.hh"
-#undef BCRF_TARGET
-#pragma GCC pop_options
-#endif
+#define BCRF_FOR_EACH_TARGET "linear/for_each_target.hh"
+#include "../targets.hh"
+#undef BCRF_FOR_EACH_TARGET
 
 namespace bcrf {
 
