@@ -2,9 +2,10 @@
 
     python benchmarks/paper_tables.py --corpora DIR
 
-Corro et al. 2025 compare with the forward algorithm and Viterbi in PyTorch. The encoder and the scores of tags and of transitions (T x T for each edge) are the same in all
-contenders, forward and backward; only what is done with the scores differs. Times are of one batch:
-for training all but the optimizer's step, for decoding from documents to tags.
+Corro et al. 2025 compare with the forward algorithm and Viterbi in PyTorch. The encoder and the
+scores of tags and of transitions (T x T for each edge) are the same in all contenders, forward and
+backward; only what is done with the scores differs. Times are of one batch: for training all but
+the optimizer's step, for decoding from documents to tags.
 """
 
 import argparse

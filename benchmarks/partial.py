@@ -2,11 +2,11 @@
 
     python benchmarks/partial.py
 
-First table: the loss and its gradient against those of full annotation, in
-microseconds a token, by number of tags. A lattice allows at a share of the tokens all tags, at the
-others one, or, as where a document is annotated with one label of four, a quarter of
-the tags at each. Second table: peak memory of `spacy train` with `max_epochs = -1` on documents in
-files of 1,000 each, a fresh process for each corpus.
+First table: the loss and its gradient against those of full annotation, in microseconds a token, by
+number of tags. A lattice allows at a share of the tokens all tags, at the others one, or, as where
+a document is annotated with one label of four, a quarter of the tags at each. Second table: peak
+memory of `spacy train` with `max_epochs = -1` on documents in files of 1,000 each, a fresh process
+for each corpus.
 """
 
 import argparse
