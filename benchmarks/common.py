@@ -40,19 +40,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV too")
 
 
+SHORT = 0.005
+"""Seconds that a timed run takes at least."""
+
+
 def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Seconds of each contender, over rounds A B C A B C ..., after one that is not counted.
 
     What else happens on the machine thus hits all alike. It can only add to the time of the same
-    work, so the fastest round is what the work takes.
+    work, so the fastest round is what the work takes. In a round each runs as often as it takes to
+    fill some milliseconds: a short call would otherwise be timed with what the others left in the
+    caches.
     """
+    times: dict[str, int] = {}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds + 1):
         for name, run in contenders.items():
             start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: min(times[1:]) for name, times in seconds.items()}
+            for _ in range(times.get(name, 1)):
+                run()
+            took = (time.perf_counter() - start) / times.get(name, 1)
+            seconds[name].append(took)
+            times.setdefault(name, 1 + int(SHORT / took))
+    return {name: min(found[1:]) for name, found in seconds.items()}
 
 
 def in_own_process(run: Callable[..., Result], *args: object) -> Result:

@@ -59,15 +59,18 @@ def make_head(
     nI: int | None,
     transitions: Transitions,
     transition_width: int,
+    scale: float = 1.0,
 ) -> Model[InT, OutT]:
     """Tag scores linear in the token's vector; transition, start and end scores for all tokens.
 
     Parameters: W (nO, nI), b (nO,), transitions (nO, nO) `[from, to]`, start (nO,), end (nO,).
-    Attributes, of which only `tags` is saved with the parameters: the config decides on the rest.
+    Attributes, of which only `tags` and `scale` are saved, since they say what the parameters mean:
+    the config decides on the rest.
     objective: gives loss and gradient of the potentials that come out.
     decoder: turns them into tag ids.
     transitions: whether a `Pairwise` layer adds to the transition scores for all tokens.
     transition_width: of its hidden layer.
+    scale: the potentials are the scores times this.
     constraints: `Constraints` or None. What they forbid is -inf in the potentials, so it has no
         probability, no gradient and no place in any decoder's output.
     tags: the names of the nO tags, or None.
@@ -77,17 +80,21 @@ def make_head(
         "decoder": get_decoder(decoder, objective),
         "constraints": None,
         "tags": None,
+        "scale": scale,
     }
     if transitions not in ("shared", "pairwise"):
         raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
     if transition_width < 1:
         raise ValueError(f"transition_width must be at least 1, got {transition_width}")
+    if not 0 < scale < float("inf"):
+        raise ValueError(f"scale must be positive and finite, got {scale}")
     layers = [Pairwise(transition_width)] if transitions == "pairwise" else []
     return _make_model(name, {"nO": nO, "nI": nI}, attrs, layers)
 
 
 def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Callable]:
     ops: Any = model.ops
+    scale = model.attrs["scale"]
     lengths = np.array([len(x) for x in X], dtype="int32")
     starts, ends = (ops.asarray(tokens) for tokens in _boundaries(lengths))
     allowed = _allowed(model)
@@ -101,8 +108,13 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
         shared = transitions
         transitions, backprop_pairwise = model.layers[0](X_flat, is_train)
         transitions += shared
+    unary *= scale
+    # In place, unless it is the parameter itself.
+    transitions = ops.xp.multiply(transitions, scale, out=transitions if model.layers else None)
 
     def backprop(d_potentials: OutT) -> InT:
+        if scale != 1:
+            d_potentials = d_potentials.scale(scale)
         d_unary, d_transitions = d_potentials.unary, d_potentials.transitions
         dX = ops.gemm(d_unary, W)
         if model.layers:

@@ -67,7 +67,8 @@ class PairwiseSuite:
         model.initialize(X=self.vectors(rng))
         model.set_param("transitions", rng.normal(size=(3, 3)).astype("float32"))
         potentials = model.predict(self.vectors(rng))
-        expected = np.broadcast_to(model.get_param("transitions"), (sum(LENGTHS), 3, 3))
+        shared = model.attrs["scale"] * model.get_param("transitions")
+        expected = np.broadcast_to(shared, (sum(LENGTHS), 3, 3))
         np.testing.assert_array_equal(potentials.transitions, expected)
 
     def test_an_edge_is_scored_by_its_two_tokens(self, rng):
@@ -78,7 +79,7 @@ class PairwiseSuite:
         flat = np.concatenate(X)
         for i in potentials.inner_edges:
             hidden = np.tanh(W[0] @ flat[i] + W[1] @ flat[i + 1] + b)
-            expected = model.get_param("transitions") + V @ hidden
+            expected = model.attrs["scale"] * (model.get_param("transitions") + V @ hidden)
             np.testing.assert_allclose(potentials.transitions[i], expected, rtol=1e-4, atol=1e-5)
 
     def test_last_tokens_have_no_edge_to_learn_from(self, rng):
@@ -113,6 +114,8 @@ for suite in [value for name, value in list(globals().items()) if name.startswit
         ("BCRF", "relaxation", 2.0, r'relaxation must be in \[1, 2\) or "auto"'),
         ("BCRF", "tolerance", -0.1, "tolerance must be None or at least 0"),
         ("BCRF", "inverse_temperature", 0.0, "inverse_temperature must be positive"),
+        ("BCRF", "scale", 0.0, "scale must be positive and finite, got 0"),
+        ("BCRF", "scale", float("inf"), "scale must be positive and finite, got inf"),
         ("BCRF", "decoder", "beam", "unknown decoder 'beam'; expected one of viterbi, argmax, mbr"),
         ("MeanField", "n_iter", 0, "n_iter must be at least 1"),
         ("SAPO", "n", 0, "n must be at least 1, got 0"),
@@ -142,6 +145,28 @@ def test_options_reach_the_objective():
     objective = model.attrs["objective"]
     assert (objective.n_iter, objective.relaxation) == (3, "auto")
     assert (objective.tolerance, objective.inverse_temperature) == (0.1, 5.0)
+
+
+def test_a_bregman_crf_without_transitions_is_as_sharp_as_a_crf():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(9, WIDTH)).astype("float32")]
+    W = rng.normal(size=(4, WIDTH)).astype("float32")
+    inner = []
+    for head in (BCRF(4, WIDTH, n_iter=100), CRF(4, WIDTH)):
+        head.initialize()
+        head.set_param("W", W)
+        inner.append(head.attrs["objective"].marginals(head.predict(X)).unary[1:-1])
+    np.testing.assert_allclose(*inner, rtol=1e-4, atol=1e-6)
+
+
+def test_what_scale_was_trained_with_is_saved_with_the_parameters():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(5, WIDTH)).astype("float32")]
+    trained = BCRF(nO=3, nI=WIDTH, scale=3.0)
+    trained.initialize()
+    trained.set_param("W", rng.normal(size=(3, WIDTH)).astype("float32"))
+    loaded = BCRF(nO=3, nI=WIDTH).from_bytes(trained.to_bytes())
+    np.testing.assert_array_equal(loaded.predict(X).unary, trained.predict(X).unary)
 
 
 def test_minimum_bayes_risk_takes_the_likeliest_tag_of_each_token():

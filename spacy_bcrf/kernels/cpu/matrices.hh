@@ -30,17 +30,7 @@ template <class R, class In> class Matrices {
             exponentiate(row, width_);
             zeros_ = zeros_ || smallest(row, tags_) == 0;
         }
-        transpose(columns, rows);
-    }
-
-    void transpose(R* columns, const R* rows) {
-        const int whole = tags_ / 4 * 4;
-        for (int u = 0; u < whole; u += 4)
-            for (int v = 0; v < whole; v += 4)
-                transpose_block(columns + size_t(v) * width_ + u, rows + size_t(u) * width_ + v, width_);
-        for (int u = 0; u < tags_; ++u)
-            for (int v = u < whole ? whole : 0; v < tags_; ++v)
-                columns[size_t(v) * width_ + u] = rows[size_t(u) * width_ + v];
+        transpose(columns, (const R*)rows, tags_, width_);
     }
 
   public:

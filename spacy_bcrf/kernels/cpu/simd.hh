@@ -206,6 +206,17 @@ template <class R> BCRF_INLINE void transpose_block(R* to, const R* from, int wi
 #endif
 }
 
+// A matrix (tags, tags) with rows of `width`.
+template <class R> void transpose(R* to, const R* from, int tags, int width) {
+    const int whole = tags / 4 * 4;
+    for (int u = 0; u < whole; u += 4)
+        for (int v = 0; v < whole; v += 4)
+            transpose_block(to + size_t(v) * width + u, from + size_t(u) * width + v, width);
+    for (int u = 0; u < tags; ++u)
+        for (int v = u < whole ? whole : 0; v < tags; ++v)
+            to[size_t(v) * width + u] = from[size_t(u) * width + v];
+}
+
 template <class R> BCRF_INLINE R smallest(const R* x, int n) {
     Vec<R> lows = broadcast<R>(infinity<R>);
     int i = 0;

@@ -11,10 +11,10 @@ template <class R> class Viterbi {
     Buffer<R> best_, forth_, back_;  // (longest, width), (tags, width), its transpose
 
     void load(const R* w) {
-        for (int u = 0; u < tags_; ++u) {
+        for (int u = 0; u < tags_; ++u)
             load_row<R, R>(forth_ + size_t(u) * width_, w + size_t(u) * tags_, 0, tags_);
-            for (int v = 0; v < tags_; ++v) back_[size_t(v) * width_ + u] = w[size_t(u) * tags_ + v];
-        }
+        // The way back through an edge's own transitions reads one column: not worth it.
+        if (shared_) transpose<R>(back_, forth_, tags_, width_);
     }
 
     R* at(int i) { return best_ + size_t(i) * width_; }
