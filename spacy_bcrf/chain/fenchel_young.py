@@ -81,7 +81,7 @@ class Inference(ABC):
         raise_infeasible(target.value, "gold")
         free = self.infer(potentials, edges)
         losses = _clip(free.value - target.value)
-        losses[unknown_sequences(potentials, allowed)] = 0
+        losses[unknown_sequences(potentials, gold)] = 0
         node, edge = node_and_edge(free)
         target_node, target_edge = node_and_edge(target)
         node -= target_node

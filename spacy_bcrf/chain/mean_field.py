@@ -77,7 +77,7 @@ def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
         return gold
     xp = array_module(gold)
     allowed = allowed_tags(potentials, gold)
-    unknown = unknown_sequences(potentials, allowed)[potentials.owners]
+    unknown = unknown_sequences(potentials, gold)[potentials.owners]
     partial = ~unknown & (allowed.sum(axis=1) != 1)
     if partial.any():
         sequence = potentials.sequence_of(int(partial.argmax()))

@@ -145,7 +145,7 @@ def _target(potentials: Potentials, gold: Array) -> _Target:
     restricted = potentials.restrict(allowed)
     tags, scores = kernels.max_product(restricted.unary, restricted.transitions, restricted.lengths)
     raise_infeasible(scores, "gold")
-    return _Target(tags, scores, allowed, unknown_sequences(potentials, allowed))
+    return _Target(tags, scores, allowed, unknown_sequences(potentials, gold))
 
 
 def _gradient(potentials: Potentials, target: _Target, tags: Array, weights: Array) -> Potentials:

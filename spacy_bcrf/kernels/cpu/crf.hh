@@ -12,6 +12,7 @@ template <class R, class In> class ForwardBackward {
     int tags_, width_;
     Matrices<R, In> matrices_;
     Buffer<R> emission_, alpha_, inward_, row_;  // (longest, width)
+    Buffer<R> padding_;                          // (width): 1 where there is no tag
     Buffer<R> scale_;                            // (longest)
     PairSums<R> pairs_;
 
@@ -31,9 +32,11 @@ template <class R, class In> class ForwardBackward {
         for (int t = 0; t < width_; t += lanes<R>) store(row + t, load(row + t) * by);
     }
 
-    // emission = exp(unary - its maximum); returns the log of what was divided out.
+    // emission = exp(unary - its maximum), lowest the least of them; returns the log of what was
+    // divided out.
     double load_emissions(const Sequence<In>& s, R& lowest) {
         double shift = 0;
+        Vec<R> lows = broadcast<R>(1);
         for (int i = 0; i < s.length; ++i) {
             const In* unary = s.unary + size_t(i) * tags_;
             double top = largest(unary, tags_);
@@ -41,9 +44,13 @@ template <class R, class In> class ForwardBackward {
             shift += top;
             R* row = at(emission_, i);
             load_row(row, unary, top, tags_);
-            exponentiate(row, width_);
-            for (int t = 0; t < tags_; ++t) lowest = row[t] < lowest ? row[t] : lowest;
+            for (int t = 0; t < width_; t += lanes<R>) {
+                const Vec<R> v = exponential(load(row + t));
+                store(row + t, v);
+                lows = min<R>(lows, v + load(padding_ + t));
+            }
         }
+        lowest = -maximum<R>(-lows);
         return shift;
     }
 
@@ -107,8 +114,10 @@ template <class R, class In> class ForwardBackward {
     ForwardBackward(const Batch<In>& batch, int longest)
         : tags_(batch.tags), width_(padded<R>(batch.tags)), matrices_(batch, longest),
           emission_(size_t(longest) * width_), alpha_(size_t(longest) * width_),
-          inward_(size_t(longest) * width_), row_(width_), scale_(longest),
-          pairs_(batch.tags) {}
+          inward_(size_t(longest) * width_), row_(width_), padding_(width_), scale_(longest),
+          pairs_(batch.tags) {
+        std::fill(padding_ + tags_, padding_ + width_, R(1));
+    }
 
     // False if the sequence needs more range than R has.
     bool run(const Sequence<In>& s, Output<In>& out, bool only_value) {

@@ -33,6 +33,8 @@ template <class R> BCRF_INLINE Vec<R> broadcast(R x) { return Vec<R>{} + x; }
 
 template <class R> BCRF_INLINE Vec<R> max(Vec<R> a, Vec<R> b) { return a > b ? a : b; }
 
+template <class R> BCRF_INLINE Vec<R> min(Vec<R> a, Vec<R> b) { return a < b ? a : b; }
+
 // All lanes joined in a tree, which is short where a chain of sums would be long.
 template <class R, class Join> BCRF_INLINE R reduce(Vec<R> v, Join join) {
     R x[lanes<R>];
