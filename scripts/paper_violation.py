@@ -3,7 +3,7 @@
     python scripts/paper_violation.py metrics/paper/small/seg
 
 For the models that scripts/paper.py trained with CRF and BCRF: the L1 distance between the tag
-marginals by the edges into a token and by those out of it, mean and largest over the tokens of 100
+marginals by the edges into a token and by those out of it, mean and largest over the tokens of 50
 test documents; projections plain, as in the paper (Corro et al. 2025, Algorithm 1), and
 over-relaxed, as they are by default. Writes violation.csv and violation.png to the folder.
 """
@@ -27,7 +27,7 @@ from spacy_bcrf.files import replacing
 
 ITERATIONS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 RELAXATIONS = {"plain": 1.0, "over-relaxed": BCRF().relaxation}
-N_DOCS = 100
+N_DOCS = 50
 Curves = dict[tuple[str, str], list[tuple[float, float]]]
 
 
@@ -82,15 +82,23 @@ def violation(potentials: Potentials, inference: BCRF) -> tuple[float, float]:
 
 
 def draw(path: Path, curves: Curves) -> None:
-    figure = require("matplotlib.figure", "plot").Figure(figsize=(7, 4.5), layout="constrained")
+    matplotlib = require("matplotlib", "plot")
+    figure = require("matplotlib.figure", "plot").Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    for i, model in enumerate(dict.fromkeys(model for model, _ in curves)):
-        for title, style in zip(RELAXATIONS, ("--", "-"), strict=True):
+    styles = dict(zip(RELAXATIONS, ("--", "-"), strict=True))
+    models = list(dict.fromkeys(model for model, _ in curves))
+    for i, model in enumerate(models):
+        # Colours from one end of the map to the other, however many models there are.
+        color = matplotlib.colormaps["turbo"]((i + 0.5) / len(models))
+        for title, style in styles.items():
             means = [average for average, _ in curves[model, title]]
-            axes.loglog(ITERATIONS, means, style, color=f"C{i % 10}", label=f"{model}, {title}")
+            label = model.replace("_", " ") if style == "-" else None
+            axes.loglog(ITERATIONS, means, style, color=color, label=label)
+    for title, style in styles.items():
+        axes.plot([], [], style, color="black", label=title)
     axes.set_xlabel("iterations")
     axes.set_ylabel("marginal violation, mean over tokens (L1)")
-    axes.legend(fontsize="x-small")
+    figure.legend(loc="outside right upper", fontsize="x-small")
     with replacing(path) as part:
         figure.savefig(part, format="png", dpi=120)
 
