@@ -9,7 +9,7 @@ if sys.platform == "win32":
     compile_args, link_args = ["/O2", "/std:c++17"], []
 else:
     # No -march=native: a wheel must run anywhere. The kernels carry AVX2 and AVX-512 clones of
-    # themselves instead (cpu/simd.hh). They rely on infinities, hence no -ffast-math.
+    # themselves instead (cpu/targets.hh). They rely on infinities, hence no -ffast-math.
     compile_args = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-pthread"]
     link_args = ["-pthread"]
 

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import math
 import os
 import platform
 import resource
@@ -45,24 +46,35 @@ SHORT = 0.005
 
 
 def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Seconds of each contender, over rounds A B C A B C ..., after one that is not counted.
+    """Seconds of each contender, over rounds A B C A B C ..., after calls that do not count.
 
     What else happens on the machine thus hits all alike. It can only add to the time of the same
-    work, so the fastest round is what the work takes. In a round each runs as often as it takes to
-    fill some milliseconds: a short call would otherwise be timed with what the others left in the
-    caches.
+    work, so the fastest round is what the work takes. In a round each runs as often as fills some
+    milliseconds: a short call would otherwise be timed with what the others left in the caches.
     """
-    times: dict[str, int] = {}
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds + 1):
+    times = {name: how_often(run) for name, run in contenders.items()}
+    seconds = dict.fromkeys(contenders, math.inf)
+    for _ in range(rounds):
         for name, run in contenders.items():
             start = time.perf_counter()
-            for _ in range(times.get(name, 1)):
+            for _ in range(times[name]):
                 run()
-            took = (time.perf_counter() - start) / times.get(name, 1)
-            seconds[name].append(took)
-            times.setdefault(name, 1 + int(SHORT / took))
-    return {name: min(found[1:]) for name, found in seconds.items()}
+            took = (time.perf_counter() - start) / times[name]
+            seconds[name] = min(seconds[name], took)
+    return seconds
+
+
+def how_often(run: Callable[[], object]) -> int:
+    """Calls that take SHORT, found after one that may load or compile something."""
+    run()
+    times = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(times):
+            run()
+        if time.perf_counter() - start >= SHORT:
+            return times
+        times *= 2
 
 
 def in_own_process(run: Callable[..., Result], *args: object) -> Result:

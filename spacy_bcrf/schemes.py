@@ -117,39 +117,6 @@ class Scheme:
         fixed = [old if old in MISSING else new for old, new in zip(tags, encoded, strict=True)]
         return fixed, sum(old != new for old, new in zip(tags, fixed, strict=True))
 
-    def encode_ids(
-        self, starts: ArrayLike, ends: ArrayLike, labels: ArrayLike, n_tokens: int
-    ) -> NDArray[np.int32]:
-        """Tag ids (n_tokens,) of a flat batch.
-
-        Spans are given by three arrays (n_spans,): first tokens, one past the last tokens, label
-        indices, in any order. ValueError naming a span that overlaps, is empty or lies outside.
-        """
-        starts, ends, labels = (np.asarray(a, dtype="int32") for a in (starts, ends, labels))
-        lengths = ends - starts
-        bad = np.flatnonzero((starts < 0) | (lengths < 1) | (ends > n_tokens) | (labels < 0))
-        if bad.size:
-            span = (int(starts[bad[0]]), int(ends[bad[0]]), int(labels[bad[0]]))
-            raise ValueError(f"span {span} is empty or outside of {n_tokens} tokens")
-        ids = np.zeros(n_tokens, dtype="int32")
-        base = 1 + labels * len(self.prefixes)
-        first, inside, last, single = (
-            self.prefixes.index(prefix)
-            for prefix in (self.first, self.inside, self.last, self.single)
-        )
-        offsets = np.cumsum(lengths) - lengths
-        tokens = np.repeat(starts - offsets, lengths) + np.arange(lengths.sum(), dtype="int32")
-        ids[tokens] = np.repeat(base + inside, lengths)
-        if np.count_nonzero(ids) != tokens.size:
-            order = np.argsort(starts, kind="stable")
-            i = order[1:][starts[order[1:]] < np.maximum.accumulate(ends[order])[:-1]][0]
-            raise ValueError(
-                f"span {(int(starts[i]), int(ends[i]), int(labels[i]))} overlaps another one"
-            )
-        ids[ends - 1] = base + last
-        ids[starts] = base + np.where(lengths == 1, single, first)
-        return ids
-
     def decode_ids(
         self, ids: ArrayLike, lengths: ArrayLike | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:

@@ -28,7 +28,6 @@ _TRANSLATE: dict[str, Translate] = {
     "prodigy": prodigy.translate,
     "label-studio": label_studio.translate,
 }
-FORMATS = tuple(_TRANSLATE)
 
 MAX_REPORTS = 20
 
@@ -108,7 +107,7 @@ def convert_records(
     strict: bool = False,
     report: Callable[[str], object] = lambda problem: None,
 ) -> RecordCounts:
-    """Write the records of all sources, each a file and one of FORMATS (None to find out).
+    """Write the records of all sources, each a file and one of _TRANSLATE (None to find out).
 
     lang: whose tokenizer to use. labels: the only ones there may be; None for any. shard: how many
     documents to put in a file, see `shards.Writer`. A record with a problem is skipped as a whole:
@@ -214,7 +213,7 @@ class _Converter:
 
 
 def find_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
-    """One of FORMATS by the first object, and all items."""
+    """One of _TRANSLATE by the first object, and all items."""
     head = []
     for item in items:
         head.append(item)

@@ -29,7 +29,7 @@ def BCRF(
     transitions, transition_width: see `make_head`.
     scale: the potentials are the scores times this. Inside a sequence each tag has an arc on both
         sides, and the entropy of both counts: without transitions its marginals are softmax(w / 2).
-        Twice the scores make up for that, and it learns as fast as a CRF. 1 is the paper's.
+        Twice the scores make up for that, and fewer steps of training do. 1 is the paper's.
     """
     objective = chain.BCRF(
         n_iter=n_iter,

@@ -64,8 +64,8 @@ def make_head(
     """Tag scores linear in the token's vector; transition, start and end scores for all tokens.
 
     Parameters: W (nO, nI), b (nO,), transitions (nO, nO) `[from, to]`, start (nO,), end (nO,).
-    Attributes, of which only `tags` and `scale` are saved, since they say what the parameters mean:
-    the config decides on the rest.
+    Attributes, of which `tags` and `scale` are saved, since they say what the parameters mean;
+    the others are as the config and the component say.
     objective: gives loss and gradient of the potentials that come out.
     decoder: turns them into tag ids.
     transitions: whether a `Pairwise` layer adds to the transition scores for all tokens.

@@ -57,8 +57,7 @@ class Prediction(NamedTuple):
 class SequenceLabeler(Questions):
     """Base of the components; a subclass says what the tags are and how a Doc holds them.
 
-    A batch of B documents has N tokens in all, there are T tags, and a component learns and writes
-    A token attributes.
+    A batch of B documents has N tokens in all; T and A are those of `Labels`.
     """
 
     restrictions: str = "constraints"

@@ -33,6 +33,10 @@ class TestBCRF(HeadSuite):
         return super().randomized(rng, n_tags, dtype=dtype, **options)
 
 
+class TestSharperBCRF(TestBCRF):
+    make = staticmethod(partial(BCRF, scale=3.0))
+
+
 class TestMeanField(HeadSuite):
     make = staticmethod(MeanField)
     # Whole documents: it cannot learn from parts.

@@ -1,4 +1,4 @@
-// What kernels.hh includes once for each instruction set, so nothing here has an include guard.
+// What targets.hh includes for kernels.hh, once for each instruction set, so nothing here has an include guard.
 #include "simd.hh"
 #include "products.hh"
 #include "matrices.hh"

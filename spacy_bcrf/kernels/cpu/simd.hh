@@ -1,6 +1,6 @@
 // Vectors of the compiler, and the few vector loops that all kernels share.
 //
-// This file and those that build on it are compiled once for each instruction set: see kernels.hh.
+// This file and those that build on it are compiled once for each instruction set: see targets.hh.
 
 namespace bcrf {
 namespace BCRF_TARGET {

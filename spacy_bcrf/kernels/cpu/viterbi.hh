@@ -8,7 +8,7 @@ template <class R> class Viterbi {
   protected:
     int tags_, width_;
     bool shared_;
-    Buffer<R> best_, forth_, back_;  // (longest, width), (tags, width), its transpose
+    Buffer<R> best_, forth_, back_;  // (longest, width), (tags, width), its transpose if shared
 
     void load(const R* w) {
         for (int u = 0; u < tags_; ++u)

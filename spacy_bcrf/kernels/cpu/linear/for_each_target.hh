@@ -1,4 +1,5 @@
-// What linear/kernels.hh includes once for each instruction set, so nothing here has an include guard.
+// What targets.hh includes for linear/kernels.hh, once for each instruction set, so nothing here has
+// an include guard.
 #include "rows.hh"
 #include "nbest.hh"
 #include "online.hh"
