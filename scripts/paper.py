@@ -74,15 +74,18 @@ def main() -> None:
     parser.add_argument("--transformer", metavar="DIR", help="model for entities (default: a CNN)")
     parser.add_argument("--gpu", type=int, default=-1)
     args = parser.parse_args()
-    require("torch", "torch")
+    if args.steps < 0:
+        parser.error(f"--steps must be at least 1, or 0 for the scale's, got {args.steps}")
+    task = EXPERIMENTS[args.experiment]
+    names = choose("--only", args.only, task.corpora)
+    variants = choose("--variants", args.variants, task.variants)
     require("matplotlib", "plot")
+    if args.experiment != "ner" and variants != ["0 layers"]:
+        require("torch", "torch")
     if args.transformer:
         require("spacy_transformers", "transformers")
         if not (Path(args.transformer) / "config.json").is_file():
             sys.exit(f"{args.transformer}: no folder of a transformer, it has no config.json")
-    task = EXPERIMENTS[args.experiment]
-    names = choose("--only", args.only, task.corpora)
-    variants = choose("--variants", args.variants, task.variants)
     folder = args.output / args.scale / args.experiment
     scale = SCALES[args.scale]
     if args.steps:
@@ -119,13 +122,19 @@ def convert(experiment: str, name: str, corpora: Path, folder: Path) -> dict[str
             files[part].parent.mkdir(parents=True, exist_ok=True)
             command = ["convert", str(corpora / file), str(files[part]), "-l", corpus.lang]
             command += corpus.convert
-            subprocess.run([sys.executable, "-m", "spacy", "bcrf", *command], check=True)
+            run_bcrf(*command)
     if "partial" in EXPERIMENTS[experiment].variants:
         files["partial"] = folder / "corpus" / f"{name}-partial"
         if not files["partial"].exists():
             command = ["mask", str(files["train"]), str(files["partial"]), "--by-label"]
-            subprocess.run([sys.executable, "-m", "spacy", "bcrf", *command], check=True)
+            run_bcrf(*command)
     return files
+
+
+def run_bcrf(*command: str) -> None:
+    """A command of `spacy bcrf`, which says itself what is wrong."""
+    if subprocess.run([sys.executable, "-m", "spacy", "bcrf", *command]).returncode:
+        sys.exit(1)
 
 
 def perform(runs: list[Run], jobs: int) -> None:

@@ -142,7 +142,7 @@ def _draw(
 ) -> None:
     """A panel for each column: a bar for each way of training and decoding."""
     figure = require("matplotlib.figure", "plot").Figure(
-        figsize=(3 * len(columns), 4), layout="constrained"
+        figsize=(max(6, 3 * len(columns)), 4), layout="constrained"
     )
     colors = {objective: f"C{i}" for i, objective in enumerate(DECODED_BY)}
     for axes, (variant, corpus) in zip(
@@ -151,12 +151,13 @@ def _draw(
         shown = [row for row in rows if (corpus, variant, *row) in found]
         values = [found[(corpus, variant, *row)] for row in shown]
         axes.barh(range(len(shown)), values, color=[colors[row[0]] for row in shown])
-        for i, row in enumerate(shown):
-            paper = _paper(experiment, corpus, variant, row)
+        papers = [_paper(experiment, corpus, variant, row) for row in shown]
+        for i, paper in enumerate(papers):
             if paper is not None:
                 axes.plot([paper, paper], [i - 0.4, i + 0.4], color="black")
         axes.set_yticks(range(len(shown)), [", ".join(row) for row in shown], fontsize="small")
         axes.invert_yaxis()
+        values += [paper for paper in papers if paper is not None]
         axes.set_xlim(max(0, min(values) - 5), min(100, max(values) + 2))
         axes.set_title(f"{corpus}, {variant}", fontsize="medium")
     figure.suptitle("trained, decoded; test" + ("; line: the paper" if experiment != "ner" else ""))

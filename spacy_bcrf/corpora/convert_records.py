@@ -23,8 +23,20 @@ from spacy_bcrf.pipeline.annotation import read_doc
 
 Translate = Callable[[dict[str, Any], Counter[str]], dict[str, Any]]
 
+
+def _take_as_it_is(fields: dict[str, Any], left_out: Counter[str]) -> dict[str, Any]:
+    # A span that was rejected must not be taken for one that is right.
+    if "answer" in fields:
+        raise Problem(
+            "another tool",
+            '"answer" is of Prodigy, and the first record of the file is not; expected a file '
+            "for each of them",
+        )
+    return fields
+
+
 _TRANSLATE: dict[str, Translate] = {
-    "jsonl": lambda fields, left_out: fields,
+    "jsonl": _take_as_it_is,
     "prodigy": prodigy.translate,
     "label-studio": label_studio.translate,
 }

@@ -238,8 +238,12 @@ def _dispatch(array: Array) -> tuple[ModuleType, ModuleType]:
     """The array module, and the module that has the kernels for its arrays."""
     xp = array_module(array)
     if xp.__name__ == "numpy":
-        from . import native  # type: ignore[attr-defined]
-
+        try:
+            from . import native  # type: ignore[attr-defined]
+        except ImportError as error:
+            raise ImportError(
+                f"the kernels in {__path__[0]} are not compiled; in a clone: pip install -e ."
+            ) from error
         return xp, native
     from . import cuda
 

@@ -75,6 +75,10 @@ def make_head(
         probability, no gradient and no place in any decoder's output.
     tags: the names of the nO tags, or None.
     """
+    # A config says inf and "2" by strings.
+    scale = float(scale)
+    if not 0 < scale < float("inf"):
+        raise ValueError(f"scale must be positive and finite, got {scale}")
     attrs = {
         "objective": objective,
         "decoder": get_decoder(decoder, objective),
@@ -86,8 +90,6 @@ def make_head(
         raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
     if transition_width < 1:
         raise ValueError(f"transition_width must be at least 1, got {transition_width}")
-    if not 0 < scale < float("inf"):
-        raise ValueError(f"scale must be positive and finite, got {scale}")
     layers = [Pairwise(transition_width)] if transitions == "pairwise" else []
     return _make_model(name, {"nO": nO, "nI": nI}, attrs, layers)
 

@@ -113,6 +113,14 @@ def test_prodigy_by_hand(tmp_path):
     assert (counts.ignored_spans, problems) == (1, [])
 
 
+def test_a_rejection_of_prodigy_among_plain_records_is_not_taken_for_a_span(tmp_path):
+    plain = {"text": "Ada Lovelace wrote", "spans": []}
+    rejected = {"text": "Uber", "spans": [{"start": 0, "end": 4, "label": "ORG"}]}
+    docs, counts, problems = convert(tmp_path, [plain, rejected | {"answer": "reject"}])
+    assert (len(docs), counts.skipped_spans) == (1, 1)
+    assert '"answer" is of Prodigy' in problems[0]
+
+
 def test_prodigy_yes_or_no(tmp_path):
     (doc,), counts, _ = convert(tmp_path, EXPORTS / "prodigy_teach.jsonl")
     assert (spans(doc), iob(doc)) == ([("Apple", "ORG")], "B------")
