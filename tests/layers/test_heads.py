@@ -10,6 +10,7 @@ from spacy import registry
 from spacy_bcrf.chain import Potentials, viterbi
 from spacy_bcrf.layers.bregman import BCRF
 from spacy_bcrf.layers.crf import CRF
+from spacy_bcrf.layers.head import resize_head
 from spacy_bcrf.layers.mean_field import MeanField
 from spacy_bcrf.layers.mira import MIRA
 from spacy_bcrf.layers.perceptron import Perceptron
@@ -31,10 +32,6 @@ class TestBCRF(HeadSuite):
         if dtype == "float64":
             options |= {"n_iter": 3000, "relaxation": 1.0}
         return super().randomized(rng, n_tags, dtype=dtype, **options)
-
-
-class TestSharperBCRF(TestBCRF):
-    make = staticmethod(partial(BCRF, scale=3.0))
 
 
 class TestMeanField(HeadSuite):
@@ -172,6 +169,16 @@ def test_what_scale_was_trained_with_is_saved_with_the_parameters():
     trained.set_param("W", rng.normal(size=(3, WIDTH)).astype("float32"))
     loaded = BCRF(nO=3, nI=WIDTH).from_bytes(trained.to_bytes())
     np.testing.assert_array_equal(loaded.predict(X).unary, trained.predict(X).unary)
+
+
+def test_resizing_keeps_the_scale():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(5, WIDTH)).astype("float32")]
+    old = BCRF(nO=3, nI=WIDTH, scale=3.0)
+    old.initialize()
+    old.set_param("W", rng.normal(size=(3, WIDTH)).astype("float32"))
+    new = resize_head(old, 4)
+    np.testing.assert_array_equal(new.predict(X).unary[:, :3], old.predict(X).unary)
 
 
 def test_minimum_bayes_risk_takes_the_likeliest_tag_of_each_token():
