@@ -1,7 +1,6 @@
 """What documents say besides fully annotated tokens, and what components learn from it."""
 
 import itertools
-import time
 import warnings
 
 import numpy as np
@@ -242,16 +241,6 @@ def test_every_overlap_is_found(spans, edges):
     pairs = [*itertools.combinations(sorted(spans), 2), *itertools.product(spans, entities)]
     crossing = [(a, b) for a, b in pairs if a != b and a[0] < b[1] and b[0] < a[1]]
     assert len(find_contradictions(doc, markings, entities)) == len(crossing)
-
-
-def test_contradictions_take_time_in_proportion_to_the_spans():
-    n_spans = 4000
-    doc = Doc(English().vocab, words=["a"] * 2 * n_spans)
-    ambiguous = {(2 * i, 2 * i + 1): frozenset(["PER"]) for i in range(n_spans)}
-    entities = {(start + 1, end + 1): "PER" for start, end in ambiguous}
-    start = time.process_time()
-    assert not find_contradictions(doc, Markings(ambiguous=ambiguous), entities)
-    assert time.process_time() - start < 0.5  # all pairs take 3 s
 
 
 def test_marked_documents_are_encoded_with_their_batch(monkeypatch):
