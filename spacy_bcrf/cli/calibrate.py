@@ -99,13 +99,16 @@ def draw(tables: dict[str, Any], path: Path, name: str) -> Path:
         edges = [(i + 0.5) / n_bins for i in range(n_bins)]
         some = table.counts > 0
         above.plot([0, 1], [0, 1], color="gray", linestyle="--", label="as sure as right")
-        above.plot(table.confidence[some], table.accuracy[some], marker="o", label=name)
+        found = table.confidence[some], table.accuracy[some]
+        above.plot(*found, marker="o", clip_on=False, label=name)
         above.set_title(f"{what}\nexpected calibration error {table.error:.3f}")
         above.set_ylabel("share that is right")
         above.set_ylim(0, 1)
         above.legend()
         below.bar(edges, table.counts, width=0.9 / n_bins)
         below.set_yscale("log")
+        below.set_ylim(bottom=0.8)
+        below.tick_params(which="minor", labelleft=False)
         below.set_ylabel("predictions")
         below.set_xlabel("confidence")
         below.set_xlim(0, 1)
