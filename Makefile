@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx spacy_bcrf/kernels/cpu/*.hh \
-	spacy_bcrf/kernels/cpu/linear/*.hh)
+	spacy_bcrf/kernels/cpu/sparse/*.hh)
 # Where the tests run: what the source distribution holds but for the package, which is installed.
 AWAY := $(VENV)-test/away
 
@@ -13,7 +13,7 @@ AWAY := $(VENV)-test/away
 
 quickstart: $(VENV)/installed
 	$(BIN)/python -m spacy project run sample
-	$(BIN)/python scripts/annotate.py training/sample/model-best \
+	$(BIN)/python experiments/annotate.py training/sample/model-best \
 		"Ada Lovelace moved from London to Vienna in March 1842." \
 		"On Monday, Siemens said that it won't close its office in Lisbon." \
 		"I hardly slept, but the view was worth it!"

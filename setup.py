@@ -22,7 +22,7 @@ extensions = [
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )
-    for name in ("native", "linear")
+    for name in ("native", "sparse")
 ]
 
 setup(ext_modules=cythonize(extensions, language_level=3))

@@ -18,8 +18,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.corpora.conllu import read_conllu
-from spacy_bcrf.corpora.text import read_lines
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.text import read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 EWT = Path("ud-english-ewt/en_ewt-ud-train.conllu.xz")

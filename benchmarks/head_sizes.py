@@ -9,10 +9,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from common import describe_machine, interleave, print_table
 from numpy.typing import NDArray
-from torch_heads import PlainBCRF, PlainCRF, PytorchCRF, TorchHead, TorchStruct
 
+from benchmarks.common import describe_machine, interleave, print_table
+from benchmarks.torch_heads import PlainBCRF, PlainCRF, PytorchCRF, TorchHead, TorchStruct
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 
 OURS: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(10), "MF(10)": MeanField(10)}

@@ -1,7 +1,7 @@
 """Loss with gradient, and decoding, of `chain.CRF` and `chain.BCRF` against pytorch-crf.
 
-    python benchmarks/heads.py --corpora DIR
-    python benchmarks/heads.py --lengths 10 30 100 1000 10000 --batch 1 8 64 512 --tags 9 17 50 128
+    python -m benchmarks.heads --corpora DIR
+    python -m benchmarks.heads --lengths 10 30 100 1000 10000 --batch 1 8 64 512 --tags 9 17 50 128
 
 The first is of the lengths that sentences have, the second of batches of sequences of one length,
 mean field, torch-struct and plain PyTorch among the heads.
@@ -12,11 +12,17 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from common import add_options, describe_machine, interleave, print_table, sentence_lengths
 from head_sizes import add_size_options, measure_sizes
 from numpy.typing import NDArray
-from torch_heads import PytorchCRF
 
+from benchmarks.common import (
+    add_options,
+    describe_machine,
+    interleave,
+    print_table,
+    sentence_lengths,
+)
+from benchmarks.torch_heads import PytorchCRF
 from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
 

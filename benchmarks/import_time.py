@@ -1,6 +1,6 @@
 """By how much the plug-in slows down `spacy.blank("en")` in a fresh process.
 
-python benchmarks/import_time.py
+python -m benchmarks.import_time
 """
 
 import argparse
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from statistics import median
 
-from common import describe_machine, print_table
+from benchmarks.common import describe_machine, print_table
 
 # What spaCy's registry sees, without or with what this package registers.
 CHILD = """

@@ -1,6 +1,6 @@
 """Peak memory, and time per token, of `chain.CRF` and `chain.BCRF` on one very long sequence.
 
-python benchmarks/memory.py
+python -m benchmarks.memory
 """
 
 import argparse
@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import describe_machine, in_own_process, peak_memory, print_table
 
+from benchmarks.common import describe_machine, in_own_process, peak_memory, print_table
 from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
 
 INFERENCES: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(n_iter=10)}

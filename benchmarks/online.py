@@ -1,6 +1,6 @@
 """Training linear chains over sparse features, against CRFsuite on the same features.
 
-python benchmarks/online.py --corpora DIR
+python -m benchmarks.online --corpora DIR
 """
 
 import argparse
@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import add_options, describe_machine, in_own_process, print_table
 
+from benchmarks.common import add_options, describe_machine, in_own_process, print_table
+from experiments.sapo.dataset import Dataset
+from experiments.sapo.evaluate import span_f
 from spacy_bcrf.chain import viterbi
-from spacy_bcrf.corpora.columns import read_columns
+from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.corpora.text import read_lines
-from spacy_bcrf.linear.dataset import Dataset
-from spacy_bcrf.linear.evaluate import span_f
-from spacy_bcrf.linear.learner import Gold, LinearChain, Online
-from spacy_bcrf.linear.sets import get_templates
+from spacy_bcrf.io.text import read_lines
+from spacy_bcrf.sparse.learner import Gold, LinearChain, Online
+from spacy_bcrf.sparse.template_sets import get_templates
 
 TRAIN, TEST = "conll2000/train.txt.xz", "conll2000/test.txt"
 
@@ -62,7 +62,7 @@ def main() -> None:
         "CoNLL-2000 chunking, 8,936 sentences; each alone, in a process of its own, 1 thread "
         "unless it says so; "
         "median and least of the seconds a pass; F of conlleval on test, after the passes\n"
-        "standard features: CRFsuite's template; rich: spacy_bcrf.linear.sets.CHUNKING, chosen "
+        "standard features: CRFsuite's template; rich: spacy_bcrf.sparse.template_sets.CHUNKING, chosen "
         "with the settings on the last 936 training sentences\n"
         "lbfgs runs until it stops by itself"
     )

@@ -1,6 +1,6 @@
 """Training and decoding time, network included, as in the paper's Tables 2 and 3.
 
-    python benchmarks/paper_tables.py --corpora DIR
+    python -m benchmarks.paper_tables --corpora DIR
 
 Corro et al. 2025 compare with the forward algorithm and Viterbi in PyTorch. The encoder and the
 scores of tags and of transitions (T x T for each edge) are the same in all contenders, forward and
@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import add_options, describe_machine, interleave, print_table
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import chain, require_gpu
 
+from benchmarks.common import add_options, describe_machine, interleave, print_table
 from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
-from spacy_bcrf.corpora.conllu import read_conllu
-from spacy_bcrf.corpora.text import find_file, read_lines
-from spacy_bcrf.extras import require
-from spacy_bcrf.files import replacing
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.io.text import find_file, read_lines
 from spacy_bcrf.layers.crf import CRF as crf_head
 from spacy_bcrf.layers.decoding import get_decoder
 from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder

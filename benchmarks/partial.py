@@ -1,6 +1,6 @@
 """What partial annotation costs: time of a loss, memory of a training that streams.
 
-    python benchmarks/partial.py
+    python -m benchmarks.partial
 
 First table: the loss and its gradient against those of full annotation, in microseconds a token, by
 number of tags. A lattice allows at a share of the tokens all tags, at the others one, or, as where
@@ -20,7 +20,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import (
+from spacy.cli.train import train as spacy_train
+from spacy.tokens import Doc
+from spacy.util import load_config
+from spacy.vocab import Vocab
+from tqdm import tqdm
+
+from benchmarks.common import (
     ROOT,
     SAMPLE,
     add_options,
@@ -31,17 +37,11 @@ from common import (
     print_table,
     sentence_lengths,
 )
-from spacy.cli.train import train as spacy_train
-from spacy.tokens import Doc
-from spacy.util import load_config
-from spacy.vocab import Vocab
-from tqdm import tqdm
-
+from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials, viterbi
-from spacy_bcrf.corpora.conllu import read_conllu
-from spacy_bcrf.corpora.shards import Writer
-from spacy_bcrf.corpora.text import read_lines
-from spacy_bcrf.pipeline.supervision import set_extensions
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.shards import Writer
+from spacy_bcrf.io.text import read_lines
 
 TAGS = (9, 17, 50, 69)
 BATCH = 64

@@ -1,7 +1,7 @@
 """spaCy's `ner` and `tagger` against `bcrf_ner` and `bcrf_tagger`: speed and accuracy.
 
-    python benchmarks/pipeline.py --task wnut --corpora DIR
-    python benchmarks/pipeline.py --task wnut --corpora DIR --profile
+    python -m benchmarks.pipeline --task wnut --corpora DIR
+    python -m benchmarks.pipeline --task wnut --corpora DIR --profile
 
 Same corpus, tok2vec, batches, optimizer and steps. What is done is kept in --out, so that it can
 be stopped and started again.
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, median
 
-import contender
-from common import ROOT, add_options, describe_machine, in_own_process, print_table
-from tasks import CONTENDERS, TASKS
+from benchmarks import contender
+from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
+from benchmarks.tasks import CONTENDERS, TASKS
 
 Numbers = dict[str, float]
 

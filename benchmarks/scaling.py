@@ -1,6 +1,6 @@
 """Cost of each kernel against length, tags, batch and threads; its share of what the machine can.
 
-    python benchmarks/scaling.py --csv scaling.csv --plot scaling.png
+    python -m benchmarks.scaling --csv scaling.csv --plot scaling.png
 
 Limits are measured in the same run: float32 multiply-adds of a product of 1024 x 1024 matrices,
 counted as two operations each, and bytes read and written by a copy of 64 MiB; on a CPU with one
@@ -26,11 +26,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from common import describe_machine, in_own_process, interleave, print_table
 
+from benchmarks.common import describe_machine, in_own_process, interleave, print_table
 from spacy_bcrf import kernels
-from spacy_bcrf.extras import require
-from spacy_bcrf.files import replacing
+from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.extras import require
 from spacy_bcrf.kernels import BregmanOptions
 
 N_ITER = 10

@@ -1,6 +1,6 @@
 """What is asked of potentials, in time relative to Viterbi and the log-partition.
 
-    python benchmarks/search.py
+    python -m benchmarks.search
 
 First table: microseconds a token, by number of tags. Second: how much of the graph Dijkstra's
 algorithm expands, and its time against Viterbi's, by how far one tag of each token stands out.
@@ -10,8 +10,14 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
-from common import add_options, describe_machine, interleave, print_table, sentence_lengths
 
+from benchmarks.common import (
+    add_options,
+    describe_machine,
+    interleave,
+    print_table,
+    sentence_lengths,
+)
 from spacy_bcrf import kernels
 from spacy_bcrf.chain import (
     CRF,
@@ -99,7 +105,7 @@ def ask(n_tags: int, lengths: np.ndarray, rounds: int) -> dict[str, object]:
 def search(n_tags: int, margin: float, lengths: np.ndarray, rounds: int) -> dict[str, object]:
     potentials = problem(n_tags, lengths, margin)
     arrays = potentials.unary, potentials.transitions, potentials.lengths
-    _, _, expanded = kernels.best_first(*arrays)
+    _, _, expanded = kernels.dijkstra(*arrays)
     seconds = interleave(
         {"dijkstra": lambda: dijkstra(potentials), "viterbi": lambda: viterbi(potentials)}, rounds
     )

@@ -1,6 +1,6 @@
 """Word segmentation: how fast, how much of it is merging, and how good with which head.
 
-    python benchmarks/segmenter.py --corpora DIR
+    python -m benchmarks.segmenter --corpora DIR
 
 Trains `configs/segmentation.cfg` with each head on each corpus, and keeps what is done in --out, so
 that it can be stopped and started again.
@@ -15,15 +15,15 @@ from statistics import median
 from typing import Any
 
 import spacy
-from common import ROOT, add_options, describe_machine, in_own_process, print_table
 from spacy.cli.evaluate import evaluate
 from spacy.cli.train import train
 from spacy.util import minibatch
-from tasks import HEADS
 
-from spacy_bcrf.corpora.conllu import read_conllu
+from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
+from benchmarks.tasks import HEADS
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.text import find_file, read_lines
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.text import find_file, read_lines
 
 CORPORA = {
     "zh": "ud-chinese-gsd/v1.4/zh-ud-{part}.conllu",

@@ -6,9 +6,9 @@ from pathlib import Path
 from spacy.cli.init_config import init_config
 from thinc.api import Config
 
-from spacy_bcrf.corpora.columns import read_columns
-from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import Reader, convert
+from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 HEADS = {
     "bcrf": "spacy-bcrf.BCRF.v1",

@@ -1,6 +1,6 @@
 """Which head when: accuracy, time and calibration of all heads on three tasks, in one table.
 
-    python benchmarks/which_head.py --corpora DIR
+    python -m benchmarks.which_head --corpora DIR
 
 Trains each head on each task, with spaCy's stock CPU config, and keeps what is done in --out, so
 that it can be stopped and started again.
@@ -10,9 +10,10 @@ import argparse
 from pathlib import Path
 from statistics import median
 
-from common import ROOT, add_options, describe_machine, print_table
 from pipeline import Runs
-from tasks import AVERAGED, HEADS
+
+from benchmarks.common import ROOT, add_options, describe_machine, print_table
+from benchmarks.tasks import AVERAGED, HEADS
 
 # Of training. WNUT 2017 has 3,400 sentences: after these steps it is known by heart.
 STEPS = {"ewt": 3000, "jnlpba": 3000, "wnut": 2000}

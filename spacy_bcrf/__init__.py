@@ -1,3 +1,3 @@
 """Structured sequence labeling for spaCy."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

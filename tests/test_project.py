@@ -64,7 +64,7 @@ def test_the_local_corpora_are_the_published_ones(asset, corpora):
 def small(tmp_path_factory):
     """The project in a folder of its own, and beside it corpora of the shape of the assets."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("configs", "scripts"):
+    for name in ("configs", "experiments"):
         shutil.copytree(ROOT / name, folder / "project" / name)
     shutil.copy(ROOT / "project.yml", folder / "project")
     conllu = (ROOT / "assets/sample/dev.conllu").read_text()
@@ -140,7 +140,7 @@ def test_partial_annotation_is_compared_with_full(small):
     options = [part for key, value in steps.items() for part in (f"--vars.{key}", value)]
     spacy_project = [sys.executable, "-m", "spacy", "project", "run"]
     subprocess.run([*spacy_project, convert, project, *options], check=True)
-    script = [sys.executable, "scripts/partial_ner.py", "corpus/wnut-ner", "metrics/partial"]
+    script = [sys.executable, "-m", "experiments.partial.run", "corpus/wnut-ner", "metrics/partial"]
     command = [*script, "--steps", "2", "--shares", "0.5"]
     subprocess.run(command, cwd=project, check=True)
     folder = project / "metrics/partial"
@@ -168,7 +168,7 @@ def test_the_paper_s_experiments_run_and_go_on(small, experiment, corpus, varian
         pytest.importorskip(module, reason="needs the extras torch and plot")
     project = small / "project"
     output = project / "metrics/paper"
-    command = [sys.executable, "scripts/paper.py", experiment, "--output", str(output)]
+    command = [sys.executable, "-m", "experiments.paper.run", experiment, "--output", str(output)]
     command += ["--corpora", str(small / "corpora"), "--steps", "2", "--only", corpus]
     command += ["--variants", *variants]
     done = subprocess.run(command, cwd=project, check=True, capture_output=True, text=True)
@@ -189,6 +189,6 @@ def test_the_paper_s_experiments_run_and_go_on(small, experiment, corpus, varian
         subprocess.run(command, cwd=project, check=True)
         assert all(path.stat().st_mtime > after[path] for path in results)
     if experiment == "seg":
-        violation = [sys.executable, "scripts/paper_violation.py", str(folder)]
+        violation = [sys.executable, "-m", "experiments.paper.violation", str(folder)]
         subprocess.run(violation, cwd=project, check=True)
         assert (folder / "violation.png").stat().st_size > 1000

@@ -7,9 +7,9 @@ import pytest
 from spacy.cli.train import train
 from spacy.util import load_config, load_model_from_config
 
-from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.convert_records import convert_records
+from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf8")

@@ -2,15 +2,15 @@
 
 from .bregman import BCRF
 from .crf import CRF
-from .fenchel_young import Inference, Marginals
+from .expected_entity_ratio import ExpectedEntityRatio
+from .inference import Inference, Marginals
+from .list_objectives import MIRA, SAPO, Perceptron
 from .mean_field import MeanField
-from .objectives import MIRA, SAPO, Perceptron
 from .posterior import entropy, kl_divergence, sample
 from .potentials import Potentials
-from .ratio import ExpectedRatio
-from .rejection import Rejection, rejection_loss
 from .search import Search, dijkstra, feasible, minimum_risk, nbest, viterbi
-from .spans import Spans, SpanTags, span_candidates, span_posteriors
+from .span_posteriors import Spans, SpanTags, span_candidates, span_posteriors
+from .unlikelihood import Rejection, unlikelihood_loss
 from .unstructured import Unstructured
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "CRF",
     "MIRA",
     "SAPO",
-    "ExpectedRatio",
+    "ExpectedEntityRatio",
     "Inference",
     "Marginals",
     "MeanField",
@@ -35,9 +35,9 @@ __all__ = [
     "kl_divergence",
     "minimum_risk",
     "nbest",
-    "rejection_loss",
     "sample",
     "span_candidates",
     "span_posteriors",
+    "unlikelihood_loss",
     "viterbi",
 ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .. import kernels
-from ..kernels import Array
-from .fenchel_young import Inference
-from .lattice import raise_infeasible
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import Array
+
+from .gold import raise_infeasible
+from .inference import Inference
 from .potentials import Potentials
 
 
@@ -65,8 +66,8 @@ class BCRF(Inference):
         """
         result = self._project(potentials, "none", "upper", self.inverse_temperature)
         raise_infeasible(result.value, "allowed")
-        assert result.node is not None
-        return result.node.argmax(axis=1).astype("int32")
+        assert result.unary is not None
+        return result.unary.argmax(axis=1).astype("int32")
 
     def _project(
         self,

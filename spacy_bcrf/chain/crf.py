@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .. import kernels
-from ..kernels import Array
-from .fenchel_young import Inference
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import Array
+
+from .inference import Inference
 from .potentials import Potentials
 from .search import viterbi
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .. import kernels
-from ..kernels import Array, array_module
-from .factorized import Factorized
-from .lattice import (
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import Array, array_module
+
+from .fully_factorized import FullyFactorized
+from .gold import (
     allowed_tags,
     check_gold,
     is_complete,
@@ -20,7 +21,7 @@ from .potentials import Potentials
 
 
 @dataclass(frozen=True)
-class MeanField(Factorized):
+class MeanField(FullyFactorized):
     """Mean-field inference by parallel updates (Wang et al. 2020; Corro et al. 2025, app. G).
 
     From r_i ~ exp(unary_i) on, every update sets all tokens' tag distributions at once to
@@ -50,7 +51,7 @@ class MeanField(Factorized):
         result = kernels.mean_field(
             potentials.unary, potentials.transitions, potentials.lengths, self.n_iter
         )
-        return result.value, result.node
+        return result.value, result.unary
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Losses (B,) >= 0 and their gradient.
@@ -67,7 +68,7 @@ class MeanField(Factorized):
         losses, node, edge = kernels.mean_field_loss(
             potentials.unary, potentials.transitions, potentials.lengths, tags, self.n_iter
         )
-        return losses, Potentials.trusted(node, edge, potentials.lengths)
+        return losses, Potentials.unchecked(node, edge, potentials.lengths)
 
 
 def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
@@ -77,7 +78,7 @@ def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
         return gold
     xp = array_module(gold)
     allowed = allowed_tags(potentials, gold)
-    unknown = unknown_sequences(potentials, gold)[potentials.owners]
+    unknown = unknown_sequences(potentials, gold)[potentials.segment_ids]
     partial = ~unknown & (allowed.sum(axis=1) != 1)
     if partial.any():
         sequence = potentials.sequence_of(int(partial.argmax()))
@@ -91,5 +92,5 @@ def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
 def _where_known(potentials: Potentials, tags: Array, scores: Array) -> Array:
     xp = array_module(tags)
     known = xp.zeros(len(scores), dtype=bool)
-    known[potentials.owners[tags >= 0]] = True
+    known[potentials.segment_ids[tags >= 0]] = True
     return xp.where(known, scores, 0)

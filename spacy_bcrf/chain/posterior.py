@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import kernels
-from ..kernels import Array, array_module
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import Array, array_module
+
 from .crf import CRF
-from .lattice import raise_infeasible
+from .gold import raise_infeasible
 from .potentials import Potentials
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def kl_divergence(p: Potentials, q: Potentials) -> Array:
     edges = marginals.edges[heads]  # type: ignore[index]
     w_p, w_q = (_edge_scores(potentials, heads) for potentials in (p, q))
     costs[heads] += _expected(xp, edges, w_p - _finite(xp, w_q, w_p))
-    total = xp.bincount(p.owners, costs, len(p.lengths))
+    total = xp.bincount(p.segment_ids, costs, len(p.lengths))
     difference = CRF().log_partition(q) - CRF().log_partition(p)
     return (total + difference).clip(min=0).astype(dtype)
 

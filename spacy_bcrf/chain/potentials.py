@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..kernels import Array, array_module
+from spacy_bcrf.kernels import Array, array_module
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Potentials:
         self._check_finite(xp)
 
     @classmethod
-    def trusted(cls, unary: Array, transitions: Array, lengths: Array) -> Potentials:
+    def unchecked(cls, unary: Array, transitions: Array, lengths: Array) -> Potentials:
         """Potentials whose arrays are known to fit together. On a GPU nothing is checked, since
         that would wait for it; NaN is found when a value is."""
         if array_module(unary).__name__ == "numpy":
@@ -49,7 +49,7 @@ class Potentials:
         return self
 
     @cached_property
-    def owners(self) -> Array:
+    def segment_ids(self) -> Array:
         """(N,) the index of each token's sequence."""
         xp = array_module(self.unary)
         tokens = xp.arange(len(self.unary))
@@ -83,11 +83,11 @@ class Potentials:
         most -= 0.5
         most *= float("inf")
         unary = xp.minimum(self.unary, most, out=most)
-        return Potentials.trusted(unary, self.transitions, self.lengths)
+        return Potentials.unchecked(unary, self.transitions, self.lengths)
 
     def scale(self, factor: float) -> Potentials:
         """All scores times a positive factor, an inverse temperature."""
-        return Potentials.trusted(self.unary * factor, self.transitions * factor, self.lengths)
+        return Potentials.unchecked(self.unary * factor, self.transitions * factor, self.lengths)
 
     def sequence_of(self, token: int) -> int:
         """Index of the sequence that holds a flat token."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .. import kernels
-from ..kernels import Array, array_module
-from .lattice import allowed_tags, check_gold, raise_infeasible
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import Array, array_module
+
+from .gold import allowed_tags, check_gold, raise_infeasible
 from .potentials import Potentials
 from .semirings import MAX, Semiring
 
@@ -36,9 +37,7 @@ def dijkstra(potentials: Potentials, semiring: Semiring = MAX) -> tuple[Array, A
     if semiring.not_best_first:
         reason = semiring.not_best_first
         raise ValueError(f"best-first search is wrong for the {semiring.name} semiring: {reason}")
-    tags, scores, _ = kernels.best_first(
-        potentials.unary, potentials.transitions, potentials.lengths
-    )
+    tags, scores, _ = kernels.dijkstra(potentials.unary, potentials.transitions, potentials.lengths)
     raise_infeasible(scores, "allowed")
     return tags, scores
 
@@ -58,7 +57,7 @@ def nbest(
 
     Raises ValueError naming the first sequence without an allowed labeling, or the option.
     """
-    tags, scores = best_labelings(potentials, n, search, beam_width)
+    tags, scores = nbest_arrays(potentials, n, search, beam_width)
     found = (scores > -float("inf")).sum(axis=1).tolist()
     stops = potentials.lengths.cumsum().tolist()
     return [
@@ -69,14 +68,14 @@ def nbest(
     ]
 
 
-def best_labelings(
+def nbest_arrays(
     potentials: Potentials, n: int, search: Search = "astar", beam_width: int = 50
 ) -> tuple[Array, Array]:
     """`nbest` of a whole batch: tags, int32 (n, N), and scores (B, n), -inf for missing ones."""
     check_search(n, search, beam_width)
     arrays = potentials.unary, potentials.transitions, potentials.lengths
     if search == "astar":
-        tags, scores = kernels.n_best(*arrays, n)
+        tags, scores = kernels.nbest(*arrays, n)
     else:
         tags, scores = kernels.beam_search(*arrays, n, beam_width)
     raise_infeasible(scores[:, 0], "allowed")
@@ -110,7 +109,7 @@ def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
     if (potentials.transitions > forbidden).all():
         return unary.argmax(axis=1).astype("int32")
     transitions = xp.where(potentials.transitions > forbidden, 0, forbidden)
-    return viterbi(Potentials.trusted(unary, transitions, potentials.lengths))[0]
+    return viterbi(Potentials.unchecked(unary, transitions, potentials.lengths))[0]
 
 
 def _best(potentials: Potentials, gold: Array | None) -> tuple[Array, Array]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import kernels
-from ..kernels import Array, array_module
-from .factorized import Factorized
-from .lattice import allowed_tags, check_gold, is_complete, path_scores, raise_infeasible
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import Array, array_module
+
+from .fully_factorized import FullyFactorized
+from .gold import allowed_tags, check_gold, is_complete, path_scores, raise_infeasible
 from .potentials import Potentials
 from .search import feasible
 
 
 @dataclass(frozen=True)
-class Unstructured(Factorized):
+class Unstructured(FullyFactorized):
     """A softmax over the tags of each token; transitions have no part in values and gradients.
 
     Only what they forbid is respected: by `decode`, see there, and in gold. O(N T) time.
@@ -24,7 +25,7 @@ class Unstructured(Factorized):
         # As sequences of one token each, which have no edges.
         single = xp.ones(len(potentials.unary), dtype="int32")
         result = kernels.sum_product(potentials.unary, potentials.transitions, single)
-        return _sums(potentials, result.value), result.node
+        return _sums(potentials, result.value), result.unary
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Losses (B,) >= 0, sums over tokens of -log of the probability of the tags that gold
@@ -43,7 +44,7 @@ class Unstructured(Factorized):
             target, target_node = self.infer_tags(potentials.restrict(allowed))
             node -= target_node
         edge = xp.zeros_like(potentials.transitions)
-        gradient = Potentials.trusted(node, edge, potentials.lengths)
+        gradient = Potentials.unchecked(node, edge, potentials.lengths)
         return (free - target).clip(min=0), gradient
 
 
@@ -51,5 +52,5 @@ def _sums(potentials: Potentials, values: Array) -> Array:
     """(B,) sums over the tokens of each sequence of values (N,)."""
     xp = array_module(values)
     # bincount adds in double precision, which a long sequence needs.
-    sums = xp.bincount(potentials.owners, values, len(potentials.lengths))
+    sums = xp.bincount(potentials.segment_ids, values, len(potentials.lengths))
     return sums.astype(potentials.unary.dtype)

@@ -6,12 +6,12 @@ spaCy imports it through the entry point `spacy_cli`, and only when its command 
 import typer
 from spacy.cli import app as spacy_app
 
-from spacy_bcrf.cli.calibrate import calibrate_cli
-from spacy_bcrf.cli.convert import convert_cli
-from spacy_bcrf.cli.explain import explain_cli
-from spacy_bcrf.cli.inspect import inspect_cli
-from spacy_bcrf.cli.mask import mask_cli
-from spacy_bcrf.cli.rank import rank_cli
+from .calibrate import calibrate_cli
+from .convert import convert_cli
+from .explain import explain_cli
+from .inspect import inspect_cli
+from .mask import mask_cli
+from .rank import rank_cli
 
 app = typer.Typer(help="Structured sequence labeling.", no_args_is_help=True)
 app.command("convert")(convert_cli)

@@ -7,10 +7,11 @@ import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
 from spacy.training import Corpus, Example
 
-from spacy_bcrf.cli.errors import exit_on
-from spacy_bcrf.corpora.shards import find_files
-from spacy_bcrf.extras import require
-from spacy_bcrf.files import replacing
+from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.io.shards import find_files
+
+from .errors import exit_on
 
 
 def calibrate_cli(
@@ -41,8 +42,9 @@ def calibrate_cli(
     makes its confidence fit best, and store it with the pipeline. Prints the expected calibration
     error before and after, and draws both. What is predicted does not change.
     """
-    from spacy_bcrf.cli.labeler import annotate_before, load_labeler
     from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
+
+    from .labeler import annotate_before, load_labeler
 
     with exit_on(ValueError, ImportError, OSError):
         setup_gpu(gpu_id, silent=True)

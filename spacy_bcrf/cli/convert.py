@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.cli.errors import exit_on
-from spacy_bcrf.cli.labels import read_labels
-from spacy_bcrf.corpora.columns import read_columns
-from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.text import find_file, text_suffix
+from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.text import find_file, text_suffix
+
+from .errors import exit_on
+from .labels import read_labels
 
 _FORMATS = {
     ".conllu": "conllu",

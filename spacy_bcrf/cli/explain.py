@@ -16,18 +16,19 @@ from spacy.training import Corpus
 from spacy.util import registry
 from tqdm import tqdm
 
-from spacy_bcrf.cli.errors import exit_on
-from spacy_bcrf.cli.labeler import annotate_before, load_labeler
-from spacy_bcrf.cli.lattice_page import lattice_page
-from spacy_bcrf.files import write_text
-from spacy_bcrf.linear.explain import (
+from spacy_bcrf.io.atomic import write_text
+from spacy_bcrf.sparse.explain import (
     Weight,
     feature_weights,
     general_weights,
     name_features,
     strongest,
 )
-from spacy_bcrf.linear.model import SparseChain
+from spacy_bcrf.sparse.model import SparseChain
+
+from .errors import exit_on
+from .labeler import annotate_before, load_labeler
+from .lattice_page import lattice_page
 
 
 def explain_cli(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.cli.errors import exit_on
-from spacy_bcrf.cli.labels import read_labels
+from .errors import exit_on
+from .labels import read_labels
 
 if TYPE_CHECKING:
     from spacy_bcrf.corpora.inspection import Inspection
@@ -54,9 +54,9 @@ def inspect_cli(
     from spacy.vocab import Vocab
     from tqdm import tqdm
 
+    from spacy_bcrf.annotation.extensions import set_extensions
     from spacy_bcrf.corpora.inspection import Inspection
-    from spacy_bcrf.corpora.shards import find_files, read_docs
-    from spacy_bcrf.pipeline.supervision import set_extensions
+    from spacy_bcrf.io.shards import find_files, read_docs
 
     set_extensions()
     found = Inspection(ambiguous_key, incorrect_key)

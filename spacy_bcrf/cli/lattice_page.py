@@ -6,9 +6,9 @@ import numpy as np
 from spacy.tokens import Doc
 
 from spacy_bcrf.chain import CRF
-from spacy_bcrf.linear.explain import Choice, explain_choice
-from spacy_bcrf.linear.model import SparseChain
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.sparse.explain import Choice, explain_choice
+from spacy_bcrf.sparse.model import SparseChain
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -54,9 +54,9 @@ def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
     """The page of a document as it reaches the component; reasons only for a linear chain, since a
     network's features have no names, and if there is more than one tag."""
     ops = pipe.model.ops
-    potentials = pipe._find_potentials([doc])
-    marginals = ops.to_numpy(CRF().marginals(pipe._soften(potentials)).unary).clip(0, 1)
-    best = pipe._decode(potentials, [doc])
+    potentials = pipe.find_potentials([doc])
+    marginals = ops.to_numpy(CRF().marginals(pipe.with_temperature(potentials)).unary).clip(0, 1)
+    best = pipe.decode(potentials, [doc])
     tags, store = pipe.tags, pipe.head.attrs.get("chain")
     reasons = ""
     if isinstance(store, SparseChain) and len(tags) > 1:

@@ -10,7 +10,7 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
-from spacy_bcrf.cli.errors import exit_on
+from .errors import exit_on
 
 
 class Others(str, Enum):
@@ -45,9 +45,9 @@ def mask_cli(
     """
     from spacy.vocab import Vocab
 
+    from spacy_bcrf.annotation.extensions import set_extensions
     from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
-    from spacy_bcrf.corpora.shards import read_docs, write_all
-    from spacy_bcrf.pipeline.supervision import set_extensions
+    from spacy_bcrf.io.shards import read_docs, write_all
 
     set_extensions()
     with exit_on(ValueError, OSError):

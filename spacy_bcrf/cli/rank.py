@@ -10,8 +10,9 @@ import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
 from tqdm import tqdm
 
-from spacy_bcrf.cli.errors import exit_on
-from spacy_bcrf.files import replacing
+from spacy_bcrf.io.atomic import replacing
+
+from .errors import exit_on
 
 
 class Measure(str, Enum):
@@ -107,7 +108,7 @@ def rank_cli(
     out as it went in, with "uncertainty" added: the larger, the less sure. Only a number for each
     document is kept in memory.
     """
-    from spacy_bcrf.cli.labeler import load_labeler
+    from .labeler import load_labeler
 
     with exit_on(ValueError, OSError):
         setup_gpu(gpu_id, silent=True)
@@ -142,7 +143,7 @@ def score(
     """Uncertainty and offset of each record."""
     from spacy.util import minibatch
 
-    from spacy_bcrf.cli.labeler import annotate_before
+    from .labeler import annotate_before
 
     for batch in minibatch(records, nlp.batch_size):
         docs = list(annotate_before(nlp, name, (record.doc for record in batch)))

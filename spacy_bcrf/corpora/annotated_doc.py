@@ -9,17 +9,18 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
 
-from spacy_bcrf.corpora.json_objects import Problem
-from spacy_bcrf.corpora.jsonl import Mark, Record
-from spacy_bcrf.corpora.sentence import UNSPACED
-from spacy_bcrf.pipeline.supervision import (
+from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
     Bounds,
-    Markings,
+    PartialAnnotation,
     find_contradictions,
-    set_extensions,
 )
+from spacy_bcrf.corpora.formats.jsonl import Mark, Record
+from spacy_bcrf.io.json_objects import Problem
+
+from .sentence import UNSPACED
 
 
 class DocMaker:
@@ -47,7 +48,9 @@ class DocMaker:
             (start, end), _ = Counter(bounds for bounds, _ in ambiguous).most_common(1)[0]
             text = doc[start:end].text
             raise Problem("contradiction", f"{text!r} has different types, each of which is open")
-        markings = Markings(ambiguous=_by_bounds(ambiguous), incorrect=_by_bounds(rejected))
+        markings = PartialAnnotation(
+            ambiguous=_by_bounds(ambiguous), incorrect=_by_bounds(rejected)
+        )
         if problems := find_contradictions(doc, markings, entities):
             raise Problem("contradiction", "; ".join(problem.what for problem in problems))
         doc.set_ents(
@@ -109,7 +112,7 @@ def _check_overlaps(doc: Doc, spans: Sequence[tuple[Bounds, tuple[str, ...]]]) -
 def _by_bounds(
     marks: Sequence[tuple[Bounds, tuple[str, ...]]],
 ) -> Mapping[Bounds, frozenset[str]]:
-    """As `Markings` have them, an empty label for any."""
+    """As `PartialAnnotation` have them, an empty label for any."""
     labels: dict[Bounds, frozenset[str]] = {}
     for bounds, names in marks:
         labels[bounds] = labels.get(bounds, frozenset()) | frozenset(names or ("",))

@@ -9,10 +9,11 @@ from spacy.util import get_lang_class
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
-from spacy_bcrf.corpora.entities import EntityReader
-from spacy_bcrf.corpora.sentence import UNSPACED, Sentence
-from spacy_bcrf.corpora.shards import Writer
-from spacy_bcrf.corpora.text import CorpusError, Line, read_lines
+from spacy_bcrf.io.shards import Writer
+from spacy_bcrf.io.text import CorpusError, Line, read_lines
+
+from .entities import EntityReader
+from .sentence import UNSPACED, Sentence
 
 Reader = Callable[[Iterable[Line]], Iterator[Sentence]]
 

@@ -13,13 +13,14 @@ from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from spacy_bcrf.corpora import label_studio, prodigy
-from spacy_bcrf.corpora.annotated_doc import DocMaker
-from spacy_bcrf.corpora.json_objects import Ignored, Item, Problem, read_objects
-from spacy_bcrf.corpora.jsonl import Record, count_spans, parse
-from spacy_bcrf.corpora.shards import Writer
-from spacy_bcrf.corpora.text import CorpusError
-from spacy_bcrf.pipeline.annotation import read_doc
+from spacy_bcrf.annotation.arrays import read_doc
+from spacy_bcrf.corpora.formats.jsonl import Record, count_spans, parse
+from spacy_bcrf.io.json_objects import Ignored, Item, Problem, read_objects
+from spacy_bcrf.io.shards import Writer
+from spacy_bcrf.io.text import CorpusError
+
+from .annotated_doc import DocMaker
+from .formats import label_studio, prodigy
 
 Translate = Callable[[dict[str, Any], Counter[str]], dict[str, Any]]
 

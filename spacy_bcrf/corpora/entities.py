@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.corpora.text import Line
-from spacy_bcrf.schemes import BIES, BILUO, BIO, Span, read_spans
+from spacy_bcrf.annotation.schemes import BIES, BILUO, BIO, Span, read_spans
+from spacy_bcrf.io.text import Line
+
+from .sentence import Sentence
 
 
 def _encode_iob1(spans: Sequence[Span], length: int) -> list[str]:

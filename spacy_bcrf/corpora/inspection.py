@@ -12,18 +12,18 @@ from spacy.attrs import ENT_IOB, ENT_TYPE, POS, TAG  # type: ignore[import-not-f
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.pipeline.annotation import read_doc
-from spacy_bcrf.pipeline.entities import BEGIN, OUTSIDE
-from spacy_bcrf.pipeline.supervision import (
+from spacy_bcrf.annotation.arrays import read_doc
+from spacy_bcrf.annotation.entity_tags import BEGIN, OUTSIDE
+from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
     Bounds,
-    Markings,
+    PartialAnnotation,
     find_contradictions,
     has_allowed_tags,
     is_marked,
     read_allowed,
-    read_markings,
+    read_partial_annotation,
 )
 
 ANY = ""
@@ -91,9 +91,11 @@ class Inspection:
             self.missing += len(doc)
             self._name(doc, place, " ".join(str(error).split()))
             return
-        markings = Markings()
+        markings = PartialAnnotation()
         if is_marked(doc, (self.ambiguous_key, self.incorrect_key)):
-            markings = read_markings(Example(doc, doc), self.ambiguous_key, self.incorrect_key)
+            markings = read_partial_annotation(
+                Example(doc, doc), self.ambiguous_key, self.incorrect_key
+            )
         self._add_spans(entities, markings)
         self._add_tokens(doc, markings)
         if problems := find_contradictions(doc, markings, entities):
@@ -127,7 +129,7 @@ class Inspection:
             start = doc.text if len(doc.text) <= 40 else f"{doc.text[:40]}..."
             self.named.append(f"{place}, {start!r}: {what}")
 
-    def _add_spans(self, entities: Mapping[Bounds, str], markings: Markings) -> None:
+    def _add_spans(self, entities: Mapping[Bounds, str], markings: PartialAnnotation) -> None:
         count = self._by_label
         count["docs"].update(set(entities.values()))
         count["entities"].update(entities.values())
@@ -143,7 +145,7 @@ class Inspection:
         for types in markings.allowed.values():
             self.labels.update(types - {"O"})
 
-    def _add_tokens(self, doc: Doc, markings: Markings) -> None:
+    def _add_tokens(self, doc: Doc, markings: PartialAnnotation) -> None:
         iob, types = read_doc(doc, (ENT_IOB, ENT_TYPE)).T
         outside = (types == 0) & ((iob == OUTSIDE) | (iob == BEGIN))
         choices = dict(markings.allowed)

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.corpora.shards import find_files, read_docs
+from spacy_bcrf.io.shards import find_files, read_docs
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _check(name: str, settings: dict[str, Any]) -> Part:
 
 
 def _read(part: Part, nlp: Language) -> Iterator[Example]:
-    from spacy_bcrf.pipeline.supervision import set_extensions
+    from spacy_bcrf.annotation.extensions import set_extensions
 
     set_extensions()
     for doc in read_docs(part.path, nlp.vocab):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spacy_bcrf.corpora.text import Line
+from spacy_bcrf.io.text import Line
 
 # Of the languages spaCy knows, those that put no space between words.
 UNSPACED = frozenset({"bo", "ja", "th", "zh"})

@@ -30,13 +30,13 @@ class Result(NamedTuple):
     """What an inference says of each sequence and token.
 
     value: (B,) the log-partition (or its bound).
-    node: (N, T) tag marginals, or None if they were not asked for.
-    edge: (T, T), (N, T, T) with zeros in the rows of last tokens, or None.
+    unary: (N, T) tag marginals, or None if they were not asked for.
+    edges: (T, T), (N, T, T) with zeros in the rows of last tokens, or None.
     """
 
     value: Array
-    node: Array | None
-    edge: Array | None
+    unary: Array | None
+    edges: Array | None
 
 
 class BregmanOptions(NamedTuple):
@@ -106,20 +106,20 @@ def sample(unary: Array, transitions: Array, lengths: Array, uniform: Array) -> 
     return backend.sample(xp, unary, transitions, lengths, uniform)
 
 
-def n_best(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Array, Array]:
+def nbest(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Array, Array]:
     """The n best labelings, int32 (n, N), and their scores (B, n), both best first.
 
     Exact, by A*. A sequence that has fewer labelings has scores -inf in place of the missing ones;
     an empty sequence has one, of score 0. O(N T^2 + n N T) time.
     """
     xp, backend = _dispatch(unary)
-    return backend.n_best(xp, unary, transitions, lengths, n)
+    return backend.nbest(xp, unary, transitions, lengths, n)
 
 
 def beam_search(
     unary: Array, transitions: Array, lengths: Array, n: int, width: int
 ) -> tuple[Array, Array]:
-    """Like `n_best`, but of the labelings all of whose prefixes are among the `width` best.
+    """Like `nbest`, but of the labelings all of whose prefixes are among the `width` best.
 
     Prefixes that cannot be finished are left out, so there is always one if there is any.
     O(N width T) time, O(longest width) memory.
@@ -128,11 +128,11 @@ def beam_search(
     return backend.beam_search(xp, unary, transitions, lengths, n, width)
 
 
-def best_first(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array, Array]:
+def dijkstra(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array, Array]:
     """The best labeling, int32 (N,), its score (B,), and how many pairs of token and tag were
     expanded to find it (B,), by Dijkstra's algorithm."""
     xp, backend = _dispatch(unary)
-    return backend.best_first(xp, unary, transitions, lengths)
+    return backend.dijkstra(xp, unary, transitions, lengths)
 
 
 def path_scores(unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
@@ -151,14 +151,14 @@ def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge:
     backend.add_features(xp, tags, weights, lengths, node, edge)
 
 
-def feature_products(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
+def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
     """Scalar products (B, n, n), float64, of the features of labelings, int32 (n, N).
 
     With shared transitions the features of edges are the counts of each pair of tags in the
     sequence, else each edge has its own.
     """
     xp, backend = _dispatch(tags)
-    return backend.feature_products(xp, tags, lengths, n_tags, shared)
+    return backend.gram_matrices(xp, tags, lengths, n_tags, shared)
 
 
 def hildreth(gains: Array, gram: Array, most: float) -> Array:

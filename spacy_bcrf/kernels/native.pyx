@@ -34,16 +34,16 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
     void c_bregman "bcrf::bregman"(const Batch[double]&, const BregmanOptions&, double*, double*, double*, double*) except +
 
 cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
-    void c_n_best "bcrf::n_best"(const Batch[float]&, int, int*, float*) except +
-    void c_n_best "bcrf::n_best"(const Batch[double]&, int, int*, double*) except +
+    void c_n_best "bcrf::nbest"(const Batch[float]&, int, int*, float*) except +
+    void c_n_best "bcrf::nbest"(const Batch[double]&, int, int*, double*) except +
 
 cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
     void c_beam_search "bcrf::beam_search"(const Batch[float]&, int, int, int*, float*) except +
     void c_beam_search "bcrf::beam_search"(const Batch[double]&, int, int, int*, double*) except +
 
 cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
-    void c_best_first "bcrf::best_first"(const Batch[float]&, int*, float*, long long*) except +
-    void c_best_first "bcrf::best_first"(const Batch[double]&, int*, double*, long long*) except +
+    void c_best_first "bcrf::dijkstra"(const Batch[float]&, int*, float*, long long*) except +
+    void c_best_first "bcrf::dijkstra"(const Batch[double]&, int*, double*, long long*) except +
 
 cdef extern from "cpu/features.hh" namespace "bcrf" nogil:
     cdef cppclass Labelings[In]:
@@ -55,7 +55,7 @@ cdef extern from "cpu/features.hh" namespace "bcrf" nogil:
     void c_add_features "bcrf::add_features"(const Labelings[float]&, float*, double*, float*) except +
     void c_add_features "bcrf::add_features"(const Labelings[double]&, double*, double*, double*) except +
     void c_hildreth "bcrf::hildreth"(int, int, const double*, const double*, double, double*)
-    void c_feature_products "bcrf::feature_products"(const Labelings[double]&, bint, double*) except +
+    void c_feature_products "bcrf::gram_matrices"(const Labelings[double]&, bint, double*) except +
 
 cdef extern from "cpu/features.hh" namespace "bcrf" nogil:
     void c_path_scores "bcrf::path_scores"(const Batch[float]&, const int*, float*)
@@ -172,7 +172,7 @@ def sample(xp, unary, transitions, lengths, uniform):
     return tags
 
 
-def n_best(xp, unary, transitions, lengths, n):
+def nbest(xp, unary, transitions, lengths, n):
     tags, scores = _labelings(unary, lengths, n)
     if unary.shape[0]:
         if unary.dtype == numpy.float32:
@@ -192,7 +192,7 @@ def beam_search(xp, unary, transitions, lengths, n, width):
     return tags, scores
 
 
-def best_first(xp, unary, transitions, lengths):
+def dijkstra(xp, unary, transitions, lengths):
     tags = numpy.zeros(unary.shape[0], dtype="int32")
     scores = numpy.zeros(lengths.shape[0], dtype=unary.dtype)
     expanded = numpy.zeros(lengths.shape[0], dtype=numpy.longlong)
@@ -228,7 +228,7 @@ def add_features(xp, tags, weights, lengths, node, edge):
         edge += sums.astype(edge.dtype)
 
 
-def feature_products(xp, tags, lengths, n_tags, shared):
+def gram_matrices(xp, tags, lengths, n_tags, shared):
     products = numpy.zeros((lengths.shape[0], tags.shape[0], tags.shape[0]))
     if tags.size:
         _feature_products(tags, lengths, n_tags, shared, products)

@@ -3,8 +3,17 @@
 import re
 from collections.abc import Callable
 
-from ..chain import BCRF, CRF, Inference, MeanField, Potentials, Unstructured, minimum_risk, viterbi
-from ..kernels import Array
+from spacy_bcrf.chain import (
+    BCRF,
+    CRF,
+    Inference,
+    MeanField,
+    Potentials,
+    Unstructured,
+    minimum_risk,
+    viterbi,
+)
+from spacy_bcrf.kernels import Array
 
 Decoder = Callable[[Potentials], Array]
 """Potentials to tag ids, int32 (N,). Never a labeling that the potentials forbid by -inf."""

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..chain import Potentials
-from ..kernels import Array
+from spacy_bcrf.annotation.label_resize import extend_rows, extend_square, matching_tags
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.kernels import Array
+
 from .decoding import get_decoder
 from .pairwise import Pairwise
 
@@ -133,7 +135,7 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
         model.inc_grad("W", ops.gemm(d_unary, X_flat, trans1=True))
         return ops.unflatten(dX, lengths)
 
-    return Potentials.trusted(unary, transitions, ops.asarray(lengths)), backprop
+    return Potentials.unchecked(unary, transitions, ops.asarray(lengths)), backprop
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
@@ -161,26 +163,21 @@ def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Mo
     them by layer. ValueError for fewer tags than there are.
     """
     old = model.maybe_get_dim("nO")
-    if old is not None and nO < old:
-        raise ValueError(f"{model.name}: a head with {old} tags cannot be cut down to {nO}")
-    if old is None or nO == old or not model.has_param("W"):
+    matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
+    if not len(matching) or not model.has_param("W"):
         model.set_dim("nO", nO, force=True)
         return model
-    nI = model.get_dim("nI")
+    nI, xp = model.get_dim("nI"), model.ops.xp
+    matching = xp.asarray(matching)
     layers = [Pairwise(layer.get_dim("nH"), nO, nI) for layer in model.layers]
     new = _make_model(model.name, {"nO": nO, "nI": nI}, dict(model.attrs), layers)
-    # Tags without a label, such as O, come first, then those of each label.
-    by_label = np.arange(old % tags_per_label, old).reshape(-1, tags_per_label)
-    like = model.ops.xp.asarray(by_label.T[np.arange(nO - old) % tags_per_label])
     for name in model.param_names:
-        extend = _extended_square if name == "transitions" else _extended
-        new.set_param(name, extend(model.ops.xp, model.get_param(name), like))
+        extend = extend_square if name == "transitions" else extend_rows
+        new.set_param(name, extend(xp, model.get_param(name), matching))
     for old_layer, layer in zip(model.layers, layers, strict=True):
         for name in old_layer.param_names:
             value = old_layer.get_param(name)
-            if name == "V":
-                value = _extended_square(model.ops.xp, value, like)
-            layer.set_param(name, value)
+            layer.set_param(name, extend_square(xp, value, matching) if name == "V" else value)
     for node in new.walk():
         node.ops = model.ops
     return new
@@ -215,16 +212,3 @@ def _restricted(model: Model, name: str, allowed: dict[str, Array]) -> Array:
     if name not in allowed:
         return value
     return model.ops.xp.where(allowed[name], value, value.dtype.type("-inf"))
-
-
-def _extended(xp: Any, value: Array, like: Array) -> Array:
-    """`value` with a row more for each of `like` (n, K), the mean of the rows it names."""
-    return xp.concatenate([value, value[like].mean(axis=1)])
-
-
-def _extended_square(xp: Any, value: Array, like: Array) -> Array:
-    """The same for rows and columns; where both are new, the k-th old row goes with the k-th old
-    column."""
-    among = value[like[:, None, :], like[None, :, :]].mean(axis=2)
-    columns = xp.concatenate([value[:, like].mean(axis=2), among])
-    return xp.concatenate([_extended(xp, value, like), columns], axis=1)

@@ -3,18 +3,19 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
-from .. import chain
-from ..chain import Potentials
-from ..kernels import Array
-from ..linear.gazetteers import Gazetteers
-from ..linear.learner import Gold, Online
-from ..linear.model import SparseChain
-from ..linear.sets import get_templates
+from spacy_bcrf import chain
+from spacy_bcrf.annotation.label_resize import matching_tags
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.kernels import Array
+from spacy_bcrf.sparse.gazetteers import Gazetteers
+from spacy_bcrf.sparse.learner import Gold, Online
+from spacy_bcrf.sparse.model import SparseChain
+from spacy_bcrf.sparse.template_sets import get_templates
+
 from .decoding import get_decoder
 
 
@@ -117,12 +118,10 @@ def resize_output(
     New tags start out as the mean of the old ones that play the same part, see `resize_head`.
     """
     old = model.maybe_get_dim("nO")
-    if old is not None and nO < old:
-        raise ValueError(f"{model.name}: {old} tags cannot be cut down to {nO}")
+    matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
     store: SparseChain = model.attrs["chain"]
-    if old is not None and nO > old and store.is_ready:
-        by_label = np.arange(old % tags_per_label, old).reshape(-1, tags_per_label)
-        store.resize_tags(nO, by_label.T[np.arange(nO - old) % tags_per_label])
+    if len(matching) and store.is_ready:
+        store.resize_tags(matching)
     model.set_dim("nO", nO, force=True)
     return model
 

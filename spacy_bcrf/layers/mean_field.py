@@ -2,7 +2,8 @@
 
 from thinc.api import Model
 
-from .. import chain
+from spacy_bcrf import chain
+
 from .head import InT, OutT, Transitions, make_head
 
 

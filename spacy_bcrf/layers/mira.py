@@ -4,7 +4,8 @@ from typing import Literal
 
 from thinc.api import Model
 
-from .. import chain
+from spacy_bcrf import chain
+
 from .head import InT, OutT, Transitions, make_head
 
 

@@ -21,7 +21,7 @@ from thinc.api import (
 )
 from thinc.types import ArgsKwargs, Floats2d, Ragged
 
-from ..extras import require
+from spacy_bcrf.io.extras import require
 
 
 def SelfAttentiveEncoder(

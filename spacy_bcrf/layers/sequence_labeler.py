@@ -4,7 +4,8 @@ from spacy.tokens import Doc
 from thinc.api import Model, chain
 from thinc.types import Floats2d
 
-from ..chain import Potentials
+from spacy_bcrf.chain import Potentials
+
 from .head import resize_head
 
 

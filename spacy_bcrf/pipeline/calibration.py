@@ -12,8 +12,9 @@ from spacy.training import Example
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ..chain import Potentials
-from .questions import BATCH_SIZE
+from spacy_bcrf.chain import Potentials
+
+from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 
 # Confidence is never taken for certainty: one wrong prediction would cost infinitely much.
@@ -53,7 +54,7 @@ class Calibration:
     """A component's predictions on annotated examples, and its confidence in them at any
     temperature. What comes before the component must have annotated the predicted documents.
 
-    ignore_annotation: see `Questions`.
+    ignore_annotation: see `PosteriorQueries`.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Calibration:
         progress = tqdm(total=len(examples), unit="docs", desc="predicting", delay=1, disable=None)
         with progress:
             for batch in minibatch(examples, BATCH_SIZE):
-                potentials, predictions, is_correct = pipe.judge(
+                potentials, predictions, is_correct = pipe.compare_with_gold(
                     batch, ignore_annotation=ignore_annotation
                 )
                 self._batches.append((potentials, predictions))

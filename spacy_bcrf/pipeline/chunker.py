@@ -10,9 +10,10 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import Potentials
-from .annotation import Values, doc_lengths
-from .entities import BEGIN, INSIDE, OUTSIDE
+from spacy_bcrf.annotation.arrays import Values, doc_lengths
+from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
+from spacy_bcrf.chain import Potentials
+
 from .ner import EntityRecognizer
 from .sequence_labeler import Prediction
 

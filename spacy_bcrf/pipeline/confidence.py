@@ -13,12 +13,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDX, LENGTH  # type: ignore[import-not-found]
-from spacy.tokens import Doc, Span, Token
+from spacy.tokens import Doc
 
-from ..chain import CRF, Potentials, entropy
-from ..chain.lattice import path_scores
-from ..chain.search import best_labelings
-from ..kernels import Array, array_module
+from spacy_bcrf.annotation.extensions import UserData, doc_key, span_key, token_key
+from spacy_bcrf.chain import CRF, Potentials, entropy
+from spacy_bcrf.chain.gold import path_scores
+from spacy_bcrf.chain.search import nbest_arrays
+from spacy_bcrf.kernels import Array, array_module
 
 ANNOTATIONS = {
     "confidence": "span._.confidence of every entity, the probability of these boundaries and this "
@@ -27,16 +28,8 @@ ANNOTATIONS = {
     "entropy": "doc._.sequence_entropy, of the labelings, in nats; doc._.entropy_per_token",
     "probability": "doc._.sequence_probability, of the predicted labeling",
 }
-EXTENSIONS: tuple[tuple[type, str], ...] = (
-    (Span, "confidence"),
-    (Token, "tag_confidence"),
-    (Doc, "sequence_entropy"),
-    (Doc, "entropy_per_token"),
-    (Doc, "sequence_probability"),
-)
 TEMPERATURES = 1e-6, 1e6
 """Between which it must be: scores divided by it keep the range and the precision of a float."""
-UserData = dict[tuple, float | None]
 
 
 def check_annotate(name: str, annotate: Iterable[str]) -> None:
@@ -54,13 +47,6 @@ def check_temperature(name: str, temperature: float) -> None:
         raise ValueError(
             f"[{name}] temperature must be between {low:g} and {high:g}, got {temperature:g}"
         )
-
-
-def set_extensions() -> None:
-    """None where nothing is said."""
-    for holder, name in EXTENSIONS:
-        if not holder.has_extension(name):  # type: ignore[attr-defined]
-            holder.set_extension(name, default=None)  # type: ignore[attr-defined]
 
 
 def labeling_probabilities(posterior: Potentials, tags: Array) -> Array:
@@ -84,7 +70,7 @@ def _margin(posterior: Potentials) -> Array:
 
 def _best_probabilities(posterior: Potentials, n: int) -> Array:
     """(B, n), 0 for labelings that there are not."""
-    _, scores = best_labelings(posterior, n)
+    _, scores = nbest_arrays(posterior, n)
     xp = array_module(scores)
     return xp.exp(scores - CRF().log_partition(posterior)[:, None]).clip(max=1)
 
@@ -100,7 +86,7 @@ UNCERTAINTIES = {
 def say_of_docs(name: str, values: NDArray, user_data: list[UserData]) -> None:
     """values: (B,)"""
     for value, data in zip(values.tolist(), user_data, strict=True):
-        data["._.", name, None, None] = value
+        data[doc_key(name)] = value
 
 
 def say_entropy(entropies: NDArray, docs: Sequence[Doc], user_data: list[UserData]) -> None:
@@ -117,7 +103,7 @@ def say_of_tokens(
     said = iter(values.tolist())
     for doc, data in zip(docs, user_data, strict=True):
         offsets = doc.to_array(IDX).tolist()
-        data.update((("._.", name, offset, None), next(said)) for offset in offsets)
+        data.update((token_key(name, offset), next(said)) for offset in offsets)
 
 
 def say_of_spans(
@@ -137,4 +123,4 @@ def say_of_spans(
             first = at[starts[a:b] - offset, 0].tolist()
             last = at[ends[a:b] - 1 - offset].sum(axis=1).tolist()
             said = zip(first, last, values[a:b].tolist(), strict=True)
-            data.update((("._.", name, start, end), value) for start, end, value in said)
+            data.update((span_key(name, start, end), value) for start, end, value in said)

@@ -135,7 +135,8 @@ def make_ner(
     temperature: float,
     scorer: Callable | None,
 ) -> EntityRecognizer:
-    from ..chain import ExpectedRatio
+    from spacy_bcrf.chain import ExpectedEntityRatio
+
     from .ner import EntityRecognizer
 
     return EntityRecognizer(
@@ -145,7 +146,9 @@ def make_ner(
         scheme=scheme,
         incorrect_spans_key=incorrect_spans_key,
         ambiguous_spans_key=ambiguous_spans_key,
-        entity_ratio=None if entity_ratio is None else ExpectedRatio.from_options(entity_ratio),
+        entity_ratio=None
+        if entity_ratio is None
+        else ExpectedEntityRatio.from_options(entity_ratio),
         annotate=annotate,
         temperature=temperature,
         scorer=scorer,

@@ -12,8 +12,8 @@ from spacy.errors import Errors
 from spacy.pipeline import TrainablePipe
 from thinc.api import Model
 
-from ..layers.head import Constraints
-from .annotation import Values
+from spacy_bcrf.annotation.arrays import Values
+from spacy_bcrf.layers.head import Constraints
 
 
 class Labels(TrainablePipe, ABC):

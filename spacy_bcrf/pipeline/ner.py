@@ -20,32 +20,33 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import (
-    CRF,
-    ExpectedRatio,
-    Inference,
-    Potentials,
-    SpanTags,
-    rejection_loss,
-    span_candidates,
-    span_posteriors,
-)
-from ..layers.head import Constraints
-from ..schemes import get_scheme
-from . import confidence
-from .annotation import UNKNOWN, Values, doc_lengths, read_docs, starts_document
-from .entities import BEGIN, INSIDE, OUTSIDE, EntityTags
-from .questions import BATCH_SIZE, Predicted
-from .sequence_labeler import Gold, SequenceLabeler
-from .supervision import (
+from spacy_bcrf.annotation.arrays import UNKNOWN, Values, doc_lengths, read_docs, starts_document
+from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE, EntityTags
+from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
     find_contradictions,
     find_labels,
     is_marked,
     read_annotated_labels,
-    read_markings,
+    read_partial_annotation,
 )
+from spacy_bcrf.annotation.schemes import get_scheme
+from spacy_bcrf.chain import (
+    CRF,
+    ExpectedEntityRatio,
+    Inference,
+    Potentials,
+    SpanTags,
+    span_candidates,
+    span_posteriors,
+    unlikelihood_loss,
+)
+from spacy_bcrf.layers.head import Constraints
+
+from . import confidence
+from .queries import BATCH_SIZE, Predicted
+from .sequence_labeler import Gold, SequenceLabeler
 
 
 class Candidate(NamedTuple):
@@ -73,7 +74,7 @@ class EntityRecognizer(SequenceLabeler):
         scorer: Callable | None = ner_score,
         incorrect_spans_key: str | None = INCORRECT,
         ambiguous_spans_key: str | None = AMBIGUOUS,
-        entity_ratio: ExpectedRatio | None = None,
+        entity_ratio: ExpectedEntityRatio | None = None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
         **settings: str,
@@ -142,8 +143,8 @@ class EntityRecognizer(SequenceLabeler):
         first = starts_document(doc_lengths(docs))
         return self._entities.lattice(iob, types, sent_start == 1, is_space == 1, first)
 
-    def _find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
-        potentials = super()._find_potentials(docs, ignore_annotation)
+    def find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
+        potentials = super().find_potentials(docs, ignore_annotation)
         if not self._entities.is_end_open or not len(potentials.unary):
             return potentials
         # The lattice cannot say it of BIO's tags.
@@ -161,7 +162,7 @@ class EntityRecognizer(SequenceLabeler):
         """Every entity of at least that probability, in the order of the text; they may overlap."""
         found = []
         for batch in minibatch(docs, BATCH_SIZE):
-            posterior = self._soften(self._find_potentials(batch, ignore_annotation))
+            posterior = self.with_temperature(self.find_potentials(batch, ignore_annotation))
             spans = span_candidates(posterior, self._span_tags(), threshold)
             starts, ends, labels, probabilities = map(self.model.ops.to_numpy, spans)
             bounds = np.cumsum([0, *(len(doc) for doc in batch)])
@@ -240,7 +241,9 @@ class EntityRecognizer(SequenceLabeler):
     def _mark(
         self, example: Example, values: Values, allowed: NDArray[np.bool_]
     ) -> list[NDArray[np.bool_]]:
-        markings = read_markings(example, self.ambiguous_spans_key, self.incorrect_spans_key)
+        markings = read_partial_annotation(
+            example, self.ambiguous_spans_key, self.incorrect_spans_key
+        )
         iob, types = values.T
         if markings.allowed or markings.ambiguous or markings.incorrect:
             entities = self._entities.spans(iob, types, self.labels)
@@ -254,7 +257,7 @@ class EntityRecognizer(SequenceLabeler):
         if gold.rejections:
             objective = self.head.attrs["objective"]
             inference = objective if isinstance(objective, Inference) else CRF()
-            losses, more = rejection_loss(
+            losses, more = unlikelihood_loss(
                 inference, potentials.restrict(gold.tags), gold.rejections
             )
             loss += float(losses.sum())

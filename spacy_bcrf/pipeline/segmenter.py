@@ -14,15 +14,17 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import Potentials
+from spacy_bcrf.annotation.arrays import Values, doc_lengths, read_doc, read_docs, starts_document
+from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
+from spacy_bcrf.annotation.extensions import TAG_CONFIDENCE, token_key
+from spacy_bcrf.annotation.word_tags import merge_characters, read_words
+from spacy_bcrf.chain import Potentials
+
 from . import confidence
-from .annotation import Values, doc_lengths, read_doc, read_docs, starts_document
-from .entities import BEGIN, INSIDE
 from .ner import EntityRecognizer
-from .questions import Predicted
+from .queries import Predicted
 from .sequence_labeler import Prediction
 from .tagger import check_attribute, check_label
-from .words import merge_characters, read_words
 
 
 def score_words(
@@ -187,4 +189,4 @@ class Segmenter(EntityRecognizer):
         super()._say("confidence", predicted._replace(user_data=spans))
         for data, said in zip(predicted.user_data, spans, strict=True):
             # A word starts where its span of characters does.
-            data.update((("._.", "tag_confidence", key[2], None), p) for key, p in said.items())
+            data.update((token_key(TAG_CONFIDENCE, key[2]), p) for key, p in said.items())

@@ -15,11 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 from tqdm import tqdm
 
-from ..chain import Potentials, Rejection, feasible
-from ..kernels import Array
-from ..layers.decoding import get_decoder
-from . import confidence
-from .annotation import (
+from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
     Values,
     doc_lengths,
@@ -28,8 +24,13 @@ from .annotation import (
     read_gold,
     warn_of_problems,
 )
-from .questions import Predicted, Questions
-from .supervision import set_extensions
+from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.chain import Potentials, Rejection, feasible
+from spacy_bcrf.kernels import Array
+from spacy_bcrf.layers.decoding import get_decoder
+
+from . import confidence
+from .queries import PosteriorQueries, Predicted
 
 # How many documents the network infers its dimensions from, as in spaCy's components.
 SAMPLE_SIZE = 10
@@ -54,7 +55,7 @@ class Prediction(NamedTuple):
     user_data: confidence.UserData
 
 
-class SequenceLabeler(Questions):
+class SequenceLabeler(PosteriorQueries):
     """Base of the components; a subclass says what the tags are and how a Doc holds them.
 
     A batch of B documents has N tokens in all; T and A are those of `Labels`.
@@ -75,13 +76,12 @@ class SequenceLabeler(Questions):
         **settings: str,
     ) -> None:
         """model: like `spacy-bcrf.SequenceLabeler.v1`.
-        annotate, temperature: see `Questions`.
+        annotate, temperature: see `PosteriorQueries`.
         settings: what decides on the tags besides the labels; saved with them.
         """
         self.name = name
         self.annotate = annotate
         self.temperature = temperature
-        confidence.set_extensions()
         set_extensions()
         if (
             not model.has_ref("output_layer")
@@ -124,17 +124,17 @@ class SequenceLabeler(Questions):
     def _lattice(
         self, docs: Sequence[Doc], ignore_annotation: bool = False
     ) -> NDArray[np.bool_] | None:
-        """(N, T) the tags open to each token; None where all are. See `_find_potentials`."""
+        """(N, T) the tags open to each token; None where all are. See `find_potentials`."""
         return None
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """The tag ids of each document, and what `annotate` asks for."""
         docs = list(docs)
-        potentials = self._find_potentials(docs)
-        tags = self._decode(potentials, docs)
+        potentials = self.find_potentials(docs)
+        tags = self.decode(potentials, docs)
         user_data: list[confidence.UserData] = [{} for _ in docs]
         if self.annotate:
-            posterior, written = self._soften(potentials), self._keep(docs, tags)
+            posterior, written = self.with_temperature(potentials), self._keep(docs, tags)
             predicted = Predicted(docs, posterior, written, user_data)
             for what in self.annotate:
                 self._say(what, predicted)
@@ -156,27 +156,27 @@ class SequenceLabeler(Questions):
         pipeline decodes by is in its config, components.NAME.model.head.decoder."""
         self.head.attrs["decoder"] = get_decoder(name, self.head.attrs["objective"])
 
-    def judge(
+    def compare_with_gold(
         self, examples: Sequence[Example], *, ignore_annotation: bool = True
     ) -> tuple[Potentials, Any, NDArray[np.bool_]]:
         """What is predicted of examples, for `confidences`, and (M,) whether it is right; leaving
         out that of which gold says nothing."""
         docs = [example.predicted for example in examples]
-        potentials = self._find_potentials(docs, ignore_annotation)
-        tags = self._decode(potentials, docs)
+        potentials = self.find_potentials(docs, ignore_annotation)
+        tags = self.decode(potentials, docs)
         values, _ = read_gold(examples, self.attribute_ids, self._align, self._read)
         return potentials, *self._compare(tags, values, doc_lengths(docs))
 
     def _compare(
         self, tags: NDArray[np.int32], values: Values, lengths: NDArray[np.int32]
     ) -> tuple[Any, NDArray[np.bool_]]:
-        """Of predicted tags (N,) and gold annotation (N, A), the second part of `judge`."""
+        """Of predicted tags (N,) and gold annotation (N, A), the second part of `compare_with_gold`."""
         gold, has_unknown_label = self._encode(values, lengths)
         # A label that is none of ours is known, and never predicted.
         known = np.flatnonzero((gold != UNKNOWN) | has_unknown_label)
         return (known, tags[known]), gold[known] == tags[known]
 
-    def _find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
+    def find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
         """Scores of the tags, -inf for what a document does not leave open.
         ignore_annotation: as if it had none of what the component itself annotates."""
         lengths = doc_lengths(docs)
@@ -187,7 +187,7 @@ class SequenceLabeler(Questions):
             return Potentials(ops.alloc2f(0, n_tags), square, ops.asarray(lengths))
         return self._restrict(self.model.predict(docs), docs, ignore_annotation)
 
-    def _decode(self, potentials: Potentials, docs: list[Doc]) -> NDArray[np.int32]:
+    def decode(self, potentials: Potentials, docs: list[Doc]) -> NDArray[np.int32]:
         return self.model.ops.to_numpy(self.head.attrs["decoder"](potentials))
 
     def update(
@@ -210,7 +210,7 @@ class SequenceLabeler(Questions):
         docs = [example.predicted for example in examples]
         if any(len(doc) for doc in docs):
             lattice = self._lattice(docs)
-            potentials = self._restrict(self._no_scores(docs), docs)
+            potentials = self._restrict(self.zero_potentials(docs), docs)
             gold = self._read_gold(examples, potentials)
             self._warn("a batch", examples, gold.problems)
             losses[self.name] += learn(self.model, docs, gold.tags, lattice)
@@ -378,11 +378,13 @@ class SequenceLabeler(Questions):
         for start in range(0, len(examples), batch_size):
             batch = examples[start : start + batch_size]
             docs = [example.predicted for example in batch]
-            found = self._read_gold(batch, self._restrict(self._no_scores(docs), docs)).problems
+            found = self._read_gold(
+                batch, self._restrict(self.zero_potentials(docs), docs)
+            ).problems
             problems.update((start + i, problem) for i, problem in found.items())
         return problems
 
-    def _no_scores(self, docs: list[Doc]) -> Potentials:
+    def zero_potentials(self, docs: list[Doc]) -> Potentials:
         """Potentials that say no more than what is forbidden."""
         n_tags, lengths = len(self.tags), doc_lengths(docs)
         blank = np.zeros((lengths.sum(), n_tags), dtype="float32")

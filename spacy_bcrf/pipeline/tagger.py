@@ -14,10 +14,11 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..chain import Inference, Potentials
-from .annotation import UNKNOWN, LabelIndex, Values, read_docs
+from spacy_bcrf.annotation.arrays import UNKNOWN, LabelIndex, Values, read_docs
+from spacy_bcrf.annotation.partial import has_allowed_tags, read_allowed
+from spacy_bcrf.chain import Inference, Potentials
+
 from .sequence_labeler import Gold, SequenceLabeler
-from .supervision import has_allowed_tags, read_allowed
 
 ATTRIBUTES = ("tag", "pos")
 

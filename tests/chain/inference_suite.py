@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import bruteforce
 import numpy as np
 import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import enumeration
 
 from spacy_bcrf.chain import Inference, Potentials
 
@@ -98,7 +98,7 @@ class InferenceTest(ABC):
     def test_batch_is_one_by_one(self, batch):
         whole = self.inference.marginals(batch).unary
         values, tags = self.inference.log_partition(batch), self.inference.decode(batch)
-        for b, (rows, _, _) in enumerate(bruteforce.sequences(batch)):
+        for b, (rows, _, _) in enumerate(enumeration.sequences(batch)):
             one = _select(batch, b, rows)
             np.testing.assert_allclose(self.inference.log_partition(one)[0], values[b], rtol=1e-12)
             np.testing.assert_allclose(self.inference.marginals(one).unary, whole[rows], atol=1e-12)

@@ -1,10 +1,10 @@
-import bruteforce
 import numpy as np
 import problems
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference_suite import InferenceTest
+from oracles import enumeration
 from scipy.optimize import minimize
 
 from spacy_bcrf.chain import BCRF, CRF, Potentials, viterbi
@@ -35,9 +35,9 @@ def test_converged_is_the_convex_program(batch):
     """B(w) = max <q, w> + H(q) over the tagging polytope, by an independent solver."""
     values = CONVERGED.log_partition(batch)
     marginals = CONVERGED.marginals(batch, edges=True).edges
-    for b, (rows, u, w) in enumerate(bruteforce.sequences(batch)):
+    for b, (rows, u, w) in enumerate(enumeration.sequences(batch)):
         if len(u) < 2:
-            assert values[b] == pytest.approx(bruteforce.log_partition(batch)[b], abs=1e-9)
+            assert values[b] == pytest.approx(enumeration.log_partition(batch)[b], abs=1e-9)
             continue
         value, q = _solve(u, w)
         assert values[b] == pytest.approx(value, abs=1e-6)

@@ -1,10 +1,10 @@
-import bruteforce
 import numpy as np
 import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inference_suite import InferenceTest
+from oracles import enumeration
 
 from spacy_bcrf.chain import CRF, Potentials
 
@@ -17,12 +17,12 @@ class TestCRF(InferenceTest):
     @given(problems.potentials())
     def test_log_partition_enumerated(self, batch):
         np.testing.assert_allclose(
-            CRF().log_partition(batch), bruteforce.log_partition(batch), rtol=1e-10, atol=1e-10
+            CRF().log_partition(batch), enumeration.log_partition(batch), rtol=1e-10, atol=1e-10
         )
 
     @given(problems.potentials())
     def test_marginals_enumerated(self, batch):
-        node, edge = bruteforce.marginals(batch)
+        node, edge = enumeration.marginals(batch)
         marginals = CRF().marginals(batch, edges=True)
         np.testing.assert_allclose(marginals.unary, node, atol=1e-10)
         np.testing.assert_allclose(marginals.edges, edge, atol=1e-10)
@@ -30,7 +30,7 @@ class TestCRF(InferenceTest):
     @given(problems.potentials(), st.integers(0, 1000))
     def test_loss_enumerated(self, batch, seed):
         tags = problems.labeling(batch, np.random.default_rng(seed))
-        expected = bruteforce.log_partition(batch) - bruteforce.score(batch, tags)
+        expected = enumeration.log_partition(batch) - enumeration.score(batch, tags)
         np.testing.assert_allclose(CRF().loss(batch, tags)[0], expected, atol=1e-9)
 
     @given(problems.potentials(), st.data())
@@ -38,9 +38,9 @@ class TestCRF(InferenceTest):
         allowed = data.draw(problems.gold_sets(batch))
         losses, gradient = CRF().loss(batch, allowed)
         restricted = batch.restrict(allowed)
-        expected = bruteforce.log_partition(batch) - bruteforce.log_partition(restricted)
+        expected = enumeration.log_partition(batch) - enumeration.log_partition(restricted)
         np.testing.assert_allclose(losses, expected, atol=1e-9)
-        (node, edge), (gold_node, gold_edge) = map(bruteforce.marginals, (batch, restricted))
+        (node, edge), (gold_node, gold_edge) = map(enumeration.marginals, (batch, restricted))
         np.testing.assert_allclose(gradient.unary, node - gold_node, atol=1e-9)
         d_edge = edge - gold_edge
         if batch.transitions.ndim == 2:

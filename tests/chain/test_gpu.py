@@ -11,7 +11,7 @@ from spacy_bcrf.chain import (
     CRF,
     MIRA,
     SAPO,
-    ExpectedRatio,
+    ExpectedEntityRatio,
     MeanField,
     Perceptron,
     Potentials,
@@ -22,9 +22,9 @@ from spacy_bcrf.chain import (
     kl_divergence,
     minimum_risk,
     nbest,
-    rejection_loss,
     sample,
     span_candidates,
+    unlikelihood_loss,
     viterbi,
 )
 
@@ -105,12 +105,12 @@ def test_spans_ratios_and_rejections(batch):
     tags = SpanTags(*map(on_gpu.to_gpu, TAGS))
     assert_same(tuple(span_candidates(on(batch), tags, 0.1)), span_candidates(batch, TAGS, 0.1))
     counted = np.arange(5) > 0
-    found = ExpectedRatio(0.2).loss(on(batch), on_gpu.to_gpu(counted))
-    assert_same(found, ExpectedRatio(0.2).loss(batch, counted))
+    found = ExpectedEntityRatio(0.2).loss(on(batch), on_gpu.to_gpu(counted))
+    assert_same(found, ExpectedEntityRatio(0.2).loss(batch, counted))
     wrong = np.zeros((7, 5), dtype=bool)
     wrong[:, 1] = True
-    found = rejection_loss(CRF(), on(batch), [Rejection(0, on_gpu.to_gpu(wrong))])
-    assert_same(found, rejection_loss(CRF(), batch, [Rejection(0, wrong)]))
+    found = unlikelihood_loss(CRF(), on(batch), [Rejection(0, on_gpu.to_gpu(wrong))])
+    assert_same(found, unlikelihood_loss(CRF(), batch, [Rejection(0, wrong)]))
 
 
 def test_nan_is_named(batch):

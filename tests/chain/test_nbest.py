@@ -1,22 +1,22 @@
 """Searches against enumeration."""
 
-import bruteforce
 import numpy as np
 import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import enumeration, reference_search
 
 from spacy_bcrf.chain import Potentials, dijkstra, nbest, viterbi
 from spacy_bcrf.chain.semirings import COUNTING, EXPECTATION, LOG
-from spacy_bcrf.kernels import native, reference_search
+from spacy_bcrf.kernels import native
 
 pytestmark = pytest.mark.usefixtures("processor")
 
 
 def allowed_labelings(u, w):
     """Those that are not forbidden, best first."""
-    paths, scores = bruteforce.labelings(u, w)
+    paths, scores = enumeration.labelings(u, w)
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > -np.inf]
     return paths[order], scores[order]
@@ -25,7 +25,7 @@ def allowed_labelings(u, w):
 @given(problems.potentials(max_tags=3, max_length=5), st.sampled_from([1, 2, 3, 5, 17, 1000]))
 def test_nbest_enumerated(batch, n):
     found = nbest(batch, n)
-    for (tags, scores), (_, u, w) in zip(found, bruteforce.sequences(batch), strict=True):
+    for (tags, scores), (_, u, w) in zip(found, enumeration.sequences(batch), strict=True):
         paths, expected = allowed_labelings(u, w)
         assert tags.dtype == np.int32 and tags.shape == (min(n, len(paths)), len(u))
         np.testing.assert_allclose(scores, expected[:n], atol=1e-9)
@@ -74,13 +74,13 @@ def test_compiled_searches_are_the_reference(tags, shared, dtype):
     transitions[rng.random(transitions.shape) < 0.1] = -np.inf
     arrays = unary, transitions, lengths
     for k in (1, 5, 12):
-        scores = native.n_best(np, *arrays, k)[1]
-        expected = reference_search.n_best(np, *arrays, k)[1]
+        scores = native.nbest(np, *arrays, k)[1]
+        expected = reference_search.nbest(np, *arrays, k)[1]
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
         scores = native.beam_search(np, *arrays, k, k + 3)[1]
         expected = reference_search.beam_search(np, *arrays, k, k + 3)[1]
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
-    found, expected = native.best_first(np, *arrays), reference_search.best_first(np, *arrays)
+    found, expected = native.dijkstra(np, *arrays), reference_search.dijkstra(np, *arrays)
     for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5)
 

@@ -1,9 +1,9 @@
-import bruteforce
 import numpy as np
 import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import enumeration
 
 from spacy_bcrf.chain import CRF, Potentials, feasible, minimum_risk, viterbi
 
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.usefixtures("processor")
 def test_viterbi_enumerated(batch):
     tags, scores = viterbi(batch)
     assert tags.dtype == np.int32
-    np.testing.assert_allclose(scores, bruteforce.viterbi_scores(batch), atol=1e-9)
-    np.testing.assert_allclose(bruteforce.score(batch, tags), scores, atol=1e-9)
+    np.testing.assert_allclose(scores, enumeration.viterbi_scores(batch), atol=1e-9)
+    np.testing.assert_allclose(enumeration.score(batch, tags), scores, atol=1e-9)
 
 
 @given(problems.potentials(), st.data())
@@ -23,7 +23,7 @@ def test_viterbi_under_partial_gold(batch, data):
     allowed = data.draw(problems.gold_sets(batch))
     tags, scores = viterbi(batch, allowed)
     assert allowed[np.arange(len(tags)), tags].all()
-    best = bruteforce.viterbi_scores(batch.restrict(allowed))
+    best = enumeration.viterbi_scores(batch.restrict(allowed))
     np.testing.assert_allclose(scores, best, atol=1e-9)
 
 
@@ -37,13 +37,13 @@ def test_minimum_risk_enumerated(batch):
     marginals = CRF().marginals(batch).unary
     tags = minimum_risk(batch, marginals)
     gains = []
-    for rows, u, w in bruteforce.sequences(batch):
-        paths, scores = bruteforce.labelings(u, w)
+    for rows, u, w in enumeration.sequences(batch):
+        paths, scores = enumeration.labelings(u, w)
         gain = marginals[rows][np.arange(len(u)), paths].sum(axis=1)
         gains.append(gain[scores > -np.inf].max())
         found = marginals[rows][np.arange(len(u)), tags[rows]].sum()
         assert found == pytest.approx(gains[-1], abs=1e-9)
-    assert (bruteforce.score(batch, tags) > -np.inf).all()
+    assert (enumeration.score(batch, tags) > -np.inf).all()
 
 
 def test_feasible_says_which():

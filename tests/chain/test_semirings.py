@@ -1,11 +1,11 @@
 """The axioms of the semirings, and what their forward passes say of potentials."""
 
-import bruteforce
 import numpy as np
 import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import enumeration
 
 from spacy_bcrf.chain import CRF, viterbi
 from spacy_bcrf.chain.semirings import COUNTING, EXPECTATION, LOG, MAX, forward
@@ -42,7 +42,7 @@ def test_forward_answers_the_semirings_question(batch):
     same(forward(LOG, batch), CRF().log_partition(batch))
     same(forward(MAX, batch), viterbi(batch)[1])
     n_allowed = [
-        int((bruteforce.labelings(u, w)[1] > -np.inf).sum())
-        for _, u, w in bruteforce.sequences(batch)
+        int((enumeration.labelings(u, w)[1] > -np.inf).sum())
+        for _, u, w in enumeration.sequences(batch)
     ]
     assert forward(COUNTING, batch) == n_allowed

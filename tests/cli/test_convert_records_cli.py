@@ -12,7 +12,7 @@ from spacy.util import load_config, load_model_from_config
 from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
-from spacy_bcrf.corpora.shards import find_files, read_docs
+from spacy_bcrf.io.shards import find_files, read_docs
 
 EXPORTS = Path(__file__).parent.parent / "corpora/exports"
 VOCAB = spacy.blank("en").vocab

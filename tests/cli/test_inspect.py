@@ -5,9 +5,9 @@ import spacy
 from spacy.tokens import Doc, Span
 from typer.testing import CliRunner
 
+from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.cli import app
-from spacy_bcrf.corpora.shards import write_all
-from spacy_bcrf.pipeline.supervision import set_extensions
+from spacy_bcrf.io.shards import write_all
 
 set_extensions()
 VOCAB = spacy.blank("en").vocab

@@ -6,7 +6,7 @@ from spacy.tokens import Doc
 from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
-from spacy_bcrf.corpora.shards import read_docs, write_all
+from spacy_bcrf.io.shards import read_docs, write_all
 
 VOCAB = spacy.blank("en").vocab
 

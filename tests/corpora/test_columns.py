@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_bcrf.corpora.columns import read_columns
-from spacy_bcrf.corpora.text import CorpusError, Line
+from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.io.text import CorpusError, Line
 
 
 def read(text, **options):

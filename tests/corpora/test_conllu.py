@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_bcrf.corpora.conllu import read_conllu
-from spacy_bcrf.corpora.text import CorpusError, Line
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.text import CorpusError, Line
 
 
 def row(id_, form, upos="X", xpos="_", misc="_"):

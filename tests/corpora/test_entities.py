@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_bcrf.annotation.schemes import BIO, read_spans
 from spacy_bcrf.corpora.entities import SCHEMES, EntityReader
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.corpora.text import CorpusError, Line
-from spacy_bcrf.schemes import BIO, read_spans
+from spacy_bcrf.io.text import CorpusError, Line
 
 SAME_ENTITIES = {
     "bio": "B-X I-X B-X O B-Y B-X I-X I-X",

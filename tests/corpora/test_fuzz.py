@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
-from spacy_bcrf.corpora.columns import read_columns
-from spacy_bcrf.corpora.conllu import read_conllu
+from spacy_bcrf.annotation.schemes import BIO
 from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.text import CorpusError, Line
-from spacy_bcrf.schemes import BIO
+from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.text import CorpusError, Line
 
 CONLLU = """\
 # newdoc id = d

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
+from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.inspection import MAX_NAMED, Inspection
-from spacy_bcrf.pipeline.supervision import set_extensions
 
 set_extensions()
 VOCAB = spacy.blank("en").vocab

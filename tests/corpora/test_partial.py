@@ -7,9 +7,9 @@ import spacy
 from spacy.tokens import Doc
 from spacy.util import registry
 
+from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
-from spacy_bcrf.corpora.shards import Writer, find_files, read_docs, write_all
-from spacy_bcrf.pipeline.supervision import set_extensions
+from spacy_bcrf.io.shards import Writer, find_files, read_docs, write_all
 
 set_extensions()
 NLP = spacy.blank("en")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spacy_bcrf.corpora.columns import read_columns
-from spacy_bcrf.corpora.conllu import read_conllu
 from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 FOLDER = os.environ.get("BCRF_CORPORA")
 pytestmark = pytest.mark.skipif(

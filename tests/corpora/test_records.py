@@ -10,9 +10,9 @@ import pytest
 import spacy
 
 from spacy_bcrf.corpora.convert_records import MAX_REPORTS, convert_records
-from spacy_bcrf.corpora.json_objects import read_objects
-from spacy_bcrf.corpora.shards import find_files, read_docs
-from spacy_bcrf.corpora.text import CorpusError
+from spacy_bcrf.io.json_objects import read_objects
+from spacy_bcrf.io.shards import find_files, read_docs
+from spacy_bcrf.io.text import CorpusError
 
 EXPORTS = Path(__file__).parent / "exports"
 VOCAB = spacy.blank("en").vocab

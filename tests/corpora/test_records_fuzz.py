@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from spacy.vocab import Vocab
 
 from spacy_bcrf.corpora.convert_records import convert_records
-from spacy_bcrf.corpora.shards import read_docs
-from spacy_bcrf.corpora.text import CorpusError
+from spacy_bcrf.io.shards import read_docs
+from spacy_bcrf.io.text import CorpusError
 
 EXPORTS = Path(__file__).parent / "exports"
 FORMATS = {

@@ -7,16 +7,10 @@ import subprocess
 import cuda_host
 import numpy as np
 import pytest
+from oracles import reference, reference_mean_field, reference_posterior
 from test_kernels import assert_same, problem
 
-from spacy_bcrf.kernels import (
-    BregmanOptions,
-    cuda,
-    native,
-    reference,
-    reference_mean_field,
-    reference_posterior,
-)
+from spacy_bcrf.kernels import BregmanOptions, cuda, native
 from spacy_bcrf.kernels.cuda import device
 
 # Of scores and of inner loops.
@@ -119,8 +113,8 @@ def test_long_sequences_in_segments(host, tags, lengths, shared, forbid, scale):
     assert {"transfers", "join"} <= set(host.launches)
     expected = native.sum_product(np, *double, edges, True)
     np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-3)
-    np.testing.assert_allclose(found.node, expected.node, atol=2e-5)
-    np.testing.assert_allclose(found.edge, expected.edge, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(found.unary, expected.unary, atol=2e-5)
+    np.testing.assert_allclose(found.edges, expected.edges, rtol=2e-5, atol=2e-5)
 
 
 @compiled
@@ -137,12 +131,12 @@ def test_mean_field_is_the_reference(host, tags, dtype, shared):
         found = cuda.mean_field(np, *arrays, 4)
         expected = reference_mean_field.mean_field(np, *double, 4)
         np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(found.node, expected.node, atol=1e-5)
+        np.testing.assert_allclose(found.unary, expected.unary, atol=1e-5)
         found = cuda.mean_field_loss(np, *arrays, gold, 4)
         expected = reference_mean_field.mean_field_loss(np, *double, gold, 4)
     np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found.node, expected.node, atol=1e-4)
-    np.testing.assert_allclose(found.edge, expected.edge, atol=1e-4)
+    np.testing.assert_allclose(found.unary, expected.unary, atol=1e-4)
+    np.testing.assert_allclose(found.edges, expected.edges, atol=1e-4)
 
 
 @compiled

@@ -1,13 +1,13 @@
 """The compiled kernels against the reference, which is tested by enumeration in tests/chain."""
 
-import bruteforce
 import numpy as np
 import problems
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import enumeration, reference
 
-from spacy_bcrf.kernels import BregmanOptions, native, reference
+from spacy_bcrf.kernels import BregmanOptions, native
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -28,7 +28,7 @@ def problem(rng, tags, shared, dtype, forbid, scale, lengths=None):
 def assert_same(compiled, oracle, dtype, scale):
     # Single precision rounds the scores themselves, so what is found of them can be no closer.
     tolerance = 1e-5 if dtype == "float32" else 1e-10
-    for name in ("value", "node", "edge"):
+    for name in ("value", "unary", "edges"):
         found, expected = getattr(compiled, name), getattr(oracle, name)
         assert found.dtype == dtype
         np.testing.assert_allclose(
@@ -77,12 +77,12 @@ def test_watched_projections_are_the_reference(batch, n_iter, tolerance):
 def test_reference_is_enumeration(batch):
     arrays = batch.unary, batch.transitions, batch.lengths
     found = reference.sum_product(np, *arrays, "each", True)
-    node, edge = bruteforce.marginals(batch)
-    np.testing.assert_allclose(found.value, bruteforce.log_partition(batch), atol=1e-9)
-    np.testing.assert_allclose(found.node, node, atol=1e-9)
-    np.testing.assert_allclose(found.edge, edge, atol=1e-9)
+    node, edge = enumeration.marginals(batch)
+    np.testing.assert_allclose(found.value, enumeration.log_partition(batch), atol=1e-9)
+    np.testing.assert_allclose(found.unary, node, atol=1e-9)
+    np.testing.assert_allclose(found.edges, edge, atol=1e-9)
     tags, scores = reference.max_product(np, *arrays)
-    np.testing.assert_allclose(scores, bruteforce.viterbi_scores(batch), atol=1e-9)
+    np.testing.assert_allclose(scores, enumeration.viterbi_scores(batch), atol=1e-9)
     np.testing.assert_array_equal(tags, native.max_product(np, *arrays)[0])
 
 
@@ -92,10 +92,10 @@ def test_node_factors_are_the_paper_s_projections(batch):
     """Algorithm 1 on explicit arcs, from the same start, gives the iterate of the factors."""
     options = BregmanOptions(3, 1.0, None, "upper")
     found = reference.bregman(np, batch.unary, batch.transitions, batch.lengths, options, "each")
-    for rows, u, w in bruteforce.sequences(batch):
+    for rows, u, w in enumeration.sequences(batch):
         if len(u) > 2 and np.isfinite(u).all() and np.isfinite(w).all():
             q = _explicit(u, w, options.n_iter)
-            np.testing.assert_allclose(found.edge[rows][:-1], q, atol=1e-12)
+            np.testing.assert_allclose(found.edges[rows][:-1], q, atol=1e-12)
 
 
 def _explicit(u, w, n_iter):

@@ -53,9 +53,9 @@ def run_all(unary, transitions, lengths):
         "entropy": kernels.entropy(*batch),
         "pair_marginals": kernels.pair_marginals(*batch, *pairs),
         "sample": kernels.sample(*batch, rng.random((2, n))),
-        "n_best": kernels.n_best(*batch, 3),
+        "nbest": kernels.nbest(*batch, 3),
         "beam_search": kernels.beam_search(*batch, 3, 5),
-        "best_first": kernels.best_first(*batch),
+        "dijkstra": kernels.dijkstra(*batch),
     }
 
 

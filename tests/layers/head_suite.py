@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thinc.api import Adam, Model, NumpyOps
 
+from spacy_bcrf.annotation.schemes import BILUO
 from spacy_bcrf.chain import CRF, Inference, Potentials, viterbi
 from spacy_bcrf.layers.head import Constraints, resize_head
 from spacy_bcrf.layers.sequence_labeler import SequenceLabeler, resize_output
-from spacy_bcrf.schemes import BILUO
 
 DECODERS = ("viterbi", "argmax", "mbr", "bcrf(5)", "mf(5)")
 LABELS = ["A", "B"]

@@ -51,9 +51,9 @@ def test_labels_the_component_does_not_know_are_known_to_be_wrong():
         nlp.update([example], sgd=optimizer)
     other = Doc(nlp.vocab, words=words, tags=["N", "", "X"], ents=["B-PER", "O", "B-CITY"])
     asked = [Example(Doc(nlp.vocab, words=words), other)]
-    _, (starts, _, _), right = nlp.get_pipe("bcrf_ner").judge(asked)
+    _, (starts, _, _), right = nlp.get_pipe("bcrf_ner").compare_with_gold(asked)
     assert (starts.tolist(), right.tolist()) == ([0, 2], [True, False])
-    _, (tokens, _), right = nlp.get_pipe("bcrf_tagger").judge(asked)
+    _, (tokens, _), right = nlp.get_pipe("bcrf_tagger").compare_with_gold(asked)
     assert (tokens.tolist(), right.tolist()) == ([0, 2], [True, False])
 
 

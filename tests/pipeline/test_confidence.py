@@ -3,19 +3,19 @@
 import pickle
 from collections import defaultdict
 
-import bruteforce
 import numpy as np
 import pytest
 import spacy
 from component_suite import head_config
+from oracles import enumeration
 from spacy.lang.en import English
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
+from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.pipeline.confidence import TEMPERATURES
-from spacy_bcrf.schemes import get_scheme
 
 LABELS = ("A", "B")
 TEXTS = ["one two three", "", "four", "five one six two", "three three"]
@@ -43,8 +43,8 @@ def labelings(pipe, doc, temperature=1.0):
     potentials = pipe.model.predict([doc])
     scaled = (a.astype("float64") / temperature for a in (potentials.unary, potentials.transitions))
     batch = Potentials(*scaled, potentials.lengths)
-    ((_, u, w),) = bruteforce.sequences(batch)
-    paths, scores = bruteforce.labelings(u, w)
+    ((_, u, w),) = enumeration.sequences(batch)
+    paths, scores = enumeration.labelings(u, w)
     order = np.argsort(-scores, kind="stable")
     p = np.exp(scores[order] - scores.max())
     return paths[order][p > 0], p[p > 0] / p.sum()
@@ -303,7 +303,7 @@ def test_questions_about_documents_that_have_entities():
     assert (1, 2, "B") in {(c.span.start, c.span.end, c.span.label_) for c in candidates}
     assert pipe.token_marginals(**asked)[0][1].max() == pytest.approx(1)
     uncertainty = pipe.uncertainty(**asked)[0]
-    _, _, right = pipe.judge([Example(doc, doc)], ignore_annotation=False)
+    _, _, right = pipe.compare_with_gold([Example(doc, doc)], ignore_annotation=False)
     assert right.any()
     nlp(doc)
     assert uncertainty == pytest.approx(doc._.entropy_per_token, abs=1e-5)

@@ -16,8 +16,8 @@ from test_ner import TestBiluo as NerSuite
 from test_tagger import TestTagger as TaggerSuite
 
 from spacy_bcrf.layers.linear_chain import LinearChain
-from spacy_bcrf.linear.learner import DivergedError, Online
-from spacy_bcrf.linear.model import SparseChain
+from spacy_bcrf.sparse.learner import DivergedError, Online
+from spacy_bcrf.sparse.model import SparseChain
 
 OBJECTIVES = ("crf", "sapo", "perceptron", "mira")
 
@@ -159,7 +159,7 @@ class TestChunker(LinearSuite, ComponentSuite):
         by_span = {(c.span.start, c.span.end, c.span.label_): c.probability for c in found}
         for span, p in zip(doc.spans["chunks"], sure, strict=True):
             assert by_span[span.start, span.end, span.label_] == pytest.approx(p, rel=1e-4)
-        _, _, right = pipe.judge(self.examples(nlp, self.data))
+        _, _, right = pipe.compare_with_gold(self.examples(nlp, self.data))
         assert right.all() and len(right) == 5
 
     def test_entities_are_left_alone(self):

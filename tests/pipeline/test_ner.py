@@ -10,9 +10,9 @@ from spacy.lang.en import English
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.layers.decoding import get_decoder
 from spacy_bcrf.pipeline.sequence_labeler import Prediction
-from spacy_bcrf.schemes import get_scheme
 
 SCHEMES = ("BILUO", "BIO", "BIES")
 

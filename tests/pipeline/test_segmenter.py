@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
+from spacy_bcrf.annotation.word_tags import read_words
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.pipeline.calibration import Calibration
-from spacy_bcrf.pipeline.entities import BEGIN, INSIDE, MISSING, OUTSIDE
 from spacy_bcrf.pipeline.segmenter import score_words
-from spacy_bcrf.pipeline.words import read_words
 
 
 def gold(words: str) -> dict:
@@ -311,7 +311,7 @@ def test_scores_by_characters():
 def test_probabilities_of_words(nlp):
     segmenter = nlp.get_pipe("bcrf_segmenter")
     characters = nlp.make_doc("吃蓝色 鸡蛋x")
-    potentials = segmenter._find_potentials([characters])
+    potentials = segmenter.find_potentials([characters])
     segmenter.annotate = ("confidence", "probability", "entropy")
     try:
         words = segmenter(nlp.make_doc("吃蓝色 鸡蛋x"))
@@ -368,7 +368,7 @@ def test_what_comes_after_sees_words():
 def test_a_word_without_a_tag_may_have_any_and_no_other_boundaries(nlp):
     segmenter = nlp.get_pipe("bcrf_segmenter")
     examples = TestSegmenter.examples(nlp, TestSegmenter.partial[:1])
-    potentials = segmenter._find_potentials([examples[0].predicted])
+    potentials = segmenter.find_potentials([examples[0].predicted])
     allowed = segmenter._read_gold(examples, potentials).tags
     found = ["".join(sorted({segmenter.tags[i] for i in np.flatnonzero(row)})) for row in allowed]
     assert found == ["S-JS-NS-V", "B-V", "E-V", "S-J", "B-JB-NB-V", "E-JE-NE-V"]

@@ -54,7 +54,7 @@ void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
 
 // <F(y_j), F(y_k)> of each sequence, (size, n, n). Where transitions are shared, F counts each pair
 // of tags over the sequence; else every edge has features of its own.
-template <class In> void feature_products(const Labelings<In>& y, bool shared, double* products) {
+template <class In> void gram_matrices(const Labelings<In>& y, bool shared, double* products) {
     const size_t t = y.n_tags;
     Buffer<double> counts(shared ? t * t : 1);
     size_t start = 0;

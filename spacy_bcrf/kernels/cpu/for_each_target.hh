@@ -8,6 +8,6 @@
 #include "viterbi.hh"
 #include "nbest.hh"
 #include "beam.hh"
-#include "best_first.hh"
+#include "dijkstra.hh"
 #include "bregman.hh"
 #include "mean_field.hh"

@@ -61,8 +61,8 @@ template <class In> void max_product(const Batch<In>& batch, int* tags, In* scor
     BCRF_CALL(max_product, batch, tags, scores)
 }
 
-template <class In> void n_best(const Batch<In>& batch, int n, int* tags, In* scores) {
-    BCRF_CALL(n_best, batch, n, tags, scores)
+template <class In> void nbest(const Batch<In>& batch, int n, int* tags, In* scores) {
+    BCRF_CALL(nbest, batch, n, tags, scores)
 }
 
 template <class In>
@@ -71,8 +71,8 @@ void beam_search(const Batch<In>& batch, int n, int width, int* tags, In* scores
 }
 
 template <class In>
-void best_first(const Batch<In>& batch, int* tags, In* scores, long long* expanded) {
-    BCRF_CALL(best_first, batch, tags, scores, expanded)
+void dijkstra(const Batch<In>& batch, int* tags, In* scores, long long* expanded) {
+    BCRF_CALL(dijkstra, batch, tags, scores, expanded)
 }
 
 template <class In>

@@ -147,7 +147,7 @@ void write_labelings(const Batch<R>& batch, double work, int n, Make make, int* 
     });
 }
 
-template <class R> void n_best(const Batch<R>& batch, int n, int* tags, R* scores) {
+template <class R> void nbest(const Batch<R>& batch, int n, int* tags, R* scores) {
     write_labelings(
         batch, 3 * pass(batch), n, [&] { return NBest<R>(batch, n, batch.longest()); }, tags, scores);
 }

@@ -5,30 +5,22 @@ Nothing waits for the GPU and nothing crosses to the host, but in what `search` 
 
 from .bregman import bregman
 from .mean_field import mean_field, mean_field_loss
-from .search import (
-    add_features,
-    beam_search,
-    best_first,
-    feature_products,
-    hildreth,
-    n_best,
-    sample,
-)
+from .search import add_features, beam_search, dijkstra, gram_matrices, hildreth, nbest, sample
 from .sum_product import entropy, pair_marginals, sum_product
 from .viterbi import max_product, path_scores
 
 __all__ = [
     "add_features",
     "beam_search",
-    "best_first",
     "bregman",
+    "dijkstra",
     "entropy",
-    "feature_products",
+    "gram_matrices",
     "hildreth",
     "max_product",
     "mean_field",
     "mean_field_loss",
-    "n_best",
+    "nbest",
     "pair_marginals",
     "path_scores",
     "sample",

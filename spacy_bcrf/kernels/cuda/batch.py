@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import Array
+from spacy_bcrf.kernels import Array
+
 from . import device
 
 WARP = 32
 MAX_THREADS = 1024
-STAGE = 16  # of walk.cuh
+STAGE = 16  # of scan.cuh
 
 
 class Batch:
@@ -40,7 +41,7 @@ class Batch:
         return (self.lengths.cumsum(dtype="int64") - self.lengths).astype("int64")
 
     @cached_property
-    def owners(self) -> Array:
+    def segment_ids(self) -> Array:
         """int32 (N,) the sequence of each token."""
         stops = self.lengths.cumsum(dtype="int64")
         return self.xp.searchsorted(stops, self.xp.arange(self.n), side="right").astype("int32")
@@ -55,7 +56,7 @@ class Batch:
         return self.starts[order], self.lengths[order]
 
     def walk_memory(self) -> tuple[bool, int]:
-        """Whether transitions fit into shared memory, and how much `walk` of walk.cuh takes then,
+        """Whether transitions fit into shared memory, and how much `walk` of scan.cuh takes then,
         in doubles."""
         size = self.unary.dtype.itemsize
         rows = (2 + STAGE) * self.tags * size

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import Array, BregmanOptions, Edges, Result
+from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
+
 from .batch import Batch
 from .memory import within_memory
 from .sum_product import exponentials
@@ -42,7 +43,7 @@ class _Projections:
         n, tags = batch.unary.shape
         # As many even places as there may be: how many there are, only the device knows.
         self.n_even, n_odd = (n + batch.size) // 2, n // 2
-        even = (xp.arange(n) - batch.starts[batch.owners]) % 2 == 0
+        even = (xp.arange(n) - batch.starts[batch.segment_ids]) % 2 == 0
         ranks = xp.where(even, even.cumsum() - 1, self.n_even + (~even).cumsum() - 1)
         self.slots = ranks.astype("int32")
         shape = (self.n_even + n_odd, tags)
@@ -68,7 +69,7 @@ class _Projections:
         self._multiply(1)
         self._launch(
             *("finish", n, exp.emission, exp.matrices, exp.emission_shifts, exp.matrix_shifts),
-            *(batch.owners, self.slots, batch.starts, batch.lengths, self.before, self.after),
+            *(batch.segment_ids, self.slots, batch.starts, batch.lengths, self.before, self.after),
             *(self.f, self.g, node, left, right, logs, self.failed, lower, tags, batch.stride),
             doubles=tags,
         )
@@ -103,7 +104,7 @@ class _Projections:
         for _ in range(ROUNDS):
             changed = batch.zeros(batch.size, dtype="int32")
             self._launch(
-                *("support", batch.n, exp.emission, exp.matrices, batch.owners, batch.starts),
+                *("support", batch.n, exp.emission, exp.matrices, batch.segment_ids, batch.starts),
                 *(batch.lengths, before, changed, *sizes),
             )
             before = changed
@@ -112,7 +113,14 @@ class _Projections:
             *(before, *sizes),
         )
         self._launch(
-            *("begin", batch.n, exp.emission, exp.emission_lows, exp.matrix_lows, batch.owners),
+            *(
+                "begin",
+                batch.n,
+                exp.emission,
+                exp.emission_lows,
+                exp.matrix_lows,
+                batch.segment_ids,
+            ),
             *(self.slots, batch.starts, batch.lengths, self.f, self.g, self.failed),
             *(batch.tags, int(batch.shared)),
         )
@@ -133,7 +141,7 @@ class _Projections:
                 self._multiply(1 - odd)
                 self._launch(
                     *("project", -(-batch.n // 2), self.exp.emission, self.exp.matrices),
-                    *(batch.owners, self.slots, batch.starts, batch.lengths),
+                    *(batch.segment_ids, self.slots, batch.starts, batch.lengths),
                     *(self.before, self.after, self.f, self.g, self.failed, excess, omegas),
                     *(violations, done, odd, np.int64(batch.n), batch.tags, batch.stride),
                     doubles=2 * batch.tags,
@@ -170,7 +178,7 @@ class _Projections:
         value = batch.empty(batch.size)
         tolerance = -1.0 if options.tolerance is None else float(options.tolerance)
         batch.launch(
-            *("careful_bregman", "conclude", batch.size, batch.unary, batch.transitions),
+            *("log_space_bregman", "conclude", batch.size, batch.unary, batch.transitions),
             *(batch.starts, batch.lengths, self.failed, logs),
             *(self.exp.emission_shifts, self.exp.matrix_shifts),
             *(batch.empty(3, batch.n, batch.tags, dtype="float64"), left, right),

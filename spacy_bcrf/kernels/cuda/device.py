@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .. import Array
+from spacy_bcrf.kernels import Array
 
 SOURCES = Path(__file__).parent
 C_TYPES = {"float32": "float", "float64": "double"}

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import Array, Result
+from spacy_bcrf.kernels import Array, Result
+
 from .batch import Batch
 from .bregman import PRODUCT_TAGS
 from .memory import within_memory
@@ -50,7 +51,7 @@ class _MeanField:
         self.w = xp.where(batch.transitions == -xp.inf, zero, batch.transitions)
         self.failed = batch.zeros(batch.size, dtype="int32")
         self.costs = batch.zeros(batch.n, dtype="float64")
-        self.where = batch.owners, batch.starts, batch.lengths
+        self.where = batch.segment_ids, batch.starts, batch.lengths
         self.sizes = batch.tags, batch.stride
 
     def update(
@@ -78,12 +79,12 @@ class _MeanField:
             *("expect", self.batch.unary, self.w, before, *self.where[:2], r, self.costs),
             *self.sizes,
         )
-        return self.batch.xp.where((self.failed == 0)[self.batch.owners][:, None], r, 0)
+        return self.batch.xp.where((self.failed == 0)[self.batch.segment_ids][:, None], r, 0)
 
     def begin_back(self, r: Array, gold: Array, delta: Array) -> Array:
         """The gradient by the unary scores, as far as it is that of the last logits, `delta`."""
         node = self.batch.empty(self.batch.n, self.batch.tags)
-        args = r, gold, self.batch.owners, self.failed, delta, node, self.batch.tags
+        args = r, gold, self.batch.segment_ids, self.failed, delta, node, self.batch.tags
         self._launch("begin_back", *args)
         return node
 
@@ -103,7 +104,7 @@ class _MeanField:
             threads = min(batch.tags**2, 256)
             self._launch("edges", r, deltas, *self.where, each, *sizes, threads=threads)
             return each
-        inner = (batch.owners[:-1] == batch.owners[1:])[:, None]
+        inner = (batch.segment_ids[:-1] == batch.segment_ids[1:])[:, None]
         heads_r, heads_d = ((x[:, :-1] * inner).reshape(-1, batch.tags) for x in (r, deltas))
         tails_r, tails_d = (x[:, 1:].reshape(-1, batch.tags) for x in (r, deltas))
         return heads_r.T @ tails_d + heads_d.T @ tails_r

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .. import Result
+from spacy_bcrf.kernels import Result
+
 from . import device
 
 OF_TOKENS = ("unary", "transitions", "gold", "tags")
@@ -72,9 +73,9 @@ def _halves(named: dict[str, Any]) -> list[dict[str, Any]]:
 def _join(xp: Any, first: Any, second: Any) -> Any:
     if isinstance(first, Result):
         value, node = (_join(xp, first[i], second[i]) for i in (0, 1))
-        if first.edge is not None and first.edge.ndim == 2:
-            return Result(value, node, first.edge + second.edge)
-        return Result(value, node, _join(xp, first.edge, second.edge))
+        if first.edges is not None and first.edges.ndim == 2:
+            return Result(value, node, first.edges + second.edges)
+        return Result(value, node, _join(xp, first.edges, second.edges))
     if isinstance(first, tuple):
         return tuple(_join(xp, x, y) for x, y in zip(first, second, strict=True))
     if first is None:

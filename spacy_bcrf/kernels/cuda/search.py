@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import Array, native  # type: ignore[attr-defined]
+from spacy_bcrf.kernels import Array, native  # type: ignore[attr-defined]
+
 from .batch import Batch
 from .memory import to_host, within_memory
 
@@ -55,7 +56,7 @@ def add_features(
             *("viterbi", "add_features", min(-(-batch.n // 128), 1 << 15)),
             xp.ascontiguousarray(tags, dtype="int32"),
             xp.ascontiguousarray(weights, dtype=node.dtype),
-            *(batch.owners, node, sums, None if batch.shared else edge),
+            *(batch.segment_ids, node, sums, None if batch.shared else edge),
             *(len(tags), np.int64(batch.n), batch.tags),
             threads=128,
         )
@@ -79,8 +80,8 @@ def _is_number(arg: Any) -> bool:
     return isinstance(arg, int | float)
 
 
-n_best = _on_host(native.n_best)
-best_first = _on_host(native.best_first)
+nbest = _on_host(native.nbest)
+dijkstra = _on_host(native.dijkstra)
 sample = _on_host(native.sample)
 hildreth = _on_host(native.hildreth)
-feature_products = _on_host(native.feature_products)
+gram_matrices = _on_host(native.gram_matrices)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .. import Array
+from spacy_bcrf.kernels import Array
+
 from .batch import Batch
 
 BLOCKS = 16

@@ -1,6 +1,6 @@
 // Forward-backward of the linear-chain CRF in probability space, each token's row scaled by the sum
 // of the one before it, so that there is no exp, log or reduction in the recursion.
-#include "walk.cuh"
+#include "scan.cuh"
 
 // A token's probability mass, of rows that sum to one, above which nothing that matters was lost to
 // underflow: what was is below the smallest normal number.

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import Array, Edges, Result
+from spacy_bcrf.kernels import Array, Edges, Result
+
 from .batch import Batch
 from .memory import within_memory
 from .segments import Segments, cut, segment_length
@@ -90,7 +91,7 @@ class ForwardBackward:
             *("sum_product", "posteriors", n),
             *(exp.emission, self._left, self._right),
             *((exp.emission_shifts, exp.matrix_shifts) if shifts else (None, None)),
-            *(batch.owners, batch.starts, batch.lengths, self.node, self._logs, self._failed),
+            *(batch.segment_ids, batch.starts, batch.lengths, self.node, self._logs, self._failed),
             *(tags, int(batch.shared)),
         )
 

@@ -1,5 +1,5 @@
 // The best labeling, and scores and features of labelings.
-#include "walk.cuh"
+#include "scan.cuh"
 
 // One block a sequence. before (N, tags): the best tag ahead of each token and tag; of equal ones
 // the lowest. best (N,): the labeling; any, where all are forbidden, and one with NaN, if there is.

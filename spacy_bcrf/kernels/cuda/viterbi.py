@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import Array
+from spacy_bcrf.kernels import Array
+
 from .batch import Batch
 from .memory import within_memory
 

@@ -1,0 +1,121 @@
+"""The convergence theorem of the SAPO paper, in numbers: how near the update is to the gradient.
+
+    python -m experiments.sapo.convergence chunking --corpora DIR --output metrics/sapo/convergence.csv
+
+The theorem: if s(w) is within tau of the gradient of the CRF's objective f, in the sense that
+(grad f(w) - s(w))' (w - w*) <= tau, then training with a small fixed rate ends within an error of
+the optimum w* that is proportional to tau. Here, for each n: the gap |grad f - s| / |grad f| and
+tau at weights met while the CRF is trained, and how far from w* training with that n ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from experiments.sapo.dataset import Dataset
+from experiments.sapo.tasks import TASKS
+from spacy_bcrf.chain import CRF
+from spacy_bcrf.io.atomic import write_text
+from spacy_bcrf.sparse.features import Rows
+from spacy_bcrf.sparse.learner import Gold, LinearChain, Online
+from spacy_bcrf.sparse.template_sets import get_templates
+
+SIZES = (1, 2, 5, 10, 20, 50, 100)
+COLUMNS = ("n", "after passes", "gap", "tau", "distance at the end", "objective above the optimum")
+
+
+class Problem:
+    """The objective of a CRF over a few sentences: sum of losses + l2 / 2 |w|^2."""
+
+    def __init__(self, data: Dataset, l2: float) -> None:
+        self.data, self.l2 = data, l2
+        self.n_tags, self.n = len(data.tags), len(data.lengths)
+
+    def chain(self, online: Online) -> LinearChain:
+        return LinearChain(self.n_tags, len(self.data.dictionary), online, self.n)
+
+    def train(self, online: Online, passes: int) -> NDArray[np.float64]:
+        chain = self.chain(online)
+        chain.fit(self.data.rows, self.data.lengths, Gold(self.data.gold), passes)
+        return chain.weights.astype("float64")
+
+    def value(self, weights: NDArray[np.float64]) -> float:
+        chain = self.chain(Online("crf"))
+        chain.weights = weights
+        potentials = chain.potentials(self.data.rows, self.data.lengths)
+        losses, _ = CRF().loss(potentials, self.data.gold)
+        return float(losses.sum(dtype="float64") + self.l2 / 2 * (weights**2).sum())
+
+    def update(self, weights: NDArray[np.float64], online: Online) -> NDArray[np.float64]:
+        """Minus the sum of the steps that all sentences would make from these weights."""
+        chain = self.chain(replace(online, rate=1, decay=0, l2=0, averaged=False))
+        start, rows = weights.astype("float32"), self.data.rows
+        total = np.zeros(weights.shape)
+        offsets = np.concatenate([[0], self.data.lengths.cumsum()])
+        for k, length in enumerate(self.data.lengths):
+            a, b = offsets[k], offsets[k + 1]
+            first, last = rows.starts[a], rows.starts[b]
+            one = Rows(rows.rows[first:last], rows.starts[a : b + 1] - first)
+            chain.weights = start
+            chain.step(one, np.array([length], "int32"), Gold(self.data.gold[a:b]))
+            total += start - chain.weights
+        return total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--corpora", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
+    parser.add_argument("--sentences", type=int, default=300)
+    parser.add_argument("--passes", type=int, default=100)
+    args = parser.parse_args()
+    task = TASKS[args.task]
+    train, _ = task.load(args.corpora)
+    # lambda is for all sequences together, so a part of them has that part of it.
+    part = train[: args.sentences]
+    l2 = task.l2 * len(part) / len(train)
+    problem = Problem(Dataset(part, get_templates(task.templates), task.labels), l2)
+    small = Online("crf", averaged=False, rate=0.02, l2=problem.l2)
+    with tqdm(total=3 + len(SIZES) * 4, desc="optimum", unit="step") as bar:
+        # A falling rate: a fixed one circles around the optimum.
+        best = problem.train(replace(small, rate=0.1, decay=0.2), 10 * args.passes)
+        lowest = problem.value(best)
+        met = {p: problem.train(small, p) for p in (1, 10, args.passes)}
+        exact = {p: problem.update(weights, small) for p, weights in met.items()}
+        bar.update(3)
+        rows = []
+        for n in SIZES:
+            bar.set_description(f"n = {n}")
+            online = replace(small, objective="sapo", n=n)
+            end = problem.train(online, args.passes)
+            bar.update()
+            for p, weights in met.items():
+                difference = exact[p] - problem.update(weights, online)
+                values = (
+                    n,
+                    p,
+                    np.linalg.norm(difference) / np.linalg.norm(exact[p]),
+                    (difference * (weights - best)).sum() / problem.n,
+                    np.linalg.norm(end - best) / np.linalg.norm(best),
+                    (problem.value(end) - lowest) / problem.n,
+                )
+                rows.append(dict(zip(COLUMNS, values, strict=True)))
+                bar.update()
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(args.output, text.getvalue())
+
+
+if __name__ == "__main__":
+    main()

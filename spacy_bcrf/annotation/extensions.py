@@ -1,0 +1,71 @@
+"""Custom attributes of the plug-in: their registration and their keys in `Doc.user_data`.
+
+spaCy stores the custom attribute `token._.name` under the key `("._.", name, offset, None)`, where
+`offset` is the character offset of the token. For a span the last two fields are its first
+character and one past its last; for a document both are None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from spacy.tokens import Doc, Span, Token
+
+ANNOTATED_LABELS = "annotated_labels"
+ALLOWED_TAGS = "allowed_tags"
+ALLOWED_LABELS = "allowed_labels"
+CONFIDENCE = "confidence"
+TAG_CONFIDENCE = "tag_confidence"
+SEQUENCE_ENTROPY = "sequence_entropy"
+ENTROPY_PER_TOKEN = "entropy_per_token"
+SEQUENCE_PROBABILITY = "sequence_probability"
+CRFSUITE = "crfsuite"
+
+EXTENSIONS: dict[type, dict[str, Any]] = {
+    Doc: {
+        ANNOTATED_LABELS: None,
+        SEQUENCE_ENTROPY: None,
+        ENTROPY_PER_TOKEN: None,
+        SEQUENCE_PROBABILITY: None,
+    },
+    Span: {CONFIDENCE: None},
+    Token: {ALLOWED_TAGS: None, ALLOWED_LABELS: None, TAG_CONFIDENCE: None, CRFSUITE: ()},
+}
+"""Default values of the custom attributes by the class that holds them."""
+
+UserData = dict[Any, Any]
+"""Entries for `Doc.user_data`."""
+
+Key = tuple[str, str, int | None, int | None]
+
+
+def set_extensions() -> None:
+    """Register all custom attributes that are not registered yet."""
+    for holder, defaults in EXTENSIONS.items():
+        for name, default in defaults.items():
+            if not holder.has_extension(name):  # type: ignore[attr-defined]
+                holder.set_extension(name, default=default)  # type: ignore[attr-defined]
+
+
+def doc_key(name: str) -> Key:
+    """Key of `doc._.name`."""
+    return "._.", name, None, None
+
+
+def token_key(name: str, offset: int) -> Key:
+    """Key of `token._.name` for the token at a character offset."""
+    return "._.", name, offset, None
+
+
+def span_key(name: str, start: int, end: int) -> Key:
+    """Key of `span._.name` for the span of the characters [start, end)."""
+    return "._.", name, start, end
+
+
+def token_values(doc: Doc, name: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """Character offset and value of `token._.name`, for every token where it is not None."""
+    user_data: UserData = doc.user_data
+    for key, value in user_data.items():
+        if isinstance(key, tuple) and key[:2] == ("._.", name) and value is not None:
+            yield key[2], value

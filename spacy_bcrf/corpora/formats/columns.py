@@ -1,0 +1,120 @@
+"""CoNLL columns: one word a line, its tags in further columns, sentences between blank lines.
+
+So are the files of CoNLL-2000 and 2003, WNUT-17, JNLPBA, Universal NER (.iob2) and many others.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from spacy_bcrf.corpora.sentence import Sentence, align
+from spacy_bcrf.io.text import Line
+
+# `-DOCSTART-` of CoNLL-2003, `###MEDLINE:` of the original JNLPBA files, `# newdoc` of CoNLL-U.
+_DOCUMENT = re.compile(r"-DOCSTART-(?=[ \t]|$)|###MEDLINE:|# +newdoc\b")
+# Nothing else after a number sign is safe to take as a comment: it may be a word.
+_COMMENT = re.compile(r"# +(?:newpar\b|[\w.:-]+(?: id)? = )")
+_TEXT = re.compile(r"# +text = (.*)")
+
+_BLANKS = re.compile(r"[ \t]+")
+_MISSING_TAG = ("_", "")
+_MISSING_ENTITY = ("_", "-", "")
+
+
+def read_columns(
+    lines: Iterable[Line], *, word_column: int = 1, tag_column: int = 0, ent_column: int = -1
+) -> Iterator[Sentence]:
+    """The sentences of a file of columns, separated by tabs if its first row has one, else blanks.
+
+    Columns count from 1, or from the end as -1, -2; 0 means that there is none. Part-of-speech
+    tags (`_` if missing) and entity or chunk tags (`_` or `-`) are read as they are. Lines such as
+    `-DOCSTART-`, `# newdoc` and `###MEDLINE:` start a document. Lines `# key = value` are comments,
+    and between tabs all lines that start with `#` and have no tab. CorpusError names the first
+    line that is malformed.
+    """
+    lines = iter(lines)
+    tabs, head = _find_separator(lines)
+    n_columns, first_row = 0, 0
+    text: str | None = None
+    starts_document = False
+    sentence = _new_sentence()
+    for line in chain(head, lines):
+        marks_document = _DOCUMENT.match(line.text) is not None
+        is_comment = line.text.startswith("#") and (
+            _COMMENT.match(line.text) is not None or (tabs and "\t" not in line.text)
+        )
+        if marks_document or is_comment or not line.text.strip(" \t"):
+            if sentence.words:
+                yield _finish(sentence, text, starts_document)
+                sentence, text, starts_document = _new_sentence(), None, False
+            starts_document |= marks_document
+            if match := _TEXT.match(line.text):
+                text = match[1].strip()
+            continue
+        row = line.text.split("\t") if tabs else _BLANKS.split(line.text.strip(" \t"))
+        if not n_columns:
+            n_columns, first_row = len(row), line.number
+            word, tag, ent = _resolve(line, n_columns, word_column, tag_column, ent_column)
+        elif len(row) != n_columns:
+            raise line.error(
+                f"{len(row)} columns; expected {n_columns}, separated by "
+                f"{'tabs' if tabs else 'blanks'}, as in line {first_row}"
+            )
+        if not row[word].strip(" "):
+            raise line.error(f"empty word; expected one in column {word + 1}")
+        sentence.lines.append(line)
+        sentence.words.append(row[word])
+        sentence.tags.append(None if tag is None or row[tag] in _MISSING_TAG else row[tag])
+        sentence.pos.append(None)
+        sentence.entities.append(None if ent is None or row[ent] in _MISSING_ENTITY else row[ent])
+    if sentence.words:
+        yield _finish(sentence, text, starts_document)
+
+
+def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
+    """Whether tabs separate the columns, and the lines that were read to find out."""
+    head = []
+    for line in lines:
+        head.append(line)
+        if line.text.strip(" \t") and not line.text.startswith(("#", "-DOCSTART-")):
+            break
+    # Rows of the word "#" may come first.
+    return any(
+        "\t" in line.text
+        for line in head
+        if line.text.strip(" \t")
+        and not _COMMENT.match(line.text)
+        and not _DOCUMENT.match(line.text)
+    ), head
+
+
+def _resolve(
+    line: Line, n_columns: int, word_column: int, tag_column: int, ent_column: int
+) -> tuple[int, int | None, int | None]:
+    """Indices from 0 of the three columns in rows of that many; CorpusError if they do not fit."""
+
+    def index(column: int) -> int:
+        if not 1 <= abs(column) <= n_columns:
+            raise line.error(f"{n_columns} columns; expected one numbered {column}")
+        return column - 1 if column > 0 else n_columns + column
+
+    word = index(word_column)
+    tag = index(tag_column) if tag_column else None
+    ent = index(ent_column) if ent_column else None
+    if word in (tag, ent) or (tag is not None and tag == ent):
+        raise line.error(
+            f"{n_columns} columns; expected different ones for word ({word_column}), "
+            f"tag ({tag_column}) and entity tag ({ent_column})"
+        )
+    return word, tag, ent
+
+
+def _new_sentence() -> Sentence:
+    return Sentence(lines=[], words=[], tags=[], pos=[], entities=[])
+
+
+def _finish(sentence: Sentence, text: str | None, starts_document: bool) -> Sentence:
+    sentence.starts_document = starts_document
+    if text is not None:
+        sentence.spaces = align(sentence.words, text)
+    return sentence

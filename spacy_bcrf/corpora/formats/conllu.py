@@ -1,0 +1,173 @@
+"""CoNLL-U, the format of Universal Dependencies: https://universaldependencies.org/format.html"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from spacy.parts_of_speech import IDS  # type: ignore[import-not-found]
+
+from spacy_bcrf.corpora.sentence import Sentence, align, join
+from spacy_bcrf.io.text import Line
+
+_COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_UPOS = frozenset(IDS) - {"", "EOL"}
+_MISSING_ENTITY = ("_", "-", "")
+
+# Nine digits, because int() refuses numbers of thousands of digits.
+_WORD = re.compile("[1-9][0-9]{0,8}")
+_RANGE = re.compile("([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
+_EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}")
+
+
+def read_conllu(
+    lines: Iterable[Line], *, tag: str = "upos", ent_key: str = "NER"
+) -> Iterator[Sentence]:
+    """The sentences of a CoNLL-U file, one token for each syntactic word.
+
+    `tag` says which column becomes the tag, "upos" or "xpos"; `_` there is missing annotation.
+    Entity tags are the values of `ent_key` in MISC; a word without the key, or with `_` or `-`,
+    has no known tag. Where the words of a multiword range (3-4) together do not give its form
+    ("du": de le), no spaces give the text. CorpusError names the first line that is malformed.
+    """
+    column = {"upos": 3, "xpos": 4}[tag]
+    builder = _Builder(column, ent_key)
+    for line in lines:
+        if not line.text.strip(" "):
+            if builder.last_row:
+                yield builder.finish(builder.last_row)
+                builder = _Builder(column, ent_key)
+        elif line.text.startswith("#"):
+            builder.add_comment(line)
+        else:
+            builder.add_row(line)
+    if builder.last_row:
+        yield builder.finish(builder.last_row)
+
+
+class _Range(NamedTuple):
+    """A multiword range: its words, its form and whether a space follows."""
+
+    line: Line
+    first: int
+    last: int
+    form: str
+    space: bool
+
+
+class _Builder:
+    """Collects the lines of one sentence, refusing each as soon as it does not fit."""
+
+    def __init__(self, tag_column: int, ent_key: str) -> None:
+        self.tag_column = tag_column
+        self.ent_key = ent_key
+        self.text: str | None = None
+        self.starts_document = False
+        self.lines: list[Line] = []
+        self.words: list[str] = []
+        self.tags: list[str | None] = []
+        self.pos: list[str | None] = []
+        self.entities: list[str | None] = []
+        self.spaces: list[bool] = []
+        self.empty_nodes = 0
+        self.last_row: Line | None = None
+        self.range: _Range | None = None
+        self.forms_differ = False
+
+    def add_comment(self, line: Line) -> None:
+        if self.last_row:
+            raise line.error("a comment within a sentence; expected a blank line before it")
+        key, equals, value = line.text[1:].partition("=")
+        if key.strip() == "text" and equals:
+            self.text = value.strip()
+        elif key.split()[:1] == ["newdoc"]:
+            self.starts_document = True
+
+    def add_row(self, line: Line) -> None:
+        self.last_row = line
+        columns = line.text.split("\t")
+        if len(columns) != len(_COLUMNS):
+            raise line.error(
+                f"{len(columns)} columns; expected 10, separated by tabs: {' '.join(_COLUMNS)}"
+            )
+        if not columns[1]:
+            raise line.error("empty FORM; expected a word")
+        if _WORD.fullmatch(columns[0]):
+            self._add_word(line, columns)
+        elif match := _RANGE.fullmatch(columns[0]):
+            self._add_range(line, int(match[1]), int(match[2]), columns)
+        elif match := _EMPTY_NODE.fullmatch(columns[0]):
+            if int(match[1]) != len(self.words):
+                raise line.error(f"empty node {columns[0]} after word {len(self.words)}")
+            self.empty_nodes += 1
+        else:
+            raise line.error(
+                f"ID {columns[0]!r}; expected a word (3), a range (3-4) or an empty node (3.1)"
+            )
+
+    def _add_word(self, line: Line, columns: list[str]) -> None:
+        if int(columns[0]) != len(self.words) + 1:
+            raise line.error(f"word {columns[0]}; expected {len(self.words) + 1}")
+        upos = columns[3]
+        if upos != "_" and upos not in _UPOS:
+            raise line.error(f"UPOS {upos!r}; expected _ or one of {' '.join(sorted(_UPOS))}")
+        misc = _read_misc(columns[9])
+        entity = misc.get(self.ent_key, "")
+        self.lines.append(line)
+        self.words.append(columns[1])
+        self.tags.append(
+            None if columns[self.tag_column] in ("_", "") else columns[self.tag_column]
+        )
+        self.pos.append(None if upos == "_" else upos)
+        self.entities.append(None if entity in _MISSING_ENTITY else entity)
+        self._add_space(misc.get("SpaceAfter") != "No")
+
+    def _add_range(self, line: Line, first: int, last: int, columns: list[str]) -> None:
+        if self.range and self.range.last > len(self.words):
+            raise line.error(
+                f"range {columns[0]} within range {self.range.first}-{self.range.last}"
+            )
+        if first != len(self.words) + 1 or last < first:
+            raise line.error(f"range {columns[0]}; expected one from {len(self.words) + 1} on")
+        space = _read_misc(columns[9]).get("SpaceAfter") != "No"
+        self.range = _Range(line, first, last, columns[1], space)
+
+    def _add_space(self, space: bool) -> None:
+        if self.range is None or len(self.words) > self.range.last:
+            self.spaces.append(space)
+            return
+        self.spaces.append(False)
+        if len(self.words) == self.range.last:
+            self.spaces[-1] = self.range.space
+            words = self.words[self.range.first - 1 :]
+            self.forms_differ |= "".join(words) != self.range.form
+
+    def finish(self, last_row: Line) -> Sentence:
+        if self.range and self.range.last > len(self.words):
+            raise self.range.line.error(
+                f"range {self.range.first}-{self.range.last} in a sentence of "
+                f"{len(self.words)} words"
+            )
+        if not self.words:
+            raise last_row.error("the sentence ends before its first word")
+        spaces: list[bool] | None = self.spaces
+        if self.text is None and (self.forms_differ or all(self.spaces)):
+            spaces = None
+        elif self.text is not None and join(self.words, self.spaces) != self.text:
+            # Some files have the text but leave out SpaceAfter.
+            spaces = align(self.words, self.text)
+        return Sentence(
+            lines=self.lines,
+            words=self.words,
+            tags=self.tags,
+            pos=self.pos,
+            entities=self.entities,
+            spaces=spaces,
+            starts_document=self.starts_document,
+            empty_nodes=self.empty_nodes,
+        )
+
+
+def _read_misc(column: str) -> dict[str, str]:
+    if column == "_":
+        return {}
+    return dict(pair.partition("=")[::2] for pair in column.split("|"))

@@ -1,0 +1,138 @@
+"""CRFsuite's text format: a label and the features of a token a line, between tabs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from tqdm import tqdm
+
+from spacy_bcrf.annotation.extensions import CRFSUITE, set_extensions
+from spacy_bcrf.corpora.entities import EntityReader
+from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.io.text import CorpusError, Line, find_file, read_lines
+
+_VALUE = re.compile(r"(?<!\\)(?:\\\\)*:([^:]*)$")
+_ESCAPED = re.compile(r"\\([\\:])")
+_WORD = "w[0]="
+_SPAN_TAG = re.compile(r"O$|[BILUES]-.")
+
+
+def read_crfsuite(lines: Iterable[Line]) -> Iterator[tuple[Sentence, list[list[str]]]]:
+    """The sequences of a file, with the features of each token.
+
+    A label is a tag, and an entity tag too in a sequence where all labels look like one (O, B-NP).
+    A token's word is that of its feature `w[0]=word`, as CRFsuite's own examples have it, else `_`.
+    CorpusError names the first line without label or with a feature whose value is not 1: linear
+    chains have boolean features.
+    """
+    sentence, features = _start()
+    for line in lines:
+        if not line.text.strip(" \t"):
+            if sentence.words:
+                yield _finish(sentence), features
+                sentence, features = _start()
+            continue
+        label, *fields = line.text.split("\t")
+        if not label.strip(" "):
+            raise line.error("no label; expected LABEL, tab, FEATURE, tab, FEATURE, ..")
+        found = list(dict.fromkeys(_read_feature(line, field) for field in fields))
+        word = next((text.removeprefix(_WORD) for text in found if text.startswith(_WORD)), "")
+        sentence.lines.append(line)
+        sentence.words.append(word or "_")
+        sentence.tags.append(label)
+        sentence.pos.append(None)
+        sentence.entities.append(label)
+        features.append(found)
+    if sentence.words:
+        yield _finish(sentence), features
+
+
+def CRFsuiteCorpus(
+    path: str | Path, spans_key: str = "chunks", limit: int = 0
+) -> Callable[[Language], Iterator[Example]]:
+    """`spacy-bcrf.CRFsuiteCorpus.v1`: a file of CRFsuite's text format as a corpus of a config.
+
+    Labels become tags; labels of spans become entities and `spans[spans_key]` too. The features are
+    there for the template `_.crfsuite[0]` of `spacy-bcrf.LinearChain.v1`.
+    path: plain or compressed. limit: of sequences, 0 for all.
+    """
+
+    def read(nlp: Language) -> Iterator[Example]:
+        if path is None:
+            raise ValueError("spacy-bcrf.CRFsuiteCorpus.v1 needs a path, got null")
+        file = find_file(Path(path))
+        entities = EntityReader()
+        progress = tqdm(delay=5, leave=False, unit="B", unit_scale=True, desc=file.name)
+        n = 0
+        with progress:
+            for sentence, features in read_crfsuite(read_lines(file, progress.update)):
+                yield _make_example(nlp, sentence, features, entities, spans_key)
+                n += 1
+                if n == limit:
+                    return
+        if not n:
+            raise CorpusError(f"{file}: no sequences; expected at least one")
+
+    return read
+
+
+def set_features(doc: Doc, features: Iterable[Iterable[str]]) -> Doc:
+    """Set `token._.crfsuite`, the features that the template `_.crfsuite[0]` reads."""
+    set_extensions()
+    for token, found in zip(doc, features, strict=True):
+        token._.set(CRFSUITE, list(found))
+    return doc
+
+
+def _make_example(
+    nlp: Language,
+    sentence: Sentence,
+    features: list[list[str]],
+    entities: EntityReader,
+    spans_key: str,
+) -> Example:
+    has_spans = sentence.entities[0] is not None
+    reference = Doc(
+        nlp.vocab,
+        words=sentence.words,
+        tags=[tag or "" for tag in sentence.tags],
+        ents=[tag or "" for tag in entities.read(sentence)] if has_spans else None,
+        sent_starts=[i == 0 for i in range(len(sentence.words))],
+    )
+    if has_spans:
+        reference.spans[spans_key] = list(reference.ents)
+    return Example(set_features(Doc(nlp.vocab, words=sentence.words), features), reference)
+
+
+def _read_feature(line: Line, field: str) -> str:
+    value = _VALUE.search(field)
+    if value:
+        number = value[1]
+        try:
+            is_one = float(number) == 1
+        except ValueError:
+            raise line.error(
+                f"feature {field!r} has the value {number!r}; expected a number, or \\: for a "
+                "colon that belongs to the name"
+            ) from None
+        if not is_one:
+            raise line.error(f"feature {field!r} has the value {number}; expected 1 or none")
+        field = field[: value.start(1) - 1]
+    if not field:
+        raise line.error("empty feature; expected one between two tabs")
+    return _ESCAPED.sub(r"\1", field)
+
+
+def _start() -> tuple[Sentence, list[list[str]]]:
+    return Sentence(lines=[], words=[], tags=[], pos=[], entities=[]), []
+
+
+def _finish(sentence: Sentence) -> Sentence:
+    if not all(_SPAN_TAG.match(label or "") for label in sentence.entities):
+        sentence.entities = [None] * len(sentence.words)
+    return sentence

@@ -1,0 +1,225 @@
+"""Records of texts and what is known of their entities, as JSON lines have them.
+
+- `text`, or `tokens` (strings, or objects with a `text`), or both, where the tokens are the text's.
+- `spans`: objects with `start` and `end`, one past the last, in characters; in tokens where there
+  is no text. Or there with `token_start` and `token_end`, the last token as in Prodigy. `label`:
+  the type; a list of those it may be, or null if nothing is known of it but that it is an entity.
+  If it has a `text`, that is compared.
+- `rejected`: spans that are no entities of that type, of none in a list; null: of no type.
+- `annotated_labels`: the only ones looked for. Without: all.
+- `complete`: whether tokens in no span are in no entity (the default), or were not looked at.
+
+All other fields are left alone. The records of other tools are translated to these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from spacy_bcrf.io.json_objects import Problem
+
+
+class Mark(NamedTuple):
+    """start, end: characters, or tokens of a record without text. labels: none for any."""
+
+    start: int
+    end: int
+    labels: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Record:
+    """text: None if only the words are known. words: None if it is to be tokenized."""
+
+    places: list[str]
+    text: str | None
+    words: list[str] | None
+    spans: list[Mark]
+    rejected: list[Mark]
+    annotated_labels: list[str] | None
+    complete: bool
+    n_trimmed: int = 0
+    """Spans that started or ended with white space, which was left out of them."""
+
+    @property
+    def n_spans(self) -> int:
+        return len(self.spans) + len(self.rejected)
+
+
+# Where other tools and older versions have the spans.
+_OTHER_NAMES = ("entities", "ents", "label", "labels", "span")
+
+
+def count_spans(fields: dict[str, Any]) -> int:
+    """How many spans an object has, whatever they are."""
+    lists = (fields.get(key) for key in ("spans", "rejected"))
+    return sum(len(spans) for spans in lists if isinstance(spans, list))
+
+
+def parse(fields: dict[str, Any], place: str, known_labels: frozenset[str] | None) -> Record:
+    """Problem where a field is not as above, where a span is not in the text, or where a label is
+    none of the known ones, None for any."""
+    text, words = _read_text(fields)
+    if "spans" not in fields:
+        for key in _OTHER_NAMES:
+            if isinstance(fields.get(key), list):
+                raise Problem("no spans", f'no "spans", which "{key}" may be meant to be')
+    reader = _SpanReader(text, words, known_labels)
+    labels = _list(fields, "annotated_labels")
+    complete = fields.get("complete", True)
+    if not isinstance(complete, bool):
+        raise Problem("wrong type", f'"complete" must be true or false, got {_show(complete)}')
+    record = Record(
+        [place],
+        text,
+        words,
+        [reader.read(span, "span") for span in _list(fields, "spans") or ()],
+        [reader.read(span, "rejected span") for span in _list(fields, "rejected") or ()],
+        labels and [reader.check(label, '"annotated_labels"') for label in labels],
+        complete,
+    )
+    record.n_trimmed = reader.n_trimmed
+    return record
+
+
+def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:
+    text, tokens = fields.get("text"), _list(fields, "tokens")
+    if text is None and tokens is None:
+        raise Problem("no text", 'no "text" and no "tokens"')
+    if text is not None:
+        text = _check_string(text, '"text"')
+    if tokens is None:
+        return text, None
+    words = [
+        _check_string(token.get("text") if isinstance(token, dict) else token, 'each of "tokens"')
+        for token in tokens
+    ]
+    if not words:
+        raise Problem("empty", '"tokens" is empty')
+    return text, words
+
+
+class _SpanReader:
+    def __init__(
+        self, text: str | None, words: Sequence[str] | None, known_labels: frozenset[str] | None
+    ) -> None:
+        self.text, self.words, self.known_labels = text, words, known_labels
+        self.n_trimmed = 0
+
+    def read(self, span: Any, what: str) -> Mark:
+        if not isinstance(span, dict):
+            raise Problem("wrong type", f"a {what} must be an object, got {_show(span)}")
+        if "label" not in span:
+            raise Problem("wrong type", f"{what} {_show(span)} has no label; null is for any")
+        by_token = self.words is not None and "start" not in span and "token_start" in span
+        start, end = self._find_bounds(span, what, by_token)
+        in_tokens = by_token or self.text is None
+        content: Sequence[str] = (self.words if in_tokens else self.text) or ()
+        unit = "tokens" if in_tokens else "characters"
+        if not 0 <= start < end <= len(content):
+            raise Problem(
+                "outside the text",
+                f"{what} {start}:{end} {_show(span['label'])} is not in the text, which has "
+                f"{len(content):,} {unit}; expected 0 <= start < end <= {len(content)}: "
+                f"{_show(span)}",
+            )
+        if self.text is not None:
+            if in_tokens:
+                start, end = self._words_in_text[start][0], self._words_in_text[end - 1][1]
+            self._compare(span, start, end, what)
+            start, end = self._trim(start, end, what)
+        label = span["label"]
+        if isinstance(label, list) and not label:
+            raise Problem("wrong type", f"{what} {start}:{end} has no labels; null is for any")
+        labels = label if isinstance(label, list) else [] if label is None else [label]
+        where = f"the label of the {what} {start}:{end}"
+        return Mark(start, end, tuple(sorted({self.check(name, where) for name in labels})))
+
+    def check(self, label: Any, what: str) -> str:
+        name = _check_string(label, what)
+        if name == "O":
+            raise Problem("unknown label", f"{what} is O, which is no label of an entity")
+        if self.known_labels is not None and name not in self.known_labels:
+            expected = ", ".join(sorted(self.known_labels))
+            raise Problem("unknown label", f"{what}: unknown {name!r}; expected one of {expected}")
+        return name
+
+    @cached_property
+    def _words_in_text(self) -> list[tuple[int, int]]:
+        """Bounds of the tokens in characters; white space, which may be another, has no length."""
+        assert self.text is not None and self.words is not None
+        bounds, end = [], 0
+        for word in self.words:
+            start = end if word.isspace() else self.text.find(word, end)
+            if start < 0 or self.text[end:start].strip():
+                found = self.text[end : end + len(word) + 10]
+                raise Problem(
+                    "not tokenized", f"token {word!r} is not what the text goes on with, {found!r}"
+                )
+            end = start if word.isspace() else start + len(word)
+            bounds.append((start, end))
+        return bounds
+
+    def _find_bounds(self, span: dict[str, Any], what: str, by_token: bool) -> tuple[int, int]:
+        keys = ("token_start", "token_end") if by_token else ("start", "end")
+        for key in keys:
+            bound = span.get(key)
+            if not isinstance(bound, int) or isinstance(bound, bool):
+                raise Problem(
+                    "wrong type",
+                    f'"{key}" of a {what} must be an integer, got {_show(bound)}: {_show(span)}',
+                )
+        return span[keys[0]], span[keys[1]] + by_token
+
+    def _trim(self, start: int, end: int, what: str) -> tuple[int, int]:
+        assert self.text is not None
+        content = self.text[start:end]
+        left = len(content) - len(content.lstrip())
+        right = len(content) - len(content.rstrip())
+        if left == len(content):
+            raise Problem("white space", f"{what} {start}:{end} is white space, {content!r}")
+        self.n_trimmed += bool(left or right)
+        return start + left, end - right
+
+    def _compare(self, span: dict[str, Any], start: int, end: int, what: str) -> None:
+        """White space aside: tools do not keep it."""
+        assert self.text is not None
+        said, content = span.get("text"), self.text[start:end]
+        if isinstance(said, str) and _squeeze(said) != _squeeze(content):
+            raise Problem(
+                "another text",
+                f'{what} {start}:{end} is {content[:60]!r}, and its "text" is {said[:60]!r}',
+            )
+
+
+def _squeeze(text: str) -> str:
+    # Label Studio escapes line breaks.
+    return "".join(text.replace("\\n", "\n").split())
+
+
+def _list(fields: dict[str, Any], key: str) -> list[Any] | None:
+    value = fields.get(key)
+    if value is not None and not isinstance(value, list):
+        raise Problem("wrong type", f'"{key}" must be a list, got {_show(value)}')
+    return value
+
+
+def _check_string(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise Problem("wrong type", f"{what} must be a string, got {_show(value)}")
+    if not value:
+        raise Problem("empty", f"{what} is empty")
+    try:
+        value.encode("utf8")
+    except UnicodeEncodeError as error:
+        raise Problem("wrong type", f"{what} has half a character at {error.start}") from None
+    return value
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,94 @@
+"""Documents in a `.spacy` file, or a folder of several, so that few are in memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from spacy.tokens import Doc, DocBin
+from spacy.tokens._serialize import ALL_ATTRS
+from spacy.vocab import Vocab
+
+from .atomic import replacing
+from .text import CorpusError
+
+
+def find_files(path: Path) -> list[Path]:
+    """The `.spacy` files of a corpus in order. ValueError if there are none."""
+    files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
+    if not files or not all(file.is_file() for file in files):
+        raise ValueError(f"{path}: there is no .spacy file, nor a folder of them, of that name")
+    return files
+
+
+def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
+    """The documents of all files, of which one is in memory at a time. ValueError naming a file
+    that is none of spaCy's."""
+    for file in find_files(path):
+        try:
+            docs = DocBin(store_user_data=True).from_disk(file)
+        except Exception as error:  # zlib, msgpack and spaCy each have their own
+            raise ValueError(f"{file}: cannot be read as a .spacy file: {error}") from error
+        yield from docs.get_docs(vocab)
+
+
+class Writer:
+    """Documents to one file, or, if `shard` is not 0, to files of so many in a folder.
+
+    As a context: after an error or an interrupt nothing of it is left, and a file that was there
+    before stays. attrs: of the tokens. ValueError if there can be no such file or folder.
+    """
+
+    def __init__(self, path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> None:
+        if not shard and (path.suffix != ".spacy" or path.is_dir()):
+            raise ValueError(f"{path}: expected the name of a .spacy file to write")
+        if shard and (path.is_file() or (path.is_dir() and any(path.iterdir()))):
+            raise ValueError(
+                f"{path}: expected a new or empty folder for files of {shard} documents"
+            )
+        self.path, self.shard = path, shard
+        self._is_new = not path.exists()
+        self.n_docs = 0
+        self._attrs = attrs
+        self._docs = self._make_bin()
+        self._written: list[Path] = []
+
+    def add(self, doc: Doc) -> None:
+        self._docs.add(doc)
+        self.n_docs += 1
+        if self.shard and len(self._docs) == self.shard:
+            self._flush()
+
+    def _make_bin(self) -> DocBin:
+        return DocBin(self._attrs, store_user_data=True)
+
+    def _flush(self) -> None:
+        name = f"{len(self._written):06d}.spacy"
+        path = self.path / name if self.shard else self.path
+        try:
+            with replacing(path) as part:
+                self._docs.to_disk(part)
+        except OSError as error:
+            raise CorpusError(f"{path}: cannot be written: {error.strerror or error}") from None
+        self._docs = self._make_bin()
+        self._written.append(path)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            for path in self._written:
+                path.unlink(missing_ok=True)
+            if self._written and self._is_new:
+                self.path.rmdir()
+        elif len(self._docs) or not self.shard:
+            self._flush()
+
+
+def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:
+    """RETURNS how many."""
+    with Writer(path, shard) as writer:
+        for doc in docs:
+            writer.add(doc)
+    return writer.n_docs

@@ -1,0 +1,124 @@
+// The best labeling by best-first search, Dijkstra's algorithm.
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Each edge's largest score (its own and that of the tag it leads to) is subtracted from all of its
+// scores. Every labeling loses the same by that, and no extension of a prefix is above it any more,
+// so the first prefix taken from the queue to end in a pair of token and tag is the best of those.
+template <class R> class BestFirst {
+    int tags_;
+    std::vector<double> score_, top_into_;     // (longest, tags); (tags)
+    std::vector<int> before_, place_, queue_;  // (longest, tags) each; a binary heap of pairs
+    static constexpr int UNSEEN = -1, DONE = -2;
+
+    bool above(int a, int b) const { return score_[a] != score_[b] ? score_[a] > score_[b] : a < b; }
+
+    void put(int pair, int at) {
+        queue_[at] = pair;
+        place_[pair] = at;
+    }
+
+    void rise(int pair, int at) {
+        for (; at > 0 && above(pair, queue_[(at - 1) / 2]); at = (at - 1) / 2)
+            put(queue_[(at - 1) / 2], at);
+        put(pair, at);
+    }
+
+    void sink(int pair, int at) {
+        const int size = int(queue_.size());
+        for (int child = 2 * at + 1; child < size; child = 2 * at + 1) {
+            if (child + 1 < size && above(queue_[child + 1], queue_[child])) ++child;
+            if (!above(queue_[child], pair)) break;
+            put(queue_[child], at);
+            at = child;
+        }
+        put(pair, at);
+    }
+
+    int pop() {
+        const int pair = queue_[0], last = queue_.back();
+        place_[pair] = DONE;
+        queue_.pop_back();
+        if (!queue_.empty()) sink(last, 0);
+        return pair;
+    }
+
+    // A new or better way to reach a pair; the queue is updated in place.
+    void reach(int pair, double score, int from) {
+        if (score == -infinity<double> || place_[pair] == DONE) return;
+        if (place_[pair] == UNSEEN) {
+            queue_.push_back(pair);
+            place_[pair] = int(queue_.size()) - 1;
+        } else if (!(score > score_[pair])) {
+            return;
+        }
+        score_[pair] = score;
+        before_[pair] = from;
+        rise(pair, place_[pair]);
+    }
+
+    // Largest transition into each tag.
+    void find_tops(const R* w) {
+        std::fill(top_into_.begin(), top_into_.end(), -infinity<double>);
+        for (int u = 0; u < tags_; ++u, w += tags_)
+            for (int v = 0; v < tags_; ++v) top_into_[v] = w[v] > top_into_[v] ? w[v] : top_into_[v];
+    }
+
+  public:
+    BestFirst(const Batch<R>& batch, int longest)
+        : tags_(batch.tags), score_(size_t(longest) * batch.tags), top_into_(batch.tags, 0.0),
+          before_(score_.size()), place_(score_.size()) {
+        if (batch.shared) find_tops(batch.transitions);
+    }
+
+    // The score of the best labeling, -inf if there is none; and how many pairs were expanded.
+    double run(const Sequence<R>& s, int* tags, long long& expanded) {
+        const int pairs = s.length * tags_;
+        std::fill(place_.begin(), place_.begin() + pairs, UNSEEN);
+        queue_.clear();
+        expanded = 0;
+        std::vector<double> top(s.length);
+        for (int i = 0; i < s.length; ++i) {
+            if (i && !s.shared) find_tops(s.edge(i - 1));
+            top[i] = -infinity<double>;
+            for (int t = 0; t < tags_; ++t) {
+                const double score = s.unary[size_t(i) * tags_ + t] + (i ? top_into_[t] : 0);
+                top[i] = score > top[i] ? score : top[i];
+            }
+            if (top[i] == -infinity<double>) top[i] = 0;
+        }
+        for (int t = 0; t < tags_; ++t) reach(t, s.unary[t] - top[0], -1);
+        while (!queue_.empty()) {
+            int pair = pop();
+            ++expanded;
+            const int next = pair / tags_ + 1, tag = pair % tags_;
+            if (next == s.length) return trace(s, pair, tags);
+            const R *w = s.edge(next - 1) + size_t(tag) * tags_, *unary = s.unary + size_t(next) * tags_;
+            for (int v = 0; v < tags_; ++v)
+                reach(next * tags_ + v, score_[pair] + (double(w[v]) + unary[v] - top[next]), pair);
+        }
+        return -infinity<double>;
+    }
+
+    double trace(const Sequence<R>& s, int pair, int* tags) {
+        double score = 0;
+        for (int i = s.length - 1; i >= 0; --i, pair = before_[pair]) {
+            tags[i] = pair % tags_;
+            score += s.unary[pair];
+            if (i + 1 < s.length) score += s.edge(i)[size_t(tags[i]) * tags_ + tags[i + 1]];
+        }
+        return score;
+    }
+};
+
+template <class R>
+void dijkstra(const Batch<R>& batch, int* tags, R* scores, long long* expanded) {
+    for_each_sequence(
+        batch, pass(batch), [&] { return BestFirst<R>(batch, batch.longest()); },
+        [&](BestFirst<R>& search, const Sequence<R>& s) {
+            scores[s.index] = R(search.run(s, tags + s.first, expanded[s.index]));
+        });
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,6 +1,0 @@
-// What targets.hh includes for linear/kernels.hh, once for each instruction set, so nothing here has
-// an include guard.
-#include "rows.hh"
-#include "nbest.hh"
-#include "online.hh"
-#include "predict.hh"

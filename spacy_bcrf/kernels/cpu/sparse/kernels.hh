@@ -1,0 +1,39 @@
+// The learner of linear chains, compiled for each instruction set like the kernels it builds on.
+#pragma once
+
+#include <algorithm>
+#include <random>
+
+#include "../kernels.hh"
+#include "dictionary.hh"
+#include "model.hh"
+#include "prefetch.hh"
+#include "quadratic.hh"
+#include "templates.hh"
+
+#define BCRF_FOR_EACH_TARGET "sparse/for_each_target.hh"
+#include "../targets.hh"
+#undef BCRF_FOR_EACH_TARGET
+
+namespace bcrf {
+
+// 0, 1, .. n - 1 in an order that the seed decides, the same with every compiler.
+inline std::vector<int> shuffled(int n, std::uint64_t seed) {
+    std::vector<int> order(n);
+    for (int i = 0; i < n; ++i) order[i] = i;
+    std::mt19937_64 random(seed);
+    for (int i = n - 1; i > 0; --i) std::swap(order[i], order[random() % std::uint64_t(i + 1)]);
+    return order;
+}
+
+inline void learn(Model& model, const Sequences& data, const std::int64_t* offsets,
+                  const int* order, int n, double& loss, int& done) {
+    BCRF_CALL(learn, model, data, offsets, order, n, loss, done)
+}
+
+inline void score(const float* weights, size_t stride, int tags, const Sequences& data,
+                  const int* lengths, int batch, float* unary) {
+    BCRF_CALL(score, weights, stride, tags, data, lengths, batch, unary)
+}
+
+}  // namespace bcrf

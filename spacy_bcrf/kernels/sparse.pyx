@@ -1,0 +1,321 @@
+# distutils: language = c++
+"""The compiled side of `spacy_bcrf.sparse`: feature keys, their dictionary, and the online learner.
+
+An extension of its own, since it has state and grows weights, which the kernels of `native.pyx` do
+not; the loops over chains are theirs. Pointers and sizes only, no `cimport` of anybody's build.
+
+Features of N tokens come as `rows` int32 and `starts` int64 (N + 1,): those of token i are
+rows[starts[i]:starts[i + 1]].
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
+from libcpp.vector cimport vector
+
+import numpy
+
+
+cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
+    cdef cppclass CDictionary "bcrf::Dictionary":
+        size_t size()
+        const uint64_t* keys()
+        void assign(const uint64_t*, size_t) except +
+        void count(const uint64_t*, size_t) except +
+        void keep(int64_t) except +
+        void find(const uint64_t*, size_t, bint, int32_t*) except +
+
+    cdef cppclass Part:
+        int column, offset
+
+    cdef cppclass TokenValues:
+        const uint64_t* values
+        int singles
+        const int32_t* words
+        const int64_t* bag_starts
+        const uint64_t* bag_values
+        int bags
+
+    cdef cppclass CExtractor "bcrf::Extractor":
+        void add(uint64_t, const vector[Part]&) except +
+        void extract(const TokenValues&, const int32_t*, int, vector[uint64_t]&, vector[int64_t]&,
+                     vector[int32_t]*) except +
+
+    cdef enum class Objective:
+        crf
+        sapo
+        perceptron
+        mira
+
+    cdef cppclass Options:
+        Objective objective
+        int n, beam
+        bint averaged
+        double rate, decay, l2, n_sequences
+
+    cdef cppclass Table:
+        size_t rows()
+
+    cdef cppclass Model:
+        Model(const Options&, int) except +
+        Options options
+        int tags
+        size_t stride
+        Table v
+        int64_t steps
+        double sequences_seen
+        vector[unsigned char] transitions, start, end
+        size_t first_feature()
+        void resize(size_t) except +
+        void read(float*, bint) except +
+        void write(const float*, size_t) except +
+
+    cdef cppclass Sequences:
+        const int* rows
+        const int64_t* starts
+        const int* gold
+        const unsigned char* allowed
+        const unsigned char* open
+
+    void c_learn "bcrf::learn"(Model&, const Sequences&, const int64_t*, const int*, int, double&, int&) except +
+    void c_score "bcrf::score"(const float*, size_t, int, const Sequences&, const int*, int, float*) except +
+    vector[int] c_shuffled "bcrf::shuffled"(int, uint64_t) except +
+
+
+cdef class Dictionary:
+    """From feature keys to rows of weights, 0, 1, .."""
+
+    cdef CDictionary c
+
+    def __len__(self):
+        return self.c.size()
+
+    def count(self, const uint64_t[::1] keys):
+        """One more of each key."""
+        if keys.shape[0]:
+            self.c.count(&keys[0], keys.shape[0])
+
+    def keep(self, int64_t min_freq):
+        """Give rows to the keys counted at least that often, the most frequent first."""
+        self.c.keep(min_freq)
+
+    def find(self, const uint64_t[::1] keys, bint add=False):
+        """int32 rows of the keys; -1 for unknown ones, or new rows."""
+        rows = numpy.empty(keys.shape[0], dtype="int32")
+        cdef int32_t[::1] out = rows
+        if keys.shape[0]:
+            self.c.find(&keys[0], keys.shape[0], add, &out[0])
+        return rows
+
+    @property
+    def keys(self):
+        """uint64, by row."""
+        keys = numpy.empty(self.c.size(), dtype="uint64")
+        cdef uint64_t[::1] out = keys
+        if self.c.size():
+            memcpy(&out[0], self.c.keys(), self.c.size() * sizeof(uint64_t))
+        return keys
+
+    @keys.setter
+    def keys(self, const uint64_t[::1] keys):
+        cdef const uint64_t* at = NULL
+        if keys.shape[0]:
+            at = &keys[0]
+        self.c.assign(at, keys.shape[0])
+
+
+cdef class Extractor:
+    """Compiled templates; each a seed and its parts, a column and an offset each."""
+
+    cdef CExtractor c
+
+    def __init__(self, templates):
+        cdef vector[Part] parts
+        cdef Part part
+        for seed, spec in templates:
+            parts.clear()
+            for column, offset in spec:
+                part.column = column
+                part.offset = offset
+                parts.push_back(part)
+            self.c.add(seed, parts)
+
+    def extract(self, const uint64_t[:, ::1] values, const int32_t[::1] words,
+                const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
+                const int32_t[::1] lengths, bint origins=False):
+        """Keys uint64, starts int64 (N + 1,), and, if asked, the template of each key, int32.
+
+        values: (N, singles) of the first columns, 0 for none. Those of the `bags` columns after
+        them: bag_values[bag_starts[k]:bag_starts[k + 1]] for k = words[i] * bags + column.
+        """
+        cdef TokenValues tokens
+        cdef vector[uint64_t] keys
+        cdef vector[int64_t] starts
+        cdef vector[int32_t] found
+        cdef vector[int32_t]* found_at = &found if origins else NULL
+        cdef int batch = <int>lengths.shape[0]
+        tokens.singles = <int>values.shape[1]
+        tokens.bags = bags
+        if values.shape[0]:
+            if values.shape[1]:
+                tokens.values = &values[0, 0]
+            tokens.words = &words[0]
+            tokens.bag_starts = &bag_starts[0]
+            if bag_values.shape[0]:
+                tokens.bag_values = &bag_values[0]
+        starts.push_back(0)
+        keys.reserve(values.shape[0] * 24)
+        if batch:
+            # Several threads may do so at once: nothing of `c` changes.
+            with nogil:
+                self.c.extract(tokens, &lengths[0], batch, keys, starts, found_at)
+        return (
+            _copy(keys.data(), keys.size() * 8, "uint64"),
+            _copy(starts.data(), starts.size() * 8, "int64"),
+            _copy(found.data(), found.size() * 4, "int32") if origins else None,
+        )
+
+
+cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
+                     size_t n_rows, int n_tags) except -1:
+    """What the loops would read and write beyond the weights."""
+    cdef int64_t n_features = <int64_t>n_rows - n_tags - 3
+    cdef int low = least, high = -1
+    cdef Py_ssize_t i, n = rows.shape[0]
+    cdef const int* at = &rows[0] if n else NULL
+    with nogil:
+        for i in range(n):
+            low = min(low, at[i])
+            high = max(high, at[i])
+    if low < least or high >= n_features:
+        raise IndexError(
+            f"feature {low if low < least else high} is not among the {n_features} that have weights"
+        )
+    if starts[starts.shape[0] - 1] > n:
+        raise IndexError(f"starts end at {starts[starts.shape[0] - 1]}, but there are {n} rows")
+    return 0
+
+
+cdef _copy(const void* data, size_t n_bytes, dtype):
+    out = numpy.empty(n_bytes, dtype="uint8")
+    cdef unsigned char[::1] to = out
+    if n_bytes:
+        memcpy(&to[0], data, n_bytes)
+    return out.view(dtype)
+
+
+cdef class Learner:
+    """Weights that are being learned, one online step a sequence."""
+
+    cdef Model* c
+
+    def __cinit__(self, str objective, int n_tags, *, int n, int beam, bint averaged, double rate,
+                  double decay, double l2, double n_sequences):
+        cdef Options options
+        options.objective = {
+            "crf": Objective.crf, "sapo": Objective.sapo,
+            "perceptron": Objective.perceptron, "mira": Objective.mira,
+        }[objective]
+        options.n = n
+        options.beam = beam
+        options.averaged = averaged
+        options.rate = rate
+        options.decay = decay
+        options.l2 = l2
+        options.n_sequences = n_sequences
+        self.c = new Model(options, n_tags)
+
+    def __dealloc__(self):
+        del self.c
+
+    @property
+    def n_rows(self):
+        return self.c.v.rows()
+
+    @property
+    def stride(self):
+        return self.c.stride
+
+    def set_n_sequences(self, double n_sequences):
+        self.c.options.n_sequences = n_sequences
+
+    def resize(self, size_t n_features):
+        """Make room for more features, whose weights are 0."""
+        self.c.resize(n_features)
+
+    def constrain(self, const unsigned char[:, ::1] transitions, const unsigned char[::1] start,
+                  const unsigned char[::1] end):
+        """Which tags may follow one another, [from, to], and start and end a sequence."""
+        cdef size_t n = self.c.tags
+        self.c.transitions.assign(&transitions[0, 0], &transitions[0, 0] + n * n)
+        self.c.start.assign(&start[0], &start[0] + n)
+        self.c.end.assign(&end[0], &end[0] + n)
+
+    def learn(self, const int[::1] rows, const int64_t[::1] starts, gold, allowed, open,
+              const int64_t[::1] offsets, const int[::1] order):
+        """One step for each sequence of `order`; sum of the losses, and how many steps were made.
+        IndexError for a row without weights.
+
+        gold: int32 (N,), -1 for unknown, or None; allowed, open: uint8 (N, T) or None.
+        offsets: (B + 1,) where the tokens of each sequence start.
+        """
+        cdef Sequences data
+        cdef const int[::1] gold_
+        cdef const unsigned char[:, ::1] allowed_, open_
+        cdef double loss = 0
+        cdef int done = 0
+        data.rows = &rows[0] if rows.shape[0] else NULL
+        data.starts = &starts[0]
+        data.gold = data.allowed = data.open = NULL
+        if not order.shape[0] or offsets[offsets.shape[0] - 1] == 0:
+            return 0.0, order.shape[0]
+        _check_rows(rows, starts, 0, self.c.v.rows(), self.c.tags)
+        if gold is not None:
+            gold_ = gold
+            data.gold = &gold_[0]
+        if allowed is not None:
+            allowed_ = allowed
+            data.allowed = &allowed_[0, 0]
+        if open is not None:
+            open_ = open
+            data.open = &open_[0, 0]
+        with nogil:
+            c_learn(self.c[0], data, &offsets[0], &order[0], <int>order.shape[0], loss, done)
+        return loss, done
+
+    def read(self, bint current=False):
+        """float32 (n_rows, stride): the average of the weights over the steps since they were last
+        written, if there is one and not `current`, else what they are now; columns beyond the tags
+        are 0."""
+        weights = numpy.empty((self.c.v.rows(), self.c.stride), dtype="float32")
+        cdef float[:, ::1] out = weights
+        with nogil:
+            self.c.read(&out[0, 0], current)
+        return weights
+
+    def write(self, const float[:, ::1] weights):
+        """Start again from these weights."""
+        self.c.write(&weights[0, 0], weights.shape[0])
+
+
+def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
+          const int64_t[::1] starts, const int[::1] lengths):
+    """float32 (N, T) scores of tags under weights (n_rows, stride); rows of -1 are left out;
+    IndexError for others that have no weights."""
+    cdef Sequences data
+    unary = numpy.empty((starts.shape[0] - 1, n_tags), dtype="float32")
+    cdef float[:, ::1] out = unary
+    if not unary.shape[0]:
+        return unary
+    _check_rows(rows, starts, -1, weights.shape[0], n_tags)
+    data.rows = &rows[0] if rows.shape[0] else NULL
+    data.starts = &starts[0]
+    with nogil:
+        c_score(&weights[0, 0], weights.shape[1], n_tags, data, &lengths[0],
+                <int>lengths.shape[0], &out[0, 0])
+    return unary
+
+
+def shuffled(int n, uint64_t seed):
+    """int32 (n,): 0 to n - 1 in an order that depends on the seed only."""
+    cdef vector[int] order = c_shuffled(n, seed)
+    return _copy(order.data(), order.size() * 4, "int32")

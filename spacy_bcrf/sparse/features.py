@@ -1,0 +1,257 @@
+"""Features of tokens: keys by compiled templates, and the rows of weights that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import ID, IDS, ORTH  # type: ignore[import-not-found]
+from spacy.strings import hash_string  # type: ignore[attr-defined]
+from spacy.tokens import Doc, Token
+
+from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.annotation.extensions import set_extensions
+
+from .gazetteers import Gazetteers
+from .templates import Attribute, TemplateError, parse_templates
+from .word_attributes import LENGTHS, PLAIN, Bags, Words
+
+Keys = NDArray[np.uint64]
+
+# Attributes of tokens whose values stand for strings. What other numbers stand for in the string
+# store has nothing to do with them.
+STRINGS = {
+    *("orth", "lower", "norm", "shape", "prefix", "suffix", "lemma", "lang"),
+    *("pos", "tag", "dep", "morph", "ent_type", "ent_id", "ent_kb_id"),
+}
+
+
+class Rows(NamedTuple):
+    """Features of N tokens: those of token i are rows[starts[i]:starts[i + 1]].
+
+    rows: int32; starts: int64 (N + 1,).
+    """
+
+    rows: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+
+def to_rows(rows: NDArray[np.int32], starts: NDArray[np.int64]) -> Rows:
+    """Without the rows of -1."""
+    known = rows >= 0
+    if known.all():
+        return Rows(rows, starts)
+    before = np.concatenate([[0], known.cumsum(dtype="int64")])
+    return Rows(rows[known], before[starts])
+
+
+class Features:
+    """The templates, compiled: from tokens to 64-bit keys.
+
+    TemplateError naming the template for one that cannot be read or names an unknown attribute;
+    for an extension that was not made, when it is first wanted.
+    """
+
+    def __init__(self, texts: Sequence[str], gazetteers: Gazetteers | None = None) -> None:
+        self.texts = list(texts)
+        self.gazetteers = gazetteers or Gazetteers({})
+        self.templates = parse_templates(self.texts)
+        # Columns: attributes of spaCy, then what depends on the word alone, then what the tokens
+        # have several values of.
+        attributes = dict.fromkeys(
+            part.attribute for template in self.templates for part in template.parts
+        )
+        checked = [(attribute, self._kind(attribute)) for attribute in attributes]
+        self.columns = [a for a, kind in checked if kind == "token"]
+        self._word = [a for a, kind in checked if kind == "word"]
+        self.listed = [a for a, kind in checked if kind == "listed"]
+        self._words = Words([_function(attribute) for attribute in self._word])
+        self._ids = [IDS[a.name.upper()] for a in self.columns]
+        self._extractor: Any = None
+
+    def keys(self, docs: Sequence[Doc], origins: bool = False) -> tuple[Keys, Any, Any]:
+        """Keys uint64, starts int64 (N + 1,), and, if asked, each key's template, int32."""
+        if not docs:
+            return np.zeros(0, "uint64"), np.zeros(1, "int64"), np.zeros(0, "int32")
+        raw = np.concatenate([self._read(doc) for doc in docs])
+        strings = docs[0].vocab.strings
+        listed = self._list(docs) if self.listed else None
+        return self.extract(
+            raw[:, 0], raw[:, 1:], doc_lengths(docs), strings.__getitem__, origins, listed
+        )
+
+    def extract(
+        self,
+        orths: Keys,
+        values: Keys,
+        lengths: NDArray[np.int32],
+        text: Callable[[int], str],
+        origins: bool = False,
+        listed: Bags | None = None,
+    ) -> tuple[Keys, Any, Any]:
+        """The same from arrays: orths (N,), values (N, A) of `columns`, lengths (B,), and what
+        tokens have of `listed`, (N, number of these) bags.
+
+        text: what the word of a hash is; asked for new ones only.
+        """
+        cells, bags = self._words.find(np.ascontiguousarray(orths), text)
+        n_bags = len(self._word)
+        if listed is not None:
+            bags = _join(bags, cells, n_bags, listed, len(self.listed))
+            cells, n_bags = np.arange(len(orths), dtype="int32"), n_bags + len(self.listed)
+        if self._extractor is None:
+            self._extractor = self._compile()
+        return self._extractor.extract(
+            np.ascontiguousarray(values), cells, *bags, n_bags, lengths, origins
+        )
+
+    def describe(self, doc: Doc, i: int) -> Iterator[tuple[str, str]]:
+        """Template and feature of token i, readable, in the order of its keys. For people."""
+        for template in self.templates:
+            parts = [list(self._show(doc, i + p.offset, p.attribute)) for p in template.parts]
+            for values in product(*parts):
+                yield str(template), f"{template}={'|'.join(values)}"
+
+    def _show(self, doc: Doc, i: int, attribute: Attribute) -> Iterator[str]:
+        if not 0 <= i < len(doc):
+            yield f"<{i}>" if i < 0 else f"<+{i - len(doc) + 1}>"
+        elif attribute in self._word:
+            yield from _function(attribute)(doc[i].text)
+        elif attribute in self.listed:
+            yield from self._values(doc, attribute)[i]
+        else:
+            value = doc.to_array(IDS[attribute.name.upper()])[i]
+            if value:
+                yield _show_value(doc.vocab.strings, attribute.name, value)
+
+    def find_missing(self, docs: Sequence[Doc]) -> list[str]:
+        """Templates with an attribute that no token of the documents has."""
+        missing = {*self.columns, *self.listed}
+        for doc in docs:
+            values = self._read(doc)[:, 1:]
+            missing -= {a for k, a in enumerate(self.columns) if values[:, k].any()}
+            missing -= {a for a in self.listed if a in missing and any(self._values(doc, a))}
+            if not missing:
+                break
+        return [
+            str(t) for t in self.templates if any(part.attribute in missing for part in t.parts)
+        ]
+
+    def _read(self, doc: Doc) -> Keys:
+        """(n, 1 + A) the words' hashes and the values of `columns`."""
+        values: Any = doc.to_array([ORTH, *self._ids]).reshape(len(doc), 1 + len(self._ids))
+        return values
+
+    def _list(self, docs: Sequence[Doc]) -> Bags:
+        """What tokens have of extensions and gazetteers, (N, number of these) bags."""
+        sizes: list[int] = []
+        hashes: list[int] = []
+        for doc in docs:
+            columns = [self._values(doc, attribute) for attribute in self.listed]
+            for values in (values for token in zip(*columns, strict=True) for values in token):
+                sizes.append(len(values))
+                hashes.extend(map(hash_string, values))
+        starts = np.cumsum([0, *sizes], dtype="int64")
+        return Bags(starts, np.array(hashes, dtype="uint64"))
+
+    def _values(self, doc: Doc, attribute: Attribute) -> list[list[str]]:
+        """The values that each token has of an extension or a gazetteer."""
+        kind, _, name = attribute.name.partition(".")
+        if kind == "gazetteer":
+            return [[value] if value else [] for value in self.gazetteers.find(name, doc)]
+        set_extensions()
+        if not Token.has_extension(name):
+            raise self._error(
+                attribute,
+                f"there is no extension {name!r} of tokens; Token.set_extension({name!r}, ..) "
+                "makes one",
+            )
+        return [_extension_values(token._.get(name)) for token in doc]
+
+    def _kind(self, attribute: Attribute) -> str:
+        """Where the values of an attribute come from."""
+        name, has_argument = attribute.name, attribute.first is not None
+        if (name in LENGTHS and has_argument) or (name in PLAIN and not has_argument):
+            return "word"
+        kind, dot, rest = name.partition(".")
+        if dot and not has_argument:
+            if kind == "_" or rest in self.gazetteers.names:
+                return "listed"
+            raise self._error(
+                attribute,
+                f"there is no gazetteer {rest!r}; the config has "
+                f"{', '.join(self.gazetteers.names) or 'none'}",
+            )
+        # `prefix` and `suffix` without a length are those of spaCy's lexemes.
+        if not has_argument and name == name.lower() and IDS.get(name.upper()):
+            return "token"
+        if name in PLAIN or dot or (IDS.get(name.upper()) and has_argument):
+            raise self._error(attribute, f"{name} takes no argument")
+        raise self._error(
+            attribute,
+            f"unknown attribute {attribute}; expected one of a spaCy token (orth or w, lower, tag "
+            f"or p, pos, shape, ..), _.extension, gazetteer.name, {', '.join(PLAIN)}, or "
+            f"{', '.join(f'{f}(3) or {f}(1..4)' for f in LENGTHS)}",
+        )
+
+    def _error(self, attribute: Attribute, what: str) -> TemplateError:
+        """Names the first template with that attribute, and the position."""
+        parts = ((str(t), part) for t in self.templates for part in t.parts)
+        text = next(text for text, part in parts if part.attribute == attribute)
+        at = text.index(str(attribute)) + 1
+        return TemplateError(f"template {text!r}, position {at}: {what}")
+
+    def _compile(self) -> Any:
+        from spacy_bcrf.kernels.sparse import Extractor
+
+        columns = {a: k for k, a in enumerate(self.columns + self._word + self.listed)}
+        return Extractor(
+            [
+                (hash_string(str(t)), [(columns[p.attribute], p.offset) for p in t.parts])
+                for t in self.templates
+            ]
+        )
+
+
+def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Bags, n_listed: int) -> Bags:
+    """(N, n_words + n_listed) bags of tokens, of which the first are those of the words' types."""
+    n = len(types)
+    by_type = types.astype("int64")[:, None] * n_words + np.arange(n_words)
+    by_token = np.arange(n * n_listed).reshape(n, n_listed) + (len(words.starts) - 1)
+    cells = np.concatenate([by_type, by_token], axis=1).ravel()
+    values = np.concatenate([words.values, listed.values])
+    froms = np.concatenate([words.starts[:-1], listed.starts[:-1] + len(words.values)])[cells]
+    sizes = np.concatenate([np.diff(words.starts), np.diff(listed.starts)])[cells]
+    starts = np.concatenate([[0], sizes.cumsum()]).astype("int64")
+    at = np.repeat(froms - starts[:-1], sizes) + np.arange(starts[-1])
+    return Bags(starts, values[at])
+
+
+def _show_value(strings: Any, name: str, value: np.uint64) -> str:
+    if name in STRINGS:
+        return strings[int(value)] if int(value) in strings else str(value)
+    # Flags are the attributes before ID; those that count may be below 0.
+    is_flag = name == "spacy" or IDS[name.upper()] < ID
+    return "True" if is_flag else str(value.astype("int64"))
+
+
+def _extension_values(value: object) -> list[str]:
+    """None for what is missing, several for a list."""
+    values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    texts = [str(value) for value in values if value not in (None, "", False)]
+    return sorted(set(texts)) if isinstance(value, (set, frozenset)) else list(dict.fromkeys(texts))
+
+
+def _function(attribute: Attribute) -> Callable[[str], Iterator[str]]:
+    if attribute.first is None:
+        return PLAIN[attribute.name]
+    return partial(_call, attribute)
+
+
+def _call(attribute: Attribute, word: str) -> Iterator[str]:
+    assert attribute.first is not None and attribute.last is not None
+    return LENGTHS[attribute.name](word, attribute.first, attribute.last)

@@ -1,0 +1,116 @@
+import pickle
+import time
+from itertools import pairwise
+
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_bcrf.annotation.char_tokenizer import CharTokenizer
+
+TOKENIZER = CharTokenizer(spacy.blank("xx").vocab)
+# One character each to its reader.
+CHARACTERS = [
+    "我",
+    "𠮷",
+    "a",
+    "Z",
+    "7",
+    "。",
+    "\x00",
+    "\u200b",
+    "e\u0301",
+    "x\u0301\u0323",
+    "か\u3099",
+    "ﾊ\uff9f",
+    "葛\U000e0100",
+    "กำ",
+    "क्",
+    "한",
+    "\u1112\u1161\u11ab",
+    "각\u11a8",
+    "🙂",
+    "👍🏽",
+    "❤️",
+    "👨‍👩‍👧‍👦",
+    "🏳️‍🌈",
+    "🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+    "🇩🇪",
+    "🇫🇷",
+    "1️⃣",
+]
+SPACES = [" ", "  ", "\n", "\t \t", "\r\n", "\u3000", " \u00a0 "]
+
+
+@given(st.text())
+def test_the_text_stays(text):
+    doc = TOKENIZER(text)
+    assert doc.text == text
+    assert not doc.has_unknown_spaces
+    # A run of whitespace is one token, less the space that belongs to the token before it.
+    assert all(not (a.is_space and b.is_space) for a, b in pairwise(doc))
+    assert all(token.is_space or not token.text[0].isspace() or len(token) > 1 for token in doc)
+
+
+@pytest.mark.parametrize("character", CHARACTERS)
+def test_what_is_one_character_stays_together(character):
+    assert [token.text for token in TOKENIZER(character)] == [character]
+
+
+@given(st.lists(st.sampled_from(CHARACTERS)))
+def test_each_character_is_a_token(characters):
+    assert [token.text for token in TOKENIZER("".join(characters))] == characters
+
+
+@given(st.lists(st.sampled_from(CHARACTERS + SPACES)))
+def test_characters_between_spaces_stay_together(parts):
+    doc = TOKENIZER("".join(parts))
+    assert doc.text == "".join(parts)
+    visible = [part for part in parts if part not in SPACES]
+    assert [token.text for token in doc if not token.is_space] == visible
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("我爱 New", ["我", "爱 ", "N", "e", "w"]),
+        (" a  b", [" ", "a ", " ", "b"]),
+        ("a\n\n b ", ["a", "\n\n ", "b "]),
+        ("   ", ["   "]),
+        # A mark needs something to stand on, be it a space.
+        ("a \u0301b", ["a", " \u0301", "b"]),
+        ("  \u0301", [" ", " \u0301"]),
+        ("\u0301a", ["\u0301", "a"]),
+        ("🇩🇪🇫", ["🇩🇪", "🇫"]),
+        ("a\u200d b", ["a\u200d ", "b"]),
+        ("", []),
+    ],
+)
+def test_spaces_and_marks(text, tokens):
+    assert [token.text_with_ws for token in TOKENIZER(text)] == tokens
+
+
+def test_half_a_surrogate_pair_is_refused():
+    with pytest.raises(ValueError, match=r"character 2 of the text is '\\ud83d', half of"):
+        TOKENIZER("ab\ud83d")
+
+
+def test_in_a_pipeline_that_is_saved(tmp_path):
+    config = {"nlp": {"tokenizer": {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}}}
+    nlp = spacy.blank("ja", config=config)
+    nlp.to_disk(tmp_path)
+    from_bytes = spacy.blank("ja", config=config).from_bytes(nlp.to_bytes())
+    pickled = pickle.loads(pickle.dumps(nlp.tokenizer))
+    for make_doc in (nlp, spacy.load(tmp_path), from_bytes, pickled):
+        assert [token.text for token in make_doc("東京 é")] == ["東", "京", "é"]
+
+
+@pytest.mark.parametrize("text", ["我", "\u1112", "e\u0301", "👩\u200d", " ", "🇩", "\n\u0301"])
+def test_time_is_linear(text):
+    seconds = []
+    for count in (20_000, 200_000):
+        start = time.process_time()
+        TOKENIZER(text * count)
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 40 * max(seconds[0], 0.01)

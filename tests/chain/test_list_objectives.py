@@ -1,0 +1,230 @@
+"""SAPO, perceptron and MIRA against their definitions on enumerated labelings."""
+
+import numpy as np
+import problems
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import enumeration, reference_search
+from scipy.optimize import minimize
+
+from spacy_bcrf.chain import CRF, MIRA, SAPO, Perceptron, Potentials, nbest, viterbi
+from spacy_bcrf.kernels import native
+
+pytestmark = pytest.mark.usefixtures("processor")
+
+OBJECTIVES = [SAPO(3), SAPO(2, "beam", 5), Perceptron(), MIRA(), MIRA(3, 0.5)]
+
+
+def features(batch, tags):
+    """F of a labeling of the whole batch: indicators (N, T), and counts like the transitions."""
+    node = np.eye(batch.unary.shape[1])[tags]
+    edge = np.zeros_like(batch.transitions)
+    for i in batch.inner_edges:
+        edge[(tags[i], tags[i + 1]) if edge.ndim == 2 else (i, tags[i], tags[i + 1])] += 1
+    return node, edge
+
+
+@given(problems.potentials(max_tags=3, max_length=4), st.integers(0, 1000))
+def test_sapo_with_all_labelings_is_the_crf(batch, seed):
+    gold = problems.labeling(batch, np.random.default_rng(seed))
+    losses, gradient = SAPO(n=100).loss(batch, gold)
+    expected, expected_gradient = CRF().loss(batch, gold)
+    np.testing.assert_allclose(losses, expected, atol=1e-9)
+    np.testing.assert_allclose(gradient.unary, expected_gradient.unary, atol=1e-9)
+    np.testing.assert_allclose(gradient.transitions, expected_gradient.transitions, atol=1e-9)
+
+
+@given(problems.potentials(), st.integers(0, 1000), st.integers(1, 6))
+def test_sapo_is_its_definition(batch, seed, n):
+    gold = problems.labeling(batch, np.random.default_rng(seed))
+    losses, gradient = SAPO(n).loss(batch, gold)
+    node, edge = (-x for x in features(batch, gold))
+    for b, ((tags, scores), (rows, _, _)) in enumerate(
+        zip(nbest(batch, n), enumeration.sequences(batch), strict=True)
+    ):
+        log_sum = np.log(np.exp(scores - scores[0]).sum()) + scores[0]
+        assert losses[b] == pytest.approx(log_sum - enumeration.score(batch, gold)[b], abs=1e-9)
+        for path, p in zip(tags, np.exp(scores - log_sum), strict=True):
+            for i, tag in enumerate(path):
+                node[rows.start + i, tag] += p
+                if i + 1 < len(path):
+                    pair = (tag, path[i + 1])
+                    edge[pair if edge.ndim == 2 else (rows.start + i, *pair)] += p
+    np.testing.assert_allclose(gradient.unary, node, atol=1e-9)
+    np.testing.assert_allclose(gradient.transitions, edge, atol=1e-9)
+
+
+@given(problems.potentials(), st.integers(0, 1000))
+def test_perceptron_is_its_definition(batch, seed):
+    gold = problems.labeling(batch, np.random.default_rng(seed))
+    losses, gradient = Perceptron().loss(batch, gold)
+    best, scores = viterbi(batch)
+    np.testing.assert_allclose(losses, scores - enumeration.score(batch, gold), atol=1e-9)
+    for found, x, y in zip(
+        (gradient.unary, gradient.transitions), features(batch, best), features(batch, gold),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_allclose(found, x - y, atol=1e-12)
+
+
+def test_inexact_search_may_miss_gold():
+    """The documented negative loss: the beam's list does not hold the labeling that scores best."""
+    transitions = np.array([[0.0, 0.0], [9.0, 0.0]])
+    batch = Potentials(np.array([[1.0, 0.0], [0, 0]]), transitions, np.array([2], "int32"))
+    gold = viterbi(batch)[0]
+    assert gold.tolist() == [1, 0]
+    assert SAPO(1, "beam", beam_width=1).loss(batch, gold)[0][0] < 0
+    assert SAPO(1, "beam", beam_width=2).loss(batch, gold)[0][0] == 0
+
+
+@given(problems.potentials(max_sequences=1, forbid=False), st.integers(0, 1000), st.integers(1, 4))
+def test_mira_solves_its_problem(batch, seed, n):
+    """Loss and update against a general solver of min |d|^2/2 + C sum_k slack_k."""
+    gold = problems.labeling(batch, np.random.default_rng(seed))
+    c = 0.3
+    losses, gradient = MIRA(n, c).loss(batch, gold)
+    if not len(gold):
+        return
+    flat = lambda tags: np.concatenate([x.ravel() for x in features(batch, tags)])  # noqa: E731
+    ((tags, scores),) = nbest(batch, n)
+    d = np.stack([flat(gold) - flat(path) for path in tags])
+    gains = (tags != gold).sum(axis=1) - (enumeration.score(batch, gold)[0] - scores)
+
+    def dual(a):
+        return (d.T @ a) @ (d.T @ a) / 2 - a @ gains, d @ (d.T @ a) - gains
+
+    best = minimize(
+        dual, np.zeros(len(d)), jac=True, bounds=[(0, c)] * len(d), method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-10},
+    )  # fmt: skip
+    assert losses[0] == pytest.approx(-best.fun, abs=1e-6)
+    update = np.concatenate([gradient.unary.ravel(), gradient.transitions.ravel()])
+    np.testing.assert_allclose(-update, d.T @ best.x, atol=1e-4)
+    slack = np.maximum(0, gains + d @ update).sum()
+    assert update @ update / 2 + c * slack == pytest.approx(losses[0], abs=1e-6)
+
+
+def test_one_mira_update_reaches_the_margin():
+    """Unless capped: the potentials less the gradient score gold above the others by their cost."""
+    rng = np.random.default_rng(0)
+    batch = Potentials(rng.normal(size=(6, 3)), rng.normal(size=(3, 3)), np.array([6], "int32"))
+    gold = rng.integers(0, 3, 6).astype("int32")
+    ((tags, _),) = nbest(batch, 5)
+    _, gradient = MIRA(5, aggressiveness=100).loss(batch, gold)
+    updated = Potentials(
+        batch.unary - gradient.unary, batch.transitions - gradient.transitions, batch.lengths
+    )
+    for path in tags:
+        margin = enumeration.score(updated, gold)[0] - enumeration.score(updated, path)[0]
+        assert margin >= (path != gold).sum() - 1e-6
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+class TestAll:
+    @given(batch=problems.potentials(), data=st.data())
+    def test_partial_gold_is_the_best_labeling_it_allows(self, objective, batch, data):
+        allowed = data.draw(problems.gold_sets(batch))
+        losses, gradient = objective.loss(batch, allowed)
+        best = viterbi(batch, allowed)[0]
+        if not isinstance(objective, MIRA):
+            expected, expected_gradient = objective.loss(batch, best)
+            sequences = enumeration.sequences(batch)
+            known = np.array([not allowed[rows].all() for rows, _, _ in sequences], dtype=bool)
+            np.testing.assert_allclose(losses, np.where(known, expected, 0), atol=1e-9)
+            if known.all():
+                np.testing.assert_allclose(gradient.unary, expected_gradient.unary, atol=1e-9)
+        assert np.isfinite(losses).all() and np.isfinite(gradient.unary).all()
+
+    @given(batch=problems.potentials())
+    def test_nothing_known_is_zero(self, objective, batch):
+        losses, gradient = objective.loss(batch, np.full(len(batch.unary), -1, "int32"))
+        assert not losses.any() and not gradient.unary.any() and not gradient.transitions.any()
+
+    @given(batch=problems.potentials(forbid=False, max_length=4), data=st.data())
+    def test_gradient_is_numeric_gradient(self, objective, batch, data):
+        """Almost everywhere: the list of labelings does not change within the step."""
+        gold = problems.labeling(batch, np.random.default_rng(data.draw(st.integers(0, 99))))
+        _, gradient = objective.loss(batch, gold)
+        for name in ("unary", "transitions"):
+            values = getattr(batch, name)
+            if not values.size:
+                continue
+            at = tuple(data.draw(st.integers(0, size - 1)) for size in values.shape)
+            totals = []
+            for sign in (1, -1):
+                arrays = {key: getattr(batch, key) for key in ("unary", "transitions", "lengths")}
+                arrays[name] = values.copy()
+                arrays[name][at] += sign * 1e-6
+                totals.append(objective.loss(Potentials(**arrays), gold)[0].sum())
+            numeric = (totals[0] - totals[1]) / 2e-6
+            assert getattr(gradient, name)[at] == pytest.approx(numeric, abs=1e-4)
+
+    def test_infeasible_gold_is_named(self, objective):
+        transitions = np.array([[0.0, -np.inf], [0.0, 0.0]])
+        batch = Potentials(np.zeros((4, 2)), transitions, np.array([2, 2], "int32"))
+        for gold in (np.array([1, 1, 0, 1], "int32"), np.eye(2, dtype=bool)[[1, 1, 0, 1]]):
+            with pytest.raises(ValueError, match="sequence 1 has no gold labeling"):
+                objective.loss(batch, gold)
+
+    def test_float32_is_float64(self, objective):
+        rng = np.random.default_rng(1)
+        lengths = np.array([9, 0, 30, 1], "int32")
+        unary, transitions = rng.normal(size=(40, 9)), rng.normal(size=(9, 9))
+        gold = rng.integers(0, 9, 40).astype("int32")
+        single = Potentials(unary.astype("float32"), transitions.astype("float32"), lengths)
+        double = Potentials(
+            single.unary.astype("float64"), single.transitions.astype("float64"), lengths
+        )
+        losses, gradient = objective.loss(single, gold)
+        expected, expected_gradient = objective.loss(double, gold)
+        assert losses.dtype == gradient.unary.dtype == gradient.transitions.dtype == "float32"
+        np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(gradient.unary, expected_gradient.unary, atol=1e-4)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_compiled_features_are_the_reference(shared):
+    rng = np.random.default_rng(2)
+    lengths = np.array([0, 1, 2, 8], "int32")
+    tags = rng.integers(0, 4, (3, 11)).astype("int32")
+    weights = rng.normal(size=(4, 3))
+    results = []
+    for backend in (native, reference_search):
+        node, edge = np.zeros((11, 4)), np.zeros((4, 4) if shared else (11, 4, 4))
+        backend.add_features(np, tags, weights, lengths, node, edge)
+        products = backend.gram_matrices(np, tags, lengths, 4, shared)
+        gains = np.linspace(-1, 2, 12).reshape(4, 3)
+        steps = backend.hildreth(np, gains, products, 0.2)
+        scores = backend.path_scores(np, node, edge, lengths, tags[0])
+        results.append((node, edge, products, steps, scores))
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("backend", [native, reference_search])
+def test_a_cap_that_never_binds_makes_the_quadratic_program_no_less_exact(backend):
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(5, 3, 8))
+    gram = factors @ factors.transpose(0, 2, 1)
+    gains = rng.normal(size=(5, 3))
+    gains[0] = -1
+    steps = backend.hildreth(np, gains, gram, 1e9)
+    left = gains - (gram * steps[:, None, :]).sum(axis=2)
+    assert (steps[0] == 0).all() and (steps[1:] > 0).any()
+    assert (left < 1e-6).all()
+    np.testing.assert_allclose(left[steps > 0], 0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: SAPO(0), "n must be at least 1"),
+        (lambda: SAPO(5, "beam", 2), "beam_width must be at least n = 5, got 2"),
+        (lambda: MIRA(search="bfs"), "search must be one of astar, beam"),
+        (lambda: MIRA(aggressiveness=0), "aggressiveness must be positive"),
+    ],
+)
+def test_bad_options_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,1 @@
+"""Independent implementations that the tests compare the product with."""

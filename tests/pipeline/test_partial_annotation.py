@@ -1,0 +1,418 @@
+"""What documents say besides fully annotated tokens, and what components learn from it."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from component_suite import ALL_HEADS, head_config
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.lang.en import English
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
+from spacy.util import fix_random_seed
+
+from spacy_bcrf.annotation.entity_tags import EntityTags
+from spacy_bcrf.annotation.partial import PartialAnnotation, find_contradictions, read_allowed
+
+LABELS = ("ORG", "PER")
+WORDS = ["Ann", "Lee", "met", "Bob"]
+MISSING, OUT = "", "O"
+
+
+def recognizer(scheme="BILUO", head="CRF", **options):
+    fix_random_seed(0)
+    nlp = English()
+    model = {"head": head_config(head)}
+    pipe = nlp.add_pipe("bcrf_ner", config={"scheme": scheme, "model": model, **options})
+    for label in LABELS:
+        pipe.add_label(label)
+    nlp.initialize()
+    return nlp, pipe
+
+
+def make(nlp, ents, *, annotated=None, allowed=None, ambiguous=(), incorrect=(), words=WORDS):
+    """A reference that says this; ents: a tag a token."""
+    doc = Doc(nlp.vocab, words=words, ents=ents)
+    doc._.annotated_labels = annotated
+    for i, names in (allowed or {}).items():
+        doc[i]._.allowed_labels = names
+    for key, spans in (("ambiguous_spans", ambiguous), ("incorrect_spans", incorrect)):
+        if spans:
+            doc.spans[key] = [Span(doc, *span) for span in spans]
+    return Example(Doc(nlp.vocab, words=words), doc)
+
+
+def entity_sets(pipe, example):
+    """The sets of entities that gold allows, each by its spans."""
+    potentials = (
+        pipe.zero_potentials([example.predicted]) if hasattr(pipe, "zero_potentials") else None
+    )
+    potentials = potentials or pipe.find_potentials([example.predicted])
+    gold = pipe._read_gold([example], potentials)
+    assert not gold.problems
+    n_tags, n_tokens = len(pipe.tags), len(example.predicted)
+    tags = gold.tags
+    if tags.dtype != bool:
+        tags = (tags[:, None] == np.arange(n_tags)) | (tags[:, None] < 0)
+    found = set()
+    for ids in itertools.product(*(np.flatnonzero(row).tolist() for row in tags)):
+        names = [pipe.tags[i] for i in ids]
+        if pipe.scheme.repair(names)[1]:
+            continue
+        rejected = any(r.allowed[np.arange(n_tokens), list(ids)].all() for r in gold.rejections)
+        if not rejected:
+            found.add(frozenset(pipe.scheme.spans(names)))
+    return found
+
+
+def all_sets(n_tokens):
+    """Every set of entities over so many tokens."""
+    spans = [
+        (i, j, label)
+        for i in range(n_tokens)
+        for j in range(i + 1, n_tokens + 1)
+        for label in LABELS
+    ]
+    sets = {frozenset()}
+    for span in spans:
+        sets |= {
+            chosen | {span}
+            for chosen in sets
+            if all(span[1] <= s or e <= span[0] for s, e, _ in chosen)
+        }
+    return sets
+
+
+def covers(chosen, token):
+    return next((span for span in chosen if span[0] <= token < span[1]), None)
+
+
+CASES = {
+    "nothing known": ({"ents": [MISSING] * 4}, lambda c: True),
+    "all known": (
+        {"ents": ["B-PER", "I-PER", OUT, "B-PER"]},
+        lambda c: c == {(0, 2, "PER"), (3, 4, "PER")},
+    ),
+    "only PER annotated": (
+        {"ents": ["B-PER", "I-PER", OUT, OUT], "annotated": ["PER"]},
+        lambda c: (0, 2, "PER") in c and {s[2] for s in c if s[0] >= 2} <= {"ORG"},
+    ),
+    "only PER annotated, and none there": (
+        {"ents": [OUT] * 4, "annotated": ["PER"]},
+        lambda c: {s[2] for s in c} <= {"ORG"},
+    ),
+    "some of a token's labels": (
+        {"ents": [MISSING] * 4, "allowed": {1: ["O", "ORG"]}},
+        lambda c: covers(c, 1) is None or covers(c, 1)[2] == "ORG",
+    ),
+    "a token that is in an entity of some type, the others outside": (
+        {"ents": [OUT] * 4, "allowed": {3: ["ORG", "PER"]}},
+        lambda c: len(c) == 1 and {(3, 4)} == {s[:2] for s in c},
+    ),
+    "an entity of unknown type": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)]},
+        lambda c: {s[:2] for s in c} == {(0, 2)},
+    ),
+    "an entity of unknown type, nothing else known": (
+        {"ents": [MISSING] * 4, "ambiguous": [(1, 3)]},
+        lambda c: (1, 3) in {s[:2] for s in c},
+    ),
+    "an entity of one of two types, of one token": (
+        {"ents": [OUT] * 4, "ambiguous": [(3, 4, "ORG"), (3, 4, "PER")]},
+        lambda c: {s[:2] for s in c} == {(3, 4)},
+    ),
+    "not that type": (
+        {"ents": [MISSING] * 4, "incorrect": [(3, 4, "PER")]},
+        lambda c: (3, 4, "PER") not in c,
+    ),
+    "two spans that are not": (
+        {"ents": [MISSING] * 4, "incorrect": [(0, 2, "PER"), (1, 4, "ORG")]},
+        lambda c: not c & {(0, 2, "PER"), (1, 4, "ORG")},
+    ),
+    "no entity of any type": (
+        {"ents": [MISSING] * 4, "incorrect": [(0, 2)]},
+        lambda c: (0, 2) not in {s[:2] for s in c},
+    ),
+    "of unknown type, but not that one": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "incorrect": [(0, 2, "ORG")]},
+        lambda c: c == {(0, 2, "PER")},
+    ),
+    "of unknown type, and its token of some": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O", "PER"]}},
+        lambda c: c == {(0, 2, "PER")},
+    ),
+    "only ORG annotated, a token said to be PER, an entity rejected": (
+        {
+            "ents": [OUT] * 4,
+            "annotated": ["ORG"],
+            "allowed": {0: ["PER"]},
+            "incorrect": [(0, 1, "PER")],
+        },
+        lambda c: (
+            covers(c, 0) is not None and {s[2] for s in c} <= {"PER"} and (0, 1, "PER") not in c
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("scheme", ["BILUO", "BIO", "BIES"])
+@pytest.mark.parametrize("case", CASES)
+def test_lattice_and_rejections_allow_exactly_what_is_said(scheme, case):
+    said, is_allowed = CASES[case]
+    nlp, pipe = recognizer(scheme)
+    example = make(nlp, **said)
+    assert entity_sets(pipe, example) == {c for c in all_sets(4) if is_allowed(c)}
+    # As it comes back from a file, and beside other documents in a batch.
+    docs = DocBin(docs=[example.reference], store_user_data=True).to_bytes()
+    (reference,) = DocBin().from_bytes(docs).get_docs(nlp.vocab)
+    again = Example(example.predicted, reference)
+    assert entity_sets(pipe, again) == entity_sets(pipe, example)
+    reference = Doc(nlp.vocab).from_bytes(example.reference.to_bytes())
+    whole = make(nlp, ["O", "B-PER", "O", "O"])
+    batch = [whole, Example(example.predicted, reference), whole]
+    potentials = pipe.find_potentials([eg.predicted for eg in batch])
+    alone = pipe._read_gold([example], pipe.find_potentials([example.predicted])).tags
+    tags = pipe._read_gold(batch, potentials).tags
+    if tags.dtype == bool:
+        np.testing.assert_array_equal(tags[4:8], alone if alone.dtype == bool else tags[4:8])
+
+
+CONTRADICTIONS = {
+    "confirmed and rejected": (
+        {"ents": ["B-PER", "I-PER", OUT, OUT], "incorrect": [(0, 2, "PER")]},
+        r"'Ann Lee' \(tokens 0:2\) is both PER and not PER",
+    ),
+    "ambiguous spans overlap": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2), (1, 3)]},
+        r"the ambiguous spans 'Ann Lee' \(tokens 0:2\) and 'Lee met' \(tokens 1:3\) overlap",
+    ),
+    "an entity overlaps": (
+        {"ents": ["B-PER", "I-PER", OUT, OUT], "ambiguous": [(1, 3)]},
+        r"'Lee met' \(tokens 1:3\) overlaps 'Ann Lee' \(tokens 0:2\), which is PER",
+    ),
+    "confirmed of another type": (
+        {"ents": ["B-PER", "I-PER", OUT, OUT], "ambiguous": [(0, 2, "ORG")]},
+        r"'Ann Lee' \(tokens 0:2\) is PER, and may only be ORG",
+    ),
+    "ambiguous, and of none of its types": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2, "ORG")], "incorrect": [(0, 2, "ORG")]},
+        r"'Ann Lee' \(tokens 0:2\) is an entity, and of none of the types it may have",
+    ),
+    "nothing is left": (
+        {"ents": [OUT] * 4, "allowed": {1: ["PER"]}, "incorrect": [(1, 2, "PER")]},
+        "forbid it",
+    ),
+    "confirmed, and its token in none": (
+        {"ents": ["B-PER", "I-PER", OUT, OUT], "allowed": {1: ["O", "ORG"]}},
+        r"'Lee' \(tokens 1:2\) is PER, and may only be O or ORG",
+    ),
+    "ambiguous, and its token in none": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O"]}},
+        r"'Ann Lee' \(tokens 0:2\) is an entity, of none of the types that its tokens may have",
+    ),
+    "ambiguous, and its tokens of different types": (
+        {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {0: ["ORG"], 1: ["PER"]}},
+        "of none of the types that its tokens may have",
+    ),
+    "unknown label": ({"ents": [OUT] * 4, "annotated": ["DATE"]}, "unknown labels DATE"),
+    "unknown label of a token": ({"ents": [OUT] * 4, "allowed": {0: ["X"]}}, "unknown labels X"),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_contradictions_are_named_and_teach_nothing(case):
+    said, message = CONTRADICTIONS[case]
+    nlp, pipe = recognizer()
+    good, bad = make(nlp, ["B-PER", "I-PER", OUT, OUT]), make(nlp, **said)
+    scores, _ = pipe.model.begin_update([good.predicted, bad.predicted])
+    with pytest.warns(UserWarning, match=f"1 of 2 documents.*document 1, .*{message}"):
+        loss, gradient = pipe.get_loss([good, bad], scores)
+    assert loss > 0 and not gradient.unary[4:].any()
+
+
+SOME_SPANS = [(i, j) for i in range(7) for j in range(i + 1, 8)]
+
+
+@given(st.sets(st.sampled_from(SOME_SPANS)), st.lists(st.integers(0, 7), unique=True).map(sorted))
+def test_every_overlap_is_found(spans, edges):
+    entities = dict.fromkeys(zip(edges[::2], edges[1::2], strict=False), "PER")
+    doc = Doc(English().vocab, words=list("abcdefg"))
+    markings = PartialAnnotation(ambiguous=dict.fromkeys(spans, frozenset([""])))
+    pairs = [*itertools.combinations(sorted(spans), 2), *itertools.product(spans, entities)]
+    crossing = [(a, b) for a, b in pairs if a != b and a[0] < b[1] and b[0] < a[1]]
+    assert len(find_contradictions(doc, markings, entities)) == len(crossing)
+
+
+def test_marked_documents_are_encoded_with_their_batch(monkeypatch):
+    nlp, pipe = recognizer()
+    said = {"ents": ["B-PER", "I-PER", OUT, OUT], "annotated": ["PER"]}
+    examples = [make(nlp, **said), make(nlp, **said, ambiguous=[(2, 4)], incorrect=[(0, 1)])]
+    encoded = []
+    encode = EntityTags.encode
+
+    def count(self, iob, types, first):
+        encoded.append(len(iob))
+        return encode(self, iob, types, first)
+
+    potentials = pipe.find_potentials([example.predicted for example in examples])
+    monkeypatch.setattr(EntityTags, "encode", count)
+    assert not pipe._read_gold(examples, potentials).problems
+    assert encoded == [8]
+
+
+def test_misaligned_markings():
+    """A span counts if its ends are ends of tokens; else nothing is known of what it covers."""
+    nlp, pipe = recognizer()
+    reference = make(nlp, [OUT] * 4, ambiguous=[(0, 2)], allowed={3: ["PER"]}).reference
+    merged = Doc(nlp.vocab, words=["Ann Lee", "met", "Bob"])
+    expected = {frozenset({(0, 1, label), (2, 3, "PER")}) for label in LABELS}
+    assert entity_sets(pipe, Example(merged, reference)) == expected
+    straddling = Doc(nlp.vocab, words=["Ann", "Lee met", "B", "ob"], spaces=[1, 1, 0, 0])
+    found = entity_sets(pipe, Example(straddling, reference))
+    assert found == {c for c in all_sets(4) if not any(s[1] > 2 for s in c)}
+
+
+@pytest.mark.parametrize("name", ["allowed_labels", "allowed_tags"])
+def test_what_is_said_of_a_token_that_the_pipeline_does_not_have_is_left_out(name):
+    nlp, _ = recognizer()
+    reference = Doc(nlp.vocab, words=["Ann", " ", "left"], spaces=[True, False, False])
+    for token in reference[1:]:
+        token._.set(name, ["O"])
+    predicted = Doc(nlp.vocab, words=["Ann", "left"], spaces=[True, False])
+    assert read_allowed(Example(predicted, reference), name) == {1: {"O"}}
+
+
+@pytest.mark.parametrize("head", [head for head in ALL_HEADS if head != "MeanField"])
+def test_every_objective_learns_from_it(head):
+    nlp, pipe = recognizer(head=head)
+    examples = [
+        make(nlp, ["B-PER", "I-PER", OUT, OUT], annotated=["PER"]),
+        make(nlp, [OUT] * 4, annotated=["ORG"], words=["Ann", "saw", "Acme", "Corp"], ambiguous=[]),
+        make(nlp, [MISSING] * 4, ambiguous=[(2, 4, "ORG")], words=["Eve", "at", "Big", "Co"]),
+        make(nlp, [MISSING] * 4, incorrect=[(0, 2, "ORG")], words=["Ann", "Lee", "saw", "it"]),
+    ]
+    optimizer = nlp.resume_training()
+    first = nlp.update(examples, sgd=optimizer, losses={})["bcrf_ner"]
+    for _ in range(60):
+        loss = nlp.update(examples, sgd=optimizer, losses={})["bcrf_ner"]
+    assert loss < 0.3 * first + 1e-3
+    ents = [(ent.start, ent.end, ent.label_) for ent in pipe(examples[0].predicted.copy()).ents]
+    assert (0, 2, "PER") in ents
+
+
+def test_mean_field_refuses_it():
+    nlp, pipe = recognizer(head="MeanField")
+    example = make(nlp, ["B-PER", "I-PER", OUT, OUT], annotated=["PER"])
+    scores, _ = pipe.model.begin_update([example.predicted])
+    with pytest.raises(ValueError, match=r"'Ann Lee met Bob.*' is annotated only in part"):
+        pipe.get_loss([example], scores)
+
+
+def test_labels_are_found_wherever_they_are_spoken_of():
+    nlp = English()
+    pipe = nlp.add_pipe("bcrf_ner")
+    said = {
+        "annotated": ["A"],
+        "allowed": {0: ["O", "B"]},
+        "ambiguous": [(1, 2, "C")],
+        "incorrect": [(2, 3, "D")],
+    }
+    with pytest.warns(UserWarning, match="annotated_labels has A"):
+        nlp.initialize(lambda: [make(nlp, [OUT] * 4, **said)])
+    assert pipe.labels == ("A", "B", "C", "D")
+
+
+@pytest.mark.parametrize(
+    "said, message",
+    [
+        ({"annotated": "PER"}, r"doc\._\.annotated_labels must be a list, got 'PER' in 'Ann Lee"),
+        ({"allowed": {1: "ORG"}}, r"token\._\.allowed_labels must be a list, got 'ORG' in 'Ann"),
+    ],
+)
+def test_a_string_is_no_list_of_labels(said, message):
+    nlp, pipe = recognizer()
+    example = make(nlp, [OUT] * 4, **said)
+    with pytest.raises(ValueError, match=message):
+        pipe.initialize(lambda: [example])
+    scores, _ = pipe.model.begin_update([example.predicted])
+    with pytest.warns(UserWarning, match=message):
+        pipe.get_loss([example], scores)
+
+
+def test_annotated_labels_that_are_in_no_span_are_warned_of():
+    nlp = English()
+    nlp.add_pipe("bcrf_ner")
+    good = make(nlp, ["B-PER", OUT, OUT, OUT], annotated=["PER", "ORG"], incorrect=[(1, 2, "ORG")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp.initialize(lambda: [good])
+    typo = make(nlp, ["B-PER", OUT, OUT, OUT], annotated=["PERSN", "PER"])
+    with pytest.warns(UserWarning, match="annotated_labels has PERSN, of which the training data"):
+        nlp.initialize(lambda: [good, typo])
+    # They are of entities, whatever else a pipeline annotates.
+    nlp = English()
+    nlp.add_pipe("bcrf_chunker")
+    typo.reference.spans["chunks"] = [Span(typo.reference, 0, 1, "NP")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp.initialize(lambda: [typo])
+
+
+def test_keys_of_spans_are_options():
+    nlp, pipe = recognizer(incorrect_spans_key=None, ambiguous_spans_key="unsure")
+    example = make(nlp, [OUT] * 4, ambiguous=[(0, 2)], incorrect=[(0, 2)])
+    gold = pipe._read_gold([example], pipe.find_potentials([example.predicted]))
+    assert gold.tags.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("head", ["CRF", "CRF/pairwise"])
+def test_expected_entity_ratio_keeps_entities_rare(head):
+    """All that is annotated are entities; without the ratio nothing speaks against more."""
+
+    def share(**options):
+        nlp, pipe = recognizer(head=head, **options)
+        texts = [["Ann", "sat", "there"], ["then", "Bob", "left"], ["we", "saw", "Eve"]]
+        tags = {"Ann", "Bob", "Eve"}
+        examples = [
+            make(nlp, ["B-PER" if w in tags else MISSING for w in words], words=words)
+            for words in texts
+        ]
+        optimizer = nlp.resume_training()
+        for _ in range(80):
+            nlp.update(examples, sgd=optimizer)
+        docs = [pipe(Doc(nlp.vocab, words=words)) for words in texts]
+        assert all(token.ent_type_ for doc in docs for token in doc if token.text in tags)
+        return sum(token.ent_iob_ != "O" for doc in docs for token in doc) / 9
+
+    assert share() > 0.4
+    assert share(entity_ratio={"ratio": 0.33, "margin": 0.05, "weight": 10.0}) == pytest.approx(
+        1 / 3
+    )
+
+
+def test_wrong_constants_of_the_ratio_are_refused_when_the_config_is_read():
+    with pytest.raises(ValueError, match=r"entity_ratio\.ratio must be between 0 and 1, got 2"):
+        recognizer(entity_ratio={"ratio": 2.0})
+
+
+def test_tagger_learns_from_allowed_tags():
+    nlp = English()
+    pipe = nlp.add_pipe("bcrf_tagger", config={"label_smoothing": 0.1})
+    for label in "NVX":
+        pipe.add_label(label)
+    nlp.initialize()
+    doc = Doc(nlp.vocab, words=["a", "b", "c"], tags=["N", "", ""])
+    doc[1]._.allowed_tags = ["V", "X"]
+    example = Example(Doc(nlp.vocab, words=["a", "b", "c"]), doc)
+    gold = pipe._read_gold([example], pipe.find_potentials([example.predicted]))
+    assert gold.tags.tolist() == [[1, 0, 0], [0, 1, 1], [1, 1, 1]]
+    for _ in range(30):
+        nlp.update([example])
+    tagged = pipe(Doc(nlp.vocab, words=["a", "b", "c"]))
+    assert tagged[0].tag_ == "N" and tagged[1].tag_ in "VX"
+    doc[0]._.allowed_tags = ["V"]
+    scores, _ = pipe.model.begin_update([example.predicted])
+    with pytest.warns(UserWarning, match=r"'a' \(token 0\) is N, and may only be V"):
+        pipe.get_loss([example], scores)

@@ -1,0 +1,271 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.sparse_learner import Reference
+
+from spacy_bcrf.chain import viterbi
+from spacy_bcrf.kernels.sparse import shuffled
+from spacy_bcrf.sparse.features import Rows
+from spacy_bcrf.sparse.learner import DivergedError, Gold, LinearChain, Online
+
+T, F = 3, 12
+
+
+def make_problem(seed, n_sequences=12, longest=5, unknown=0.0):
+    """Features by token, tags by sequence, random."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, longest + 1, n_sequences).astype("int32")
+    features = [
+        [rng.integers(0, F, rng.integers(0, 5)).tolist() for _ in range(n)] for n in lengths
+    ]
+    gold = [rng.integers(0, T, n) for n in lengths]
+    for tags in gold:
+        tags[rng.random(len(tags)) < unknown] = -1
+    return features, lengths, gold
+
+
+def flatten(features):
+    tokens = [rows for sequence in features for rows in sequence]
+    starts = np.cumsum([0, *map(len, tokens)]).astype("int64")
+    return Rows(np.array([row for rows in tokens for row in rows], dtype="int32"), starts)
+
+
+def start_weights(seed=0):
+    """Random, so that no two labelings score the same."""
+    return np.random.default_rng(seed).normal(0, 0.1, (T + 3 + F, T))
+
+
+def learn(online, features, lengths, gold, passes=2, constraints=None, lattice=None):
+    model = LinearChain(T, F, online, len(lengths))
+    weights = np.zeros_like(model.weights)
+    weights[:, :T] = start_weights()
+    model.weights = weights
+    if constraints:
+        model.constrain(*constraints)
+    tags = np.concatenate(gold).astype("int32")
+    for _ in range(passes):
+        model.step(flatten(features), lengths, Gold(tags, lattice))
+    return model
+
+
+OBJECTIVES = [
+    Online("crf", rate=0.3, averaged=False),
+    Online("crf", rate=0.3, l2=2, decay=0.5, averaged=True),
+    Online("sapo", n=1, rate=0.3, averaged=False),
+    Online("sapo", n=3, rate=0.3, l2=1, averaged=True),
+    Online("sapo", n=5, rate=0.3, l2=1, search="beam", beam_width=1000, averaged=False),
+    Online("sapo", n=1000, rate=0.3, averaged=False),
+    Online("perceptron", rate=0.7, averaged=False),
+    Online("perceptron", rate=0.7, averaged=True),
+    Online("perceptron", rate=0.7, l2=3, decay=1, averaged=True),
+    Online("mira", n=1, rate=0.2, averaged=False),
+    Online("mira", n=1, rate=10, averaged=True),
+]
+
+
+@pytest.mark.parametrize("online", OBJECTIVES, ids=str)
+@pytest.mark.parametrize("unknown", [0.0, 0.3])
+@pytest.mark.parametrize("constrained", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_learns_as_the_reference(online, unknown, constrained, seed):
+    features, lengths, gold = make_problem(seed, unknown=unknown)
+    constraints = lattice = None
+    if constrained:
+        allowed = np.ones((T, T), dtype=bool)
+        allowed[0, 2] = False
+        constraints = allowed, np.ones(T, dtype=bool), np.array([True, True, False])
+        rng = np.random.default_rng(seed + 100)
+        lattice = rng.random((lengths.sum(), T)) < 0.7
+        # The gold labeling stays open, else the step is none: tested on its own below.
+        for tags in gold:
+            tags[tags == 2] = 1
+            tags[-1] = max(tags[-1], 0)
+        flat = np.concatenate(gold)
+        lattice[flat >= 0, flat[flat >= 0]] = True
+        lattice[:, 1] = True
+    reference = Reference(T, F, online, len(lengths), constraints)
+    reference.w = start_weights()
+    ends = lengths.cumsum()
+    for _ in range(2):
+        for x, y, end in zip(features, gold, ends, strict=True):
+            if (y < 0).all() and not constrained:
+                continue
+            reference.step(x, y, None if lattice is None else lattice[end - len(y) : end])
+    model = learn(online, features, lengths, gold, 2, constraints, lattice)
+    np.testing.assert_allclose(model.weights[:, :T], reference.weights, atol=2e-4)
+    assert not model.weights[:, T:].any()
+
+
+def test_with_all_labelings_sapo_is_crf():
+    problem = make_problem(0)
+    sapo = learn(Online("sapo", n=3**5, rate=0.2, l2=1), *problem)
+    crf = learn(Online("crf", rate=0.2, l2=1), *problem)
+    np.testing.assert_allclose(sapo.weights, crf.weights, atol=1e-5)
+
+
+def test_nbest_mira_separates_by_the_number_of_wrong_tags():
+    features, lengths, gold = make_problem(1, n_sequences=1, longest=3)
+    model = LinearChain(T, F, Online("mira", n=T**3, averaged=False, rate=1e6))
+    model.step(flatten(features), lengths, Gold(gold[0].astype("int32")))
+    reference = Reference(T, F, model.online, 1)
+    reference.w = model.weights[:, :T].astype("float64")
+    potentials = reference.potentials(features[0], None)
+    scored = {y: s for s, y in reference.labelings(potentials)}
+    best = scored[tuple(gold[0])]
+    for tags, score in scored.items():
+        assert best - score >= (np.array(tags) != gold[0]).sum() - 1e-3
+
+
+@pytest.mark.parametrize("l2", [0.0, 900.0])
+def test_rescaling_does_not_show(l2):
+    # So strong an L2 that the scale has to be folded into the weights many times.
+    online = Online("crf", rate=0.01, l2=l2)
+    features, lengths, gold = make_problem(3)
+    reference = Reference(T, F, online, len(lengths))
+    reference.w = start_weights()
+    for _ in range(20):
+        for x, y in zip(features, gold, strict=True):
+            reference.step(x, y)
+    model = learn(online, features, lengths, gold, 20)
+    np.testing.assert_allclose(model.weights[:, :T], reference.weights, atol=1e-5)
+
+
+def test_forbidden_gold_and_unknown_gold_teach_nothing():
+    features, lengths, _ = make_problem(4)
+    n = lengths.sum()
+    for online in OBJECTIVES[:1] + OBJECTIVES[3:4] + OBJECTIVES[6:7] + OBJECTIVES[9:10]:
+        model = LinearChain(T, F, online, len(lengths))
+        model.step(flatten(features), lengths, Gold(np.full(n, -1, dtype="int32")))
+        lattice = np.ones((n, T), dtype=bool)
+        lattice[:, 0] = False
+        model.step(flatten(features), lengths, Gold(np.zeros(n, dtype="int32"), lattice))
+        model.step(flatten(features), lengths, Gold(np.zeros((n, T), dtype=bool)))
+        assert not model.weights.any()
+
+
+def test_masks_mean_the_same_as_ids():
+    features, lengths, gold = make_problem(5, unknown=0.4)
+    tags = np.concatenate(gold).astype("int32")
+    mask = (tags[:, None] == np.arange(T)) | (tags[:, None] < 0)
+    for online in OBJECTIVES:
+        a = LinearChain(T, F, online, len(lengths))
+        b = LinearChain(T, F, online, len(lengths))
+        a.step(flatten(features), lengths, Gold(tags))
+        b.step(flatten(features), lengths, Gold(mask))
+        np.testing.assert_allclose(a.weights, b.weights, atol=1e-6)
+
+
+def test_same_seed_same_weights():
+    features, lengths, gold = make_problem(6)
+    tags = np.concatenate(gold).astype("int32")
+    weights = []
+    for seed in (1, 1, 2):
+        model = LinearChain(T, F, Online("sapo", seed=seed))
+        model.fit(flatten(features), lengths, Gold(tags), 3)
+        weights.append(model.weights)
+    assert (weights[0] == weights[1]).all()
+    assert (weights[0] != weights[2]).any()
+
+
+@given(st.integers(0, 200), st.integers(0, 2**64 - 1))
+def test_shuffled_is_a_permutation(n, seed):
+    assert sorted(shuffled(n, seed).tolist()) == list(range(n))
+
+
+def test_diverging_stops_and_keeps_the_last_good_weights():
+    features, lengths, gold = make_problem(7)
+    tags = np.concatenate(gold).astype("int32")
+    model = LinearChain(T, F, Online("crf", averaged=False, rate=1e12), len(lengths))
+    model.weights = good = np.full_like(model.weights, 0.0)
+    good[:, :T] = 0.25
+    model.weights = good
+    with pytest.raises(DivergedError, match=r"rate = 1000000000000.0 is too high"):
+        for _ in range(1000):
+            model.step(flatten(features), lengths, Gold(tags))
+    np.testing.assert_array_equal(model.weights, good)
+    decoded = viterbi(model.potentials(flatten(features), lengths))[0]
+    assert len(decoded) == len(tags)
+
+
+def test_features_that_came_since_the_last_good_weights_have_none_after_diverging():
+    features, lengths, gold = make_problem(7)
+    tags = np.concatenate(gold).astype("int32")
+    model = LinearChain(T, F, Online("crf", rate=1e12), len(lengths))
+    good = np.zeros_like(model.weights)
+    good[:, :T] = 0.25
+    model.weights = good
+    model.resize(2 * F)
+    more = Rows(flatten(features).rows + F, flatten(features).starts)
+    with pytest.raises(DivergedError):
+        for _ in range(1000):
+            model.step(more, lengths, Gold(tags))
+    np.testing.assert_array_equal(model.weights[: len(good)], good)
+    assert len(model.weights) == len(good) + F
+    assert not model.weights[len(good) :].any()
+    model.potentials(more, lengths)
+
+
+@pytest.mark.parametrize("row", [-2, F])
+def test_a_feature_without_weights_is_named(row):
+    model = LinearChain(T, F, Online())
+    rows = Rows(np.array([0, row], dtype="int32"), np.array([0, 2]))
+    lengths = np.array([1], dtype="int32")
+    with pytest.raises(IndexError, match=f"feature {row} is not among the {F} that have weights"):
+        model.potentials(rows, lengths)
+    with pytest.raises(IndexError, match=f"feature {row} is not among the {F} that have weights"):
+        model.step(rows, lengths, Gold(np.array([0], dtype="int32")))
+    with pytest.raises(IndexError, match="starts end at 2, but there are 1 rows"):
+        model.potentials(Rows(rows.rows[:1], rows.starts), lengths)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_l2_that_would_turn_weights_around_is_named(threads):
+    features, lengths, gold = make_problem(8)
+    limit = len(lengths) / threads
+    tags = Gold(np.concatenate(gold).astype("int32"))
+    model = LinearChain(T, F, Online("crf", rate=1, l2=limit * 1.01, threads=threads), len(lengths))
+    with pytest.raises(ValueError, match=rf"l2 must be less than .* = {limit:g}, got") as error:
+        model.step(flatten(features), lengths, tags)
+    assert not isinstance(error.value, DivergedError)
+    # `fit` knows better how many there are.
+    LinearChain(T, F, Online("crf", rate=1, l2=limit * 0.9, threads=threads)).fit(
+        flatten(features), lengths, tags, 1
+    )
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6))
+def test_learns_what_can_be_learned(seed):
+    # The tag is a feature, so every objective ends up without an error.
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 6, 8).astype("int32")
+    tags = rng.integers(0, T, lengths.sum()).astype("int32")
+    rows = Rows(tags, np.arange(len(tags) + 1, dtype="int64"))
+    for online in OBJECTIVES:
+        # Lists of one are content with a tie, of which Viterbi may find the other first.
+        if online.l2 or online.averaged or online.n == 1 or not len(tags):
+            continue
+        model = LinearChain(T, F, online)
+        model.fit(rows, lengths, Gold(tags), 300)
+        assert (viterbi(model.potentials(rows, lengths))[0] == tags).all(), online
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"rate": 0},
+        {"rate": float("inf")},
+        {"n": 0},
+        {"l2": -1},
+        {"l2": float("inf")},
+        {"decay": float("nan")},
+        {"objective": "svm"},
+        {"search": "greedy"},
+        {"beam_width": 0},
+        {"beam_width": 4, "n": 5, "search": "beam"},
+    ],
+)
+def test_wrong_settings_are_named(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Online(**bad)

@@ -1,0 +1,78 @@
+import pytest
+
+from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.template_sets import SETS, get_templates
+from spacy_bcrf.sparse.templates import TemplateError, parse_template, parse_templates
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("w[0]", ["orth[0]"]),
+        (" w[-1] | p[+1] ", ["orth[-1]|tag[1]"]),
+        ("lower[-1..1]", ["lower[-1]", "lower[0]", "lower[1]"]),
+        ("w[-1..0]|w[0..1]", ["orth[-1]|orth[0]", "orth[0]|orth[1]"]),
+        ("w[-1..0]|p[0]", ["orth[-1]|tag[0]", "orth[0]|tag[0]"]),
+        ("suffix(3)[0]", ["suffix(3)[0]"]),
+        ("prefix(1..4)[0]|_.kind[1]", ["prefix(1..4)[0]|_.kind[1]"]),
+    ],
+)
+def test_parses(text, expected):
+    templates = parse_template(text)
+    assert [str(template) for template in templates] == expected
+    # What is printed is read as the same.
+    assert [t for text in expected for t in parse_template(text)] == templates
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("", 1),
+        ("w", 1),
+        ("w[0]|", 6),
+        ("w[0]w[1]", 5),
+        ("w[0]|[1]", 6),
+        ("w[x]", 1),
+        ("w[2..1]", 3),
+        ("suffix(0)[0]", 8),
+        ("prefix(4..1)[0]", 8),
+        ("w[0..1]|w[0..2]", 1),
+    ],
+)
+def test_malformed_templates_are_named_with_the_position(text, position):
+    with pytest.raises(TemplateError) as error:
+        parse_template(text)
+    assert repr(text) in str(error.value)
+    assert f"position {position}:" in str(error.value)
+
+
+def test_a_template_that_is_there_twice():
+    with pytest.raises(TemplateError, match=r"'w\[0\.\.1\]': orth\[0\] is there already"):
+        parse_templates(["w[0]", "w[0..1]"])
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "what"),
+    [
+        ("nothing[0]", 1, "unknown attribute nothing"),
+        ("w[0]|sufix(3)[1]", 9, "unknown attribute sufix"),
+        ("digits(3)[0]", 1, "digits takes no argument"),
+        ("lower(3)[0]", 1, "lower takes no argument"),
+        ("substring[0]", 1, "unknown attribute substring"),
+        ("LOWER[0]", 1, "unknown attribute LOWER"),
+    ],
+)
+def test_unknown_attributes_are_named_with_the_position(text, position, what):
+    with pytest.raises(TemplateError, match=what) as error:
+        Features(["w[0]" if "w[0]" not in text else "w[1]", text])
+    assert f"position {position}:" in str(error.value)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_sets_can_be_compiled(name):
+    assert Features(get_templates(name)).templates
+
+
+def test_an_unknown_set_is_named():
+    with pytest.raises(ValueError, match=r"'chunks'; expected one of .*chunking"):
+        get_templates("chunks")
