@@ -33,8 +33,8 @@ def _load(name: str, node: Any) -> None:
     path = node.attrs["name"]
     if not Path(path).is_dir():
         raise ValueError(
-            f"[{name}] there is no directory {path!r}. The transformer must be a local directory, in "
-            "which save_pretrained saved the model and its tokenizer"
+            f"[{name}] there is no directory {path!r}. The transformer must be a local "
+            "directory with a model and a tokenizer saved by save_pretrained"
         )
     try:
         node.initialize()
