@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.chain import CRF, Potentials, boundaries
 
 
 def make(unary=None, transitions=None, lengths=(2, 0, 3)):
@@ -79,4 +79,33 @@ def test_starts_ends_and_inner_edges():
     assert batch.starts.tolist() == [0, 2]
     assert batch.ends.tolist() == [1, 4]
     assert batch.inner_edges.tolist() == [0, 2, 3]
+    assert batch.segment_ids.tolist() == [0, 0, 2, 2, 2]
     assert [batch.sequence_of(i) for i in range(5)] == [0, 0, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "lengths, starts, ends",
+    [([], [], []), ([0], [], []), ([1], [0], [0]), ([0, 2, 0, 3, 0], [0, 2], [1, 4])],
+)
+def test_boundaries(lengths, starts, ends):
+    found = boundaries(np.array(lengths, "int32"))
+    assert [tokens.tolist() for tokens in found] == [starts, ends]
+
+
+@pytest.mark.parametrize(
+    "shape, lengths, expected",
+    [
+        ((3, 3), [5, 2], "Potentials(2 sequences, 7 tokens, 3 tags)"),
+        ((1, 1), [1], "Potentials(1 sequence, 1 token, 1 tag)"),
+        ((7, 3, 3), [7], "Potentials(1 sequence, 7 tokens, 3 tags, per-edge transitions)"),
+        ((2, 2), [], "Potentials(0 sequences, 0 tokens, 2 tags)"),
+    ],
+)
+def test_repr_gives_the_sizes(shape, lengths, expected):
+    unary = np.zeros((sum(lengths), shape[-1]))
+    assert repr(Potentials(unary, np.zeros(shape), np.array(lengths, "int32"))) == expected
+
+
+def test_repr_of_marginals_gives_the_sizes():
+    assert repr(CRF().marginals(make())) == "Marginals(5 tokens, 3 tags)"
+    assert repr(CRF().marginals(make(), edges=True)) == "Marginals(5 tokens, 3 tags, with edges)"

@@ -16,7 +16,7 @@ from spacy_bcrf.chain import (
     Rejection,
     unlikelihood_loss,
 )
-from spacy_bcrf.chain import unlikelihood as rejection
+from spacy_bcrf.chain import unlikelihood
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -76,7 +76,7 @@ def test_sequences_are_inferred_once_and_rejections_in_chunks(monkeypatch):
             n_tokens.append(len(potentials.unary))
             return super().infer(potentials, *args, **options)
 
-    monkeypatch.setattr(rejection, "_CHUNK", 9)
+    monkeypatch.setattr(unlikelihood, "MAX_CHUNK", 9)
     found, again = unlikelihood_loss(Counted(), batch, wrong)
     assert n_tokens == [5 + 4, 4 + 5, 4 + 4, 5 + 4]
     np.testing.assert_allclose(found, losses)
@@ -128,8 +128,11 @@ def test_ratio(batch, data):
         ({"ratio": 0.0}, "entity_ratio.ratio must be between 0 and 1, got 0.0"),
         ({"ratio": 0.1, "margin": 1.0}, r"entity_ratio.margin must be in \[0, 1\), got 1.0"),
         ({"ratio": 0.1, "weight": -1.0}, "entity_ratio.weight must be positive, got -1.0"),
-        ({"ratoi": 0.1}, "entity_ratio has the numbers ratio, margin, weight, got {'ratoi': 0.1}"),
-        ({"ratio": "0.1"}, "entity_ratio has the numbers ratio, margin, weight, got"),
+        (
+            {"ratoi": 0.1},
+            "entity_ratio must have the numbers ratio, margin, weight, got {'ratoi': 0.1}",
+        ),
+        ({"ratio": "0.1"}, "entity_ratio must have the numbers ratio, margin, weight, got"),
     ],
 )
 def test_bad_constants_are_named(options, message):
