@@ -165,7 +165,8 @@ def _log_scales(xp: Any, u: Array, f: Array, g: Array) -> Array:
 
 
 def _tag_marginals(xp: Any, q: Array) -> Array:
-    """Return (L, T) from arcs (L - 1, T, T): the mean of flow in and flow out at inner positions."""
+    """Return the means (L, T) of flow in and flow out, from arcs (L - 1, T, T)."""
+    # Only inner positions have both.
     first, last = q[:1].sum(axis=2), q[-1:].sum(axis=1)
     return xp.concatenate([first, (q[:-1].sum(axis=1) + q[1:].sum(axis=2)) / 2, last])
 
