@@ -1,14 +1,15 @@
-"""Linear-chain structured inference over NumPy and CuPy arrays; knows neither spaCy nor Thinc."""
+"""Linear-chain structured inference over NumPy and CuPy arrays. Does not import spaCy or Thinc."""
 
 from .bregman import BCRF
 from .crf import CRF
 from .expected_entity_ratio import ExpectedEntityRatio
+from .gold import path_scores
 from .inference import Inference, Marginals
 from .list_objectives import MIRA, SAPO, Perceptron
 from .mean_field import MeanField
 from .posterior import entropy, kl_divergence, sample
-from .potentials import Potentials
-from .search import Search, dijkstra, feasible, minimum_risk, nbest, viterbi
+from .potentials import Potentials, boundaries
+from .search import Search, dijkstra, feasible, minimum_risk, nbest, nbest_arrays, viterbi
 from .span_posteriors import Spans, SpanTags, span_candidates, span_posteriors
 from .unlikelihood import Rejection, unlikelihood_loss
 from .unstructured import Unstructured
@@ -29,12 +30,15 @@ __all__ = [
     "SpanTags",
     "Spans",
     "Unstructured",
+    "boundaries",
     "dijkstra",
     "entropy",
     "feasible",
     "kl_divergence",
     "minimum_risk",
     "nbest",
+    "nbest_arrays",
+    "path_scores",
     "sample",
     "span_candidates",
     "span_posteriors",

@@ -1,4 +1,4 @@
-"""The Bregman conditional random field of Corro, Lacroix and Le Roux (2025)."""
+"""The Bregman conditional random field (Corro, Lacroix and Le Roux 2025)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from typing import Literal
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
-from .gold import raise_infeasible
 from .inference import Inference
-from .potentials import Potentials
+from .potentials import Potentials, raise_infeasible
 
 
 @dataclass(frozen=True)
 class BCRF(Inference):
-    """B(w) = max_q <q, w> + H(q) over the tagging polytope, by iterative Bregman projections.
+    """Mean regularization B(w) = max_q <q, w> + H(q) by iterative Bregman projections.
 
-    H(q) = -<q, log q> over arcs (for a sequence of one token, over its tags). All positions of one
-    parity are projected at once, so the depth does not grow with the length (Algorithm 1).
+    q ranges over the tagging polytope. H(q) = -<q, log q> is the entropy of the arcs, or of the
+    tags in a sequence of one token. Each step projects all positions of one parity at once, so the
+    depth does not grow with the length (Algorithm 1). O(n_iter N T^2) time.
 
-    n_iter: iterations, each a projection of every position, the odd ones and then the even.
-    relaxation: 1 is the paper's projection; up to 2 (exclusive) over-relaxes it, which converges
-        in fewer iterations; "auto" estimates the best value from the observed convergence.
-    tolerance: if given, a sequence stops once at no position the marginals of arcs in and arcs out
-        differ by more than this, in L1 norm.
-    inverse_temperature: by how much `decode` sharpens the potentials.
+    n_iter: number of iterations. One iteration projects every inner position: the odd ones first,
+        then the even ones.
+    relaxation: 1 is the paper's projection. A value between 1 and 2 over-relaxes it, and the
+        projections converge in fewer iterations. "auto" estimates the value from the observed rate
+        of convergence.
+    tolerance: if given, a sequence stops early. It stops once the marginals of the arcs into and
+        out of each position differ by at most this L1 distance.
+    inverse_temperature: the factor by which `decode` sharpens the potentials.
 
-    Before convergence `log_partition` is an upper bound of B(w), and losses stay nonnegative.
+    Before convergence, `log_partition` is an upper bound of B(w), and the losses stay nonnegative.
     """
 
     n_iter: int = 10
@@ -59,10 +61,10 @@ class BCRF(Inference):
         return self._project(potentials, edges, bound, 1.0)
 
     def decode(self, potentials: Potentials) -> Array:
-        """int32 (N,): the tag of largest marginal at each token, of the sharpened potentials.
+        """Return the tag of highest marginal at each token under sharpened potentials, int32 (N,).
 
-        Minimum Bayes risk; the labeling may use a forbidden transition (paper, footnote 4):
-        `minimum_risk` is the decoder that cannot.
+        This is minimum-risk decoding. The labeling can use a forbidden transition (paper,
+        footnote 4); that of `minimum_risk` cannot.
         """
         result = self._project(potentials, "none", "upper", self.inverse_temperature)
         raise_infeasible(result.value, "allowed")

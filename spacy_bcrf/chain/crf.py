@@ -15,9 +15,10 @@ from .search import viterbi
 
 @dataclass(frozen=True)
 class CRF(Inference):
-    """A(w) = log sum_y exp <w, y>, exactly, by the forward-backward algorithm; MAP by Viterbi.
+    """Exact inference in a linear-chain CRF (Lafferty et al. 2001).
 
-    O(N T^2) time.
+    The forward-backward algorithm computes A(w) = log sum_y exp <w, y> and the marginals; Viterbi
+    decodes. O(N T^2) time.
     """
 
     def infer(
@@ -36,5 +37,5 @@ class CRF(Inference):
         )
 
     def decode(self, potentials: Potentials) -> Array:
-        """int32 (N,): the most probable labeling."""
+        """Return the most probable labeling, int32 (N,)."""
         return viterbi(potentials)[0]

@@ -1,4 +1,4 @@
-"""The expected share of some tags, as an objective: how much of a corpus is entities."""
+"""The expected entity ratio loss (Effland and Collins 2021)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
 from .crf import CRF
 from .inference import unary_and_edges
 from .potentials import Potentials
 
-# Of the central difference, in float64: the error of a probability is of the order of its square.
+# Step of the central difference in float64. A probability's error is of the order of its square.
 _STEP = 1e-3
 
 
 @dataclass(frozen=True)
 class ExpectedEntityRatio:
-    """weight * max(0, |r - ratio| - margin), r the expected share of tokens with one of some tags
-    under the CRF (Effland and Collins 2021, the expected entity ratio loss, equation 6).
+    """weight * max(0, |r - ratio| - margin), r the expected share of entity tokens.
 
-    For annotation that says where entities are and never where none are: it keeps a model from
-    finding them everywhere. The paper has ratio 0.15, margin 0.05 and weight 10.
+    The expectation is under the CRF (Effland and Collins 2021, equation 6). The loss serves partial
+    annotation that marks entities, but never tokens outside of entities. It keeps a model from
+    predicting entities everywhere. The paper has ratio 0.15, margin 0.05 and weight 10.
     """
 
     ratio: float
@@ -39,29 +39,31 @@ class ExpectedEntityRatio:
 
     @classmethod
     def from_options(cls, options: dict[str, Any]) -> ExpectedEntityRatio:
-        """ValueError for other options than the fields, or values that are no numbers."""
+        """Build the loss from a config block.
+
+        Raises ValueError for an unknown option, a missing ratio or a value that is not a number.
+        """
         names = [field.name for field in fields(cls)]
         wrong = [name for name, value in options.items() if not isinstance(value, (int, float))]
         if "ratio" not in options or set(options) - set(names) or wrong:
-            raise ValueError(f"entity_ratio has the numbers {', '.join(names)}, got {options}")
+            raise ValueError(
+                f"entity_ratio must have the numbers {', '.join(names)}, got {options}"
+            )
         return cls(**options)
 
     def loss(self, potentials: Potentials, tags: Array) -> tuple[float, Potentials]:
-        """The loss of a whole batch, and its gradient. tags: bool (T,) those that are counted.
+        """Return the loss of the whole batch and its gradient.
 
-        The gradient of an expectation is the marginals' change in the direction of what is counted:
-        two forward-backward passes in float64.
+        tags: bool (T,), the tags of entity tokens.
+
+        The gradient of r is the derivative of the marginals as the scores of `tags` grow: a central
+        difference of two forward-backward passes. The computation and the gradient are in float64.
         """
-        xp = array_module(potentials.unary)
-        n_tokens = len(potentials.unary)
-        double = Potentials(
-            potentials.unary.astype("float64"),
-            potentials.transitions.astype("float64"),
-            potentials.lengths,
-        )
-        # The difference of numbers that are nearly the same: float32 would keep little of it.
-        node, edge = (xp.zeros_like(a) for a in (double.unary, double.transitions))
-        gradient = Potentials(node, edge, potentials.lengths)
+        # float32 would lose most digits in the difference of two nearly equal marginals.
+        double = potentials.astype("float64")
+        xp, n_tokens = double.xp, len(double.unary)
+        d_unary, d_transitions = (xp.zeros_like(a) for a in (double.unary, double.transitions))
+        gradient = Potentials(d_unary, d_transitions, potentials.lengths)
         if not n_tokens:
             return 0.0, gradient
         share = float(CRF().marginals(double).unary[:, tags].sum()) / n_tokens
@@ -71,8 +73,8 @@ class ExpectedEntityRatio:
         edges: kernels.Edges = "sum" if double.transitions.ndim == 2 else "each"
         for step in (_STEP, -_STEP):
             moved = Potentials(double.unary + step * tags, double.transitions, double.lengths)
-            moved_node, moved_edge = unary_and_edges(CRF().infer(moved, edges))
+            moved_unary, moved_edges = unary_and_edges(CRF().infer(moved, edges))
             scale = self.weight * (1 if share > self.ratio else -1) / (2 * step * n_tokens)
-            node += scale * moved_node
-            edge += scale * moved_edge
+            d_unary += scale * moved_unary
+            d_transitions += scale * moved_edges
         return self.weight * excess, gradient

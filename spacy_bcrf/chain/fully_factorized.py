@@ -1,4 +1,4 @@
-"""What inferences share whose distribution over labelings factorizes over tokens."""
+"""Inferences whose distribution over labelings factorizes over tokens."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from abc import abstractmethod
 from typing import Literal
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
-from .gold import raise_infeasible
 from .inference import Inference
-from .potentials import Potentials
+from .potentials import Potentials, raise_infeasible
 from .search import minimum_risk
 
 
 class FullyFactorized(Inference):
-    """A tag distribution for each token, independent of the others'."""
+    """An independent tag distribution for each token."""
 
     @abstractmethod
     def infer_tags(self, potentials: Potentials) -> tuple[Array, Array]:
-        """Value (B,), -inf where a token has no allowed tag, and tag distributions (N, T)."""
+        """Return the value (B,) and the tag distributions (N, T).
+
+        The value is -inf if a token of the sequence has no allowed tag.
+        """
 
     def infer(
         self,
@@ -28,20 +30,22 @@ class FullyFactorized(Inference):
         bound: Literal["upper", "lower"] = "upper",
         marginals: bool = True,
     ) -> kernels.Result:
-        value, node = self.infer_tags(potentials)
-        heads = potentials.inner_edges
+        value, unary = self.infer_tags(potentials)
         if edges == "none":
-            return kernels.Result(value, node, None)
+            return kernels.Result(value, unary, None)
+        at = potentials.inner_edges
         if edges == "sum":
-            return kernels.Result(value, node, node[heads].T @ node[heads + 1])
-        xp = array_module(node)
-        each = xp.zeros((*node.shape, node.shape[1]), dtype=node.dtype)
-        each[heads] = node[heads][:, :, None] * node[heads + 1][:, None, :]
-        return kernels.Result(value, node, each)
+            return kernels.Result(value, unary, unary[at].T @ unary[at + 1])
+        each = potentials.xp.zeros((*unary.shape, unary.shape[1]), dtype=unary.dtype)
+        each[at] = unary[at][:, :, None] * unary[at + 1][:, None, :]
+        return kernels.Result(value, unary, each)
 
     def decode(self, potentials: Potentials) -> Array:
-        """int32 (N,): the tag of largest probability at each token; where these are forbidden
-        together, the allowed labeling with the largest expected number of right tags."""
-        value, node = self.infer_tags(potentials)
+        """Return the most probable tag of each token, int32 (N,).
+
+        If the potentials forbid this labeling, return the allowed one with the most correct tags
+        in expectation.
+        """
+        value, unary = self.infer_tags(potentials)
         raise_infeasible(value, "allowed")
-        return minimum_risk(potentials, node)
+        return minimum_risk(potentials, unary)

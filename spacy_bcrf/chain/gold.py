@@ -1,78 +1,83 @@
-"""Which labelings are allowed: gold annotation, whole, partial or missing."""
+"""Gold annotation, complete or partial, as a lattice of allowed labelings."""
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
 from .potentials import Potentials
 
 UNKNOWN = -1
 
 
-def check_gold(potentials: Potentials, gold: Array) -> Array:
-    """`gold` as int32 (N,) with -1 for unknown, or as bool (N, T) of allowed tags.
+class GoldLattice:
+    """The labelings that gold annotation allows in the sequences of some potentials.
 
-    Raises ValueError for another shape or dtype, and for a tag outside [-1, T), naming the
+    gold: int32 (N,) tags with -1 for unknown, or bool (N, T) allowed tags.
+    tags: int32 (N,), the only labeling, if `gold` gives a tag for every token; otherwise None.
+
+    Raises ValueError for another shape or dtype. For a tag outside [-1, T), the error names the
     sequence.
     """
-    xp = array_module(potentials.unary)
-    if array_module(gold) is not xp:
-        raise ValueError(f"potentials are {xp.__name__} arrays, gold is not")
-    n, t = potentials.unary.shape
-    if gold.dtype == bool:
-        if gold.shape != (n, t):
-            raise ValueError(f"gold of allowed tags must be {(n, t)}, got shape {gold.shape}")
-        return gold
-    if gold.shape != (n,) or gold.dtype.kind not in "iu":
-        raise ValueError(
-            f"gold must be int32 {(n,)} or bool {(n, t)}, got {gold.dtype} {gold.shape}"
-        )
-    wrong = (gold < UNKNOWN) | (gold >= t)
-    if wrong.any():
-        token = int(wrong.argmax())
-        raise ValueError(
-            f"gold has tag {int(gold[token])} in sequence {potentials.sequence_of(token)}; "
-            f"tags go from 0 to {t - 1}, {UNKNOWN} is unknown"
-        )
-    return gold.astype("int32", copy=False)
 
+    def __init__(self, potentials: Potentials, gold: Array) -> None:
+        if not isinstance(gold, potentials.xp.ndarray):
+            raise ValueError(f"potentials are {potentials.xp.__name__} arrays, gold is not")
+        n, t = potentials.unary.shape
+        if gold.dtype == bool:
+            if gold.shape != (n, t):
+                raise ValueError(f"gold of allowed tags must be {(n, t)}, got shape {gold.shape}")
+        elif gold.shape != (n,) or gold.dtype.kind not in "iu":
+            raise ValueError(
+                f"gold must be int32 {(n,)} or bool {(n, t)}, got {gold.dtype} {gold.shape}"
+            )
+        else:
+            wrong = (gold < UNKNOWN) | (gold >= t)
+            if wrong.any():
+                token = int(wrong.argmax())
+                raise ValueError(
+                    f"gold has tag {int(gold[token])} in sequence {potentials.sequence_of(token)}; "
+                    f"tags go from 0 to {t - 1}, {UNKNOWN} is unknown"
+                )
+            gold = gold.astype("int32", copy=False)
+        self._potentials = potentials
+        self._gold = gold
+        is_complete = gold.dtype != bool and not (n and int(gold.min()) == UNKNOWN)
+        self.tags: Array | None = gold if is_complete else None
 
-def is_complete(gold: Array) -> bool:
-    """Whether gold is one labeling a sequence, with nothing unknown."""
-    return gold.dtype != bool and not (gold.size and int(gold.min()) == UNKNOWN)
+    @cached_property
+    def allowed(self) -> Array:
+        """bool (N, T), the allowed tags of each token."""
+        xp, gold = self._potentials.xp, self._gold
+        if gold.dtype == bool:
+            return gold
+        allowed = xp.repeat((gold == UNKNOWN)[:, None], self._potentials.unary.shape[1], axis=1)
+        known = xp.flatnonzero(gold != UNKNOWN)
+        allowed[known, gold[known]] = True
+        return allowed
 
+    @cached_property
+    def unknown(self) -> Array:
+        """bool (B,), sequences without any annotation. Empty sequences are among them."""
+        xp, gold, lengths = self._potentials.xp, self._gold, self._potentials.lengths
+        known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
+        n_known = xp.concatenate([xp.zeros(1, dtype="int64"), known.cumsum()])
+        stops = lengths.cumsum()
+        return n_known[stops] == n_known[stops - lengths]
 
-def allowed_tags(potentials: Potentials, gold: Array) -> Array:
-    """bool (N, T): gold as a set of allowed tags a token."""
-    if gold.dtype == bool:
-        return gold
-    xp = array_module(gold)
-    allowed = xp.repeat((gold == UNKNOWN)[:, None], potentials.unary.shape[1], axis=1)
-    known = xp.flatnonzero(gold != UNKNOWN)
-    allowed[known, gold[known]] = True
-    return allowed
+    def best(self) -> tuple[Array, Array]:
+        """The allowed labeling of highest score, int32 (N,), and its score (B,).
 
-
-def unknown_sequences(potentials: Potentials, gold: Array) -> Array:
-    """bool (B,): sequences of which gold says nothing, the empty ones among them."""
-    xp = array_module(gold)
-    # Looking through all the tags takes half as long as a pass of inference where they are few.
-    known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
-    said = xp.concatenate([xp.zeros(1, dtype="int64"), known.cumsum()])
-    stops = potentials.lengths.cumsum()
-    return said[stops] == said[stops - potentials.lengths]
+        The score is -inf if the potentials forbid all of them. O(N T^2), or O(N) for complete gold.
+        """
+        if self.tags is not None:
+            return self.tags, path_scores(self._potentials, self.tags)
+        restricted = self._potentials.restrict(self.allowed)
+        return kernels.max_product(restricted.unary, restricted.transitions, restricted.lengths)
 
 
 def path_scores(potentials: Potentials, tags: Array) -> Array:
-    """(B,) score of one labeling a sequence, int32 (N,); -inf where it uses what is forbidden."""
+    """Return the score (B,) of one labeling, int32 (N,); -inf if it uses a forbidden score."""
     return kernels.path_scores(potentials.unary, potentials.transitions, potentials.lengths, tags)
-
-
-def raise_infeasible(values: Array, what: str) -> None:
-    """ValueError naming the first sequence whose value is -inf."""
-    if values.size and not values.min() > -float("inf"):
-        sequence = int((~(values > -float("inf"))).argmax())
-        if values[sequence] != values[sequence]:
-            raise ValueError(f"sequence {sequence} has NaN or +inf among its scores")
-        raise ValueError(f"sequence {sequence} has no {what} labeling: all are forbidden by -inf")

@@ -1,4 +1,4 @@
-"""Fenchel-Young losses: what every inference shares as an objective."""
+"""The interface of all inferences, and their Fenchel-Young loss."""
 
 from __future__ import annotations
 
@@ -6,31 +6,34 @@ from abc import ABC, abstractmethod
 from typing import Literal, NamedTuple
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
-from .gold import (
-    allowed_tags,
-    check_gold,
-    is_complete,
-    path_scores,
-    raise_infeasible,
-    unknown_sequences,
-)
-from .potentials import Potentials
+from .gold import GoldLattice, path_scores
+from .potentials import Potentials, counted, raise_infeasible
 
 
 class Marginals(NamedTuple):
-    """unary: (N, T) tag marginals; edges: (N, T, T), rows of last tokens zero, or None."""
+    """Marginal probabilities of tags and of pairs of neighbouring tags.
+
+    unary: (N, T).
+    edges: (N, T, T), where the rows of last tokens are zero; or None.
+    """
 
     unary: Array
     edges: Array | None
 
+    def __repr__(self) -> str:
+        n, t = self.unary.shape
+        edges = "" if self.edges is None else ", with edges"
+        return f"Marginals({counted(n, 'token')}, {counted(t, 'tag')}{edges})"
+
 
 class Inference(ABC):
-    """Answers the questions one asks of potentials, and gives the loss that belongs to them.
+    """Log-partition, marginals, decoding and loss of potentials.
 
-    A subclass says one thing, `infer`: a convex value of the potentials (the log-partition A(w)
-    of a CRF, B(w) of a Bregman CRF) and the marginals that are its gradient.
+    A subclass defines `infer` and `decode`. `infer` computes a convex function of the potentials,
+    such as the log-partition A(w) of a CRF or B(w) of a Bregman CRF, and its gradient, the
+    marginals.
     """
 
     @abstractmethod
@@ -41,69 +44,72 @@ class Inference(ABC):
         bound: Literal["upper", "lower"] = "upper",
         marginals: bool = True,
     ) -> kernels.Result:
-        """Value (B,) and marginals. Where the value is not exact, `bound` says on which side of
-        the truth it must lie."""
+        """Return the value (B,) and the marginals.
+
+        edges: which edge marginals to compute, see `kernels.Edges`.
+        bound: whether an inexact value is an upper or a lower bound of the exact one.
+        marginals: False permits the inference to skip them.
+        """
 
     @abstractmethod
     def decode(self, potentials: Potentials) -> Array:
-        """int32 (N,): a labeling of each sequence."""
+        """Return one labeling of each sequence, int32 (N,)."""
 
     def log_partition(self, potentials: Potentials) -> Array:
-        """(B,) values. Raises ValueError naming the first sequence without allowed labeling."""
+        """Return the values (B,).
+
+        Raises ValueError naming the first sequence without an allowed labeling.
+        """
         value = self.infer(potentials, marginals=False).value
         raise_infeasible(value, "allowed")
         return value
 
     def marginals(self, potentials: Potentials, edges: bool = False) -> Marginals:
-        """Marginal probabilities of tags, and of pairs of neighbouring tags if asked for."""
+        """Return the marginals of tags and, with `edges`, of pairs of neighbouring tags.
+
+        Raises ValueError naming the first sequence without an allowed labeling.
+        """
         result = self.infer(potentials, "each" if edges else "none")
         raise_infeasible(result.value, "allowed")
         return Marginals(result.unary, result.edges)
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
-        """Losses (B,) >= 0 and their gradient with respect to the potentials.
+        """Return the losses (B,) >= 0 and their gradient with respect to the potentials.
 
-        gold: int32 (N,) with -1 for unknown, or bool (N, T) of allowed tags. With one gold
-        labeling the loss is B(w) - <w, y>, with several B(w) - B(w restricted to them), and the
-        gradient is the difference of the marginals (Corro et al. 2025, section 5). A sequence
-        of which nothing is known has loss and gradient zero.
+        gold: int32 (N,) with -1 for unknown, or bool (N, T) of allowed tags.
+
+        The loss is B(w) - <w, y> for one gold labeling y, and B(w) - B(w restricted to the gold
+        labelings) for several. The gradient is the difference of the two marginals (Corro et al.
+        2025, section 5). Loss and gradient of a sequence without annotation are zero.
 
         Raises ValueError naming the first sequence whose gold labelings are all forbidden.
         """
-        gold = check_gold(potentials, gold)
+        lattice = GoldLattice(potentials, gold)
         edges: kernels.Edges = "sum" if potentials.transitions.ndim == 2 else "each"
-        if is_complete(gold):
-            scores = path_scores(potentials, gold)
+        if lattice.tags is not None:
+            scores = path_scores(potentials, lattice.tags)
             raise_infeasible(scores, "gold")
             free = self.infer(potentials, edges)
-            return _clip(free.value - scores), _minus_labeling(free, gold, potentials)
-        allowed = allowed_tags(potentials, gold)
-        target = self.infer(potentials.restrict(allowed), edges, "lower")
-        raise_infeasible(target.value, "gold")
-        free = self.infer(potentials, edges)
-        losses = _clip(free.value - target.value)
-        losses[unknown_sequences(potentials, gold)] = 0
-        node, edge = unary_and_edges(free)
-        target_node, target_edge = unary_and_edges(target)
-        node -= target_node
-        edge -= target_edge
-        return losses, Potentials.unchecked(node, edge, potentials.lengths)
+            losses = free.value - scores
+            d_unary, d_transitions = unary_and_edges(free)
+            lengths = potentials.lengths
+            minus_one = potentials.xp.full((len(lengths), 1), -1, dtype=d_unary.dtype)
+            kernels.add_features(lattice.tags[None], minus_one, lengths, d_unary, d_transitions)
+        else:
+            target = self.infer(potentials.restrict(lattice.allowed), edges, "lower")
+            raise_infeasible(target.value, "gold")
+            free = self.infer(potentials, edges)
+            losses = free.value - target.value
+            losses[lattice.unknown] = 0
+            d_unary, d_transitions = unary_and_edges(free)
+            target_unary, target_edges = unary_and_edges(target)
+            d_unary -= target_unary
+            d_transitions -= target_edges
+        gradient = Potentials.unchecked(d_unary, d_transitions, potentials.lengths)
+        return losses.clip(min=0), gradient
 
 
 def unary_and_edges(result: kernels.Result) -> tuple[Array, Array]:
-    """Marginals that were asked for."""
+    """Return both marginals of a result that was computed with edges."""
     assert result.unary is not None and result.edges is not None
     return result.unary, result.edges
-
-
-def _clip(losses: Array) -> Array:
-    return losses.clip(min=0)
-
-
-def _minus_labeling(free: kernels.Result, tags: Array, potentials: Potentials) -> Potentials:
-    """Marginals minus the indicators of one labeling, in place."""
-    xp = array_module(tags)
-    node, edge = unary_and_edges(free)
-    weights = xp.full((len(potentials.lengths), 1), -1, dtype=node.dtype)
-    kernels.add_features(tags[None], weights, potentials.lengths, node, edge)
-    return Potentials.unchecked(node, edge, potentials.lengths)

@@ -1,27 +1,20 @@
-"""Objectives on a list of the best labelings: SAPO, the structured perceptron and MIRA.
+"""Objectives on the n-best list: SAPO, the structured perceptron and MIRA.
 
-They have the one method of an objective, `loss(potentials, gold)`. What gold leaves open is filled
-in: the labeling learned is the best one that gold allows. A sequence of which gold says nothing has
-loss and gradient zero. ValueError names the first sequence whose gold labelings are all forbidden.
+Each objective has one method, `loss(potentials, gold)`. `gold` is int32 (N,) with -1 for unknown,
+or bool (N, T) of allowed tags. Under partial annotation the target is the best labeling that gold
+allows. Loss and gradient of a sequence without annotation are zero. ValueError names the first
+sequence whose gold labelings are all forbidden.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
-from .gold import (
-    allowed_tags,
-    check_gold,
-    is_complete,
-    path_scores,
-    raise_infeasible,
-    unknown_sequences,
-)
-from .potentials import Potentials
+from .gold import GoldLattice
+from .potentials import Potentials, raise_infeasible
 from .search import Search, check_search, nbest_arrays
 
 
@@ -30,12 +23,13 @@ class SAPO:
     """Search-based probabilistic online learning (Sun et al., Algorithm 1).
 
     The loss is log sum_k exp(score of the k-th best labeling) - score of gold. Its gradient is
-    sum_k P_k F(y_k) - F(gold), P the softmax of the n best scores: with n = 1 the structured
-    perceptron's update, with all labelings that of a CRF. Where gold is not among the n best the
-    loss is no log-loss of it; and since the sum then lacks gold's term the loss may become negative
-    when the search is inexact.
+    sum_k P_k F(y_k) - F(gold), P the softmax of the n best scores. With n = 1 it is the structured
+    perceptron's update, with all labelings the CRF's gradient.
 
-    n: labelings searched for; search, beam_width: see `nbest`.
+    If gold is not in the list, the loss is not a log-loss. With an inexact search it can then be
+    negative.
+
+    n: length of the list. search, beam_width: see `nbest`.
     """
 
     n: int = 5
@@ -46,43 +40,46 @@ class SAPO:
         check_search(self.n, self.search, self.beam_width)
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
-        """Losses (B,) and their gradient, the list of labelings taken as given."""
-        target = _target(potentials, gold)
+        """Return the losses (B,) and their gradient for a fixed list of labelings."""
+        lattice = GoldLattice(potentials, gold)
+        target, target_scores = lattice.best()
+        raise_infeasible(target_scores, "gold")
         tags, scores = nbest_arrays(potentials, self.n, self.search, self.beam_width)
-        xp = array_module(scores)
+        xp = potentials.xp
         best = scores[:, :1]
         p = xp.exp(scores - best)
         total = p.sum(axis=1, keepdims=True)
-        losses = (best + xp.log(total))[:, 0] - target.scores
-        losses[target.unknown] = 0
-        return losses, _gradient(potentials, target, tags, p / total)
+        losses = (best + xp.log(total))[:, 0] - target_scores
+        losses[lattice.unknown] = 0
+        return losses, _gradient(potentials, lattice, target, tags, p / total)
 
 
 @dataclass(frozen=True)
 class Perceptron:
-    """The structured perceptron (Collins 2002): best score less gold's, its gradient
-    F(best labeling) - F(gold). Averaging is the optimizer's (`use_averages`)."""
+    """The structured perceptron (Collins 2002).
+
+    The loss is the best score minus gold's score, its gradient F(best labeling) - F(gold). The
+    optimizer averages the weights (`use_averages`).
+    """
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
-        """Losses (B,) >= 0 and their gradient, the best labeling taken as given."""
+        """Return the losses (B,) >= 0 and their gradient for a fixed best labeling."""
         return SAPO(n=1).loss(potentials, gold)
 
 
 @dataclass(frozen=True)
 class MIRA:
-    """The margin-infused relaxed algorithm, 1-best and n-best (Crammer and Singer 2003, McDonald et
-    al. 2005): the smallest change of the potentials that scores gold above each of the n best
-    labelings by its Hamming cost, as far as a slack priced at C allows.
+    """The margin-infused relaxed algorithm on the n-best list (McDonald et al. 2005).
 
-    The gradient is that change, negated: an optimizer that steps by -gradient with rate 1 makes
-    MIRA's update. It is at the same time the gradient of the loss, which is the value of the
-    problem that the change solves, min over d of |d|^2 / 2 + C sum_k slack_k(potentials + d), by
-    Hildreth's method. The change is the smallest in the space of potentials; where these come from
-    a network it is passed on to its weights by the chain rule.
+    MIRA (Crammer and Singer 2003) finds the smallest change d of the potentials that scores gold
+    above each of the n best labelings by a margin. The margin is the labeling's Hamming cost, the
+    number of tags that gold does not allow. Slack costs C per unit.
 
-    Cost counts the tokens whose tag gold does not allow.
+    The loss is min over d of |d|^2 / 2 + C sum_k slack_k(potentials + d), solved by Hildreth's
+    method. Its gradient is -d, so a step of -gradient with learning rate 1 is MIRA's update. The
+    change is the smallest in the space of potentials. A network receives it by back-propagation.
 
-    n: labelings searched for; aggressiveness: C, the most that one labeling's step may be;
+    n: length of the list. aggressiveness: C, the upper bound of each labeling's step.
     search, beam_width: see `nbest`.
     """
 
@@ -99,19 +96,23 @@ class MIRA:
             )
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
-        """Losses (B,) >= 0 and their gradient, the list of labelings taken as given."""
-        target = _target(potentials, gold)
+        """Return the losses (B,) >= 0 and their gradient for a fixed list of labelings."""
+        lattice = GoldLattice(potentials, gold)
+        target, target_scores = lattice.best()
+        raise_infeasible(target_scores, "gold")
         tags, scores = nbest_arrays(potentials, self.n, self.search, self.beam_width)
-        xp = array_module(scores)
+        xp = potentials.xp
         missing = xp.isneginf(scores)
-        margins = target.scores[:, None].astype("float64") - xp.where(missing, 0, scores)
-        violations = xp.where(missing, -xp.inf, _costs(potentials, target, tags) - margins)
+        margins = target_scores[:, None].astype("float64") - xp.where(missing, 0, scores)
+        costs = _hamming_costs(potentials, lattice, tags)
+        violations = xp.where(missing, -xp.inf, costs - margins)
         products = kernels.gram_matrices(
-            xp.concatenate([target.tags[None], tags]),
+            xp.concatenate([target[None], tags]),
             potentials.lengths,
             potentials.unary.shape[1],
             potentials.transitions.ndim == 2,
         )
+        # Products of the differences F(gold) - F(y_k).
         gold_products = products[:, :1, 1:]
         gram = (
             products[:, 1:, 1:]
@@ -122,58 +123,34 @@ class MIRA:
         steps = kernels.hildreth(violations, gram, self.aggressiveness)
         quadratic = (steps[:, None] * gram * steps[:, :, None]).sum(axis=(1, 2))
         losses = (steps * xp.where(missing, 0, violations)).sum(axis=1) - quadratic / 2
-        losses[target.unknown] = 0
-        return losses.astype(scores.dtype), _gradient(potentials, target, tags, steps)
+        losses[lattice.unknown] = 0
+        return losses.astype(scores.dtype), _gradient(potentials, lattice, target, tags, steps)
 
 
-class _Target(NamedTuple):
-    """The labeling to learn, int32 (N,), its score (B,), what gold allows, bool (N, T), or None if
-    only that labeling; and of which sequences nothing is known (B,)."""
-
-    tags: Array
-    scores: Array
-    allowed: Array | None
-    unknown: Array
-
-
-def _target(potentials: Potentials, gold: Array) -> _Target:
-    gold = check_gold(potentials, gold)
-    if is_complete(gold):
-        scores = path_scores(potentials, gold)
-        raise_infeasible(scores, "gold")
-        return _Target(gold, scores, None, potentials.lengths == 0)
-    allowed = allowed_tags(potentials, gold)
-    restricted = potentials.restrict(allowed)
-    tags, scores = kernels.max_product(restricted.unary, restricted.transitions, restricted.lengths)
-    raise_infeasible(scores, "gold")
-    return _Target(tags, scores, allowed, unknown_sequences(potentials, gold))
-
-
-def _gradient(potentials: Potentials, target: _Target, tags: Array, weights: Array) -> Potentials:
-    """sum_k weights[k] (F(y_k) - F(gold)), zero where nothing is known."""
-    xp = array_module(tags)
-    node = xp.zeros_like(potentials.unary)
-    edge = xp.zeros_like(potentials.transitions)
-    weights = xp.where(target.unknown[:, None], 0, weights)
+def _gradient(
+    potentials: Potentials, lattice: GoldLattice, target: Array, tags: Array, weights: Array
+) -> Potentials:
+    """sum_k weights[k] (F(y_k) - F(target)), zero in sequences without annotation."""
+    xp = potentials.xp
+    d_unary = xp.zeros_like(potentials.unary)
+    d_transitions = xp.zeros_like(potentials.transitions)
+    weights = xp.where(lattice.unknown[:, None], 0, weights)
     weights = xp.concatenate([weights, -weights.sum(axis=1, keepdims=True)], axis=1)
     kernels.add_features(
-        xp.concatenate([tags, target.tags[None]]),
-        xp.ascontiguousarray(weights, dtype=node.dtype),
+        xp.concatenate([tags, target[None]]),
+        xp.ascontiguousarray(weights, dtype=d_unary.dtype),
         potentials.lengths,
-        node,
-        edge,
+        d_unary,
+        d_transitions,
     )
-    return Potentials.unchecked(node, edge, potentials.lengths)
+    return Potentials.unchecked(d_unary, d_transitions, potentials.lengths)
 
 
-def _costs(potentials: Potentials, target: _Target, tags: Array) -> Array:
-    """(B, n): how many tags of each labeling gold does not allow."""
-    xp = array_module(tags)
-    if target.allowed is None:
-        wrong = tags != target.tags
-    else:
-        wrong = ~target.allowed[xp.arange(tags.shape[1]), tags]
+def _hamming_costs(potentials: Potentials, lattice: GoldLattice, tags: Array) -> Array:
+    """Number of tags that gold does not allow in each labeling, (B, n)."""
+    xp, lengths = potentials.xp, potentials.lengths
+    wrong = ~lattice.allowed[xp.arange(tags.shape[1]), tags]
     sums = xp.zeros((tags.shape[0], tags.shape[1] + 1), dtype="int64")
     sums[:, 1:] = wrong.cumsum(axis=1)
-    stops = potentials.lengths.cumsum()
-    return (sums[:, stops] - sums[:, stops - potentials.lengths]).T
+    stops = lengths.cumsum()
+    return (sums[:, stops] - sums[:, stops - lengths]).T

@@ -1,4 +1,4 @@
-"""Mean field: a distribution over labelings that factorizes over tokens."""
+"""Mean-field inference."""
 
 from __future__ import annotations
 
@@ -6,37 +6,31 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
 from .fully_factorized import FullyFactorized
-from .gold import (
-    allowed_tags,
-    check_gold,
-    is_complete,
-    path_scores,
-    raise_infeasible,
-    unknown_sequences,
-)
-from .potentials import Potentials
+from .gold import UNKNOWN, GoldLattice, path_scores
+from .potentials import Potentials, raise_infeasible
 
 
 @dataclass(frozen=True)
 class MeanField(FullyFactorized):
     """Mean-field inference by parallel updates (Wang et al. 2020; Corro et al. 2025, app. G).
 
-    From r_i ~ exp(unary_i) on, every update sets all tokens' tag distributions at once to
+    The tag distributions start as r_i ~ exp(unary_i). Each update sets all of them at once to
     r_i ~ exp(unary_i + E_{r_{i-1}}[w] + E_{r_{i+1}}[w]).
 
-    Forbidden transitions are left out of these expectations (a score of 0), so probability can rest
-    on forbidden labelings; `decode` returns an allowed one all the same, by `minimum_risk`.
+    The expectations count a forbidden transition as a score of 0. So forbidden labelings can have
+    probability, but `decode` never returns one (see `minimum_risk`).
 
-    `log_partition` is <w, r> + H(r), a lower bound of the CRF's unless transitions are forbidden.
+    `log_partition` is <w, r> + H(r). If no transition is forbidden, it is a lower bound of the
+    CRF's log-partition.
+
     The loss is the one of Wang et al., not a Fenchel-Young loss: -sum_i log r_i(gold_i) after the
-    last update, and its gradient goes back through all updates. It takes whole gold labelings or
-    none: which of the labelings in a partial lattice a factorized distribution should prefer, one
-    token at a time, is not defined.
+    last update. The gradient is back-propagated through all updates. Gold must be complete or
+    missing for each sequence: for partial annotation the loss is not defined.
 
-    n_iter: updates. O(n_iter N T^2) time; a loss takes O(n_iter N T) memory.
+    n_iter: number of updates. O(n_iter N T^2) time; a loss takes O(n_iter N T) memory.
     """
 
     n_iter: int = 10
@@ -54,43 +48,34 @@ class MeanField(FullyFactorized):
         return result.value, result.unary
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
-        """Losses (B,) >= 0 and their gradient.
+        """Return the losses (B,) >= 0 and their gradient.
 
-        gold: int32 (N,) or bool (N, T), one tag for each token; or nothing known of a whole
-        sequence, then its loss and gradient are zero.
+        gold: int32 (N,) or bool (N, T), with one tag for each token. Loss and gradient of a
+        sequence without annotation are zero.
 
         Raises ValueError naming the first sequence whose gold labeling is forbidden or partial.
         """
-        tags = _whole_labelings(potentials, gold)
-        # Of tokens left out any tag will do.
+        lattice = GoldLattice(potentials, gold)
+        tags = _complete_tags(potentials, lattice)
+        # Unknown tokens need some tag here. Their sequences are then left out.
         scores = path_scores(potentials, tags.clip(min=0))
-        raise_infeasible(_where_known(potentials, tags, scores), "gold")
-        losses, node, edge = kernels.mean_field_loss(
+        raise_infeasible(potentials.xp.where(lattice.unknown, 0, scores), "gold")
+        losses, d_unary, d_transitions = kernels.mean_field_loss(
             potentials.unary, potentials.transitions, potentials.lengths, tags, self.n_iter
         )
-        return losses, Potentials.unchecked(node, edge, potentials.lengths)
+        return losses, Potentials.unchecked(d_unary, d_transitions, potentials.lengths)
 
 
-def _whole_labelings(potentials: Potentials, gold: Array) -> Array:
-    """int32 (N,): gold with -1 in the sequences of which nothing is known."""
-    gold = check_gold(potentials, gold)
-    if is_complete(gold):
-        return gold
-    xp = array_module(gold)
-    allowed = allowed_tags(potentials, gold)
-    unknown = unknown_sequences(potentials, gold)[potentials.segment_ids]
-    partial = ~unknown & (allowed.sum(axis=1) != 1)
+def _complete_tags(potentials: Potentials, lattice: GoldLattice) -> Array:
+    """Gold tags, int32 (N,), with -1 in every sequence without annotation."""
+    if lattice.tags is not None:
+        return lattice.tags
+    unknown = lattice.unknown[potentials.segment_ids]
+    partial = ~unknown & (lattice.allowed.sum(axis=1) != 1)
     if partial.any():
         sequence = potentials.sequence_of(int(partial.argmax()))
         raise ValueError(
             f"sequence {sequence} has partial gold, and mean field cannot be restricted to a set "
-            "of labelings; give each of its tokens a tag, or all of them none, or use a CRF or BCRF"
+            "of labelings; annotate all of its tokens or none, or use a CRF or BCRF"
         )
-    return xp.where(unknown, -1, allowed.argmax(axis=1)).astype("int32")
-
-
-def _where_known(potentials: Potentials, tags: Array, scores: Array) -> Array:
-    xp = array_module(tags)
-    known = xp.zeros(len(scores), dtype=bool)
-    known[potentials.segment_ids[tags >= 0]] = True
-    return xp.where(known, scores, 0)
+    return potentials.xp.where(unknown, UNKNOWN, lattice.allowed.argmax(axis=1)).astype("int32")

@@ -1,6 +1,6 @@
-"""The distribution over labelings that potentials define: entropy, divergence and samples.
+"""Entropy, divergence and samples of the posterior distribution over labelings.
 
-It is the CRF's, p(y) ~ exp <w, y>, with whatever objective the potentials were learned.
+The posterior is the CRF's, p(y) ~ exp <w, y>, whatever objective trained the potentials.
 """
 
 from __future__ import annotations
@@ -8,21 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
 from .crf import CRF
-from .gold import raise_infeasible
-from .potentials import Potentials
+from .potentials import Potentials, raise_infeasible
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 
 def entropy(potentials: Potentials) -> Array:
-    """(B,) entropies in nats, 0 for an empty sequence.
+    """Return the entropies (B,) in nats, 0 for an empty sequence. O(N T^2).
 
-    What the expectation semiring's forward pass gives (Li and Eisner 2009; `semirings`), computed
-    as log Z - E[score]. O(N T^2).
+    The kernel computes log Z - E[score], which equals the forward pass in the expectation semiring
+    (Li and Eisner 2009; see `semirings`).
+
     Raises ValueError naming the first sequence without an allowed labeling.
     """
     entropies = kernels.entropy(potentials.unary, potentials.transitions, potentials.lengths)
@@ -31,69 +31,67 @@ def entropy(potentials: Potentials) -> Array:
 
 
 def kl_divergence(p: Potentials, q: Potentials) -> Array:
-    """(B,) Kullback-Leibler divergences KL(p || q) in nats between the labelings of the same
-    sequences under two models; inf where q forbids what p does not. O(N T^2) time and memory.
+    """Return the Kullback-Leibler divergences KL(p || q) in nats, (B,).
 
-    Raises ValueError if they are not of the same sequences and tags, or naming the first sequence
-    without an allowed labeling.
+    p and q score the labelings of the same sequences. The divergence is inf if q forbids a labeling
+    that p allows. O(N T^2) time and memory.
+
+    Raises ValueError if sequences or tags differ, and names the first sequence without an allowed
+    labeling.
     """
-    xp = array_module(p.unary)
     is_alike = p.unary.shape == q.unary.shape and p.lengths.shape == q.lengths.shape
     if not is_alike or not (p.lengths == q.lengths).all():
         raise ValueError(
-            f"p and q are of different sequences or tags: unary {p.unary.shape} and "
+            f"p and q have different sequences or tags: unary {p.unary.shape} and "
             f"{q.unary.shape}, lengths {_shorten(p.lengths)} and {_shorten(q.lengths)}"
         )
-    dtype = p.unary.dtype
-    # The scores of a whole text are large, and its divergence can be small.
-    p, q = (
-        Potentials(x.unary.astype("float64"), x.transitions.astype("float64"), x.lengths)
-        for x in (p, q)
-    )
+    xp, dtype = p.xp, p.unary.dtype
+    # A long text has large scores, and its divergence can be small.
+    p, q = p.astype("float64"), q.astype("float64")
     marginals = CRF().marginals(p, edges=True)
-    # E_p[log p - log q], score by score, so that what both share cancels before it is summed.
-    costs = _expected(xp, marginals.unary, p.unary - _finite(xp, q.unary, p.unary))
-    heads = p.inner_edges
-    edges = marginals.edges[heads]  # type: ignore[index]
-    w_p, w_q = (_edge_scores(potentials, heads) for potentials in (p, q))
-    costs[heads] += _expected(xp, edges, w_p - _finite(xp, w_q, w_p))
+    # E_p[log p - log q], score by score, so that equal scores cancel before the sum.
+    costs = _expectations(xp, marginals.unary, p.unary - _finite(xp, q.unary, p.unary))
+    at = p.inner_edges
+    edges = marginals.edges[at]  # type: ignore[index]
+    w_p, w_q = (_edge_scores(potentials, at) for potentials in (p, q))
+    costs[at] += _expectations(xp, edges, w_p - _finite(xp, w_q, w_p))
     total = xp.bincount(p.segment_ids, costs, len(p.lengths))
     difference = CRF().log_partition(q) - CRF().log_partition(p)
     return (total + difference).clip(min=0).astype(dtype)
 
 
 def sample(potentials: Potentials, n: int, rng: Generator) -> Array:
-    """n labelings of each sequence, int32 (n, N), drawn from their exact posterior.
+    """Draw n labelings of each sequence from the exact posterior, int32 (n, N).
 
-    By forward filtering and backward sampling, O(N T^2 + n N T).
-    Raises ValueError for n < 1, or naming the first sequence without an allowed labeling.
+    Forward filtering and backward sampling, O(N T^2 + n N T). Raises ValueError for n < 1, and
+    names the first sequence without an allowed labeling.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
     CRF().log_partition(potentials)
-    xp = array_module(potentials.unary)
-    uniform = xp.asarray(rng.random((n, len(potentials.unary))))
-    arrays = potentials.unary, potentials.transitions, potentials.lengths
-    return kernels.sample(*arrays, uniform)
+    uniform = potentials.xp.asarray(rng.random((n, len(potentials.unary))))
+    return kernels.sample(potentials.unary, potentials.transitions, potentials.lengths, uniform)
 
 
-def _edge_scores(potentials: Potentials, heads: Array) -> Array:
-    """(edges, T, T) or, shared, (1, T, T)."""
+def _edge_scores(potentials: Potentials, edges: Array) -> Array:
+    """Transitions of these edges, (edges, T, T), or (1, T, T) if they are shared."""
     if potentials.transitions.ndim == 2:
         return potentials.transitions[None]
-    return potentials.transitions[heads]
+    return potentials.transitions[edges]
 
 
 def _finite(xp: Array, scores: Array, others: Array) -> Array:
-    """-inf - -inf is nothing: what both forbid has no part in the sum."""
+    """Replace -inf by 0 if the other score is -inf too, since their difference would be NaN."""
     return xp.where(xp.isneginf(scores) & xp.isneginf(others), 0, scores)
 
 
-def _expected(xp: Array, probabilities: Array, values: Array) -> Array:
-    """Sums over all axes but the first, float64; what has no probability counts nothing."""
-    products = xp.where(probabilities > 0, probabilities, 0) * xp.where(
-        probabilities > 0, values, 0
-    )
+def _expectations(xp: Array, probabilities: Array, values: Array) -> Array:
+    """Sum probability * value over all axes but the first, in float64.
+
+    A value of probability 0 adds 0, even if it is infinite.
+    """
+    possible = probabilities > 0
+    products = xp.where(possible, probabilities, 0) * xp.where(possible, values, 0)
     return products.sum(axis=tuple(range(1, products.ndim)), dtype="float64")
 
 

@@ -1,24 +1,25 @@
-"""Scores of tags and of pairs of neighbouring tags, for a ragged batch of sequences."""
+"""Potentials: tag and transition scores of a ragged batch of sequences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 
 from spacy_bcrf.kernels import Array, array_module
 
 
 @dataclass(frozen=True, eq=False)
 class Potentials:
-    """Scores of a batch of B sequences, N tokens in all, T tags. NumPy or CuPy.
+    """Scores of a batch of B sequences with N tokens in all and T tags. NumPy or CuPy arrays.
 
-    unary: (N, T) float32 or float64, the tag scores; start and end scores are added by the caller.
-    transitions: (T, T) shared by all edges, [from, to]; or (N, T, T), where row i scores the edge
-        from flat token i to i + 1 and the row of each sequence's last token is ignored.
-    lengths: (B,) int32, summing to N; zeros are allowed.
+    unary: (N, T) float32 or float64, the tag scores. Start and end scores are part of them.
+    transitions: (T, T), indexed [from, to] and shared by all edges; or (N, T, T), where row i
+        scores the edge from flat token i to i + 1. The row of a sequence's last token is ignored.
+    lengths: (B,) int32, summing to N. A length may be zero.
 
-    -inf forbids a tag or a transition. Raises ValueError, naming the shape or the index of the
-    first bad sequence, for shapes that do not fit, NaN and +inf.
+    A score of -inf forbids a tag or a transition. Raises ValueError for shapes that do not fit, NaN
+    and +inf. The error names the shape or the index of the first bad sequence.
     """
 
     unary: Array
@@ -26,75 +27,92 @@ class Potentials:
     lengths: Array
 
     def __post_init__(self) -> None:
-        xp = array_module(self.unary)
+        xp = self.xp
         for name in ("transitions", "lengths"):
-            if array_module(getattr(self, name)) is not xp:
+            if not isinstance(getattr(self, name), xp.ndarray):
                 raise ValueError(f"unary is a {xp.__name__} array, {name} is not")
-        # int64 and float16 are taken, and brought to the contract's types once, here.
+        # Callers may pass int64 or float16; everything below sees the types of the contract.
         dtype = "float64" if self.unary.dtype == "float64" else "float32"
         for name, to in (("unary", dtype), ("transitions", dtype), ("lengths", "int32")):
             object.__setattr__(self, name, xp.ascontiguousarray(getattr(self, name), dtype=to))
-        self._check_shapes()
-        self._check_finite(xp)
+        self._check()
+
+    def __repr__(self) -> str:
+        counts = (
+            counted(len(self.lengths), "sequence"),
+            counted(len(self.unary), "token"),
+            counted(self.unary.shape[1], "tag"),
+        )
+        per_edge = ", per-edge transitions" if self.transitions.ndim == 3 else ""
+        return f"Potentials({', '.join(counts)}{per_edge})"
 
     @classmethod
     def unchecked(cls, unary: Array, transitions: Array, lengths: Array) -> Potentials:
-        """Potentials whose arrays are known to fit together. On a GPU nothing is checked, since
-        that would wait for it; NaN is found when a value is."""
-        if array_module(unary).__name__ == "numpy":
-            return cls(unary, transitions, lengths)
+        """Return potentials without checks on a GPU, where each check would synchronize.
+
+        NumPy arrays are checked as usual. On a GPU, the inference that uses the potentials reports
+        NaN.
+        """
         self = object.__new__(cls)
-        for name, array in (("unary", unary), ("transitions", transitions), ("lengths", lengths)):
-            object.__setattr__(self, name, array)
+        self.__dict__.update(unary=unary, transitions=transitions, lengths=lengths)
+        if self.xp.__name__ == "numpy":
+            self.__post_init__()
         return self
 
     @cached_property
+    def xp(self) -> ModuleType:
+        """The array module: NumPy or CuPy."""
+        return array_module(self.unary)
+
+    @cached_property
     def segment_ids(self) -> Array:
-        """(N,) the index of each token's sequence."""
-        xp = array_module(self.unary)
-        tokens = xp.arange(len(self.unary))
-        return xp.searchsorted(self.lengths.cumsum(), tokens, side="right")
+        """(N,) index of each token's sequence."""
+        tokens = self.xp.arange(len(self.unary))
+        return self.xp.searchsorted(self.lengths.cumsum(), tokens, side="right")
 
     @cached_property
     def starts(self) -> Array:
-        """Flat index of the first token of each sequence that is not empty."""
-        return self.ends + 1 - self.lengths[self.lengths > 0]
+        """Flat index of the first token of each non-empty sequence."""
+        return boundaries(self.lengths)[0]
 
     @cached_property
     def ends(self) -> Array:
-        """Flat index of the last token of each sequence that is not empty."""
-        return (self.lengths.cumsum() - 1)[self.lengths > 0]
+        """Flat index of the last token of each non-empty sequence."""
+        return boundaries(self.lengths)[1]
 
     @cached_property
     def inner_edges(self) -> Array:
-        """Flat index of every token that has a next one in its sequence."""
-        xp = array_module(self.unary)
-        has_next = xp.ones(len(self.unary), dtype=bool)
+        """Flat index of every token that has a successor in its sequence."""
+        has_next = self.xp.ones(len(self.unary), dtype=bool)
         has_next[self.ends] = False
-        return xp.flatnonzero(has_next)
+        return self.xp.flatnonzero(has_next)
 
     def restrict(self, allowed: Array) -> Potentials:
-        """These potentials with -inf on the tags that `allowed`, bool (N, T), leaves out."""
+        """Return these potentials with -inf for every tag that `allowed`, bool (N, T), excludes."""
         if allowed.shape != self.unary.shape:
             raise ValueError(f"allowed has shape {allowed.shape}, unary {self.unary.shape}")
-        xp = array_module(self.unary)
-        # Arithmetic rather than `where`, which takes seven times as long.
-        most = allowed.astype(self.unary.dtype)
-        most -= 0.5
-        most *= float("inf")
-        unary = xp.minimum(self.unary, most, out=most)
+        # Arithmetic on the mask takes a seventh of the time of `where`.
+        upper = allowed.astype(self.unary.dtype)
+        upper -= 0.5
+        upper *= float("inf")
+        unary = self.xp.minimum(self.unary, upper, out=upper)
         return Potentials.unchecked(unary, self.transitions, self.lengths)
 
     def scale(self, factor: float) -> Potentials:
-        """All scores times a positive factor, an inverse temperature."""
+        """Return these potentials times a positive factor, the inverse temperature."""
         return Potentials.unchecked(self.unary * factor, self.transitions * factor, self.lengths)
+
+    def astype(self, dtype: str) -> Potentials:
+        """Return these potentials in float32 or float64."""
+        unary, transitions = self.unary.astype(dtype), self.transitions.astype(dtype)
+        return Potentials.unchecked(unary, transitions, self.lengths)
 
     def sequence_of(self, token: int) -> int:
         """Index of the sequence that holds a flat token."""
         return int((self.lengths.cumsum() <= token).sum())
 
-    def _check_shapes(self) -> None:
-        unary, transitions, lengths = self.unary, self.transitions, self.lengths
+    def _check(self) -> None:
+        xp, unary, transitions, lengths = self.xp, self.unary, self.transitions, self.lengths
         if unary.ndim != 2:
             raise ValueError(f"unary must be (N, T), got shape {unary.shape}")
         n, t = unary.shape
@@ -111,20 +129,42 @@ class Potentials:
             raise ValueError(f"lengths[{int(lengths.argmin())}] is negative")
         if int(lengths.sum()) != n:
             raise ValueError(f"lengths sum to {int(lengths.sum())}, but unary has {n} rows")
-
-    def _check_finite(self, xp: Array) -> None:
-        # One pass of max finds NaN and +inf alike; only then is it worth asking where they are.
-        if self.unary.size and not self.unary.max() < xp.inf:
-            bad = ~(self.unary < xp.inf).all(axis=1)
-            sequence = self.sequence_of(int(bad.argmax()))
-            raise ValueError(f"unary has NaN or +inf in sequence {sequence}")
-        if self.transitions.ndim == 2:
-            if not self.transitions.max() < xp.inf:
+        # One maximum finds both NaN and +inf. Only then are they located.
+        if unary.size and not unary.max() < xp.inf:
+            token = int((~(unary < xp.inf).all(axis=1)).argmax())
+            raise ValueError(f"unary has NaN or +inf in sequence {self.sequence_of(token)}")
+        if transitions.size and not transitions.max() < xp.inf:
+            if transitions.ndim == 2:
                 raise ValueError("transitions have NaN or +inf")
-        elif self.transitions.size and not self.transitions.max() < xp.inf:
-            # Rows of last tokens are ignored, so they may hold anything.
-            edges = self.inner_edges
-            bad = ~(self.transitions[edges] < xp.inf).all(axis=(1, 2))
+            # The rows of last tokens are ignored, so any score is valid there.
+            bad = ~(transitions[self.inner_edges] < xp.inf).all(axis=(1, 2))
             if bad.any():
-                sequence = self.sequence_of(int(edges[int(bad.argmax())]))
+                sequence = self.sequence_of(int(self.inner_edges[int(bad.argmax())]))
                 raise ValueError(f"transitions have NaN or +inf in sequence {sequence}")
+
+
+def boundaries(lengths: Array) -> tuple[Array, Array]:
+    """Return the flat indices of the first and the last token of each non-empty sequence.
+
+    lengths: (B,) integers, NumPy or CuPy.
+    """
+    lengths = lengths[lengths > 0]
+    ends = lengths.cumsum() - 1
+    return ends + 1 - lengths, ends
+
+
+def raise_infeasible(values: Array, kind: str) -> None:
+    """Raise ValueError naming the first sequence whose value (B,) is -inf or NaN.
+
+    kind: which labelings the sequence lacks, "allowed" or "gold".
+    """
+    if values.size and not values.min() > -float("inf"):
+        sequence = int((~(values > -float("inf"))).argmax())
+        if values[sequence] != values[sequence]:
+            raise ValueError(f"sequence {sequence} has NaN or +inf among its scores")
+        raise ValueError(f"sequence {sequence} has no {kind} labeling: -inf forbids all of them")
+
+
+def counted(n: int, noun: str) -> str:
+    """Return "1 tag" or "3 tags"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

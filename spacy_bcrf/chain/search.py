@@ -1,61 +1,71 @@
-"""Best labelings."""
+"""Search for the labelings of highest score: Viterbi, Dijkstra, n-best, minimum risk."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
-from .gold import allowed_tags, check_gold, raise_infeasible
-from .potentials import Potentials
+from .gold import GoldLattice
+from .potentials import Potentials, raise_infeasible
 from .semirings import MAX, Semiring
+
+Search = Literal["astar", "beam"]
+SEARCHES = ("astar", "beam")
 
 
 def viterbi(potentials: Potentials, gold: Array | None = None) -> tuple[Array, Array]:
-    """The best labeling, int32 (N,), and its score (B,); among those `gold` allows, if given.
+    """Return the best labeling, int32 (N,), and its score (B,). O(N T^2).
 
-    Raises ValueError naming the first sequence without an allowed labeling. O(N T^2).
+    gold: if given, only the labelings that it allows are candidates.
+
+    Raises ValueError naming the first sequence without an allowed labeling.
     """
     tags, scores = _best(potentials, gold)
     raise_infeasible(scores, "allowed")
     return tags, scores
 
 
+def feasible(potentials: Potentials, gold: Array | None = None) -> Array:
+    """Return which sequences have a labeling that the potentials and `gold` allow, bool (B,)."""
+    return _best(potentials, gold)[1] > -float("inf")
+
+
 def dijkstra(potentials: Potentials, semiring: Semiring = MAX) -> tuple[Array, Array]:
-    """The best labeling and its score, as `viterbi` (of equal scores it may find another one).
+    """Return the best labeling and its score, like `viterbi`. Ties may be broken differently.
 
-    Best-first search over pairs of token and tag, with a priority queue that is updated in place.
-    Each edge's largest score is subtracted first: extending a labeling then cannot raise it, and
-    the order of labelings is the same. At worst O(N T log(N T) + N T^2), more than Viterbi's
-    O(N T^2); pairs that no labeling near the best one uses are never expanded (benchmarks/search.py
-    measures when that pays).
+    Best-first search over pairs of token and tag, with a priority queue that decreases keys in
+    place. The search subtracts each edge's highest score first. No extension of a path can then
+    raise its score, and the order of labelings stays the same. The worst case is
+    O(N T log(N T) + N T^2), more than Viterbi's O(N T^2). But pairs far from the best labeling are
+    never expanded: benchmarks/search.py measures when this pays.
 
-    Raises ValueError naming the first sequence without an allowed labeling, and for a semiring in
-    which taking the best first is wrong.
+    Raises ValueError naming the first sequence without an allowed labeling, and for a semiring
+    that best-first search cannot solve.
     """
-    if semiring.not_best_first:
-        reason = semiring.not_best_first
-        raise ValueError(f"best-first search is wrong for the {semiring.name} semiring: {reason}")
+    if semiring.dijkstra_error:
+        raise ValueError(
+            f"best-first search is wrong for the {semiring.name} semiring: "
+            f"{semiring.dijkstra_error}"
+        )
     tags, scores, _ = kernels.dijkstra(potentials.unary, potentials.transitions, potentials.lengths)
     raise_infeasible(scores, "allowed")
     return tags, scores
 
 
-Search = Literal["astar", "beam"]
-SEARCHES = ("astar", "beam")
-
-
 def nbest(
     potentials: Potentials, n: int, search: Search = "astar", beam_width: int = 50
 ) -> list[tuple[Array, Array]]:
-    """The n best labelings of each sequence, all different, best first: tags int32 (m, L) and their
-    scores (m,), with m < n where there are no more labelings.
+    """Return the n best labelings as one pair of arrays for each sequence.
 
-    search: "astar" is exact, with Viterbi's table as the heuristic, O(N T^2 + n N T). "beam" keeps
-        the `beam_width` best prefixes at each token, O(N beam_width T).
+    A pair is tags, int32 (m, L), and scores (m,), best first. All labelings differ; m < n if the
+    sequence has fewer. `nbest_arrays` returns the same as arrays of the whole batch.
 
-    Raises ValueError naming the first sequence without an allowed labeling, or the option.
+    search: "astar" is exact, with Viterbi's scores as its heuristic: O(N T^2 + n N T). "beam" keeps
+        the `beam_width` best prefixes at each token: O(N beam_width T).
+
+    Raises ValueError for a wrong option, and names the first sequence without an allowed labeling.
     """
     tags, scores = nbest_arrays(potentials, n, search, beam_width)
     found = (scores > -float("inf")).sum(axis=1).tolist()
@@ -71,7 +81,11 @@ def nbest(
 def nbest_arrays(
     potentials: Potentials, n: int, search: Search = "astar", beam_width: int = 50
 ) -> tuple[Array, Array]:
-    """`nbest` of a whole batch: tags, int32 (n, N), and scores (B, n), -inf for missing ones."""
+    """Return the n best labelings as two arrays of the batch: tags, int32 (n, N); scores (B, n).
+
+    Missing labelings have the score -inf. `nbest` returns a list with one pair for each sequence,
+    and documents the options.
+    """
     check_search(n, search, beam_width)
     arrays = potentials.unary, potentials.transitions, potentials.lengths
     if search == "astar":
@@ -83,7 +97,7 @@ def nbest_arrays(
 
 
 def check_search(n: int, search: str, beam_width: int) -> None:
-    """ValueError naming the option that is wrong, and what it may be."""
+    """Raise ValueError naming the wrong option of `nbest` and its valid values."""
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
     if search not in SEARCHES:
@@ -92,18 +106,15 @@ def check_search(n: int, search: str, beam_width: int) -> None:
         raise ValueError(f"beam_width must be at least n = {n}, got {beam_width}")
 
 
-def feasible(potentials: Potentials, gold: Array | None = None) -> Array:
-    """bool (B,): which sequences have a labeling that neither -inf nor `gold` forbids."""
-    return _best(potentials, gold)[1] > -float("inf")
-
-
 def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
-    """int32 (N,): the labeling with the largest expected number of right tags, by tag marginals
-    (N, T), among those the potentials allow.
+    """Return the allowed labeling with the most correct tags in expectation, int32 (N,).
 
-    It is the tag of largest marginal at each token wherever that labeling is allowed.
+    marginals: (N, T) tag marginals.
+
+    The result has the tag of highest marginal at each token if the potentials allow that labeling.
+    Raises ValueError naming the first sequence that forbidden transitions leave no labeling.
     """
-    xp = array_module(marginals)
+    xp = potentials.xp
     forbidden = marginals.dtype.type("-inf")
     unary = xp.where(potentials.unary > forbidden, marginals, forbidden)
     if (potentials.transitions > forbidden).all():
@@ -114,5 +125,5 @@ def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
 
 def _best(potentials: Potentials, gold: Array | None) -> tuple[Array, Array]:
     if gold is not None:
-        potentials = potentials.restrict(allowed_tags(potentials, check_gold(potentials, gold)))
+        return GoldLattice(potentials, gold).best()
     return kernels.max_product(potentials.unary, potentials.transitions, potentials.lengths)

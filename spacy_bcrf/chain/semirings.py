@@ -1,8 +1,8 @@
-"""Semirings, and the forward pass over any of them.
+"""Semirings, and the forward algorithm over any of them.
 
-In a semiring labelings are weighted by products of scores and gathered by sums; which question of
-the potentials that answers depends on the semiring: the log-partition, the best score, the number
-of labelings, expectations and with them the entropy. Elements are floats, or pairs of floats.
+The forward algorithm multiplies the scores of each labeling and sums over labelings. The semiring
+decides what the total means: the log-partition, the best score, the number of labelings, or an
+expectation such as the entropy. Elements are numbers, or pairs of numbers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ INF = float("inf")
 
 @dataclass(frozen=True)
 class Semiring:
-    """plus is associative and commutative, times associative and distributes over it; zero is
-    neutral in plus and annihilates in times, one is neutral in times.
+    """A set of elements with addition and multiplication.
 
-    lift: from the score of an arc, -inf if it is forbidden, to an element.
-    not_best_first: why best-first search is wrong in it; empty if it is right.
+    plus: associative and commutative, with the neutral element `zero`.
+    times: associative, with the neutral element `one`. It distributes over `plus`, and `zero`
+        annihilates.
+    lift: maps the score of an arc, -inf if forbidden, to an element.
+    dijkstra_error: why best-first search is wrong in this semiring; empty if it is right.
     """
 
     name: str
@@ -34,16 +36,17 @@ class Semiring:
     plus: Callable[[Element, Element], Element]
     times: Callable[[Element, Element], Element]
     lift: Callable[[float], Element]
-    not_best_first: str
+    dijkstra_error: str
 
     def sum(self, elements: Iterable[Element]) -> Element:
+        """Add elements up with `plus`."""
         return reduce(self.plus, elements, self.zero)
 
 
 def forward(semiring: Semiring, potentials: Potentials) -> list[Element]:
-    """The sum over labelings of the product of their lifted scores, one for each sequence.
+    """Return the total of each sequence: the sum over labelings of the product of lifted scores.
 
-    The forward algorithm, O(N T^2), in plain Python: for small problems and as an oracle.
+    The forward algorithm in plain Python, O(N T^2), for small problems and as an oracle.
     """
     totals, start = [], 0
     for length in potentials.lengths.tolist():
@@ -92,7 +95,7 @@ LOG = Semiring(
     plus=_log_plus,
     times=lambda x, y: x + y,
     lift=lambda score: score,
-    not_best_first="its sum adds up all labelings, and the best-first search follows only one",
+    dijkstra_error="its sum runs over all labelings, but best-first search follows only one",
 )
 
 MAX = Semiring(
@@ -102,8 +105,8 @@ MAX = Semiring(
     plus=max,
     times=lambda x, y: x + y,
     lift=lambda score: score,
-    # Scores may be positive, but subtracting each edge's maximum mends that.
-    not_best_first="",
+    # `dijkstra` subtracts each edge's maximum, so positive scores are no obstacle.
+    dijkstra_error="",
 )
 
 COUNTING = Semiring(
@@ -113,7 +116,7 @@ COUNTING = Semiring(
     plus=lambda x, y: x + y,
     times=lambda x, y: x * y,
     lift=lambda score: int(score > -INF),
-    not_best_first="extending a path can raise its count, and all labelings count",
+    dijkstra_error="extending a path can raise its count, and every labeling counts",
 )
 
 EXPECTATION = Semiring(
@@ -123,8 +126,8 @@ EXPECTATION = Semiring(
     plus=_expectation_plus,
     times=_expectation_times,
     lift=_expectation_lift,
-    not_best_first="its product can raise a path's value, as by a weight above 1, and its "
-    "elements have no order",
+    dijkstra_error="a weight above 1 raises the value of a longer path, and its elements "
+    "have no order",
 )
-"""Li and Eisner (2009). With arcs <w, -w log w> the total is <Z, H_u>, and the entropy of the
-labelings H_u / Z + log Z."""
+"""The expectation semiring (Li and Eisner 2009). With arcs <w, -w log w> the total is <Z, H_u>, and
+the entropy of the labelings is H_u / Z + log Z."""

@@ -1,8 +1,8 @@
-"""Exact posterior probabilities of spans: these boundaries and this label.
+"""Exact posterior probabilities of spans with given boundaries and label.
 
-A span is one way through its tokens' tags. The posterior of a chain is a Markov chain, so the
-span's probability is that of its first tag, times that of each next tag given the one before; and,
-where no tag says that a span ends, times that of not going on. The posterior is the CRF's.
+The posterior of a CRF is a Markov chain over tags. A span's probability is therefore the marginal
+of its first tag times the conditional probability of each next tag. If no tag marks the end of a
+span, the last factor is the probability that the span does not continue.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import Array
 
-from .gold import raise_infeasible
 from .potentials import Potentials
-from .search import feasible
+from .search import viterbi
 
 
 class SpanTags(NamedTuple):
-    """int32 (K,) tag ids of the spans of K labels: of the first, inner and last of several tokens,
-    and of a single one. Where last and inside are the same, as in BIO, single is also first."""
+    """Tag ids of the spans of K labels, int32 (K,) each.
+
+    first, inside, last: tags in a span of several tokens. single: tag of a span of one token.
+
+    In a scheme without end tags, such as BIO, `last` equals `inside` and `single` equals `first`.
+    """
 
     first: Array
     inside: Array
@@ -28,8 +31,10 @@ class SpanTags(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """M spans of a flat batch: first tokens, one past the last ones, label indices, and
-    probabilities; each (M,)."""
+    """M spans of a flat batch, (M,) each.
+
+    starts: first tokens. ends: one past the last tokens. labels: indices. probabilities.
+    """
 
     starts: Array
     ends: Array
@@ -40,54 +45,56 @@ class Spans(NamedTuple):
 def span_posteriors(
     potentials: Potentials, tags: SpanTags, starts: Array, ends: Array, labels: Array
 ) -> Array:
-    """(M,) probabilities of given spans, see `Spans`; none of them empty or across sequences.
+    """Return the probabilities (M,) of given spans. O(N T^2 + N K + M longest span).
 
-    O(N T^2 + N K + M longest).
+    starts, ends, labels: (M,), see `Spans`. A span is not empty and lies within one sequence.
+
     Raises ValueError naming the first sequence without an allowed labeling.
     """
-    posterior = _Posterior(potentials, tags)
-    xp = array_module(potentials.unary)
+    chain = _TagChain(potentials, tags)
+    xp = potentials.xp
     n = ends - starts
-    p = posterior.tag(xp.where(n == 1, tags.single[labels], tags.first[labels]), starts)
+    p = chain.tag(xp.where(n == 1, tags.single[labels], tags.first[labels]), starts)
     for i in range(int(n.max()) - 1 if len(n) else 0):
         at = xp.flatnonzero(n > i + 1)
-        p[at] *= posterior.step(i == 0, n[at] == i + 2, starts[at] + i, labels[at])
-    return (p * posterior.stop(n == 1, ends - 1, labels)).clip(max=1)
+        p[at] *= chain.step(i == 0, n[at] == i + 2, starts[at] + i, labels[at])
+    return (p * chain.stop(n == 1, ends - 1, labels)).clip(max=1)
 
 
 def span_candidates(potentials: Potentials, tags: SpanTags, threshold: float) -> Spans:
-    """Every span with at least that posterior probability, by start, end and label.
+    """Return every span whose posterior probability is at least `threshold`.
 
-    Found by lengthening spans for as long as they begin with that probability, which more tokens
-    cannot raise; at any token at most 1 / threshold are under way, so this takes
-    O(N T^2 + N longest / threshold).
-    Raises ValueError for a threshold outside (0, 1], or naming the first sequence without an
+    The spans are sorted by start, end and label. The search extends a prefix while its probability
+    reaches the threshold, since more tokens cannot raise it. At most 1 / threshold prefixes reach
+    it at each token, so the search takes O(N T^2 + N longest span / threshold).
+
+    Raises ValueError for a threshold outside (0, 1], and names the first sequence without an
     allowed labeling.
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}")
-    posterior = _Posterior(potentials, tags)
-    xp = array_module(potentials.unary)
+    chain = _TagChain(potentials, tags)
+    xp = potentials.xp
     found = []
 
     def keep(p: Array, starts: Array, ends: Array, labels: Array) -> None:
         likely = p >= threshold
         found.append(Spans(starts[likely], ends[likely], labels[likely], p[likely]))
 
-    starts, labels = xp.nonzero(posterior.node[:, tags.single] >= threshold)
-    p = posterior.tag(tags.single[labels], starts)
-    keep(p * posterior.stop(True, starts, labels), starts, starts + 1, labels)
-    starts, labels = xp.nonzero(posterior.node[:, tags.first] >= threshold)
-    p = posterior.tag(tags.first[labels], starts)
+    starts, labels = xp.nonzero(chain.unary[:, tags.single] >= threshold)
+    p = chain.tag(tags.single[labels], starts)
+    keep(p * chain.stop(True, starts, labels), starts, starts + 1, labels)
+    starts, labels = xp.nonzero(chain.unary[:, tags.first] >= threshold)
+    p = chain.tag(tags.first[labels], starts)
     i = 0
     while len(starts):
-        last = p * posterior.step(i == 0, True, starts + i, labels)
-        # Of the last token of a sequence `step` is 0, so nothing goes on past it.
+        last = p * chain.step(i == 0, True, starts + i, labels)
+        # `step` is 0 at the last token of a sequence, so no span crosses the boundary.
         likely = xp.flatnonzero(last >= threshold)
         ends = starts[likely] + i + 2
-        stop = posterior.stop(False, ends - 1, labels[likely])
+        stop = chain.stop(False, ends - 1, labels[likely])
         keep(last[likely] * stop, starts[likely], ends, labels[likely])
-        p = p * posterior.step(i == 0, False, starts + i, labels)
+        p = p * chain.step(i == 0, False, starts + i, labels)
         likely = p >= threshold
         starts, labels, p = starts[likely], labels[likely], p[likely]
         i += 1
@@ -96,17 +103,19 @@ def span_candidates(potentials: Potentials, tags: SpanTags, threshold: float) ->
     return Spans(*(part[order] for part in spans))
 
 
-class _Posterior:
-    """The Markov chain that the posterior is, for the tags of spans. Tokens are flat, arguments
-    `labels` are indices; all arrays (M,)."""
+class _TagChain:
+    """The posterior as a Markov chain over span tags.
+
+    The methods take flat token indices and label indices, (M,), and return probabilities (M,).
+    """
 
     def __init__(self, potentials: Potentials, tags: SpanTags) -> None:
-        self._xp = xp = array_module(potentials.unary)
-        # In the order of `step`'s arguments.
+        self._xp = xp = potentials.xp
+        # `step` computes a pair's index from its arguments in this order.
         heads = xp.concatenate([tags.inside, tags.inside, tags.first, tags.first])
         tails = xp.concatenate([tags.inside, tags.last, tags.inside, tags.last])
         self._heads = heads.astype("int32")
-        self.node, self._pairs = kernels.pair_marginals(
+        self.unary, self._pairs = kernels.pair_marginals(
             potentials.unary,
             potentials.transitions,
             potentials.lengths,
@@ -115,25 +124,30 @@ class _Posterior:
         )
         self._n_labels = len(tags.first)
         self._has_open_end = bool((tags.last == tags.inside).any())
-        if not (self.node.sum(axis=1) > 0).all():
-            raise_infeasible(xp.where(feasible(potentials), 0, -float("inf")), "allowed")
+        if not (self.unary.sum(axis=1) > 0).all():
+            viterbi(potentials)  # raises for infeasible sequences
 
     def tag(self, tags: Array, tokens: Array) -> Array:
-        """Probability of these tags at the tokens."""
-        return self.node[tokens, tags]
+        """Marginals of these tags at the tokens."""
+        return self.unary[tokens, tags]
 
     def step(self, is_first: Array, is_to_last: Array, tokens: Array, labels: Array) -> Array:
-        """Probability that a span which has its first or an inner tag at a token has its last or
-        an inner tag at the next one."""
+        """Conditional probability of a span's next tag, given its tag at these tokens.
+
+        is_first: whether the given tag is the first of the span, or an inner one.
+        is_to_last: whether the next tag is the last of the span, or an inner one.
+        """
         kind = 2 * self._xp.asarray(is_first, dtype="int64") + is_to_last
         pair = kind * self._n_labels + labels
-        heads = self.node[tokens, self._heads[pair]]
+        heads = self.unary[tokens, self._heads[pair]]
         tiny = self._xp.finfo(heads.dtype).tiny
         return self._pairs[tokens, pair] / self._xp.maximum(heads, tiny)
 
     def stop(self, is_single: Array, tokens: Array, labels: Array) -> Array:
-        """Probability that a span ends at a token, given that it has its single or last tag there;
-        it is open only where that is also a tag inside."""
+        """Probability that a span ends at these tokens, given its single or last tag there.
+
+        It is 1 in a scheme with end tags.
+        """
         if not self._has_open_end:
             return 1
         return (1 - self.step(is_single, False, tokens, labels)).clip(min=0)

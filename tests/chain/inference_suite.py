@@ -1,17 +1,26 @@
-"""What every inference of `spacy_bcrf.chain` has to satisfy: subclass it with an instance."""
+"""Properties of every inference in `spacy_bcrf.chain`. A subclass supplies the instance."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 import problems
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from numeric import assert_gradient
 from oracles import enumeration
 
 from spacy_bcrf.chain import Inference, Potentials
+
+
+def split(batch: Potentials) -> Iterator[tuple[slice, Potentials]]:
+    """Yield the rows of each sequence, and a batch of this sequence alone."""
+    for b, (rows, _, _) in enumerate(enumeration.sequences(batch)):
+        transitions = batch.transitions if batch.transitions.ndim == 2 else batch.transitions[rows]
+        yield rows, Potentials(batch.unary[rows], transitions, batch.lengths[b : b + 1])
 
 
 class InferenceTest(ABC):
@@ -22,12 +31,11 @@ class InferenceTest(ABC):
 
     @property
     def exact(self) -> Inference:
-        """The instance where values and gradients are compared numerically: if it iterates, one
-        that converges."""
+        """An instance that converges, for numeric comparisons."""
         return self.inference
 
     @given(problems.potentials(), st.data())
-    def test_losses_are_not_negative_and_zero_if_nothing_is_known(self, batch, data):
+    def test_losses_are_not_negative_and_zero_without_annotation(self, batch, data):
         gold = data.draw(problems.gold_sets(batch))
         losses, gradient = self.inference.loss(batch, gold)
         assert (losses >= 0).all()
@@ -44,46 +52,32 @@ class InferenceTest(ABC):
         assert (larger <= smaller + 1e-6).all()
 
     @given(problems.potentials(), st.integers(0, 1000))
-    def test_one_labeling_is_the_supervised_loss_in_both_forms_of_gold(self, batch, seed):
+    def test_both_forms_of_complete_gold_give_the_same_loss(self, batch, seed):
         tags = problems.labeling(batch, np.random.default_rng(seed))
         sets = np.eye(batch.unary.shape[1], dtype=bool)[tags]
-        by_tags, by_sets = self.inference.loss(batch, tags), self.inference.loss(batch, sets)
-        np.testing.assert_allclose(by_tags[0], by_sets[0], atol=1e-9)
-        np.testing.assert_allclose(by_tags[1].unary, by_sets[1].unary, atol=1e-9)
-        np.testing.assert_allclose(by_tags[1].transitions, by_sets[1].transitions, atol=1e-9)
+        self.assert_same_loss(batch, tags, sets)
 
     @given(problems.potentials(), st.integers(0, 1000))
-    def test_unknown_tags_are_sets_of_all_tags(self, batch, seed):
+    def test_an_unknown_tag_is_the_set_of_all_tags(self, batch, seed):
         rng = np.random.default_rng(seed)
         tags = problems.labeling(batch, rng)
         unknown = rng.random(len(tags)) < 0.4
         sets = np.eye(batch.unary.shape[1], dtype=bool)[tags] | unknown[:, None]
         tags[unknown] = -1
-        by_tags, by_sets = self.inference.loss(batch, tags), self.inference.loss(batch, sets)
-        np.testing.assert_allclose(by_tags[0], by_sets[0], atol=1e-9)
-        np.testing.assert_allclose(by_tags[1].unary, by_sets[1].unary, atol=1e-9)
+        self.assert_same_loss(batch, tags, sets)
 
+    def assert_same_loss(self, batch, gold, same_gold):
+        losses, gradient = self.inference.loss(batch, gold)
+        expected, expected_gradient = self.inference.loss(batch, same_gold)
+        np.testing.assert_allclose(losses, expected, atol=1e-9)
+        np.testing.assert_allclose(gradient.unary, expected_gradient.unary, atol=1e-9)
+        np.testing.assert_allclose(gradient.transitions, expected_gradient.transitions, atol=1e-9)
+
+    @settings(max_examples=25)
     @given(problems.potentials(forbid=False, max_length=4, scale=1.0), st.data())
-    def test_gradient_is_numeric_gradient(self, batch, data):
+    def test_gradient_is_the_numeric_gradient(self, batch, data):
         gold = data.draw(problems.gold_sets(batch))
-        _, gradient = self.exact.loss(batch, gold)
-        for name in ("unary", "transitions"):
-            values = getattr(batch, name)
-            if not values.size:
-                continue
-            for _ in range(3):
-                at = tuple(data.draw(st.integers(0, n - 1)) for n in values.shape)
-                numeric = self._difference(batch, gold, name, at)
-                assert getattr(gradient, name)[at] == pytest.approx(numeric, abs=1e-5)
-
-    def _difference(self, batch, gold, name, at, step=1e-4):
-        totals = []
-        for sign in (1, -1):
-            values = {key: getattr(batch, key) for key in ("unary", "transitions", "lengths")}
-            values[name] = values[name].copy()
-            values[name][at] += sign * step
-            totals.append(self.exact.loss(Potentials(**values), gold)[0].sum())
-        return (totals[0] - totals[1]) / (2 * step)
+        assert_gradient(lambda p: self.exact.loss(p, gold), batch, data, 1e-4, 1e-5)
 
     @given(problems.potentials())
     def test_marginals_are_probabilities(self, batch):
@@ -95,26 +89,28 @@ class InferenceTest(ABC):
         assert not marginals.unary[batch.unary == -np.inf].any()
 
     @given(problems.potentials())
-    def test_batch_is_one_by_one(self, batch):
-        whole = self.inference.marginals(batch).unary
+    def test_a_batch_equals_its_sequences_one_by_one(self, batch):
+        marginals = self.inference.marginals(batch).unary
         values, tags = self.inference.log_partition(batch), self.inference.decode(batch)
-        for b, (rows, _, _) in enumerate(enumeration.sequences(batch)):
-            one = _select(batch, b, rows)
-            np.testing.assert_allclose(self.inference.log_partition(one)[0], values[b], rtol=1e-12)
-            np.testing.assert_allclose(self.inference.marginals(one).unary, whole[rows], atol=1e-12)
+        for value, (rows, one) in zip(values, split(batch), strict=True):
+            np.testing.assert_allclose(self.inference.log_partition(one)[0], value, rtol=1e-12)
+            found = self.inference.marginals(one).unary
+            np.testing.assert_allclose(found, marginals[rows], atol=1e-12)
             np.testing.assert_array_equal(self.inference.decode(one), tags[rows])
 
     @given(problems.potentials(forbid=False))
-    def test_scores_may_be_huge(self, batch):
-        """Scores of +-1e4: the best labeling has all the probability."""
+    def test_huge_scores(self, batch):
+        """Scores of +-1e4: the tags of highest score have all the probability."""
         signs = Potentials(np.sign(batch.unary) * 1e4, batch.transitions, batch.lengths)
         assert np.isfinite(self.inference.log_partition(signs)).all()
         marginals = self.inference.marginals(signs).unary
         np.testing.assert_allclose(marginals.sum(axis=1), 1, atol=1e-6)
+        lower = signs.unary < signs.unary.max(axis=1, keepdims=True)
+        np.testing.assert_allclose(marginals[lower], 0, atol=1e-6)
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     @pytest.mark.parametrize("shared", [True, False])
-    def test_lattice_whose_only_labeling_is_very_unlikely(self, dtype, shared):
+    def test_a_lattice_with_one_very_unlikely_labeling(self, dtype, shared):
         n, t, far = 12, 5, 8000.0
         rng = np.random.default_rng(0)
         unary = rng.normal(size=(n, t)).astype(dtype)
@@ -155,13 +151,7 @@ class InferenceTest(ABC):
     def test_infeasible_gold_is_named(self):
         transitions = np.array([[0.0, -np.inf], [0.0, 0.0]])
         batch = Potentials(np.zeros((4, 2)), transitions, np.array([2, 2], "int32"))
-        gold = np.array([1, 1, 0, 1], "int32")
-        with pytest.raises(ValueError, match="sequence 1 has no gold labeling"):
-            self.inference.loss(batch, gold)
-        with pytest.raises(ValueError, match="sequence 1 has no gold labeling"):
-            self.inference.loss(batch, np.eye(2, dtype=bool)[gold])
-
-
-def _select(batch: Potentials, b: int, rows: slice) -> Potentials:
-    transitions = batch.transitions if batch.transitions.ndim == 2 else batch.transitions[rows]
-    return Potentials(batch.unary[rows], transitions, batch.lengths[b : b + 1])
+        tags = np.array([1, 1, 0, 1], "int32")
+        for gold in (tags, np.eye(2, dtype=bool)[tags]):
+            with pytest.raises(ValueError, match="sequence 1 has no gold labeling"):
+                self.inference.loss(batch, gold)

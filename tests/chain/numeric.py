@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from spacy_bcrf.chain import Potentials
 
 
-def assert_gradient(loss: Callable, batch: Potentials, data: Any, step: float = 1e-5) -> None:
-    """A few entries of the gradient of `loss`, Potentials -> (losses, gradient), drawn from
-    hypothesis' `data`, are central differences; forbidden scores have none."""
+def assert_gradient(
+    loss: Callable, batch: Potentials, data: Any, step: float = 1e-5, tolerance: float = 1e-4
+) -> None:
+    """Compare the gradient of `loss` with central differences.
+
+    loss: Potentials -> (losses, gradient). Hypothesis' `data` draws a few finite scores of each
+    array. The gradient of a forbidden score must be zero.
+    """
     _, gradient = loss(batch)
     for name in ("unary", "transitions"):
         values = getattr(batch, name)
@@ -28,5 +33,6 @@ def assert_gradient(loss: Callable, batch: Potentials, data: Any, step: float = 
                 arrays[name][at] += sign * step
                 totals.append(loss(Potentials(**arrays))[0].sum())
             numeric = (totals[0] - totals[1]) / (2 * step)
-            assert getattr(gradient, name)[at] == pytest.approx(numeric, abs=1e-4, rel=1e-4)
+            found = getattr(gradient, name)[at]
+            assert found == pytest.approx(numeric, abs=tolerance, rel=tolerance)
         assert not getattr(gradient, name)[values == -np.inf].any()

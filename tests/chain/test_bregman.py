@@ -1,3 +1,5 @@
+"""The Bregman CRF against a general solver, and the bounds of its values."""
+
 import numpy as np
 import problems
 import pytest
@@ -31,8 +33,8 @@ class TestEstimatedBCRF(InferenceTest):
 
 @settings(deadline=None, max_examples=25)
 @given(problems.potentials(max_tags=3, max_length=5, max_sequences=2, scale=1.0))
-def test_converged_is_the_convex_program(batch):
-    """B(w) = max <q, w> + H(q) over the tagging polytope, by an independent solver."""
+def test_converged_values_solve_the_convex_program(batch):
+    """B(w) = max <q, w> + H(q) over the tagging polytope, by a general solver."""
     values = CONVERGED.log_partition(batch)
     marginals = CONVERGED.marginals(batch, edges=True).edges
     for b, (rows, u, w) in enumerate(enumeration.sequences(batch)):
@@ -45,12 +47,11 @@ def test_converged_is_the_convex_program(batch):
 
 
 def _solve(u, w):
-    """Minimizes the dual: each edge apart, made to agree by multipliers on the inner nodes."""
+    """Minimize the dual: independent edges, coupled by multipliers at the inner nodes."""
     length, tags = u.shape
     scores = w + u[1:, None, :]
     scores[0] += u[0][:, None]
-    # Multipliers of -inf's neighbours have no minimum; the box keeps them where they make no
-    # difference.
+    # The multiplier of a forbidden tag has no finite minimum. It is left out.
     alive = _reachable(u, w)
 
     def edges(multipliers):
@@ -85,20 +86,27 @@ def _reachable(u, w):
 
 
 @given(problems.potentials(), st.integers(1, 12), st.sampled_from([1.0, 1.25, 1.6, "auto"]))
-def test_unconverged_value_is_an_upper_bound(batch, n_iter, relaxation):
+def test_an_unconverged_value_is_an_upper_bound(batch, n_iter, relaxation):
     bound = BCRF(n_iter=n_iter, relaxation=relaxation).log_partition(batch)
     assert (bound >= CONVERGED.log_partition(batch) - 1e-8).all()
 
 
 @given(problems.potentials(), st.integers(1, 12))
-def test_value_of_the_feasible_point_is_a_lower_bound(batch, n_iter):
-    lower = BCRF(n_iter=n_iter).infer(batch, bound="lower").value
-    assert (lower <= CONVERGED.log_partition(batch) + 1e-8).all()
-    assert (lower >= CRF().log_partition(batch) - 1e-8).all() or n_iter < 12
+def test_the_value_of_a_feasible_point_is_a_lower_bound(batch, n_iter):
+    value = CONVERGED.log_partition(batch)
+    assert (BCRF(n_iter=n_iter).infer(batch, bound="lower").value <= value + 1e-8).all()
+    converged = CONVERGED.infer(batch, bound="lower").value
+    np.testing.assert_allclose(converged, value, atol=1e-6)
+
+
+@given(problems.potentials())
+def test_mean_regularization_is_at_least_the_log_partition_of_the_crf(batch):
+    """The entropy of the arcs is at least that of the labelings."""
+    assert (CONVERGED.log_partition(batch) >= CRF().log_partition(batch) - 1e-8).all()
 
 
 @given(problems.potentials(max_length=2))
-def test_chains_of_two_are_a_softmax_over_pairs(batch):
+def test_two_tokens_are_a_softmax_over_pairs(batch):
     np.testing.assert_allclose(
         BCRF(n_iter=1).log_partition(batch), CRF().log_partition(batch), atol=1e-9
     )
@@ -118,7 +126,7 @@ def test_over_relaxation_converges_faster():
     assert gaps["auto"] < gaps[1.0]
 
 
-def test_tolerance_stops_early_and_within_it():
+def test_tolerance_stops_early():
     rng = np.random.default_rng(0)
     batch = Potentials(rng.normal(0, 2, (90, 5)), rng.normal(0, 2, (5, 5)), np.full(3, 30, "int32"))
     stopped = BCRF(n_iter=1000, tolerance=1e-3).marginals(batch).unary
@@ -126,13 +134,14 @@ def test_tolerance_stops_early_and_within_it():
     assert np.abs(stopped - CONVERGED.marginals(batch).unary).max() > 1e-9
 
 
-def test_decoding_by_sharp_marginals_agrees_with_viterbi():
+def test_decoding_by_sharpened_marginals_agrees_with_viterbi():
     rng = np.random.default_rng(0)
     batch = Potentials(
         rng.normal(0, 2, (3000, 17)), rng.normal(0, 1, (17, 17)), np.full(100, 30, "int32")
     )
-    agreement = (BCRF().decode(batch) == viterbi(batch)[0]).mean()
-    assert agreement > 0.93
+    best = viterbi(batch)[0]
+    agreement = {n_iter: (BCRF(n_iter).decode(batch) == best).mean() for n_iter in (2, 5, 10)}
+    assert agreement == pytest.approx({2: 0.9367, 5: 0.9727, 10: 0.9750}, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +154,7 @@ def test_decoding_by_sharp_marginals_agrees_with_viterbi():
         ({"inverse_temperature": 0.0}, "inverse_temperature must be positive"),
     ],
 )
-def test_bad_options(options, message):
+def test_invalid_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         BCRF(**options)
 
@@ -154,11 +163,9 @@ def test_long_sequence():
     n, t = 200_000, 5
     rng = np.random.default_rng(0)
     unary, transitions = rng.normal(size=(n, t)), rng.normal(size=(t, t))
-    lengths = np.array([n], "int32")
+    batch = Potentials(unary, transitions, np.array([n], "int32"))
     gold = rng.integers(0, t, n).astype("int32")
-    double = BCRF().loss(Potentials(unary, transitions, lengths), gold)
-    single = BCRF().loss(
-        Potentials(unary.astype("float32"), transitions.astype("float32"), lengths), gold
-    )
-    np.testing.assert_allclose(single[0], double[0], rtol=1e-5)
-    np.testing.assert_allclose(single[1].unary, double[1].unary, atol=5e-6)
+    losses, gradient = BCRF().loss(batch.astype("float32"), gold)
+    expected, expected_gradient = BCRF().loss(batch, gold)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    np.testing.assert_allclose(gradient.unary, expected_gradient.unary, atol=5e-6)

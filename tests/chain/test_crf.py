@@ -1,3 +1,5 @@
+"""The CRF against enumeration."""
+
 import numpy as np
 import problems
 import pytest
@@ -15,52 +17,51 @@ class TestCRF(InferenceTest):
     inference = CRF()
 
     @given(problems.potentials())
-    def test_log_partition_enumerated(self, batch):
+    def test_log_partition_is_enumerated(self, batch):
         np.testing.assert_allclose(
             CRF().log_partition(batch), enumeration.log_partition(batch), rtol=1e-10, atol=1e-10
         )
 
     @given(problems.potentials())
-    def test_marginals_enumerated(self, batch):
-        node, edge = enumeration.marginals(batch)
+    def test_marginals_are_enumerated(self, batch):
+        unary, edges = enumeration.marginals(batch)
         marginals = CRF().marginals(batch, edges=True)
-        np.testing.assert_allclose(marginals.unary, node, atol=1e-10)
-        np.testing.assert_allclose(marginals.edges, edge, atol=1e-10)
+        np.testing.assert_allclose(marginals.unary, unary, atol=1e-10)
+        np.testing.assert_allclose(marginals.edges, edges, atol=1e-10)
 
     @given(problems.potentials(), st.integers(0, 1000))
-    def test_loss_enumerated(self, batch, seed):
+    def test_loss_is_enumerated(self, batch, seed):
         tags = problems.labeling(batch, np.random.default_rng(seed))
         expected = enumeration.log_partition(batch) - enumeration.score(batch, tags)
         np.testing.assert_allclose(CRF().loss(batch, tags)[0], expected, atol=1e-9)
 
     @given(problems.potentials(), st.data())
-    def test_partial_loss_and_gradient_enumerated(self, batch, data):
+    def test_partial_loss_and_gradient_are_enumerated(self, batch, data):
         allowed = data.draw(problems.gold_sets(batch))
         losses, gradient = CRF().loss(batch, allowed)
         restricted = batch.restrict(allowed)
         expected = enumeration.log_partition(batch) - enumeration.log_partition(restricted)
         np.testing.assert_allclose(losses, expected, atol=1e-9)
-        (node, edge), (gold_node, gold_edge) = map(enumeration.marginals, (batch, restricted))
-        np.testing.assert_allclose(gradient.unary, node - gold_node, atol=1e-9)
-        d_edge = edge - gold_edge
+        (unary, edges), (gold_unary, gold_edges) = map(enumeration.marginals, (batch, restricted))
+        np.testing.assert_allclose(gradient.unary, unary - gold_unary, atol=1e-9)
+        d_transitions = edges - gold_edges
         if batch.transitions.ndim == 2:
-            d_edge = d_edge.sum(axis=0)
-        np.testing.assert_allclose(gradient.transitions, d_edge, atol=1e-9)
+            d_transitions = d_transitions.sum(axis=0)
+        np.testing.assert_allclose(gradient.transitions, d_transitions, atol=1e-9)
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_long_sequence(shared):
-    """200,000 tokens: sums in double, memory O(N T) for shared transitions."""
-    n, t = 200_000, 5
+@pytest.mark.parametrize("n, shared", [(200_000, True), (50_000, False)])
+def test_long_sequence(n, shared):
+    """Sums need float64, and shared transitions O(N T) memory."""
+    t = 5
     rng = np.random.default_rng(0)
     unary = rng.normal(size=(n, t)).astype("float32")
     transitions = rng.normal(size=(t, t) if shared else (n, t, t)).astype("float32")
     batch = Potentials(unary, transitions, np.array([n], "int32"))
     gold = rng.integers(0, t, n).astype("int32")
-    loss, gradient = CRF().loss(batch, gold)
-    double = Potentials(unary.astype("float64"), transitions.astype("float64"), batch.lengths)
-    expected, expected_gradient = CRF().loss(double, gold)
-    np.testing.assert_allclose(loss, expected, rtol=1e-6)
+    losses, gradient = CRF().loss(batch, gold)
+    expected, expected_gradient = CRF().loss(batch.astype("float64"), gold)
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
     np.testing.assert_allclose(gradient.unary, expected_gradient.unary, atol=2e-6)
     np.testing.assert_allclose(
         gradient.transitions,

@@ -1,10 +1,14 @@
+"""Mean field against the paper's updates, token by token."""
+
 import numpy as np
 import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inference_suite import split
 from numeric import assert_gradient
 from oracles import enumeration, reference_mean_field
+from pairwise import pairwise
 
 from spacy_bcrf.chain import CRF, MeanField, Potentials, viterbi
 from spacy_bcrf.kernels import native
@@ -13,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("processor")
 
 
 def explicit(u, w, n_iter):
-    """The paper's update, token by token."""
+    """Return r (L, T) after n_iter of the paper's updates."""
     w = np.where(w > -np.inf, w, 0)
     r = _softmax(u)
     for _ in range(n_iter):
@@ -45,7 +49,7 @@ def test_marginals_are_the_paper_s_updates(batch, n_iter):
 
 
 @given(problems.potentials(scale=1.5), st.integers(0, 999), st.integers(1, 6))
-def test_loss_is_the_log_loss_of_the_last_distributions(batch, seed, n_iter):
+def test_loss_is_the_log_loss_after_the_last_update(batch, seed, n_iter):
     gold = problems.labeling(batch, np.random.default_rng(seed))
     losses, _ = MeanField(n_iter).loss(batch, gold)
     for b, (rows, u, w) in enumerate(enumeration.sequences(batch)):
@@ -55,14 +59,14 @@ def test_loss_is_the_log_loss_of_the_last_distributions(batch, seed, n_iter):
 
 
 @given(problems.potentials(scale=1.0), st.data())
-def test_gradient_is_numeric_gradient(batch, data):
+def test_gradient_is_the_numeric_gradient(batch, data):
     gold = problems.labeling(batch, np.random.default_rng(data.draw(st.integers(0, 99))))
     n_iter = data.draw(st.integers(1, 10))
     assert_gradient(lambda p: MeanField(n_iter).loss(p, gold), batch, data)
 
 
 @given(problems.potentials(forbid=False))
-def test_value_is_a_lower_bound(batch):
+def test_value_is_a_lower_bound_of_the_log_partition(batch):
     assert (MeanField().log_partition(batch) <= CRF().log_partition(batch) + 1e-9).all()
 
 
@@ -79,17 +83,18 @@ def test_decoded_labelings_are_allowed(batch):
     assert tags.dtype == np.int32 and (enumeration.score(batch, tags) > -np.inf).all()
 
 
-def test_decoding_is_repaired_where_transitions_forbid_it():
+def test_decoding_avoids_forbidden_transitions():
     transitions = np.array([[-np.inf, 0.0], [0.0, 0.0]])
     batch = Potentials(np.array([[2.0, 0.0], [1.0, 0.0]]), transitions, np.array([2], "int32"))
     assert MeanField().marginals(batch).unary.argmax(axis=1).tolist() == [0, 0]
     assert MeanField().decode(batch).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("tags", [1, 2, 8, 9, 17, 33, 50])
-def test_compiled_is_the_reference(tags, shared, dtype):
+@pytest.mark.parametrize(
+    "tags, shared, dtype",
+    pairwise([1, 2, 8, 9, 17, 33, 50], [True, False], ["float32", "float64"]),
+)
+def test_kernels_equal_the_reference(tags, shared, dtype):
     rng = np.random.default_rng(tags)
     lengths = np.array([0, 1, 2, 9, 14], "int32")
     n = int(lengths.sum())
@@ -115,7 +120,7 @@ def test_compiled_is_the_reference(tags, shared, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_scores_may_be_huge(dtype):
+def test_huge_scores(dtype):
     rng = np.random.default_rng(0)
     unary = (np.sign(rng.normal(size=(20, 5))) * 1e4).astype(dtype)
     transitions = rng.normal(size=(5, 5)).astype(dtype)
@@ -128,15 +133,13 @@ def test_scores_may_be_huge(dtype):
 
 
 @given(problems.potentials())
-def test_batch_is_one_by_one(batch):
-    whole = MeanField().marginals(batch).unary
-    for b, (rows, _, _) in enumerate(enumeration.sequences(batch)):
-        transitions = batch.transitions if batch.transitions.ndim == 2 else batch.transitions[rows]
-        one = Potentials(batch.unary[rows], transitions, batch.lengths[b : b + 1])
-        np.testing.assert_allclose(MeanField().marginals(one).unary, whole[rows], atol=1e-12)
+def test_a_batch_equals_its_sequences_one_by_one(batch):
+    marginals = MeanField().marginals(batch).unary
+    for rows, one in split(batch):
+        np.testing.assert_allclose(MeanField().marginals(one).unary, marginals[rows], atol=1e-12)
 
 
-def test_sequences_of_which_nothing_is_known_count_nothing():
+def test_sequences_without_annotation_are_left_out():
     rng = np.random.default_rng(0)
     batch = Potentials(
         rng.normal(size=(6, 3)), rng.normal(size=(3, 3)), np.array([2, 0, 4], "int32")
@@ -155,18 +158,16 @@ def test_sequences_of_which_nothing_is_known_count_nothing():
     assert not losses.any() and not gradient.unary.any() and not gradient.transitions.any()
 
 
-def test_partial_gold_is_refused():
+def test_partial_gold_raises():
     batch = Potentials(np.zeros((5, 3)), np.zeros((3, 3)), np.array([2, 3], "int32"))
-    for gold in (np.array([0, 1, -1, 2, 0], "int32"), np.eye(3, dtype=bool)[[0, 1, 1, 2, 0]] | 0):
-        gold = gold.copy()
-        if gold.ndim == 2:
-            gold = gold.astype(bool)
-            gold[3, :2] = True
+    sets = np.eye(3, dtype=bool)[[0, 1, 1, 2, 0]]
+    sets[3, :2] = True
+    for gold in (np.array([0, 1, -1, 2, 0], "int32"), sets):
         with pytest.raises(ValueError, match="sequence 1 has partial gold, and mean field cannot"):
             MeanField().loss(batch, gold)
 
 
-def test_infeasible_is_named():
+def test_infeasible_sequences_are_named():
     unary = np.zeros((5, 2))
     unary[3] = -np.inf
     batch = Potentials(unary, np.zeros((2, 2)), np.array([2, 3], "int32"))

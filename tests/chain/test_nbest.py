@@ -1,4 +1,4 @@
-"""Searches against enumeration."""
+"""N-best lists and Dijkstra's algorithm against enumeration."""
 
 import numpy as np
 import problems
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import enumeration, reference_search
+from pairwise import pairwise
 
-from spacy_bcrf.chain import Potentials, dijkstra, nbest, viterbi
+from spacy_bcrf.chain import Potentials, dijkstra, nbest, nbest_arrays, viterbi
 from spacy_bcrf.chain.semirings import COUNTING, EXPECTATION, LOG
 from spacy_bcrf.kernels import native
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("processor")
 
 
 def allowed_labelings(u, w):
-    """Those that are not forbidden, best first."""
+    """Allowed labelings and their scores, best first."""
     paths, scores = enumeration.labelings(u, w)
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > -np.inf]
@@ -23,7 +24,7 @@ def allowed_labelings(u, w):
 
 
 @given(problems.potentials(max_tags=3, max_length=5), st.sampled_from([1, 2, 3, 5, 17, 1000]))
-def test_nbest_enumerated(batch, n):
+def test_nbest_is_enumerated(batch, n):
     found = nbest(batch, n)
     for (tags, scores), (_, u, w) in zip(found, enumeration.sequences(batch), strict=True):
         paths, expected = allowed_labelings(u, w)
@@ -35,15 +36,26 @@ def test_nbest_enumerated(batch, n):
         np.testing.assert_allclose(again, scores, atol=1e-9)
 
 
+@given(problems.potentials(), st.integers(1, 4))
+def test_nbest_arrays_hold_the_same_lists(batch, n):
+    tags, scores = nbest_arrays(batch, n)
+    assert tags.shape == (n, len(batch.unary)) and scores.shape == (len(batch.lengths), n)
+    found = zip(nbest(batch, n), enumeration.sequences(batch), strict=True)
+    for b, ((paths, path_scores), (rows, _, _)) in enumerate(found):
+        m = len(paths)
+        np.testing.assert_array_equal(tags[:m, rows], paths)
+        np.testing.assert_array_equal(scores[b], [*path_scores, *[-np.inf] * (n - m)])
+
+
 @given(problems.potentials(max_tags=3, max_length=5), st.integers(1, 5))
-def test_wide_beam_is_exact(batch, n):
+def test_a_wide_beam_is_exact(batch, n):
     exact, beam = nbest(batch, n), nbest(batch, n, search="beam", beam_width=3**5)
     for (_, scores), (_, expected) in zip(beam, exact, strict=True):
         np.testing.assert_allclose(scores, expected, atol=1e-9)
 
 
 @given(problems.potentials(), st.integers(1, 3), st.integers(0, 4))
-def test_narrow_beam_finds_allowed_labelings_in_order(batch, n, more):
+def test_a_narrow_beam_finds_allowed_labelings_in_order(batch, n, more):
     beam = nbest(batch, n, search="beam", beam_width=n + more)
     for (tags, scores), (_, expected) in zip(beam, nbest(batch, n), strict=True):
         assert len(tags) >= 1 and (scores > -np.inf).all()
@@ -52,7 +64,7 @@ def test_narrow_beam_finds_allowed_labelings_in_order(batch, n, more):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_ties_are_all_found_once(shared):
+def test_each_tie_is_found_once(shared):
     batch = Potentials(
         np.zeros((4, 3)), np.zeros((3, 3) if shared else (4, 3, 3)), np.array([4], "int32")
     )
@@ -61,32 +73,32 @@ def test_ties_are_all_found_once(shared):
     assert tags[0].tolist() == viterbi(batch)[0].tolist()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("tags", [1, 2, 9, 17, 50])
-def test_compiled_searches_are_the_reference(tags, shared, dtype):
+@pytest.mark.parametrize(
+    "tags, shared, dtype, k",
+    pairwise([1, 2, 9, 17, 50], [True, False], ["float32", "float64"], [1, 5, 12]),
+)
+def test_kernels_equal_the_reference(tags, shared, dtype, k):
     rng = np.random.default_rng(tags)
-    lengths = np.array([0, 1, 7, 12, 2], "int32")
+    lengths = np.array([0, 1, 5, 8, 2], "int32")
     n = int(lengths.sum())
     unary = rng.normal(0, 2, (n, tags)).astype(dtype)
     transitions = rng.normal(0, 1, (tags, tags) if shared else (n, tags, tags)).astype(dtype)
     unary[rng.random(unary.shape) < 0.1] = -np.inf
     transitions[rng.random(transitions.shape) < 0.1] = -np.inf
     arrays = unary, transitions, lengths
-    for k in (1, 5, 12):
-        scores = native.nbest(np, *arrays, k)[1]
-        expected = reference_search.nbest(np, *arrays, k)[1]
-        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
-        scores = native.beam_search(np, *arrays, k, k + 3)[1]
-        expected = reference_search.beam_search(np, *arrays, k, k + 3)[1]
-        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+    scores = native.nbest(np, *arrays, k)[1]
+    expected = reference_search.nbest(np, *arrays, k)[1]
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+    scores = native.beam_search(np, *arrays, k, k + 3)[1]
+    expected = reference_search.beam_search(np, *arrays, k, k + 3)[1]
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
     found, expected = native.dijkstra(np, *arrays), reference_search.dijkstra(np, *arrays)
     for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5)
 
 
 @given(problems.potentials())
-def test_dijkstra_is_viterbi(batch):
+def test_dijkstra_equals_viterbi(batch):
     tags, scores = dijkstra(batch)
     expected_tags, expected = viterbi(batch)
     np.testing.assert_allclose(scores, expected, atol=1e-9)
@@ -99,10 +111,9 @@ def test_scores_of_any_size(size):
     unary = (rng.normal(size=(50, 5)) * size).astype("float32")
     transitions = (rng.normal(size=(5, 5)) * size).astype("float32")
     batch = Potentials(unary, transitions, np.array([50], "int32"))
-    double = Potentials(unary.astype("float64"), transitions.astype("float64"), batch.lengths)
     np.testing.assert_array_equal(dijkstra(batch)[0], viterbi(batch)[0])
     ((tags, scores),) = nbest(batch, 10)
-    ((expected_tags, expected),) = nbest(double, 10)
+    ((expected_tags, expected),) = nbest(batch.astype("float64"), 10)
     np.testing.assert_array_equal(tags, expected_tags)
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
     assert (np.diff(scores) <= 0).all()
@@ -136,14 +147,14 @@ def test_infeasible_sequences_are_named():
         ({"n": 1, "search": "dfs"}, "search must be one of astar, beam, got 'dfs'"),
     ],
 )
-def test_bad_options_are_named(options, message):
+def test_invalid_options_are_named(options, message):
     batch = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], "int32"))
     with pytest.raises(ValueError, match=message):
         nbest(batch, **options)
 
 
 @pytest.mark.parametrize("semiring", [LOG, COUNTING, EXPECTATION])
-def test_best_first_search_refuses_semirings_it_is_wrong_for(semiring):
+def test_dijkstra_rejects_other_semirings(semiring):
     batch = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], "int32"))
     with pytest.raises(ValueError, match=f"wrong for the {semiring.name} semiring: "):
         dijkstra(batch, semiring)

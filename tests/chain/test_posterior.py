@@ -1,4 +1,4 @@
-"""Entropy, divergence and samples against enumeration."""
+"""Entropy, divergence and samples of the posterior, against enumeration."""
 
 import re
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import enumeration, reference_posterior
+from pairwise import pairwise
 from scipy.stats import chisquare
 
 from spacy_bcrf.chain import Potentials, entropy, kl_divergence, sample, viterbi
@@ -17,23 +18,17 @@ from spacy_bcrf.kernels import native
 pytestmark = pytest.mark.usefixtures("processor")
 
 
-def probabilities(u, w):
-    _, scores = enumeration.labelings(u, w)
-    p = np.exp(scores - scores.max())
-    return p / p.sum()
-
-
 @given(problems.potentials(max_tags=3, max_length=5))
 def test_entropy_is_enumerated(batch):
     expected = []
     for _, u, w in enumeration.sequences(batch):
-        p = probabilities(u, w)
+        p = enumeration.probabilities(u, w)
         expected.append(-(p[p > 0] * np.log(p[p > 0])).sum())
     np.testing.assert_allclose(entropy(batch), expected, atol=1e-9)
 
 
 @given(problems.potentials(max_tags=3, max_length=5))
-def test_entropy_is_the_expectation_semirings(batch):
+def test_entropy_by_the_expectation_semiring(batch):
     totals = forward(EXPECTATION, batch)
     expected = [h / z + np.log(z) for z, h in totals]
     np.testing.assert_allclose(entropy(batch), expected, atol=1e-8)
@@ -52,14 +47,14 @@ def test_kl_divergence_is_enumerated(p, seed, forbid):
     expected = []
     pairs = zip(enumeration.sequences(p), enumeration.sequences(q), strict=True)
     for (_, u_p, w_p), (_, u_q, w_q) in pairs:
-        x, y = probabilities(u_p, w_p), probabilities(u_q, w_q)
+        x, y = enumeration.probabilities(u_p, w_p), enumeration.probabilities(u_q, w_q)
         with np.errstate(divide="ignore"):
             expected.append((x[x > 0] * (np.log(x[x > 0]) - np.log(y[x > 0]))).sum())
     np.testing.assert_allclose(kl_divergence(p, q), expected, atol=1e-8)
     np.testing.assert_allclose(kl_divergence(p, p), 0, atol=1e-9)
 
 
-def test_kl_divergence_of_other_sequences_is_refused():
+def test_kl_divergence_of_different_sequences_raises():
     for these, those in (([3], [1, 2]), ([2, 1], [1, 2]), ([1, 2], [1, 1, 1])):
         p, q = (
             Potentials(np.zeros((3, 2)), np.zeros((2, 2)), np.array(lengths, "int32"))
@@ -72,7 +67,7 @@ def test_kl_divergence_of_other_sequences_is_refused():
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("trap", [False, True])
-def test_samples_are_of_the_posterior(shared, trap):
+def test_samples_follow_the_posterior(shared, trap):
     rng = np.random.default_rng(3)
     lengths = np.array([3, 0, 1, 4], "int32")
     n = int(lengths.sum())
@@ -80,7 +75,8 @@ def test_samples_are_of_the_posterior(shared, trap):
     unary[rng.random(n) < 0.3, 0] = -np.inf
     transitions = rng.normal(0, 1, (3, 3) if shared else (n, 3, 3))
     if trap:
-        # What looks likeliest by far leads nowhere, so the rest takes more range than a double has.
+        # The tag of highest score has no continuation. In probability space, the scores of the
+        # other tags underflow.
         unary[[0, 1, 4, 5, 6], 2] += 1000
         transitions[..., 2, :] = -np.inf
     batch = Potentials(unary, transitions, lengths)
@@ -88,24 +84,24 @@ def test_samples_are_of_the_posterior(shared, trap):
     assert tags.shape == (20_000, n) and tags.dtype == np.int32
     for rows, u, w in enumeration.sequences(batch):
         if len(u):
-            p = probabilities(u, w)
+            p = enumeration.probabilities(u, w)
             paths = np.ravel_multi_index(tags[:, rows].T, (3,) * len(u))
             counts = np.bincount(paths, minlength=len(p))
             assert not counts[p == 0].any()
             assert chisquare(counts[p > 0], p[p > 0] * 20_000).pvalue > 1e-3
 
 
-def test_samples_of_one_seed_are_the_same():
+def test_a_seed_fixes_the_samples():
     batch = Potentials(np.zeros((5, 3)), np.zeros((3, 3)), np.array([5], "int32"))
     first, second = (sample(batch, 7, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("scale", [2.0, 300.0])
-@pytest.mark.parametrize("tags", [1, 2, 9, 17, 50])
-def test_compiled_is_the_reference(tags, shared, dtype, scale):
+@pytest.mark.parametrize(
+    "tags, shared, dtype, scale",
+    pairwise([1, 2, 9, 17, 50], [True, False], ["float64", "float32"], [2.0, 300.0]),
+)
+def test_kernels_equal_the_reference(tags, shared, dtype, scale):
     rng = np.random.default_rng(tags)
     lengths = np.array([0, 1, 7, 30, 2], "int32")
     n = int(lengths.sum())
@@ -143,19 +139,19 @@ def test_a_certain_labeling_has_no_entropy():
     assert sample(batch, 2, np.random.default_rng(0)).tolist() == [[0, 3, 2, 1, 0, 0]] * 2
 
 
-def test_what_cannot_be_asked_is_named():
+def test_infeasible_sequences_and_options_are_named():
     unary = np.zeros((3, 2))
     unary[2] = -np.inf
     batch = Potentials(unary, np.zeros((2, 2)), np.array([2, 1], "int32"))
     rng = np.random.default_rng(0)
-    for ask in (entropy, lambda p: sample(p, 1, rng), lambda p: kl_divergence(p, p)):
+    for query in (entropy, lambda p: sample(p, 1, rng), lambda p: kl_divergence(p, p)):
         with pytest.raises(ValueError, match="sequence 1 has no allowed labeling"):
-            ask(batch)
+            query(batch)
     with pytest.raises(ValueError, match="n must be at least 1, got 0"):
         sample(batch, 0, rng)
 
 
-def test_a_small_divergence_of_large_scores_is_not_lost():
+def test_a_small_divergence_of_large_scores_is_exact():
     rng = np.random.default_rng(0)
     unary = (rng.normal(size=(5000, 9)) + 20).astype("float32")
     unary[np.arange(5000), rng.integers(0, 9, 5000)] += 14
@@ -163,7 +159,6 @@ def test_a_small_divergence_of_large_scores_is_not_lost():
     transitions, lengths = rng.normal(size=(9, 9)).astype("float32"), np.array([5000], "int32")
     p, q = (Potentials(scores, transitions, lengths) for scores in (unary, near))
     found = kl_divergence(p, q)
-    double = (x.unary.astype("float64") for x in (p, q))
-    exact = kl_divergence(*(Potentials(x, transitions.astype("float64"), lengths) for x in double))
+    exact = kl_divergence(p.astype("float64"), q.astype("float64"))
     assert found.dtype == np.float32 and exact > 0
     np.testing.assert_allclose(found, exact, rtol=1e-5)

@@ -1,7 +1,9 @@
+"""Checks, properties and reprs of potentials."""
+
 import numpy as np
 import pytest
 
-from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.chain import CRF, Potentials, boundaries
 
 
 def make(unary=None, transitions=None, lengths=(2, 0, 3)):
@@ -30,14 +32,15 @@ def at(shape, index, value):
         ({"unary": at((5, 3), (0, 1), np.inf)}, r"unary has NaN or \+inf in sequence 0"),
         ({"transitions": at((3, 3), (0, 1), np.inf)}, r"transitions have NaN or \+inf"),
         ({"transitions": at((5, 3, 3), (2, 0, 1), np.nan)}, "in sequence 2"),
+        ({"transitions": [[0.0] * 3] * 3}, "unary is a numpy array, transitions is not"),
     ],
 )
-def test_what_does_not_fit_is_named(arguments, message):
+def test_invalid_arrays_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         make(**arguments)
 
 
-def test_rows_of_last_tokens_may_hold_anything():
+def test_transitions_of_last_tokens_are_ignored():
     transitions = np.zeros((5, 3, 3))
     transitions[[1, 4]] = np.nan
     batch = make(transitions=transitions)
@@ -46,7 +49,7 @@ def test_rows_of_last_tokens_may_hold_anything():
     assert not gradient.transitions[[1, 4]].any()
 
 
-def test_any_layout_is_taken():
+def test_any_memory_layout_is_valid():
     rng = np.random.default_rng(0)
     unary, transitions = rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
     plain = CRF().log_partition(make(unary, transitions))
@@ -59,24 +62,44 @@ def test_any_layout_is_taken():
     np.testing.assert_array_equal(CRF().log_partition(make(strided[::2, ::2], transitions)), plain)
 
 
-@pytest.mark.parametrize(
-    "gold, message",
-    [
-        (np.zeros(4, "int32"), "gold must be int32"),
-        (np.zeros((5, 2), bool), r"gold of allowed tags must be \(5, 3\)"),
-        (np.zeros(5), "gold must be int32"),
-        (np.array([0, 0, 0, 3, 0], "int32"), "gold has tag 3 in sequence 2; tags go from 0 to 2"),
-        (np.array([0, -2, 0, 0, 0], "int32"), "gold has tag -2 in sequence 0"),
-    ],
-)
-def test_gold_that_does_not_fit_is_named(gold, message):
-    with pytest.raises(ValueError, match=message):
-        CRF().loss(make(), gold)
-
-
 def test_starts_ends_and_inner_edges():
     batch = make()
     assert batch.starts.tolist() == [0, 2]
     assert batch.ends.tolist() == [1, 4]
     assert batch.inner_edges.tolist() == [0, 2, 3]
+    assert batch.segment_ids.tolist() == [0, 0, 2, 2, 2]
     assert [batch.sequence_of(i) for i in range(5)] == [0, 0, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "lengths, starts, ends",
+    [([], [], []), ([0], [], []), ([1], [0], [0]), ([0, 2, 0, 3, 0], [0, 2], [1, 4])],
+)
+def test_boundaries(lengths, starts, ends):
+    found = boundaries(np.array(lengths, "int32"))
+    assert [tokens.tolist() for tokens in found] == [starts, ends]
+
+
+@pytest.mark.parametrize(
+    "shape, lengths, expected",
+    [
+        ((3, 3), [5, 2], "Potentials(2 sequences, 7 tokens, 3 tags)"),
+        ((1, 1), [1], "Potentials(1 sequence, 1 token, 1 tag)"),
+        ((7, 3, 3), [7], "Potentials(1 sequence, 7 tokens, 3 tags, per-edge transitions)"),
+        ((2, 2), [], "Potentials(0 sequences, 0 tokens, 2 tags)"),
+    ],
+)
+def test_repr_gives_the_sizes(shape, lengths, expected):
+    unary = np.zeros((sum(lengths), shape[-1]))
+    assert repr(Potentials(unary, np.zeros(shape), np.array(lengths, "int32"))) == expected
+
+
+def test_repr_of_marginals_gives_the_sizes():
+    assert repr(CRF().marginals(make())) == "Marginals(5 tokens, 3 tags)"
+    assert repr(CRF().marginals(make(), edges=True)) == "Marginals(5 tokens, 3 tags, with edges)"
+
+
+def test_astype_converts_the_scores():
+    batch = make().astype("float32")
+    assert batch.unary.dtype == batch.transitions.dtype == "float32"
+    assert batch.lengths.dtype == "int32"

@@ -1,3 +1,5 @@
+"""Viterbi, feasibility and minimum-risk decoding against enumeration."""
+
 import numpy as np
 import problems
 import pytest
@@ -11,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("processor")
 
 
 @given(problems.potentials())
-def test_viterbi_enumerated(batch):
+def test_viterbi_is_enumerated(batch):
     tags, scores = viterbi(batch)
     assert tags.dtype == np.int32
     np.testing.assert_allclose(scores, enumeration.viterbi_scores(batch), atol=1e-9)
@@ -27,26 +29,35 @@ def test_viterbi_under_partial_gold(batch, data):
     np.testing.assert_allclose(scores, best, atol=1e-9)
 
 
-def test_of_equal_labelings_the_lower_tags_win():
+def test_ties_go_to_the_lower_tags():
     batch = Potentials(np.zeros((5, 3)), np.zeros((3, 3)), np.array([5], "int32"))
     assert viterbi(batch)[0].tolist() == [0] * 5
 
 
 @given(problems.potentials())
-def test_minimum_risk_enumerated(batch):
+def test_minimum_risk_is_enumerated(batch):
     marginals = CRF().marginals(batch).unary
     tags = minimum_risk(batch, marginals)
-    gains = []
     for rows, u, w in enumeration.sequences(batch):
         paths, scores = enumeration.labelings(u, w)
-        gain = marginals[rows][np.arange(len(u)), paths].sum(axis=1)
-        gains.append(gain[scores > -np.inf].max())
+        gains = marginals[rows][np.arange(len(u)), paths].sum(axis=1)
         found = marginals[rows][np.arange(len(u)), tags[rows]].sum()
-        assert found == pytest.approx(gains[-1], abs=1e-9)
+        assert found == pytest.approx(gains[scores > -np.inf].max(), abs=1e-9)
     assert (enumeration.score(batch, tags) > -np.inf).all()
 
 
-def test_feasible_says_which():
+@given(problems.potentials(), st.integers(0, 2**32 - 1))
+def test_feasible_is_enumerated(batch, seed):
+    rng = np.random.default_rng(seed)
+    allowed = rng.random(batch.unary.shape) < 0.4
+    best = enumeration.viterbi_scores(batch.restrict(allowed))
+    assert feasible(batch, allowed).tolist() == (best > -np.inf).tolist()
+    tags = rng.integers(0, batch.unary.shape[1], len(batch.unary)).astype("int32")
+    expected = enumeration.score(batch, tags) > -np.inf
+    assert feasible(batch, tags).tolist() == expected.tolist()
+
+
+def test_infeasible_sequences_are_named():
     transitions = np.array([[0.0, -np.inf], [0.0, 0.0]])
     batch = Potentials(np.zeros((5, 2)), transitions, np.array([2, 0, 3], "int32"))
     assert feasible(batch).tolist() == [True, True, True]

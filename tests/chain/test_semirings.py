@@ -1,4 +1,4 @@
-"""The axioms of the semirings, and what their forward passes say of potentials."""
+"""The axioms of the semirings, and the totals of their forward passes."""
 
 import numpy as np
 import problems
@@ -38,7 +38,7 @@ def test_axioms(semiring, data):
 
 
 @given(problems.potentials(max_tags=3, max_length=5))
-def test_forward_answers_the_semirings_question(batch):
+def test_totals_of_the_forward_algorithm(batch):
     same(forward(LOG, batch), CRF().log_partition(batch))
     same(forward(MAX, batch), viterbi(batch)[1])
     n_allowed = [

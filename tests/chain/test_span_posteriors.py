@@ -1,4 +1,4 @@
-"""Span posteriors against enumeration."""
+"""Posterior probabilities of spans against enumeration."""
 
 from collections import defaultdict
 
@@ -34,16 +34,15 @@ def batches(draw):
 
 
 def enumerated(scheme, labels, batch):
-    """From (start, end, label index) to the probability, of every span that has any."""
+    """Return the probability of every possible span, by (start, end, label index)."""
     tags = scheme.tags(labels)
     totals = defaultdict(float)
     for rows, u, w in enumeration.sequences(batch):
-        paths, scores = enumeration.labelings(u, w)
-        p = np.exp(scores - scores.max())
-        for path, share in zip(paths, p / p.sum(), strict=True):
-            if share > 0:
+        paths = enumeration.labelings(u, w)[0]
+        for path, p in zip(paths, enumeration.probabilities(u, w), strict=True):
+            if p > 0:
                 for start, end, label in scheme.spans([tags[t] for t in path]):
-                    totals[rows.start + start, rows.start + end, labels.index(label)] += share
+                    totals[rows.start + start, rows.start + end, labels.index(label)] += p
     return dict(totals)
 
 
@@ -60,7 +59,7 @@ def test_posteriors_are_enumerated(problem):
 def test_candidates_are_enumerated(problem, threshold):
     scheme, labels, batch = problem
     all_spans = enumerated(scheme, labels, batch)
-    # Not those that rounding could put on either side of the threshold.
+    # Rounding can put a span on either side of the threshold.
     expected = {span: p for span, p in all_spans.items() if p >= threshold + 1e-9}
     allowed = {span for span, p in all_spans.items() if p >= threshold - 1e-9}
     found = span_candidates(batch, scheme.span_tags(labels), threshold)
@@ -73,7 +72,7 @@ def test_candidates_are_enumerated(problem, threshold):
 
 @pytest.mark.parametrize("scheme", [BIO, BILUO])
 def test_long_spans_of_large_scores(scheme):
-    """One entity of a thousand tokens, its score far beyond what exp can hold."""
+    """One entity of a thousand tokens. The exponential of its score overflows."""
     tags = scheme.span_tags(["A"])
     unary = np.zeros((1000, len(scheme.tags(["A"]))), "float32")
     unary[:, tags.inside[0]] = 50
@@ -86,7 +85,7 @@ def test_long_spans_of_large_scores(scheme):
     assert found.probabilities[0] == pytest.approx(1, abs=1e-3)
 
 
-def test_no_spans_and_no_tokens():
+def test_empty_batches():
     batch = Potentials(np.zeros((0, 3)), np.zeros((3, 3)), np.zeros(1, "int32"))
     tags, none = BIO.span_tags(["A"]), np.zeros(0, "int64")
     assert span_posteriors(batch, tags, none, none, none).shape == (0,)
@@ -94,7 +93,7 @@ def test_no_spans_and_no_tokens():
 
 
 @pytest.mark.parametrize("threshold", [0, -1, 1.5, float("nan")])
-def test_thresholds_that_are_no_probability_are_refused(threshold):
+def test_invalid_thresholds_are_named(threshold):
     batch = Potentials(np.zeros((1, 3)), np.zeros((3, 3)), np.ones(1, "int32"))
     with pytest.raises(ValueError, match=r"threshold must be in \(0, 1\]"):
         span_candidates(batch, BIO.span_tags(["A"]), threshold)

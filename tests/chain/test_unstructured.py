@@ -1,7 +1,9 @@
+"""Independent classification against a CRF without transitions."""
+
 import numpy as np
 import problems
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference_suite import InferenceTest
 from numeric import assert_gradient
@@ -29,6 +31,7 @@ class TestUnstructured(InferenceTest):
         np.testing.assert_allclose(found.unary, exact.unary, atol=1e-9)
         np.testing.assert_allclose(found.edges, exact.edges, atol=1e-9)
 
+    @settings(max_examples=25)
     @given(problems.potentials(), st.data())
     def test_gradient_under_constraints(self, batch, data):
         gold = data.draw(problems.gold_sets(batch))

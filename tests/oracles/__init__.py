@@ -1,1 +1,15 @@
-"""Independent implementations that the tests compare the product with."""
+"""Independent implementations that the tests compare the package with.
+
+enumeration            answers by listing every labeling of small problems: the ground truth
+reference              forward-backward, Viterbi and Bregman projections, in log space
+reference_mean_field   mean-field updates and their back-propagation
+reference_posterior    entropy, pair marginals and samples
+reference_search       n-best, beam search, Dijkstra, and the features of labelings
+sparse_learner         online learning with dense weights and enumerated labelings
+
+The modules `reference*` implement the functions of `spacy_bcrf.kernels` in plain array code. Their
+first argument is the array module, NumPy or CuPy. They are exact for scores of any size, and slow.
+
+An oracle imports types of the package, such as `Potentials` and `Result`, but never the code that
+it checks. When you add a kernel, add its reference here and test that against `enumeration`.
+"""

@@ -1,4 +1,4 @@
-"""The oracle: answers found by listing every labeling of small problems, in float64."""
+"""Answers by enumeration: every labeling of a small problem, in float64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def sequences(potentials: Potentials) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Rows, unary scores (L, T) and edge scores (L - 1, T, T) of each sequence."""
+    """Yield the rows, unary scores (L, T) and edge scores (L - 1, T, T) of each sequence."""
     stop = 0
     for length in potentials.lengths.tolist():
         rows = slice(stop, stop + length)
@@ -29,7 +29,7 @@ def sequences(potentials: Potentials) -> Iterator[tuple[slice, Floats, Floats]]:
 
 
 def labelings(u: Floats, w: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Every labeling (M, L) of one sequence and its score (M,)."""
+    """Return every labeling (M, L) of one sequence, and the scores (M,)."""
     length, tags = u.shape
     paths = np.array(list(itertools.product(range(tags), repeat=length)), dtype="int64")
     paths = paths.reshape(tags**length, length)
@@ -38,30 +38,37 @@ def labelings(u: Floats, w: Floats) -> tuple[NDArray[np.int64], Floats]:
     return paths, scores
 
 
+def probabilities(u: Floats, w: Floats) -> Floats:
+    """Return the probability (M,) of every labeling of one sequence."""
+    scores = labelings(u, w)[1]
+    return np.exp(scores - _log_sum(scores))
+
+
 def log_partition(potentials: Potentials) -> Floats:
+    """Return log sum_y exp(score of y) of each sequence, (B,)."""
     return np.array([_log_sum(labelings(u, w)[1]) for _, u, w in sequences(potentials)])
 
 
 def marginals(potentials: Potentials) -> tuple[Floats, Floats]:
-    """Tag marginals (N, T) and edge marginals (N, T, T), rows of last tokens zero."""
+    """Return tag marginals (N, T) and edge marginals (N, T, T), zero in the rows of last tokens."""
     n, tags = potentials.unary.shape
-    node, edge = np.zeros((n, tags)), np.zeros((n, tags, tags))
+    unary, edges = np.zeros((n, tags)), np.zeros((n, tags, tags))
     for rows, u, w in sequences(potentials):
-        paths, scores = labelings(u, w)
-        p = np.exp(scores - _log_sum(scores))
+        paths, p = labelings(u, w)[0], probabilities(u, w)
         for i in range(len(u)):
-            np.add.at(node, (rows.start + i, paths[:, i]), p)
+            np.add.at(unary, (rows.start + i, paths[:, i]), p)
         for i in range(len(u) - 1):
-            np.add.at(edge, (rows.start + i, paths[:, i], paths[:, i + 1]), p)
-    return node, edge
+            np.add.at(edges, (rows.start + i, paths[:, i], paths[:, i + 1]), p)
+    return unary, edges
 
 
 def viterbi_scores(potentials: Potentials) -> Floats:
+    """Return the score of the best labeling of each sequence, (B,)."""
     return np.array([labelings(u, w)[1].max() for _, u, w in sequences(potentials)])
 
 
 def score(potentials: Potentials, tags: NDArray) -> Floats:
-    """(B,) score of one given labeling."""
+    """Return the scores (B,) of one labeling (N,)."""
     scores = []
     for rows, u, w in sequences(potentials):
         path, at = tags[rows], np.arange(len(u))

@@ -1,8 +1,4 @@
-"""The inner loops in plain array code: the oracle the compiled kernels are tested against.
-
-Works with any array module (NumPy, CuPy) and in log space throughout, so it is exact for scores of
-any size, and slow. Functions and arguments are those of `spacy_bcrf.kernels`, after the module.
-"""
+"""Forward-backward, Viterbi and Bregman projections in plain array code and in log space."""
 
 from __future__ import annotations
 
@@ -14,13 +10,13 @@ from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
 INF = float("inf")
 
 SMALL = 1e-6
-"""Tag marginals below this are projected plainly, never over-relaxed."""
+"""Tag marginals below this are never over-relaxed."""
 
 
 def sum_product(
     xp: Any, unary: Array, transitions: Array, lengths: Array, edges: Edges, marginals: bool
 ) -> Result:
-    value, node, edge = _outputs(xp, unary, lengths, edges)
+    value, tag_marginals, edge_marginals = _outputs(xp, unary, lengths, edges)
     for b, rows in sequences(lengths):
         u, w = unary[rows], edge_scores(xp, transitions, rows)
         alpha, beta = [u[0]], [xp.zeros_like(u[0])]
@@ -32,11 +28,11 @@ def sum_product(
         if log_z == -INF:
             continue
         forward, backward = xp.stack(alpha), xp.stack(beta[::-1])
-        node[rows] = xp.exp(forward + backward - log_z)
-        if edge is not None:
+        tag_marginals[rows] = xp.exp(forward + backward - log_z)
+        if edge_marginals is not None:
             arcs = forward[:-1, :, None] + w + (u[1:] + backward[1:])[:, None, :]
-            _write_edges(edge, rows, xp.exp(arcs - log_z))
-    return Result(value, node, edge) if marginals else Result(value, None, None)
+            _write_edges(edge_marginals, rows, xp.exp(arcs - log_z))
+    return Result(value, tag_marginals, edge_marginals) if marginals else Result(value, None, None)
 
 
 def max_product(xp: Any, unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
@@ -63,7 +59,7 @@ def bregman(
     options: BregmanOptions,
     edges: Edges,
 ) -> Result:
-    value, node, edge = _outputs(xp, unary, lengths, edges)
+    value, tag_marginals, edge_marginals = _outputs(xp, unary, lengths, edges)
     for b, rows in sequences(lengths):
         w = options.scale * edge_scores(xp, transitions, rows)
         u = _reachable(xp, options.scale * unary[rows], w)
@@ -72,29 +68,30 @@ def bregman(
             continue
         if len(u) == 1:
             value[b] = logsumexp(xp, u[0], 0)
-            node[rows] = xp.exp(u - value[b])
+            tag_marginals[rows] = xp.exp(u - value[b])
             continue
         f, g = _project(xp, u, w, options)
         arcs = w + g[:-1, :, None] + f[1:, None, :]
         log_z = logsumexp(xp, arcs.reshape(len(arcs), -1), 1)
         log_q = arcs - log_z[:, None, None]
         q = xp.exp(log_q)
-        node[rows] = _node_marginals(xp, q)
-        if edge is not None:
-            _write_edges(edge, rows, q)
+        tag_marginals[rows] = _tag_marginals(xp, q)
+        if edge_marginals is not None:
+            _write_edges(edge_marginals, rows, q)
         if options.bound == "lower":
             value[b] = _feasible_value(xp, log_q, u, w)
         else:
             value[b] = log_z.sum() - _log_scales(xp, u, f, g).sum()
-    return Result(value, node, edge)
+    return Result(value, tag_marginals, edge_marginals)
 
 
 def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Array, Array]:
-    """Log node factors f, g (L, T): arc u -> v of edge i has mass exp(w[i,u,v] + g[i,u] + f[i+1,v])
-    up to normalization.
+    """Return log node factors f, g (L, T).
 
-    Where a projection multiplies the arcs into a node by a number it divides those out of it by
-    the same number, so f + g stays u at inner positions, but for a scale a position.
+    Arc u -> v of edge i has the mass exp(w[i,u,v] + g[i,u] + f[i+1,v]), up to normalization.
+
+    A projection multiplies the arcs into a node by a number and divides the arcs out of it by the
+    same number. At inner positions f + g therefore stays u, up to one constant for each position.
     """
     f, g = u / 2, u / 2
     g[0], f[-1] = u[0], u[-1]
@@ -112,9 +109,9 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
             mass_out = _log_normalized(xp, g[at] + out)
             m, n = xp.exp(mass_in), xp.exp(mass_out)
             violation = max(violation, float(xp.abs(m - n).sum(axis=1).max()))
-            # Plainly f and g meet half way, where m = n. Over-relaxed they move on beyond, near
-            # the fixed point by omega times the plain step, far from it by a bounded factor more;
-            # small masses move plainly.
+            # The plain projection moves f and g half way, to where m = n. Over-relaxation moves
+            # further: near the fixed point by omega times the plain step, far from it by a bounded
+            # factor. Small masses are not over-relaxed.
             excess = omega - 1
             up = (1 + excess) * n + (1 - excess) * m + SMALL
             down = (1 - excess) * n + (1 + excess) * m + SMALL
@@ -123,7 +120,7 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
             g[at] = xp.where(alive, g[at] - step, -INF)
             f[at] -= logsumexp(xp, f[at] + into, 1)[:, None]
             g[at] -= logsumexp(xp, g[at] + out, 1)[:, None]
-        if iteration == 0:  # always plain, and of arcs that did not sum to one before
+        if iteration == 0:  # plain, because the arcs did not sum to one before it
             omega = options.relaxation or 1.0
             continue
         if options.tolerance is not None and violation <= options.tolerance:
@@ -135,7 +132,7 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
 
 
 def estimate_relaxation(violation: float, last: float, omega: float) -> float:
-    """The best over-relaxation by Young's theorem, from the rate at which `omega` converges."""
+    """Return the best over-relaxation (Young's theorem), given the convergence rate at `omega`."""
     if not 0 < violation < last < INF:
         return omega
     rate = violation / last
@@ -144,8 +141,10 @@ def estimate_relaxation(violation: float, last: float, omega: float) -> float:
 
 
 def _feasible_value(xp: Any, log_q: Array, u: Array, w: Array) -> Array:
-    """<p, w> + H(p) of the Markov chain p that starts as q and moves by q's conditionals: a point
-    of the polytope, so a lower bound of B(w)."""
+    """Return <p, w> + H(p), a lower bound of B(w).
+
+    The Markov chain p has q's initial and conditional probabilities, so it lies in the polytope.
+    """
     log_p = logsumexp(xp, log_q[0], 1)
     value = (xp.exp(log_p) * finite(xp, u[0])).sum()
     for i in range(len(log_q)):
@@ -158,21 +157,22 @@ def _feasible_value(xp: Any, log_q: Array, u: Array, w: Array) -> Array:
 
 
 def _log_scales(xp: Any, u: Array, f: Array, g: Array) -> Array:
-    """(L - 2,) by how much f + g exceeds u at each inner position."""
+    """Return f + g - u at each inner position, (L - 2,)."""
     inner = slice(1, len(u) - 1)
     best = (f + g)[inner].argmax(axis=1)
     at = xp.arange(len(best))
     return (f + g)[inner][at, best] - u[inner][at, best]
 
 
-def _node_marginals(xp: Any, q: Array) -> Array:
-    """(L, T) from arcs (L - 1, T, T): at inner positions the mean of flow in and flow out."""
+def _tag_marginals(xp: Any, q: Array) -> Array:
+    """Return the means (L, T) of flow in and flow out, from arcs (L - 1, T, T)."""
+    # Only inner positions have both.
     first, last = q[:1].sum(axis=2), q[-1:].sum(axis=1)
     return xp.concatenate([first, (q[:-1].sum(axis=1) + q[1:].sum(axis=2)) / 2, last])
 
 
 def _reachable(xp: Any, u: Array, w: Array) -> Array:
-    """`u` with -inf on the tags that no allowed labeling of the whole sequence uses."""
+    """Return `u` with -inf for every tag that no allowed labeling of the sequence uses."""
     ok, tag = w > -INF, u > -INF
     alive = tag.copy()
     for i in range(1, len(u)):
@@ -188,12 +188,12 @@ def _outputs(
     n, t = unary.shape
     value = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     shape = {"none": None, "sum": (t, t), "each": (n, t, t)}[edges]
-    edge = None if shape is None else xp.zeros(shape, dtype=unary.dtype)
-    return value, xp.zeros_like(unary), edge
+    edge_marginals = None if shape is None else xp.zeros(shape, dtype=unary.dtype)
+    return value, xp.zeros_like(unary), edge_marginals
 
 
 def sequences(lengths: Array) -> Iterator[tuple[int, slice]]:
-    """Index and rows of each sequence that is not empty."""
+    """Yield the index and the rows of each non-empty sequence."""
     stop = 0
     for b, length in enumerate(lengths.tolist()):
         start, stop = stop, stop + length
@@ -202,20 +202,21 @@ def sequences(lengths: Array) -> Iterator[tuple[int, slice]]:
 
 
 def edge_scores(xp: Any, transitions: Array, rows: slice) -> Array:
-    """(L - 1, T, T) scores of the edges inside the sequence."""
+    """Return the transitions of the edges inside a sequence, (L - 1, T, T)."""
     if transitions.ndim == 3:
         return transitions[rows.start : rows.stop - 1]
     return xp.broadcast_to(transitions, (rows.stop - rows.start - 1, *transitions.shape))
 
 
-def _write_edges(edge: Array, rows: slice, q: Array) -> None:
-    if edge.ndim == 2:
-        edge += q.sum(axis=0)
+def _write_edges(edge_marginals: Array, rows: slice, q: Array) -> None:
+    if edge_marginals.ndim == 2:
+        edge_marginals += q.sum(axis=0)
     else:
-        edge[rows.start : rows.stop - 1] = q
+        edge_marginals[rows.start : rows.stop - 1] = q
 
 
 def logsumexp(xp: Any, x: Array, axis: int) -> Array:
+    """Return log sum exp over an axis; -inf if all entries are -inf."""
     top = finite(xp, x.max(axis=axis))
     return _log(xp, xp.exp(x - xp.expand_dims(top, axis)).sum(axis=axis)) + top
 
@@ -229,7 +230,7 @@ def _difference(xp: Any, x: Array, y: Array, alive: Array) -> Array:
 
 
 def finite(xp: Any, x: Array) -> Array:
-    """`x` with 0 for -inf, where its factor is 0 as well."""
+    """Return `x` with 0 for -inf. The factor of such an entry is 0, so the product stays 0."""
     return xp.where(x > -INF, x, 0)
 
 

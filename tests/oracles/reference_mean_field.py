@@ -1,4 +1,4 @@
-"""Mean field in plain array code: the oracle of the compiled kernel."""
+"""Mean-field inference in plain array code."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .reference import INF, edge_scores, finite, logsumexp, sequences
 
 def mean_field(xp: Any, unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:
     value = xp.zeros(lengths.shape[0], dtype=unary.dtype)
-    node = xp.zeros_like(unary)
+    marginals = xp.zeros_like(unary)
     for b, rows in sequences(lengths):
         u, w = unary[rows], finite(xp, edge_scores(xp, transitions, rows))
         if bool((u.max(axis=1) == -INF).any()):
             value[b] = -INF
             continue
         log_r = _updates(xp, u, w, n_iter)[-1]
-        node[rows] = r = xp.exp(log_r)
+        marginals[rows] = r = xp.exp(log_r)
         value[b] = (r * (finite(xp, u) - finite(xp, log_r))).sum()
         value[b] += (r[:-1, :, None] * w * r[1:, None, :]).sum()
-    return Result(value, node, None)
+    return Result(value, marginals, None)
 
 
 def mean_field_loss(
     xp: Any, unary: Array, transitions: Array, lengths: Array, gold: Array, n_iter: int
 ) -> Result:
     losses = xp.zeros(lengths.shape[0], dtype=unary.dtype)
-    node, edge = xp.zeros_like(unary), xp.zeros_like(transitions)
+    d_unary, d_transitions = xp.zeros_like(unary), xp.zeros_like(transitions)
     for b, rows in sequences(lengths):
         u, w, tags = unary[rows], finite(xp, edge_scores(xp, transitions, rows)), gold[rows]
         if bool((u.max(axis=1) == -INF).any()):
@@ -37,26 +37,26 @@ def mean_field_loss(
         log_r = _updates(xp, u, w, n_iter)
         known = xp.flatnonzero(tags >= 0)
         losses[b] = -log_r[-1][known, tags[known]].sum()
-        # Gradient by the logits of each iterate, from the last to the first.
+        # `delta` is the gradient of the logits of each iterate, from the last to the first.
         delta = xp.zeros_like(u)
         delta[known] = xp.exp(log_r[-1][known])
         delta[known, tags[known]] -= 1
-        node[rows] = delta
+        d_unary[rows] = delta
         for before in log_r[-2::-1]:
             r = xp.exp(before)
             arcs = r[:-1, :, None] * delta[1:, None, :] + delta[:-1, :, None] * r[1:, None, :]
-            if edge.ndim == 2:
-                edge += arcs.sum(axis=0)
+            if d_transitions.ndim == 2:
+                d_transitions += arcs.sum(axis=0)
             else:
-                edge[rows.start : rows.stop - 1] += arcs
-            by_r = _messages(xp, w, delta)
-            delta = r * (by_r - (r * by_r).sum(axis=1, keepdims=True))
-            node[rows] += delta
-    return Result(losses, node, xp.where(transitions > -INF, edge, 0))
+                d_transitions[rows.start : rows.stop - 1] += arcs
+            d_r = _messages(xp, w, delta)
+            delta = r * (d_r - (r * d_r).sum(axis=1, keepdims=True))
+            d_unary[rows] += delta
+    return Result(losses, d_unary, xp.where(transitions > -INF, d_transitions, 0))
 
 
 def _updates(xp: Any, u: Array, w: Array, n_iter: int) -> list[Array]:
-    """log r (L, T) at the start and after each update."""
+    """Return log r (L, T) at the start and after each update."""
     log_r = [u - logsumexp(xp, u, 1)[:, None]]
     for _ in range(n_iter):
         logits = u + _messages(xp, w, xp.exp(log_r[-1]))
@@ -65,7 +65,7 @@ def _updates(xp: Any, u: Array, w: Array, n_iter: int) -> list[Array]:
 
 
 def _messages(xp: Any, w: Array, r: Array) -> Array:
-    """r_{i-1} W_{i-1} + W_i r_{i+1}, (L, T)."""
+    """Return r_{i-1} W_{i-1} + W_i r_{i+1}, (L, T)."""
     messages = xp.zeros_like(r)
     messages[1:] += (r[:-1, :, None] * w).sum(axis=1)
     messages[:-1] += (w * r[1:, None, :]).sum(axis=2)

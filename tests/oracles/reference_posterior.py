@@ -1,4 +1,4 @@
-"""Entropy, pair marginals and samples in plain array code: the oracle of the compiled kernels."""
+"""Entropy, pair marginals and samples in plain array code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .reference import INF, edge_scores, finite, logsumexp, sequences, sum_produ
 
 
 def entropy(xp: Any, unary: Array, transitions: Array, lengths: Array) -> Array:
-    """By the entropies of prefixes: that of the last tag, and of what came before it given it."""
+    """By the chain rule: entropy of the last tag plus entropy of the prefix given that tag."""
     entropies = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     for b, rows in sequences(lengths):
         u, w = unary[rows], edge_scores(xp, transitions, rows)
@@ -27,9 +27,9 @@ def entropy(xp: Any, unary: Array, transitions: Array, lengths: Array) -> Array:
 def pair_marginals(
     xp: Any, unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
 ) -> tuple[Array, Array]:
-    _, node, each = sum_product(xp, unary, transitions, lengths, "each", True)
-    assert node is not None and each is not None
-    return node, each[:, heads, tails]
+    _, marginals, edges = sum_product(xp, unary, transitions, lengths, "each", True)
+    assert marginals is not None and edges is not None
+    return marginals, edges[:, heads, tails]
 
 
 def sample(xp: Any, unary: Array, transitions: Array, lengths: Array, uniform: Array) -> Array:
@@ -40,7 +40,7 @@ def sample(xp: Any, unary: Array, transitions: Array, lengths: Array, uniform: A
         for i in range(1, len(u)):
             alpha.append(logsumexp(xp, alpha[-1][:, None] + w[i - 1], 0) + u[i])
         for i in range(len(u) - 1, -1, -1):
-            # (T, n): of every sample, given its next tag.
+            # (T, n): the scores of each sample's tag, given its next tag.
             scores = alpha[i][:, None]
             if i + 1 < len(u):
                 scores = scores + w[i][:, tags[:, rows.start + i + 1]]
@@ -52,6 +52,6 @@ def sample(xp: Any, unary: Array, transitions: Array, lengths: Array, uniform: A
 
 
 def _mixture_entropy(xp: Any, scores: Array, h: Array) -> Array:
-    """Over axis 0: of softmax(scores), whose outcomes have entropies h of their own."""
+    """Entropy, over axis 0, of a mixture: weights softmax(scores), components of entropy h."""
     log_p = scores - finite(xp, logsumexp(xp, scores, 0))
     return (xp.exp(log_p) * (h - finite(xp, log_p))).sum(axis=0)

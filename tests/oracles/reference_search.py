@@ -1,4 +1,4 @@
-"""Searches for labelings, and their features, in plain array code: the compiled ones' oracle."""
+"""Searches for labelings, and the features of labelings, in plain array code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .reference import INF, edge_scores, finite, sequences
 
 
 def nbest(xp: Any, unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Array, Array]:
-    """The n best prefixes of each tag, token by token."""
+    """Keeps the n best prefixes of each tag, token by token."""
 
     def run(u: Array, w: Array) -> list[tuple[float, list[int]]]:
         best = [[(float(score), [tag])] for tag, score in enumerate(u[0])]
@@ -64,13 +64,13 @@ def dijkstra(
     expanded = xp.zeros(lengths.shape[0], dtype="int64")
     for b, rows in sequences(lengths):
         u, w = unary[rows].astype("float64"), edge_scores(xp, transitions, rows)
-        # All <= 0, which no labeling's place among the others depends on.
+        # Subtract maxima: all steps are then <= 0, and the order of labelings stays the same.
         steps = [u[0] - finite(xp, u[0].max())]
         for i in range(1, len(u)):
             arcs = w[i - 1].astype("float64") + u[i]
             steps.append(arcs - finite(xp, arcs.max()))
         scores[b] = -INF
-        # A heap with stale entries instead of one updated in place.
+        # The kernel decreases keys in place. This heap keeps stale entries instead.
         queue = [(-float(s), tag, 0, [tag]) for tag, s in enumerate(steps[0]) if s > -INF]
         heapq.heapify(queue)
         done = set()
@@ -98,22 +98,23 @@ def path_scores(xp: Any, unary: Array, transitions: Array, lengths: Array, tags:
     for b, rows in sequences(lengths):
         path, w = tags[rows], edge_scores(xp, transitions, rows)
         at = xp.arange(len(path))
-        # Long sums need double precision.
+        # Long sums need float64.
         scores[b] = unary[rows][at, path].astype("float64").sum()
         scores[b] += w[at[:-1], path[:-1], path[1:]].astype("float64").sum()
     return scores.astype(unary.dtype)
 
 
 def add_features(
-    xp: Any, tags: Array, weights: Array, lengths: Array, node: Array, edge: Array
+    xp: Any, tags: Array, weights: Array, lengths: Array, d_unary: Array, d_transitions: Array
 ) -> None:
     for b, rows in sequences(lengths):
         for k in range(len(tags)):
             path, weight = tags[k, rows], weights[b, k]
-            node[xp.arange(rows.start, rows.stop), path] += weight
+            d_unary[xp.arange(rows.start, rows.stop), path] += weight
             for i in range(len(path) - 1):
-                at = (path[i], path[i + 1])
-                edge[at if edge.ndim == 2 else (rows.start + i, *at)] += weight
+                pair = (path[i], path[i + 1])
+                at = pair if d_transitions.ndim == 2 else (rows.start + i, *pair)
+                d_transitions[at] += weight
 
 
 def gram_matrices(xp: Any, tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
@@ -123,10 +124,10 @@ def gram_matrices(xp: Any, tags: Array, lengths: Array, n_tags: int, shared: boo
         size = rows.stop - rows.start
         features = []
         for path in tags[:, rows]:
-            node = xp.eye(n_tags)[path]
-            edge = node[:-1, :, None] * node[1:, None, :]
-            edge = edge.sum(axis=0) if shared and size > 1 else edge
-            features.append(xp.concatenate([node.reshape(-1), edge.reshape(-1)]))
+            tokens = xp.eye(n_tags)[path]
+            edges = tokens[:-1, :, None] * tokens[1:, None, :]
+            edges = edges.sum(axis=0) if shared and size > 1 else edges
+            features.append(xp.concatenate([tokens.reshape(-1), edges.reshape(-1)]))
         matrix = xp.stack(features)
         products[b] = matrix @ matrix.T
     return products
@@ -149,7 +150,7 @@ def hildreth(xp: Any, gains: Array, gram: Array, most: float) -> Array:
 
 
 def _best(prefixes: Any, n: int) -> list[tuple[float, list[int]]]:
-    """The n best of (score, tags) pairs that are allowed; of equals the lower tags."""
+    """Return the n best allowed pairs of score and tags. Ties go to the lower tags."""
     allowed = [(-score, tags) for score, tags in prefixes if score > -INF]
     return [(-cost, tags) for cost, tags in heapq.nsmallest(n, allowed)]
 

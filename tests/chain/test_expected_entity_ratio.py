@@ -1,0 +1,50 @@
+"""The expected entity ratio loss against enumeration."""
+
+import numpy as np
+import problems
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numeric import assert_gradient
+from oracles import enumeration
+
+from spacy_bcrf.chain import ExpectedEntityRatio
+
+pytestmark = pytest.mark.usefixtures("processor")
+
+
+@settings(max_examples=25)
+@given(problems.potentials(max_tags=3, max_length=4, scale=1.0), st.data())
+def test_loss_is_enumerated_and_gradient_is_numeric(batch, data):
+    assume(len(batch.unary))
+    tags = np.arange(batch.unary.shape[1]) > 0
+    marginals, _ = enumeration.marginals(batch)
+    share = marginals[:, tags].sum() / len(marginals)
+    ratio = ExpectedEntityRatio(
+        data.draw(st.sampled_from([0.15, 0.5, 0.9])), margin=0.05, weight=3.0
+    )
+    loss, _ = ratio.loss(batch, tags)
+    excess = abs(share - ratio.ratio) - 0.05
+    assert loss == pytest.approx(3 * max(0, excess), abs=1e-8)
+    assume(abs(excess) > 1e-3)
+
+    def as_array(potentials):
+        value, gradient = ratio.loss(potentials, tags)
+        return np.array([value]), gradient
+
+    assert_gradient(as_array, batch, data)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"ratio": 0.0}, "entity_ratio.ratio must be between 0 and 1, got 0.0"),
+        ({"ratio": 0.1, "margin": 1.0}, r"entity_ratio.margin must be in \[0, 1\), got 1.0"),
+        ({"ratio": 0.1, "weight": -1.0}, "entity_ratio.weight must be positive, got -1.0"),
+        ({"ratoi": 0.1}, "must have the numbers ratio, margin, weight, got {'ratoi': 0.1}"),
+        ({"ratio": "0.1"}, "entity_ratio must have the numbers ratio, margin, weight, got"),
+    ],
+)
+def test_invalid_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        ExpectedEntityRatio.from_options(options)
