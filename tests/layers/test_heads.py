@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from head_cases import (
+    BUILDERS,
     LABELS,
     LENGTHS,
     WIDTH,
@@ -194,11 +195,23 @@ def test_a_config_with_a_misspelled_option_is_refused():
         registry.resolve(config)
 
 
-def test_options_reach_the_objective():
-    model = BCRF(n_iter=3, relaxation="auto", tolerance=0.1, inverse_temperature=5.0)
-    objective = model.attrs["objective"]
-    assert (objective.n_iter, objective.relaxation) == (3, "auto")
-    assert (objective.tolerance, objective.inverse_temperature) == (0.1, 5.0)
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("CRF", {}),
+        (
+            "BCRF",
+            {"n_iter": 3, "relaxation": "auto", "tolerance": 0.1, "inverse_temperature": 5.0},
+        ),
+        ("MeanField", {"n_iter": 3}),
+        ("Unstructured", {}),
+        ("SAPO", {"n": 3, "search": "beam", "beam_width": 7}),
+        ("Perceptron", {}),
+        ("MIRA", {"n": 3, "aggressiveness": 0.5, "search": "beam", "beam_width": 7}),
+    ],
+)
+def test_options_reach_the_objective(name, options):
+    assert BUILDERS[name](**options).attrs["objective"] == getattr(chain, name)(**options)
 
 
 def test_default_scale_gives_bcrf_the_marginals_of_a_crf_without_transitions(rng):
