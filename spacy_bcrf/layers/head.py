@@ -78,11 +78,11 @@ def make_head(
     scale: factor from scores to potentials.
 
     Attributes of the model:
-    objective, decoder: loss with gradient, and a function from potentials to tag ids.
+    objective, scale: see above.
+    decoder: function from potentials to tag ids.
     constraints: `Constraints` or None. A forbidden tag or transition has potential -inf: it has
         probability and gradient zero, and no decoder emits it.
     tags: names of the nO tags, or None.
-    scale: see above.
 
     The model saves `tags` and `scale` with the parameters. Config and component set the others.
     Raises ValueError for an option out of range.
@@ -91,6 +91,10 @@ def make_head(
     scale = float(scale)
     if not 0 < scale < float("inf"):
         raise ValueError(f"scale must be positive and finite, got {scale}")
+    if transitions not in ("shared", "pairwise"):
+        raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
+    if transition_width < 1:
+        raise ValueError(f"transition_width must be at least 1, got {transition_width}")
     attrs = {
         "objective": objective,
         "decoder": get_decoder(decoder, objective),
@@ -98,10 +102,6 @@ def make_head(
         "tags": None,
         "scale": scale,
     }
-    if transitions not in ("shared", "pairwise"):
-        raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
-    if transition_width < 1:
-        raise ValueError(f"transition_width must be at least 1, got {transition_width}")
     layers = [Pairwise(transition_width)] if transitions == "pairwise" else []
     return _make_model(name, {"nO": nO, "nI": nI}, attrs, layers)
 
