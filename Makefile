@@ -24,6 +24,7 @@ lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 # The wheel is built from the source distribution, and tested with the tests that this has.
 installed: $(VENV)/dev

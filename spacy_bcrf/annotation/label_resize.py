@@ -1,8 +1,8 @@
-"""Start values for the parameters of new tags.
+"""Initial parameters of new tags.
 
 A new tag starts as the mean, over the old labels, of the tags with the same role. A labeling that
-uses a new label then scores the mean of the labelings with an old label in its place, so it is not
-the best one before training.
+uses a new label then scores the mean of the labelings with an old label in its place. So it is not
+the best labeling before training.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ from spacy_bcrf.kernels import Array
 
 
 def matching_tags(name: str, old: int, new: int, tags_per_label: int) -> NDArray[np.int64]:
-    """(new - old, K) the old tags whose mean each new tag starts from.
+    """Return the old tags that share the role of each new tag, (new - old, K).
 
-    old, new: numbers of tags. Tags without a label, such as O, come first; then the tags of each
-        label follow in order.
-    name: the model, for the ValueError when `new` is smaller than `old`.
+    name: name of the model, for the error message.
+    old, new: numbers of tags. Tags without a label, such as O, come first. The tags of each label
+        follow in order.
+
+    Raises ValueError if `new` is smaller than `old`.
     """
     if new < old:
-        raise ValueError(f"{name}: {old} tags cannot be cut down to {new}")
+        raise ValueError(f"{name}: cannot reduce {old} tags to {new}; tags can only be added")
     by_label = np.arange(old % tags_per_label, old).reshape(-1, tags_per_label)
     return by_label.T[np.arange(new - old) % tags_per_label]
 
 
 def extend_rows(xp: Any, values: Array, matching: Array) -> Array:
-    """(T, ...) values with one more row for each new tag: the mean of its matching rows."""
+    """Append a row for each new tag to (T, ...) values: the mean of its matching rows."""
     return xp.concatenate([values, values[matching].mean(axis=1)])
 
 
 def extend_square(xp: Any, values: Array, matching: Array) -> Array:
-    """(T, T, ...) values with one more row and column for each new tag.
+    """Append a row and a column for each new tag to (T, T, ...) values.
 
-    Where row and column are both new, the k-th matching row pairs with the k-th matching column.
+    If row and column are both new, the k-th matching row pairs with the k-th matching column.
     """
     among = values[matching[:, None, :], matching[None, :, :]].mean(axis=2)
     columns = xp.concatenate([values[:, matching].mean(axis=2), among])

@@ -1,8 +1,8 @@
-"""Tagging schemes: entity tags to spans and back, and which tag may follow which.
+"""Tagging schemes: spans to tags and back, and the hard constraints of a scheme.
 
-A tag is `O` or `prefix-label`; a missing tag (`None`, `""` or `-`) says nothing about its token.
-In a scheme with P prefixes the integer id of a tag is 0 for `O`, else `1 + label * P + prefix`, so
-that prefix and label follow by arithmetic and a new label only appends tags.
+A tag is `O` or `prefix-label`. A missing tag (`None`, `""` or `-`) leaves its token unannotated.
+In a scheme with P prefixes, `O` has id 0 and `prefix-label` has id `1 + label * P + prefix`.
+Arithmetic recovers prefix and label from an id, and a new label only appends tags.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,9 +25,12 @@ _PREFIXES = _OPENING | _CLOSING | {"I"}
 
 @dataclass(frozen=True)
 class Scheme:
-    """How an entity's tokens are prefixed: the first, inner and last of several, and a single one.
+    """The prefixes of a tagging scheme.
 
-    Everything else follows from these four: what may start, continue or end an entity.
+    first, inside, last: prefixes of the first, inner and last token of a longer entity.
+    single: prefix of an entity of one token.
+
+    The constraints follow from these four prefixes.
     """
 
     name: str
@@ -38,32 +41,32 @@ class Scheme:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The distinct prefixes in the order of the tags."""
+        """Distinct prefixes in the order of their tags."""
         return tuple(dict.fromkeys((self.first, self.inside, self.last, self.single)))
 
     def tags(self, labels: Sequence[str]) -> list[str]:
-        """All T = 1 + len(labels) * P tags; a tag's place is its id."""
+        """All T = 1 + len(labels) * P tags in the order of their ids."""
         return ["O", *(f"{prefix}-{label}" for label in labels for prefix in self.prefixes)]
 
     def transitions(self, labels: Sequence[str]) -> NDArray[np.bool_]:
-        """Allowed steps (T, T), `[from, to]`."""
-        codes, types = self._split(np.arange(1 + len(labels) * len(self.prefixes)))
+        """Allowed transitions, bool (T, T), `[from, to]`."""
+        codes, types = self._split_all(labels)
         between = self._may_end[codes][:, None] & ~self._continues[codes][None, :]
         within = self._may_continue[codes][:, None] & self._continues[codes][None, :]
         return between | (within & (types[:, None] == types[None, :]))
 
     def starts(self, labels: Sequence[str]) -> NDArray[np.bool_]:
-        """Tags (T,) that may begin a sequence."""
-        codes, _ = self._split(np.arange(1 + len(labels) * len(self.prefixes)))
+        """Tags that may start a sequence, bool (T,)."""
+        codes, _ = self._split_all(labels)
         return ~self._continues[codes]
 
     def ends(self, labels: Sequence[str]) -> NDArray[np.bool_]:
-        """Tags (T,) that may end a sequence."""
-        codes, _ = self._split(np.arange(1 + len(labels) * len(self.prefixes)))
+        """Tags that may end a sequence, bool (T,)."""
+        codes, _ = self._split_all(labels)
         return self._may_end[codes]
 
     def span_tags(self, labels: Sequence[str]) -> SpanTags:
-        """The tag ids of each label's spans."""
+        """Tag ids of the spans of each label."""
         base = 1 + np.arange(len(labels), dtype="int32") * len(self.prefixes)
         return SpanTags(
             *(
@@ -73,27 +76,34 @@ class Scheme:
         )
 
     def spans(self, tags: Sequence[str | None]) -> list[Span]:
-        """The entities of a valid tag sequence; ValueError naming the first token that is wrong."""
+        """Return the entities of a valid tag sequence.
+
+        Raises ValueError naming the first token whose tag the scheme forbids.
+        """
         fixed, n_repaired = self.repair(tags)
         if n_repaired:
             i = next(i for i, tag in enumerate(tags) if tag != fixed[i])
             before = f"after {tags[i - 1]!r}" if i else "at the start"
             after = f"before {tags[i + 1]!r}" if i + 1 < len(tags) else "at the end"
             raise ValueError(
-                f"token {i}: {tags[i]!r} {before} and {after} is no valid {self.name} sequence; "
-                f"{fixed[i]!r} would be"
+                f"token {i}: {tags[i]!r} {before} and {after} is not valid in {self.name}; "
+                f"{fixed[i]!r} would be valid"
             )
         return read_spans(tags)
 
     def encode(self, spans: Iterable[Span], length: int) -> list[str]:
-        """The tags of `length` tokens; ValueError for a span that overlaps, is empty or outside."""
+        """Return the tags of `length` tokens.
+
+        Raises ValueError for an empty span, an overlap, or a span outside of the tokens.
+        """
         tags = ["O"] * length
         for start, end, label in spans:
             if not 0 <= start < end <= length:
-                span = (start, end, label)
-                raise ValueError(f"span {span} is empty or outside of {length} tokens")
+                raise ValueError(
+                    f"span {(start, end, label)} is empty or outside of the {length} tokens"
+                )
             if any(tag != "O" for tag in tags[start:end]):
-                raise ValueError(f"span {(start, end, label)} overlaps another one")
+                raise ValueError(f"span {(start, end, label)} overlaps another span")
             if end - start == 1:
                 tags[start] = f"{self.single}-{label}"
             else:
@@ -103,14 +113,15 @@ class Scheme:
         return tags
 
     def repair(self, tags: Sequence[str | None]) -> tuple[list[str | None], int]:
-        """A valid sequence with the entities conlleval would see, and how many tags had to change.
+        """Return a valid sequence and the number of changed tags.
 
-        Missing tags stay as they are. A tag of another scheme is a ValueError naming its token.
+        The valid sequence has the entities that `read_spans` finds. Missing tags stay missing.
+        Raises ValueError naming the first token with a tag of another scheme.
         """
         for i, tag in enumerate(tags):
             if tag not in MISSING and tag != "O" and tag[:1] not in self.prefixes:  # type: ignore[index]
                 raise ValueError(
-                    f"token {i}: {tag!r} is no {self.name} tag; those are O and "
+                    f"token {i}: {tag!r} is not a {self.name} tag; expected O or "
                     f"{', '.join(f'{prefix}-label' for prefix in self.prefixes)}"
                 )
         encoded = self.encode(read_spans(tags), len(tags))
@@ -120,10 +131,13 @@ class Scheme:
     def decode_ids(
         self, ids: ArrayLike, lengths: ArrayLike | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Spans in a flat batch of valid tag ids (N,): starts, ends and label indices, in order.
+        """Return the spans of a flat batch of valid tag ids.
 
-        `lengths` (B,) are those of the sequences, by default a single one; no entity goes on from
-        one to the next. ValueError naming the first token where the ids are no valid sequence.
+        ids: (N,) tag ids.
+        lengths: (B,) sequence lengths; None for a single sequence. No span crosses a boundary.
+
+        Returns starts, ends and label indices, each (M,), in the order of the tokens.
+        Raises ValueError naming the first token where the ids violate the scheme.
         """
         ids = np.asarray(ids, dtype="int32")
         codes, labels = self._split(ids)
@@ -139,25 +153,28 @@ class Scheme:
         invalid |= follows & first[:-1]
         invalid[1:] |= follows[1:] & (labels[1:] != labels[:-1])
         invalid[1:] |= follows[1:] & ~self._may_continue[codes[:-1]]
-        # Not followed by a token of the same entity: last in its sequence, or the next one differs.
+        # The last token of an entity ends its sequence or precedes a tag that does not continue.
         final = ~np.append(follows[1:], False)[: len(ids)] | first[1:]
         invalid |= final & ~self._may_end[codes]
         if invalid.any():
             i = int(np.argmax(invalid))
             raise ValueError(
-                f"token {i}: tag id {int(ids[i])} ends, continues or skips an entity in a way that "
-                f"{self.name} does not allow"
+                f"token {i}: {self.name} forbids tag id {int(ids[i])} between its neighbours"
             )
         (starts,) = np.nonzero((ids > 0) & ~follows)
         (last,) = np.nonzero((ids > 0) & final)
         return starts, last + 1, labels[starts]
 
     def _split(self, ids: NDArray) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Prefix codes, 0 for O and else 1 + prefix, and label indices, -1 for O."""
+        """Return prefix codes (0 for O, else 1 + prefix) and label indices (-1 for O)."""
         labels, prefixes = np.divmod(np.asarray(ids, dtype="int32") - 1, len(self.prefixes))
         return np.where(labels < 0, 0, prefixes + 1), labels
 
-    # By prefix code, (1 + P,).
+    def _split_all(self, labels: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return prefix codes and label indices of all T tags."""
+        return self._split(np.arange(1 + len(labels) * len(self.prefixes)))
+
+    # The next three arrays have shape (1 + P,), indexed by prefix code.
     @property
     def _continues(self) -> NDArray[np.bool_]:
         opening = (self.first, self.single)
@@ -180,18 +197,20 @@ _SCHEMES = {scheme.name: scheme for scheme in (BIO, BILUO, BIES)}
 
 
 def get_scheme(name: str) -> Scheme:
-    """The scheme of that name; a ValueError lists the names there are."""
+    """Return a scheme by name. Raises ValueError listing the known names."""
     if name not in _SCHEMES:
         raise ValueError(f"unknown tagging scheme {name!r}; expected one of {', '.join(_SCHEMES)}")
     return _SCHEMES[name]
 
 
 def read_spans(tags: Sequence[str | None]) -> list[Span]:
-    """The entities in tags of any of the schemes, IOB1 too, valid or not, as conlleval reads them.
+    """Return the entities that conlleval reads from tags of any scheme, valid or not.
 
-    An entity starts at B, U or S, after O or a missing tag, after L, E, U or S, and where the label
-    changes; it ends where the next one starts or at O or a missing tag (CoNLL-2000 conlleval.pl,
-    startOfChunk and endOfChunk). ValueError naming the token for anything that is no tag.
+    Source: startOfChunk and endOfChunk of the CoNLL-2000 conlleval.pl. IOB1 tags work too.
+    An entity starts at B, U or S, after L, E, U or S, and where the label changes. A tag after O
+    or after a missing tag also starts one. An entity ends at the next start, O or missing tag.
+
+    Raises ValueError naming the first token whose tag has no known prefix or no label.
     """
     spans: list[Span] = []
     start, open_label = 0, None
@@ -202,7 +221,7 @@ def read_spans(tags: Sequence[str | None]) -> list[Span]:
             prefix, dash, label = tag.partition("-")
             if prefix not in _PREFIXES or not dash or not label:
                 raise ValueError(
-                    f"token {i}: {tag!r} is no tag; expected O or a prefix of "
+                    f"token {i}: {tag!r} is not a tag; expected O or one of the prefixes "
                     f"{', '.join(sorted(_PREFIXES))}, a hyphen and a label"
                 )
         if open_label is not None and (label != open_label or prefix in _OPENING):

@@ -1,6 +1,6 @@
-"""Words as tags of the characters of a document, and the document of the words.
+"""Gold word boundaries per character, and merging of characters into words.
 
-"Characters" are the tokens of the document that is segmented, whatever its tokenizer made.
+A "character" is a token of the document to be segmented, for any tokenizer.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,24 @@ from .entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
 
 
 def read_words(example: Example, attribute: int) -> Values:
-    """(n, 2) for each character of the predicted document, of the reference's words: BEGIN or
-    INSIDE of one, OUTSIDE for whitespace, MISSING where nothing is known; and the word's
-    `attribute`, 0 if it has none.
+    """Return the reference's words as annotation of the predicted document's n characters, (n, 2).
 
-    Nothing is known of a word that begins or ends within a character, or with a character of
-    whitespace inside; nor of a reference with the very same tokens and no `attribute`: nobody made
-    words.
-    ValueError if the texts differ in more than whitespace, or if the words themselves are the
-    characters, as spaCy makes them where a corpus does not say where spaces are.
+    Column 0 is BEGIN or INSIDE in a word, OUTSIDE for whitespace, and MISSING if unannotated.
+    Column 1 is the word's `attribute`, or 0 if the word has none.
+
+    A word is unannotated if it begins or ends within a character or contains whitespace. All words
+    are unannotated if the reference has the same tokens and no `attribute`: it is not segmented.
+
+    Raises ValueError if the texts differ in more than whitespace. Also raises ValueError if the
+    characters are the words themselves, because the corpus does not tell where spaces are.
     """
     starts, ends = _visible_bounds(example.predicted)
     first, last = _visible_bounds(example.reference)
     if "".join(example.predicted.text.split()) != "".join(example.reference.text.split()):
-        raise ValueError(f"the text to be segmented is another, {example.predicted.text[:60]!r}")
+        raise ValueError(
+            f"the reference has a different text than {example.predicted.text[:60]!r}; "
+            "the two may differ only in whitespace"
+        )
     is_char, is_word = ends > starts, last > first
     tags = example.reference.to_array(attribute)[is_word]
     values = np.zeros((len(starts), 2), dtype="uint64")
@@ -40,12 +44,12 @@ def read_words(example: Example, attribute: int) -> Values:
     is_same = len(first) == len(starts) and (first == starts).all()
     if is_same and example.reference.has_unknown_spaces and (last - first > 1).any():
         raise ValueError(
-            "it does not say where spaces are, so the words themselves would be its characters; "
-            "convert it with the --lang it is in"
+            "the reference does not say where spaces are, so its words would be the characters; "
+            "convert the corpus with the --lang of its text"
         )
     if is_same and not tags.any():
         return values
-    # By word: the characters that its first and its last character are in, and one past that.
+    # For each word, the first character and one past the last.
     begin, end = starts.searchsorted(first, side="right") - 1, ends.searchsorted(last) + 1
     known = (starts[begin] == first) & (ends[end - 1] == last)
     place = np.flatnonzero(is_char)
@@ -58,8 +62,7 @@ def read_words(example: Example, attribute: int) -> Values:
 
 
 def _visible_bounds(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(n,) of each token, how many characters that are no whitespace are before it, and before
-    what follows it."""
+    """Return start and end of each token, counted in non-whitespace characters, (n,) each."""
     visible = np.cumsum([0, *(not character.isspace() for character in doc.text)])
     idx, length = read_doc(doc, (IDX, LENGTH)).astype("int64").T
     return visible[idx], visible[idx + length]
@@ -68,14 +71,14 @@ def _visible_bounds(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def merge_characters(
     doc: Doc, is_first: NDArray[np.bool_], attributes: Sequence[int], values: Values
 ) -> Doc:
-    """A document of the same text, whose tokens are words.
+    """Return a document with the same text whose tokens are words.
 
-    is_first: (n,) of each character, if a word starts with it.
-    values: (w, A) what `attributes` of the words are.
+    is_first: bool (n,), whether a word starts at a character.
+    attributes, values: A token attributes and their values for the w words, (w, A).
 
-    It has the sentence starts, and all of the document that is not said of its tokens: custom
-    attributes, categories, spans and entities. Those that end inside of a word end with it, and of
-    entities that overlap then the longest stays.
+    The new document keeps sentence starts, custom attributes, categories, spans and entities. A
+    span that starts or ends inside a word is extended to the whole word. If extended entities
+    overlap, the longest one stays.
     """
     text = doc.text
     first = np.flatnonzero(is_first)
@@ -88,8 +91,8 @@ def merge_characters(
         spaces=space[last].astype(bool).tolist(),
         user_data=dict(doc.user_data),
     )
-    said: Any = values
-    words.from_array(list(attributes), said)
+    attribute_values: Any = values
+    words.from_array(list(attributes), attribute_values)
     if doc.has_annotation("SENT_START"):
         sent_start: Any = read_doc(doc, (SENT_START,))[first]
         words.from_array([SENT_START], sent_start)
@@ -102,7 +105,7 @@ def merge_characters(
 
 
 def _move_spans(doc: Doc, words: Doc, word: NDArray[np.int64]) -> None:
-    """word: (n,) that each character is in."""
+    """Copy spans and entities; word: index of each character's word, (n,)."""
     bounds = [*word.tolist(), len(words)]
 
     def move(span: Span) -> Span:

@@ -1,0 +1,1 @@
+"""Registered Thinc layers: heads, encoders and the models of components."""

@@ -24,13 +24,11 @@ def BCRF(
 ) -> Model[InT, OutT]:
     """Head trained as a Bregman conditional random field (Corro et al. 2025).
 
-    nO, nI: tags and width of the token vectors; inferred if None.
-    n_iter, relaxation, tolerance, inverse_temperature: of the inference, see `chain.BCRF`.
-    decoder: see `decoding.DECODERS`.
-    transitions, transition_width: see `make_head`.
-    scale: the potentials are the scores times this. Inside a sequence each tag has an arc on both
-        sides, and the entropy of both counts: without transitions its marginals are softmax(w / 2).
-        Twice the scores make up for that, and fewer steps of training do. 1 is the paper's.
+    n_iter, relaxation, tolerance, inverse_temperature: see `chain.BCRF`.
+    scale: factor from scores to potentials; 1 in the paper. The entropy counts the arcs on both
+        sides of an inner tag, so marginals without transitions are softmax(w / 2). The factor 2
+        offsets this, and training takes fewer steps.
+    Other options: see `make_head`.
     """
     objective = chain.BCRF(
         n_iter=n_iter,

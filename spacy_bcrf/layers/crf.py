@@ -17,8 +17,6 @@ def CRF(
 ) -> Model[InT, OutT]:
     """Head trained as a conditional random field (Lafferty et al. 2001).
 
-    nO, nI: tags and width of the token vectors; inferred if None.
-    decoder: see `decoding.DECODERS`.
-    transitions, transition_width: see `make_head`.
+    Options: see `make_head`.
     """
     return make_head("crf", chain.CRF(), decoder, nO, nI, transitions, transition_width)

@@ -1,4 +1,4 @@
-"""From the name of a decoder to a function that turns potentials into tags."""
+"""Decoders by name: functions from potentials to tag ids."""
 
 import re
 from collections.abc import Callable
@@ -16,53 +16,55 @@ from spacy_bcrf.chain import (
 from spacy_bcrf.kernels import Array
 
 Decoder = Callable[[Potentials], Array]
-"""Potentials to tag ids, int32 (N,). Never a labeling that the potentials forbid by -inf."""
+"""Potentials to tag ids, int32 (N,). A decoder never emits a labeling that -inf forbids."""
 
 DECODERS = {
-    "viterbi": "the labeling of highest score",
-    "argmax": "the tag of highest score at each token, transitions ignored",
-    "mbr": "minimum Bayes risk: the labeling with the largest expected number of right tags, by "
-    "the marginals of the head's own inference (those of a CRF if it has none)",
-    "bcrf(N)": "the same by the marginals of N Bregman projections of the sharpened potentials",
-    "mf(N)": "the same by the marginals of N mean-field updates",
+    "viterbi": "the labeling with the highest score",
+    "argmax": "the tag with the highest score at each token, without transitions",
+    "mbr": "minimum Bayes risk: the labeling with the largest expected number of correct tags "
+    "under the marginals of the head's own inference, or of a CRF if the head has none",
+    "bcrf(N)": "minimum Bayes risk under the marginals of BCRF(n_iter=N) on sharpened potentials",
+    "mf(N)": "minimum Bayes risk under the marginals of MeanField(n_iter=N)",
 }
-"""What each finds. Where it would use what the potentials forbid, the labeling with the largest
-expected number of right tags among the allowed ones takes its place."""
+"""Result of each decoder. If a result violates the hard constraints, the allowed labeling with the
+largest expected number of correct tags replaces it."""
 
 
 def get_decoder(name: str, objective: object) -> Decoder:
-    """The decoder of that name, see DECODERS, for a head that learns by `objective`.
+    """Return a decoder by name, see DECODERS.
 
-    Raises ValueError listing the names there are.
+    objective: the head's training objective; "mbr" decodes with it if it is an `Inference`.
+
+    Raises ValueError listing the known names.
     """
     if name == "viterbi":
         return _viterbi
     if name == "argmax":
         return Unstructured().decode
     if name == "mbr":
-        return _Mbr(objective if isinstance(objective, Inference) else CRF())
+        return _MinimumRisk(objective if isinstance(objective, Inference) else CRF())
     match = re.fullmatch(r"(bcrf|mf)\((\d+)\)", name)
     if not match or int(match[2]) < 1:
         raise ValueError(
             f"unknown decoder {name!r}; expected one of {', '.join(DECODERS)}, "
-            "with N a number of iterations, as in bcrf(10)"
+            "where N is a number of iterations of at least 1, as in bcrf(10)"
         )
     n_iter = int(match[2])
-    return _Mbr(BCRF(n_iter) if match[1] == "bcrf" else MeanField(n_iter))
+    return _MinimumRisk(BCRF(n_iter) if match[1] == "bcrf" else MeanField(n_iter))
 
 
 def _viterbi(potentials: Potentials) -> Array:
     return viterbi(potentials)[0]
 
 
-class _Mbr:
-    """Minimum Bayes risk by the marginals of an inference."""
+class _MinimumRisk:
+    """Minimum Bayes risk decoder under the marginals of an inference."""
 
     def __init__(self, inference: Inference) -> None:
         self.inference = inference
 
     def __call__(self, potentials: Potentials) -> Array:
-        # A Bregman CRF finds its best labeling by the marginals of sharpened potentials.
+        # A Bregman CRF decodes with the marginals of sharpened potentials.
         sharpness = getattr(self.inference, "inverse_temperature", 1.0)
         scaled = potentials if sharpness == 1 else potentials.scale(sharpness)
         return minimum_risk(potentials, self.inference.marginals(scaled).unary)

@@ -1,4 +1,4 @@
-"""What all heads share: token vectors in, potentials out, under constraints on the tags."""
+"""The layer behind every head: token vectors to potentials under hard constraints."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -16,8 +16,9 @@ from .pairwise import Pairwise
 from .protocol import Objective, output_attrs
 
 Transitions = Literal["shared", "pairwise"]
-"""Whether all pairs of neighbouring tokens have the same transition scores, or each has its own by
-a small network, see `Pairwise`: O(N T^2) memory, with gradients and marginals several times over.
+"""All edges share the transition scores, or `Pairwise` adds scores of each edge to them.
+
+"pairwise" takes O(N T^2) memory, and several times that with gradients and marginals.
 """
 
 InT = list[Floats2d]
@@ -34,21 +35,30 @@ def make_head(
     transition_width: int,
     scale: float = 1.0,
 ) -> Model[InT, OutT]:
-    """Tag scores linear in the token's vector; transition, start and end scores for all tokens.
+    """Head that maps token vectors (N, nI) to potentials of nO tags. All heads share its options.
 
+    A tag's score is linear in the token's vector. Start, end and transition scores are added.
     Parameters: W (nO, nI), b (nO,), transitions (nO, nO) `[from, to]`, start (nO,), end (nO,).
-    Attributes, of which `tags` and `scale` are saved, since they say what the parameters mean;
-    the others are as the config and the component say.
-    objective: gives loss and gradient of the potentials that come out.
-    decoder: turns them into tag ids.
-    transitions: whether a `Pairwise` layer adds to the transition scores for all tokens.
-    transition_width: of its hidden layer.
-    scale: the potentials are the scores times this.
-    constraints: `Constraints` or None. What they forbid is -inf in the potentials, so it has no
-        probability, no gradient and no place in any decoder's output.
-    tags: the names of the nO tags, or None.
+
+    name: name of the layer.
+    objective: training objective of the potentials.
+    decoder: name of the decoder, see `decoding.DECODERS`.
+    nO, nI: number of tags and width of the token vectors; None infers them.
+    transitions: "shared" or "pairwise"; "pairwise" adds the scores of a `Pairwise` layer.
+    transition_width: width of the hidden layer of `Pairwise`.
+    scale: factor from scores to potentials.
+
+    Attributes of the model:
+    objective, scale: see above.
+    decoder: function from potentials to tag ids.
+    constraints: `Constraints` or None. A forbidden tag or transition has potential -inf: it has
+        probability and gradient zero, and no decoder emits it.
+    tags: names of the nO tags, or None.
+
+    The model saves `tags` and `scale` with the parameters. Config and component set the others.
+    Raises ValueError for an option out of range.
     """
-    # A config says inf and "2" by strings.
+    # A config can hold numbers as strings, such as "inf".
     scale = float(scale)
     if not 0 < scale < float("inf"):
         raise ValueError(f"scale must be positive and finite, got {scale}")
@@ -62,23 +72,24 @@ def make_head(
 
 
 def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Callable]:
+    """Return the potentials of a batch and the function that backpropagates their gradient."""
     ops: Any = model.ops
     scale = model.attrs["scale"]
     lengths = np.array([len(x) for x in X], dtype="int32")
     starts, ends = (ops.asarray(tokens) for tokens in _boundaries(lengths))
-    allowed = _allowed(model)
+    masks = _masks(model)
     X_flat = ops.flatten(X)
     W = model.get_param("W")
     unary = ops.affine(X_flat, W, model.get_param("b"))
-    unary[starts] += _restricted(model, "start", allowed)
-    unary[ends] += _restricted(model, "end", allowed)
-    transitions = _restricted(model, "transitions", allowed)
+    unary[starts] += _masked_param(model, "start", masks)
+    unary[ends] += _masked_param(model, "end", masks)
+    transitions = _masked_param(model, "transitions", masks)
     if model.layers:
         shared = transitions
         transitions, backprop_pairwise = model.layers[0](X_flat, is_train)
         transitions += shared
     unary *= scale
-    # In place, unless it is the parameter itself.
+    # Scale in place, unless the array is the parameter itself.
     transitions = ops.xp.multiply(transitions, scale, out=transitions if model.layers else None)
 
     def backprop(d_potentials: OutT) -> InT:
@@ -95,7 +106,7 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
             "transitions": d_transitions,
         }
         for name, gradient in gradients.items():
-            model.inc_grad(name, gradient * allowed[name] if name in allowed else gradient)
+            model.inc_grad(name, gradient * masks[name] if name in masks else gradient)
         model.inc_grad("b", d_unary.sum(axis=0))
         model.inc_grad("W", ops.gemm(d_unary, X_flat, trans1=True))
         return ops.unflatten(dX, lengths)
@@ -104,11 +115,11 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
+    """Set all parameters to zero, as spaCy's token classifiers do, so that no tag is preferred."""
     if X is not None and model.has_dim("nI") is None:
         model.set_dim("nI", X[0].shape[1])
     nO, nI = model.get_dim("nO"), model.get_dim("nI")
     shapes = {"W": (nO, nI), "b": (nO,), "transitions": (nO, nO), "start": (nO,), "end": (nO,)}
-    # Zeros, as in spaCy's other token classifiers: no tag is preferred before any was seen.
     for name, shape in shapes.items():
         model.set_param(name, model.ops.alloc(shape, dtype="float32"))
     for layer in model.layers:
@@ -118,14 +129,13 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
 
 
 def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Model[InT, OutT]:
-    """A head with nO tags, the new ones last; what it has learned of the others stays.
+    """Return a head with nO tags that keeps the parameters of the old tags.
 
-    New tags start out as the mean, over the old labels, of the tags that play the same part. So a
-    labeling with a new label scores the mean of those with an old one in its place, and is not the
-    best before it is trained.
+    New tags come last. `annotation.label_resize` defines their initial parameters.
+    If there are parameters to resize, the result is a new layer, because an optimizer keeps its
+    state by layer. Otherwise it is `model`.
 
-    It is a new layer if there are parameters to resize, since an optimizer keeps what it knows of
-    them by layer. ValueError for fewer tags than there are.
+    Raises ValueError if nO is smaller than the current number of tags.
     """
     old = model.maybe_get_dim("nO")
     matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
@@ -156,14 +166,14 @@ def _make_model(
 
 
 def _boundaries(lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
-    """First and last flat tokens of the sequences that are not empty."""
+    """Return the first and last flat token of each nonempty sequence."""
     lengths = lengths[lengths > 0]
     ends = lengths.cumsum() - 1
     return ends + 1 - lengths, ends
 
 
-def _allowed(model: Model) -> dict[str, Array]:
-    """The constraints by parameter, on the model's device; none if there are none."""
+def _masks(model: Model) -> dict[str, Array]:
+    """Return the constraints by parameter name, on the model's device; empty if there are none."""
     constraints = model.attrs["constraints"]
     if constraints is None:
         return {}
@@ -171,9 +181,9 @@ def _allowed(model: Model) -> dict[str, Array]:
     return {name: ops.asarray(mask) for name, mask in vars(constraints).items()}
 
 
-def _restricted(model: Model, name: str, allowed: dict[str, Array]) -> Array:
-    """A parameter with -inf wherever it is not allowed."""
+def _masked_param(model: Model, name: str, masks: dict[str, Array]) -> Array:
+    """Return a parameter with -inf where the constraints forbid it."""
     value: Array = model.get_param(name)
-    if name not in allowed:
+    if name not in masks:
         return value
-    return model.ops.xp.where(allowed[name], value, value.dtype.type("-inf"))
+    return model.ops.xp.where(masks[name], value, value.dtype.type("-inf"))

@@ -18,12 +18,11 @@ def MeanField(
 ) -> Model[InT, OutT]:
     """Head trained through the updates of mean-field inference (Wang et al. 2020).
 
-    It learns from whole gold labelings only, see `chain.MeanField`.
+    It needs complete gold labelings, see `chain.MeanField`.
 
-    nO, nI: tags and width of the token vectors; inferred if None.
-    n_iter: updates.
-    decoder: see `decoding.DECODERS`; "mbr" is mean field's own.
-    transitions, transition_width: see `make_head`.
+    n_iter: number of updates.
+    decoder: "mbr" decodes by mean-field inference itself.
+    Other options: see `make_head`.
     """
     objective = chain.MeanField(n_iter=n_iter)
     return make_head("mean_field", objective, decoder, nO, nI, transitions, transition_width)

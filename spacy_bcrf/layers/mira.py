@@ -21,13 +21,12 @@ def MIRA(
     transitions: Transitions = "shared",
     transition_width: int = 64,
 ) -> Model[InT, OutT]:
-    """Head trained by the margin-infused relaxed algorithm, 1-best or n-best (McDonald et al.
-    2005); averaged if the optimizer has `use_averages = true`.
+    """Head trained by the margin-infused relaxed algorithm, MIRA (McDonald et al. 2005).
 
-    nO, nI: tags and width of the token vectors; inferred if None.
+    An optimizer with `use_averages = true` makes it averaged MIRA. n > 1 is n-best MIRA.
+
     n, aggressiveness, search, beam_width: see `chain.MIRA`.
-    decoder: see `decoding.DECODERS`.
-    transitions, transition_width: see `make_head`.
+    Other options: see `make_head`.
     """
     objective = chain.MIRA(n=n, aggressiveness=aggressiveness, search=search, beam_width=beam_width)
     return make_head("mira", objective, decoder, nO, nI, transitions, transition_width)

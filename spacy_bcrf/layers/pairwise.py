@@ -1,4 +1,4 @@
-"""Transition scores of each pair of neighbouring tokens."""
+"""Transition scores for each pair of neighbouring tokens."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +13,17 @@ OutT = Array
 
 
 def Pairwise(nH: int, nO: int | None = None, nI: int | None = None) -> Model[InT, OutT]:
-    """Scores (N, nO, nO), row i those of the edge from token i to token i + 1 (Corro et al. 2025):
+    """Layer that scores the transitions of each edge (Corro et al. 2025).
 
-    V tanh(W [x_i; x_{i+1}] + b), of flat token vectors (N, nI). The row of the last token of a
-    sequence, which has no edge, means nothing, and has to have a gradient of zero.
+    Maps flat token vectors x (N, nI) to scores (N, nO, nO), `[from, to]`. Row i scores the edge
+    from token i to token i + 1: V tanh(W [x_i; x_{i+1}] + b). The last token of a sequence has no
+    edge: its row is arbitrary, and the gradient of its row must be zero.
 
-    Parameters: W (2, nH, nI), for the token and the next one, b (nH,), V (nO, nO, nH) `[from, to]`.
-    nH: width of the hidden layer. O(N nO^2) memory, O(N nO^2 nH) time.
+    nH: width of the hidden layer.
+    nO, nI: number of tags and width of the token vectors.
+
+    Parameters: W (2, nH, nI) for token and next token, b (nH,), V (nO, nO, nH) `[from, to]`.
+    O(N nO^2) memory, O(N nO^2 nH) time.
     """
     dims = {"nO": nO, "nH": nH, "nI": nI}
     params = dict.fromkeys(("W", "b", "V"))
@@ -27,6 +31,7 @@ def Pairwise(nH: int, nO: int | None = None, nI: int | None = None) -> Model[InT
 
 
 def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Callable]:
+    """Return the scores of all edges and the function that backpropagates their gradient."""
     ops: Any = model.ops
     nO, nH = model.get_dim("nO"), model.get_dim("nH")
     W_token, W_next = model.get_param("W")
@@ -53,9 +58,9 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
+    """Set V to zero, so that all scores start at zero; draw W at random (Glorot uniform)."""
     nO, nH, nI = (model.get_dim(name) for name in ("nO", "nH", "nI"))
     weights: Array = glorot_uniform_init(model.ops, (nH, 2 * nI))
     model.set_param("W", weights.reshape(2, nH, nI))
     model.set_param("b", model.ops.alloc((nH,)))
-    # All scores start out as zero: neutral, as in the rest of the head.
     model.set_param("V", model.ops.alloc((nO, nO, nH)))

@@ -15,12 +15,11 @@ def Perceptron(
     transitions: Transitions = "shared",
     transition_width: int = 64,
 ) -> Model[InT, OutT]:
-    """Head trained as a structured perceptron (Collins 2002); averaged if the optimizer has
-    `use_averages = true`.
+    """Head trained as a structured perceptron (Collins 2002).
 
-    nO, nI: tags and width of the token vectors; inferred if None.
-    decoder: see `decoding.DECODERS`.
-    transitions, transition_width: see `make_head`.
+    An optimizer with `use_averages = true` makes it the averaged perceptron.
+
+    Options: see `make_head`.
     """
     objective = chain.Perceptron()
     return make_head("perceptron", objective, decoder, nO, nI, transitions, transition_width)

@@ -20,12 +20,10 @@ def SAPO(
     transitions: Transitions = "shared",
     transition_width: int = 64,
 ) -> Model[InT, OutT]:
-    """Head trained on the probabilities of the n best labelings (SAPO, Sun et al.).
+    """Head trained by search-based probabilistic online learning (SAPO, Sun et al.).
 
-    nO, nI: tags and width of the token vectors; inferred if None.
     n, search, beam_width: see `chain.SAPO`.
-    decoder: see `decoding.DECODERS`.
-    transitions, transition_width: see `make_head`.
+    Other options: see `make_head`.
     """
     objective = chain.SAPO(n=n, search=search, beam_width=beam_width)
     return make_head("sapo", objective, decoder, nO, nI, transitions, transition_width)

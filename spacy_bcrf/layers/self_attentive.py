@@ -35,20 +35,22 @@ def SelfAttentiveEncoder(
     attrs: Sequence[str] = ("NORM", "PREFIX", "SUFFIX", "SHAPE"),
     rows: Sequence[int] = (5000, 1000, 2500, 2500),
 ) -> Model[list[Doc], list[Floats2d]]:
-    """Token vectors by self-attention over embeddings, all learned from scratch (the encoder of
-    Corro et al. 2025, by default with their sizes). Needs PyTorch unless depth is 0.
+    """Encoder with self-attention over token embeddings, trained from scratch (Corro et al. 2025).
 
-    width: of the vectors and embeddings.
-    depth: layers; with 0 the vectors are the embeddings, without positions.
-    heads, feed_forward: of each layer; heads has to divide width.
-    positions: added to the embeddings.
-    window: tokens that attend to one another. A longer document is read in windows that overlap by
-        half, positions counted from the start of each, and a token has its vector from the window
-        in which it is farthest from the ends. So any length will do, in memory linear in it.
-    attrs, rows: token attributes, and the rows of the table of hashed embeddings of each; their
-        embeddings are added up. ["ORTH"] embeds characters where tokens are characters.
+    The default sizes are the paper's. It needs PyTorch unless depth is 0.
 
-    Dropout, after the embeddings and in the layers, is what the training config says.
+    width: width of the token vectors and embeddings.
+    depth: number of layers. With 0 the token vectors are the embeddings, without positions.
+    heads, feed_forward: attention heads and feed-forward width of a layer. heads must divide width.
+    positions: position embeddings, added to the token embeddings.
+    window: number of tokens that attend to one another. A longer document is split into windows
+        that overlap by half, and positions count from the start of a window. A token's vector comes
+        from the window in which it is farthest from the nearer end. Memory is linear in the length.
+    attrs, rows: token attributes, and the table size of each attribute's hashed embedding. The
+        token embedding is the sum over attributes. Use ["ORTH"] if tokens are characters.
+
+    The training config sets the dropout rate of embeddings and layers.
+    Raises ValueError for an option out of range, and ImportError without PyTorch.
     """
     if positions not in ("learned", "sinusoidal"):
         raise ValueError(f"positions must be learned or sinusoidal, got {positions!r}")
@@ -80,7 +82,7 @@ def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[
         raise ValueError(f"attrs must be token attributes such as NORM, got {unknown[0]!r}")
     if min(rows) < 1:
         raise ValueError(f"rows must be at least 1, got {min(rows)}")
-    # Fixed seeds: what a row stands for has to be the same after loading.
+    # Fixed seeds keep the meaning of a row after loading.
     tables: list[Model] = [
         HashEmbed(width, n_rows, column=column, seed=column + 8)
         for column, n_rows in enumerate(rows)
@@ -95,12 +97,12 @@ def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[
 
 def _make_attention(width: int, *options: Any) -> Model[Ragged, Ragged]:
     require("torch", "torch")
-    from .attention import SelfAttention
+    from .torch_attention import SelfAttention
 
     model = PyTorchWrapper(SelfAttention(width, *options), _convert_inputs, _convert_outputs)
     model.set_dim("nI", width)
     model.set_dim("nO", width)
-    # Where spaCy sets the rate of the training config.
+    # spaCy sets this attribute to the dropout rate of the training config.
     model.attrs["dropout_rate"] = 0.0
     return model
 

@@ -13,10 +13,10 @@ from .protocol import Hooks, attach
 def SequenceLabeler(
     tok2vec: Model[list[Doc], list[Floats2d]], head: Model[list[Floats2d], Potentials]
 ) -> Model[list[Doc], Potentials]:
-    """Potentials of the tags of documents, one sequence a document.
+    """Model from documents to potentials, one sequence per document.
 
-    tok2vec: vectors of each document's tokens.
-    head: from these to potentials; a layer like `spacy-bcrf.BCRF.v1`, with dimension nO.
+    tok2vec: layer from documents to token vectors.
+    head: layer from token vectors to potentials with dimension nO, such as `spacy-bcrf.BCRF.v1`.
     """
     model: Model[list[Doc], Potentials] = chain(tok2vec, head)
     model.set_ref("tok2vec", tok2vec)
@@ -30,7 +30,7 @@ def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
 def resize_output(
     model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
 ) -> Model[list[Doc], Potentials]:
-    """Give the head nO tags, in place, see `resize_head`."""
+    """Set the head's number of tags to nO in place, see `resize_head`."""
     old = model.get_ref("output_layer")
     new = resize_head(old, nO, tags_per_label)
     if new is not old:

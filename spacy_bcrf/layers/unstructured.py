@@ -15,13 +15,11 @@ def Unstructured(
     transitions: Transitions = "shared",
     transition_width: int = 64,
 ) -> Model[InT, OutT]:
-    """Head trained as a softmax over the tags of each token; its transitions stay zero.
+    """Head trained as a softmax over the tags of each token. Transition scores stay zero.
 
-    What a scheme forbids is kept all the same: see `chain.Unstructured.decode`.
+    Hard constraints still apply, see `chain.Unstructured.decode`.
 
-    nO, nI: tags and width of the token vectors; inferred if None.
-    decoder: see `decoding.DECODERS`.
-    transitions, transition_width: see `make_head`.
+    Options: see `make_head`.
     """
     objective = chain.Unstructured()
     return make_head("unstructured", objective, decoder, nO, nI, transitions, transition_width)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spacy_bcrf.annotation.char_tokenizer import CharTokenizer
 
 TOKENIZER = CharTokenizer(spacy.blank("xx").vocab)
-# One character each to its reader.
+# One extended grapheme cluster each.
 CHARACTERS = [
     "我",
     "𠮷",
@@ -44,27 +44,27 @@ SPACES = [" ", "  ", "\n", "\t \t", "\r\n", "\u3000", " \u00a0 "]
 
 
 @given(st.text())
-def test_the_text_stays(text):
+def test_tokens_spell_the_text(text):
     doc = TOKENIZER(text)
     assert doc.text == text
     assert not doc.has_unknown_spaces
-    # A run of whitespace is one token, less the space that belongs to the token before it.
+    # A run of whitespace is one token, minus the space that belongs to the previous token.
     assert all(not (a.is_space and b.is_space) for a, b in pairwise(doc))
     assert all(token.is_space or not token.text[0].isspace() or len(token) > 1 for token in doc)
 
 
 @pytest.mark.parametrize("character", CHARACTERS)
-def test_what_is_one_character_stays_together(character):
+def test_a_grapheme_cluster_is_one_token(character):
     assert [token.text for token in TOKENIZER(character)] == [character]
 
 
 @given(st.lists(st.sampled_from(CHARACTERS)))
-def test_each_character_is_a_token(characters):
+def test_neighbouring_clusters_are_separate_tokens(characters):
     assert [token.text for token in TOKENIZER("".join(characters))] == characters
 
 
 @given(st.lists(st.sampled_from(CHARACTERS + SPACES)))
-def test_characters_between_spaces_stay_together(parts):
+def test_whitespace_does_not_split_clusters(parts):
     doc = TOKENIZER("".join(parts))
     assert doc.text == "".join(parts)
     visible = [part for part in parts if part not in SPACES]
@@ -78,7 +78,7 @@ def test_characters_between_spaces_stay_together(parts):
         (" a  b", [" ", "a ", " ", "b"]),
         ("a\n\n b ", ["a", "\n\n ", "b "]),
         ("   ", ["   "]),
-        # A mark needs something to stand on, be it a space.
+        # A combining mark attaches to any character, even to a space.
         ("a \u0301b", ["a", " \u0301", "b"]),
         ("  \u0301", [" ", " \u0301"]),
         ("\u0301a", ["\u0301", "a"]),
@@ -91,12 +91,12 @@ def test_spaces_and_marks(text, tokens):
     assert [token.text_with_ws for token in TOKENIZER(text)] == tokens
 
 
-def test_half_a_surrogate_pair_is_refused():
-    with pytest.raises(ValueError, match=r"character 2 of the text is '\\ud83d', half of"):
+def test_a_lone_surrogate_is_refused():
+    with pytest.raises(ValueError, match=r"character 2 .* is the lone surrogate '\\ud83d'"):
         TOKENIZER("ab\ud83d")
 
 
-def test_in_a_pipeline_that_is_saved(tmp_path):
+def test_disk_bytes_and_pickle_round_trip(tmp_path):
     config = {"nlp": {"tokenizer": {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}}}
     nlp = spacy.blank("ja", config=config)
     nlp.to_disk(tmp_path)

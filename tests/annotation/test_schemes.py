@@ -15,7 +15,7 @@ each_scheme = pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: sche
 
 @st.composite
 def spans_and_length(draw):
-    """Any entities without overlaps in a sequence of up to 12 tokens."""
+    """Entities without overlaps in a sequence of up to 12 tokens."""
     length = draw(st.integers(0, 12))
     spans, position = [], 0
     while position < length:
@@ -43,7 +43,7 @@ def test_tags_and_names(name, tags):
     assert get_scheme(name).tags([]) == ["O"]
 
 
-def test_unknown_scheme_lists_the_known():
+def test_an_unknown_scheme_is_an_error_listing_the_schemes():
     with pytest.raises(ValueError, match=r"'BILOU'.*BIO, BILUO, BIES"):
         get_scheme("BILOU")
 
@@ -64,7 +64,7 @@ def test_transitions_within_a_label(scheme, allowed):
 
 @each_scheme
 def test_constraints_accept_exactly_the_valid_sequences(scheme):
-    """Every sequence of up to three tags: the matrices and `spans` say the same."""
+    """The matrices and `spans` agree on every sequence of up to three tags."""
     tags = scheme.tags(LABELS)
     transitions, starts, ends = (
         scheme.transitions(LABELS),
@@ -79,14 +79,14 @@ def test_constraints_accept_exactly_the_valid_sequences(scheme):
             if allowed:
                 assert scheme.encode(scheme.spans(sequence), length) == sequence
             else:
-                with pytest.raises(ValueError, match="no valid"):
+                with pytest.raises(ValueError, match="not valid in"):
                     scheme.spans(sequence)
-                with pytest.raises(ValueError, match="does not allow"):
+                with pytest.raises(ValueError, match="forbids tag id"):
                     scheme.decode_ids(ids)
 
 
 @each_scheme
-def test_without_labels_there_is_only_outside(scheme):
+def test_without_labels_the_only_tag_is_outside(scheme):
     assert_array_equal(scheme.transitions([]), [[True]])
     assert_array_equal(scheme.starts([]), [True])
     assert_array_equal(scheme.ends([]), [True])
@@ -94,14 +94,14 @@ def test_without_labels_there_is_only_outside(scheme):
 
 @each_scheme
 @given(data=spans_and_length())
-def test_spans_survive_encoding(scheme, data):
+def test_encode_and_spans_round_trip(scheme, data):
     spans, length = data
     assert scheme.spans(scheme.encode(spans, length)) == spans
 
 
 @each_scheme
 @given(batch=st.lists(spans_and_length(), max_size=4))
-def test_spans_of_a_batch_are_those_of_its_sequences(scheme, batch):
+def test_decode_ids_of_a_batch_equals_the_spans_of_each_sequence(scheme, batch):
     names, tags, flat, offset = scheme.tags(LABELS), [], [], 0
     for spans, length in batch:
         tags += scheme.encode(spans, length)
@@ -125,12 +125,12 @@ def test_spans_of_a_batch_are_those_of_its_sequences(scheme, batch):
         (BIES, [1, 7], 1),
     ],
 )
-def test_decoding_invalid_ids_names_the_token(scheme, ids, token):
+def test_decode_ids_names_the_first_invalid_token(scheme, ids, token):
     with pytest.raises(ValueError, match=f"token {token}:"):
         scheme.decode_ids(ids)
 
 
-def test_an_entity_does_not_go_on_in_the_next_sequence():
+def test_no_entity_crosses_a_sequence_boundary():
     ids = [0, 1, 2, 0]
     assert_array_equal(BIO.decode_ids(ids, [4])[1], [3])
     with pytest.raises(ValueError, match="token 2:"):
@@ -146,11 +146,11 @@ def test_an_entity_does_not_go_on_in_the_next_sequence():
     [
         ([(0, 2, "PER"), (1, 3, "LOC")], r"\(1, 3, .*overlaps"),
         ([(2, 2, "PER")], r"\(2, 2, .*empty"),
-        ([(3, 5, "PER")], r"\(3, 5, .*outside of 4"),
-        ([(-1, 2, "PER")], r"\(-1, 2, .*outside of 4"),
+        ([(3, 5, "PER")], r"\(3, 5, .*outside of the 4"),
+        ([(-1, 2, "PER")], r"\(-1, 2, .*outside of the 4"),
     ],
 )
-def test_impossible_spans(spans, message):
+def test_encode_refuses_overlapping_empty_and_outside_spans(spans, message):
     with pytest.raises(ValueError, match=message):
         BIO.encode(spans, 4)
 
@@ -174,17 +174,17 @@ def test_repair(scheme, tags, fixed, n_repaired):
     assert scheme.repair(tags.split()) == (fixed.split(), n_repaired)
 
 
-def test_an_error_says_which_tag_and_what_would_be_right():
+def test_errors_name_the_token_the_tag_and_a_valid_tag():
     with pytest.raises(ValueError, match=r"token 1: 'I-PER' after 'O' .* 'B-PER' would be"):
         BIO.spans(["O", "I-PER"])
-    with pytest.raises(ValueError, match=r"token 1: 'S-PER' is no BIO tag; .*B-label, I-label"):
+    with pytest.raises(ValueError, match=r"token 1: 'S-PER' is not a BIO tag; .*B-label, I-label"):
         BIO.repair(["O", "S-PER"])
     for nonsense in ("B", "B-", "PER", "X-PER", "b-PER", "_"):
         with pytest.raises(ValueError, match=f"token 0: '{nonsense}'"):
             BIO.spans([nonsense])
 
 
-def test_missing_tags_stay_and_belong_to_no_entity():
+def test_missing_tags_stay_missing_and_end_entities():
     tags = [None, "B-PER", "", "I-PER", "-"]
     assert BIO.repair(tags) == ([None, "B-PER", "", "B-PER", "-"], 1)
     assert BIO.spans(["", "B-PER", "I-PER", None]) == [(1, 3, "PER")]
@@ -196,7 +196,7 @@ def test_labels_may_contain_hyphens():
 
 @each_scheme
 @given(data=st.data())
-def test_repair_makes_valid_and_leaves_valid_alone(scheme, data):
+def test_repair_is_valid_idempotent_and_keeps_conlleval_entities(scheme, data):
     tags = data.draw(random_tags(scheme))
     fixed, n_repaired = scheme.repair(tags)
     assert n_repaired == sum(a != b for a, b in zip(tags, fixed, strict=True))
@@ -206,7 +206,7 @@ def test_repair_makes_valid_and_leaves_valid_alone(scheme, data):
 
 
 def conlleval_spans(tags):
-    """startOfChunk and endOfChunk of the CoNLL-2000 shared task's conlleval.pl, for BIO tags."""
+    """Oracle: startOfChunk and endOfChunk of CoNLL-2000's conlleval.pl, for BIO tags."""
 
     def split(tag):
         return ("O", "") if tag == "O" else tuple(tag.split("-"))
@@ -227,5 +227,5 @@ def conlleval_spans(tags):
 
 
 @given(st.lists(st.sampled_from(BIO.tags(LABELS)), max_size=10))
-def test_spans_are_those_of_conlleval(tags):
+def test_read_spans_equals_conlleval(tags):
     assert read_spans(tags) == conlleval_spans(tags)

@@ -3,6 +3,7 @@ import sys
 
 import numpy as np
 import pytest
+from head_cases import covering
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy import registry
@@ -17,7 +18,7 @@ from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder
 torch = pytest.importorskip("torch", reason="the encoder needs PyTorch, spacy-bcrf[torch]")
 torch.set_num_threads(1)
 
-from spacy_bcrf.layers import attention  # noqa: E402
+from spacy_bcrf.layers import torch_attention  # noqa: E402
 
 VOCAB = English().vocab
 SMALL = {"width": 8, "heads": 2, "feed_forward": 16, "rows": (50, 20, 20, 20)}
@@ -36,33 +37,40 @@ def make(lengths=(5, 3), **options):
     return model
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("lengths", [(), (0,), (0, 0), (1,), (3, 0, 7, 1), (40, 2)])
-def test_one_vector_a_token(lengths, depth, positions):
+def network_of(model):
+    """The PyTorch module, which Thinc holds in a shim."""
+    (shim,) = (shim for node in model.walk() for shim in node.shims)
+    return shim._model
+
+
+BATCHES = [(), (0,), (0, 0), (1,), (3, 0, 7, 1), (40, 2)]
+
+
+@pytest.mark.parametrize("lengths, depth, positions", covering(BATCHES, [0, 1, 2], POSITIONS))
+def test_every_token_has_a_vector(lengths, depth, positions):
     model = make(depth=depth, positions=positions, window=16)
     assert model.get_dim("nO") == 8
     vectors, backprop = model.begin_update(make_docs(*lengths))
     assert [v.shape for v in vectors] == [(length, 8) for length in lengths]
     assert all(v.dtype == np.float32 and np.isfinite(v).all() for v in vectors)
-    if any(lengths):  # Thinc's HashEmbed cannot go back from nothing; components never do.
+    if any(lengths):  # Thinc's HashEmbed cannot backpropagate an empty batch.
         backprop(vectors)
         model.finish_update(Adam(0.01))
 
 
 @pytest.mark.parametrize("depth", [0, 2])
-def test_a_batch_is_the_same_as_one_by_one(depth, monkeypatch):
+def test_vectors_do_not_depend_on_the_batch(depth, monkeypatch):
     docs = make_docs(3, 0, 7, 1, 60, 7, 25)
     model = make(depth=depth, window=16)
     together = model.predict(docs)
-    # Several padded batches.
-    monkeypatch.setattr(attention, "MAX_TOKENS", 20)
+    # The small limit forces several padded batches.
+    monkeypatch.setattr(torch_attention, "MAX_BATCH_TOKENS", 20)
     for batch in (docs, *([doc] for doc in docs)):
         for doc, vectors in zip(batch, model.predict(batch), strict=True):
             np.testing.assert_allclose(vectors, together[docs.index(doc)], atol=1e-5)
 
 
-def test_without_layers_there_is_no_context():
+def test_without_layers_vectors_ignore_context():
     docs = [Doc(VOCAB, words=words) for words in (["a", "b", "a"], ["b", "c"])]
     first, second = make(depth=0).predict(docs)
     np.testing.assert_array_equal(first[0], first[2])
@@ -70,7 +78,7 @@ def test_without_layers_there_is_no_context():
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_order_and_context_matter(positions):
+def test_vectors_depend_on_order_and_context(positions):
     docs = [Doc(VOCAB, words=words) for words in (["a", "b", "a"], ["b", "c"])]
     first, second = make(depth=1, positions=positions).predict(docs)
     assert np.abs(first[0] - first[2]).max() > 1e-3
@@ -78,24 +86,24 @@ def test_order_and_context_matter(positions):
 
 
 @given(st.lists(st.integers(0, 60), max_size=5), st.integers(1, 20))
-def test_windows_keep_each_token_once(lengths, size):
-    windows = attention.cut(lengths, size)
-    kept = [token for window in windows for token in range(window.first, window.last)]
+def test_each_token_keeps_one_vector_with_context(lengths, size):
+    windows = torch_attention.split_into_windows(lengths, size)
+    kept = [token for window in windows for token in range(window.keep_start, window.keep_end)]
     assert kept == list(range(sum(lengths)))
     stops = np.cumsum(lengths).tolist()
-    for start, stop, first, last in windows:
-        assert start <= first < last <= stop
-        assert stop - start <= size
+    for start, end, keep_start, keep_end in windows:
+        assert start <= keep_start < keep_end <= end
+        assert end - start <= size
         sequence = int(np.searchsorted(stops, start, side="right"))
-        begin, end = ([0, *stops][sequence], stops[sequence])
-        assert begin <= start < stop <= end
-        # Context, but for the ends of the sequence.
-        assert first == begin or first - start >= size // 4
-        assert last == end or stop - last >= size // 4
+        begin, stop = ([0, *stops][sequence], stops[sequence])
+        assert begin <= start < end <= stop
+        # A quarter of a window is context, except at the ends of the sequence.
+        assert keep_start == begin or keep_start - start >= size // 4
+        assert keep_end == stop or end - keep_end >= size // 4
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_a_window_sees_nothing_else(positions):
+def test_a_token_affects_only_its_windows(positions):
     model = make(depth=2, window=16, positions=positions)
     (long,) = make_docs(200)
     words = [token.text for token in long]
@@ -106,11 +114,10 @@ def test_a_window_sees_nothing_else(positions):
     assert differs.min() > 100 - 16 and differs.max() < 100 + 16
 
 
-def test_gradients_are_numeric_gradients():
+def test_gradients_equal_numeric_gradients():
     model = make(depth=2, window=4)
+    network = network_of(model).double()
     for node in model.walk():
-        for shim in node.shims:
-            shim._model.double()
         for name in node.param_names:
             node.set_param(name, node.get_param(name).astype("float64"))
     docs = make_docs(6, 2)
@@ -122,14 +129,13 @@ def test_gradients_are_numeric_gradients():
 
     _, backprop = model.begin_update(docs)
     backprop(weights)
-    (shim,) = (shim for node in model.walk() for shim in node.shims)
-    checks = [(p.detach().numpy(), p.grad.numpy()) for p in shim._model.parameters()]
+    checks = [(p.detach().numpy(), p.grad.numpy()) for p in network.parameters()]
     for node in model.walk():
         if node.name == "hashembed":
             checks.append((node.get_param("E"), node.get_grad("E")))
     assert len(checks) > 20
     for values, gradient in checks:
-        # Where it is largest, and somewhere else.
+        # Check the largest gradient and the first one.
         for at in (np.unravel_index(np.abs(gradient).argmax(), gradient.shape), (0,) * values.ndim):
             value = values[at]
             values[at] = value + 1e-5
@@ -141,7 +147,7 @@ def test_gradients_are_numeric_gradients():
 
 
 @pytest.mark.parametrize("depth", [0, 1])
-def test_dropout_is_that_of_spacy_and_only_in_training(depth):
+def test_dropout_follows_spacy_and_only_in_training(depth):
     model = make(depth=depth)
     docs = make_docs(5, 3)
     calm = np.concatenate(model.predict(docs))
@@ -151,13 +157,12 @@ def test_dropout_is_that_of_spacy_and_only_in_training(depth):
     assert np.abs(noisy[0] - noisy[1]).max() > 1e-3
     np.testing.assert_array_equal(np.concatenate(model.predict(docs)), calm)
     if depth:
-        (network,) = (shim._model for node in model.walk() for shim in node.shims)
-        rates = [m.p for m in network.modules() if isinstance(m, torch.nn.Dropout)]
+        rates = [m.p for m in network_of(model).modules() if isinstance(m, torch.nn.Dropout)]
         assert rates and set(rates) == {0.5}
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_bytes_disk_and_copy(positions, tmp_path):
+def test_bytes_disk_and_copy_round_trip(positions, tmp_path):
     docs = make_docs(5, 3)
     model = make(depth=1, positions=positions)
     expected = np.concatenate(model.predict(docs))
@@ -173,12 +178,13 @@ def test_bytes_disk_and_copy(positions, tmp_path):
 
 
 def test_memory_is_linear_in_the_length(monkeypatch):
-    """What attends to one another stays small, and so does what is padded."""
-    monkeypatch.setattr(attention, "MAX_TOKENS", 100)
+    """Window length and size of a padded batch are bounded."""
+    monkeypatch.setattr(torch_attention, "MAX_BATCH_TOKENS", 100)
     model = make(depth=1, window=32)
-    (network,) = (shim._model for node in model.walk() for shim in node.shims)
     shapes = []
-    network.layers[0].register_forward_pre_hook(lambda _, args: shapes.append(args[0].shape))
+    network_of(model).layers[0].register_forward_pre_hook(
+        lambda _, args: shapes.append(args[0].shape)
+    )
     model.predict(make_docs(2000, 5, 31))
     assert max(length for _, length, _ in shapes) == 32
     assert max(batch * length for batch, length, _ in shapes) <= 100
@@ -216,7 +222,7 @@ def test_without_torch_the_error_names_the_extra():
         ("depth", "two", "depth"),
     ],
 )
-def test_bad_options_are_refused_when_the_config_is_read(option, value, message):
+def test_a_config_with_an_option_out_of_range_is_refused(option, value, message):
     architecture = {"@architectures": "spacy-bcrf.SelfAttentiveEncoder.v1", option: value}
     with pytest.raises(ValueError, match=message):
         registry.resolve({"tok2vec": architecture})
@@ -231,7 +237,7 @@ TOK2VEC = {
 
 
 @pytest.mark.parametrize("listens", [False, True])
-def test_a_tagger_learns_what_needs_context(listens, tmp_path):
+def test_a_tagger_learns_from_context(listens, tmp_path):
     import spacy
 
     fix_random_seed(0)
@@ -242,7 +248,7 @@ def test_a_tagger_learns_what_needs_context(listens, tmp_path):
         nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
     model = {"tok2vec": listener if listens else TOK2VEC, "head": head}
     nlp.add_pipe("bcrf_tagger", config={"model": model})
-    # The tag of a word is the word before it.
+    # The tag of a word is the previous word.
     words = ["a b c d e", "e d c b a", "b d a c e", "c a e b d"]
     gold = [["start", *(w.upper() for w in text.split()[:-1])] for text in words]
     examples = [
@@ -258,5 +264,5 @@ def test_a_tagger_learns_what_needs_context(listens, tmp_path):
     nlp.to_disk(tmp_path)
     docs = spacy.load(tmp_path).pipe(words)
     assert [[token.tag_ for token in doc] for doc in docs] == gold
-    # Longer than a window, and than any document of the training data.
+    # This document is longer than a window and than any training document.
     assert all(token.tag_ for token in nlp("a b " * 300))

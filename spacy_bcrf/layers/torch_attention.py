@@ -1,4 +1,4 @@
-"""Self-attention over documents, in PyTorch. Only imported where it is used."""
+"""Self-attention over documents in PyTorch. `self_attentive` imports this module on first use."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -8,44 +8,49 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-# Of a padded batch. A window attends to itself, so its memory is at most this times its length.
-MAX_TOKENS = 4096
-# About the scale of hashed embeddings before training, so that neither drowns the other.
-_SCALE = 0.1
+# Largest padded batch, in tokens. Attention memory is at most this times the window length.
+MAX_BATCH_TOKENS = 4096
+# Positions start at about the scale of untrained hashed embeddings, so that neither dominates.
+_POSITION_SCALE = 0.1
 
 
 class Window(NamedTuple):
-    """Flat tokens that attend to one another, and those among them whose vectors are kept."""
+    """Tokens [start, end) attend to one another; tokens [keep_start, keep_end) keep their vectors.
+
+    The indices count the flat tokens of the batch.
+    """
 
     start: int
-    stop: int
-    first: int
-    last: int
+    end: int
+    keep_start: int
+    keep_end: int
 
 
-def cut(lengths: Sequence[int], size: int) -> list[Window]:
-    """Windows of at most `size` tokens, half of them shared with the next one; each token is kept
-    once, where it is farthest from the ends. A sequence that fits is one window."""
+def split_into_windows(lengths: Sequence[int], size: int) -> list[Window]:
+    """Split sequences into windows of at most `size` tokens that overlap by half.
+
+    A sequence of at most `size` tokens is one window. Each token's vector comes from the window in
+    which the token is farthest from the nearer end.
+    """
     windows = []
     offset = 0
     for length in filter(None, lengths):
-        end = max(length - size, 0)
-        starts = [*range(0, end, max(1, size // 2)), end]
-        # Halfway between the start of a window and the end of the one before.
-        cuts = [0, *((a + size + b) // 2 for a, b in pairwise(starts)), length]
-        for start, (first, last) in zip(starts, pairwise(cuts), strict=True):
-            stop = min(start + size, length)
-            windows.append(Window(*(offset + at for at in (start, stop, first, last))))
+        last_start = max(length - size, 0)
+        starts = [*range(0, last_start, max(1, size // 2)), last_start]
+        # The vectors switch windows in the middle of an overlap.
+        switches = [0, *((a + size + b) // 2 for a, b in pairwise(starts)), length]
+        for start, keep in zip(starts, pairwise(switches), strict=True):
+            end = min(start + size, length)
+            windows.append(Window(*(offset + at for at in (start, end, *keep))))
         offset += length
     return windows
 
 
 class AttentionLayer(nn.Module):
-    """A transformer's layer, each part of which is normed before and added after (Vaswani et al.
-    2017; Xiong et al. 2020)."""
+    """Transformer layer (Vaswani et al. 2017) with pre-layer normalization (Xiong et al. 2020)."""
 
-    # PyTorch's TransformerEncoderLayer takes a fast path to predict, which on a processor takes
-    # seven times as long as this where windows are long (512 tokens, width 64).
+    # In prediction on a CPU, the fast path of PyTorch's TransformerEncoderLayer takes seven times
+    # as long as this layer (windows of 512 tokens, width 64).
     def __init__(self, width: int, heads: int, feed_forward: int) -> None:
         super().__init__()
         self.heads = heads
@@ -62,7 +67,7 @@ class AttentionLayer(nn.Module):
         )
 
     def forward(self, X: Tensor, is_token: Tensor) -> Tensor:
-        """X: (B, L, width). is_token: bool (B, 1, 1, L), false where there is padding."""
+        """Map X (B, L, width) to new vectors; is_token: bool (B, 1, 1, L), false for padding."""
         split = self.query_key_value(self.norm(X)).unflatten(2, (3, self.heads, -1))
         query, key, value = split.permute(2, 0, 3, 1, 4)
         mixed = scaled_dot_product_attention(
@@ -77,8 +82,10 @@ class AttentionLayer(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Layers of attention over ragged sequences, with positions counted from the start of a
-    window."""
+    """Self-attention layers over windows of ragged sequences.
+
+    width, depth, heads, feed_forward, positions, window: see `SelfAttentiveEncoder`.
+    """
 
     def __init__(
         self,
@@ -92,7 +99,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.window = window
         if positions == "learned":
-            self.positions = nn.Parameter(_SCALE * torch.randn(window, width))
+            self.positions = nn.Parameter(_POSITION_SCALE * torch.randn(window, width))
         else:
             self.register_buffer("positions", _sinusoids(window, width), persistent=False)
         self.norm_in = nn.LayerNorm(width)
@@ -102,34 +109,35 @@ class SelfAttention(nn.Module):
         self.norm_out = nn.LayerNorm(width)
 
     def set_dropout(self, rate: float) -> None:
+        """Set the rate of all dropout layers."""
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
 
     def forward(self, X: Tensor, lengths: Sequence[int]) -> Tensor:
-        """X: (N, width), the sequences one after the other. RETURNS (N, width)."""
+        """Map the flat vectors (N, width) of a batch of sequences to new vectors (N, width)."""
         if not len(X):
             return X
         vectors, tokens = [], []
-        for batch in _batches(cut(lengths, self.window)):
-            start, stop, first, last = torch.tensor(batch, device=X.device).T[:, :, None]
-            steps = torch.arange(int((stop - start).max()), device=X.device)
+        for batch in _batches(split_into_windows(lengths, self.window)):
+            start, end, keep_start, keep_end = torch.tensor(batch, device=X.device).T[:, :, None]
+            steps = torch.arange(int((end - start).max()), device=X.device)
             index = start + steps
-            is_kept = (index >= first) & (index < last)
+            is_kept = (index >= keep_start) & (index < keep_end)
             hidden = self.norm_in(X[index.clamp(max=len(X) - 1)] + self.positions[: len(steps)])
             for layer in self.layers:
-                hidden = layer(hidden, (index < stop)[:, None, None])
+                hidden = layer(hidden, (index < end)[:, None, None])
             vectors.append(self.norm_out(hidden[is_kept]))
             tokens.append(index[is_kept])
         return torch.cat(vectors)[torch.cat(tokens).argsort()]
 
 
 def _batches(windows: list[Window]) -> Iterator[list[Window]]:
-    """Windows of about the same length, padded to which they have at most MAX_TOKENS tokens."""
+    """Group windows of similar length into batches of at most MAX_BATCH_TOKENS padded tokens."""
     batch: list[Window] = []
-    for window in sorted(windows, key=lambda window: window.start - window.stop):
-        # The first one is the longest.
-        if batch and (len(batch) + 1) * (batch[0].stop - batch[0].start) > MAX_TOKENS:
+    for window in sorted(windows, key=lambda window: window.start - window.end):
+        # The first window of a batch is its longest.
+        if batch and (len(batch) + 1) * (batch[0].end - batch[0].start) > MAX_BATCH_TOKENS:
             yield batch
             batch = []
         batch.append(window)
@@ -138,7 +146,7 @@ def _batches(windows: list[Window]) -> Iterator[list[Window]]:
 
 
 def _sinusoids(n: int, width: int) -> Tensor:
-    """(n, width): sines and cosines of wavelengths from 2 pi to 10000 * 2 pi."""
+    """Return sines and cosines with wavelengths from 2 pi to 10000 * 2 pi, (n, width)."""
     rates = 10000 ** (-torch.arange(0, width, 2) / width)
     angles = torch.arange(n)[:, None] * rates
-    return _SCALE * torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :width]
+    return _POSITION_SCALE * torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)[:, :width]

@@ -1,0 +1,98 @@
+"""The heads under test, and samples of their options that contain every pair of values."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, cycle, product
+from typing import Any
+
+import pytest
+from thinc.api import Model, NumpyOps
+
+from spacy_bcrf.annotation.schemes import BILUO
+from spacy_bcrf.layers.bregman import BCRF
+from spacy_bcrf.layers.crf import CRF
+from spacy_bcrf.layers.head import Constraints, Transitions
+from spacy_bcrf.layers.mean_field import MeanField
+from spacy_bcrf.layers.mira import MIRA
+from spacy_bcrf.layers.perceptron import Perceptron
+from spacy_bcrf.layers.sapo import SAPO
+from spacy_bcrf.layers.unstructured import Unstructured
+
+BUILDERS = {
+    "CRF": CRF,
+    "BCRF": BCRF,
+    "MeanField": MeanField,
+    "Unstructured": Unstructured,
+    "SAPO": SAPO,
+    "Perceptron": Perceptron,
+    "MIRA": MIRA,
+    "NBestMIRA": partial(MIRA, n=5),
+}
+TRANSITIONS: tuple[Transitions, ...] = ("shared", "pairwise")
+LABELS = ["A", "B"]
+LENGTHS = (3, 0, 1, 6, 2)
+WIDTH = 4
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head by name, with shared or pairwise transitions."""
+
+    name: str
+    transitions: Transitions
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.transitions}"
+
+    def build(self, **options: Any) -> Model:
+        return BUILDERS[self.name](transitions=self.transitions, transition_width=3, **options)
+
+    def randomize(self, rng, n_tags, scale=1.0, dtype="float32", **options: Any) -> Model:
+        """Build the head with normally distributed parameters."""
+        model = self.build(nO=n_tags, nI=WIDTH, **options)
+        model.initialize()
+        for node in model.walk():
+            node.ops = NumpyOps(use_blis=dtype == "float32")
+            for name in node.param_names:
+                value = rng.normal(size=node.get_param(name).shape, scale=scale)
+                node.set_param(name, value.astype(dtype))
+        return model
+
+
+def each_head(*order: Transitions) -> pytest.MarkDecorator:
+    """Parametrize with every head; the heads take the given transitions in turn."""
+    heads = [Head(name, transitions) for name, transitions in zip(BUILDERS, cycle(order))]
+    return pytest.mark.parametrize("head", heads, ids=str)
+
+
+def each_pair(**factors: Iterable) -> pytest.MarkDecorator:
+    """Parametrize with a sample of heads and factors: each pair of two values occurs in a case."""
+    factors = {"name": BUILDERS, "transitions": TRANSITIONS, **factors}
+    cases = [
+        (Head(name, transitions), *values)
+        for name, transitions, *values in covering(*map(list, factors.values()))
+    ]
+    return pytest.mark.parametrize(", ".join(["head", *list(factors)[2:]]), cases, ids=str)
+
+
+def covering(*factors: list) -> list[tuple]:
+    """Choose few combinations so that each pair of values of two factors occurs in one of them.
+
+    Greedy: each choice covers as many uncovered pairs as possible.
+    """
+    pairs = {case: set(combinations(enumerate(case), 2)) for case in product(*factors)}
+    uncovered = set().union(*pairs.values())
+    chosen = []
+    while uncovered:
+        chosen.append(max(pairs, key=lambda case: len(pairs[case] & uncovered)))
+        uncovered -= pairs[chosen[-1]]
+    return chosen
+
+
+def random_vectors(rng, dtype="float32"):
+    return [rng.normal(size=(length, WIDTH)).astype(dtype) for length in LENGTHS]
+
+
+def biluo_constraints(labels):
+    return Constraints(BILUO.transitions(labels), BILUO.starts(labels), BILUO.ends(labels))
