@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, native  # type: ignore[attr-defined]
+from spacy_bcrf.kernels import Array, native
 
 from .batch import Batch
 from .memory import to_host, within_memory
