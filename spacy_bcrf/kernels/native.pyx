@@ -71,7 +71,9 @@ def instruction_set():
     return instruction_sets()[c_level()]
 
 
-def sum_product(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, edges, marginals):
+def sum_product(
+    xp, const real[:, ::1] unary, transitions, const int[::1] lengths, edges, marginals
+):
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
     value, node, sums, each = _outputs(unary, lengths, edges, marginals)
     cdef real[::1] value_ = value

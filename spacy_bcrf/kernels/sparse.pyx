@@ -4,8 +4,8 @@
 This is an extension of its own because, unlike native.pyx, it has state. It shares the kernels of
 cpu/ and `cimport`s neither NumPy nor Thinc nor spaCy, so a wheel works with any build of these.
 
-Features of N tokens are arrays `rows`, int32, and `starts`, int64 (N + 1,). Token i has the features
-rows[starts[i]:starts[i + 1]].
+Features of N tokens are arrays `rows`, int32, and `starts`, int64 (N + 1,). Token i has the
+features rows[starts[i]:starts[i + 1]].
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -124,7 +124,7 @@ cdef class Dictionary:
 
 
 cdef class Extractor:
-    """Feature templates. A template is a seed and its parts, pairs of column and relative position."""
+    """Feature templates. A template is a seed and its parts, pairs (column, offset)."""
 
     cdef CExtractor c
 
@@ -142,8 +142,9 @@ cdef class Extractor:
     def extract(self, const uint64_t[:, ::1] values, const int32_t[::1] words,
                 const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
                 const int32_t[::1] lengths, bint origins=False):
-        """Return feature keys, uint64, their starts, int64 (N + 1,), and, if `origins`, the template
-        of each key, int32, else None.
+        """Return feature keys, uint64, and their starts, int64 (N + 1,).
+
+        The third result is the template of each key, int32, or None unless `origins`.
 
         values: (N, singles), single values, 0 for none. Bag `column` of token i has the values
         bag_values[bag_starts[k]:bag_starts[k + 1]], where k = words[i] * bags + column.
@@ -245,7 +246,7 @@ cdef class Learner:
 
     def constrain(self, const unsigned char[:, ::1] transitions, const unsigned char[::1] start,
                   const unsigned char[::1] end):
-        """Set the allowed transitions, [from, to], and the tags that may start and end a sequence."""
+        """Set the allowed transitions, [from, to], and the allowed first and last tags."""
         cdef size_t n = self.c.tags
         self.c.transitions.assign(&transitions[0, 0], &transitions[0, 0] + n * n)
         self.c.start.assign(&start[0], &start[0] + n)

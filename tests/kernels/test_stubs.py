@@ -14,7 +14,7 @@ def functions(nodes, owner):
     for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield from functions(node.body, getattr(owner, node.name))
-        # The compiled classes have __cinit__ in place of __init__, and their properties no signature.
+        # Compiled classes have __cinit__, not __init__, and properties have no signature.
         elif not (getattr(node, "decorator_list", True) or node.name.startswith("__")):
             yield node, getattr(owner, node.name)
 

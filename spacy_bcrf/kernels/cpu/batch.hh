@@ -108,7 +108,8 @@ template <class R> class Buffer {
     operator R*() { return data_; }
 };
 
-// The logarithm of a product of many factors. It takes a logarithm only when the product gets extreme.
+// The logarithm of a product of many factors. It takes a logarithm only when the product gets
+// extreme.
 class LogProduct {
     double product_ = 1, log_ = 0;
 

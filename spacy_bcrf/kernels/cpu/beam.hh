@@ -8,8 +8,8 @@ namespace bcrf {
 namespace BCRF_TARGET {
 
 // The beam of a token holds its `width` best prefixes. A prefix is its last tag and the position of
-// the rest in the previous beam. The search skips tags that no allowed labeling continues, so a beam is
-// empty only if there is no allowed labeling.
+// the rest in the previous beam. The search skips tags that no allowed labeling continues, so a
+// beam is empty only if there is no allowed labeling.
 template <class R> class Beam {
     struct Prefix {
         double score;

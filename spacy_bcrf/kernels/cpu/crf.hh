@@ -39,8 +39,8 @@ template <class R, class In> class ForwardBackward {
         for (int t = 0; t < width_; t += lanes<R>) store(row + t, load(row + t) * by);
     }
 
-    // Set emission = exp(unary - each token's maximum), and `lowest` to the least emission. Return the
-    // sum of the maxima, or -inf if a token has no allowed tag.
+    // Set emission = exp(unary - each token's maximum), and `lowest` to the least emission. Return
+    // the sum of the maxima, or -inf if a token has no allowed tag.
     double load_emissions(const Sequence<In>& s, R& lowest) {
         double shift = 0;
         Vec<R> lows = broadcast<R>(1);
@@ -61,8 +61,8 @@ template <class R, class In> class ForwardBackward {
         return shift;
     }
 
-    // Compute alpha, normalized at each token, and multiply z by the normalizers. Return false if one
-    // leaves the range of R.
+    // Compute alpha, normalized at each token, and multiply z by the normalizers. Return false if
+    // one leaves the range of R.
     bool forward(const Sequence<In>& s, LogProduct& z) {
         for (int i = 0; i < s.length; ++i) {
             R* alpha = at(alpha_, i);
@@ -91,9 +91,9 @@ template <class R, class In> class ForwardBackward {
         return sum<R>(total);
     }
 
-    // Compute inward[i] = emission * beta / scale, so that the edge marginal of u -> v into token i is
-    // alpha[i-1, u] K[u, v] inward[i, v]. Write the tag marginals. Return false if a tag may have
-    // underflowed.
+    // Compute inward[i] = emission * beta / scale, so that the edge marginal of u -> v into token i
+    // is alpha[i-1, u] K[u, v] inward[i, v]. Write the tag marginals. Return false if a tag may
+    // have underflowed.
     bool backward(const Sequence<In>& s, In* node) {
         R* beta = row_;
         for (int t = 0; t < width_; ++t) beta[t] = R(t < tags_);

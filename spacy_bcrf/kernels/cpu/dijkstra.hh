@@ -8,9 +8,9 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// The search subtracts from the scores of each edge, with the tag it leads to, their maximum. This
-// shifts all labelings by the same amount and makes all scores <= 0, as Dijkstra's algorithm needs. So
-// the first dequeued prefix that ends in a pair of token and tag is the best one.
+// Dijkstra's algorithm needs scores <= 0. So the search subtracts from the scores of each edge,
+// which include the tag that it leads to, their maximum. This shifts all labelings by the same
+// amount. The first dequeued prefix that ends in a pair of token and tag is then the best one.
 template <class R> class Dijkstra {
     int tags_;
     std::vector<double> score_;         // (longest, tags)

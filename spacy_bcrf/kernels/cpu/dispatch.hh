@@ -1,7 +1,7 @@
 // The choice of an instruction set at run time.
 //
-// A wheel must run on any processor, so -march=native is out of the question: the kernels are
-// compiled for each level of x86-64 that matters (targets.hh), and BCRF_CALL picks one.
+// A wheel must run on any processor, so it cannot use -march=native. targets.hh compiles the
+// kernels for several instruction sets, and BCRF_CALL picks one.
 #pragma once
 
 #include <cstdlib>
@@ -15,7 +15,7 @@
 
 namespace bcrf {
 
-// The instruction sets of this processor that the kernels are compiled for, slowest first.
+// Return the instruction sets that this processor has and the kernels support, slowest first.
 inline std::vector<std::string> instruction_sets() {
     std::vector<std::string> names{"baseline"};
 #ifdef BCRF_DISPATCH
@@ -29,8 +29,9 @@ inline std::vector<std::string> instruction_sets() {
     return names;
 }
 
-// The position in `instruction_sets` of the set that the environment variable BCRF_ISA names, or of
-// the fastest. std::invalid_argument if this machine lacks the set.
+// Return the position in `instruction_sets` of the set that the environment variable BCRF_ISA
+// names, or of the fastest. Throw std::invalid_argument, ValueError in Python, if this machine
+// lacks it.
 inline int read_level() {
     const std::vector<std::string> names = instruction_sets();
     const char* wanted = std::getenv("BCRF_ISA");
@@ -44,7 +45,7 @@ inline int read_level() {
                                 "this machine (" + listed + "), got '" + wanted + "'");
 }
 
-// The level in use. Reads the environment once.
+// Return the level in use. The first call reads the environment.
 inline int level() {
     static const int chosen = read_level();
     return chosen;

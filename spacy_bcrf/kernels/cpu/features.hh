@@ -52,8 +52,8 @@ void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
     }
 }
 
-// Compute <F(y_j), F(y_k)> for each sequence, (size, n, n). With shared transitions F counts each pair
-// of tags in the sequence; otherwise each edge has features of its own.
+// Compute <F(y_j), F(y_k)> for each sequence, (size, n, n). With shared transitions F counts each
+// pair of tags in the sequence; otherwise each edge has features of its own.
 template <class In> void gram_matrices(const Labelings<In>& y, bool shared, double* products) {
     const size_t t = y.n_tags;
     Buffer<double> counts(shared ? t * t : 1);

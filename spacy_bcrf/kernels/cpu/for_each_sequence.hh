@@ -16,8 +16,8 @@ struct Chunk {
     size_t token;
 };
 
-// Minimum work of a chunk, in multiply-adds. It is a multiple of the cost of waking a thread, and of
-// the cost of adding one number of a chunk's sums to the total.
+// Minimum work of a chunk, in multiply-adds. It is a multiple of the cost of waking a thread, and
+// of the cost of adding one number of a chunk's sums to the total.
 constexpr double LEAST_WORK = 3e5, LEAST_WORK_A_SUM = 400;
 constexpr size_t MOST_CHUNKS = 16;
 

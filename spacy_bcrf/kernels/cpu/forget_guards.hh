@@ -1,4 +1,5 @@
-// Undefines the include guards of all headers that targets.hh compiles once for each instruction set.
+// Undefine the include guards of the headers that targets.hh compiles once for each instruction
+// set.
 #undef BCRF_SIMD_HH
 #undef BCRF_PRODUCTS_HH
 #undef BCRF_MATRICES_HH

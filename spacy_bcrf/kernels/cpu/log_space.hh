@@ -83,8 +83,8 @@ template <class X> double mixture_entropy(int tags, X x, const double* h) {
     return total;
 }
 
-// Return the entropy, or -inf if there is no allowed labeling. h holds the entropy of the prefixes that
-// end in each tag.
+// Return the entropy, or -inf if there is no allowed labeling. h holds the entropy of the prefixes
+// that end in each tag.
 template <class In> double entropy(const Sequence<In>& s) {
     const int tags = s.tags;
     const Row alpha = forward(s);
@@ -119,7 +119,7 @@ void sample(const Sequence<In>& s, int n, size_t stride, const double* uniform, 
         }
 }
 
-// Everything of one sequence that the projections read and write, as logarithms.
+// Bregman projections on the logarithms of the node factors of one sequence.
 template <class In> class LogProjections {
     const Sequence<In>& s_;
     const int n_, tags_;
@@ -166,7 +166,7 @@ template <class In> class LogProjections {
         return gap;
     }
 
-    // log of sum_t exp(p[t]) y[t], for y that is finite where p is
+    // Return sum_t exp(p[t]) y[t], where y is finite wherever p is.
     double expectation(const Row& p, const double* y) const {
         double total = 0;
         for (int t = 0; t < tags_; ++t)
@@ -179,7 +179,7 @@ template <class In> class LogProjections {
         : s_(s), n_(s.length), tags_(s.tags), scale_(scale), u_(size_t(n_) * tags_), f_(u_), g_(u_), in_(tags_),
           out_(tags_) {}
 
-    // False if a position has no tag left that an allowed labeling uses.
+    // Remove the tags that no allowed labeling uses. Return false if a position has none left.
     bool prune() {
         const double dead = -infinity<double>;
         for (int i = 0; i < n_; ++i)

@@ -7,8 +7,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// exp(transitions - shift) and its transpose, with padded rows: one matrix if transitions are shared,
-// else one for each edge of a sequence.
+// exp(transitions - shift) and its transpose, with padded rows: one matrix if transitions are
+// shared, else one for each edge of a sequence.
 template <class R, class In> class Matrices {
     int tags_, width_;
     bool shared_;

@@ -50,7 +50,7 @@ template <class R> class MeanField {
     Buffer<R> unary_, r_;         // (longest, width), (kept iterates, longest, width)
     Buffer<R> delta_, before_;    // (longest, width) gradients of the logits of two iterates
     Buffer<R> zeros_, left_, right_;
-    Buffer<R> total_;             // (tags, width) gradient of shared transitions, before the sum in double
+    Buffer<R> total_;             // (tags, width) gradient of shared transitions
     int pending_ = 0;
     double loss_ = 0, value_ = 0;
 
@@ -114,7 +114,7 @@ template <class R> class MeanField {
 
     // Compute all iterates, and the loss of gold, or the entropy if gold is null.
     void forward(const Sequence<R>& s, const int* gold) {
-        R* logits = before_;  // one row of it
+        R* logits = before_;  // scratch for one row
         for (int i = 0; i < s.length; ++i) softmax(row(iterate(0), i), row(unary_, i));
         loss_ = value_ = 0;
         for (int k = 1; k <= n_iter_; ++k)
@@ -190,8 +190,8 @@ template <class R> class MeanField {
           before_(size_t(longest) * width_), zeros_(width_), left_(ROWS * width_),
           right_(ROWS * width_), total_(size_t(tags_) * width_) {}
 
-    // With gold, return the loss and write the gradient; without, return the value and write the tag
-    // marginals. Return -inf if a token has no allowed tag.
+    // With gold, return the loss and write the gradient; without, return the value and write the
+    // tag marginals. Return -inf if a token has no allowed tag.
     double run(const Sequence<R>& s, const int* gold, R* node, double* sum, R* each) {
         for (int i = 0; i < s.length; ++i) {
             const R* unary = s.unary + size_t(i) * tags_;
@@ -223,13 +223,13 @@ template <class R> class MeanField {
     }
 };
 
-// gold (N), where tokens with -1 do not count, or null; node (N, tags); sum (tags, tags) or null; each
-// (N, tags, tags) or null.
+// gold (N), where tokens with -1 do not count, or null; node (N, tags); sum (tags, tags) or null;
+// each (N, tags, tags) or null.
 template <class R>
 void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R* node, double* sum,
                 R* each) {
     const size_t t = batch.tags;
-    const int passes = gold ? 6 : 2;  // forward 2; backward 2, and 2 for the gradient of transitions
+    const int passes = gold ? 6 : 2;  // forward 2, backward 2, transitions 2
     for_each_sequence(
         batch, passes * (n_iter + 1) * pass(batch), sum,
         [&] { return MeanField<R>(batch, batch.longest(), n_iter, gold != nullptr); },

@@ -50,8 +50,8 @@ template <class R> class NBest : Viterbi<R> {
                       suffix);
     }
 
-    // Return the best tag at position i before a suffix, given the scores of all tags (padded). Queue
-    // the other tags that may be among the n best.
+    // Return the best tag at position i before a suffix, given the scores of all tags (padded).
+    // Queue the other tags that may be among the n best.
     int choose(int k, int i, R cost, const R* row) {
         Vec<R> tops = broadcast<R>(-infinity<R>), rivals{};
         for (int t = 0; t < width_; t += lanes<R>) tops = max<R>(tops, BCRF_TARGET::load(row + t));
@@ -130,7 +130,8 @@ template <class R> class NBest : Viterbi<R> {
                                      ? suffix_score_[size_t(suffix.parent) * longest_ + at + 1] : 0;
             complete(s, at, suffix.cost, extended(s, tags, at, after));
         }
-        // The costs are rounded to R. The reported scores are sums in double, so they set the order.
+        // The costs are rounded to R. The reported scores are sums in double, so they set the
+        // order.
         for (int k = 0; k < found_; ++k) order_.push_back(k);
         std::stable_sort(order_.begin(), order_.end(),
                          [&](int a, int b) { return total(a) > total(b); });

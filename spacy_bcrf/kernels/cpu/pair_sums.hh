@@ -8,8 +8,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Sums edge marginals over all edges of a shared K, as K times a sum of outer products. The sum is in R
-// over BLOCK edges, then in double.
+// Sums edge marginals over all edges of a shared K, as K times a sum of outer products. The sum is
+// in R over BLOCK edges, then in double.
 template <class R> class PairSums {
     static constexpr int BLOCK = 256;
     int tags_, width_, pending_ = 0;

@@ -20,7 +20,7 @@ template <class In> class Posterior : ForwardBackward<In, In> {
     Buffer<In> node_, costs_, moved_;  // (longest, tags), (tags, width), (4, width)
     bool loaded_ = false;
 
-    // Return the matrix K[u, v] (max w - w[u, v]), where K = exp(w - max w) and 0 (inf) = 0.
+    // Return K[u, v] (max w - w[u, v]), where K = exp(w - max w). It is 0 where K is 0.
     const In* costs(const Sequence<In>& s, int i) {
         if (loaded_) return costs_;
         const In *k = matrices_.rows(i), *w = s.edge(i);
@@ -44,8 +44,8 @@ template <class In> class Posterior : ForwardBackward<In, In> {
         : Chain(batch, longest), node_(size_t(longest + 1) * width_),
           costs_(size_t(tags_) * width_), moved_(size_t(4) * width_) {}
 
-    // Return H = log Z - E[score]. Both terms use scores minus the maximum of each token and edge, so
-    // no large numbers cancel. Return -1 if the sequence needs a larger range.
+    // Return H = log Z - E[score]. Both terms use scores minus the maximum of each token and edge,
+    // so no large numbers cancel. Return -1 if the sequence needs a larger range.
     double entropy(const Sequence<In>& s) {
         if (!infer(s, node_)) return -1;
         LogProduct z;
@@ -81,7 +81,8 @@ template <class In> class Posterior : ForwardBackward<In, In> {
         return std::max(0.0, z.log() + cost);
     }
 
-    // Set pairs (length, n) to the marginals of tag heads[m] at a token and tails[m] at the next one.
+    // Set pairs (length, n) to the marginals of tag heads[m] at a token and tails[m] at the next
+    // one.
     bool pairs(const Sequence<In>& s, int n, const int* heads, const int* tails, In* node, In* pairs) {
         if (!infer(s, node)) return false;
         for (int i = 0; i + 1 < s.length; ++i, pairs += n) {

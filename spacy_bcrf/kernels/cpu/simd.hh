@@ -65,12 +65,12 @@ template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
     return v;
 }
 
-// Return exp(x) for x <= 0 or slightly above, accurate to about 1 ulp. Return 0 where exp(x) would not
-// be a normal number.
+// Return exp(x) for x <= 0 or slightly above, accurate to about 1 ulp. Return 0 where exp(x) would
+// not be a normal number.
 #if defined(__GNUC__)
 BCRF_INLINE Vec<float> exponential(Vec<float> x) {
     typedef std::int32_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    const float round = 12582912.0f;  // 1.5 * 2^23: adding it moves the integer part to the low bits
+    const float round = 12582912.0f;  // 1.5 * 2^23 moves the integer part to the low bits
     Vec<float> shifted = x * 1.44269504f + round;
     Vec<float> n = shifted - round;
     Vec<float> r = x - n * 0.693359375f + n * 2.12194440e-4f;

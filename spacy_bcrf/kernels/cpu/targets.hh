@@ -1,7 +1,8 @@
-// Compiles BCRF_FOR_EACH_TARGET, a list of headers, once for each instruction set.
+// Compile the headers that the file BCRF_FOR_EACH_TARGET includes, once for each instruction set.
 //
-// Each pass has a namespace, BCRF_TARGET, and vectors of its own. The headers have include guards,
-// and forget_guards.hh opens them again before each pass. A translation unit has one such list.
+// Each pass has a namespace BCRF_TARGET and vectors of its own. The headers have include guards,
+// which forget_guards.hh undefines before each further pass. A translation unit includes this file
+// once.
 #pragma once
 
 #include "dispatch.hh"

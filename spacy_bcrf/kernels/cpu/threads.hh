@@ -93,8 +93,8 @@ class Threads {
     }
 };
 
-// Call `task`, which does any work that is left, in up to n threads at once. Rethrow an exception of
-// any thread here.
+// Call `task`, which does any work that is left, in up to n threads at once. Rethrow an exception
+// of any thread here.
 inline void in_threads(int n, const std::function<void()>& task) {
     if (n < 2) return task();
     std::mutex mutex;

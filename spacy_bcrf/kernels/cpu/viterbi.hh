@@ -8,8 +8,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// `best` (length, width) is the score of the best prefix that ends in each tag, minus the largest one
-// at the token. There are no back-pointers: finding a predecessor afterwards costs O(T).
+// `best` (length, width) is the score of the best prefix that ends in each tag, minus the largest
+// one at the token. There are no back-pointers: finding a predecessor afterwards costs O(T).
 template <class R> class Viterbi {
   protected:
     int tags_, width_;
@@ -19,7 +19,8 @@ template <class R> class Viterbi {
     void load(const R* w) {
         for (int u = 0; u < tags_; ++u)
             load_row<R, R>(forth_ + size_t(u) * width_, w + size_t(u) * tags_, 0, tags_);
-        // Without sharing, the traceback reads one column of each matrix, so a transpose does not pay.
+        // Without sharing, the traceback reads one column of each matrix, so a transpose does not
+        // pay.
         if (shared_) transpose<R>(back_, forth_, tags_, width_);
     }
 
@@ -37,7 +38,7 @@ template <class R> class Viterbi {
         return true;
     }
 
-    // The lowest of the best tags before `tag`, or of the best last tags.
+    // Return the tag with the largest score, the lowest one in a tie.
     template <class Score> int argmax(Score score) {
         int best = 0;
         for (int t = 1; t < tags_; ++t)

@@ -74,18 +74,18 @@ struct Options {
     int beam;        // beam width of the n-best search, or 0 for A*
     bool averaged;
     double rate;     // learning rate of the first step; for MIRA the maximum step (its C)
-    double decay;    // after p epochs the rate is rate / (1 + decay p), for fractions p too
-    double l2;       // lambda: each step decays the weights by the factor 1 - rate * l2 / n_sequences
+    double decay;    // after p epochs, also fractions, the rate is rate / (1 + decay p)
+    double l2;       // lambda: a step multiplies the weights by 1 - rate * l2 / n_sequences
     double n_sequences;  // in one epoch
 };
 
 // The weights are w = scale * v, so that L2 decay changes one number in each step (Bottou;
-// Shalev-Shwartz et al. 2007). Their sum over all steps, for averaging, is v * mass - late. A change of
-// v does not count in earlier steps, so `late` adds up each change times the mass before it. A step
-// costs time only for the rows it changes.
+// Shalev-Shwartz et al. 2007). Their sum over all steps, for averaging, is v * mass - late. A
+// change of v does not count in earlier steps, so `late` adds up each change times the mass before
+// it. A step costs time only for the rows it changes.
 //
-// The first rows are the transitions, by their `from` tag. The bias, the start and the end of a sequence
-// follow, then the features.
+// The first rows are the transitions, by their `from` tag. The bias, the start and the end of a
+// sequence follow, then the features.
 struct Model {
     Options options;
     int tags;
@@ -113,8 +113,8 @@ struct Model {
         return options.rate / (1 + options.decay * sequences_seen / options.n_sequences);
     }
 
-    // Fold the scale into the weights before it gets so small that sums cancel. This changes all rows,
-    // but happens only once in ln(100) / (rate * l2) epochs.
+    // Fold the scale into the weights before it gets so small that sums cancel. This changes all
+    // rows, but happens only once in ln(100) / (rate * l2) epochs.
     void rescale() {
         const size_t n = v.rows() * stride;
         float *weight = v.row(0), *past = late.row(0);
@@ -124,8 +124,8 @@ struct Model {
         scale = 1;
     }
 
-    // Copy the weights (rows, stride) for prediction: the average over the steps if the model averages,
-    // else, or if `current`, the current weights.
+    // Copy the weights (rows, stride) for prediction: the average over the steps if the model
+    // averages, else, or if `current`, the current weights.
     void read(float* out, bool current) const {
         const bool average = options.averaged && steps && !current;
         for (size_t i = 0; i < v.rows(); ++i, out += stride) {
@@ -148,9 +148,9 @@ struct Model {
     }
 };
 
-// A ragged batch. Token i has the features rows[starts[i] : starts[i + 1]], in addition to bias, start
-// and end. Gold is tag ids (N), -1 for unknown, or `allowed` tags (N, tags). The lattice `open`
-// (N, tags) restricts prediction. `allowed` and `open` may be null.
+// A ragged batch. Token i has the features rows[starts[i] : starts[i + 1]], in addition to bias,
+// start and end. Gold is tag ids (N), -1 for unknown, or `allowed` tags (N, tags). The lattice
+// `open` (N, tags) restricts prediction. `allowed` and `open` may be null.
 struct Sequences {
     const int* rows;
     const std::int64_t* starts;

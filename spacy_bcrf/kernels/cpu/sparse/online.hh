@@ -12,8 +12,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// A learner has diverged when the absolute scores of a sequence sum to this: the spacing of floats is
-// then larger than any step.
+// A learner has diverged when the absolute scores of a sequence sum to this: the spacing of floats
+// is then larger than any step.
 constexpr float diverged = 1e12f;
 
 class Online {
@@ -172,8 +172,8 @@ class Online {
         return value;
     }
 
-    // Return the log-partition of the n-best list minus the gold score. This is negative if gold is not
-    // in the list and scores higher. The gradient is that of Sun et al., Algorithm 1.
+    // Return the log-partition of the n-best list minus the gold score. This is negative if gold is
+    // not in the list and scores higher. The gradient is that of Sun et al., Algorithm 1.
     double sapo(double gold) {
         search(m_.options.n);
         if (!list_.found) return 0;
@@ -195,9 +195,9 @@ class Online {
         return value;
     }
 
-    // Set the gradient to the smallest change of the weights for which each labeling of the n-best list
-    // scores less than gold by its number of wrong tags (Crammer and Singer; McDonald et al. 2005).
-    // The multipliers are at most `rate`. Return the largest violation.
+    // Set the gradient to the smallest change of the weights for which each labeling of the n-best
+    // list scores less than gold by its number of wrong tags (Crammer and Singer; McDonald et al.
+    // 2005). The multipliers are at most `rate`. Return the largest violation.
     double mira(double gold, double rate) {
         search(m_.options.n);
         quadratic_.clear();
@@ -273,8 +273,9 @@ class Online {
         : m_(model), transitions_(size_t(model.tags) * model.tags),
           edge_(size_t(model.tags) * model.tags) {}
 
-    // Take a step and add the loss to `loss`. Return false, without a step, if the learner has diverged,
-    // because the rate is too high. A sequence whose gold is unknown or forbidden takes no step.
+    // Take a step and add the loss to `loss`. Return false, without a step, if the learner has
+    // diverged, because the rate is too high. A sequence whose gold is unknown or forbidden takes
+    // no step.
     bool step(const Sequences& data, size_t start, int length, double& loss) {
         if (length == 0) return true;
         data_ = &data;
@@ -319,8 +320,8 @@ class Online {
     }
 };
 
-// Take a step for each of the n sequences of `order`. Sequence k starts at token offsets[k]. Set `done`
-// to the number of steps, which is n unless the learner diverged.
+// Take a step for each of the n sequences of `order`. Sequence k starts at token offsets[k]. Set
+// `done` to the number of steps, which is n unless the learner diverged.
 inline void learn(Model& model, const Sequences& data, const std::int64_t* offsets,
                   const int* order, int n, double& loss, int& done) {
     FlushDenormals flush;

@@ -8,8 +8,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Compute unary (N, tags) of a batch with `weights` (rows, stride), laid out as in Model. Skip features
-// of row -1, which are unknown.
+// Compute unary (N, tags) of a batch with `weights` (rows, stride), laid out as in Model. Skip
+// features of row -1, which are unknown.
 inline void score(const float* weights, size_t stride, int tags, const Sequences& data,
                   const int* lengths, int batch, float* unary) {
     std::vector<int> rows;

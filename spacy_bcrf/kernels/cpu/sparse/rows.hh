@@ -8,7 +8,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// A row has a whole number of these for every instruction set, because models move between machines.
+// A row has a whole number of these for every instruction set, because models move between
+// machines.
 #if defined(__GNUC__)
 typedef float Lane __attribute__((vector_size(32)));
 #else

@@ -89,8 +89,8 @@ class Extractor {
         templates_.push_back(Template{seed, first, int(parts_.size())});
     }
 
-    // Append the keys of each token to `keys` and their end to `ends`; append the template of each key to
-    // `origins`, unless null. A template has no feature if one of its parts has no value.
+    // Append the keys of each token to `keys` and their end to `ends`; append the template of each
+    // key to `origins`, unless null. A template has no feature if one of its parts has no value.
     void extract(const TokenValues& t, const std::int32_t* lengths, int batch,
                  std::vector<std::uint64_t>& keys, std::vector<std::int64_t>& ends,
                  std::vector<std::int32_t>* origins) const {
