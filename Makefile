@@ -1,15 +1,16 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
 # make test         all that CI checks; EXTRAS=dev,torch,transformers for what is skipped without
+# make compile-commands   write compile_commands.json, which tells an editor how to compile a header
 PYTHON ?= python3
 EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx spacy_bcrf/kernels/cpu/*.hh \
-	spacy_bcrf/kernels/cpu/sparse/*.hh)
+HEADERS := $(wildcard spacy_bcrf/kernels/cpu/*.hh spacy_bcrf/kernels/cpu/sparse/*.hh)
+SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx) $(HEADERS)
 # Where the tests run: what the source distribution holds but for the package, which is installed.
 AWAY := $(VENV)-test/away
 
-.PHONY: quickstart test lint installed clean
+.PHONY: quickstart test lint installed compile-commands clean
 
 quickstart: $(VENV)/installed
 	$(BIN)/python -m spacy project run sample
@@ -46,6 +47,13 @@ $(VENV)/installed: $(SOURCES)
 $(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable ".[dev]"
 	touch $@
+
+# The headers only: the compiler sees no other C++ that is in the repository.
+compile-commands:
+	for header in $(HEADERS); do \
+		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ispacy_bcrf/kernels -c %s"}\n' \
+			"$(CURDIR)" "$$header" "$$header"; \
+	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 
 clean:
 	rm -rf $(VENV) $(VENV)-test build dist corpus training metrics project.lock

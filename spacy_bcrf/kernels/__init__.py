@@ -1,59 +1,56 @@
-"""The inner loops of structured inference, typed, and dispatched on the array they are given.
+"""Kernels of structured inference: typed functions that dispatch on the array module.
 
-Every function takes a ragged batch of B sequences with N tokens in all and T tags:
+All functions take a ragged batch of B sequences with N tokens and T tags:
 
 unary        (N, T) float32 or float64, C-contiguous; -inf forbids a tag
-transitions  (T, T), shared, or (N, T, T), where row i scores the edge from flat token i to i + 1
-             and the row of a sequence's last token is ignored; the dtype of `unary`
-lengths      (B,) int32, zeros allowed, summing to N
+transitions  (T, T), shared by all edges, or (N, T, T), where row i scores the edge from flat token
+             i to i + 1 and the row of each sequence's last token is ignored; C-contiguous, with
+             the dtype of `unary`; -inf forbids a transition
+lengths      (B,) int32, zeros allowed, with sum N
 
-Arguments are taken as checked (`chain.Potentials` checks them); what comes back is of the kind and
-dtype that came in. A sequence without an allowed labeling has the value -inf and zero marginals.
+The functions do not check values and shapes; `chain.Potentials` does. They raise ValueError for
+arrays that are not C-contiguous. Results have the array module and the dtype of `unary`. A sequence
+without an allowed labeling has the value -inf and zero marginals.
+
+The CPU kernels are compiled for several instruction sets and use the fastest that the machine has.
+The environment variable BCRF_ISA (baseline, avx2 or avx512) selects another; the first call of a
+kernel reads it, and raises ValueError if the machine lacks it.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from . import threads
+from .backend import Array, Backend, BregmanOptions, Edges, Result
 
-Array = Any
-"""A NumPy or CuPy array."""
-
-Edges = Literal["none", "sum", "each"]
-"""Which edge marginals are wanted: none, each (N, T, T), or, where transitions are shared, their
-sum over all edges (T, T)."""
-
-
-class Result(NamedTuple):
-    """What an inference says of each sequence and token.
-
-    value: (B,) the log-partition (or its bound).
-    unary: (N, T) tag marginals, or None if they were not asked for.
-    edges: (T, T), (N, T, T) with zeros in the rows of last tokens, or None.
-    """
-
-    value: Array
-    unary: Array | None
-    edges: Array | None
-
-
-class BregmanOptions(NamedTuple):
-    """How far the Bregman projections run, and which bound of B(w) is reported.
-
-    n_iter: iterations; one projects every inner position once, first the odd ones, then the even.
-    relaxation: 1 is the plain projection, between 1 and 2 over-relaxed, None estimated as it runs.
-    tolerance: stop a sequence once no position's marginals in and out differ by more (L1).
-    bound: "upper", the dual value, or "lower", the value of a feasible point.
-    scale: all scores are multiplied by it, an inverse temperature.
-    """
-
-    n_iter: int
-    relaxation: float | None
-    tolerance: float | None
-    bound: Literal["upper", "lower"] = "upper"
-    scale: float = 1.0
+__all__ = [
+    "Array",
+    "Backend",
+    "BregmanOptions",
+    "Edges",
+    "Result",
+    "add_features",
+    "array_module",
+    "beam_search",
+    "bregman",
+    "dijkstra",
+    "entropy",
+    "gram_matrices",
+    "hildreth",
+    "instruction_set",
+    "instruction_sets",
+    "max_product",
+    "mean_field",
+    "mean_field_loss",
+    "nbest",
+    "pair_marginals",
+    "path_scores",
+    "sample",
+    "set_threads",
+    "sum_product",
+]
 
 
 def sum_product(
@@ -66,25 +63,27 @@ def sum_product(
 ) -> Result:
     """Log-partition (B,) and marginals of the linear-chain CRF by the forward-backward algorithm.
 
-    O(N T^2) time; O(N T) memory with shared transitions. With `marginals=False` only the value.
+    With `marginals=False` and `edges="none"` only the log-partition. O(N T^2) time; O(N T) memory
+    with shared transitions.
     """
     xp, backend = _dispatch(unary)
     return backend.sum_product(xp, unary, transitions, lengths, edges, marginals)
 
 
 def max_product(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
-    """The best labeling, int32 (N,), and its score (B,), by the Viterbi algorithm.
+    """Best labeling, int32 (N,), and its score (B,), by the Viterbi algorithm.
 
-    Of equal scores the lower tag wins, from the last token backwards.
+    Ties go to the lower tag, from the last token to the first. O(N T^2) time.
     """
     xp, backend = _dispatch(unary)
     return backend.max_product(xp, unary, transitions, lengths)
 
 
 def entropy(unary: Array, transitions: Array, lengths: Array) -> Array:
-    """Entropy (B,) of the CRF's distribution over labelings, in nats; -inf if there is none.
+    """Entropy (B,) of the CRF's distribution over labelings, in nats.
 
-    O(N T^2) time, O(N T) memory with shared transitions.
+    -inf for a sequence without an allowed labeling. O(N T^2) time, O(N T) memory with shared
+    transitions.
     """
     xp, backend = _dispatch(unary)
     return backend.entropy(xp, unary, transitions, lengths)
@@ -93,24 +92,29 @@ def entropy(unary: Array, transitions: Array, lengths: Array) -> Array:
 def pair_marginals(
     unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
 ) -> tuple[Array, Array]:
-    """Tag marginals (N, T), and the marginals of M pairs of neighbouring tags, (N, M): of heads[m]
-    at a token and tails[m] at the next. heads, tails: int32 (M,). O(N T^2 + N M) time."""
+    """Tag marginals (N, T), and marginals (N, M) of M pairs of adjacent tags.
+
+    Pair m has tag heads[m] at a token and tag tails[m] at the next token; heads and tails are int32
+    (M,). The row of each sequence's last token is 0. O(N T^2 + N M) time.
+    """
     xp, backend = _dispatch(unary)
     return backend.pair_marginals(xp, unary, transitions, lengths, heads, tails)
 
 
 def sample(unary: Array, transitions: Array, lengths: Array, uniform: Array) -> Array:
-    """Labelings, int32 (n, N), drawn from the CRF's distribution with uniform numbers in [0, 1),
-    float64 (n, N). O(N T^2 + n N T)."""
+    """Draw n labelings, int32 (n, N), from the CRF's distribution.
+
+    uniform: float64 (n, N), random numbers in [0, 1). O(N T^2 + n N T) time.
+    """
     xp, backend = _dispatch(unary)
     return backend.sample(xp, unary, transitions, lengths, uniform)
 
 
 def nbest(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Array, Array]:
-    """The n best labelings, int32 (n, N), and their scores (B, n), both best first.
+    """The n best labelings, int32 (n, N), and their scores (B, n), by A*, best first.
 
-    Exact, by A*. A sequence that has fewer labelings has scores -inf in place of the missing ones;
-    an empty sequence has one, of score 0. O(N T^2 + n N T) time.
+    The search is exact. If a sequence has fewer labelings, the remaining scores are -inf; an empty
+    sequence has one labeling, of score 0. O(N T^2 + n N T) time.
     """
     xp, backend = _dispatch(unary)
     return backend.nbest(xp, unary, transitions, lengths, n)
@@ -119,43 +123,45 @@ def nbest(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Arr
 def beam_search(
     unary: Array, transitions: Array, lengths: Array, n: int, width: int
 ) -> tuple[Array, Array]:
-    """Like `nbest`, but of the labelings all of whose prefixes are among the `width` best.
+    """The n best labelings that beam search finds, with results like those of `nbest`.
 
-    Prefixes that cannot be finished are left out, so there is always one if there is any.
-    O(N width T) time, O(longest width) memory.
+    The beam holds the `width` best prefixes. It skips prefixes that no allowed labeling extends, so
+    it finds a labeling if there is one. O(N width T) time, O(longest sequence * width) memory.
     """
     xp, backend = _dispatch(unary)
     return backend.beam_search(xp, unary, transitions, lengths, n, width)
 
 
 def dijkstra(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array, Array]:
-    """The best labeling, int32 (N,), its score (B,), and how many pairs of token and tag were
-    expanded to find it (B,), by Dijkstra's algorithm."""
+    """Best labeling, int32 (N,), and its score (B,), by Dijkstra's algorithm.
+
+    The third array (B,) counts the pairs of token and tag that the search expanded.
+    """
     xp, backend = _dispatch(unary)
     return backend.dijkstra(xp, unary, transitions, lengths)
 
 
 def path_scores(unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
-    """(B,) score of one labeling a sequence, int32 (N,); -inf where it uses what is forbidden."""
+    """Score (B,) of one labeling, int32 (N,); -inf if it uses a forbidden tag or transition."""
     xp, backend = _dispatch(unary)
     return backend.path_scores(xp, unary, transitions, lengths, tags)
 
 
 def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge: Array) -> None:
-    """Adds the features of labelings, weighted, to a gradient: which tag each token has, and which
-    tags each edge.
+    """Add the weighted features of n labelings to a gradient, in place.
 
-    tags: int32 (n, N); weights: (B, n). node: (N, T); edge: (T, T) or (N, T, T), added to in place.
+    The features of a labeling are the indicators of each token's tag and of each edge's two tags.
+    tags: int32 (n, N); weights: (B, n). node: (N, T); edge: (T, T) or (N, T, T).
     """
     xp, backend = _dispatch(node)
     backend.add_features(xp, tags, weights, lengths, node, edge)
 
 
 def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
-    """Scalar products (B, n, n), float64, of the features of labelings, int32 (n, N).
+    """Gram matrix (B, n, n), float64, of the features of n labelings, int32 (n, N).
 
-    With shared transitions the features of edges are the counts of each pair of tags in the
-    sequence, else each edge has its own.
+    With shared transitions the edge features count each pair of tags in the sequence; otherwise
+    each edge has features of its own.
     """
     xp, backend = _dispatch(tags)
     return backend.gram_matrices(xp, tags, lengths, n_tags, shared)
@@ -164,8 +170,8 @@ def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Arr
 def hildreth(gains: Array, gram: Array, most: float) -> Array:
     """Steps (B, n) in [0, most] that maximize <steps, gains> - steps' gram steps / 2.
 
-    Hildreth (1957): one step after the other to its best value, over and over, until none moves.
-    gains: (B, n), gram: (B, n, n), positive semidefinite, zero where no step may be made; float64.
+    Coordinate ascent (Hildreth 1957) until no step moves. gains: float64 (B, n); gram: float64
+    (B, n, n), positive semidefinite. A step whose diagonal entry is zero stays 0.
     """
     xp, backend = _dispatch(gains)
     return backend.hildreth(xp, gains, gram, most)
@@ -179,7 +185,7 @@ def bregman(
     *,
     edges: Edges = "none",
 ) -> Result:
-    """B(w), or a bound of it, and its gradient by iterative Bregman projections.
+    """Bound of B(w) and its gradient, the marginals, by iterative Bregman projections.
 
     Corro et al. (2025), Algorithm 1, in node-factor form: O(n_iter N T^2) time, O(N T) memory with
     shared transitions.
@@ -189,10 +195,10 @@ def bregman(
 
 
 def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:
-    """Mean-field value and tag marginals: n_iter parallel updates from softmax(unary),
+    """Mean-field value <w, r> + H(r) and tag marginals r after n_iter parallel updates.
 
-    r_i ~ exp(unary_i + r_{i-1} W_{i-1} + W_i r_{i+1}), with 0 for forbidden transitions W (Wang et
-    al. 2020). The value is <w, r> + H(r). O(n_iter N T^2) time, O(N T) memory.
+    The updates start from softmax(unary) and set r_i ~ exp(unary_i + r_{i-1} W_{i-1} + W_i r_{i+1})
+    (Wang et al. 2020). Forbidden transitions count as 0 in W. O(n_iter N T^2) time, O(N T) memory.
     """
     xp, backend = _dispatch(unary)
     return backend.mean_field(xp, unary, transitions, lengths, n_iter)
@@ -201,28 +207,42 @@ def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) ->
 def mean_field_loss(
     unary: Array, transitions: Array, lengths: Array, gold: Array, n_iter: int
 ) -> Result:
-    """-sum_i log r_i(gold_i) after n_iter updates, (B,), and its gradient, back-propagated through
-    all of them: node (N, T), edge like the transitions, 0 for forbidden ones.
+    """Mean-field loss (B,), -sum_i log r_i(gold_i) after n_iter updates, and its gradient.
 
-    gold: int32 (N,); tokens with -1 are left out of the sum. O(n_iter N T) memory.
+    The gradient is back-propagated through all updates. Its edges have the shape of `transitions`
+    and are 0 for forbidden transitions. gold: int32 (N,); tokens with -1 do not count.
+    O(n_iter N T^2) time, O(n_iter N T) memory.
     """
     xp, backend = _dispatch(unary)
     return backend.mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
 
 
 def set_threads(n: int | None) -> None:
-    """How many threads the kernels share the sequences of a NumPy batch among, at most.
+    """Set the maximum number of threads that share the sequences of a NumPy batch.
 
-    None is the default: what the environment variable BCRF_THREADS says, or else OMP_NUM_THREADS,
-    or else as many as there are cores for this process, but one in worker processes, that is in
-    forked ones and those of multiprocessing. A forked process starts from the default again. The
-    number changes no bit of a result: sums are over chunks of the batch that do not depend on it.
+    None restores the default: the environment variable BCRF_THREADS, else OMP_NUM_THREADS, else the
+    number of cores available to this process. In worker processes (forked, or started by
+    multiprocessing) the default is 1 if neither variable is set. A forked process starts from the
+    default. Results do not depend on the number of threads, to the last bit. ValueError if n < 1.
     """
     threads.set_count(n)
 
 
+def instruction_sets() -> tuple[str, ...]:
+    """Instruction sets of this machine that the CPU kernels can use, slowest first."""
+    return _native().instruction_sets()
+
+
+def instruction_set() -> str:
+    """The instruction set that the CPU kernels use.
+
+    ValueError if the environment variable BCRF_ISA names one that this machine lacks.
+    """
+    return _native().instruction_set()
+
+
 def array_module(array: Array) -> ModuleType:
-    """NumPy or CuPy, whichever made `array`. Does not import CuPy for a NumPy array."""
+    """The module of the array, NumPy or CuPy. Does not import CuPy for a NumPy array."""
     import numpy
 
     if isinstance(array, numpy.ndarray):
@@ -234,17 +254,21 @@ def array_module(array: Array) -> ModuleType:
     raise TypeError(f"expected a NumPy or CuPy array, got {type(array).__name__}")
 
 
-def _dispatch(array: Array) -> tuple[ModuleType, ModuleType]:
-    """The array module, and the module that has the kernels for its arrays."""
+def _dispatch(array: Array) -> tuple[ModuleType, Backend]:
+    """The array module, and the kernels for its arrays."""
     xp = array_module(array)
     if xp.__name__ == "numpy":
-        try:
-            from . import native  # type: ignore[attr-defined]
-        except ImportError as error:
-            raise ImportError(
-                f"the kernels in {__path__[0]} are not compiled; in a clone: pip install -e ."
-            ) from error
-        return xp, native
+        return xp, _native()
     from . import cuda
 
     return xp, cuda
+
+
+def _native() -> Any:
+    try:
+        from . import native
+    except ImportError as error:
+        raise ImportError(
+            f"the kernels in {__path__[0]} are not compiled; in a clone: pip install -e ."
+        ) from error
+    return native

@@ -1,11 +1,11 @@
 # distutils: language = c++
-"""The compiled side of `spacy_bcrf.sparse`: feature keys, their dictionary, and the online learner.
+"""Compiled parts of `spacy_bcrf.sparse`: feature templates, dictionary, online learner.
 
-An extension of its own, since it has state and grows weights, which the kernels of `native.pyx` do
-not; the loops over chains are theirs. Pointers and sizes only, no `cimport` of anybody's build.
+This is an extension of its own because, unlike native.pyx, it has state. It shares the kernels of
+cpu/ and `cimport`s neither NumPy nor Thinc nor spaCy, so a wheel works with any build of these.
 
-Features of N tokens come as `rows` int32 and `starts` int64 (N + 1,): those of token i are
-rows[starts[i]:starts[i + 1]].
+Features of N tokens are arrays `rows`, int32, and `starts`, int64 (N + 1,). Token i has the
+features rows[starts[i]:starts[i + 1]].
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -82,7 +82,7 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
 
 
 cdef class Dictionary:
-    """From feature keys to rows of weights, 0, 1, .."""
+    """Map from feature keys, uint64, to rows of the weight table, 0, 1, .."""
 
     cdef CDictionary c
 
@@ -90,16 +90,16 @@ cdef class Dictionary:
         return self.c.size()
 
     def count(self, const uint64_t[::1] keys):
-        """One more of each key."""
+        """Increment the count of each key."""
         if keys.shape[0]:
             self.c.count(&keys[0], keys.shape[0])
 
     def keep(self, int64_t min_freq):
-        """Give rows to the keys counted at least that often, the most frequent first."""
+        """Keep the keys with at least this count, and number them by falling count."""
         self.c.keep(min_freq)
 
     def find(self, const uint64_t[::1] keys, bint add=False):
-        """int32 rows of the keys; -1 for unknown ones, or new rows."""
+        """Return the rows of the keys, int32. An unknown key gets a new row if `add`, else -1."""
         rows = numpy.empty(keys.shape[0], dtype="int32")
         cdef int32_t[::1] out = rows
         if keys.shape[0]:
@@ -108,7 +108,7 @@ cdef class Dictionary:
 
     @property
     def keys(self):
-        """uint64, by row."""
+        """The keys, uint64, by row."""
         keys = numpy.empty(self.c.size(), dtype="uint64")
         cdef uint64_t[::1] out = keys
         if self.c.size():
@@ -124,7 +124,7 @@ cdef class Dictionary:
 
 
 cdef class Extractor:
-    """Compiled templates; each a seed and its parts, a column and an offset each."""
+    """Feature templates. A template is a seed and its parts, pairs (column, offset)."""
 
     cdef CExtractor c
 
@@ -142,10 +142,12 @@ cdef class Extractor:
     def extract(self, const uint64_t[:, ::1] values, const int32_t[::1] words,
                 const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
                 const int32_t[::1] lengths, bint origins=False):
-        """Keys uint64, starts int64 (N + 1,), and, if asked, the template of each key, int32.
+        """Return feature keys, uint64, and their starts, int64 (N + 1,).
 
-        values: (N, singles) of the first columns, 0 for none. Those of the `bags` columns after
-        them: bag_values[bag_starts[k]:bag_starts[k + 1]] for k = words[i] * bags + column.
+        The third result is the template of each key, int32, or None unless `origins`.
+
+        values: (N, singles), single values, 0 for none. Bag `column` of token i has the values
+        bag_values[bag_starts[k]:bag_starts[k + 1]], where k = words[i] * bags + column.
         """
         cdef TokenValues tokens
         cdef vector[uint64_t] keys
@@ -165,7 +167,7 @@ cdef class Extractor:
         starts.push_back(0)
         keys.reserve(values.shape[0] * 24)
         if batch:
-            # Several threads may do so at once: nothing of `c` changes.
+            # `extract` does not change `c`, so several threads can run it at once.
             with nogil:
                 self.c.extract(tokens, &lengths[0], batch, keys, starts, found_at)
         return (
@@ -177,7 +179,7 @@ cdef class Extractor:
 
 cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
                      size_t n_rows, int n_tags) except -1:
-    """What the loops would read and write beyond the weights."""
+    """Raise IndexError for rows outside the weights, which the loops would access unchecked."""
     cdef int64_t n_features = <int64_t>n_rows - n_tags - 3
     cdef int low = least, high = -1
     cdef Py_ssize_t i, n = rows.shape[0]
@@ -204,7 +206,7 @@ cdef _copy(const void* data, size_t n_bytes, dtype):
 
 
 cdef class Learner:
-    """Weights that are being learned, one online step a sequence."""
+    """Weights of a sparse linear chain, and their online updates, one for each sequence."""
 
     cdef Model* c
 
@@ -239,12 +241,12 @@ cdef class Learner:
         self.c.options.n_sequences = n_sequences
 
     def resize(self, size_t n_features):
-        """Make room for more features, whose weights are 0."""
+        """Grow to this number of features. New features have weights 0."""
         self.c.resize(n_features)
 
     def constrain(self, const unsigned char[:, ::1] transitions, const unsigned char[::1] start,
                   const unsigned char[::1] end):
-        """Which tags may follow one another, [from, to], and start and end a sequence."""
+        """Set the allowed transitions, [from, to], and the allowed first and last tags."""
         cdef size_t n = self.c.tags
         self.c.transitions.assign(&transitions[0, 0], &transitions[0, 0] + n * n)
         self.c.start.assign(&start[0], &start[0] + n)
@@ -252,11 +254,11 @@ cdef class Learner:
 
     def learn(self, const int[::1] rows, const int64_t[::1] starts, gold, allowed, open,
               const int64_t[::1] offsets, const int[::1] order):
-        """One step for each sequence of `order`; sum of the losses, and how many steps were made.
-        IndexError for a row without weights.
+        """Take one step for each sequence of `order`. Return the sum of losses and the number of
+        steps, which is smaller than len(order) if the learner diverges.
 
-        gold: int32 (N,), -1 for unknown, or None; allowed, open: uint8 (N, T) or None.
-        offsets: (B + 1,) where the tokens of each sequence start.
+        gold: int32 (N,), -1 for unknown, or None. allowed, open: uint8 (N, T) or None.
+        offsets: (B + 1,), the first token of each sequence. IndexError for a row without weights.
         """
         cdef Sequences data
         cdef const int[::1] gold_
@@ -283,9 +285,11 @@ cdef class Learner:
         return loss, done
 
     def read(self, bint current=False):
-        """float32 (n_rows, stride): the average of the weights over the steps since they were last
-        written, if there is one and not `current`, else what they are now; columns beyond the tags
-        are 0."""
+        """Return the weights, float32 (n_rows, stride): the average over all steps since `write`.
+
+        Without averaging, or if `current`, return the current weights. Columns beyond the tags
+        are 0.
+        """
         weights = numpy.empty((self.c.v.rows(), self.c.stride), dtype="float32")
         cdef float[:, ::1] out = weights
         with nogil:
@@ -293,14 +297,16 @@ cdef class Learner:
         return weights
 
     def write(self, const float[:, ::1] weights):
-        """Start again from these weights."""
+        """Restart from these weights, float32 (n_rows, stride)."""
         self.c.write(&weights[0, 0], weights.shape[0])
 
 
 def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
           const int64_t[::1] starts, const int[::1] lengths):
-    """float32 (N, T) scores of tags under weights (n_rows, stride); rows of -1 are left out;
-    IndexError for others that have no weights."""
+    """Return tag scores, float32 (N, T), under weights (n_rows, stride).
+
+    Rows of -1, unknown features, do not count. IndexError for other rows without weights.
+    """
     cdef Sequences data
     unary = numpy.empty((starts.shape[0] - 1, n_tags), dtype="float32")
     cdef float[:, ::1] out = unary
@@ -316,6 +322,6 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
 
 
 def shuffled(int n, uint64_t seed):
-    """int32 (n,): 0 to n - 1 in an order that depends on the seed only."""
+    """Return a permutation of 0 to n - 1, int32 (n,), that depends only on the seed."""
     cdef vector[int] order = c_shuffled(n, seed)
     return _copy(order.data(), order.size() * 4, "int32")

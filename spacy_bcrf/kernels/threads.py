@@ -1,4 +1,4 @@
-"""How many threads of the processor the compiled kernels share the sequences of a batch among."""
+"""The number of threads that share the sequences of a batch in the CPU kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _forked = False
 
 
 def count() -> int:
-    """What `kernels.set_threads` said, or the default."""
+    """The number set by `kernels.set_threads`, or the default."""
     global _count
     if _count is None:
         _count = _default()
@@ -18,6 +18,7 @@ def count() -> int:
 
 
 def set_count(n: int | None) -> None:
+    """Set the number of threads; None restores the default. ValueError if n < 1."""
     global _count
     if n is not None and n < 1:
         raise ValueError(f"the number of threads must be at least 1, got {n}")
@@ -26,7 +27,7 @@ def set_count(n: int | None) -> None:
 
 def _default() -> int:
     for variable in ("BCRF_THREADS", "OMP_NUM_THREADS"):
-        # OMP_NUM_THREADS may list the threads of nested loops, the outermost first.
+        # OMP_NUM_THREADS may list one number for each level of nested loops, outermost first.
         if text := os.environ.get(variable, "").split(",")[0].strip():
             if not text.isdecimal() or int(text) < 1:
                 raise ValueError(
@@ -34,7 +35,7 @@ def _default() -> int:
                     f"got {os.environ[variable]!r}"
                 )
             return int(text)
-    # Whoever starts workers has shared out the cores already.
+    # The parent process has already divided the cores among its workers.
     if _forked or multiprocessing.parent_process() is not None:
         return 1
     if hasattr(os, "sched_getaffinity"):

@@ -1,4 +1,4 @@
-"""The compiled kernels against the reference, which is tested by enumeration in tests/chain."""
+"""The compiled kernels against the reference kernels, and these against enumeration."""
 
 import numpy as np
 import problems
@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import enumeration, reference
+from pairwise import pairwise
 
+from spacy_bcrf import kernels
 from spacy_bcrf.kernels import BregmanOptions, native
 
 pytestmark = pytest.mark.usefixtures("processor")
 
-SHAPES = [1, 2, 3, 8, 9, 16, 17, 33, 50, 69]
+TAGS = [1, 2, 3, 8, 9, 16, 17, 33, 50, 69]
 
 
 def problem(rng, tags, shared, dtype, forbid, scale, lengths=None):
@@ -26,7 +28,7 @@ def problem(rng, tags, shared, dtype, forbid, scale, lengths=None):
 
 
 def assert_same(compiled, oracle, dtype, scale):
-    # Single precision rounds the scores themselves, so what is found of them can be no closer.
+    # Float32 rounds the scores themselves, so the results cannot be closer than that.
     tolerance = 1e-5 if dtype == "float32" else 1e-10
     for name in ("value", "unary", "edges"):
         found, expected = getattr(compiled, name), getattr(oracle, name)
@@ -36,11 +38,10 @@ def assert_same(compiled, oracle, dtype, scale):
         )
 
 
-@pytest.mark.parametrize("scale", [2.0, 30.0, 3000.0])
-@pytest.mark.parametrize("forbid", [False, True])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", SHAPES)
+@pytest.mark.parametrize(
+    "tags, dtype, shared, forbid, scale",
+    pairwise(TAGS, ["float32", "float64"], [True, False], [False, True], [2.0, 30.0, 3000.0]),
+)
 def test_compiled_is_reference(tags, dtype, shared, forbid, scale):
     rng = np.random.default_rng(tags)
     unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
@@ -65,8 +66,22 @@ def test_compiled_is_reference(tags, dtype, shared, forbid, scale):
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_arrays_that_are_not_contiguous():
+    rng = np.random.default_rng(0)
+    unary, shared, lengths = problem(rng, 5, True, "float32", False, 1.0)
+    each = problem(rng, 5, False, "float32", False, 1.0, lengths)[1]
+    for transitions in np.asfortranarray(shared), each[:, ::-1], each.swapaxes(1, 2):
+        with pytest.raises(ValueError, match="not C-contiguous"):
+            kernels.sum_product(unary, transitions, lengths)
+    with pytest.raises(ValueError, match="not C-contiguous"):
+        kernels.max_product(unary[:, ::-1], shared, lengths)
+    tags, weights = np.zeros((1, len(unary)), "int32"), np.ones((len(lengths), 1), "float32")
+    with pytest.raises(ValueError, match="not C-contiguous"):
+        kernels.add_features(tags, weights, lengths, np.zeros_like(unary), each.swapaxes(1, 2))
+
+
 @given(problems.potentials(), st.integers(1, 9), st.sampled_from([None, 0.1, 1e-3]))
-def test_watched_projections_are_the_reference(batch, n_iter, tolerance):
+def test_projections_with_a_tolerance_are_the_reference(batch, n_iter, tolerance):
     options = BregmanOptions(n_iter, None, tolerance, "upper")
     arrays = batch.unary, batch.transitions, batch.lengths
     compiled = native.bregman(np, *arrays, options, "each")
@@ -88,8 +103,8 @@ def test_reference_is_enumeration(batch):
 
 @given(problems.potentials(max_tags=3, max_length=5, max_sequences=2, scale=1.0))
 @settings(deadline=None)
-def test_node_factors_are_the_paper_s_projections(batch):
-    """Algorithm 1 on explicit arcs, from the same start, gives the iterate of the factors."""
+def test_node_factors_are_the_projections_of_the_paper(batch):
+    """Algorithm 1 on explicit arcs, from the same start, gives the same iterates."""
     options = BregmanOptions(3, 1.0, None, "upper")
     found = reference.bregman(np, batch.unary, batch.transitions, batch.lengths, options, "each")
     for rows, u, w in enumeration.sequences(batch):

@@ -1,4 +1,4 @@
-"""Sequences shared among threads: the same to the bit, in worker processes too, errors included."""
+"""Threads: bitwise equal results, worker processes, and errors in a thread."""
 
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ def default_afterwards() -> Iterator[None]:
 
 
 def problem(shared=True, tags=17, dtype="float32", n_sequences=200):
-    """More than one part for every kernel; empty sequences, and some that need more range."""
+    """Several chunks for each kernel, with empty sequences, and scores of a large range."""
     rng = np.random.default_rng(0)
     lengths = rng.integers(0, 40, n_sequences).astype("int32")
     n = int(lengths.sum())
@@ -35,7 +35,7 @@ def problem(shared=True, tags=17, dtype="float32", n_sequences=200):
 
 
 def run_all(unary, transitions, lengths):
-    """Everything that the kernels say of a batch, by their names."""
+    """The results of all kernels for a batch, by name."""
     batch = unary, transitions, lengths
     rng = np.random.default_rng(1)
     n, tags = unary.shape
@@ -102,7 +102,7 @@ def test_worker_processes_use_one_thread_but_may_use_more(method, monkeypatch):
     expected = kernels.sum_product(*batch, edges="sum")
     with multiprocessing.get_context(method).Pool(1) as pool:
         for count in None, 2:
-            # The threads of the parent, which a forked process lacks, must not be waited for.
+            # A forked process lacks its parent's threads and must not wait for them.
             result = pool.apply_async(_sums_in_worker, (batch, count))
             default, found = result.get(timeout=60)
             assert default == 1
@@ -143,7 +143,7 @@ import resource
 import numpy as np
 from spacy_bcrf import kernels
 
-# Per-edge transitions are laid out anew for a whole sequence: more than is left below.
+# The kernel copies all per-edge transitions of a sequence, which is more than the limit below.
 lengths = np.array([20_000, 20_000], dtype="int32")
 unary = np.zeros((40_000, 40), dtype="float32")
 transitions = np.zeros((40_000, 40, 40), dtype="float32")

@@ -1,4 +1,4 @@
-// A ragged batch as the kernels see it, and what they share that does not depend on the processor.
+// Ragged batches, and helpers that do not depend on the instruction set.
 #pragma once
 
 #include <algorithm>
@@ -25,11 +25,11 @@ template <class R> constexpr R infinity = std::numeric_limits<R>::infinity();
 
 template <class In> struct Sequence {
     const In* unary;        // (length, tags)
-    const In* transitions;  // shared, or that of the first edge
+    const In* transitions;  // (tags, tags), or (length - 1, tags, tags) if not shared
     int length, tags;
     bool shared;
-    int index = 0;          // in the batch, and the flat index of the first token
-    size_t first = 0;
+    int index = 0;     // position in the batch
+    size_t first = 0;  // flat index of the first token
 
     const In* edge(int i) const {
         return shared ? transitions : transitions + size_t(i) * tags * tags;
@@ -41,8 +41,8 @@ template <class In> struct Batch {
     const In* transitions;  // (tags, tags), or (N, tags, tags)
     const int* lengths;     // (size)
     int size, tags;
-    bool shared;      // one matrix of transitions for all edges
-    int threads = 1;  // that may share the sequences, at most
+    bool shared;      // one transition matrix for all edges
+    int threads = 1;  // maximum number of threads
 
     size_t tokens() const {
         size_t total = 0;
@@ -64,22 +64,22 @@ template <class In> struct Batch {
     }
 };
 
-// What is written of one sequence; any pointer may be null.
+// The outputs of one sequence. A null pointer means that the output is not wanted.
 template <class In> struct Output {
     double value;
     In* node;      // (length, tags)
-    double* sum;   // (tags, tags), added to
+    double* sum;   // (tags, tags); the kernels add to it
     In* each;      // (length - 1, tags, tags)
 };
 
-// Where that is in the arrays (N, tags) and (N, tags, tags) of a batch.
+// Return the outputs of a sequence in a batch's arrays (N, tags) and (N, tags, tags).
 template <class In>
 Output<In> output(const Sequence<In>& s, In* node, double* sum, In* each) {
     const size_t t = s.tags;
     return {0, node ? node + s.first * t : nullptr, sum, each ? each + s.first * t * t : nullptr};
 }
 
-// Denormals take a hundred times longer and are below what the kernels count on.
+// Flush denormals to zero: they are a hundred times slower, and no kernel relies on them.
 class FlushDenormals {
 #if defined(__SSE2__) || defined(_M_X64)
     unsigned saved_ = _mm_getcsr();
@@ -93,8 +93,8 @@ class FlushDenormals {
 #endif
 };
 
-// Zeroed scratch memory, aligned to a cache line; throws std::bad_alloc. From calloc, so that what
-// is never used takes no memory.
+// Zeroed scratch memory, aligned to a cache line. Throws std::bad_alloc. It comes from calloc, so
+// unused pages take no memory.
 template <class R> class Buffer {
     std::unique_ptr<void, void (*)(void*)> memory_;
     R* data_;
@@ -108,7 +108,8 @@ template <class R> class Buffer {
     operator R*() { return data_; }
 };
 
-// A product of many factors, kept as a logarithm that is taken only when the product gets extreme.
+// The logarithm of a product of many factors. It takes a logarithm only when the product gets
+// extreme.
 class LogProduct {
     double product_ = 1, log_ = 0;
 
@@ -128,7 +129,7 @@ class LogProduct {
     }
 };
 
-// The tag at which the running sum of the weights passes a share of their total.
+// Return the tag at which the cumulative weight exceeds `share` of the total.
 template <class Weight> int pick_tag(int tags, double share, Weight weight) {
     double left = 0;
     for (int t = 0; t < tags; ++t) left += weight(t);

@@ -1,10 +1,15 @@
 // Beam search for the n best labelings.
+#ifndef BCRF_BEAM_HH
+#define BCRF_BEAM_HH
+
+#include "nbest.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Keeps the `width` best prefixes at each token, each by its last tag and its place in the beam
-// before. Tags from which no allowed labeling can be finished are left out, so that the beam never
-// runs dry before the end.
+// The beam of a token holds its `width` best prefixes. A prefix is its last tag and the position of
+// the rest in the previous beam. The search skips tags that no allowed labeling continues, so a
+// beam is empty only if there is no allowed labeling.
 template <class R> class Beam {
     struct Prefix {
         double score;
@@ -12,11 +17,12 @@ template <class R> class Beam {
     };
 
     int width_, tags_;
-    std::vector<std::vector<Prefix>> beams_;  // a token
+    std::vector<std::vector<Prefix>> beams_;  // one for each token
     std::vector<Prefix> extended_;
     std::vector<unsigned char> alive_;  // (longest, tags)
     std::vector<int> labeling_;
 
+    // Find the tags from which an allowed labeling reaches the end.
     void find_alive(const Sequence<R>& s) {
         for (int i = s.length - 1; i >= 0; --i) {
             const R* unary = s.unary + size_t(i) * tags_;
@@ -32,7 +38,7 @@ template <class R> class Beam {
         }
     }
 
-    // Of equal scores the one with the lower parent and tag.
+    // Ties go to the lower parent, then to the lower tag.
     static bool better(const Prefix& a, const Prefix& b) {
         if (a.score != b.score) return a.score > b.score;
         return a.parent != b.parent ? a.parent < b.parent : a.tag < b.tag;
@@ -52,6 +58,7 @@ template <class R> class Beam {
         : width_(width), tags_(batch.tags), beams_(longest),
           alive_(size_t(longest + 1) * batch.tags), labeling_(longest) {}
 
+    // Return the number of labelings found.
     int run(const Sequence<R>& s) {
         find_alive(s);
         const Prefix empty{0, -1, -1};
@@ -98,3 +105,5 @@ void beam_search(const Batch<R>& batch, int n, int width, int* tags, R* scores) 
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

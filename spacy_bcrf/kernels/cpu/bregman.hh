@@ -4,6 +4,14 @@
 // another, so the iterate is q[i, u, v] = K[u, v] g[i, u] f[i+1, v] throughout and only f and g are
 // kept. With in[v] = sum_u K[u, v] g[i-1, u] and out[v] = sum_x K[v, x] f[i+1, x], and
 // f g = exp(unary) up to a scale, the projected factors are f ~ sqrt(e out / in), g ~ sqrt(e in / out).
+#ifndef BCRF_BREGMAN_HH
+#define BCRF_BREGMAN_HH
+
+#include "bregman_options.hh"
+#include "for_each_sequence.hh"
+#include "log_space.hh"
+#include "pair_sums.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
@@ -371,3 +379,5 @@ void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

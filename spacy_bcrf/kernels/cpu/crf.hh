@@ -1,4 +1,11 @@
 // Forward-backward of the linear-chain CRF, in probability space with scaling.
+#ifndef BCRF_CRF_HH
+#define BCRF_CRF_HH
+
+#include "for_each_sequence.hh"
+#include "log_space.hh"
+#include "pair_sums.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
@@ -12,7 +19,7 @@ template <class R, class In> class ForwardBackward {
     int tags_, width_;
     Matrices<R, In> matrices_;
     Buffer<R> emission_, alpha_, inward_, row_;  // (longest, width)
-    Buffer<R> padding_;                          // (width): 1 where there is no tag
+    Buffer<R> padding_;                          // (width): 1 beyond the tags
     Buffer<R> scale_;                            // (longest)
     PairSums<R> pairs_;
 
@@ -32,8 +39,8 @@ template <class R, class In> class ForwardBackward {
         for (int t = 0; t < width_; t += lanes<R>) store(row + t, load(row + t) * by);
     }
 
-    // emission = exp(unary - its maximum), lowest the least of them; returns the log of what was
-    // divided out.
+    // Set emission = exp(unary - each token's maximum), and `lowest` to the least emission. Return
+    // the sum of the maxima, or -inf if a token has no allowed tag.
     double load_emissions(const Sequence<In>& s, R& lowest) {
         double shift = 0;
         Vec<R> lows = broadcast<R>(1);
@@ -54,6 +61,8 @@ template <class R, class In> class ForwardBackward {
         return shift;
     }
 
+    // Compute alpha, normalized at each token, and multiply z by the normalizers. Return false if
+    // one leaves the range of R.
     bool forward(const Sequence<In>& s, LogProduct& z) {
         for (int i = 0; i < s.length; ++i) {
             R* alpha = at(alpha_, i);
@@ -82,15 +91,16 @@ template <class R, class In> class ForwardBackward {
         return sum<R>(total);
     }
 
-    // inward[i] = emission * beta / scale, so that the arc u -> v into token i has the probability
-    // alpha[i-1, u] K[u, v] inward[i, v]. Writes the tag marginals.
+    // Compute inward[i] = emission * beta / scale, so that the edge marginal of u -> v into token i
+    // is alpha[i-1, u] K[u, v] inward[i, v]. Write the tag marginals. Return false if a tag may
+    // have underflowed.
     bool backward(const Sequence<In>& s, In* node) {
         R* beta = row_;
         for (int t = 0; t < width_; ++t) beta[t] = R(t < tags_);
         Vec<R> worst{};
         for (int i = s.length - 1; i >= 0; --i) {
             const R* alpha = at(alpha_, i);
-            // alpha beta sums to one but for rounding, which adds up along a long sequence.
+            // alpha beta sums to one, but rounding errors accumulate along a long sequence.
             if (i % 32 == 0) multiply(beta, R(1) / dot(alpha, beta));
             if (node) {
                 In* out = node + size_t(i) * tags_;
@@ -119,7 +129,7 @@ template <class R, class In> class ForwardBackward {
         std::fill(padding_ + tags_, padding_ + width_, R(1));
     }
 
-    // False if the sequence needs more range than R has.
+    // Return false if the sequence needs a larger range than R has.
     bool run(const Sequence<In>& s, Output<In>& out, bool only_value) {
         R lowest = 1;
         double shift = load_emissions(s, lowest);
@@ -129,7 +139,7 @@ template <class R, class In> class ForwardBackward {
         z.add(shift);
         for (int i = 0; i + 1 < s.length; ++i) z.add(matrices_.shift(i));
         if (!forward(s, z)) return false;
-        // Where nothing can have underflowed, the value needs no backward pass to vouch for it.
+        // If no number can have underflowed, the value does not need the backward pass as a check.
         bool certain = lowest > R(1e-13) && !matrices_.zeros() && matrices_.range() < 30;
         if (!(only_value && certain) && !backward(s, out.node)) return false;
         if (out.sum) pairs_.add(at(alpha_, 0), at(inward_, 1), s.length - 1, matrices_.rows(0), out.sum);
@@ -156,3 +166,5 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

@@ -1,14 +1,22 @@
-// The best labeling by best-first search, Dijkstra's algorithm.
+// The best labeling, by Dijkstra's algorithm.
+#ifndef BCRF_DIJKSTRA_HH
+#define BCRF_DIJKSTRA_HH
+
+#include "for_each_sequence.hh"
+#include "target.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Each edge's largest score (its own and that of the tag it leads to) is subtracted from all of its
-// scores. Every labeling loses the same by that, and no extension of a prefix is above it any more,
-// so the first prefix taken from the queue to end in a pair of token and tag is the best of those.
-template <class R> class BestFirst {
+// Dijkstra's algorithm needs scores <= 0. So the search subtracts from the scores of each edge,
+// which include the tag that it leads to, their maximum. This shifts all labelings by the same
+// amount. The first dequeued prefix that ends in a pair of token and tag is then the best one.
+template <class R> class Dijkstra {
     int tags_;
-    std::vector<double> score_, top_into_;     // (longest, tags); (tags)
-    std::vector<int> before_, place_, queue_;  // (longest, tags) each; a binary heap of pairs
+    std::vector<double> score_;         // (longest, tags)
+    std::vector<double> top_into_;      // (tags): largest transition into each tag
+    std::vector<int> before_, place_;   // (longest, tags): predecessor; position in the queue
+    std::vector<int> queue_;            // a binary heap of pairs
     static constexpr int UNSEEN = -1, DONE = -2;
 
     bool above(int a, int b) const { return score_[a] != score_[b] ? score_[a] > score_[b] : a < b; }
@@ -43,7 +51,7 @@ template <class R> class BestFirst {
         return pair;
     }
 
-    // A new or better way to reach a pair; the queue is updated in place.
+    // Record a prefix that ends in a pair, if it is new or better.
     void reach(int pair, double score, int from) {
         if (score == -infinity<double> || place_[pair] == DONE) return;
         if (place_[pair] == UNSEEN) {
@@ -57,7 +65,6 @@ template <class R> class BestFirst {
         rise(pair, place_[pair]);
     }
 
-    // Largest transition into each tag.
     void find_tops(const R* w) {
         std::fill(top_into_.begin(), top_into_.end(), -infinity<double>);
         for (int u = 0; u < tags_; ++u, w += tags_)
@@ -65,13 +72,14 @@ template <class R> class BestFirst {
     }
 
   public:
-    BestFirst(const Batch<R>& batch, int longest)
+    Dijkstra(const Batch<R>& batch, int longest)
         : tags_(batch.tags), score_(size_t(longest) * batch.tags), top_into_(batch.tags, 0.0),
           before_(score_.size()), place_(score_.size()) {
         if (batch.shared) find_tops(batch.transitions);
     }
 
-    // The score of the best labeling, -inf if there is none; and how many pairs were expanded.
+    // Write the best labeling to `tags` and return its score, or -inf if there is none. `expanded`
+    // counts the dequeued pairs.
     double run(const Sequence<R>& s, int* tags, long long& expanded) {
         const int pairs = s.length * tags_;
         std::fill(place_.begin(), place_.begin() + pairs, UNSEEN);
@@ -114,11 +122,13 @@ template <class R> class BestFirst {
 template <class R>
 void dijkstra(const Batch<R>& batch, int* tags, R* scores, long long* expanded) {
     for_each_sequence(
-        batch, pass(batch), [&] { return BestFirst<R>(batch, batch.longest()); },
-        [&](BestFirst<R>& search, const Sequence<R>& s) {
+        batch, pass(batch), [&] { return Dijkstra<R>(batch, batch.longest()); },
+        [&](Dijkstra<R>& search, const Sequence<R>& s) {
             scores[s.index] = R(search.run(s, tags + s.first, expanded[s.index]));
         });
 }
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

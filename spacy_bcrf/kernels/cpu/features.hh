@@ -1,11 +1,11 @@
-// Features of labelings: which tag each token has, and which pair of tags each edge.
+// Features of labelings: indicators of each token's tag and of each edge's two tags.
 #pragma once
 
 #include "batch.hh"
 
 namespace bcrf {
 
-// Labelings (n, N) of a batch, and a weight for each and each sequence (size, n).
+// n labelings of a batch, (n, N), and their weights in each sequence, (size, n).
 template <class In> struct Labelings {
     const int* tags;
     const In* weights;
@@ -14,7 +14,7 @@ template <class In> struct Labelings {
     size_t tokens;
 };
 
-// Scores (size) of a labeling (N) of a batch.
+// Compute the scores (size) of a labeling (N) of a batch.
 template <class In> void path_scores(const Batch<In>& batch, const int* tags, In* scores) {
     const size_t t = batch.tags;
     const int* first = tags;
@@ -30,7 +30,7 @@ template <class In> void path_scores(const Batch<In>& batch, const int* tags, In
     }
 }
 
-// node (N, T) += sum_k weights[k] F(y_k), and the same of the edges: `sum` (T, T) or `each` (N, T, T).
+// Add sum_k weights[k] F(y_k) to `node` (N, T), and to `sum` (T, T) or `each` (N, T, T) for edges.
 template <class In>
 void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
     const size_t t = y.n_tags;
@@ -52,8 +52,8 @@ void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
     }
 }
 
-// <F(y_j), F(y_k)> of each sequence, (size, n, n). Where transitions are shared, F counts each pair
-// of tags over the sequence; else every edge has features of its own.
+// Compute <F(y_j), F(y_k)> for each sequence, (size, n, n). With shared transitions F counts each
+// pair of tags in the sequence; otherwise each edge has features of its own.
 template <class In> void gram_matrices(const Labelings<In>& y, bool shared, double* products) {
     const size_t t = y.n_tags;
     Buffer<double> counts(shared ? t * t : 1);
@@ -78,9 +78,9 @@ template <class In> void gram_matrices(const Labelings<In>& y, bool shared, doub
     }
 }
 
-// For each of `size` problems the steps (n) in [0, most] that maximize
-// <steps, gains> - steps' gram steps / 2, by Hildreth's method: one step after the other to its best
-// value, until none moves by more than a billionth of the largest.
+// For each of `size` problems, find the steps (n) in [0, most] that maximize
+// <steps, gains> - steps' gram steps / 2. Hildreth's method sets one step after another to its best
+// value, until no step moves by more than 1e-9 of the largest.
 inline void hildreth(int size, int n, const double* gains, const double* gram, double most,
                      double* steps) {
     for (; size > 0; --size, gains += n, gram += size_t(n) * n, steps += n) {

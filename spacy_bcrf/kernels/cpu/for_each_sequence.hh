@@ -1,28 +1,33 @@
-// The loop over the sequences of a batch that all kernels share, and what of it goes to a thread.
+// The parallel loop over the sequences of a batch.
 #pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
 
 #include "batch.hh"
 #include "threads.hh"
 
 namespace bcrf {
 
-// Neighbouring sequences, and the flat index of the first one's first token.
+// Consecutive sequences [first, last), and the flat index of their first token.
 struct Chunk {
     int first, last;
     size_t token;
 };
 
-// Work is counted in multiply-adds. A chunk has at least some times what it takes to wake a thread,
-// and, where sums are wanted, to add up those of a chunk.
+// Minimum work of a chunk, in multiply-adds. It is a multiple of the cost of waking a thread, and
+// of the cost of adding one number of a chunk's sums to the total.
 constexpr double LEAST_WORK = 3e5, LEAST_WORK_A_SUM = 400;
 constexpr size_t MOST_CHUNKS = 16;
 
-// What one pass of a kernel over the transitions takes a token; 800 stands for what is left.
+// Return the work of one pass over the transitions, for each token. The 800 is for everything else.
 template <class In> double pass(const Batch<In>& batch) {
     return double(batch.tags) * batch.tags + 800;
 }
 
-// Chunks of about the same size. They do not depend on the number of threads, so neither do sums.
+// Split a batch into chunks of similar size. They do not depend on the number of threads, so the
+// sums do not either, to the last bit.
 template <class In> std::vector<Chunk> split(const Batch<In>& batch, double work, size_t sums) {
     const size_t tokens = batch.tokens();
     const double least_work = std::max(LEAST_WORK, LEAST_WORK_A_SUM * double(sums));
@@ -42,13 +47,14 @@ template <class In> std::vector<Chunk> split(const Batch<In>& batch, double work
     return chunks;
 }
 
-// Gives every sequence that has tokens to run(chain, sequence, sum), where each thread has one chain,
-// made by make(). `work` is what a token takes, in multiply-adds. `sum` (tags, tags) may be null;
-// each chunk has its own, filled by flush(chain, sum) at its end, and they are added in order.
+// Call run(chain, sequence, sum) for each sequence that has tokens. make() returns the chain of a
+// thread. `work` is the work for each token, in multiply-adds. `sum` (tags, tags) may be null. Each
+// chunk has a sum of its own, which flush(chain, sum) completes; the loop adds them in order.
 template <class In, class Make, class Run, class Flush>
 void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make make, Run run,
                        Flush flush) {
     const size_t size = sum ? size_t(batch.tags) * batch.tags : 0;
+    if (batch.tokens() == 0) return;
     const std::vector<Chunk> chunks = split(batch, work, size);
     Buffer<double> sums(size * (chunks.size() - 1));
     std::atomic<size_t> next{0};
@@ -77,7 +83,7 @@ void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make ma
                       [](auto& chain, double* own) { chain.flush(own); });
 }
 
-// The same of kernels that sum nothing: run(chain, sequence).
+// The loop of kernels without a sum, which calls run(chain, sequence).
 template <class In, class Make, class Run>
 void for_each_sequence(const Batch<In>& batch, double work, Make make, Run run) {
     for_each_sequence(

@@ -1,13 +1,6 @@
-// What targets.hh includes for kernels.hh, once for each instruction set, so nothing here has an include guard.
-#include "simd.hh"
-#include "products.hh"
-#include "matrices.hh"
-#include "pair_sums.hh"
-#include "crf.hh"
-#include "posterior.hh"
-#include "viterbi.hh"
-#include "nbest.hh"
+// The kernels of `kernels.hh`, which targets.hh compiles once for each instruction set.
 #include "beam.hh"
-#include "dijkstra.hh"
 #include "bregman.hh"
+#include "dijkstra.hh"
 #include "mean_field.hh"
+#include "posterior.hh"

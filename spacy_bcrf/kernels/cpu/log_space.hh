@@ -1,5 +1,6 @@
-// Forward-backward and Bregman projections in log space and double precision: the slow path, for
-// sequences whose scores span more than the fast paths can represent.
+// Forward-backward and Bregman projections in log space and double precision.
+//
+// This is the slow path, for sequences whose scores exceed the range of the other kernels.
 #pragma once
 
 #include "bregman_options.hh"
@@ -10,7 +11,7 @@ namespace log_space {
 
 typedef std::vector<double> Row;
 
-// log(sum_i exp(x(i))) for i < n
+// Return log(sum_i exp(x(i))) for i < n.
 template <class F> double log_sum(int n, F x) {
     double top = -infinity<double>, total = 0;
     for (int i = 0; i < n; ++i) top = x(i) > top ? x(i) : top;
@@ -19,8 +20,7 @@ template <class F> double log_sum(int n, F x) {
     return top + std::log(total);
 }
 
-inline double finite(double x) { return x == -infinity<double> ? 0 : x; }
-
+// Set the outputs of a sequence without an allowed labeling.
 template <class In> void clear(const Sequence<In>& s, Output<In>& out) {
     out.value = -infinity<double>;
     size_t t = s.tags;
@@ -33,7 +33,7 @@ template <class In> void write_edge(const Output<In>& out, int i, int tags, int 
     if (out.each) out.each[(size_t(i) * tags + u) * tags + v] = In(q);
 }
 
-// alpha (length, tags): log of the weight of all prefixes that end in a tag.
+// Return alpha (length, tags): the log-partition of the prefixes that end in each tag.
 template <class In> Row forward(const Sequence<In>& s) {
     const int n = s.length, tags = s.tags;
     Row alpha(size_t(n) * tags);
@@ -74,7 +74,7 @@ template <class In> void sum_product(const Sequence<In>& s, Output<In>& out) {
         for (size_t k = 0; k < alpha.size(); ++k) out.node[k] = In(std::exp(alpha[k] + beta[k] - z));
 }
 
-// Of a distribution softmax(x) over tags that have entropies h of their own.
+// Return the entropy of a mixture of distributions with entropies h and weights softmax(x).
 template <class X> double mixture_entropy(int tags, X x, const double* h) {
     const double z = log_sum(tags, x);
     double total = 0;
@@ -83,7 +83,8 @@ template <class X> double mixture_entropy(int tags, X x, const double* h) {
     return total;
 }
 
-// -inf if there is no allowed labeling. h is the entropy of the prefixes that end in each tag.
+// Return the entropy, or -inf if there is no allowed labeling. h holds the entropy of the prefixes
+// that end in each tag.
 template <class In> double entropy(const Sequence<In>& s) {
     const int tags = s.tags;
     const Row alpha = forward(s);
@@ -101,6 +102,7 @@ template <class In> double entropy(const Sequence<In>& s) {
     return mixture_entropy(tags, [&](int t) { return end[t]; }, h.data());
 }
 
+// Draw n labelings from uniform numbers (n, stride). Write nothing if no labeling is allowed.
 template <class In>
 void sample(const Sequence<In>& s, int n, size_t stride, const double* uniform, int* tags) {
     const Row alpha = forward(s);
@@ -117,7 +119,7 @@ void sample(const Sequence<In>& s, int n, size_t stride, const double* uniform, 
         }
 }
 
-// Everything of one sequence that the projections read and write, as logarithms.
+// Bregman projections on the logarithms of the node factors of one sequence.
 template <class In> class LogProjections {
     const Sequence<In>& s_;
     const int n_, tags_;
@@ -164,7 +166,7 @@ template <class In> class LogProjections {
         return gap;
     }
 
-    // log of sum_t exp(p[t]) y[t], for y that is finite where p is
+    // Return sum_t exp(p[t]) y[t], where y is finite wherever p is.
     double expectation(const Row& p, const double* y) const {
         double total = 0;
         for (int t = 0; t < tags_; ++t)
@@ -177,7 +179,7 @@ template <class In> class LogProjections {
         : s_(s), n_(s.length), tags_(s.tags), scale_(scale), u_(size_t(n_) * tags_), f_(u_), g_(u_), in_(tags_),
           out_(tags_) {}
 
-    // False if a position has no tag left that an allowed labeling uses.
+    // Remove the tags that no allowed labeling uses. Return false if a position has none left.
     bool prune() {
         const double dead = -infinity<double>;
         for (int i = 0; i < n_; ++i)

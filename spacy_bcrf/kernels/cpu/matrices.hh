@@ -1,10 +1,14 @@
 // Transitions in probability space.
+#ifndef BCRF_MATRICES_HH
+#define BCRF_MATRICES_HH
+
+#include "simd.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// exp(transitions - shift), as rows of a padded matrix and transposed. One for all edges of a
-// batch, or one for each edge of the longest sequence.
+// exp(transitions - shift) and its transpose, with padded rows: one matrix if transitions are
+// shared, else one for each edge of a sequence.
 template <class R, class In> class Matrices {
     int tags_, width_;
     bool shared_;
@@ -55,9 +59,11 @@ template <class R, class In> class Matrices {
     const R* rows(int i) { return rows_ + i * stride_; }
     const R* columns(int i) { return columns_ + i * stride_; }
     double shift(int i) { return shift_[shared_ ? 0 : i]; }
-    bool zeros() const { return zeros_; }
-    double range() const { return range_; }  // of the finite scores
+    bool zeros() const { return zeros_; }    // whether an entry is 0
+    double range() const { return range_; }  // largest minus smallest finite score
 };
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

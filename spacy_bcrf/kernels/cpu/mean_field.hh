@@ -1,8 +1,14 @@
-// Mean field for the linear chain, and the loss of a labeling back-propagated through it.
+// Mean field for the linear chain, and its loss with the gradient.
+#ifndef BCRF_MEAN_FIELD_HH
+#define BCRF_MEAN_FIELD_HH
+
+#include "for_each_sequence.hh"
+#include "products.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Transition scores, as rows of a padded matrix and transposed, 0 for what is forbidden.
+// Transition scores and their transpose, with padded rows. Forbidden transitions are 0.
 template <class R> class Scores {
     int tags_, width_;
     bool shared_;
@@ -39,20 +45,20 @@ template <class R> class Scores {
 template <class R> class MeanField {
     static constexpr int ROWS = 4;
     int tags_, width_, longest_, n_iter_;
-    bool keep_;        // every iterate, to go back through
+    bool keep_;                   // keep all iterates for the backward pass
     Scores<R> scores_;
     Buffer<R> unary_, r_;         // (longest, width), (kept iterates, longest, width)
-    Buffer<R> delta_, before_;    // (longest, width) gradients by the logits of an iterate
+    Buffer<R> delta_, before_;    // (longest, width) gradients of the logits of two iterates
     Buffer<R> zeros_, left_, right_;
-    Buffer<R> total_;  // (tags, width) gradient of shared transitions, not yet in double
+    Buffer<R> total_;             // (tags, width) gradient of shared transitions
     int pending_ = 0;
     double loss_ = 0, value_ = 0;
 
     R* row(R* rows, int i) { return rows + size_t(i) * width_; }
     R* iterate(int k) { return r_ + size_t(keep_ ? k : k % 2) * longest_ * width_; }
 
-    // Calls use(i, r) with left_ and right_, row r, the products of the neighbours' rows of x with
-    // the transitions between them and i.
+    // Call use(i, r) for each token i. Row r of left_ and right_ then holds the messages to i: the
+    // products of the adjacent rows of x with the transitions between them and i.
     template <class Use> BCRF_INLINE void messages(const Sequence<R>& s, R* x, Use use) {
         const int n = s.length;
         for (int i = 0, rows = 0; i < n; i += rows) {
@@ -71,7 +77,7 @@ template <class R> class MeanField {
         }
     }
 
-    // out = softmax of the logits; returns their log-normalizer.
+    // Set out = softmax(logits) and return the log-normalizer.
     BCRF_INLINE double softmax(R* out, const R* logits) {
         Vec<R> tops = broadcast<R>(-infinity<R>), sums{};
         for (int t = 0; t < width_; t += lanes<R>) tops = max<R>(tops, load(logits + t));
@@ -98,7 +104,7 @@ template <class R> class MeanField {
         return sum<R>(total);
     }
 
-    // Sum of x log x's gradient aside: entropy of row r whose logits have log-normalizer z.
+    // Return the entropy of r = softmax(logits), where z is the log-normalizer.
     double entropy(const R* r, const R* logits, double z) {
         double total = z;
         for (int t = 0; t < tags_; ++t)
@@ -106,8 +112,9 @@ template <class R> class MeanField {
         return total;
     }
 
+    // Compute all iterates, and the loss of gold, or the entropy if gold is null.
     void forward(const Sequence<R>& s, const int* gold) {
-        R* logits = before_;  // one row of it
+        R* logits = before_;  // scratch for one row
         for (int i = 0; i < s.length; ++i) softmax(row(iterate(0), i), row(unary_, i));
         loss_ = value_ = 0;
         for (int k = 1; k <= n_iter_; ++k)
@@ -121,7 +128,7 @@ template <class R> class MeanField {
             });
     }
 
-    // <w, r>, what is forbidden left out.
+    // Add <w, r> to the value, where forbidden scores count as 0.
     void add_scores(const Sequence<R>& s) {
         R* last = iterate(n_iter_);
         messages(s, last, [&](int i, int r) {
@@ -131,6 +138,7 @@ template <class R> class MeanField {
         });
     }
 
+    // Add the gradient of the transitions that one update contributes.
     void add_edges(const Sequence<R>& s, R* r, R* each) {
         const int edges = s.length - 1;
         if (!each) {
@@ -146,7 +154,8 @@ template <class R> class MeanField {
                                row(delta_, i)[u] * row(r, i + 1)[v];
     }
 
-    // The gradients by the logits of every iterate add up to that of the unary scores.
+    // Back-propagate the loss. The gradient of the unary scores is the sum of the gradients of all
+    // iterates' logits.
     void backward(const Sequence<R>& s, const int* gold, R* node, double* sum, R* each) {
         R* last = iterate(n_iter_);
         for (int i = 0; i < s.length; ++i) {
@@ -181,8 +190,8 @@ template <class R> class MeanField {
           before_(size_t(longest) * width_), zeros_(width_), left_(ROWS * width_),
           right_(ROWS * width_), total_(size_t(tags_) * width_) {}
 
-    // With gold, the loss and the gradient; else the value and the tag marginals. -inf if some token
-    // has no tag allowed.
+    // With gold, return the loss and write the gradient; without, return the value and write the
+    // tag marginals. Return -inf if a token has no allowed tag.
     double run(const Sequence<R>& s, const int* gold, R* node, double* sum, R* each) {
         for (int i = 0; i < s.length; ++i) {
             const R* unary = s.unary + size_t(i) * tags_;
@@ -214,13 +223,13 @@ template <class R> class MeanField {
     }
 };
 
-// gold (N), -1 in sequences that are left out, or null; node (N, tags); sum (tags, tags), each
-// (N, tags, tags) or null.
+// gold (N), where tokens with -1 do not count, or null; node (N, tags); sum (tags, tags) or null;
+// each (N, tags, tags) or null.
 template <class R>
 void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R* node, double* sum,
                 R* each) {
     const size_t t = batch.tags;
-    const int passes = gold ? 6 : 2;  // an iteration: its messages; back through it as many, and sums
+    const int passes = gold ? 6 : 2;  // forward 2, backward 2, transitions 2
     for_each_sequence(
         batch, passes * (n_iter + 1) * pass(batch), sum,
         [&] { return MeanField<R>(batch, batch.longest(), n_iter, gold != nullptr); },
@@ -232,3 +241,5 @@ void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R*
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

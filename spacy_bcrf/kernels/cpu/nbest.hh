@@ -1,29 +1,34 @@
-// The n best labelings, in order.
+// The n best labelings, by A*.
+#ifndef BCRF_NBEST_HH
+#define BCRF_NBEST_HH
+
+#include "viterbi.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// A* over the suffixes of labelings, from the last token to the first, with Viterbi's table as the
-// heuristic. It is exact, so a suffix that is taken from the queue leads without detours to the best
-// labeling that ends in it, and only the tags passed over on the way are new entries of the queue.
+// A* over the suffixes of labelings, from the last token to the first. The heuristic is Viterbi's
+// table, which is exact. So the best labeling that ends in a dequeued suffix is found greedily, and
+// only the other tags on its way enter the queue.
 template <class R> class NBest : Viterbi<R> {
     using Viterbi<R>::tags_;
     using Viterbi<R>::shared_;
     using Viterbi<R>::back_;
     using Viterbi<R>::width_;
 
-    // The suffix that has `tag` at position `at`, and after it what the labeling `parent` has.
-    // cost: by how much the best labeling that ends in it falls behind the best of all.
+    // The suffix that has `tag` at position `at`, followed by the tags of the labeling `parent`.
+    // cost: the score of the best labeling minus the score of the best one with this suffix.
     struct Suffix {
         R cost;
         int parent, at, tag;
     };
 
     int n_, longest_, found_ = 0;
-    std::vector<Suffix> queue_;  // by cost; those before next_ are done
+    std::vector<Suffix> queue_;  // by cost; the entries before next_ are done
     size_t next_ = 0;
-    std::vector<int> tags_of_, order_;  // (n, longest), grown as labelings are found; (found)
-    std::vector<double> suffix_score_;  // (n, longest), from the position where a labeling leaves its
-                                        // parent down to the first
+    std::vector<int> tags_of_;          // (n, longest), grown as labelings are found
+    std::vector<int> order_;            // (found): labelings by score
+    std::vector<double> suffix_score_;  // (n, longest), up to where a labeling leaves its parent
     Buffer<R> row_;
 
     double total(int k) const { return suffix_score_[size_t(k) * longest_]; }
@@ -31,7 +36,7 @@ template <class R> class NBest : Viterbi<R> {
 
     bool full() const { return int(queue_.size() - next_) + found_ >= n_; }
 
-    // What a suffix must cost less than to be among the n best.
+    // Return the cost below which a suffix is among the n best.
     R limit() const {
         if (found_ == n_) return -infinity<R>;
         return full() ? queue_.back().cost : infinity<R>;
@@ -45,7 +50,8 @@ template <class R> class NBest : Viterbi<R> {
                       suffix);
     }
 
-    // The best tag at position i of a suffix, given the scores of all (padded), and its rivals queued.
+    // Return the best tag at position i before a suffix, given the scores of all tags (padded).
+    // Queue the other tags that may be among the n best.
     int choose(int k, int i, R cost, const R* row) {
         Vec<R> tops = broadcast<R>(-infinity<R>), rivals{};
         for (int t = 0; t < width_; t += lanes<R>) tops = max<R>(tops, BCRF_TARGET::load(row + t));
@@ -54,13 +60,14 @@ template <class R> class NBest : Viterbi<R> {
             rivals += BCRF_TARGET::load(row + t) > least ? broadcast<R>(1) : broadcast<R>(0);
         int best = 0;
         while (row[best] != top) ++best;
-        // Mostly nothing but the best is good enough.
+        // Usually no other tag is good enough.
         if (sum<R>(rivals) > 1)
             for (int t = 0; t < tags_; ++t)
                 if (t != best) push({cost + (top - row[t]), k, i, t});
         return best;
     }
 
+    // Return the scores of the best prefixes that end in each tag at position i, followed by `to`.
     const R* scores(const Sequence<R>& s, int i, int to) {
         const R *best = this->at(i), *w = back_ + size_t(to) * width_, *edge = s.edge(i) + to;
         if (shared_)
@@ -71,14 +78,14 @@ template <class R> class NBest : Viterbi<R> {
         return row_;
     }
 
-    // The score of a labeling from position i on, given that from the next on.
+    // Return the score of a labeling's suffix from position i, given that from position i + 1.
     double extended(const Sequence<R>& s, const int* tags, int i, double score) const {
         score += s.unary[size_t(i) * tags_ + tags[i]];
         if (i + 1 < s.length) score += s.edge(i)[size_t(tags[i]) * tags_ + tags[i + 1]];
         return score;
     }
 
-    // Adds the best labeling that ends in a suffix whose tags from position i on are given.
+    // Add the best labeling with a given suffix, whose tags from position i on are set.
     void complete(const Sequence<R>& s, int i, R cost, double score) {
         const int k = found_++;
         int* tags = labeling(k);
@@ -103,7 +110,7 @@ template <class R> class NBest : Viterbi<R> {
         for (int t = 0; t < width_; ++t) row_[t] = -infinity<R>;
     }
 
-    // How many there are, at most n.
+    // Find the n best labelings. Return their number, which is less if there are fewer.
     int run(const Sequence<R>& s) {
         found_ = 0;
         next_ = 0;
@@ -123,7 +130,8 @@ template <class R> class NBest : Viterbi<R> {
                                      ? suffix_score_[size_t(suffix.parent) * longest_ + at + 1] : 0;
             complete(s, at, suffix.cost, extended(s, tags, at, after));
         }
-        // The queue's costs are rounded as R; the scores are sums in double, and they are reported.
+        // The costs are rounded to R. The reported scores are sums in double, so they set the
+        // order.
         for (int k = 0; k < found_; ++k) order_.push_back(k);
         std::stable_sort(order_.begin(), order_.end(),
                          [&](int a, int b) { return total(a) > total(b); });
@@ -134,7 +142,8 @@ template <class R> class NBest : Viterbi<R> {
     const int* tags(int k) { return labeling(order_[k]); }
 };
 
-// tags (n, N), scores (size, n), the latter of -inf, which stays where there are fewer than n.
+// Write the labelings of each sequence to tags (n, N) and scores (size, n). Missing ones keep the
+// initial score, -inf.
 template <class R, class Make>
 void write_labelings(const Batch<R>& batch, double work, int n, Make make, int* tags, R* scores) {
     const size_t tokens = batch.tokens();
@@ -154,3 +163,5 @@ template <class R> void nbest(const Batch<R>& batch, int n, int* tags, R* scores
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

@@ -1,9 +1,15 @@
-// Probabilities of arcs, a[i, u] K[u, v] b[i+1, v], from node factors.
+// Edge marginals a[i, u] K[u, v] b[i+1, v] from node factors a and b.
+#ifndef BCRF_PAIR_SUMS_HH
+#define BCRF_PAIR_SUMS_HH
+
+#include "matrices.hh"
+#include "products.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Their sum over edges of a shared K is K times a sum of outer products. It is gathered in R over a
-// few hundred edges, in double beyond.
+// Sums edge marginals over all edges of a shared K, as K times a sum of outer products. The sum is
+// in R over BLOCK edges, then in double.
 template <class R> class PairSums {
     static constexpr int BLOCK = 256;
     int tags_, width_, pending_ = 0;
@@ -34,7 +40,7 @@ template <class R> class PairSums {
     }
 };
 
-// Each of them, into (edges, tags, tags).
+// Write the marginals of each edge, (edges, tags, tags).
 template <class R, class In>
 void write_arcs(In* out, const R* a, const R* b, Matrices<R, In>& matrices, int edges) {
     const int tags = matrices.tags(), width = matrices.width();
@@ -47,3 +53,5 @@ void write_arcs(In* out, const R* a, const R* b, Matrices<R, In>& matrices, int 
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

@@ -1,4 +1,9 @@
-// What else a chain's posterior is asked for: entropy, single pairs of tags, samples.
+// Entropy, marginals of tag pairs, and samples of the linear-chain CRF.
+#ifndef BCRF_POSTERIOR_HH
+#define BCRF_POSTERIOR_HH
+
+#include "crf.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
@@ -15,7 +20,7 @@ template <class In> class Posterior : ForwardBackward<In, In> {
     Buffer<In> node_, costs_, moved_;  // (longest, tags), (tags, width), (4, width)
     bool loaded_ = false;
 
-    // exp(w) times by how much w falls behind the largest transition.
+    // Return K[u, v] (max w - w[u, v]), where K = exp(w - max w). It is 0 where K is 0.
     const In* costs(const Sequence<In>& s, int i) {
         if (loaded_) return costs_;
         const In *k = matrices_.rows(i), *w = s.edge(i);
@@ -39,8 +44,8 @@ template <class In> class Posterior : ForwardBackward<In, In> {
         : Chain(batch, longest), node_(size_t(longest + 1) * width_),
           costs_(size_t(tags_) * width_), moved_(size_t(4) * width_) {}
 
-    // H = log Z - E[score], both with each token's and each edge's largest score subtracted, so that
-    // no large numbers cancel. Negative if the sequence needs more range.
+    // Return H = log Z - E[score]. Both terms use scores minus the maximum of each token and edge,
+    // so no large numbers cancel. Return -1 if the sequence needs a larger range.
     double entropy(const Sequence<In>& s) {
         if (!infer(s, node_)) return -1;
         LogProduct z;
@@ -76,7 +81,8 @@ template <class In> class Posterior : ForwardBackward<In, In> {
         return std::max(0.0, z.log() + cost);
     }
 
-    // pairs (length, n): the probabilities of tag heads[m] at a token and tails[m] at the next.
+    // Set pairs (length, n) to the marginals of tag heads[m] at a token and tails[m] at the next
+    // one.
     bool pairs(const Sequence<In>& s, int n, const int* heads, const int* tails, In* node, In* pairs) {
         if (!infer(s, node)) return false;
         for (int i = 0; i + 1 < s.length; ++i, pairs += n) {
@@ -88,7 +94,7 @@ template <class In> class Posterior : ForwardBackward<In, In> {
         return true;
     }
 
-    // n labelings, from uniform numbers (n, stride): forward filtering, backward sampling.
+    // Draw n labelings from uniform numbers (n, stride) by forward filtering and backward sampling.
     bool sample(const Sequence<In>& s, int n, size_t stride, const double* uniform, int* tags) {
         if (!infer(s, node_)) return false;
         for (int k = 0; k < n; ++k, tags += stride, uniform += stride)
@@ -139,3 +145,5 @@ template <class In> void sample(const Batch<In>& batch, int n, const double* uni
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

@@ -1,4 +1,9 @@
-// Products of short rows with a T x T matrix, in the sum-product and the max-plus semiring.
+// Products of rows with a T x T matrix, in the sum-product and the max-plus semiring.
+#ifndef BCRF_PRODUCTS_HH
+#define BCRF_PRODUCTS_HH
+
+#include "simd.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
@@ -18,11 +23,11 @@ struct MaxPlus {
     template <class R> static BCRF_INLINE Vec<R> join(Vec<R> a, Vec<R> b) { return max<R>(a, b); }
 };
 
-// out[r, columns] = x[r] K[:, columns] for ROWS rows and COLUMNS vectors of columns: each vector of
-// K is loaded once for all rows, and the totals stay in registers.
+// Set out[r, columns] = x[r] K[:, columns] for ROWS rows and COLUMNS vectors of columns. The block
+// loads each vector of K once for all rows and keeps the totals in registers.
 template <class Semiring, int ROWS, int COLUMNS, class R>
 BCRF_INLINE void product_block(R* const* out, const R* const* x, const R* k, int tags, int width) {
-    // Fewer than 8 totals do not hide the latency of the sums, so then there are two of each.
+    // Fewer than 8 totals do not hide the latency of the sums, so they are split in two.
     constexpr int WAYS = ROWS * COLUMNS < 8 ? 2 : 1;
     Vec<R> total[WAYS][ROWS][COLUMNS];
     for (int w = 0; w < WAYS; ++w)
@@ -50,16 +55,16 @@ BCRF_INLINE void product_block(R* const* out, const R* const* x, const R* k, int
         }
 }
 
-// out[r] = x[r] K for ROWS rows; K is (tags, width), width a whole number of vectors.
+// Set out[r] = x[r] K for ROWS rows. K is (tags, width), where width is a whole number of vectors.
 template <class Semiring, int ROWS, class R>
 void product(R* const* out, const R* const* x, const R* k, int tags, int width) {
-    // What the registers hold: 32 of them with AVX-512, 16 without.
+    // The totals must fit the registers: 32 with AVX-512, 16 without.
     constexpr int MOST = ROWS == 1 || BCRF_VECTOR_BYTES == 64 ? 4 : 3;
     R* at[ROWS];
     for (int r = 0; r < ROWS; ++r) at[r] = out[r];
     int left = width / lanes<R>;
     while (left > 0) {
-        // 4 = 2 + 2 rather than 3 + 1: a lone column of vectors leaves the units idle.
+        // Split 4 into 2 + 2, not 3 + 1: a single column of vectors leaves execution units idle.
         int step = left >= MOST + 2 || left == MOST ? MOST : left > MOST ? 2 : left;
         switch (step) {
             case 1: product_block<Semiring, ROWS, 1, R>(at, x, k, tags, width); break;
@@ -73,7 +78,7 @@ void product(R* const* out, const R* const* x, const R* k, int tags, int width) 
     }
 }
 
-// The same for 1 to 4 rows.
+// The product of 1 to 4 rows, a number known at run time.
 template <class Semiring, class R>
 inline void product(int rows, R* const* out, const R* const* x, const R* k, int tags, int width) {
     switch (rows) {
@@ -89,8 +94,8 @@ inline void product(R* out, const R* x, const R* k, int tags, int width) {
     product<Semiring, 1, R>(&out, &x, k, tags, width);
 }
 
-// total[u, columns] += sum over rows of a[i, u] b[i, columns] for ROWS numbers u and COLUMNS vectors of
-// columns, whose totals stay in registers.
+// Add sum_i a[i, u] b[i, columns] to total[u, columns] for ROWS numbers u and COLUMNS vectors of
+// columns. The totals stay in registers.
 template <int ROWS, int COLUMNS, class R>
 BCRF_INLINE void outer_products_block(R* total, const R* a, const R* b, int rows, int width) {
     Vec<R> sums[ROWS][COLUMNS];
@@ -117,7 +122,7 @@ void outer_products(R* total, const R* a, const R* b, int rows, int tags, int wi
         outer_products_block<1, COLUMNS>(total + size_t(u) * width, a + u, b, rows, width);
 }
 
-// total[u, v] += sum over rows of a[i, u] b[i, v].
+// Add sum_i a[i, u] b[i, v] to total[u, v], for `rows` numbers i.
 template <class R>
 void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
     constexpr int MOST = BCRF_VECTOR_BYTES == 64 ? 4 : 2;
@@ -137,3 +142,5 @@ void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, in
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

@@ -1,6 +1,11 @@
-// Vectors of the compiler, and the few vector loops that all kernels share.
+// Compiler vectors, and the vector loops that the kernels share.
 //
-// This file and those that build on it are compiled once for each instruction set: see targets.hh.
+// targets.hh compiles this header, and the headers that include it, once for each instruction set.
+#ifndef BCRF_SIMD_HH
+#define BCRF_SIMD_HH
+
+#include "batch.hh"
+#include "target.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -16,7 +21,7 @@ template <class R> using Vec = R;
 
 template <class R> constexpr int lanes = int(sizeof(Vec<R>) / sizeof(R));
 
-// Rows are padded so that a whole number of vectors covers them.
+// Return the length of a row padded to a whole number of vectors.
 template <class R> inline int padded(int tags) {
     return (tags + lanes<R> - 1) / lanes<R> * lanes<R>;
 }
@@ -35,7 +40,7 @@ template <class R> BCRF_INLINE Vec<R> max(Vec<R> a, Vec<R> b) { return a > b ? a
 
 template <class R> BCRF_INLINE Vec<R> min(Vec<R> a, Vec<R> b) { return a < b ? a : b; }
 
-// All lanes joined in a tree, which is short where a chain of sums would be long.
+// Reduce all lanes in a tree, whose latency is shorter than that of a chain.
 template <class R, class Join> BCRF_INLINE R reduce(Vec<R> v, Join join) {
     R x[lanes<R>];
     std::memcpy(x, &v, sizeof v);
@@ -60,11 +65,12 @@ template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
     return v;
 }
 
-// exp for arguments <= 0 or a little above, 0 below the smallest normal number; 1 ulp or so.
+// Return exp(x) for x <= 0 or slightly above, accurate to about 1 ulp. Return 0 where exp(x) would
+// not be a normal number.
 #if defined(__GNUC__)
 BCRF_INLINE Vec<float> exponential(Vec<float> x) {
     typedef std::int32_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the integer in the low bits
+    const float round = 12582912.0f;  // 1.5 * 2^23 moves the integer part to the low bits
     Vec<float> shifted = x * 1.44269504f + round;
     Vec<float> n = shifted - round;
     Vec<float> r = x - n * 0.693359375f + n * 2.12194440e-4f;
@@ -116,13 +122,13 @@ template <class R> inline R exponential(R x) {
 }
 #endif
 
-// log for normal positive numbers; 1 ulp or so.
+// Return log(x) for positive normal numbers, accurate to about 1 ulp.
 #if defined(__GNUC__)
 BCRF_INLINE Vec<float> logarithm(Vec<float> x) {
     typedef std::int32_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
     Int bits;
     std::memcpy(&bits, &x, sizeof bits);
-    // x = 2^n m with m in [sqrt(1/2), sqrt(2))
+    // x = 2^n m, where m is in [sqrt(1/2), sqrt(2)).
     const Int exponent = (bits - 0x3F3504F3) & ~0x7FFFFF;
     bits -= exponent;
     Vec<float> r;
@@ -152,7 +158,7 @@ BCRF_INLINE Vec<double> logarithm(Vec<double> v) {
     return v;
 }
 
-// out = in - shift for a row of `tags` numbers, padded with -inf; of another precision if need be.
+// Set out = in - shift for a row of `tags` numbers, converted to R and padded with -inf.
 template <class R, class In>
 BCRF_INLINE void load_row(R* out, const In* in, double shift, int tags) {
     for (int t = 0; t < tags; ++t) out[t] = R(in[t] - In(shift));
@@ -180,7 +186,7 @@ template <class In> BCRF_INLINE In largest(const In* x, size_t n) {
     return top;
 }
 
-// A block of 4 x 4 numbers of a matrix with rows of `width`.
+// Transpose a 4 x 4 block of a matrix whose rows have length `width`.
 template <class R> BCRF_INLINE void transpose_block(R* to, const R* from, int width) {
 #if defined(__GNUC__) && !defined(__clang__)
     typedef R Four __attribute__((vector_size(4 * sizeof(R))));
@@ -208,7 +214,7 @@ template <class R> BCRF_INLINE void transpose_block(R* to, const R* from, int wi
 #endif
 }
 
-// A matrix (tags, tags) with rows of `width`.
+// Transpose a matrix (tags, tags) whose rows have length `width`.
 template <class R> void transpose(R* to, const R* from, int tags, int width) {
     const int whole = tags / 4 * 4;
     for (int u = 0; u < whole; u += 4)
@@ -231,7 +237,7 @@ template <class R> BCRF_INLINE R smallest(const R* x, int n) {
     return low;
 }
 
-// Smallest finite number, or 0 if there is none.
+// Return the smallest finite number, or 0 if there is none.
 template <class In> BCRF_INLINE In smallest_finite(const In* x, size_t n) {
     const In lowest = -infinity<In>;
     Vec<In> lows = broadcast<In>(infinity<In>);
@@ -248,3 +254,5 @@ template <class In> BCRF_INLINE In smallest_finite(const In* x, size_t n) {
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

@@ -1,5 +1,19 @@
-// Includes the file BCRF_FOR_EACH_TARGET once for each instruction set, in a namespace and with
-// vectors of its own. No include guard: the kernels and the learner of linear chains both use it.
+// Compile the headers that the file BCRF_FOR_EACH_TARGET includes, once for each instruction set.
+//
+// Each pass has a namespace BCRF_TARGET and vectors of its own. The headers have include guards,
+// which forget_guards.hh undefines before each further pass. A translation unit includes this file
+// once.
+#pragma once
+
+#include "dispatch.hh"
+
+#ifndef BCRF_FOR_EACH_TARGET
+#define BCRF_FOR_EACH_TARGET "for_each_target.hh"
+#endif
+
+#undef BCRF_TARGET
+#undef BCRF_VECTOR_BYTES
+
 #define BCRF_TARGET baseline
 #define BCRF_VECTOR_BYTES 32
 #include BCRF_FOR_EACH_TARGET
@@ -9,6 +23,7 @@
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #define BCRF_TARGET avx2
+#include "forget_guards.hh"
 #include BCRF_FOR_EACH_TARGET
 #undef BCRF_TARGET
 #pragma GCC pop_options
@@ -18,6 +33,7 @@
 #define BCRF_TARGET avx512
 #undef BCRF_VECTOR_BYTES
 #define BCRF_VECTOR_BYTES 64
+#include "forget_guards.hh"
 #include BCRF_FOR_EACH_TARGET
 #undef BCRF_TARGET
 #pragma GCC pop_options

@@ -1,4 +1,4 @@
-// Threads that wait for work from one call of a kernel to the next.
+// A pool of threads that lives from one kernel call to the next.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ class Threads {
             try {
                 std::thread([this] { wait_and_work(); }).detach();
             } catch (const std::system_error&) {
-                return;  // there are no more to be had; fewer do the same work
+                return;  // The system has no more threads. Fewer do the same work.
             }
         }
     }
@@ -51,14 +51,15 @@ class Threads {
     }
 
   public:
-    // Those of this process. Never destroyed: they may outlive whatever would do so.
+    // Return the pool of this process. Nothing destroys it, because detached threads may outlive
+    // static objects.
     static Threads& get() {
         static std::mutex making;
         if (Threads* made = current()) return *made;
         std::lock_guard<std::mutex> lock(making);
         if (!current()) {
 #if !defined(_WIN32)
-            // A forked process has none of its parent's threads.
+            // A forked process does not inherit threads, so it starts a pool of its own.
             static const int once = pthread_atfork(
                 [] { making.lock(); }, [] { making.unlock(); },
                 [] {
@@ -72,8 +73,9 @@ class Threads {
         return *current();
     }
 
-    // Calls `task` here and, if they come in time, from up to n - 1 others; returns when all calls
-    // have. It must not throw, and one call must be enough. A second caller gets no others.
+    // Call `task` in this thread and in up to n - 1 threads of the pool. Return when all calls have
+    // returned. `task` must not throw, and a single call must be able to do all the work. While one
+    // caller has the pool, other callers run `task` alone.
     void run(int n, const std::function<void()>& task) {
         std::unique_lock<std::mutex> alone(taken_, std::try_to_lock);
         if (!alone) return task();
@@ -91,8 +93,8 @@ class Threads {
     }
 };
 
-// Calls `task`, which does whatever work is left, in up to n threads at once. What it throws
-// in one of them is thrown here.
+// Call `task`, which does any work that is left, in up to n threads at once. Rethrow an exception
+// of any thread here.
 inline void in_threads(int n, const std::function<void()>& task) {
     if (n < 2) return task();
     std::mutex mutex;

@@ -1,9 +1,15 @@
-// The best labeling.
+// The best labeling, by the Viterbi algorithm.
+#ifndef BCRF_VITERBI_HH
+#define BCRF_VITERBI_HH
+
+#include "for_each_sequence.hh"
+#include "products.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Fills `best` (length, width) with the score of the best labeling up to each token and tag, less
-// that of the best tag; no back-pointers, since reading them off afterwards costs O(T) a token.
+// `best` (length, width) is the score of the best prefix that ends in each tag, minus the largest
+// one at the token. There are no back-pointers: finding a predecessor afterwards costs O(T).
 template <class R> class Viterbi {
   protected:
     int tags_, width_;
@@ -13,12 +19,14 @@ template <class R> class Viterbi {
     void load(const R* w) {
         for (int u = 0; u < tags_; ++u)
             load_row<R, R>(forth_ + size_t(u) * width_, w + size_t(u) * tags_, 0, tags_);
-        // The way back through an edge's own transitions reads one column: not worth it.
+        // Without sharing, the traceback reads one column of each matrix, so a transpose does not
+        // pay.
         if (shared_) transpose<R>(back_, forth_, tags_, width_);
     }
 
     R* at(int i) { return best_ + size_t(i) * width_; }
 
+    // Add a token's scores and subtract the maximum. Return false if all are -inf.
     bool step(R* best, const R* unary) {
         R top = -infinity<R>;
         for (int t = 0; t < tags_; ++t) {
@@ -30,7 +38,7 @@ template <class R> class Viterbi {
         return true;
     }
 
-    // The lowest of the best tags before `tag`, or of the best last tags.
+    // Return the tag with the largest score, the lowest one in a tie.
     template <class Score> int argmax(Score score) {
         int best = 0;
         for (int t = 1; t < tags_; ++t)
@@ -46,7 +54,7 @@ template <class R> class Viterbi {
         if (shared_) load(batch.transitions);
     }
 
-    // False if there is no allowed labeling.
+    // Return false if there is no allowed labeling.
     bool fill(const Sequence<R>& s) {
         load_row<R, R>(at(0), s.unary, 0, tags_);
         for (int i = 1; i < s.length; ++i) {
@@ -57,7 +65,7 @@ template <class R> class Viterbi {
         return largest(at(s.length - 1), tags_) > -infinity<R>;
     }
 
-    // The score of the best labeling, which goes to `tags`; -inf if there is none.
+    // Write the best labeling to `tags` and return its score, or -inf if there is none.
     double run(const Sequence<R>& s, int* tags) {
         if (!fill(s)) return -infinity<double>;
         double score = 0;
@@ -89,3 +97,5 @@ void max_product(const Batch<R>& batch, int* tags, R* scores) {
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

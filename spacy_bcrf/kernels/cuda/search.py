@@ -3,15 +3,14 @@ which are no work for a GPU, on the host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, native  # type: ignore[attr-defined]
+from spacy_bcrf.kernels import Array, native
 
 from .batch import Batch
-from .memory import to_host, within_memory
+from .memory import Kernel, to_host, within_memory
 
 BLOCKS = 8
 """Of a beam search, for each multiprocessor; one takes sequences in turn."""
@@ -64,7 +63,7 @@ def add_features(
             edge += sums.astype(edge.dtype)
 
 
-def _on_host(function: Callable) -> Callable:
+def _on_host(function: Kernel) -> Kernel:
     """The compiled function over copies in the host's memory."""
 
     def call(xp: Any, *args: Any) -> Any:
@@ -73,7 +72,7 @@ def _on_host(function: Callable) -> Callable:
             return tuple(xp.asarray(array) for array in found)
         return xp.asarray(found)
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 def _is_number(arg: Any) -> bool:

@@ -1,4 +1,4 @@
-// From 64-bit feature keys to rows of the weight table.
+// The map from 64-bit feature keys to rows of the weight table.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 
 namespace bcrf {
 
-// Open addressing with linear probing. Two different keys are never taken for one another; what
-// can coincide is the key of two features, with a probability of n^2 / 2^65 for n of them.
+// A hash table with linear probing. It distinguishes all keys. Two of n features have the same key
+// with a probability of about n^2 / 2^65.
 class Dictionary {
     struct Slot {
         std::uint64_t key = 0;
-        std::int32_t entry = -1;  // where the slot is free
+        std::int32_t entry = -1;  // -1 if the slot is free
     };
     std::vector<Slot> slots_ = std::vector<Slot>(64);
     std::vector<std::uint64_t> keys_;    // by entry
-    std::vector<std::int64_t> counts_;   // by entry; empty once the entries are final
+    std::vector<std::int64_t> counts_;   // by entry; empty after `assign`
 
     size_t home(std::uint64_t key) const { return key & (slots_.size() - 1); }
 
@@ -52,7 +52,7 @@ class Dictionary {
     size_t size() const { return keys_.size(); }
     const std::uint64_t* keys() const { return keys_.data(); }
 
-    // Replaces what is there; the i-th key gets the row i.
+    // Replace all keys. The i-th key gets row i.
     void assign(const std::uint64_t* keys, size_t n) {
         keys_.assign(keys, keys + n);
         counts_.clear();
@@ -61,6 +61,7 @@ class Dictionary {
         rehash(size);
     }
 
+    // Increment the counts of the keys, and add keys that are new.
     void count(const std::uint64_t* keys, size_t n) {
         counts_.resize(keys_.size());
         for (size_t i = 0; i < n; ++i) {
@@ -75,8 +76,8 @@ class Dictionary {
         }
     }
 
-    // Drops what was counted less often than this and numbers the rest, frequent ones first: so the
-    // rows that most sentences need lie together, and stay in the cache.
+    // Drop keys with a lower count, and number the others by falling count. So the rows that most
+    // sequences need are adjacent and stay in the cache.
     void keep(std::int64_t min_freq) {
         std::vector<std::int32_t> order;
         for (size_t i = 0; i < counts_.size(); ++i)
@@ -89,7 +90,7 @@ class Dictionary {
         assign(kept.data(), kept.size());
     }
 
-    // rows[i] is the row of keys[i], or -1 if there is none and `add` is false.
+    // Set rows[i] to the row of keys[i]. An unknown key gets a new row if `add`, else -1.
     void find(const std::uint64_t* keys, size_t n, bool add, std::int32_t* rows) {
         for (size_t i = 0; i < n; ++i) {
             prefetch_home(keys, i, n);

@@ -1,6 +1,3 @@
-// What targets.hh includes for sparse/kernels.hh, once for each instruction set, so nothing here has
-// an include guard.
-#include "rows.hh"
-#include "nbest.hh"
+// The loops of sparse/kernels.hh, which targets.hh compiles once for each instruction set.
 #include "online.hh"
 #include "predict.hh"

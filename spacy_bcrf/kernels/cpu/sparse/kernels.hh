@@ -1,23 +1,20 @@
-// The learner of linear chains, compiled for each instruction set like the kernels it builds on.
+// The online learner of sparse linear chains, compiled for each instruction set.
 #pragma once
 
-#include <algorithm>
 #include <random>
+#include <utility>
+#include <vector>
 
-#include "../kernels.hh"
 #include "dictionary.hh"
 #include "model.hh"
-#include "prefetch.hh"
-#include "quadratic.hh"
 #include "templates.hh"
 
 #define BCRF_FOR_EACH_TARGET "sparse/for_each_target.hh"
 #include "../targets.hh"
-#undef BCRF_FOR_EACH_TARGET
 
 namespace bcrf {
 
-// 0, 1, .. n - 1 in an order that the seed decides, the same with every compiler.
+// Return a permutation of 0, 1, .. n - 1 that depends only on the seed, not on the compiler.
 inline std::vector<int> shuffled(int n, std::uint64_t seed) {
     std::vector<int> order(n);
     for (int i = 0; i < n; ++i) order[i] = i;

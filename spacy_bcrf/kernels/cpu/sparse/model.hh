@@ -1,4 +1,4 @@
-// The weights of a linear chain while they are learned.
+// The weights of a sparse linear chain during learning.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace bcrf {
 
-// Zeroed rows of floats that can grow. In huge pages where the system has them: rows are read in
-// no order, and most of the time of small pages would go into finding them.
+// A growing table of floats, initially zero. It uses huge pages if the system has them: access is
+// random, and with small pages address translation would dominate.
 class Table {
     float* data_ = nullptr;
     size_t rows_ = 0, capacity_ = 0, stride_;
@@ -70,31 +70,31 @@ enum class Objective { crf, sapo, perceptron, mira };
 
 struct Options {
     Objective objective;
-    int n;           // labelings in the list of SAPO and MIRA
-    int beam;        // its width, or 0 for A*
+    int n;           // length of the n-best list of SAPO and MIRA
+    int beam;        // beam width of the n-best search, or 0 for A*
     bool averaged;
-    double rate;     // of the first step; for MIRA the largest step (its C)
-    double decay;    // the rate of pass p, counted from 0 with fractions, is rate / (1 + decay p)
-    double l2;       // lambda: that much / n_sequences times the weights is taken off at each step
-    double n_sequences;
+    double rate;     // learning rate of the first step; for MIRA the maximum step (its C)
+    double decay;    // after p epochs, also fractions, the rate is rate / (1 + decay p)
+    double l2;       // lambda: a step multiplies the weights by 1 - rate * l2 / n_sequences
+    double n_sequences;  // in one epoch
 };
 
-// Weights w = scale * v, so that L2 touches one number a step (Bottou; Shalev-Shwartz et al. 2007).
-// Their sum over all steps, for averaging, is v * mass - late: a change of v at a step is in all
-// sums from then on, so `late` collects it times the mass that came before. Neither costs more
-// than the rows a step changes.
+// The weights are w = scale * v, so that L2 decay changes one number in each step (Bottou;
+// Shalev-Shwartz et al. 2007). Their sum over all steps, for averaging, is v * mass - late. A
+// change of v does not count in earlier steps, so `late` adds up each change times the mass before
+// it. A step costs time only for the rows it changes.
 //
-// The first rows are transitions by `from`; then the bias, a sequence's start and its end; then
-// the features.
+// The first rows are the transitions, by their `from` tag. The bias, the start and the end of a
+// sequence follow, then the features.
 struct Model {
     Options options;
     int tags;
     size_t stride;
     Table v, late;
     double scale = 1, mass = 0;
-    std::int64_t steps = 0;      // since the weights were set; the average is over these
-    double sequences_seen = 0;   // all of them: the rate depends on it
-    std::vector<unsigned char> transitions, start, end;  // what is allowed; empty if all is
+    std::int64_t steps = 0;      // since the last `write`; the average is over these
+    double sequences_seen = 0;   // in total; the rate depends on it
+    std::vector<unsigned char> transitions, start, end;  // 1 if allowed; empty without constraints
 
     Model(const Options& options, int tags)
         : options(options), tags(tags), stride((size_t(tags) + 7) / 8 * 8), v(stride), late(stride) {
@@ -113,8 +113,8 @@ struct Model {
         return options.rate / (1 + options.decay * sequences_seen / options.n_sequences);
     }
 
-    // Folds the scale into the weights before it gets so small that sums cancel. The only thing that
-    // touches all rows; needed once in ln(100) / (rate * l2) passes.
+    // Fold the scale into the weights before it gets so small that sums cancel. This changes all
+    // rows, but happens only once in ln(100) / (rate * l2) epochs.
     void rescale() {
         const size_t n = v.rows() * stride;
         float *weight = v.row(0), *past = late.row(0);
@@ -124,7 +124,8 @@ struct Model {
         scale = 1;
     }
 
-    // The weights to predict with, (rows, stride): the average, or what there is now; or `current`.
+    // Copy the weights (rows, stride) for prediction: the average over the steps if the model
+    // averages, else, or if `current`, the current weights.
     void read(float* out, bool current) const {
         const bool average = options.averaged && steps && !current;
         for (size_t i = 0; i < v.rows(); ++i, out += stride) {
@@ -135,7 +136,7 @@ struct Model {
         }
     }
 
-    // Starts again from these weights, (rows, stride). What a later row was is forgotten.
+    // Restart from these weights (rows, stride). Later rows become 0.
     void write(const float* in, size_t rows) {
         v.clear();
         late.clear();
@@ -147,9 +148,9 @@ struct Model {
     }
 };
 
-// Sequences of a ragged batch: features of token i are rows[starts[i] : starts[i + 1]], without
-// the bias and such. Gold is tag ids (N), -1 for unknown, or `allowed` (N, tags). What a lattice
-// leaves open is `open` (N, tags); it and `allowed` may be null.
+// A ragged batch. Token i has the features rows[starts[i] : starts[i + 1]], in addition to bias,
+// start and end. Gold is tag ids (N), -1 for unknown, or `allowed` tags (N, tags). The lattice
+// `open` (N, tags) restricts prediction. `allowed` and `open` may be null.
 struct Sequences {
     const int* rows;
     const std::int64_t* starts;

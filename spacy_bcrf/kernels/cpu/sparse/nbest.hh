@@ -1,11 +1,16 @@
-// The n best labelings of one sequence, for short lists.
+// The n-best list of one sequence.
+#ifndef BCRF_SPARSE_NBEST_HH
+#define BCRF_SPARSE_NBEST_HH
+
+#include "../beam.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
 struct BestList {
     int found = 0;
     std::vector<int> tags;       // (n, length)
-    std::vector<double> scores;  // (n), falling
+    std::vector<double> scores;  // (n), in descending order
 };
 
 inline double score_labeling(const Sequence<float>& s, const int* tags) {
@@ -17,7 +22,7 @@ inline double score_labeling(const Sequence<float>& s, const int* tags) {
     return score;
 }
 
-// By NBest or Beam.
+// Fill the list with the results of a search, NBest or Beam.
 template <class Search>
 void search_list(Search search, const Sequence<float>& s, int n, BestList& out) {
     out.found = std::min(n, search.run(s));
@@ -31,3 +36,5 @@ void search_list(Search search, const Sequence<float>& s, int n, BestList& out) 
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

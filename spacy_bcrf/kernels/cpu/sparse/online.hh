@@ -1,10 +1,20 @@
-// One online step a sequence: scores, the objective's gradient, and the update of the rows it needs.
+// One online step for each sequence: scores, the objective's gradient, and the update of its rows.
+#ifndef BCRF_SPARSE_ONLINE_HH
+#define BCRF_SPARSE_ONLINE_HH
+
+#include "../crf.hh"
+#include "model.hh"
+#include "nbest.hh"
+#include "prefetch.hh"
+#include "quadratic.hh"
+#include "rows.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Scores of a sequence this far from zero in all are no scores any more: neighbouring floats are
-// more than any step apart.
-constexpr float too_far = 1e12f;
+// A learner has diverged when the absolute scores of a sequence sum to this: the spacing of floats
+// is then larger than any step.
+constexpr float diverged = 1e12f;
 
 class Online {
     Model& m_;
@@ -18,7 +28,7 @@ class Online {
     size_t start_ = 0;
     int length_ = 0;
 
-    // The rows of token i, with the bias and such before the features.
+    // Set features_ to the rows of token i: bias, start, end, then features. Return their number.
     int rows_of(int i) {
         const std::int64_t from = data_->starts[start_ + i], to = data_->starts[start_ + i + 1];
         features_.clear();
@@ -44,6 +54,7 @@ class Online {
             if (!allowed[t]) unary[t] = -infinity<float>;
     }
 
+    // Compute the scores of the sequence. Return false if they have diverged.
     bool score() {
         const int T = m_.tags;
         const float scale = float(m_.scale);
@@ -54,7 +65,7 @@ class Online {
         for (int i = 0; i < length_; ++i) {
             prefetch_rows(i + 2);
             const int n = rows_of(i);
-            // Beyond T it runs over into the next row, which is written after it.
+            // The sum has `stride` numbers; those beyond T are overwritten by the next token.
             float* unary = unary_.data() + size_t(i) * T;
             sum_rows(unary, m_.v.row(0), m_.stride, features_.data(), n);
             for (int t = 0; t < T; ++t) {
@@ -69,7 +80,7 @@ class Online {
                 total += std::abs(row[v] * scale);
             }
         }
-        if (!(total < too_far)) return false;
+        if (!(total < diverged)) return false;
         restrict_to_constraints();
         return true;
     }
@@ -95,11 +106,11 @@ class Online {
         return {unary.data(), transitions_.data(), &length_, 1, m_.tags, true};
     }
 
-    // Scores of what gold leaves open; false if it says nothing.
+    // Set restricted_ to the scores under partial gold. Return false if gold allows all tags.
     bool restrict_to_gold() {
         const size_t T = m_.tags;
         restricted_.assign(unary_.begin(), unary_.begin() + length_ * T);
-        bool says = false;
+        bool restricts = false;
         for (int i = 0; i < length_; ++i) {
             float* unary = restricted_.data() + i * T;
             for (size_t t = 0; t < T; ++t) {
@@ -107,11 +118,11 @@ class Online {
                                          ? data_->allowed[(start_ + i) * T + t] != 0
                                          : gold_[i] < 0 || size_t(gold_[i]) == t;
                 if (allowed) continue;
-                says = true;
+                restricts = true;
                 unary[t] = -infinity<float>;
             }
         }
-        return says;
+        return restricts;
     }
 
     void add_labeling(const int* tags, double weight) {
@@ -122,7 +133,7 @@ class Online {
         }
     }
 
-    // node_ and edge_ to the expectation of the features, and the log-partition.
+    // Set node_ and edge_ to the marginals and return the log-partition.
     double expect(const std::vector<float>& unary) {
         float value;
         Batch<float> one = batch(unary);
@@ -130,6 +141,7 @@ class Online {
         return value;
     }
 
+    // Write the best labeling and return its score.
     double best(const std::vector<float>& unary, int* tags) {
         float value;
         BCRF_TARGET::max_product<float>(batch(unary), tags, &value);
@@ -160,8 +172,8 @@ class Online {
         return value;
     }
 
-    // log of the sum over the list, less the score of gold: negative if the list misses it and
-    // gold scores higher. The gradient is that of Sun et al., Algorithm 1.
+    // Return the log-partition of the n-best list minus the gold score. This is negative if gold is
+    // not in the list and scores higher. The gradient is that of Sun et al., Algorithm 1.
     double sapo(double gold) {
         search(m_.options.n);
         if (!list_.found) return 0;
@@ -183,9 +195,9 @@ class Online {
         return value;
     }
 
-    // The least change of weights for which each of the n best labelings scores less than gold by
-    // its number of wrong tags (Crammer and Singer; McDonald et al. 2005), with multipliers up to
-    // the rate.
+    // Set the gradient to the smallest change of the weights for which each labeling of the n-best
+    // list scores less than gold by its number of wrong tags (Crammer and Singer; McDonald et al.
+    // 2005). The multipliers are at most `rate`. Return the largest violation.
     double mira(double gold, double rate) {
         search(m_.options.n);
         quadratic_.clear();
@@ -223,6 +235,7 @@ class Online {
         return worst;
     }
 
+    // Take a gradient step on the rows of the sequence.
     void update(double rate) {
         const size_t T = m_.tags;
         change_.assign(m_.stride, 0);
@@ -238,6 +251,7 @@ class Online {
             if (set_change(edge_.data() + u * T, by, mass)) apply(&u, 1);
     }
 
+    // Set the change of a row. Return false if the gradient is 0.
     template <class R> bool set_change(const R* gradient, float by, float mass) {
         bool any = false;
         for (int t = 0; t < m_.tags; ++t) {
@@ -259,8 +273,9 @@ class Online {
         : m_(model), transitions_(size_t(model.tags) * model.tags),
           edge_(size_t(model.tags) * model.tags) {}
 
-    // False, with nothing changed, if scores or loss are not finite: the rate is too high. `loss` is
-    // added to. A sequence of which gold says nothing, or only what is forbidden, changes nothing.
+    // Take a step and add the loss to `loss`. Return false, without a step, if the learner has
+    // diverged, because the rate is too high. A sequence whose gold is unknown or forbidden takes
+    // no step.
     bool step(const Sequences& data, size_t start, int length, double& loss) {
         if (length == 0) return true;
         data_ = &data;
@@ -293,7 +308,7 @@ class Online {
             case Objective::perceptron: value = perceptron(gold); break;
             default: value = mira(gold, rate); rate = 1;
         }
-        if (!(std::abs(value) < too_far)) return false;
+        if (!(std::abs(value) < diverged)) return false;
         loss += value;
         m_.scale *= 1 - m_.rate() * m_.options.l2 / m_.options.n_sequences;
         update(rate);
@@ -305,8 +320,8 @@ class Online {
     }
 };
 
-// A step for each of the sequences in this order, of which the k-th has its tokens at offsets[k].
-// How many were made: all, unless the weights diverged.
+// Take a step for each of the n sequences of `order`. Sequence k starts at token offsets[k]. Set
+// `done` to the number of steps, which is n unless the learner diverged.
 inline void learn(Model& model, const Sequences& data, const std::int64_t* offsets,
                   const int* order, int n, double& loss, int& done) {
     FlushDenormals flush;
@@ -319,3 +334,5 @@ inline void learn(Model& model, const Sequences& data, const std::int64_t* offse
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

@@ -1,8 +1,15 @@
-// Scores of sequences under weights that stay as they are.
+// Scores of sequences under fixed weights.
+#ifndef BCRF_SPARSE_PREDICT_HH
+#define BCRF_SPARSE_PREDICT_HH
+
+#include "model.hh"
+#include "rows.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// unary (N, tags) of a batch; `weights` (rows, stride) as in Model. Rows of -1 are left out.
+// Compute unary (N, tags) of a batch with `weights` (rows, stride), laid out as in Model. Skip
+// features of row -1, which are unknown.
 inline void score(const float* weights, size_t stride, int tags, const Sequences& data,
                   const int* lengths, int batch, float* unary) {
     std::vector<int> rows;
@@ -22,3 +29,5 @@ inline void score(const float* weights, size_t stride, int tags, const Sequences
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

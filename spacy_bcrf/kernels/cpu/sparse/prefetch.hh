@@ -1,4 +1,4 @@
-// A hint that memory is about to be read.
+// A hint to the processor that the program will read this memory soon.
 #pragma once
 
 namespace bcrf {

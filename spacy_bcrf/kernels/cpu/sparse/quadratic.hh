@@ -10,8 +10,7 @@
 
 namespace bcrf {
 
-// min |w|^2 / 2 under w . -f_k >= violation_k, for a few sparse f_k: the multipliers, each within
-// [0, most].
+// Minimizes |w|^2 / 2 under w . -f_k >= violation_k, for a few sparse vectors f_k.
 class Quadratic {
     typedef std::vector<std::pair<std::size_t, double>> Sparse;
     std::vector<Sparse> differences_;
@@ -36,14 +35,16 @@ class Quadratic {
         violations_.clear();
     }
 
+    // Start the next constraint.
     void begin(double violation) {
         differences_.emplace_back();
         violations_.push_back(violation);
     }
 
+    // Add `by` to one component of its vector. A component may occur more than once.
     void add(std::size_t weight, double by) { differences_.back().emplace_back(weight, by); }
 
-    // A weight may be named several times: those are summed.
+    // Complete the constraint: sort its components and sum duplicates.
     void end() {
         Sparse& f = differences_.back();
         std::sort(f.begin(), f.end());
@@ -57,6 +58,7 @@ class Quadratic {
         f.resize(n);
     }
 
+    // Return the multipliers, each in [0, most].
     const std::vector<double>& solve(double most) {
         const std::size_t n = differences_.size();
         gram_.resize(n * n);

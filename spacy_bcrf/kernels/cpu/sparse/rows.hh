@@ -1,8 +1,15 @@
-// Sums of rows of a weight table, and updates of rows.
+// Sums and updates of rows of the weight table.
+#ifndef BCRF_SPARSE_ROWS_HH
+#define BCRF_SPARSE_ROWS_HH
+
+#include "../batch.hh"
+#include "../target.hh"
+
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Rows have a whole number of these whatever the processor, since models move between processors.
+// A row has a whole number of these for every instruction set, because models move between
+// machines.
 #if defined(__GNUC__)
 typedef float Lane __attribute__((vector_size(32)));
 #else
@@ -22,7 +29,7 @@ BCRF_INLINE Lane load_lane(const float* p) {
     return v;
 }
 
-// out[0 : 8 * N] = scale * the sum of n rows.
+// Set out[0 : 8 * N] to the sum of n rows.
 template <int N>
 BCRF_INLINE void sum_block(float* out, const float* table, size_t stride, const int* rows, int n) {
     Lane total[N];
@@ -34,7 +41,7 @@ BCRF_INLINE void sum_block(float* out, const float* table, size_t stride, const 
     std::memcpy(out, total, sizeof total);
 }
 
-// out (stride) = the sum of n rows.
+// Set out (stride) to the sum of n rows.
 inline void sum_rows(float* out, const float* table, size_t stride, const int* rows, int n) {
     size_t left = stride / 8;
     while (left) {
@@ -53,7 +60,7 @@ inline void sum_rows(float* out, const float* table, size_t stride, const int* r
     }
 }
 
-// Each of n rows += change (stride).
+// Add change (stride) to each of n rows.
 inline void add_to_rows(float* table, size_t stride, const int* rows, int n, const float* change) {
     for (int r = 0; r < n; ++r) {
         float* row = table + rows[r] * stride;
@@ -66,3 +73,5 @@ inline void add_to_rows(float* table, size_t stride, const int* rows, int n, con
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
+
+#endif

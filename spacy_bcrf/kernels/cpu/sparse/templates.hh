@@ -1,4 +1,4 @@
-// From the attribute values of tokens to the keys of their features.
+// Feature templates: from attribute values of tokens to feature keys.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@ namespace bcrf {
 
 using std::size_t;
 
-// One attribute of a token at some distance. Columns below `singles` have one value a token, those
-// after it any number, as in `Words`.
+// An attribute of the token at a relative position. A column below `singles` has one value for each
+// token; a later column, a bag, has any number.
 struct Part {
     int column, offset;
 };
 
 struct Template {
     std::uint64_t seed;
-    int first, last;  // of its parts
+    int first, last;  // its parts, [first, last)
 };
 
-// The values of N tokens: `values` (N, singles), 0 where there is none; and for each of `bags`
-// columns more those of the token's word, values `bag_values[bag_starts[k] : bag_starts[k + 1]]`
-// for k = words[i] * bags + column.
+// Attribute values of N tokens. `values` (N, singles) holds single values, 0 for none. Bag `column`
+// of token i holds the values bag_values[bag_starts[k] : bag_starts[k + 1]] of its word, where
+// k = words[i] * bags + column.
 struct TokenValues {
     const std::uint64_t* values;
     int singles;
@@ -32,7 +32,7 @@ struct TokenValues {
     int bags;
 };
 
-// Sebastiano Vigna's splitmix64 finalizer, after D. Stafford's Mix13.
+// Hash a value into a key, by Sebastiano Vigna's splitmix64 finalizer, after D. Stafford's Mix13.
 inline std::uint64_t mix(std::uint64_t key, std::uint64_t value) {
     key = (key ^ value) + 0x9E3779B97F4A7C15ull;
     key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -40,7 +40,7 @@ inline std::uint64_t mix(std::uint64_t key, std::uint64_t value) {
     return key ^ (key >> 31);
 }
 
-// What stands beyond the sequence: positions -1, -2, .. and n, n + 1, .. are 1, 2, .. tokens away.
+// Return the value of a position outside the sequence, which depends on side and distance.
 inline std::uint64_t beyond(int position, int length) {
     return position < 0 ? 0xB05B05B000000000ull - position : 0xE05E05E000000001ull + position - length;
 }
@@ -49,19 +49,19 @@ class Extractor {
     std::vector<Template> templates_;
     std::vector<Part> parts_;
 
-    // Of one call, of which several threads may each make one.
+    // Scratch memory of one call, so that several threads can call `extract` at once.
     struct Scratch {
         std::vector<std::uint64_t> partial, product;
     };
 
-    // The value of a single-valued part, 0 if it has none.
+    // Return the value of a part with a single value, or 0 if it has none.
     static std::uint64_t single(const TokenValues& t, size_t start, int length, int i, Part part) {
         const int at = i + part.offset;
         if (at < 0 || at >= length) return beyond(at, length);
         return t.values[(start + at) * t.singles + part.column];
     }
 
-    // One step of the product over the values of each part.
+    // Extend each partial key by each value of a part.
     static void multiply(const TokenValues& t, size_t start, int length, int i, Part part,
                          Scratch& scratch) {
         scratch.product.clear();
@@ -82,14 +82,15 @@ class Extractor {
     }
 
   public:
+    // Add a template.
     void add(std::uint64_t seed, const std::vector<Part>& parts) {
         const int first = int(parts_.size());
         parts_.insert(parts_.end(), parts.begin(), parts.end());
         templates_.push_back(Template{seed, first, int(parts_.size())});
     }
 
-    // Appends the keys of each token, and to `ends` where they end; and, if asked, the template of
-    // each key. A template of which some part has no value gives no feature.
+    // Append the keys of each token to `keys` and their end to `ends`; append the template of each
+    // key to `origins`, unless null. A template has no feature if one of its parts has no value.
     void extract(const TokenValues& t, const std::int32_t* lengths, int batch,
                  std::vector<std::uint64_t>& keys, std::vector<std::int64_t>& ends,
                  std::vector<std::int32_t>* origins) const {

@@ -1,0 +1,67 @@
+// The choice of an instruction set at run time.
+//
+// A wheel must run on any processor, so it cannot use -march=native. targets.hh compiles the
+// kernels for several instruction sets, and BCRF_CALL picks one.
+#pragma once
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define BCRF_DISPATCH
+#endif
+
+namespace bcrf {
+
+// Return the instruction sets that this processor has and the kernels support, slowest first.
+inline std::vector<std::string> instruction_sets() {
+    std::vector<std::string> names{"baseline"};
+#ifdef BCRF_DISPATCH
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        names.push_back("avx2");
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+            names.push_back("avx512");
+    }
+#endif
+    return names;
+}
+
+// Return the position in `instruction_sets` of the set that the environment variable BCRF_ISA
+// names, or of the fastest. Throw std::invalid_argument, ValueError in Python, if this machine
+// lacks it.
+inline int read_level() {
+    const std::vector<std::string> names = instruction_sets();
+    const char* wanted = std::getenv("BCRF_ISA");
+    if (!wanted || !*wanted) return int(names.size()) - 1;
+    std::string listed;
+    for (size_t i = 0; i < names.size(); ++i) {
+        if (names[i] == wanted) return int(i);
+        listed += (i ? ", " : "") + names[i];
+    }
+    throw std::invalid_argument("the environment variable BCRF_ISA must name an instruction set of "
+                                "this machine (" + listed + "), got '" + wanted + "'");
+}
+
+// Return the level in use. The first call reads the environment.
+inline int level() {
+    static const int chosen = read_level();
+    return chosen;
+}
+
+}  // namespace bcrf
+
+#ifdef BCRF_DISPATCH
+#define BCRF_CALL(function, ...)                        \
+    switch (level()) {                                  \
+        case 2: avx512::function(__VA_ARGS__); break;   \
+        case 1: avx2::function(__VA_ARGS__); break;     \
+        default: baseline::function(__VA_ARGS__);       \
+    }
+#else
+#define BCRF_CALL(function, ...) \
+    level();                     \
+    baseline::function(__VA_ARGS__);
+#endif

@@ -1,0 +1,16 @@
+// The instruction set that the headers are compiled for: its namespace and the size of its vectors.
+// targets.hh defines both; a header on its own is compiled for the baseline.
+#pragma once
+
+#ifndef BCRF_TARGET
+#define BCRF_TARGET baseline
+#define BCRF_VECTOR_BYTES 32
+#endif
+
+#if defined(__GNUC__)
+#define BCRF_INLINE inline __attribute__((always_inline))
+#define BCRF_INLINE_LAMBDA __attribute__((always_inline))
+#else
+#define BCRF_INLINE inline
+#define BCRF_INLINE_LAMBDA
+#endif

@@ -1,0 +1,75 @@
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Dictionary:
+    def __len__(self) -> int: ...
+    def count(self, keys: NDArray[np.uint64]) -> None: ...
+    def keep(self, min_freq: int) -> None: ...
+    def find(self, keys: NDArray[np.uint64], add: bool = False) -> NDArray[np.int32]: ...
+    @property
+    def keys(self) -> NDArray[np.uint64]: ...
+    @keys.setter
+    def keys(self, keys: NDArray[np.uint64]) -> None: ...
+
+class Extractor:
+    def __init__(self, templates: Iterable[tuple[int, Sequence[tuple[int, int]]]]) -> None: ...
+    def extract(
+        self,
+        values: NDArray[np.uint64],
+        words: NDArray[np.int32],
+        bag_starts: NDArray[np.int64],
+        bag_values: NDArray[np.uint64],
+        bags: int,
+        lengths: NDArray[np.int32],
+        origins: bool = False,
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32] | None]: ...
+
+class Learner:
+    def __init__(
+        self,
+        objective: str,
+        n_tags: int,
+        *,
+        n: int,
+        beam: int,
+        averaged: bool,
+        rate: float,
+        decay: float,
+        l2: float,
+        n_sequences: float,
+    ) -> None: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def stride(self) -> int: ...
+    def set_n_sequences(self, n_sequences: float) -> None: ...
+    def resize(self, n_features: int) -> None: ...
+    def constrain(
+        self,
+        transitions: NDArray[np.uint8],
+        start: NDArray[np.uint8],
+        end: NDArray[np.uint8],
+    ) -> None: ...
+    def learn(
+        self,
+        rows: NDArray[np.int32],
+        starts: NDArray[np.int64],
+        gold: NDArray[np.int32] | None,
+        allowed: NDArray[np.uint8] | None,
+        open: NDArray[np.uint8] | None,
+        offsets: NDArray[np.int64],
+        order: NDArray[np.int32],
+    ) -> tuple[float, int]: ...
+    def read(self, current: bool = False) -> NDArray[np.float32]: ...
+    def write(self, weights: NDArray[np.float32]) -> None: ...
+
+def score(
+    weights: NDArray[np.float32],
+    n_tags: int,
+    rows: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int32],
+) -> NDArray[np.float32]: ...
+def shuffled(n: int, seed: int) -> NDArray[np.int32]: ...

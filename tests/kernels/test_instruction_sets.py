@@ -1,0 +1,128 @@
+"""The kernels of each instruction set that this machine has."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_threads import problem, run_all
+
+from spacy_bcrf import kernels
+
+FOLDER = Path(__file__).parent
+OTHERS = [name for name in kernels.instruction_sets() if name != kernels.instruction_set()]
+
+ALL_KERNELS = """
+import sys
+import numpy as np
+from test_instruction_sets import results
+np.savez(sys.argv[1], **results())
+"""
+
+
+def run(isa, *arguments):
+    path = os.pathsep.join([str(FOLDER), str(FOLDER.parent), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=os.environ | {"BCRF_ISA": isa, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+
+
+def results():
+    """The arrays that the kernels return for two batches, and the weights of a sparse learner."""
+    found = {}
+    for shared in True, False:
+        batch = problem(shared=shared, dtype="float64", n_sequences=40)
+        for name, arrays in run_all(*batch).items():
+            arrays = [arrays] if isinstance(arrays, np.ndarray) else arrays
+            found |= {f"{name} {shared} {i}": array for i, array in enumerate(arrays)}
+    return found | {f"{name} learner": array for name, array in learn().items()}
+
+
+def learn():
+    """The weights and scores of a sparse learner with each objective."""
+    from spacy_bcrf.kernels.sparse import Learner, score
+
+    rng = np.random.default_rng(0)
+    n_tags, n_features, lengths = 5, 20, np.array([9, 1, 0, 14], "int32")
+    starts = np.arange(0, 3 * lengths.sum() + 1, 3, dtype="int64")
+    rows = rng.integers(n_features, size=starts[-1]).astype("int32")
+    gold = rng.integers(n_tags, size=lengths.sum()).astype("int32")
+    offsets = np.concatenate([[0], lengths.cumsum()]).astype("int64")
+    order = np.array([3, 0, 1, 2, 0], "int32")
+    found = {}
+    for objective in "crf", "sapo", "perceptron", "mira":
+        options = {"n": 3, "beam": 0, "averaged": True, "rate": 0.1, "decay": 0.1, "l2": 0.1}
+        learner = Learner(objective, n_tags, **options, n_sequences=4)
+        learner.resize(n_features)
+        learner.learn(rows, starts, gold, None, None, offsets, order)
+        found[objective] = learner.read()
+        found[f"{objective} scores"] = score(found[objective], n_tags, rows, starts, lengths)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", OTHERS)
+def test_kernel_tests(isa):
+    done = run(
+        isa,
+        "-m",
+        "pytest",
+        "-x",
+        "-m",
+        "not gpu",
+        "-p",
+        "no:cacheprovider",
+        FOLDER / "test_kernels.py",
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("isa", OTHERS)
+def test_all_kernels_agree(isa, tmp_path):
+    done = run(isa, "-c", ALL_KERNELS, tmp_path / "found.npz")
+    assert done.returncode == 0, done.stderr
+    expected = results()
+    with np.load(tmp_path / "found.npz") as found:
+        assert set(found) == set(expected)
+        for name, array in expected.items():
+            tolerance = 1e-5 if array.dtype == "float32" else 1e-9
+            np.testing.assert_allclose(
+                found[name], array, rtol=tolerance, atol=tolerance, err_msg=name
+            )
+
+
+def test_the_environment_selects_one():
+    code = "from spacy_bcrf import kernels; print(kernels.instruction_set())"
+    for isa in kernels.instruction_sets():
+        assert run(isa, "-c", code).stdout == f"{isa}\n"
+    assert run("", "-c", code).stdout == f"{kernels.instruction_sets()[-1]}\n"
+
+
+CALLS = [
+    "kernels.instruction_set()",
+    "kernels.max_product(np.zeros((1, 2)), np.zeros((2, 2)), np.ones(1, 'int32'))",
+    "sparse.score(np.ones((5, 8), 'f'), 2, np.ones(0, 'i'), np.zeros(2, 'q'), np.ones(1, 'i'))",
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_unknown_one_is_an_error(call):
+    names = kernels.instruction_sets()
+    done = run(
+        "nonsense",
+        "-c",
+        "import numpy as np\n"
+        "from spacy_bcrf import kernels\n"
+        "from spacy_bcrf.kernels import sparse\n"
+        f"assert kernels.instruction_sets() == {names}\n{call}",
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "ValueError: the environment variable BCRF_ISA must name an instruction set of this "
+        f"machine ({', '.join(names)}), got 'nonsense'\n"
+    )
