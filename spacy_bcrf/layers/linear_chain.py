@@ -12,7 +12,7 @@ from spacy_bcrf.annotation.label_resize import matching_tags
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.sparse.gazetteers import Gazetteers
-from spacy_bcrf.sparse.learner import Gold, Online
+from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 
@@ -22,15 +22,15 @@ from .decoding import get_decoder
 def LinearChain(
     templates: str | list[str],
     *,
-    objective: Literal["crf", "sapo", "perceptron", "mira"] = Online.objective,
-    n: int = Online.n,
-    search: Literal["astar", "beam"] = Online.search,
-    beam_width: int = Online.beam_width,
-    averaged: bool = Online.averaged,
-    rate: float = Online.rate,
-    decay: float = Online.decay,
-    l2: float = Online.l2,
-    threads: int = Online.threads,
+    objective: Literal["crf", "sapo", "perceptron", "mira"] = OnlineSettings.objective,
+    n: int = OnlineSettings.n,
+    search: Literal["astar", "beam"] = OnlineSettings.search,
+    beam_width: int = OnlineSettings.beam_width,
+    averaged: bool = OnlineSettings.averaged,
+    rate: float = OnlineSettings.rate,
+    decay: float = OnlineSettings.decay,
+    l2: float = OnlineSettings.l2,
+    threads: int = OnlineSettings.threads,
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
     decoder: str = "viterbi",
@@ -40,13 +40,13 @@ def LinearChain(
 
     templates: see `linear.templates`, or the name of a set of `linear.sets`, such as "chunking".
     objective, n, search, beam_width, averaged, rate, decay, l2, threads: see
-        `linear.learner.Online`.
+        `linear.learner.OnlineSettings`.
     min_freq: how often a feature has to occur in the training data; 1 if templates look at what
         components before it annotate, see `linear.model.SparseChain`.
     gazetteers: by name, phrases for the templates `gazetteer.name[0]`, or a file with one a line.
     decoder: see `decoding.DECODERS`.
     """
-    online = Online(
+    settings = OnlineSettings(
         objective,
         n=n,
         search=search,
@@ -69,7 +69,7 @@ def LinearChain(
             "decoder": get_decoder(decoder, inference),
             "constraints": None,
             "tags": None,
-            "chain": SparseChain(texts, online, min_freq, Gazetteers(gazetteers or {})),
+            "chain": SparseChain(texts, settings, min_freq, Gazetteers(gazetteers or {})),
             "resize_output": resize_output,
             "learn": learn,
             "sample_size": None,
@@ -106,8 +106,8 @@ def learn(
     store: SparseChain = model.attrs["chain"]
     constraints = model.attrs["constraints"]
     if constraints is not None:
-        store.chain.constrain(constraints.transitions, constraints.start, constraints.end)
-    return store.step(docs, Gold(gold, lattice))
+        store.learner.constrain(constraints.transitions, constraints.start, constraints.end)
+    return store.step(docs, gold, lattice)
 
 
 def resize_output(

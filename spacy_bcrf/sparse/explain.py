@@ -37,7 +37,7 @@ class Choice(NamedTuple):
 
 def name_features(store: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dict[int, str]:
     """Names of features, by number, as far as documents have them: a model has only their keys."""
-    wanted = np.zeros(store.chain.n_features, dtype=bool)
+    wanted = np.zeros(store.learner.n_features, dtype=bool)
     wanted[rows] = True
     names: dict[int, str] = {}
     for batch in minibatch(docs, 128):
@@ -90,7 +90,7 @@ def feature_weights(
 
 def general_weights(store: SparseChain, tags: list[str]) -> list[Weight]:
     """Bias, start and end of each tag, and transitions, `from` by `to`, that are not 0."""
-    weights = store.chain.weights
+    weights = store.learner.weights
     names = [f"{tag} ->" for tag in tags] + list(GENERAL)
     return [
         Weight(to, name, float(weights[i, t]))
@@ -116,7 +116,7 @@ def explain_choice(
     others = marginals[i].copy()
     others[tag] = -1
     rival = int(others.argmax())
-    weights = store.chain.weights
+    weights = store.learner.weights
     first = len(tags) + len(GENERAL)
     names = [name for _, name in store.features.describe(doc, i)]
     keys, starts, _ = store.features.keys([doc])
@@ -148,5 +148,5 @@ def explain_choice(
 
 def _features(store: SparseChain) -> NDArray[np.float32]:
     """(F, T) weights of features."""
-    n_tags = store.chain.n_tags
-    return store.chain.weights[n_tags + len(GENERAL) :, :n_tags]
+    n_tags = store.learner.n_tags
+    return store.learner.weights[n_tags + len(GENERAL) :, :n_tags]

@@ -18,7 +18,7 @@ from spacy_bcrf.chain import Potentials
 
 from .features import Features, Rows, to_rows
 from .gazetteers import Gazetteers
-from .learner import Gold, LinearChain, Online
+from .learner import OnlineLearner, OnlineSettings
 
 VERSION = 1
 
@@ -34,28 +34,28 @@ class SparseChain:
     def __init__(
         self,
         templates: Sequence[str],
-        online: Online,
+        settings: OnlineSettings,
         min_freq: int = 1,
         gazetteers: Gazetteers | None = None,
     ) -> None:
         if min_freq < 1:
             raise ValueError(f"min_freq must be at least 1, got {min_freq}")
         self.features = Features(templates, gazetteers)
-        self.online = online
+        self.settings = settings
         self.min_freq = min_freq
         self._dictionary: Any = None
-        self._chain: LinearChain | None = None
+        self._learner: OnlineLearner | None = None
 
     @property
     def is_ready(self) -> bool:
-        return self._chain is not None
+        return self._learner is not None
 
     @property
-    def chain(self) -> LinearChain:
-        if self._chain is None:
+    def learner(self) -> OnlineLearner:
+        if self._learner is None:
             # What a Thinc model raises for a missing parameter, and spaCy explains.
             raise KeyError("the linear chain has no weights: it is neither initialized nor loaded")
-        return self._chain
+        return self._learner
 
     @property
     def dictionary(self) -> Any:
@@ -80,7 +80,7 @@ class SparseChain:
                 "training (training.annotating_components) need min_freq = 1",
                 stacklevel=2,
             )
-        self._chain = LinearChain(n_tags, len(self._dictionary), self.online, len(docs))
+        self._learner = OnlineLearner(n_tags, len(self._dictionary), self.settings, len(docs))
 
     def rows(self, docs: Sequence[Doc], add: bool = False) -> Rows:
         """The features of N tokens, without unknown ones, or with new rows for those."""
@@ -88,38 +88,42 @@ class SparseChain:
         return to_rows(self._dictionary.find(keys, add), starts)
 
     def potentials(self, docs: Sequence[Doc]) -> Potentials:
-        """Scores, without constraints."""
-        chain = self.chain
-        return chain.potentials(self.rows(docs), doc_lengths(docs))
+        """Potentials of the documents, without constraints."""
+        return self.learner.potentials(self.rows(docs), doc_lengths(docs))
 
-    def step(self, docs: Sequence[Doc], gold: Gold) -> float:
-        """One online step a document; the sum of the losses. DivergedError: see `LinearChain`."""
+    def step(
+        self, docs: Sequence[Doc], gold: NDArray, lattice: NDArray[np.bool_] | None = None
+    ) -> float:
+        """Make one online step a document and return the sum of the losses.
+
+        gold, lattice, errors: see `OnlineLearner.step`. With min_freq = 1, new features get rows.
+        """
+        learner = self.learner
         rows = self.rows(docs, add=self.min_freq == 1)
-        if len(self._dictionary) > self.chain.n_features:
-            self.chain.resize(len(self._dictionary))
-        return self.chain.step(rows, doc_lengths(docs), gold)
+        learner.resize(len(self._dictionary))
+        return learner.step(rows, doc_lengths(docs), gold, lattice)
 
     def resize_tags(self, matching: NDArray[np.int64]) -> None:
         """Append tags that start from the mean weights of their matching old tags.
 
         matching: (new tags, K), see `annotation.label_resize`.
         """
-        old = self.chain
+        old = self.learner
         n_old, n_tags = old.n_tags, old.n_tags + len(matching)
         by_tag = extend_rows(np, old.weights[n_old:, :n_old].T, matching)
-        self._chain = LinearChain(n_tags, old.n_features, self.online, old.n_sequences)
-        weights = np.zeros((n_tags + 3 + old.n_features, self._chain.stride), dtype="float32")
+        self._learner = OnlineLearner(n_tags, old.n_features, self.settings, old.n_sequences)
+        weights = np.zeros((n_tags + 3 + old.n_features, self._learner.stride), dtype="float32")
         weights[:n_tags, :n_tags] = extend_square(np, old.weights[:n_old, :n_old], matching)
         weights[n_tags:, :n_tags] = by_tag.T
-        self._chain.weights = weights
+        self._learner.weights = weights
 
     def to_bytes(self) -> bytes:
         """The weights of tags as float16, of which rows that are all zero are left out, and the
         keys they belong to; compressed. b"" before `initialize`."""
-        if self._chain is None:
+        if self._learner is None:
             return b""
-        n_tags = self._chain.n_tags
-        weights = self._chain.weights[:, :n_tags]
+        n_tags = self._learner.n_tags
+        weights = self._learner.weights[:, :n_tags]
         general, features = weights[: n_tags + 3], weights[n_tags + 3 :]
         limit = float(np.finfo("float16").max)
         # Scores may all be divided by one number: 65504 is where float16 ends.
@@ -133,7 +137,7 @@ class SparseChain:
             "templates": self.features.texts,
             "gazetteers": self.features.gazetteers.phrases,
             "n_tags": n_tags,
-            "n_sequences": self._chain.n_sequences,
+            "n_sequences": self._learner.n_sequences,
             "scale": scale,
             "general": np.ascontiguousarray(general).tobytes(),
             "keys": keys.tobytes(),
@@ -164,8 +168,8 @@ class SparseChain:
         packed = np.frombuffer(zlib.decompress(msg["features"]), dtype="float16")
         self._dictionary = Dictionary()
         self._dictionary.keys = keys
-        self._chain = LinearChain(n_tags, len(keys), self.online, msg["n_sequences"])
-        weights = np.zeros((n_tags + 3 + len(keys), self._chain.stride), dtype="float32")
+        self._learner = OnlineLearner(n_tags, len(keys), self.settings, msg["n_sequences"])
+        weights = np.zeros((n_tags + 3 + len(keys), self._learner.stride), dtype="float32")
         general = np.frombuffer(msg["general"], dtype="float32")
         weights[: n_tags + 3, :n_tags] = general.reshape(n_tags + 3, n_tags)
         by_tag, features = packed.reshape(n_tags, len(keys)), weights[n_tags + 3 :]
@@ -174,7 +178,7 @@ class SparseChain:
             features[start : start + 2048, :n_tags] = by_tag[:, start : start + 2048].T
         if msg["scale"] != 1:
             weights[n_tags + 3 :] *= msg["scale"]
-        self._chain.weights = weights
+        self._learner.weights = weights
         return self
 
     def __deepcopy__(self, memo: dict) -> SparseChain:
@@ -182,11 +186,15 @@ class SparseChain:
         return restore(*arguments)
 
     def __reduce__(self) -> tuple:
-        settings = self.features.texts, self.online, self.min_freq, self.features.gazetteers
-        return _restore, (*settings, self.to_bytes())
+        arguments = self.features.texts, self.settings, self.min_freq, self.features.gazetteers
+        return _restore, (*arguments, self.to_bytes())
 
 
 def _restore(
-    templates: list[str], online: Online, min_freq: int, gazetteers: Gazetteers, data: bytes
+    templates: list[str],
+    settings: OnlineSettings,
+    min_freq: int,
+    gazetteers: Gazetteers,
+    data: bytes,
 ) -> SparseChain:
-    return SparseChain(templates, online, min_freq, gazetteers.copy()).from_bytes(data)
+    return SparseChain(templates, settings, min_freq, gazetteers.copy()).from_bytes(data)

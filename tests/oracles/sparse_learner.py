@@ -8,7 +8,7 @@ from spacy_bcrf.chain import CRF, Potentials
 
 
 class Reference:
-    """The same steps as `LinearChain`, one by one; weights (T + 3 + F, T)."""
+    """The same steps as `OnlineLearner`, one by one; weights (T + 3 + F, T)."""
 
     def __init__(self, n_tags, n_features, online, n_sequences, constraints=None):
         self.n_tags, self.online, self.n_sequences = n_tags, online, n_sequences
