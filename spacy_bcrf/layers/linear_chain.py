@@ -1,4 +1,4 @@
-"""`spacy-bcrf.LinearChain.v1`"""
+"""`spacy-bcrf.LinearChain.v1`: a linear chain over boolean features, trained online."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -35,15 +35,19 @@ def LinearChain(
     gazetteers: dict[str, str | list[str]] | None = None,
     decoder: str = "viterbi",
 ) -> Model[list[Doc], Potentials]:
-    """A linear chain over boolean features, which learns by itself: one online step a document,
-    whatever the batch size. The optimizer of the training config has no part in it.
+    """Build a linear chain over boolean features, from documents to potentials.
 
-    templates: see `linear.templates`, or the name of a set of `linear.sets`, such as "chunking".
+    `learn` trains it with one online step a document, whatever the batch size. It does not use the
+    optimizer of the training config.
+
+    templates: feature templates, see `sparse.templates`, or the name of one of the
+        `sparse.template_sets`, such as "chunking".
     objective, n, search, beam_width, averaged, rate, decay, l2, threads: see
-        `linear.learner.OnlineSettings`.
-    min_freq: how often a feature has to occur in the training data; 1 if templates look at what
-        components before it annotate, see `linear.model.SparseChain`.
-    gazetteers: by name, phrases for the templates `gazetteer.name[0]`, or a file with one a line.
+        `sparse.learner.OnlineSettings`.
+    min_freq: least number of occurrences of a feature in the training data, see
+        `sparse.model.SparseChain`.
+    gazetteers: phrases by name, for templates such as `gazetteer.name[0]`, or the path of a file
+        with one phrase a line.
     decoder: see `decoding.DECODERS`.
     """
     settings = OnlineSettings(
@@ -83,7 +87,7 @@ def forward(
     model: Model[list[Doc], Potentials], docs: list[Doc], is_train: bool
 ) -> tuple[Potentials, Callable]:
     def backprop(_: Potentials) -> list[Doc]:
-        raise ValueError("a linear chain learns by online steps, not by gradients: call `learn`")
+        raise ValueError("a sparse linear chain has no gradient; train it with `learn`")
 
     potentials = model.attrs["chain"].potentials(docs)
     constraints = model.attrs["constraints"]
@@ -91,37 +95,36 @@ def forward(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    """X: all documents of the training data, since features are counted in them."""
+    """Count features and make weights. X: all documents of the training data."""
     model.attrs["chain"].initialize(X or [], model.get_dim("nO"))
 
 
 def learn(
     model: Model[list[Doc], Potentials], docs: list[Doc], gold: Array, lattice: Array | None
 ) -> float:
-    """One step a document, and the sum of the losses before each.
+    """Make one online step a document and return the sum of the losses.
 
-    gold: int32 (N,), -1 for unknown, or bool (N, T); lattice: bool (N, T) or None.
-    DivergedError if the rate is too high; the weights are then those last used to predict.
+    gold, lattice, errors: see `sparse.learner.OnlineLearner.step`.
     """
-    store: SparseChain = model.attrs["chain"]
+    sparse: SparseChain = model.attrs["chain"]
     constraints = model.attrs["constraints"]
     if constraints is not None:
-        store.learner.constrain(constraints.transitions, constraints.start, constraints.end)
-    return store.step(docs, gold, lattice)
+        sparse.learner.constrain(constraints.transitions, constraints.start, constraints.end)
+    return sparse.step(docs, gold, lattice)
 
 
 def resize_output(
     model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
 ) -> Model[list[Doc], Potentials]:
-    """Give it nO tags, the new ones last, in place; ValueError for fewer than there are.
+    """Append tags in place until there are nO. Raises ValueError if there are more already.
 
-    New tags start out as the mean of the old ones that play the same part, see `resize_head`.
+    A new tag starts from the mean of the old tags with the same role, see `label_resize`.
     """
     old = model.maybe_get_dim("nO")
     matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
-    store: SparseChain = model.attrs["chain"]
-    if len(matching) and store.is_ready:
-        store.resize_tags(matching)
+    sparse: SparseChain = model.attrs["chain"]
+    if len(matching) and sparse.is_ready:
+        sparse.resize_tags(matching)
     model.set_dim("nO", nO, force=True)
     return model
 
