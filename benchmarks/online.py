@@ -19,20 +19,20 @@ from spacy_bcrf.chain import viterbi
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.io.text import read_lines
-from spacy_bcrf.sparse.learner import Gold, LinearChain, Online
+from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
 
 TRAIN, TEST = "conll2000/train.txt.xz", "conll2000/test.txt"
 
 OURS = {
-    "averaged perceptron": Online("perceptron", rate=1),
-    "SAPO, n = 5": Online("sapo"),
-    "SAPO, n = 5, beam": Online("sapo", search="beam"),
-    "SAPO, n = 5, 2 threads": Online("sapo", threads=2),
-    "CRF": Online("crf", averaged=False, decay=0.2, l2=0.5),
-    "CRF, averaged": Online("crf", l2=0.2),
-    "MIRA, averaged": Online("mira", n=1),
-    "MIRA, n = 5, averaged": Online("mira"),
+    "averaged perceptron": OnlineSettings("perceptron", rate=1),
+    "SAPO, n = 5": OnlineSettings("sapo"),
+    "SAPO, n = 5, beam": OnlineSettings("sapo", search="beam"),
+    "SAPO, n = 5, 2 threads": OnlineSettings("sapo", threads=2),
+    "CRF": OnlineSettings("crf", averaged=False, decay=0.2, l2=0.5),
+    "CRF, averaged": OnlineSettings("crf", l2=0.2),
+    "MIRA, averaged": OnlineSettings("mira", n=1),
+    "MIRA, n = 5, averaged": OnlineSettings("mira"),
 }
 CRFSUITE: dict[str, tuple[str, dict[str, Any]]] = {
     "averaged perceptron": ("ap", {}),
@@ -142,7 +142,7 @@ def measure_ours(corpora: Path, name: str, templates: str, passes: int) -> dict[
     train, test = load(corpora / TRAIN), load(corpora / TEST)
     data = Dataset(train, get_templates(templates), lambda s: [tag or "O" for tag in s.entities])
     rows, lengths = data.read(test)
-    model = LinearChain(len(data.tags), len(data.dictionary), OURS[name], len(train))
+    model = OnlineLearner(len(data.tags), len(data.dictionary), OURS[name], len(train))
     seconds = []
     start = time.perf_counter()
 
@@ -151,7 +151,7 @@ def measure_ours(corpora: Path, name: str, templates: str, passes: int) -> dict[
         seconds.append(time.perf_counter() - start)
         start = time.perf_counter()
 
-    model.fit(data.rows, data.lengths, Gold(data.gold), passes, after)
+    model.fit(data.rows, data.lengths, data.gold, passes, after)
     tags = np.array(data.tags)[viterbi(model.potentials(rows, lengths))[0]].tolist()
     features = "standard" if templates.startswith("crfsuite") else "rich"
     return row("spacy-bcrf", name, features, len(data.dictionary), seconds, test, tags)

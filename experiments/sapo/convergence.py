@@ -25,7 +25,7 @@ from experiments.sapo.tasks import TASKS
 from spacy_bcrf.chain import CRF
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.sparse.features import Rows
-from spacy_bcrf.sparse.learner import Gold, LinearChain, Online
+from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
 
 SIZES = (1, 2, 5, 10, 20, 50, 100)
@@ -39,22 +39,22 @@ class Problem:
         self.data, self.l2 = data, l2
         self.n_tags, self.n = len(data.tags), len(data.lengths)
 
-    def chain(self, online: Online) -> LinearChain:
-        return LinearChain(self.n_tags, len(self.data.dictionary), online, self.n)
+    def chain(self, online: OnlineSettings) -> OnlineLearner:
+        return OnlineLearner(self.n_tags, len(self.data.dictionary), online, self.n)
 
-    def train(self, online: Online, passes: int) -> NDArray[np.float64]:
+    def train(self, online: OnlineSettings, passes: int) -> NDArray[np.float64]:
         chain = self.chain(online)
-        chain.fit(self.data.rows, self.data.lengths, Gold(self.data.gold), passes)
+        chain.fit(self.data.rows, self.data.lengths, self.data.gold, passes)
         return chain.weights.astype("float64")
 
     def value(self, weights: NDArray[np.float64]) -> float:
-        chain = self.chain(Online("crf"))
+        chain = self.chain(OnlineSettings("crf"))
         chain.weights = weights
         potentials = chain.potentials(self.data.rows, self.data.lengths)
         losses, _ = CRF().loss(potentials, self.data.gold)
         return float(losses.sum(dtype="float64") + self.l2 / 2 * (weights**2).sum())
 
-    def update(self, weights: NDArray[np.float64], online: Online) -> NDArray[np.float64]:
+    def update(self, weights: NDArray[np.float64], online: OnlineSettings) -> NDArray[np.float64]:
         """Minus the sum of the steps that all sentences would make from these weights."""
         chain = self.chain(replace(online, rate=1, decay=0, l2=0, averaged=False))
         start, rows = weights.astype("float32"), self.data.rows
@@ -65,7 +65,7 @@ class Problem:
             first, last = rows.starts[a], rows.starts[b]
             one = Rows(rows.rows[first:last], rows.starts[a : b + 1] - first)
             chain.weights = start
-            chain.step(one, np.array([length], "int32"), Gold(self.data.gold[a:b]))
+            chain.step(one, np.array([length], "int32"), self.data.gold[a:b])
             total += start - chain.weights
         return total
 
@@ -84,7 +84,7 @@ def main() -> None:
     part = train[: args.sentences]
     l2 = task.l2 * len(part) / len(train)
     problem = Problem(Dataset(part, get_templates(task.templates), task.labels), l2)
-    small = Online("crf", averaged=False, rate=0.02, l2=problem.l2)
+    small = OnlineSettings("crf", averaged=False, rate=0.02, l2=problem.l2)
     with tqdm(total=3 + len(SIZES) * 4, desc="optimum", unit="step") as bar:
         # A falling rate: a fixed one circles around the optimum.
         best = problem.train(replace(small, rate=0.1, decay=0.2), 10 * args.passes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.sparse.features import Features, Rows, to_rows
+from spacy_bcrf.sparse.features import Features, Rows, known_rows
 
 _COLUMNS: dict[str, Callable[[Sentence], list[str]]] = {
     "orth": lambda sentence: sentence.words,
@@ -45,7 +45,7 @@ class Dataset:
         keys, starts = self._keys(sentences)
         self.dictionary.count(keys)
         self.dictionary.keep(min_freq)
-        self.rows = to_rows(self.dictionary.find(keys), starts)
+        self.rows = known_rows(self.dictionary.find(keys), starts)
         self.lengths = sentence_lengths(sentences)
         gold = [list(tags(sentence)) for sentence in sentences]
         self.tags = sorted({tag for labeling in gold for tag in labeling})
@@ -55,7 +55,7 @@ class Dataset:
     def read(self, sentences: Sequence[Sentence]) -> tuple[Rows, NDArray[np.int32]]:
         """Features of other sentences, without those that are unknown, and their lengths."""
         keys, starts = self._keys(sentences)
-        return to_rows(self.dictionary.find(keys), starts), sentence_lengths(sentences)
+        return known_rows(self.dictionary.find(keys), starts), sentence_lengths(sentences)
 
     def _keys(self, sentences: Sequence[Sentence]) -> tuple[NDArray, NDArray]:
         strings: dict[int, str] = {}

@@ -26,18 +26,18 @@ from experiments.sapo.tasks import TASKS, Task
 from spacy_bcrf.chain import viterbi
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.extras import require
-from spacy_bcrf.sparse.learner import Gold, LinearChain, Online
+from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
 
 COLUMNS = ("task", "method", "seed", "pass", "score", "complexity", "seconds", "settings")
 Row = dict[str, str]
 
 
-def methods(task: Task) -> dict[str, Online]:
+def methods(task: Task) -> dict[str, OnlineSettings]:
     """CRF and SAPO with the same lambda and rate, as in the paper; n = 5."""
-    gradient = Online("crf", averaged=False, rate=task.rate, decay=task.decay, l2=task.l2)
-    perceptron = Online("perceptron", averaged=False, rate=1)
-    mira = Online("mira", n=1, averaged=False)
+    gradient = OnlineSettings("crf", averaged=False, rate=task.rate, decay=task.decay, l2=task.l2)
+    perceptron = OnlineSettings("perceptron", averaged=False, rate=1)
+    mira = OnlineSettings("mira", n=1, averaged=False)
     return {
         "CRF": gradient,
         "SAPO": replace(gradient, objective="sapo"),
@@ -125,7 +125,7 @@ def n_done(rows: list[Row], name: str, seed: int, settings: str) -> int:
 
 
 def learn(
-    settings: Online, task: Task, data: Dataset, test: list, n_passes: int
+    settings: OnlineSettings, task: Task, data: Dataset, test: list, n_passes: int
 ) -> Iterator[tuple[float, float, float]]:
     """After each pass: test score in percent, mean absolute weight, seconds of processor time."""
     rows, lengths = data.read(test)
@@ -133,10 +133,10 @@ def learn(
     tags = sorted({tag for sentence in test for tag in task.labels(sentence)} - set(data.tags))
     ids = {tag: i for i, tag in enumerate([*data.tags, *tags])}
     gold = np.array([ids[tag] for sentence in test for tag in task.labels(sentence)])
-    model = LinearChain(len(data.tags), len(data.dictionary), settings, len(data.lengths))
+    model = OnlineLearner(len(data.tags), len(data.dictionary), settings, len(data.lengths))
     for _ in range(n_passes):
         start = time.process_time()
-        model.fit(data.rows, data.lengths, Gold(data.gold), 1)
+        model.fit(data.rows, data.lengths, data.gold, 1)
         seconds = time.process_time() - start
         found, _ = viterbi(model.potentials(rows, lengths))
         if task.is_spans:

@@ -77,7 +77,7 @@ def explain_cli(
                 "--text works with any"
             )
         rows = strongest(store, n) if output is None else None
-        wanted = np.arange(store.chain.n_features) if rows is None else rows.ravel()
+        wanted = np.arange(store.learner.n_features) if rows is None else rows.ravel()
         names = name_features(store, _read_corpus(nlp, name, corpus), wanted)
         missing = len(np.unique(wanted)) - len(names)
         general = general_weights(store, pipe.tags)

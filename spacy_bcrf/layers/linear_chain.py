@@ -1,4 +1,4 @@
-"""`spacy-bcrf.LinearChain.v1`"""
+"""`spacy-bcrf.LinearChain.v1`: a linear chain over boolean features, trained online."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from spacy_bcrf.annotation.label_resize import matching_tags
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.sparse.gazetteers import Gazetteers
-from spacy_bcrf.sparse.learner import Gold, Online
+from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 
@@ -22,31 +22,35 @@ from .protocol import Hooks, attach, output_attrs
 def LinearChain(
     templates: str | list[str],
     *,
-    objective: Literal["crf", "sapo", "perceptron", "mira"] = Online.objective,
-    n: int = Online.n,
-    search: Literal["astar", "beam"] = Online.search,
-    beam_width: int = Online.beam_width,
-    averaged: bool = Online.averaged,
-    rate: float = Online.rate,
-    decay: float = Online.decay,
-    l2: float = Online.l2,
-    threads: int = Online.threads,
+    objective: Literal["crf", "sapo", "perceptron", "mira"] = OnlineSettings.objective,
+    n: int = OnlineSettings.n,
+    search: Literal["astar", "beam"] = OnlineSettings.search,
+    beam_width: int = OnlineSettings.beam_width,
+    averaged: bool = OnlineSettings.averaged,
+    rate: float = OnlineSettings.rate,
+    decay: float = OnlineSettings.decay,
+    l2: float = OnlineSettings.l2,
+    threads: int = OnlineSettings.threads,
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
     decoder: str = "viterbi",
 ) -> Model[list[Doc], Potentials]:
-    """A linear chain over boolean features, which learns by itself: one online step a document,
-    whatever the batch size. The optimizer of the training config has no part in it.
+    """Build a linear chain over boolean features, from documents to potentials.
 
-    templates: see `linear.templates`, or the name of a set of `linear.sets`, such as "chunking".
+    `learn` trains it with one online step a document, whatever the batch size. It does not use the
+    optimizer of the training config.
+
+    templates: feature templates, see `sparse.templates`, or the name of one of the
+        `sparse.template_sets`, such as "chunking".
     objective, n, search, beam_width, averaged, rate, decay, l2, threads: see
-        `linear.learner.Online`.
-    min_freq: how often a feature has to occur in the training data; 1 if templates look at what
-        components before it annotate, see `linear.model.SparseChain`.
-    gazetteers: by name, phrases for the templates `gazetteer.name[0]`, or a file with one a line.
+        `sparse.learner.OnlineSettings`.
+    min_freq: least number of occurrences of a feature in the training data, see
+        `sparse.model.SparseChain`.
+    gazetteers: phrases by name, for templates such as `gazetteer.name[0]`, or the path of a file
+        with one phrase a line.
     decoder: see `decoding.DECODERS`.
     """
-    online = Online(
+    settings = OnlineSettings(
         objective,
         n=n,
         search=search,
@@ -58,13 +62,13 @@ def LinearChain(
         threads=threads,
     )
     texts = get_templates(templates) if isinstance(templates, str) else templates
-    store = SparseChain(texts, online, min_freq, Gazetteers(gazetteers or {}))
+    sparse = SparseChain(texts, settings, min_freq, Gazetteers(gazetteers or {}))
     model: Model[list[Doc], Potentials] = Model(
         "linear_chain",
         forward,
         init=init,
         dims={"nO": None},
-        attrs=output_attrs(chain.CRF(), decoder, chain=store),
+        attrs=output_attrs(chain.CRF(), decoder, chain=sparse),
     )
     hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None, learn=learn)
     return attach(model, model, hooks)
@@ -78,7 +82,7 @@ def forward(
     model: Model[list[Doc], Potentials], docs: list[Doc], is_train: bool
 ) -> tuple[Potentials, Callable]:
     def backprop(_: Potentials) -> list[Doc]:
-        raise ValueError("a linear chain learns by online steps, not by gradients: call `learn`")
+        raise ValueError("a sparse linear chain has no gradient; train it with `learn`")
 
     potentials = model.attrs["chain"].potentials(docs)
     constraints = model.attrs["constraints"]
@@ -86,37 +90,36 @@ def forward(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    """X: all documents of the training data, since features are counted in them."""
+    """Count features and make weights. X: all documents of the training data."""
     model.attrs["chain"].initialize(X or [], model.get_dim("nO"))
 
 
 def learn(
     model: Model[list[Doc], Potentials], docs: list[Doc], gold: Array, lattice: Array | None
 ) -> float:
-    """One step a document, and the sum of the losses before each.
+    """Make one online step a document and return the sum of the losses.
 
-    gold: int32 (N,), -1 for unknown, or bool (N, T); lattice: bool (N, T) or None.
-    DivergedError if the rate is too high; the weights are then those last used to predict.
+    gold, lattice, errors: see `sparse.learner.OnlineLearner.step`.
     """
-    store: SparseChain = model.attrs["chain"]
+    sparse: SparseChain = model.attrs["chain"]
     constraints = model.attrs["constraints"]
     if constraints is not None:
-        store.chain.constrain(constraints.transitions, constraints.start, constraints.end)
-    return store.step(docs, Gold(gold, lattice))
+        sparse.learner.constrain(constraints.transitions, constraints.start, constraints.end)
+    return sparse.step(docs, gold, lattice)
 
 
 def resize_output(
     model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
 ) -> Model[list[Doc], Potentials]:
-    """Give it nO tags, the new ones last, in place; ValueError for fewer than there are.
+    """Append tags in place until there are nO. Raises ValueError if there are more already.
 
-    New tags start out as the mean of the old ones that play the same part, see `resize_head`.
+    A new tag starts from the mean of the old tags with the same role, see `label_resize`.
     """
     old = model.maybe_get_dim("nO")
     matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
-    store: SparseChain = model.attrs["chain"]
-    if len(matching) and store.is_ready:
-        store.resize_tags(matching)
+    sparse: SparseChain = model.attrs["chain"]
+    if len(matching) and sparse.is_ready:
+        sparse.resize_tags(matching)
     model.set_dim("nO", nO, force=True)
     return model
 

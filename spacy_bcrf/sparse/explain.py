@@ -1,4 +1,4 @@
-"""What a linear chain has learned, by name, and why it chose a tag."""
+"""Explanation of a sparse linear chain: its weights by name, and the reasons for a tag."""
 
 from __future__ import annotations
 
@@ -15,34 +15,50 @@ from spacy_bcrf.chain import Potentials
 from .model import SparseChain
 
 GENERAL = ("bias", "start", "end")
-"""The rows of weights between transitions and features."""
+"""Names of the rows of weights between transitions and features."""
 
 
 class Weight(NamedTuple):
-    """tag: for a transition, the one it leads to, and `feature` names the one it comes from."""
+    """Weight of a feature for a tag. For a transition, `tag` is the second tag, and `feature` names
+    the first one."""
 
     tag: str
     feature: str
     weight: float
 
+    def __repr__(self) -> str:
+        return f"Weight({self.tag}, {self.feature}: {self.weight:+.3g})"
+
 
 class Choice(NamedTuple):
-    """Why a token has its tag rather than its rival: (reason, score for the tag less that for the
-    rival), the largest first; they add up to the difference of the two labelings' scores."""
+    """Comparison of a token's tag with the second-best tag, its rival.
+
+    reasons: (name, score of the tag minus score of the rival), largest absolute value first. They
+        add up to the difference of the scores of the two labelings.
+    """
 
     tag: int
     rival: int
     reasons: list[tuple[str, float]]
 
+    def __repr__(self) -> str:
+        total = sum(value for _, value in self.reasons)
+        shown = [f"{name} {value:+.2f}" for name, value in self.reasons[:3]]
+        more = ["..."] if len(self.reasons) > 3 else []
+        return f"Choice(tag {self.tag}, not {self.rival}: {total:+.2f} = {', '.join(shown + more)})"
 
-def name_features(store: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dict[int, str]:
-    """Names of features, by number, as far as documents have them: a model has only their keys."""
-    wanted = np.zeros(store.chain.n_features, dtype=bool)
+
+def name_features(chain: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dict[int, str]:
+    """Find the names of features, by row, in documents, since a model has only their keys.
+
+    Features that do not occur in the documents have no name.
+    """
+    wanted = np.zeros(chain.learner.n_features, dtype=bool)
     wanted[rows] = True
     names: dict[int, str] = {}
     for batch in minibatch(docs, 128):
-        keys, starts, _ = store.features.keys(batch)
-        found = store.dictionary.find(keys)
+        keys, starts, _ = chain.features.keys(batch)
+        found = chain.dictionary.find(keys)
         hits = np.flatnonzero(found >= 0)
         hits = hits[wanted[found[hits]]]
         unique, first = np.unique(found[hits], return_index=True)
@@ -53,18 +69,18 @@ def name_features(store: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dic
             unique.tolist(), hits[first].tolist(), tokens.tolist(), strict=True
         ):
             by_token.setdefault(token, []).append((row, at - int(starts[token])))
-        for token, wanted_here in by_token.items():
-            described = [name for _, name in store.features.describe(*places[token])]
-            names.update((row, described[k]) for row, k in wanted_here)
+        for token, positions in by_token.items():
+            described = [name for _, name in chain.features.describe(*places[token])]
+            names.update((row, described[k]) for row, k in positions)
         wanted[unique] = False
         if not wanted.any():
             break
     return names
 
 
-def strongest(store: SparseChain, n: int) -> NDArray:
-    """(T, n) numbers of features, those of the largest absolute weight for each tag."""
-    weights = np.abs(_features(store))
+def strongest(chain: SparseChain, n: int) -> NDArray:
+    """Find the n features with the largest absolute weights for each tag, as rows (T, n)."""
+    weights = np.abs(_features(chain))
     n = min(n, len(weights))
     top = (
         np.argpartition(-weights, n - 1, axis=0)[:n] if n else np.zeros((0, weights.shape[1]), int)
@@ -74,23 +90,27 @@ def strongest(store: SparseChain, n: int) -> NDArray:
 
 
 def feature_weights(
-    store: SparseChain, tags: list[str], names: dict[int, str], rows: NDArray | None = None
+    chain: SparseChain, tags: list[str], names: dict[int, str], rows: NDArray | None = None
 ) -> list[Weight]:
-    """Weights that are not 0: of `rows` (T, n) by tag, or of all features, the largest first."""
-    weights = _features(store)
+    """List the nonzero weights of features, tag by tag.
+
+    names: names of features by row; a feature without a name is shown by its key.
+    rows: (T, n) features of each tag; None for all, largest absolute weight first.
+    """
+    weights = _features(chain)
     found = []
     for t, tag in enumerate(tags):
         column = weights[:, t]
         own = np.argsort(-np.abs(column), kind="stable") if rows is None else rows[t]
         for row in own[column[own] != 0].tolist():
-            name = names.get(row) or f"key {int(store.dictionary.keys[row]):016x}"
+            name = names.get(row) or f"key {int(chain.dictionary.keys[row]):016x}"
             found.append(Weight(tag, name, float(column[row])))
     return found
 
 
-def general_weights(store: SparseChain, tags: list[str]) -> list[Weight]:
-    """Bias, start and end of each tag, and transitions, `from` by `to`, that are not 0."""
-    weights = store.chain.weights
+def general_weights(chain: SparseChain, tags: list[str]) -> list[Weight]:
+    """List the nonzero weights of transitions and of the bias, start and end, tag by tag."""
+    weights = chain.learner.weights
     names = [f"{tag} ->" for tag in tags] + list(GENERAL)
     return [
         Weight(to, name, float(weights[i, t]))
@@ -101,7 +121,7 @@ def general_weights(store: SparseChain, tags: list[str]) -> list[Weight]:
 
 
 def explain_choice(
-    store: SparseChain,
+    chain: SparseChain,
     doc: Doc,
     potentials: Potentials,
     tags: list[str],
@@ -109,18 +129,22 @@ def explain_choice(
     marginals: NDArray,
     i: int,
 ) -> Choice:
-    """Why token i of a document has its tag of `best` (n,) rather than the one that is next by
-    `marginals` (n, T), all other tags being as they are. `potentials` are those of the document
-    under its constraints: what they forbid counts as -inf for the rival."""
+    """Compare the tag of token i with its rival, the other tag of highest marginal probability.
+
+    potentials: potentials of the document under its constraints; a rival that they forbid scores
+        -inf.
+    best: int32 (n,) the labeling. The tags of all other tokens stay the same.
+    marginals: (n, T).
+    """
     tag = int(best[i])
     others = marginals[i].copy()
     others[tag] = -1
     rival = int(others.argmax())
-    weights = store.chain.weights
+    weights = chain.learner.weights
     first = len(tags) + len(GENERAL)
-    names = [name for _, name in store.features.describe(doc, i)]
-    keys, starts, _ = store.features.keys([doc])
-    rows = store.dictionary.find(keys[starts[i] : starts[i + 1]])
+    names = [name for _, name in chain.features.describe(doc, i)]
+    keys, starts, _ = chain.features.keys([doc])
+    rows = chain.dictionary.find(keys[starts[i] : starts[i + 1]])
     reasons = [
         (name, float(weights[first + row, tag] - weights[first + row, rival]))
         for name, row in zip(names, rows.tolist(), strict=True)
@@ -131,7 +155,7 @@ def explain_choice(
     ):
         if holds:
             reasons.append((name, float(weights[k, tag] - weights[k, rival])))
-    # Constraints can be those of each pair of neighbours.
+    # Transitions are (T, T), or (n, T, T) if the constraints differ from token to token.
     transitions = np.broadcast_to(potentials.transitions, (len(doc), len(tags), len(tags)))
     if i:
         before = best[i - 1]
@@ -146,7 +170,7 @@ def explain_choice(
     return Choice(tag, rival, sorted(reasons, key=lambda reason: -abs(reason[1])))
 
 
-def _features(store: SparseChain) -> NDArray[np.float32]:
-    """(F, T) weights of features."""
-    n_tags = store.chain.n_tags
-    return store.chain.weights[n_tags + len(GENERAL) :, :n_tags]
+def _features(chain: SparseChain) -> NDArray[np.float32]:
+    """Return the weights of features, (F, T)."""
+    n_tags = chain.learner.n_tags
+    return chain.learner.weights[n_tags + len(GENERAL) :, :n_tags]

@@ -1,9 +1,8 @@
-"""Features of tokens: keys by compiled templates, and the rows of weights that they have."""
+"""Feature extraction: from documents to 64-bit feature keys, and from keys to rows of weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -13,17 +12,16 @@ from spacy.attrs import ID, IDS, ORTH  # type: ignore[import-not-found]
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 
-from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.annotation.extensions import set_extensions
 
 from .gazetteers import Gazetteers
 from .templates import Attribute, TemplateError, parse_templates
-from .word_attributes import LENGTHS, PLAIN, Bags, Words
+from .word_attributes import LENGTHS, PLAIN, Bags, WordCache
 
 Keys = NDArray[np.uint64]
 
-# Attributes of tokens whose values stand for strings. What other numbers stand for in the string
-# store has nothing to do with them.
+# Token attributes whose values are hashes of strings. The values of other attributes are numbers
+# that may equal a hash by chance.
 STRINGS = {
     *("orth", "lower", "norm", "shape", "prefix", "suffix", "lemma", "lang"),
     *("pos", "tag", "dep", "morph", "ent_type", "ent_id", "ent_kb_id"),
@@ -31,7 +29,7 @@ STRINGS = {
 
 
 class Rows(NamedTuple):
-    """Features of N tokens: those of token i are rows[starts[i]:starts[i + 1]].
+    """Features of N tokens, as rows of weights: token i has rows[starts[i]:starts[i + 1]].
 
     rows: int32; starts: int64 (N + 1,).
     """
@@ -40,8 +38,8 @@ class Rows(NamedTuple):
     starts: NDArray[np.int64]
 
 
-def to_rows(rows: NDArray[np.int32], starts: NDArray[np.int64]) -> Rows:
-    """Without the rows of -1."""
+def known_rows(rows: NDArray[np.int32], starts: NDArray[np.int64]) -> Rows:
+    """Leave out the rows of -1, which stand for unknown features."""
     known = rows >= 0
     if known.all():
         return Rows(rows, starts)
@@ -50,18 +48,19 @@ def to_rows(rows: NDArray[np.int32], starts: NDArray[np.int64]) -> Rows:
 
 
 class Features:
-    """The templates, compiled: from tokens to 64-bit keys.
+    """Compiled templates, which turn tokens into 64-bit feature keys.
 
-    TemplateError naming the template for one that cannot be read or names an unknown attribute;
-    for an extension that was not made, when it is first wanted.
+    columns: the spaCy token attributes in the templates.
+    listed: the extensions and gazetteers in the templates; a token can have several values of one.
+
+    Raises TemplateError if a template is malformed or has an unknown attribute. An extension can be
+    set later: extraction raises TemplateError if it is still missing.
     """
 
     def __init__(self, texts: Sequence[str], gazetteers: Gazetteers | None = None) -> None:
         self.texts = list(texts)
         self.gazetteers = gazetteers or Gazetteers({})
         self.templates = parse_templates(self.texts)
-        # Columns: attributes of spaCy, then what depends on the word alone, then what the tokens
-        # have several values of.
         attributes = dict.fromkeys(
             part.attribute for template in self.templates for part in template.parts
         )
@@ -69,20 +68,24 @@ class Features:
         self.columns = [a for a, kind in checked if kind == "token"]
         self._word = [a for a, kind in checked if kind == "word"]
         self.listed = [a for a, kind in checked if kind == "listed"]
-        self._words = Words([_function(attribute) for attribute in self._word])
+        self._words = WordCache([_function(attribute) for attribute in self._word])
         self._ids = [IDS[a.name.upper()] for a in self.columns]
         self._extractor: Any = None
 
     def keys(self, docs: Sequence[Doc], origins: bool = False) -> tuple[Keys, Any, Any]:
-        """Keys uint64, starts int64 (N + 1,), and, if asked, each key's template, int32."""
+        """Extract the feature keys of documents.
+
+        Returns keys uint64, starts int64 (N + 1,), and the index of each key's template, int32, or
+        None without `origins`. Token i has keys[starts[i]:starts[i + 1]].
+        """
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64"), np.zeros(0, "int32")
-        raw = np.concatenate([self._read(doc) for doc in docs])
-        strings = docs[0].vocab.strings
+        by_doc = [self._read(doc) for doc in docs]
+        lengths = np.array([len(values) for values in by_doc], dtype="int32")
+        values = np.concatenate(by_doc)
+        text = docs[0].vocab.strings.__getitem__
         listed = self._list(docs) if self.listed else None
-        return self.extract(
-            raw[:, 0], raw[:, 1:], doc_lengths(docs), strings.__getitem__, origins, listed
-        )
+        return self.extract(values[:, 0], values[:, 1:], lengths, text, origins, listed)
 
     def extract(
         self,
@@ -93,11 +96,15 @@ class Features:
         origins: bool = False,
         listed: Bags | None = None,
     ) -> tuple[Keys, Any, Any]:
-        """The same from arrays: orths (N,), values (N, A) of `columns`, lengths (B,), and what
-        tokens have of `listed`, (N, number of these) bags.
+        """Extract feature keys from arrays; see `keys` for what it returns.
 
-        text: what the word of a hash is; asked for new ones only.
+        orths: (N,) hashes of the words.
+        values: (N, A) values of the A attributes in `columns`, 0 for a missing value.
+        lengths: (B,) numbers of tokens of the sequences.
+        text: returns the word of a hash; called for words that the cache does not have.
+        listed: (N, L) bags with the values of the L attributes in `listed`.
         """
+        # The compiled extractor takes the columns first, then bags: of words, then `listed`.
         cells, bags = self._words.find(np.ascontiguousarray(orths), text)
         n_bags = len(self._word)
         if listed is not None:
@@ -110,7 +117,7 @@ class Features:
         )
 
     def describe(self, doc: Doc, i: int) -> Iterator[tuple[str, str]]:
-        """Template and feature of token i, readable, in the order of its keys. For people."""
+        """Yield the template and the readable name of each feature of token i, in key order."""
         for template in self.templates:
             parts = [list(self._show(doc, i + p.offset, p.attribute)) for p in template.parts]
             for values in product(*parts):
@@ -129,7 +136,7 @@ class Features:
                 yield _show_value(doc.vocab.strings, attribute.name, value)
 
     def find_missing(self, docs: Sequence[Doc]) -> list[str]:
-        """Templates with an attribute that no token of the documents has."""
+        """Find the templates with an attribute for which no token of the documents has a value."""
         missing = {*self.columns, *self.listed}
         for doc in docs:
             values = self._read(doc)[:, 1:]
@@ -142,12 +149,12 @@ class Features:
         ]
 
     def _read(self, doc: Doc) -> Keys:
-        """(n, 1 + A) the words' hashes and the values of `columns`."""
+        """Return (n, 1 + A) hashes of the words and values of `columns`."""
         values: Any = doc.to_array([ORTH, *self._ids]).reshape(len(doc), 1 + len(self._ids))
         return values
 
     def _list(self, docs: Sequence[Doc]) -> Bags:
-        """What tokens have of extensions and gazetteers, (N, number of these) bags."""
+        """Hash the values of extensions and gazetteers into (N, L) bags."""
         sizes: list[int] = []
         hashes: list[int] = []
         for doc in docs:
@@ -159,7 +166,7 @@ class Features:
         return Bags(starts, np.array(hashes, dtype="uint64"))
 
     def _values(self, doc: Doc, attribute: Attribute) -> list[list[str]]:
-        """The values that each token has of an extension or a gazetteer."""
+        """Return each token's values of an extension or a gazetteer."""
         kind, _, name = attribute.name.partition(".")
         if kind == "gazetteer":
             return [[value] if value else [] for value in self.gazetteers.find(name, doc)]
@@ -167,13 +174,13 @@ class Features:
         if not Token.has_extension(name):
             raise self._error(
                 attribute,
-                f"there is no extension {name!r} of tokens; Token.set_extension({name!r}, ..) "
-                "makes one",
+                f"there is no extension {name!r} of tokens; add it with "
+                f"Token.set_extension({name!r}, ...)",
             )
         return [_extension_values(token._.get(name)) for token in doc]
 
     def _kind(self, attribute: Attribute) -> str:
-        """Where the values of an attribute come from."""
+        """Return "token", "word" or "listed": where the values of an attribute come from."""
         name, has_argument = attribute.name, attribute.first is not None
         if (name in LENGTHS and has_argument) or (name in PLAIN and not has_argument):
             return "word"
@@ -186,20 +193,20 @@ class Features:
                 f"there is no gazetteer {rest!r}; the config has "
                 f"{', '.join(self.gazetteers.names) or 'none'}",
             )
-        # `prefix` and `suffix` without a length are those of spaCy's lexemes.
+        # Without a length, `prefix` and `suffix` are attributes of spaCy's lexemes.
         if not has_argument and name == name.lower() and IDS.get(name.upper()):
             return "token"
         if name in PLAIN or dot or (IDS.get(name.upper()) and has_argument):
             raise self._error(attribute, f"{name} takes no argument")
         raise self._error(
             attribute,
-            f"unknown attribute {attribute}; expected one of a spaCy token (orth or w, lower, tag "
-            f"or p, pos, shape, ..), _.extension, gazetteer.name, {', '.join(PLAIN)}, or "
-            f"{', '.join(f'{f}(3) or {f}(1..4)' for f in LENGTHS)}",
+            f"unknown attribute {attribute}; expected an attribute of a spaCy token (orth or w, "
+            f"lower, tag or p, pos, shape, ...), _.extension, gazetteer.name, {', '.join(PLAIN)}, "
+            f"or {', '.join(f'{f}(3) or {f}(1..4)' for f in LENGTHS)}",
         )
 
     def _error(self, attribute: Attribute, what: str) -> TemplateError:
-        """Names the first template with that attribute, and the position."""
+        """Make an error that names the first template with this attribute and the position."""
         parts = ((str(t), part) for t in self.templates for part in t.parts)
         text = next(text for text, part in parts if part.attribute == attribute)
         at = text.index(str(attribute)) + 1
@@ -218,7 +225,11 @@ class Features:
 
 
 def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Bags, n_listed: int) -> Bags:
-    """(N, n_words + n_listed) bags of tokens, of which the first are those of the words' types."""
+    """Concatenate the bags of each token's word type and of its listed attributes.
+
+    words: (types, n_words) bags; types: (N,) the tokens' word types; listed: (N, n_listed) bags.
+    Returns (N, n_words + n_listed) bags.
+    """
     n = len(types)
     by_type = types.astype("int64")[:, None] * n_words + np.arange(n_words)
     by_token = np.arange(n * n_listed).reshape(n, n_listed) + (len(words.starts) - 1)
@@ -234,24 +245,22 @@ def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Bags, n_l
 def _show_value(strings: Any, name: str, value: np.uint64) -> str:
     if name in STRINGS:
         return strings[int(value)] if int(value) in strings else str(value)
-    # Flags are the attributes before ID; those that count may be below 0.
+    # spaCy's boolean attributes have numbers below ID. Others, such as head, can be negative.
     is_flag = name == "spacy" or IDS[name.upper()] < ID
     return "True" if is_flag else str(value.astype("int64"))
 
 
 def _extension_values(value: object) -> list[str]:
-    """None for what is missing, several for a list."""
+    """Return the distinct values as strings: none if missing, several for a collection."""
     values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
     texts = [str(value) for value in values if value not in (None, "", False)]
     return sorted(set(texts)) if isinstance(value, (set, frozenset)) else list(dict.fromkeys(texts))
 
 
 def _function(attribute: Attribute) -> Callable[[str], Iterator[str]]:
-    if attribute.first is None:
+    """Return the function from a word to its values of an attribute of the word form."""
+    first, last = attribute.first, attribute.last
+    if first is None or last is None:
         return PLAIN[attribute.name]
-    return partial(_call, attribute)
-
-
-def _call(attribute: Attribute, word: str) -> Iterator[str]:
-    assert attribute.first is not None and attribute.last is not None
-    return LENGTHS[attribute.name](word, attribute.first, attribute.last)
+    values = LENGTHS[attribute.name]
+    return lambda word: values(word, first, last)

@@ -1,4 +1,4 @@
-"""Lists of known phrases, and where they are in a document."""
+"""Lists of known phrases, and their occurrences in documents."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from spacy_bcrf.io.text import CorpusError, read_lines
 
 
 class Gazetteers:
-    """Named lists of phrases, each with its tokens between blanks; case does not matter.
+    """Named lists of phrases, matched regardless of case.
 
-    A source is the phrases, or a text file with one a line. Files are read by `load`, when a model
-    is initialized; afterwards the model has them with it.
+    sources: for each name the phrases, or the path of a text file with one phrase a line. Blanks
+        separate the tokens of a phrase.
+
+    `load` reads the files when a model is initialized. The saved model contains the phrases.
     """
 
     def __init__(self, sources: Mapping[str, str | Sequence[str]]) -> None:
@@ -28,33 +30,36 @@ class Gazetteers:
             name: [] if isinstance(source, str) else list(source)
             for name, source in sources.items()
         }
-        # Of one vocabulary; one attribute, since several threads may predict.
+        # One attribute, so that other threads never see matchers of another vocabulary.
         self._matchers: tuple[Vocab | None, dict[str, Any]] = None, {}
 
     def copy(self) -> Gazetteers:
+        """Copy sources and phrases."""
         return _restore(self._sources, self.phrases)
 
     def __reduce__(self) -> tuple:
-        # Matchers belong to a vocabulary, which may be another one where this goes.
+        # Matchers depend on a vocabulary, so another process makes its own.
         return _restore, (self._sources, self.phrases)
 
     def load(self) -> None:
-        """Read the files. CorpusError for one that cannot be read or is empty."""
+        """Read the files. Raises CorpusError if one cannot be read or is empty."""
         for name, source in self._sources.items():
             if isinstance(source, str):
                 lines = (line.text.strip() for line in read_lines(Path(source)))
                 self.phrases[name] = list(dict.fromkeys(line for line in lines if line))
                 if not self.phrases[name]:
-                    raise CorpusError(f"{source}: no phrases; expected one a line")
+                    raise CorpusError(f"{source}: no phrases; expected one phrase a line")
         self._matchers = None, {}
 
     def restore(self, phrases: Mapping[str, list[str]]) -> None:
-        """Have these, whatever the sources are now."""
+        """Set the phrases of a saved model, whatever the sources are now."""
         self.phrases, self._matchers = dict(phrases), (None, {})
 
     def find(self, name: str, doc: Doc) -> list[str]:
-        """(n,) the place of each token in the longest phrases, none of which overlap: B, I, L, or
-        U for the only token of one; else ""."""
+        """Match the phrases of a list; of overlapping matches only the longest counts.
+
+        Returns each token's position in its phrase: B, I, L, U (a phrase of one token), or "".
+        """
         vocab, matchers = self._matchers
         if vocab is not doc.vocab:
             self._matchers = _, matchers = doc.vocab, {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +18,27 @@ from .parameter_mixing import Workers
 
 
 class DivergedError(ValueError):
-    """The weights grew beyond all bounds; the learner is back at its last good weights."""
+    """Overflow of the weights. The learner has its last finite weights again."""
 
 
 @dataclass(frozen=True)
-class Online:
-    """How a linear chain is learned: one step of stochastic gradient a sequence.
+class OnlineSettings:
+    """Settings of online learning: one step of stochastic gradient descent a sequence.
 
-    objective: "crf", the log-likelihood (all labelings); "sapo", that of the n best labelings (Sun
-        et al., Algorithm 1); "perceptron" (Collins 2002); "mira" (Crammer and Singer 2003), over
-        the n best labelings (McDonald et al. 2005), of which 1 is the plain one.
-    n: how many labelings SAPO and MIRA look at.
-    search: how they are found: "astar", exact, or "beam".
-    beam_width: labelings kept a token.
-    averaged: learn the average of the weights after each step, not the last ones.
-    rate: of the first step; for MIRA the largest step it may take, its C.
-    decay: the rate after p passes (with fractions) is rate / (1 + decay p); 0 for a fixed rate.
-    l2: lambda of the regularizer lambda / 2 |w|^2, for all sequences together.
-    seed: of the order of the sequences.
-    threads: more than one learn side by side and are mixed, see `parallel.Workers` for what that
-        gives up.
+    objective: "crf", the log-likelihood over all labelings; "sapo", the log-likelihood over the n
+        best labelings (Sun et al., Algorithm 1); "perceptron" (Collins 2002); or "mira", the margin
+        over the n best labelings (McDonald et al. 2005; n = 1 is Crammer and Singer 2003).
+    n: number of labelings in the n-best list of SAPO and MIRA.
+    search: the n-best search, "astar" (exact) or "beam".
+    beam_width: number of labelings that beam search keeps at each token.
+    averaged: whether to predict with the mean of the weights over all steps (Collins 2002).
+    rate: learning rate of the first step. For MIRA it is the upper bound of a step, C.
+    decay: the rate after p passes (fractions count) is rate / (1 + decay p). 0 keeps it constant.
+    l2: the coefficient lambda of the regularizer lambda / 2 |w|^2, for all sequences together.
+    seed: seed of the random order of the sequences.
+    threads: number of learners whose weights are averaged, see `parameter_mixing.Workers`.
+
+    Raises ValueError naming the setting that is out of range.
     """
 
     objective: Literal["crf", "sapo", "perceptron", "mira"] = "sapo"
@@ -67,65 +68,61 @@ class Online:
             raise ValueError(f"rate must be positive and finite, got {self.rate}")
 
 
-class Gold(NamedTuple):
-    """tags: int32 (N,), -1 for unknown; or bool (N, T), the tags that may be. open: bool (N, T),
-    the tags that a lattice leaves open, or None for all."""
+class OnlineLearner:
+    """Weights of a linear chain with T tags and F features, and the online steps that learn them.
 
-    tags: NDArray
-    open: NDArray[np.bool_] | None = None
-
-
-class LinearChain:
-    """T tags, a weight for each with each of F features, and transitions; learned by `online`.
-
-    Besides features there are a bias, and a sequence's start and end.
+    Each tag has a weight for each feature, for the bias, and for the start and end of a sequence.
+    Each pair of tags has a transition weight.
     """
 
-    def __init__(self, n_tags: int, n_features: int, online: Online, n_sequences: int = 1) -> None:
-        """n_sequences: how many there are in all, of which l2 and decay of the rate depend."""
+    def __init__(
+        self, n_tags: int, n_features: int, settings: OnlineSettings, n_sequences: float = 1
+    ) -> None:
+        """n_sequences: number of training sequences. It scales l2 and the decay of the rate."""
         from spacy_bcrf.kernels.sparse import Learner
 
         self.n_tags = n_tags
         self.n_sequences = n_sequences
-        self.online = online
+        self.settings = settings
         self.n_passes = 0
 
         def make(share: int = 1) -> Any:
             return Learner(
-                online.objective,
+                settings.objective,
                 n_tags,
-                n=online.n,
-                beam=online.beam_width if online.search == "beam" else 0,
-                averaged=online.averaged,
-                rate=online.rate,
-                decay=online.decay,
-                l2=online.l2,
+                n=settings.n,
+                beam=settings.beam_width if settings.search == "beam" else 0,
+                averaged=settings.averaged,
+                rate=settings.rate,
+                decay=settings.decay,
+                l2=settings.l2,
                 n_sequences=max(n_sequences, 1) / share,
             )
 
         self._learner = make()
         self._workers: Workers | None = None
-        if online.threads > 1:
-            make_worker = partial(make, online.threads)
-            self._workers = Workers(make_worker, online.threads, online.averaged)
+        if settings.threads > 1:
+            make_worker = partial(make, settings.threads)
+            self._workers = Workers(make_worker, settings.threads, settings.averaged)
         self._learner.resize(n_features)
-        # Read when somebody asks: there may be tens of megabytes of them.
+        # A copy of the kernel's weights, made on demand because it can take tens of megabytes.
         self._weights: NDArray[np.float32] | None = None
         self._last_good = np.zeros((0, self.stride), dtype="float32")
 
     @property
     def n_features(self) -> int:
+        """Number of features F that have weights."""
         return self._learner.n_rows - self.n_tags - 3
 
     @property
     def stride(self) -> int:
-        """Columns of `weights`, T or a little more."""
+        """Number of columns of `weights`: T, rounded up to whole vector registers."""
         return self._learner.stride
 
     @property
     def weights(self) -> NDArray[np.float32]:
-        """(T + 3 + F, T or a little more): transitions by `from`, then bias, start and end, then
-        features. The columns beyond T are 0. Not to be changed in place."""
+        """Weights (T + 3 + F, stride), read-only: transitions `[from, to]`, then the bias, the
+        start, the end, and the features. Columns beyond T are 0."""
         if self._weights is None:
             self._weights = self._last_good = self._learner.read()
         return self._weights
@@ -144,35 +141,45 @@ class LinearChain:
         return float(np.abs(self.weights[:, : self.n_tags]).mean())
 
     def resize(self, n_features: int) -> None:
-        """Make room for more features."""
+        """Add features with weights of 0 until there are `n_features`."""
         self._learner.resize(n_features)
         self._weights = None
 
     def constrain(self, transitions: NDArray, start: NDArray, end: NDArray) -> None:
-        """Which tags may follow one another, `[from, to]` (T, T), and start and end (T,)."""
+        """Set the hard constraints: allowed transitions (T, T), `[from, to]`, and allowed first
+        and last tags (T,)."""
         masks = [np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)]
         for learner in (self._learner, *(self._workers.learners if self._workers else ())):
             learner.constrain(*masks)
 
     def step(
-        self, features: Rows, lengths: NDArray[np.int32], gold: Gold, order: NDArray | None = None
+        self,
+        rows: Rows,
+        lengths: NDArray[np.int32],
+        gold: NDArray,
+        lattice: NDArray[np.bool_] | None = None,
+        order: NDArray[np.int32] | None = None,
     ) -> float:
-        """One step a sequence, in order or in that order; the sum of losses before each step.
+        """Make one step a sequence and return the sum of the losses, each taken before its step.
 
-        DivergedError, with the weights as they were when last looked at, if they are no longer
-        finite; ValueError for an l2 of which a step would take all weights away.
+        gold: int32 (N,) tag ids, -1 for unknown; or bool (N, T) allowed tags.
+        lattice: bool (N, T), the tags that every labeling may use; None allows all tags.
+        order: int32, the sequences to learn from, by index; None takes all in order.
+
+        Raises DivergedError if the weights are no longer finite: the learner then has the weights
+        that were last read. Raises ValueError if l2 is so large that a step removes all weights.
         """
         self._check_l2()
         offsets = np.concatenate([[0], lengths.cumsum(dtype="int64")])
         if order is None:
             order = np.arange(len(lengths), dtype="int32")
-        is_mask = gold.tags.dtype == bool
+        is_mask = gold.dtype == bool
         data = (
-            features.rows,
-            features.starts,
-            None if is_mask else np.ascontiguousarray(gold.tags, dtype="int32"),
-            np.ascontiguousarray(gold.tags).view("uint8") if is_mask else None,
-            None if gold.open is None else np.ascontiguousarray(gold.open).view("uint8"),
+            rows.rows,
+            rows.starts,
+            None if is_mask else np.ascontiguousarray(gold, dtype="int32"),
+            np.ascontiguousarray(gold).view("uint8") if is_mask else None,
+            None if lattice is None else np.ascontiguousarray(lattice).view("uint8"),
             offsets,
         )
         if self._workers:
@@ -180,53 +187,57 @@ class LinearChain:
         else:
             loss, done = self._learner.learn(*data, order)
         if done < len(order):
-            # Features that came since have no weight.
+            # Features added since the last reading have no finite weights but 0.
             n_new = self._learner.n_rows - len(self._last_good)
             self.weights = np.pad(self._last_good, ((0, n_new), (0, 0)))
             raise DivergedError(
                 f"the weights are not finite after {done} of {len(order)} steps: rate = "
-                f"{self.online.rate} is too high. The weights are again those of before"
+                f"{self.settings.rate} is too high. The learner has its last finite weights again"
             )
         self._weights = None
         return loss
 
     def _check_l2(self) -> None:
-        """Before a step, since only then it is certain how many sequences there are."""
-        online = self.online
-        limit = max(self.n_sequences, 1) / (online.rate * online.threads)
-        if online.l2 >= limit:
+        """Check l2 at each step, because `fit` changes the number of sequences."""
+        settings = self.settings
+        limit = max(self.n_sequences, 1) / (settings.rate * settings.threads)
+        if settings.l2 >= limit:
             raise ValueError(
-                f"l2 must be less than n_sequences / (rate * threads) = {limit:g}, got {online.l2}"
-                ": a step would take all of the weights away and more"
+                f"l2 must be less than n_sequences / (rate * threads) = {limit:g}, got "
+                f"{settings.l2}: one step would remove all weights"
             )
 
     def fit(
         self,
-        features: Rows,
+        rows: Rows,
         lengths: NDArray[np.int32],
-        gold: Gold,
+        gold: NDArray,
         passes: int,
         after: Callable[[int, float], None] = lambda n, loss: None,
     ) -> None:
-        """Passes over all sequences, shuffled; `after` is told the number and loss of each."""
+        """Learn from all sequences in several passes, each in a new random order.
+
+        gold: as for `step`.
+        after: called after each pass with the number of passes so far and the loss of the pass.
+        """
         from spacy_bcrf.kernels.sparse import shuffled
 
         self.n_sequences = len(lengths)
         self._learner.set_n_sequences(float(max(len(lengths), 1)))
         for worker in self._workers.learners if self._workers else ():
-            worker.set_n_sequences(max(len(lengths), 1) / self.online.threads)
+            worker.set_n_sequences(max(len(lengths), 1) / self.settings.threads)
         for _ in range(passes):
-            # Another order each pass, the same for the same seed whatever was done before.
-            order = shuffled(len(lengths), self.online.seed * 1_000_003 + self.n_passes)
-            loss = self.step(features, lengths, gold, order)
+            # The order depends on the seed and the number of the pass alone.
+            order = shuffled(len(lengths), self.settings.seed * 1_000_003 + self.n_passes)
+            loss = self.step(rows, lengths, gold, order=order)
             self.n_passes += 1
             after(self.n_passes, loss)
             self._last_good = self.weights
 
-    def potentials(self, features: Rows, lengths: NDArray[np.int32]) -> Potentials:
-        """Scores of tags and transitions, without constraints; rows of -1 are left out."""
+    def potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
+        """Compute the potentials of sequences, without constraints. Rows of -1 score 0."""
         from spacy_bcrf.kernels.sparse import score
 
-        unary = score(self.weights, self.n_tags, features.rows, features.starts, lengths)
+        unary = score(self.weights, self.n_tags, rows.rows, rows.starts, lengths)
         transitions = self.weights[: self.n_tags, : self.n_tags]
         return Potentials(unary, transitions, lengths)

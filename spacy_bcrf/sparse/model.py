@@ -1,4 +1,4 @@
-"""A linear chain over the features of spaCy documents, and its file."""
+"""A linear chain over the boolean features of spaCy documents, and its serialization."""
 
 from __future__ import annotations
 
@@ -16,134 +16,151 @@ from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.annotation.label_resize import extend_rows, extend_square
 from spacy_bcrf.chain import Potentials
 
-from .features import Features, Rows, to_rows
+from .features import Features, Rows, known_rows
 from .gazetteers import Gazetteers
-from .learner import Gold, LinearChain, Online
+from .learner import OnlineLearner, OnlineSettings
 
 VERSION = 1
 
 
 class SparseChain:
-    """Templates, the dictionary of their features, and the weights, once `initialize` was called.
+    """Templates, the dictionary from feature keys to rows of weights, and the learner.
 
-    min_freq: how often a feature has to occur in the documents that it is initialized with. With 1,
-    features that turn up later in training are added: only then those of what components before it
-    annotate.
+    templates: see `templates`. Raises TemplateError if one cannot be parsed.
+    settings: how the learner learns.
+    min_freq: least number of occurrences of a feature in the documents of `initialize`. With 1, the
+        chain also adds the features that first occur in training. Templates over the annotation of
+        an earlier component need 1.
+    gazetteers: phrase lists for templates such as `gazetteer.name[0]`.
+
+    `dictionary` and `learner` exist after `initialize` or `from_bytes`.
     """
+
+    dictionary: Any
 
     def __init__(
         self,
         templates: Sequence[str],
-        online: Online,
+        settings: OnlineSettings,
         min_freq: int = 1,
         gazetteers: Gazetteers | None = None,
     ) -> None:
         if min_freq < 1:
             raise ValueError(f"min_freq must be at least 1, got {min_freq}")
         self.features = Features(templates, gazetteers)
-        self.online = online
+        self.settings = settings
         self.min_freq = min_freq
-        self._dictionary: Any = None
-        self._chain: LinearChain | None = None
+        self._learner: OnlineLearner | None = None
 
     @property
     def is_ready(self) -> bool:
-        return self._chain is not None
+        """Whether the chain has weights."""
+        return self._learner is not None
 
     @property
-    def chain(self) -> LinearChain:
-        if self._chain is None:
-            # What a Thinc model raises for a missing parameter, and spaCy explains.
-            raise KeyError("the linear chain has no weights: it is neither initialized nor loaded")
-        return self._chain
-
-    @property
-    def dictionary(self) -> Any:
-        return self._dictionary
+    def learner(self) -> OnlineLearner:
+        """The weights and their online steps. Raises KeyError if there are none yet."""
+        if self._learner is None:
+            # Thinc raises KeyError for a missing parameter, and spaCy turns it into E109.
+            raise KeyError("the linear chain has no weights: initialize or load it first")
+        return self._learner
 
     def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
-        """Count the documents' features, and start with weights of 0. UserWarning naming templates
-        that cannot have any."""
+        """Count the features of the documents, and set all weights to 0.
+
+        Warns, with min_freq > 1, of templates for which the documents have no values.
+        """
         from spacy_bcrf.kernels.sparse import Dictionary
 
         self.features.gazetteers.load()
-        self._dictionary = Dictionary()
+        self.dictionary = Dictionary()
         for start in range(0, len(docs), 256):
-            self._dictionary.count(self.features.keys(docs[start : start + 256])[0])
-        self._dictionary.keep(self.min_freq)
+            self.dictionary.count(self.features.keys(docs[start : start + 256])[0])
+        self.dictionary.keep(self.min_freq)
         missing = self.features.find_missing(docs) if self.min_freq > 1 else []
         if missing:
             warnings.warn(
-                f"features are counted for min_freq = {self.min_freq} in the {len(docs)} documents "
-                f"of the initialization, which have no values for {', '.join(missing)}: nothing "
-                "will be learned of these templates. Values that another component sets during "
-                "training (training.annotating_components) need min_freq = 1",
+                f"with min_freq = {self.min_freq} in the {len(docs)} documents of the "
+                f"initialization, there are no features for {', '.join(missing)}: the chain cannot "
+                "learn from these templates. If another component sets the values in training "
+                "(training.annotating_components), set min_freq = 1",
                 stacklevel=2,
             )
-        self._chain = LinearChain(n_tags, len(self._dictionary), self.online, len(docs))
+        self._learner = OnlineLearner(n_tags, len(self.dictionary), self.settings, len(docs))
 
     def rows(self, docs: Sequence[Doc], add: bool = False) -> Rows:
-        """The features of N tokens, without unknown ones, or with new rows for those."""
+        """Look up the features of N tokens. `add` gives unknown features new rows; otherwise they
+        are left out."""
         keys, starts, _ = self.features.keys(docs)
-        return to_rows(self._dictionary.find(keys, add), starts)
+        return known_rows(self.dictionary.find(keys, add), starts)
 
     def potentials(self, docs: Sequence[Doc]) -> Potentials:
-        """Scores, without constraints."""
-        chain = self.chain
-        return chain.potentials(self.rows(docs), doc_lengths(docs))
+        """Compute the potentials of the documents, without constraints."""
+        learner = self.learner
+        return learner.potentials(self.rows(docs), doc_lengths(docs))
 
-    def step(self, docs: Sequence[Doc], gold: Gold) -> float:
-        """One online step a document; the sum of the losses. DivergedError: see `LinearChain`."""
+    def step(
+        self, docs: Sequence[Doc], gold: NDArray, lattice: NDArray[np.bool_] | None = None
+    ) -> float:
+        """Make one online step a document and return the sum of the losses.
+
+        gold, lattice, errors: see `OnlineLearner.step`.
+        """
+        learner = self.learner
         rows = self.rows(docs, add=self.min_freq == 1)
-        if len(self._dictionary) > self.chain.n_features:
-            self.chain.resize(len(self._dictionary))
-        return self.chain.step(rows, doc_lengths(docs), gold)
+        learner.resize(len(self.dictionary))
+        return learner.step(rows, doc_lengths(docs), gold, lattice)
 
     def resize_tags(self, matching: NDArray[np.int64]) -> None:
-        """Append tags that start from the mean weights of their matching old tags.
+        """Append tags whose weights are the mean of the weights of matching old tags.
 
-        matching: (new tags, K), see `annotation.label_resize`.
+        matching: (new tags, K) old tags, see `annotation.label_resize`.
         """
-        old = self.chain
+        old = self.learner
         n_old, n_tags = old.n_tags, old.n_tags + len(matching)
         by_tag = extend_rows(np, old.weights[n_old:, :n_old].T, matching)
-        self._chain = LinearChain(n_tags, old.n_features, self.online, old.n_sequences)
-        weights = np.zeros((n_tags + 3 + old.n_features, self._chain.stride), dtype="float32")
+        new = OnlineLearner(n_tags, old.n_features, self.settings, old.n_sequences)
+        weights = np.zeros((n_tags + 3 + old.n_features, new.stride), dtype="float32")
         weights[:n_tags, :n_tags] = extend_square(np, old.weights[:n_old, :n_old], matching)
         weights[n_tags:, :n_tags] = by_tag.T
-        self._chain.weights = weights
+        new.weights = weights
+        self._learner = new
 
     def to_bytes(self) -> bytes:
-        """The weights of tags as float16, of which rows that are all zero are left out, and the
-        keys they belong to; compressed. b"" before `initialize`."""
-        if self._chain is None:
+        """Serialize the chain: feature weights as float16 without all-zero rows, compressed.
+
+        Returns b"" if the chain has no weights yet.
+        """
+        if self._learner is None:
             return b""
-        n_tags = self._chain.n_tags
-        weights = self._chain.weights[:, :n_tags]
+        n_tags = self._learner.n_tags
+        weights = self._learner.weights[:, :n_tags]
         general, features = weights[: n_tags + 3], weights[n_tags + 3 :]
+        # Larger weights would overflow float16.
         limit = float(np.finfo("float16").max)
-        # Scores may all be divided by one number: 65504 is where float16 ends.
         scale = max(1.0, float(np.abs(features).max(initial=0)) / limit)
-        # Rows by key, so that keys can be stored by their differences.
         used = np.flatnonzero(features.any(axis=1))
-        keys = self._dictionary.keys[used]
+        keys = self.dictionary.keys[used]
         packed = (features[used] / scale).astype("float16")
         data = {
             "version": VERSION,
             "templates": self.features.texts,
             "gazetteers": self.features.gazetteers.phrases,
             "n_tags": n_tags,
-            "n_sequences": self._chain.n_sequences,
+            "n_sequences": self._learner.n_sequences,
             "scale": scale,
             "general": np.ascontiguousarray(general).tobytes(),
             "keys": keys.tobytes(),
-            # Tag by tag: where one tag's weights are zero, so are mostly those of its neighbours.
+            # Zeros of one tag come in runs along the features, which compress well.
             "features": zlib.compress(np.ascontiguousarray(packed.T).tobytes(), 1),
         }
         return srsly.msgpack_dumps(data)
 
     def from_bytes(self, data: bytes) -> SparseChain:
-        """ValueError if the templates are not those of the config, or the version is another."""
+        """Load what `to_bytes` returned; b"" changes nothing.
+
+        Raises ValueError if the format version or the templates differ.
+        """
         from spacy_bcrf.kernels.sparse import Dictionary
 
         if not data:
@@ -151,30 +168,32 @@ class SparseChain:
         msg = srsly.msgpack_loads(data)
         if msg["version"] != VERSION:
             raise ValueError(
-                f"linear chain saved in format {msg['version']}; this version reads {VERSION}"
+                f"the linear chain was saved in format {msg['version']}; this version of "
+                f"spacy-bcrf reads format {VERSION}"
             )
         if msg["templates"] != self.features.texts:
             raise ValueError(
-                f"the config has the templates {self.features.texts}, but what is loaded was "
-                f"trained with {msg['templates']}"
+                f"the config has the templates {self.features.texts}, but the saved linear chain "
+                f"was trained with {msg['templates']}"
             )
         self.features.gazetteers.restore(msg["gazetteers"])
         n_tags = msg["n_tags"]
         keys = np.frombuffer(msg["keys"], dtype="uint64")
         packed = np.frombuffer(zlib.decompress(msg["features"]), dtype="float16")
-        self._dictionary = Dictionary()
-        self._dictionary.keys = keys
-        self._chain = LinearChain(n_tags, len(keys), self.online, msg["n_sequences"])
-        weights = np.zeros((n_tags + 3 + len(keys), self._chain.stride), dtype="float32")
+        self.dictionary = Dictionary()
+        self.dictionary.keys = keys
+        learner = OnlineLearner(n_tags, len(keys), self.settings, msg["n_sequences"])
+        weights = np.zeros((n_tags + 3 + len(keys), learner.stride), dtype="float32")
         general = np.frombuffer(msg["general"], dtype="float32")
         weights[: n_tags + 3, :n_tags] = general.reshape(n_tags + 3, n_tags)
         by_tag, features = packed.reshape(n_tags, len(keys)), weights[n_tags + 3 :]
-        # In parts that stay in the cache while they are turned over.
+        # Transpose in blocks that fit the cache.
         for start in range(0, len(keys), 2048):
             features[start : start + 2048, :n_tags] = by_tag[:, start : start + 2048].T
         if msg["scale"] != 1:
-            weights[n_tags + 3 :] *= msg["scale"]
-        self._chain.weights = weights
+            features *= msg["scale"]
+        learner.weights = weights
+        self._learner = learner
         return self
 
     def __deepcopy__(self, memo: dict) -> SparseChain:
@@ -182,11 +201,15 @@ class SparseChain:
         return restore(*arguments)
 
     def __reduce__(self) -> tuple:
-        settings = self.features.texts, self.online, self.min_freq, self.features.gazetteers
-        return _restore, (*settings, self.to_bytes())
+        arguments = self.features.texts, self.settings, self.min_freq, self.features.gazetteers
+        return _restore, (*arguments, self.to_bytes())
 
 
 def _restore(
-    templates: list[str], online: Online, min_freq: int, gazetteers: Gazetteers, data: bytes
+    templates: list[str],
+    settings: OnlineSettings,
+    min_freq: int,
+    gazetteers: Gazetteers,
+    data: bytes,
 ) -> SparseChain:
-    return SparseChain(templates, online, min_freq, gazetteers.copy()).from_bytes(data)
+    return SparseChain(templates, settings, min_freq, gazetteers.copy()).from_bytes(data)

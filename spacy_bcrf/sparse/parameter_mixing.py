@@ -1,4 +1,4 @@
-"""Learners side by side, for several threads."""
+"""Online learning in several threads."""
 
 from __future__ import annotations
 
@@ -11,28 +11,35 @@ from numpy.typing import NDArray
 
 
 class Workers:
-    """Iterative parameter mixing (McDonald, Hall and Mann 2010): each thread makes the steps of its
-    share of the sequences, all from the same weights, and then their weights are averaged.
+    """Iterative parameter mixing (McDonald, Hall and Mann 2010).
 
-    The same for the same seed and number of threads. What it gives up: a step sees only what its
-    own thread has learned since the last mixing, so more passes are needed; and each call copies
-    all weights once for each thread, so that it pays for whole passes and not for small batches.
+    Each thread has a learner and a share of the sequences. All learners start from the same
+    weights, and each call ends with the mean of their weights, weighted by the sizes of the shares.
+
+    The result depends only on the seed and the number of threads. Learning needs more passes, since
+    a thread does not see the steps of the others. Each call copies all weights once a thread, so
+    threads pay off for whole passes but not for small batches.
     """
 
     def __init__(self, make: Callable[[], Any], threads: int, averaged: bool) -> None:
-        """make: a learner with a share of 1 / threads of the sequences."""
+        """make: returns a new learner for a share of 1 / threads of the sequences."""
         self.learners = [make() for _ in range(threads)]
         self._averaged = averaged
         self.reset()
 
     def reset(self) -> None:
-        """Forget the weights: go on from those of the learner that is given next."""
+        """Forget the mixed weights. The next call starts from the weights of its `main`."""
         self._current: NDArray[np.float32] | None = None
         self._average: NDArray[np.float32] | None = None
         self._n_steps = 0
 
     def learn(self, main: Any, order: NDArray[np.int32], *args: Any) -> tuple[float, int]:
-        """As the learner's own: the losses, and the number of steps. `main` gets the weights."""
+        """Make one step for each sequence of `order`, and write the mixed weights to `main`.
+
+        args: arguments of the compiled learner's `learn` before `order`.
+        Returns the sum of the losses and the number of steps. If steps are missing because the
+        weights diverged, `main` stays unchanged.
+        """
         current = self._grown(self._current, main)
         shares = np.array_split(order, len(self.learners))
         for learner in self.learners:
@@ -63,7 +70,7 @@ class Workers:
 
     @staticmethod
     def _grown(weights: NDArray[np.float32] | None, main: Any) -> NDArray[np.float32]:
-        """With rows for the features that came since; what `main` has if there are none."""
+        """Append zero rows for new features. Without weights, return those of `main`."""
         if weights is None:
             return main.read(True)
         return np.pad(weights, ((0, main.n_rows - len(weights)), (0, 0)))

@@ -1,6 +1,6 @@
 """Feature templates for common tasks."""
 
-# The chunking template that comes with CRFsuite (example/chunking.py).
+# The chunking templates of CRFsuite (example/chunking.py).
 CRFSUITE_CHUNKING = [
     "w[-2..2]",
     "w[-1..0]|w[0..1]",
@@ -19,8 +19,8 @@ CHUNKING = [
     "character[0]",
 ]
 
-# Word unigrams and bigrams, prefixes, suffixes, word characteristics, and the lowercased word with
-# digits as `#` (Sun et al.).
+# The part-of-speech features of Sun et al.: word unigrams and bigrams, affixes, character classes,
+# and the lowercased word with digits as `#`.
 POS = [
     "w[-2..2]",
     "w[-1..0]|w[0..1]",
@@ -30,8 +30,8 @@ POS = [
     "character[0]",
 ]
 
-# Word unigrams and bigrams, substrings under ten characters and morphology (Sun et al.); add those
-# of `p` where there are tags.
+# The biomedical features of Sun et al.: word unigrams and bigrams, substrings under ten characters,
+# and morphology. With part-of-speech tags, templates over `p` can be added.
 BIOMEDICAL = [
     "w[-2..2]",
     "w[-1..0]|w[0..1]",
@@ -53,7 +53,7 @@ SETS = {
 
 
 def get_templates(name: str) -> list[str]:
-    """The templates of that set; a ValueError lists the names there are."""
+    """Return the templates of a set. Raises ValueError listing the sets if there is none."""
     if name not in SETS:
-        raise ValueError(f"unknown set of templates {name!r}; expected one of {', '.join(SETS)}")
+        raise ValueError(f"unknown template set {name!r}; expected one of {', '.join(SETS)}")
     return list(SETS[name])

@@ -1,18 +1,24 @@
 """The language of feature templates.
 
-A template joins attributes of tokens near the one that is tagged:
+A template combines attributes of the current token (offset 0) and its neighbours:
 
-    lower[0]                 one feature: the lowercased word
+    lower[0]                 the lowercased word
     lower[-2..2]             five templates, one for each offset
-    lower[-1..0]|lower[0..1] two: offsets that are ranges go along together
-    tag[-1]|lower[0]         all parts in one feature
-    prefix(1..4)[0]          an attribute with several values gives a feature for each
+    lower[-1..0]|lower[0..1] two templates, bigrams: ranges advance together
+    tag[-1]|lower[0]         one template, which combines both values in one feature
+    prefix(1..4)[0]          one template, with a feature for each of four values
 
-Attributes are those of spaCy tokens (`orth` or `w`, `lower`, `norm`, `tag` or `p`, `pos`, `shape`,
-`is_digit`, ..), custom extensions (`_.name`, with several values if it is a list), gazetteers
-(`gazetteer.name`), and those of `words.LENGTHS` and `words.PLAIN`, as `suffix(3)` and `digits`.
-A token whose value is missing (0, "", None, False) has no feature of that template. Beyond the
-sequence there are values of their own, one for each distance.
+The attributes are:
+
+- token attributes of spaCy: `orth` or `w`, `lower`, `norm`, `tag` or `p`, `pos`, `shape`,
+  `is_digit`, ...
+- custom extensions, `_.name`; a list gives several values
+- gazetteers, `gazetteer.name`
+- attributes of the word form, such as `suffix(3)` and `digits`, see `word_attributes.LENGTHS` and
+  `word_attributes.PLAIN`
+
+If a value is missing (0, "", None, False), the template has no feature at this token. Positions
+outside of the sequence have a value of their own for each distance.
 """
 
 from __future__ import annotations
@@ -31,12 +37,12 @@ ALIASES = {"w": "orth", "p": "tag"}
 
 
 class TemplateError(ValueError):
-    """A template that cannot be read: names the template and the position."""
+    """Malformed template, with the template and the position in the message."""
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """What a part looks at. first, last: of its argument, None without one; inclusive."""
+    """Attribute of a token. first, last: inclusive range of its argument, None without one."""
 
     name: str
     first: int | None = None
@@ -52,6 +58,8 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Part:
+    """Attribute of the token at an offset from the current one."""
+
     attribute: Attribute
     offset: int
 
@@ -61,7 +69,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Template:
-    """One or more parts; `str` gives its canonical text, which alone decides on its keys."""
+    """Combination of one or more parts. Its features depend only on its text, `str(template)`."""
 
     parts: tuple[Part, ...]
 
@@ -70,9 +78,9 @@ class Template:
 
 
 def parse_template(text: str) -> list[Template]:
-    """The templates of one line, several if it has ranges of offsets.
+    """Parse one line, which has several templates if it has ranges of offsets.
 
-    TemplateError naming the template and the position of what is malformed.
+    Raises TemplateError with the position of what is malformed.
     """
     pieces, at = [], 0
     while True:
@@ -104,12 +112,12 @@ def parse_template(text: str) -> list[Template]:
 
 
 def parse_templates(texts: Sequence[str]) -> list[Template]:
-    """All templates of a list of lines; TemplateError for one that is there twice."""
+    """Parse all lines. Raises TemplateError if a line is malformed or a template occurs twice."""
     templates: dict[Template, str] = {}
     for text in texts:
         for template in parse_template(text):
             if template in templates:
-                raise TemplateError(f"template {text!r}: {template} is there already")
+                raise TemplateError(f"template {text!r}: duplicate of {template}")
             templates[template] = text
     return list(templates)
 

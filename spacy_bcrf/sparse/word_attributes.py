@@ -1,4 +1,4 @@
-"""Attributes that follow from a word's form alone: computed once a word type, not once a token."""
+"""Attributes of the word form, such as suffixes, computed once a word type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 Function = Callable[[str, int, int], Iterator[str]]
-"""From a word and a range of lengths to values."""
+"""From a word and an inclusive range of lengths to values."""
 
 
 def _prefixes(word: str, first: int, last: int) -> Iterator[str]:
@@ -32,7 +32,7 @@ def _digits_masked(word: str) -> str:
 
 
 def _brief_shape(word: str) -> str:
-    """`Xx-d` for `Interleukin-12`: runs of one kind count once."""
+    """Return the word's shape without repetitions: `Xx-d` for `Interleukin-12`."""
     kinds = (
         "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word
     )
@@ -44,7 +44,7 @@ def _brief_shape(word: str) -> str:
 
 
 def _characters(word: str) -> Iterator[str]:
-    """Word characteristics of the SAPO paper and of Ratnaparkhi (1996), one value each."""
+    """Yield the word's character classes, from the SAPO paper and Ratnaparkhi (1996)."""
     tests = {
         "digit": any(c.isdigit() for c in word),
         "upper": any(c.isupper() for c in word),
@@ -63,19 +63,19 @@ LENGTHS: dict[str, Function] = {
     "suffix": _suffixes,
     "substring": _substrings,
 }
-"""Functions that want a length or a range of lengths, in characters."""
+"""Attributes that take a length or a range of lengths, in characters."""
 
 PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
     "digits": lambda word: iter([_digits_masked(word)]),
     "brief": lambda word: iter([_brief_shape(word)]),
     "character": _characters,
 }
-"""Functions without an argument: the lowercased word with `#` for digits, its shape with runs
-counted once, its character classes."""
+"""Attributes without an argument: the lowercased word with `#` for digits, its shape without
+repetitions, its character classes."""
 
 
 class Bags(NamedTuple):
-    """Hashes of values, several to each of K cells: values[starts[k]:starts[k + 1]]."""
+    """Hashes of the values of K cells: cell k has values[starts[k]:starts[k + 1]]."""
 
     starts: NDArray[np.int64]
     values: NDArray[np.uint64]
@@ -85,8 +85,11 @@ NONE = Bags(np.zeros(1, dtype="int64"), np.zeros(0, dtype="uint64"))
 
 
 class _Types:
-    """Values of word types in the order in which they were met. The dictionary alone says how many
-    there are: what was written for others, by a call that was interrupted, is written over."""
+    """Word types in the order of their first occurrence, and their bags of values.
+
+    `index` alone decides how many types there are. If an interruption comes before `index` has new
+    types, the next call overwrites their values.
+    """
 
     def __init__(self, n_functions: int) -> None:
         from spacy_bcrf.kernels.sparse import Dictionary
@@ -97,7 +100,7 @@ class _Types:
         self.bags = Bags(self._starts.write(0, [0]), self._values.write(0, []))
 
     def add(self, words: dict[int, list[list[int]]]) -> None:
-        """The hashes of values that each new word, by hash, has of each function."""
+        """Append new types: for each word, by hash, the hashed values of each function."""
         cells = [values for cells in words.values() for values in cells]
         first = len(self.index) * self._n_functions
         used = int(self.bags.starts[first])
@@ -110,12 +113,13 @@ class _Types:
 
 
 class _Growing:
-    """An array that is written at its end; views of what was written before keep their values."""
+    """An array that grows at its end. Views of earlier values stay valid."""
 
     def __init__(self, dtype: str) -> None:
         self._data = np.empty(64, dtype=dtype)
 
     def write(self, at: int, new: Any) -> NDArray:
+        """Write values from `at` on, and return a view of everything up to their end."""
         size = at + len(new)
         if size > len(self._data):
             data = np.empty(2 * size, dtype=self._data.dtype)
@@ -125,10 +129,10 @@ class _Growing:
         return self._data[:size]
 
 
-class Words:
-    """The values of M functions for word types, added as they are met; by any number of threads.
+class WordCache:
+    """Thread-safe cache of the values of M functions for word types.
 
-    most: word types after which all are forgotten, so that a stream of text takes no end of memory.
+    most: number of word types above which the cache is emptied, so that its memory stays bounded.
     """
 
     def __init__(
@@ -142,9 +146,10 @@ class Words:
     def find(
         self, orths: NDArray[np.uint64], text: Callable[[int], str]
     ) -> tuple[NDArray[np.int32], Bags]:
-        """int32 (N,) the types of words, given by hash, and the values of types, (types, M) bags.
+        """Return the types of N words, int32 (N,), and (types, M) bags of hashed values.
 
-        text: what the hash stands for.
+        orths: (N,) hashes of the words.
+        text: returns the word of a hash; called for new words.
         """
         if not self._functions:
             return np.zeros(len(orths), dtype="int32"), NONE

@@ -73,7 +73,7 @@ def test_all_weights_into_a_file(folder, tmp_path):
     assert head == "tag\tfeature\tweight"
     assert f"{len(lines)} weights" in result.stdout
     pipe = spacy.load(folder / "model").get_pipe("tagger")
-    assert len(lines) == (pipe.head.attrs["chain"].chain.weights != 0).sum()
+    assert len(lines) == (pipe.head.attrs["chain"].learner.weights != 0).sum()
     assert any(line.startswith("DT\torth[0]=a\t") for line in lines)
 
 

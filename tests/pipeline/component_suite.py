@@ -1,7 +1,8 @@
-"""What every component must do, with every head.
+"""Tests that every component passes.
 
-A test class of a component derives from ComponentSuite, says what its annotation looks like, and
-gets all of these tests.
+A suite of a component derives from `ComponentSuite` and defines its annotation. A suite of a kind
+of model, such as `NetworkSuite`, defines `add` and the fixtures `head` and `any_head`. A test class
+derives from one of each.
 """
 
 import pickle
@@ -44,6 +45,8 @@ Data = list[tuple[str, dict[str, Any]]]
 
 
 class ComponentSuite:
+    """Tests of a component with any model."""
+
     factory: ClassVar[str]
     settings: ClassVar[dict[str, Any]] = {}
     labels: ClassVar[tuple[str, ...]]
@@ -71,28 +74,16 @@ class ComponentSuite:
         """Assert what `partial` teaches."""
         raise NotImplementedError
 
-    @pytest.fixture(params=HEADS)
-    def head(self, request) -> str:
-        return request.param
-
-    @pytest.fixture(params=ALL_HEADS)
-    def any_head(self, request) -> str:
-        return request.param
-
-    def add(self, nlp, head="BCRF", tok2vec=TOK2VEC, name=None, **settings):
-        model = {
-            "@architectures": "spacy-bcrf.SequenceLabeler.v1",
-            "tok2vec": tok2vec,
-            "head": head_config(head),
-        }
-        config = {"model": model, **self.settings, **settings}
-        return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
+    def add(self, nlp: Language, head: str | None = None, name: str | None = None, **settings):
+        """Add the component with a model; `head` is a value of the fixtures `head` and `any_head`,
+        or None for a default."""
+        raise NotImplementedError
 
     @staticmethod
     def examples(nlp, data):
         return [Example.from_dict(nlp.make_doc(text), gold) for text, gold in data]
 
-    def trained(self, head="BCRF", data=None, steps=60, **options):
+    def trained(self, head=None, data=None, steps=60, **options):
         fix_random_seed(0)
         nlp = self.blank()
         self.add(nlp, head, **options)
@@ -148,15 +139,6 @@ class ComponentSuite:
             pipe.add_label(label)
         assert pipe.labels == ()
 
-    def test_default_config_is_complete(self):
-        nlp = self.blank()
-        pipe = nlp.add_pipe(self.factory, config=self.settings)
-        examples = self.examples(nlp, self.data)
-        nlp.initialize(lambda: examples)
-        nlp.update(examples)
-        assert pipe.head.name == "bcrf"
-        assert nlp.evaluate(examples)["speed"] > 0
-
     def test_learns_and_survives_bytes_disk_and_pickle(self, any_head, tmp_path):
         nlp, losses = self.trained(any_head, steps=100)
         assert losses[self.factory] < 0.5
@@ -192,17 +174,6 @@ class ComponentSuite:
         assert losses[self.factory] < 0.5
         self.check_partial(nlp)
 
-    def test_mean_field_leaves_misaligned_documents_out(self):
-        nlp = self.blank()
-        self.add(nlp, "MeanField")
-        examples = self.examples(nlp, self.data)
-        reference = examples[0].reference
-        words = [token.text for token in reference]
-        words[1:3] = [" ".join(words[1:3])]
-        examples.append(Example(Doc(nlp.vocab, words=words), reference))
-        with pytest.warns(UserWarning, match="1 of 3 documents.*tokens are not the pipeline's"):
-            nlp.initialize(lambda: examples)
-
     def test_missing_annotation_teaches_nothing(self, any_head):
         nlp, _ = self.trained(any_head, steps=3)
         pipe = nlp.get_pipe(self.factory)
@@ -212,20 +183,6 @@ class ComponentSuite:
         assert loss == 0
         assert not gradient.unary.any()
         assert not gradient.transitions.any()
-
-    def test_loss_is_that_of_the_documents_added_up(self, head):
-        nlp, _ = self.trained(head, steps=3)
-        pipe = nlp.get_pipe(self.factory)
-
-        def loss(examples):
-            scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
-            return pipe.get_loss(examples, scores)[0]
-
-        examples = self.examples(nlp, [*self.data, *self.unannotated])
-        assert loss(examples) == pytest.approx(sum(loss([eg]) for eg in examples), rel=1e-4)
-        losses = {self.factory: 10.0}
-        nlp.update(examples, sgd=False, losses=losses)
-        assert losses[self.factory] > 10.0
 
     def test_empty_documents(self, any_head):
         nlp, _ = self.trained(any_head)
@@ -265,40 +222,6 @@ class ComponentSuite:
         expected = [self.annotation(doc) for doc in nlp.pipe(texts)]
         docs = nlp.pipe(texts, n_process=2, batch_size=3)
         assert [self.annotation(doc) for doc in docs] == expected
-
-    def shared(self, head):
-        """Two components that listen to one tok2vec."""
-        nlp = self.blank()
-        nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
-        self.add(nlp, head, LISTENER, "first")
-        self.add(nlp, head, LISTENER, "second")
-        examples = self.examples(nlp, self.data)
-        optimizer = nlp.initialize(lambda: examples)
-        for _ in range(60):
-            losses = nlp.update(examples, sgd=optimizer, losses={})
-        assert losses["tok2vec"] > 0
-        return nlp
-
-    def test_listeners(self, head, tmp_path):
-        nlp = self.shared(head)
-        assert set(nlp.get_pipe("tok2vec").listening_components) == {"first", "second"}
-        with nlp.select_pipes(disable="second"):
-            self.assert_learned(nlp)
-        nlp.to_disk(tmp_path)
-        self.assert_learned(spacy.load(tmp_path, disable=["second"]))
-
-    def test_replace_listeners(self, head, tmp_path):
-        nlp = self.shared(head)
-        pipe = nlp.get_pipe("first")
-        nlp.replace_listeners("tok2vec", "first", ["model.tok2vec"])
-        assert nlp.get_pipe("tok2vec").listening_components == ["second"]
-        assert pipe.model.get_ref("tok2vec") is pipe.model.layers[0]
-        nlp.remove_pipe("second")
-        nlp.remove_pipe("tok2vec")
-        self.assert_learned(nlp)
-        nlp.to_disk(tmp_path)
-        self.assert_learned(spacy.load(tmp_path))
-        nlp.update(self.examples(nlp, self.data))
 
     def test_sourced_renamed_and_frozen(self):
         source, _ = self.trained()
@@ -436,6 +359,95 @@ class ComponentSuite:
         (tmp_path / "one" / self.factory / "model").write_bytes(model)
         with pytest.raises(ValueError, match=f"trained on the tags.*{self.labels[0]}"):
             spacy.load(tmp_path / "one")
+
+
+class NetworkSuite(ComponentSuite):
+    """Tests of a component whose model is a tok2vec and a head."""
+
+    @pytest.fixture(params=HEADS)
+    def head(self, request) -> str:
+        return request.param
+
+    @pytest.fixture(params=ALL_HEADS)
+    def any_head(self, request) -> str:
+        return request.param
+
+    def add(self, nlp, head=None, name=None, tok2vec=TOK2VEC, **settings):
+        model = {
+            "@architectures": "spacy-bcrf.SequenceLabeler.v1",
+            "tok2vec": tok2vec,
+            "head": head_config(head or "BCRF"),
+        }
+        config = {"model": model, **self.settings, **settings}
+        return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
+
+    def test_default_config_is_complete(self):
+        nlp = self.blank()
+        pipe = nlp.add_pipe(self.factory, config=self.settings)
+        examples = self.examples(nlp, self.data)
+        nlp.initialize(lambda: examples)
+        nlp.update(examples)
+        assert pipe.head.name == "bcrf"
+        assert nlp.evaluate(examples)["speed"] > 0
+
+    def test_mean_field_leaves_misaligned_documents_out(self):
+        nlp = self.blank()
+        self.add(nlp, "MeanField")
+        examples = self.examples(nlp, self.data)
+        reference = examples[0].reference
+        words = [token.text for token in reference]
+        words[1:3] = [" ".join(words[1:3])]
+        examples.append(Example(Doc(nlp.vocab, words=words), reference))
+        with pytest.warns(UserWarning, match="1 of 3 documents.*tokens are not the pipeline's"):
+            nlp.initialize(lambda: examples)
+
+    def test_loss_is_that_of_the_documents_added_up(self, head):
+        nlp, _ = self.trained(head, steps=3)
+        pipe = nlp.get_pipe(self.factory)
+
+        def loss(examples):
+            scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
+            return pipe.get_loss(examples, scores)[0]
+
+        examples = self.examples(nlp, [*self.data, *self.unannotated])
+        assert loss(examples) == pytest.approx(sum(loss([eg]) for eg in examples), rel=1e-4)
+        losses = {self.factory: 10.0}
+        nlp.update(examples, sgd=False, losses=losses)
+        assert losses[self.factory] > 10.0
+
+    def shared(self, head):
+        """Two components that listen to one tok2vec."""
+        nlp = self.blank()
+        nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
+        self.add(nlp, head, "first", LISTENER)
+        self.add(nlp, head, "second", LISTENER)
+        examples = self.examples(nlp, self.data)
+        optimizer = nlp.initialize(lambda: examples)
+        for _ in range(60):
+            losses = nlp.update(examples, sgd=optimizer, losses={})
+        assert losses["tok2vec"] > 0
+        return nlp
+
+    def test_listeners(self, head, tmp_path):
+        nlp = self.shared(head)
+        assert set(nlp.get_pipe("tok2vec").listening_components) == {"first", "second"}
+        with nlp.select_pipes(disable="second"):
+            self.assert_learned(nlp)
+        nlp.to_disk(tmp_path)
+        self.assert_learned(spacy.load(tmp_path, disable=["second"]))
+
+    def test_replace_listeners(self, head, tmp_path):
+        nlp = self.shared(head)
+        pipe = nlp.get_pipe("first")
+        nlp.replace_listeners("tok2vec", "first", ["model.tok2vec"])
+        assert nlp.get_pipe("tok2vec").listening_components == ["second"]
+        assert pipe.model.get_ref("tok2vec") is pipe.model.layers[0]
+        nlp.remove_pipe("second")
+        nlp.remove_pipe("tok2vec")
+        self.assert_learned(nlp)
+        nlp.to_disk(tmp_path)
+        self.assert_learned(spacy.load(tmp_path))
+        nlp.update(self.examples(nlp, self.data))
 
     def test_decoder_can_be_chosen_on_loading(self, tmp_path):
         nlp, _ = self.trained()

@@ -2,7 +2,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from component_suite import ComponentSuite
+from component_suite import ComponentSuite, NetworkSuite
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.attrs import ENT_IOB, ENT_TYPE
@@ -17,7 +17,7 @@ from spacy_bcrf.pipeline.sequence_labeler import Prediction
 SCHEMES = ("BILUO", "BIO", "BIES")
 
 
-class TestBiluo(ComponentSuite):
+class NerSuite(ComponentSuite):
     factory = "bcrf_ner"
     labels = ("LOC", "PERSON")
     data: ClassVar = [
@@ -145,12 +145,16 @@ class TestBiluo(ComponentSuite):
         assert pipe.get_loss([example], scores)[0] > 0
 
 
-class TestBio(TestBiluo):
+class TestBiluo(NerSuite, NetworkSuite):
+    pass
+
+
+class TestBio(NerSuite, NetworkSuite):
     settings: ClassVar = {"scheme": "BIO"}
     other_settings: ClassVar = {"scheme": "BILUO"}
 
 
-class TestBies(TestBiluo):
+class TestBies(NerSuite, NetworkSuite):
     settings: ClassVar = {"scheme": "BIES"}
 
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import spacy
-from component_suite import TOK2VEC, ComponentSuite
+from component_suite import TOK2VEC, NetworkSuite
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
@@ -29,7 +29,7 @@ def blank():
     return spacy.blank("en", config={"nlp": {"tokenizer": tokenizer}})
 
 
-class TestSegmenter(ComponentSuite):
+class TestSegmenter(NetworkSuite):
     factory = "bcrf_segmenter"
     labels = ("J", "N", "V")
     data: ClassVar = [

@@ -102,7 +102,7 @@ def test_a_rate_too_high_stops_training_and_keeps_the_best_model(folder):
     assert "rate = 1e+30 is too high" in output
     assert "Aborting and saving the final best model" in output
     nlp = spacy.load(folder / "diverged/model-best")
-    assert np.isfinite(nlp.get_pipe("chunker").head.attrs["chain"].chain.weights).all()
+    assert np.isfinite(nlp.get_pipe("chunker").head.attrs["chain"].learner.weights).all()
 
 
 @pytest.mark.slow

@@ -2,13 +2,13 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from component_suite import ComponentSuite
+from component_suite import ComponentSuite, NetworkSuite
 from spacy.lang.en import English
 from spacy.tokens import Doc
 from spacy.training import Example
 
 
-class TestTagger(ComponentSuite):
+class TaggerSuite(ComponentSuite):
     factory = "bcrf_tagger"
     labels = ("J", "N", "V")
     data: ClassVar = [
@@ -83,7 +83,11 @@ class TestTagger(ComponentSuite):
         assert after == before
 
 
-class TestPosTagger(ComponentSuite):
+class TestTagger(TaggerSuite, NetworkSuite):
+    pass
+
+
+class TestPosTagger(NetworkSuite):
     factory = "bcrf_tagger"
     settings: ClassVar = {"attribute": "pos"}
     labels = ("ADJ", "NOUN", "VERB")

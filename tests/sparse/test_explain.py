@@ -12,7 +12,7 @@ from spacy_bcrf.sparse.explain import (
     name_features,
     strongest,
 )
-from spacy_bcrf.sparse.learner import Gold, Online
+from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 
 NLP = English()
@@ -29,16 +29,16 @@ def docs():
 
 @pytest.fixture
 def store(docs):
-    store = SparseChain(TEMPLATES, Online("crf", averaged=False, rate=0.3))
+    store = SparseChain(TEMPLATES, OnlineSettings("crf", averaged=False, rate=0.3))
     store.initialize(docs, len(TAGS))
-    gold = Gold(np.concatenate([np.array(tags, dtype="int32") for tags in GOLD]))
+    gold = np.concatenate([np.array(tags, dtype="int32") for tags in GOLD])
     for _ in range(20):
         store.step(docs, gold)
     return store
 
 
 def test_each_feature_has_the_name_under_which_it_was_learned(store, docs):
-    n = store.chain.n_features
+    n = store.learner.n_features
     names = name_features(store, docs, np.arange(n))
     assert len(set(names.values())) == len(names) == n
     for doc in docs:
@@ -58,15 +58,15 @@ def test_the_strongest_by_absolute_weight(store, docs):
     shown = feature_weights(store, TAGS, names, rows)
     for tag in TAGS:
         top = [weight.weight for weight in shown if weight.tag == tag]
-        column = store.chain.weights[len(TAGS) + 3 :, TAGS.index(tag)]
+        column = store.learner.weights[len(TAGS) + 3 :, TAGS.index(tag)]
         expected = sorted(np.abs(column), reverse=True)[:4]
         np.testing.assert_allclose(np.abs(top), expected)
-    assert strongest(store, 10_000).shape == (3, store.chain.n_features)
+    assert strongest(store, 10_000).shape == (3, store.learner.n_features)
 
 
 def test_transitions_are_named_from_and_to(store):
     found = {(w.feature, w.tag): w.weight for w in general_weights(store, TAGS)}
-    weights = store.chain.weights
+    weights = store.learner.weights
     assert found["A ->", "B"] == pytest.approx(weights[0, 1])
     assert found["end", "C"] == pytest.approx(weights[5, 2])
 
@@ -77,7 +77,7 @@ def test_a_feature_without_a_document_is_shown_by_its_key(store):
 
 
 def test_a_store_without_features(docs):
-    store = SparseChain(TEMPLATES, Online(), min_freq=1000)
+    store = SparseChain(TEMPLATES, OnlineSettings(), min_freq=1000)
     store.initialize(docs, len(TAGS))
     rows = strongest(store, 4)
     assert rows.shape == (len(TAGS), 0)

@@ -10,7 +10,7 @@ from spacy.tokens import Doc, Token
 
 from spacy_bcrf.io.text import CorpusError
 from spacy_bcrf.kernels.sparse import Dictionary
-from spacy_bcrf.sparse.features import Features, to_rows
+from spacy_bcrf.sparse.features import Features, known_rows
 from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.templates import TemplateError
 
@@ -202,6 +202,6 @@ def test_dictionary_against_a_dict(keys, min_freq):
 
 
 def test_unknown_features_are_left_out():
-    rows, starts = to_rows(np.array([3, -1, -1, 4], "int32"), np.array([0, 2, 3, 4]))
+    rows, starts = known_rows(np.array([3, -1, -1, 4], "int32"), np.array([0, 2, 3, 4]))
     assert rows.tolist() == [3, 4]
     assert starts.tolist() == [0, 1, 1, 2]

@@ -7,7 +7,7 @@ from oracles.sparse_learner import Reference
 from spacy_bcrf.chain import viterbi
 from spacy_bcrf.kernels.sparse import shuffled
 from spacy_bcrf.sparse.features import Rows
-from spacy_bcrf.sparse.learner import DivergedError, Gold, LinearChain, Online
+from spacy_bcrf.sparse.learner import DivergedError, OnlineLearner, OnlineSettings
 
 T, F = 3, 12
 
@@ -37,7 +37,7 @@ def start_weights(seed=0):
 
 
 def learn(online, features, lengths, gold, passes=2, constraints=None, lattice=None):
-    model = LinearChain(T, F, online, len(lengths))
+    model = OnlineLearner(T, F, online, len(lengths))
     weights = np.zeros_like(model.weights)
     weights[:, :T] = start_weights()
     model.weights = weights
@@ -45,22 +45,22 @@ def learn(online, features, lengths, gold, passes=2, constraints=None, lattice=N
         model.constrain(*constraints)
     tags = np.concatenate(gold).astype("int32")
     for _ in range(passes):
-        model.step(flatten(features), lengths, Gold(tags, lattice))
+        model.step(flatten(features), lengths, tags, lattice)
     return model
 
 
 OBJECTIVES = [
-    Online("crf", rate=0.3, averaged=False),
-    Online("crf", rate=0.3, l2=2, decay=0.5, averaged=True),
-    Online("sapo", n=1, rate=0.3, averaged=False),
-    Online("sapo", n=3, rate=0.3, l2=1, averaged=True),
-    Online("sapo", n=5, rate=0.3, l2=1, search="beam", beam_width=1000, averaged=False),
-    Online("sapo", n=1000, rate=0.3, averaged=False),
-    Online("perceptron", rate=0.7, averaged=False),
-    Online("perceptron", rate=0.7, averaged=True),
-    Online("perceptron", rate=0.7, l2=3, decay=1, averaged=True),
-    Online("mira", n=1, rate=0.2, averaged=False),
-    Online("mira", n=1, rate=10, averaged=True),
+    OnlineSettings("crf", rate=0.3, averaged=False),
+    OnlineSettings("crf", rate=0.3, l2=2, decay=0.5, averaged=True),
+    OnlineSettings("sapo", n=1, rate=0.3, averaged=False),
+    OnlineSettings("sapo", n=3, rate=0.3, l2=1, averaged=True),
+    OnlineSettings("sapo", n=5, rate=0.3, l2=1, search="beam", beam_width=1000, averaged=False),
+    OnlineSettings("sapo", n=1000, rate=0.3, averaged=False),
+    OnlineSettings("perceptron", rate=0.7, averaged=False),
+    OnlineSettings("perceptron", rate=0.7, averaged=True),
+    OnlineSettings("perceptron", rate=0.7, l2=3, decay=1, averaged=True),
+    OnlineSettings("mira", n=1, rate=0.2, averaged=False),
+    OnlineSettings("mira", n=1, rate=10, averaged=True),
 ]
 
 
@@ -99,16 +99,16 @@ def test_learns_as_the_reference(online, unknown, constrained, seed):
 
 def test_with_all_labelings_sapo_is_crf():
     problem = make_problem(0)
-    sapo = learn(Online("sapo", n=3**5, rate=0.2, l2=1), *problem)
-    crf = learn(Online("crf", rate=0.2, l2=1), *problem)
+    sapo = learn(OnlineSettings("sapo", n=3**5, rate=0.2, l2=1), *problem)
+    crf = learn(OnlineSettings("crf", rate=0.2, l2=1), *problem)
     np.testing.assert_allclose(sapo.weights, crf.weights, atol=1e-5)
 
 
 def test_nbest_mira_separates_by_the_number_of_wrong_tags():
     features, lengths, gold = make_problem(1, n_sequences=1, longest=3)
-    model = LinearChain(T, F, Online("mira", n=T**3, averaged=False, rate=1e6))
-    model.step(flatten(features), lengths, Gold(gold[0].astype("int32")))
-    reference = Reference(T, F, model.online, 1)
+    model = OnlineLearner(T, F, OnlineSettings("mira", n=T**3, averaged=False, rate=1e6))
+    model.step(flatten(features), lengths, gold[0].astype("int32"))
+    reference = Reference(T, F, model.settings, 1)
     reference.w = model.weights[:, :T].astype("float64")
     potentials = reference.potentials(features[0], None)
     scored = {y: s for s, y in reference.labelings(potentials)}
@@ -120,7 +120,7 @@ def test_nbest_mira_separates_by_the_number_of_wrong_tags():
 @pytest.mark.parametrize("l2", [0.0, 900.0])
 def test_rescaling_does_not_show(l2):
     # So strong an L2 that the scale has to be folded into the weights many times.
-    online = Online("crf", rate=0.01, l2=l2)
+    online = OnlineSettings("crf", rate=0.01, l2=l2)
     features, lengths, gold = make_problem(3)
     reference = Reference(T, F, online, len(lengths))
     reference.w = start_weights()
@@ -135,12 +135,12 @@ def test_forbidden_gold_and_unknown_gold_teach_nothing():
     features, lengths, _ = make_problem(4)
     n = lengths.sum()
     for online in OBJECTIVES[:1] + OBJECTIVES[3:4] + OBJECTIVES[6:7] + OBJECTIVES[9:10]:
-        model = LinearChain(T, F, online, len(lengths))
-        model.step(flatten(features), lengths, Gold(np.full(n, -1, dtype="int32")))
+        model = OnlineLearner(T, F, online, len(lengths))
+        model.step(flatten(features), lengths, np.full(n, -1, dtype="int32"))
         lattice = np.ones((n, T), dtype=bool)
         lattice[:, 0] = False
-        model.step(flatten(features), lengths, Gold(np.zeros(n, dtype="int32"), lattice))
-        model.step(flatten(features), lengths, Gold(np.zeros((n, T), dtype=bool)))
+        model.step(flatten(features), lengths, np.zeros(n, dtype="int32"), lattice)
+        model.step(flatten(features), lengths, np.zeros((n, T), dtype=bool))
         assert not model.weights.any()
 
 
@@ -149,10 +149,10 @@ def test_masks_mean_the_same_as_ids():
     tags = np.concatenate(gold).astype("int32")
     mask = (tags[:, None] == np.arange(T)) | (tags[:, None] < 0)
     for online in OBJECTIVES:
-        a = LinearChain(T, F, online, len(lengths))
-        b = LinearChain(T, F, online, len(lengths))
-        a.step(flatten(features), lengths, Gold(tags))
-        b.step(flatten(features), lengths, Gold(mask))
+        a = OnlineLearner(T, F, online, len(lengths))
+        b = OnlineLearner(T, F, online, len(lengths))
+        a.step(flatten(features), lengths, tags)
+        b.step(flatten(features), lengths, mask)
         np.testing.assert_allclose(a.weights, b.weights, atol=1e-6)
 
 
@@ -161,8 +161,8 @@ def test_same_seed_same_weights():
     tags = np.concatenate(gold).astype("int32")
     weights = []
     for seed in (1, 1, 2):
-        model = LinearChain(T, F, Online("sapo", seed=seed))
-        model.fit(flatten(features), lengths, Gold(tags), 3)
+        model = OnlineLearner(T, F, OnlineSettings("sapo", seed=seed))
+        model.fit(flatten(features), lengths, tags, 3)
         weights.append(model.weights)
     assert (weights[0] == weights[1]).all()
     assert (weights[0] != weights[2]).any()
@@ -176,13 +176,13 @@ def test_shuffled_is_a_permutation(n, seed):
 def test_diverging_stops_and_keeps_the_last_good_weights():
     features, lengths, gold = make_problem(7)
     tags = np.concatenate(gold).astype("int32")
-    model = LinearChain(T, F, Online("crf", averaged=False, rate=1e12), len(lengths))
+    model = OnlineLearner(T, F, OnlineSettings("crf", averaged=False, rate=1e12), len(lengths))
     model.weights = good = np.full_like(model.weights, 0.0)
     good[:, :T] = 0.25
     model.weights = good
     with pytest.raises(DivergedError, match=r"rate = 1000000000000.0 is too high"):
         for _ in range(1000):
-            model.step(flatten(features), lengths, Gold(tags))
+            model.step(flatten(features), lengths, tags)
     np.testing.assert_array_equal(model.weights, good)
     decoded = viterbi(model.potentials(flatten(features), lengths))[0]
     assert len(decoded) == len(tags)
@@ -191,7 +191,7 @@ def test_diverging_stops_and_keeps_the_last_good_weights():
 def test_features_that_came_since_the_last_good_weights_have_none_after_diverging():
     features, lengths, gold = make_problem(7)
     tags = np.concatenate(gold).astype("int32")
-    model = LinearChain(T, F, Online("crf", rate=1e12), len(lengths))
+    model = OnlineLearner(T, F, OnlineSettings("crf", rate=1e12), len(lengths))
     good = np.zeros_like(model.weights)
     good[:, :T] = 0.25
     model.weights = good
@@ -199,7 +199,7 @@ def test_features_that_came_since_the_last_good_weights_have_none_after_divergin
     more = Rows(flatten(features).rows + F, flatten(features).starts)
     with pytest.raises(DivergedError):
         for _ in range(1000):
-            model.step(more, lengths, Gold(tags))
+            model.step(more, lengths, tags)
     np.testing.assert_array_equal(model.weights[: len(good)], good)
     assert len(model.weights) == len(good) + F
     assert not model.weights[len(good) :].any()
@@ -208,13 +208,13 @@ def test_features_that_came_since_the_last_good_weights_have_none_after_divergin
 
 @pytest.mark.parametrize("row", [-2, F])
 def test_a_feature_without_weights_is_named(row):
-    model = LinearChain(T, F, Online())
+    model = OnlineLearner(T, F, OnlineSettings())
     rows = Rows(np.array([0, row], dtype="int32"), np.array([0, 2]))
     lengths = np.array([1], dtype="int32")
     with pytest.raises(IndexError, match=f"feature {row} is not among the {F} that have weights"):
         model.potentials(rows, lengths)
     with pytest.raises(IndexError, match=f"feature {row} is not among the {F} that have weights"):
-        model.step(rows, lengths, Gold(np.array([0], dtype="int32")))
+        model.step(rows, lengths, np.array([0], dtype="int32"))
     with pytest.raises(IndexError, match="starts end at 2, but there are 1 rows"):
         model.potentials(Rows(rows.rows[:1], rows.starts), lengths)
 
@@ -223,13 +223,15 @@ def test_a_feature_without_weights_is_named(row):
 def test_l2_that_would_turn_weights_around_is_named(threads):
     features, lengths, gold = make_problem(8)
     limit = len(lengths) / threads
-    tags = Gold(np.concatenate(gold).astype("int32"))
-    model = LinearChain(T, F, Online("crf", rate=1, l2=limit * 1.01, threads=threads), len(lengths))
+    tags = np.concatenate(gold).astype("int32")
+    model = OnlineLearner(
+        T, F, OnlineSettings("crf", rate=1, l2=limit * 1.01, threads=threads), len(lengths)
+    )
     with pytest.raises(ValueError, match=rf"l2 must be less than .* = {limit:g}, got") as error:
         model.step(flatten(features), lengths, tags)
     assert not isinstance(error.value, DivergedError)
     # `fit` knows better how many there are.
-    LinearChain(T, F, Online("crf", rate=1, l2=limit * 0.9, threads=threads)).fit(
+    OnlineLearner(T, F, OnlineSettings("crf", rate=1, l2=limit * 0.9, threads=threads)).fit(
         flatten(features), lengths, tags, 1
     )
 
@@ -246,8 +248,8 @@ def test_learns_what_can_be_learned(seed):
         # Lists of one are content with a tie, of which Viterbi may find the other first.
         if online.l2 or online.averaged or online.n == 1 or not len(tags):
             continue
-        model = LinearChain(T, F, online)
-        model.fit(rows, lengths, Gold(tags), 300)
+        model = OnlineLearner(T, F, online)
+        model.fit(rows, lengths, tags, 300)
         assert (viterbi(model.potentials(rows, lengths))[0] == tags).all(), online
 
 
@@ -268,4 +270,4 @@ def test_learns_what_can_be_learned(seed):
 )
 def test_wrong_settings_are_named(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
-        Online(**bad)
+        OnlineSettings(**bad)

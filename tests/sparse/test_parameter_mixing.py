@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from test_learner import F, T, flatten, learn, make_problem, start_weights
 
-from spacy_bcrf.sparse.learner import DivergedError, Gold, LinearChain, Online
+from spacy_bcrf.sparse.learner import DivergedError, OnlineLearner, OnlineSettings
 
 PARALLEL = [
-    Online("crf", averaged=False, rate=0.3, l2=1, decay=0.5),
-    Online("sapo", n=3, rate=0.3),
-    Online("perceptron", rate=0.7),
-    Online("mira", n=1, averaged=False, rate=0.2),
+    OnlineSettings("crf", averaged=False, rate=0.3, l2=1, decay=0.5),
+    OnlineSettings("sapo", n=3, rate=0.3),
+    OnlineSettings("perceptron", rate=0.7),
+    OnlineSettings("mira", n=1, averaged=False, rate=0.2),
 ]
 
 
@@ -28,18 +28,15 @@ def test_is_the_mean_of_learners_of_a_share_each(online):
     shares = np.array_split(np.arange(11), 2)
     sizes = [len(share) / 11 for share in shares]
     plain = replace(online, averaged=False)
-    chains = [LinearChain(T, F, plain, 1) for _ in shares]
-    averages = [LinearChain(T, F, online, 1) for _ in shares]
-    for chain in (*chains, *averages):
-        chain.n_sequences = 5.5
-        chain._learner.set_n_sequences(5.5)
+    chains = [OnlineLearner(T, F, plain, n_sequences=5.5) for _ in shares]
+    averages = [OnlineLearner(T, F, online, n_sequences=5.5) for _ in shares]
     current = np.zeros_like(found.weights)
     current[:, :T] = start_weights()
     means = []
     for _ in range(2):
         for chain, average, share in zip(chains, averages, shares, strict=True):
             x, n, y = rows(features, lengths, gold, share)
-            tags = Gold(np.concatenate(y).astype("int32"))
+            tags = np.concatenate(y).astype("int32")
             for model in (chain, average):
                 model.weights = current
                 model.step(flatten(x), n, tags)
@@ -51,7 +48,7 @@ def test_is_the_mean_of_learners_of_a_share_each(online):
 
 def test_is_the_same_each_time_and_not_that_of_one_thread():
     problem = make_problem(4, n_sequences=20)
-    online = Online("sapo", rate=0.3, averaged=False, threads=3)
+    online = OnlineSettings("sapo", rate=0.3, averaged=False, threads=3)
     first, second = (learn(online, *problem) for _ in range(2))
     np.testing.assert_array_equal(first.weights, second.weights)
     assert not np.allclose(first.weights, learn(replace(online, threads=1), *problem).weights)
@@ -60,9 +57,11 @@ def test_is_the_same_each_time_and_not_that_of_one_thread():
 def test_learns_over_passes_with_features_that_come_later():
     features, lengths, _ = make_problem(5, n_sequences=30)
     gold = [np.array([max(row, default=0) % T for row in sequence]) for sequence in features]
-    chain = LinearChain(T, F // 2, Online("crf", rate=0.5, averaged=False, threads=2), len(lengths))
+    chain = OnlineLearner(
+        T, F // 2, OnlineSettings("crf", rate=0.5, averaged=False, threads=2), len(lengths)
+    )
     few = [[[r for r in row if r < F // 2] for row in sequence] for sequence in features]
-    tags = Gold(np.concatenate(gold).astype("int32"))
+    tags = np.concatenate(gold).astype("int32")
     losses = [chain.step(flatten(few), lengths, tags)]
     chain.resize(F)
     losses += [chain.step(flatten(features), lengths, tags) for _ in range(15)]
@@ -73,19 +72,25 @@ def test_learns_over_passes_with_features_that_come_later():
 def test_fewer_sequences_than_threads():
     features, lengths, gold = make_problem(6, n_sequences=1)
     found = learn(
-        Online("perceptron", rate=0.7, averaged=False, threads=4), features, lengths, gold
+        OnlineSettings("perceptron", rate=0.7, averaged=False, threads=4), features, lengths, gold
     )
-    expected = learn(Online("perceptron", rate=0.7, averaged=False), features, lengths, gold)
+    expected = learn(
+        OnlineSettings("perceptron", rate=0.7, averaged=False), features, lengths, gold
+    )
     np.testing.assert_allclose(found.weights, expected.weights, atol=1e-6)
 
 
 def test_diverging_threads_go_back_to_the_last_good_weights():
     features, lengths, gold = make_problem(7, n_sequences=40)
     chain = learn(
-        Online("sapo", rate=1e11, averaged=False, threads=2), features, lengths, gold, passes=0
+        OnlineSettings("sapo", rate=1e11, averaged=False, threads=2),
+        features,
+        lengths,
+        gold,
+        passes=0,
     )
     before = chain.weights.copy()
-    tags = Gold(np.concatenate(gold).astype("int32"))
+    tags = np.concatenate(gold).astype("int32")
     with pytest.raises(DivergedError, match=r"rate = 100000000000\.0 is too high"):
         for _ in range(20):
             chain.step(flatten(features), lengths, tags)
@@ -94,4 +99,4 @@ def test_diverging_threads_go_back_to_the_last_good_weights():
 
 def test_threads_are_a_number():
     with pytest.raises(ValueError, match=r"threads must be at least 1 .*got 0"):
-        Online(threads=0)
+        OnlineSettings(threads=0)

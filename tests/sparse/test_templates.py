@@ -47,7 +47,7 @@ def test_malformed_templates_are_named_with_the_position(text, position):
 
 
 def test_a_template_that_is_there_twice():
-    with pytest.raises(TemplateError, match=r"'w\[0\.\.1\]': orth\[0\] is there already"):
+    with pytest.raises(TemplateError, match=r"'w\[0\.\.1\]': duplicate of orth\[0\]"):
         parse_templates(["w[0]", "w[0..1]"])
 
 

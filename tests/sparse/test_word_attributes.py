@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.strings import hash_string
 
-from spacy_bcrf.sparse.word_attributes import Words
+from spacy_bcrf.sparse.word_attributes import WordCache
 
 FUNCTIONS = [lambda word: iter(word), lambda word: iter([word.lower(), word[::-1]])]
 WORDS = st.lists(st.text("abC", max_size=4), max_size=12)
@@ -36,13 +36,13 @@ def expected(words):
 
 @given(st.lists(WORDS, max_size=8), st.integers(0, 20))
 def test_words_have_their_values_whatever_was_forgotten(batches, most):
-    cache = Words(FUNCTIONS, most)
+    cache = WordCache(FUNCTIONS, most)
     for words in batches:
         assert look_up(cache, words) == expected(words)
 
 
 def test_it_forgets():
-    cache = Words(FUNCTIONS, most=100)
+    cache = WordCache(FUNCTIONS, most=100)
     for start in range(0, 10_000, 50):
         _, bags = cache.find(*_numbered(range(start, start + 50)))
         assert len(bags.starts) <= 2 * 150 + 1
@@ -54,7 +54,7 @@ def _numbered(numbers):
 
 
 def test_new_words_do_not_change_what_was_given_out():
-    cache = Words(FUNCTIONS)
+    cache = WordCache(FUNCTIONS)
     orths, text = _numbered(range(40))
     _, bags = cache.find(orths, text)
     before = bags.starts.copy(), bags.values.copy()
@@ -75,7 +75,7 @@ def test_an_interruption_loses_nothing(at):
             raise KeyboardInterrupt
         return iter(word)
 
-    cache = Words([interrupted, FUNCTIONS[1]])
+    cache = WordCache([interrupted, FUNCTIONS[1]])
     batches = ["a", "bc"], ["Ca", "a", "ab"], ["b", "bc"]
     for words in batches:
         try:
@@ -87,7 +87,7 @@ def test_an_interruption_loses_nothing(at):
 
 
 def test_an_interruption_before_words_are_known_leaves_none_half_known():
-    cache = Words(FUNCTIONS)
+    cache = WordCache(FUNCTIONS)
     assert look_up(cache, ["a"]) == expected(["a"])
     index = cache._types.index
 
@@ -109,7 +109,7 @@ def test_an_interruption_before_words_are_known_leaves_none_half_known():
 
 
 def test_several_threads_at_once():
-    cache = Words(FUNCTIONS, most=500)
+    cache = WordCache(FUNCTIONS, most=500)
     rng = np.random.default_rng(0)
     wrong = []
 
