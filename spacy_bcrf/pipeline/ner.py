@@ -27,7 +27,7 @@ from spacy_bcrf.annotation.partial import (
     INCORRECT,
     find_contradictions,
     find_labels,
-    is_marked,
+    has_partial_annotation,
     read_annotated_labels,
     read_partial_annotation,
 )
@@ -236,7 +236,7 @@ class EntityRecognizer(SequenceLabeler):
         return values
 
     def _is_marked(self, doc: Doc) -> bool:
-        return is_marked(doc, (self.incorrect_spans_key, self.ambiguous_spans_key))
+        return has_partial_annotation(doc, (self.incorrect_spans_key, self.ambiguous_spans_key))
 
     def _mark(
         self, example: Example, values: Values, allowed: NDArray[np.bool_]
