@@ -1,17 +1,18 @@
-"""What a document can say about its labels besides fully annotated tokens.
+"""Partial annotation: what a document says about its labels besides fully annotated tokens.
 
-- This token was never looked at: spaCy's missing, Token.ent_iob 0 or an empty tag.
-- Only these labels were annotated, and an O is "none of these":
-  `doc._.annotated_labels = ["PERSON"]`.
-- This token has one of these tags: `token._.allowed_tags = ["NN", "VB"]`; it is in no entity or
-  in one of these types: `token._.allowed_labels = ["O", "PERSON"]`.
-- This is an entity whose type is not sure: a span in `doc.spans["ambiguous_spans"]`; several with
-  the same boundaries are the types it may have, an empty label leaves all open.
-- This is no entity of that type: a span in `doc.spans["incorrect_spans"]`, as spaCy's `ner` has
-  it; of no type at all if the label is empty.
+- Missing annotation, as in spaCy: `Token.ent_iob` is 0, or the tag is empty.
+- Annotated labels: `doc._.annotated_labels = ["PERSON"]`. An O then means "no entity of these
+  labels".
+- Allowed tags: `token._.allowed_tags = ["NN", "VB"]`. The token has one of them.
+- Allowed labels: `token._.allowed_labels = ["O", "PERSON"]`. The token is in no entity ("O") or in
+  an entity of one of the labels.
+- Ambiguous spans: a span in `doc.spans["ambiguous_spans"]` is an entity. Several spans with the
+  same boundaries give its possible labels; an empty label means any.
+- Incorrect spans: a span in `doc.spans["incorrect_spans"]` is no entity of its label, as in spaCy's
+  `ner`; an empty label means any.
 
-All of it survives to_bytes and DocBin(store_user_data=True). What is said besides takes the place
-of O, and must agree with entities.
+`to_bytes` and `DocBin(store_user_data=True)` keep all of it. Partial annotation overrides O and
+must not contradict entities.
 """
 
 from __future__ import annotations
@@ -19,28 +20,36 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
-from .extensions import ALLOWED_LABELS, ALLOWED_TAGS, ANNOTATED_LABELS, doc_key, token_values
+from .extensions import (
+    ALLOWED_LABELS,
+    ALLOWED_TAGS,
+    ANNOTATED_LABELS,
+    UserData,
+    doc_key,
+    token_values,
+)
 
 AMBIGUOUS = "ambiguous_spans"
 INCORRECT = "incorrect_spans"
 
 Bounds = tuple[int, int]
-"""First token and one past the last."""
+"""First token of a span, and one past its last."""
 
 
 @dataclass(frozen=True)
 class PartialAnnotation:
-    """What a document says besides its token annotation, by its own tokens.
+    """Partial annotation by the tokens of one document.
 
-    annotated_labels: None for all. allowed: by token, its possible types, "O" for no entity.
-    ambiguous: by span, its possible types, an empty label for any. incorrect: by span, what it is
-    not, an empty label for any.
-    unknown: tokens of spans that are not aligned with any, so that nothing is known of them.
+    annotated_labels: None for all.
+    allowed: by token, its possible labels; "O" for no entity.
+    ambiguous: by span, its possible labels; an empty one for any.
+    incorrect: by span, the labels it does not have; an empty one for any.
+    unknown: tokens of ambiguous spans that cannot be aligned with the tokens.
     """
 
     annotated_labels: frozenset[str] | None = None
@@ -51,7 +60,7 @@ class PartialAnnotation:
 
 
 def has_partial_annotation(doc: Doc, span_keys: Iterable[str | None] = ()) -> bool:
-    """Whether there is anything for `read_partial_annotation`. Cheap."""
+    """Whether `read_partial_annotation` would find anything. Cheap: it reads no values."""
     return (
         any(key in doc.spans for key in span_keys)
         or _user_data(doc).get(doc_key(ANNOTATED_LABELS)) is not None
@@ -62,11 +71,11 @@ def has_partial_annotation(doc: Doc, span_keys: Iterable[str | None] = ()) -> bo
 def read_partial_annotation(
     example: Example, ambiguous_key: str | None = AMBIGUOUS, incorrect_key: str | None = INCORRECT
 ) -> PartialAnnotation:
-    """Those of the reference, by the tokens of the predicted document.
+    """Return the partial annotation of the reference, by the tokens of the predicted document.
 
-    As spaCy aligns: a span counts if its boundaries are boundaries of tokens there, a token's tags
-    if it is one token there too; of the tokens of other ambiguous spans nothing is known.
-    ValueError for a string in place of a list of labels.
+    As in spaCy's alignment, a span counts if it starts and ends at boundaries of predicted tokens,
+    and a token's labels count if it is one predicted token. The tokens of other ambiguous spans are
+    unknown. ValueError for a string instead of a list of labels.
     """
     reference = example.reference
     ambiguous, unknown = _read_spans(example, ambiguous_key)
@@ -81,13 +90,13 @@ def read_partial_annotation(
 
 
 def read_annotated_labels(doc: Doc) -> frozenset[str] | None:
-    """None for all. ValueError if they are no list."""
+    """Return `doc._.annotated_labels`, None for all. ValueError if it is a string."""
     labels = _user_data(doc).get(doc_key(ANNOTATED_LABELS))
     return None if labels is None else _as_set(doc, "doc._.annotated_labels", labels)
 
 
 def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
-    """The entity labels that tokens and spans speak of."""
+    """Return the entity labels of allowed labels and of the spans under these keys."""
     labels: set[str] = set()
     for names in dict(token_values(doc, ALLOWED_LABELS)).values():
         labels |= _as_set(doc, "token._.allowed_labels", names)
@@ -98,20 +107,21 @@ def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
 
 
 class Contradiction(NamedTuple):
-    """what: in words, with the text of the spans. labels: of the spans, "" for any."""
+    """what: a message with the text of the spans. labels: of the spans; "" for any."""
 
     what: str
     labels: frozenset[str]
 
 
 def find_contradictions(
-    doc: Doc, markings: PartialAnnotation, entities: Mapping[Bounds, str]
+    doc: Doc, partial: PartialAnnotation, entities: Mapping[Bounds, str]
 ) -> list[Contradiction]:
-    """What cannot all be true of a document with these confirmed entities, span by span.
+    """Return the contradictions within partial annotation, and between it and entities.
 
-    entities: by span, none of which overlap.
+    entities: labels by span; the spans do not overlap. O((S + E) log(S + E)) for S ambiguous spans
+    and E entities, plus the number of overlaps.
     """
-    spans, confirmed = sorted(markings.ambiguous), sorted(entities)
+    spans, confirmed = sorted(partial.ambiguous), sorted(entities)
     ends = [end for _, end in confirmed]
 
     def name(bounds: Bounds) -> str:
@@ -122,43 +132,43 @@ def find_contradictions(
 
     problems = []
     for i, span in enumerate(spans, 1):
-        labels = markings.ambiguous[span]
+        labels = partial.ambiguous[span]
         for other in spans[i : bisect_left(spans, (span[1], 0), i)]:
             what = f"the ambiguous spans {name(span)} and {name(other)} overlap"
-            problems.append(Contradiction(what, labels | markings.ambiguous[other]))
+            problems.append(Contradiction(what, labels | partial.ambiguous[other]))
         for bounds in overlapping(span):
-            is_now = entities[bounds]
+            label = entities[bounds]
             if bounds != span:
-                what = f"{name(span)} overlaps {name(bounds)}, which is {is_now}"
-            elif "" not in labels and is_now not in labels:
-                what = f"{name(span)} is {is_now}, and may only be {' or '.join(sorted(labels))}"
+                what = f"{name(span)} overlaps {name(bounds)}, which is {label}"
+            elif "" not in labels and label not in labels:
+                what = f"{name(span)} is {label}, but may only be {' or '.join(sorted(labels))}"
             else:
                 continue
-            problems.append(Contradiction(what, labels | {is_now}))
-        types = labels
+            problems.append(Contradiction(what, labels | {label}))
+        possible = labels
         for token in range(*span):
-            if token in markings.allowed:
-                may_be = markings.allowed[token] - {"O"}
-                types = may_be if "" in types else types & may_be
-        if not types:
-            what = f"{name(span)} is an entity, of none of the types that its tokens may have"
+            if token in partial.allowed:
+                allowed = partial.allowed[token] - {"O"}
+                possible = allowed if "" in possible else possible & allowed
+        if not possible:
+            what = f"{name(span)} is an ambiguous span, but its tokens allow none of its labels"
             problems.append(Contradiction(what, labels))
-    for token, may_be in markings.allowed.items():
+    for token, allowed in partial.allowed.items():
         for bounds in overlapping((token, token + 1)):
-            is_now = entities[bounds]
-            if is_now not in may_be:
-                at, may = name((token, token + 1)), " or ".join(sorted(may_be))
-                what = f"{at} is {is_now}, and may only be {may}"
-                problems.append(Contradiction(what, frozenset([is_now])))
-    for span, never in markings.incorrect.items():
-        if span in entities and never & {entities[span], ""}:
-            is_now = entities[span]
-            what = f"{name(span)} is both {is_now} and not {is_now}"
-            problems.append(Contradiction(what, frozenset([is_now])))
-        types = markings.ambiguous.get(span, frozenset())
-        if types and ("" in never or ("" not in types and types <= never)):
-            what = f"{name(span)} is an entity, and of none of the types it may have"
-            problems.append(Contradiction(what, types))
+            label = entities[bounds]
+            if label not in allowed:
+                expected = " or ".join(sorted(allowed))
+                what = f"{name((token, token + 1))} is {label}, but may only be {expected}"
+                problems.append(Contradiction(what, frozenset([label])))
+    for span, incorrect in partial.incorrect.items():
+        if span in entities and incorrect & {entities[span], ""}:
+            label = entities[span]
+            what = f"{name(span)} is both {label} and not {label}"
+            problems.append(Contradiction(what, frozenset([label])))
+        labels = partial.ambiguous.get(span, frozenset())
+        if labels and ("" in incorrect or ("" not in labels and labels <= incorrect)):
+            what = f"{name(span)} is an ambiguous span, but all of its labels are incorrect"
+            problems.append(Contradiction(what, labels))
     return problems
 
 
@@ -168,16 +178,20 @@ def _as_set(doc: Doc, where: str, names: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _user_data(doc: Doc) -> dict[Any, Any]:
+def _user_data(doc: Doc) -> UserData:
     return doc.user_data
 
 
 def has_allowed_tags(doc: Doc) -> bool:
+    """Whether any token has `token._.allowed_tags`."""
     return any(True for _ in token_values(doc, ALLOWED_TAGS))
 
 
 def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
-    """What `name`, "allowed_tags" or "allowed_labels", says of tokens of the predicted document."""
+    """Return the allowed tags or labels of predicted tokens.
+
+    name: "allowed_tags" or "allowed_labels".
+    """
     by_offset = dict(token_values(example.reference, name))
     allowed: dict[int, frozenset[str]] = {}
     if by_offset:
@@ -193,7 +207,7 @@ def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
 def _read_spans(
     example: Example, key: str | None
 ) -> tuple[dict[Bounds, frozenset[str]], frozenset[int]]:
-    """Labels by aligned bounds, and the tokens of spans that are not aligned."""
+    """Return labels by aligned bounds, and the tokens of spans that are not aligned."""
     group: SpanGroup | Sequence[Span] = example.reference.spans.get(key, []) if key else []
     labels: dict[Bounds, set[str]] = {}
     unknown: set[int] = set()

@@ -1,1 +1,1 @@
-"""Annotated text files: readers for CoNLL-U and CoNLL columns, and conversion to `.spacy`."""
+"""Annotated files: readers for each format, conversion to `.spacy`, inspection and masking."""

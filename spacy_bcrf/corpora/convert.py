@@ -1,4 +1,4 @@
-"""Sentences of any format to a `.spacy` file, spaCy's binary corpus format."""
+"""Conversion of sentences in column formats (CoNLL-U, CoNLL columns) to `.spacy` files."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,17 +12,19 @@ from tqdm import tqdm
 from spacy_bcrf.io.shards import Writer
 from spacy_bcrf.io.text import CorpusError, Line, read_lines
 
-from .entities import EntityReader
-from .sentence import UNSPACED, Sentence
+from .entity_tag_reader import EntityTagReader
+from .sentence import Sentence
+from .spacing import UNSPACED
 
 Reader = Callable[[Iterable[Line]], Iterator[Sentence]]
+"""Reads the sentences of one format."""
 
 _ATTRS = ("ORTH", "TAG", "POS", "ENT_IOB", "ENT_TYPE", "SENT_START")
 
 
 @dataclass
 class Counts:
-    """What was read and written. Each token has a tag or lacks one, in each kind of annotation."""
+    """Numbers of documents, sentences, tokens and annotations, missing ones too."""
 
     docs: int = 0
     sentences: int = 0
@@ -31,14 +33,14 @@ class Counts:
     missing_pos: int = 0
     missing_entities: int = 0
     assumed_outside: int = 0
-    """Words without an entity tag that were taken as O."""
+    """Words without an entity tag that became O."""
     entities: int = 0
     scheme: str = ""
-    """The scheme the entity tags were found in, to which `repaired` refers."""
+    """The scheme of the entity tags, in which `repaired` tags are not valid."""
     repaired: int = 0
     empty_nodes: int = 0
     unknown_spaces: int = 0
-    """Sentences of which neither file nor language says where words are separated by spaces."""
+    """Sentences whose spaces neither the file nor the language tells."""
 
     def __str__(self) -> str:
         entity_tags = self.tokens - self.missing_entities - self.assumed_outside
@@ -64,17 +66,21 @@ def convert(
     spans_key: str | None = None,
     shard: int = 0,
 ) -> Counts:
-    """Write the sentences of all sources, each a file and the reader of its format, to `output`.
+    """Write the sentences of all sources to `output`.
 
-    A Doc gets `n_sents` sentences, 0 for all of a document, and never goes on beyond the end of a
-    document. Sentence starts are set. Where a file does not say which words are separated by
-    spaces, none are if `lang` is written without; otherwise the Doc's `has_unknown_spaces` is set,
-    so that spaCy trains on its words instead of tokenizing a text that nobody wrote.
-    Entity tags are of `scheme`, one of `entities.SCHEMES` or "auto"; with `ent_complete`, words
-    without one are outside of entities. With `spans_key` they are written to `spans[spans_key]`, as
-    chunks are, and not to `ents`; a Doc without any such tag has no such spans. With `shard`,
-    `output` is a folder of files of so many Docs, see `shards.Writer`. CorpusError says where a
-    source is malformed, ValueError which argument is wrong; `output` is then as it was.
+    sources: files and the readers of their formats.
+    lang: decides about spaces if a file does not. Without spaces in the language, words have none.
+        Otherwise the Doc's `has_unknown_spaces` is set: spaCy then trains on its words instead of
+        tokenizing a text that nobody wrote.
+    n_sents: sentences in a Doc; 0 for all of a document. A Doc never crosses the end of a document.
+    scheme: of the entity tags, one of `entity_tag_reader.SCHEMES` or "auto".
+    ent_complete: words without an entity tag are O, not missing.
+    spans_key: write the entity tags to `spans[spans_key]`, for instance as chunks, and not to
+        `ents`. A Doc without any such tag gets no such spans.
+    shard: number of Docs in a file, see `shards.Writer`; 0 for one file.
+
+    CorpusError names the malformed line of a source, ValueError a wrong argument; `output` then
+    stays as it was.
     """
     if n_sents < 0:
         raise ValueError(f"{n_sents} sentences per document; expected 0 (all) or more")
@@ -83,7 +89,7 @@ def convert(
     except ImportError:
         raise ValueError(f"unknown language {lang!r}; expected a code that spaCy knows") from None
     counts = Counts()
-    entity_reader = EntityReader(scheme, complete=ent_complete)
+    entity_reader = EntityTagReader(scheme, complete=ent_complete)
     vocab = Vocab()
     with Writer(output, shard, _ATTRS) as writer:
         for group in _group(_read(sources), n_sents):
@@ -108,9 +114,8 @@ def convert(
 
 
 def _read(sources: Sequence[tuple[Path, Reader]]) -> Iterator[Sentence]:
-    """The sentences of all files, each of which starts a document, under a progress bar."""
+    """Yield the sentences of all files under a progress bar. Each file starts a document."""
     n_bytes = sum(path.stat().st_size for path, _ in sources if path.is_file())
-    # Nobody needs to see a bar for what takes less than a second.
     with tqdm(total=n_bytes, unit="B", unit_scale=True, delay=1.0, disable=None) as progress:
         for path, reader in sources:
             progress.set_description(path.name, refresh=False)
@@ -124,7 +129,7 @@ def _read(sources: Sequence[tuple[Path, Reader]]) -> Iterator[Sentence]:
 
 
 def _group(sentences: Iterable[Sentence], n_sents: int) -> Iterator[list[Sentence]]:
-    """The sentences of each Doc."""
+    """Yield the sentences of each Doc."""
     group: list[Sentence] = []
     for sentence in sentences:
         if group and (sentence.starts_document or len(group) == n_sents):
@@ -138,12 +143,12 @@ def _group(sentences: Iterable[Sentence], n_sents: int) -> Iterator[list[Sentenc
 def _make_doc(
     vocab: Vocab,
     sentences: Sequence[Sentence],
-    entity_reader: EntityReader,
+    entity_reader: EntityTagReader,
     spans_key: str | None,
 ) -> Doc:
     spaces = [space for sentence in sentences for space in sentence.spaces or []]
     if spaces:
-        # What follows the last word is no part of the text.
+        # The text ends with the last word.
         spaces[-1] = False
     tags = [tag for sentence in sentences for tag in entity_reader.read(sentence)]
     doc = Doc(
@@ -163,11 +168,11 @@ def _make_doc(
 def _move_entities(
     doc: Doc, spans_key: str, tags: Sequence[str | None], sentences: Sequence[Sentence]
 ) -> None:
-    """To a group of spans, which can be missing as a whole, but not for some words."""
+    """Move entities to a span group, which can be missing as a whole, but not for some words."""
     if None in tags and tags.count(None) < len(tags):
         lines = [line for sentence in sentences for line in sentence.lines]
         raise lines[tags.index(None)].error(
-            "no chunk tag, while other words of the Doc have one; expected a tag, or --ent-complete"
+            "no chunk tag, but other words of the Doc have one; expected a tag, or --ent-complete"
         )
     if None not in tags:
         doc.spans[spans_key] = list(doc.ents)

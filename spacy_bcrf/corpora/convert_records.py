@@ -1,57 +1,38 @@
-"""Records of annotation tools to `.spacy` files, and counts of those that cannot be converted."""
+"""Conversion of annotation tools' records to `.spacy` files, with a count of every record."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import spacy
 from spacy.attrs import ENT_IOB  # type: ignore[import-not-found]
+from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from spacy_bcrf.annotation.arrays import read_doc
-from spacy_bcrf.corpora.formats.jsonl import Record, count_spans, parse
-from spacy_bcrf.io.json_objects import Ignored, Item, Problem, read_objects
+from spacy_bcrf.io.json_objects import Item, Problem, read_objects
 from spacy_bcrf.io.shards import Writer
 from spacy_bcrf.io.text import CorpusError
 
-from .annotated_doc import DocMaker
-from .formats import label_studio, prodigy
-
-Translate = Callable[[dict[str, Any], Counter[str]], dict[str, Any]]
-
-
-def _take_as_it_is(fields: dict[str, Any], left_out: Counter[str]) -> dict[str, Any]:
-    # A span that was rejected must not be taken for one that is right.
-    if "answer" in fields:
-        raise Problem(
-            "another tool",
-            '"answer" is of Prodigy, and the first record of the file is not; expected a file '
-            "for each of them",
-        )
-    return fields
-
-
-_TRANSLATE: dict[str, Translate] = {
-    "jsonl": _take_as_it_is,
-    "prodigy": prodigy.translate,
-    "label-studio": label_studio.translate,
-}
+from .formats import jsonl, label_studio, prodigy
+from .record import Ignored, Record, make_doc
 
 MAX_REPORTS = 20
 
 
 @dataclass
 class RecordCounts:
-    """Each record and each span that was read is counted in one place."""
+    """Every record and every span in one of these counts; `ignored` and `skipped` by reason."""
 
     docs: int = 0
     merged: int = 0
-    """Records of a text that has one already."""
+    """Records of a text that an earlier record has too."""
     ignored: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     entities: int = 0
@@ -63,8 +44,9 @@ class RecordCounts:
     trimmed: int = 0
     tokens: int = 0
     missing: int = 0
+    """Tokens with missing entity annotation."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """What else the records hold, by its kind."""
+    """Other contents of records that have no place in a Doc, by kind."""
 
     @property
     def records(self) -> int:
@@ -76,17 +58,19 @@ class RecordCounts:
         return found + self.ignored_spans + self.skipped_spans
 
     def add(self, record: Record, doc: Doc) -> None:
+        """Count a record and the document made of it."""
         self.docs += 1
         self.merged += len(record.places) - 1
         spans, rejected = set(record.spans), set(record.rejected)
-        n_entities = sum(len(mark.labels) == 1 for mark in spans)
+        n_entities = sum(len(span.labels) == 1 for span in spans)
         self.entities += n_entities
         self.ambiguous += len(spans) - n_entities
         self.rejected += len(rejected)
-        self.repeated += record.n_spans - len(spans) - len(rejected)
+        self.repeated += len(record.spans) - len(spans) + len(record.rejected) - len(rejected)
         self.trimmed += record.n_trimmed
         self.tokens += len(doc)
-        self.missing += int((read_doc(doc, (ENT_IOB,)) == 0).sum())
+        iob: Any = doc.to_array(ENT_IOB)
+        self.missing += int((iob == 0).sum())
 
     def __str__(self) -> str:
         more = [f"{self.trimmed:,} spans trimmed of white space"] * bool(self.trimmed)
@@ -120,87 +104,86 @@ def convert_records(
     strict: bool = False,
     report: Callable[[str], object] = lambda problem: None,
 ) -> RecordCounts:
-    """Write the records of all sources, each a file and one of _TRANSLATE (None to find out).
+    """Write the records of all sources to `output`.
 
-    lang: whose tokenizer to use. labels: the only ones there may be; None for any. shard: how many
-    documents to put in a file, see `shards.Writer`. A record with a problem is skipped as a whole:
-    without one of its spans, its tokens would seem to be in no entity. `report` is told the first
-    MAX_REPORTS of them, each with its place.
-    CorpusError where a file cannot be read, where no record is left, or, with `strict`, where one
-    is skipped; nothing is written then.
+    sources: files and their formats: "jsonl", "prodigy", "label-studio", or None to detect one.
+    lang: language of the tokenizer. labels: the only valid labels; None for any.
+    shard: number of documents in a file, see `shards.Writer`; 0 for one file.
+    strict: write nothing if a record has a problem.
+    report: receives the first MAX_REPORTS problems, each with file and line.
+
+    A record with a problem is skipped as a whole: without one of its spans, the tokens of that span
+    would become O. CorpusError if a file cannot be read, if no record is left, or if `strict` and
+    one is skipped; then nothing is written. ValueError for an unknown language.
     """
-    converter = _Converter(DocMaker(lang), None if labels is None else frozenset(labels), report)
-    counts = converter.counts
+    try:
+        nlp = spacy.blank(lang)
+    except ImportError as error:
+        raise ValueError(f"language {lang!r}: {error}") from None
+    conversion = _Conversion(nlp, None if labels is None else frozenset(labels), report)
+    counts = conversion.counts
     with Writer(output, shard) as writer:
-        for doc in converter.convert(sources):
+        for doc in conversion.convert(sources):
             writer.add(doc)
-        converter.finish()
         if strict and counts.skipped:
-            raise CorpusError(f"{output}: not written, since --strict skips nothing: {counts}")
+            raise CorpusError(f"{output}: not written, because --strict skips nothing: {counts}")
         if not counts.docs:
-            raise CorpusError(f"{output}: not written, since there are no documents: {counts}")
+            raise CorpusError(f"{output}: not written, because there are no documents: {counts}")
     return counts
 
 
-class _Converter:
+class _Conversion:
     def __init__(
-        self,
-        maker: DocMaker,
-        labels: frozenset[str] | None,
-        report: Callable[[str], object],
+        self, nlp: Language, labels: frozenset[str] | None, report: Callable[[str], object]
     ) -> None:
-        self.maker, self.labels, self.report = maker, labels, report
+        self.nlp, self.report = nlp, report
         self.counts = RecordCounts()
         self._n_unreported = 0
+        self._readers: dict[str, Callable[[dict[str, Any], str], Record]] = {
+            "jsonl": partial(jsonl.read_record, known_labels=labels),
+            "prodigy": partial(prodigy.read_record, known_labels=labels),
+            "label-studio": partial(
+                label_studio.read_record, known_labels=labels, left_out=self.counts.left_out
+            ),
+        }
 
     def convert(self, sources: Sequence[tuple[Path, str | None]]) -> Iterator[Doc]:
         for record in self._merge(self._read(sources)):
             try:
-                doc = self.maker.make(record)
+                doc = make_doc(record, self.nlp)
             except Problem as problem:
                 self._skip(record.places, record.n_spans, problem)
             else:
                 self.counts.add(record, doc)
                 yield doc
-
-    def finish(self) -> None:
         if self._n_unreported:
-            self.report(f"and {self._n_unreported:,} more records that were skipped")
+            self.report(f"and {self._n_unreported:,} more skipped records")
 
     def _read(self, sources: Sequence[tuple[Path, str | None]]) -> Iterator[tuple[str, Record]]:
-        """Records, and the format of each, under a progress bar."""
+        """Yield records with their format, under a progress bar."""
         n_bytes = sum(path.stat().st_size for path, _ in sources if path.is_file())
         with tqdm(total=n_bytes, unit="B", unit_scale=True, delay=1.0, disable=None) as progress:
             for path, name in sources:
                 progress.set_description(path.name, refresh=False)
                 items = read_objects(path, progress.update)
                 if name is None:
-                    name, items = find_format(items)
-                for item in items:
-                    record = self._parse(item, name)
-                    if record is not None:
+                    name, items = _detect_format(items)
+                for place, value in items:
+                    if isinstance(value, Problem):
+                        self._skip([place], 0, value)
+                        continue
+                    try:
+                        record = self._readers[name](value, place)
+                    except Problem as problem:
+                        self._skip([place], _count_spans(value), problem)
+                    except Ignored as reason:
+                        self.counts.ignored[str(reason)] += 1
+                        self.counts.ignored_spans += _count_spans(value)
+                    else:
                         yield name, record
 
-    def _parse(self, item: Item, name: str) -> Record | None:
-        if isinstance(item.value, Problem):
-            self._skip([item.place], 0, item.value)
-            return None
-        fields = item.value
-        # Those of a record that is not even translated.
-        n_spans = label_studio.count_regions(fields) or count_spans(fields)
-        try:
-            fields = _TRANSLATE[name](fields, self.counts.left_out)
-            n_spans = count_spans(fields)
-            return parse(fields, item.place, self.labels)
-        except Problem as problem:
-            self._skip([item.place], n_spans, problem)
-        except Ignored as reason:
-            self.counts.ignored[str(reason)] += 1
-            self.counts.ignored_spans += n_spans
-        return None
-
     def _merge(self, records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
-        """Prodigy's answers about a text can be anywhere, so they come last."""
+        """Merge Prodigy's answers about the same text, which may be anywhere, so they come last."""
         groups: dict[object, list[Record]] = {}
         for name, record in records:
             if name == "prodigy":
@@ -225,14 +208,15 @@ class _Converter:
             self._n_unreported += len(places)
 
 
-def find_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
-    """One of _TRANSLATE by the first object, and all items."""
+def _detect_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
+    """Return the format that the first object has, and all items."""
     head = []
+    fields: dict[str, Any] = {}
     for item in items:
         head.append(item)
         if isinstance(item.value, dict):
+            fields = item.value
             break
-    fields = next((item.value for item in head if isinstance(item.value, dict)), {})
     if "answer" in fields:
         name = "prodigy"
     elif "data" in fields and "text" not in fields and "tokens" not in fields:
@@ -240,3 +224,8 @@ def find_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
     else:
         name = "jsonl"
     return name, chain(head, items)
+
+
+def _count_spans(fields: dict[str, Any]) -> int:
+    """Count the spans of an object that is no valid record, whichever tool wrote it."""
+    return label_studio.count_regions(fields) or jsonl.count_spans(fields)

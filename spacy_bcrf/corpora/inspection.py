@@ -1,4 +1,4 @@
-"""What a corpus says of each label: where it is, where it is not, where nobody looked."""
+"""Counts of annotated and missing entities, tokens and tags in a corpus, by label."""
 
 from __future__ import annotations
 
@@ -27,14 +27,20 @@ from spacy_bcrf.annotation.partial import (
 )
 
 ANY = ""
-"""The label of spans of any."""
+"""Label of spans that are of any label."""
 
 MAX_NAMED = 10
+"""How many contradictions `Inspection` names."""
 
 
 class Row(NamedTuple):
-    """Of one label: docs with an entity of it, spans, docs with a contradiction, and tokens: in
-    one, in none at all, otherwise known not to be in one, and not known."""
+    """Counts for one label.
+
+    docs: documents with an entity of the label. entities, ambiguous, rejected: spans.
+    contradictory: documents with a contradiction. inside, outside, other, missing: tokens in an
+    entity of the label, in no entity, in another entity or possible one, and with unknown
+    annotation; together all tokens.
+    """
 
     label: str
     docs: int
@@ -50,7 +56,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Tags:
-    """Of a token attribute: how often each value, tokens without, tokens with a choice of some."""
+    """Counts for one token attribute. allowed: tokens with several allowed values."""
 
     values: Counter[int] = field(default_factory=Counter)
     missing: int = 0
@@ -59,57 +65,60 @@ class Tags:
 
 @dataclass
 class Inspection:
-    """ambiguous_key, incorrect_key: of the spans; None to leave them out."""
+    """Counts for a corpus, document by document.
+
+    ambiguous_key, incorrect_key: keys of the span groups; None to ignore them.
+    """
 
     ambiguous_key: str | None = AMBIGUOUS
     incorrect_key: str | None = INCORRECT
     docs: int = 0
     tokens: int = 0
     missing: int = 0
-    """Tokens that nothing is said of, as to entities."""
+    """Tokens without any entity annotation."""
     contradictory: int = 0
     named: list[str] = field(default_factory=list)
-    """The first contradictions, each with its document."""
+    """The first MAX_NAMED contradictions, each with its document."""
     tags: dict[str, Tags] = field(default_factory=lambda: {"tag": Tags(), "pos": Tags()})
     labels: set[str] = field(default_factory=set)
     _by_label: dict[str, Counter[str]] = field(
         default_factory=lambda: {name: Counter() for name in Row._fields[1:]}
     )
     _outside: Counter[frozenset[str] | None] = field(default_factory=Counter)
-    """Tokens in no entity by the labels that were annotated there, None for all."""
+    """Tokens in no entity, by the annotated labels of their document; None for all labels."""
     _open: Counter[frozenset[str]] = field(default_factory=Counter)
-    """Tokens by the types that they may be in, if they are of a choice."""
+    """Tokens with several possible labels, by these labels."""
 
     def add(self, doc: Doc, place: str) -> None:
-        """place: the name of the document."""
+        """Count a document. place: its name in messages about contradictions."""
         self.docs += 1
         self.tokens += len(doc)
         self._add_tags(doc)
         try:
             entities = {(ent.start, ent.end): ent.label_ for ent in doc.ents}
-        except ValueError as error:  # an entity that goes on without a beginning
+        except ValueError as error:  # the entity has no first token
             self.missing += len(doc)
             self._name(doc, place, " ".join(str(error).split()))
             return
-        markings = PartialAnnotation()
+        partial = PartialAnnotation()
         if has_partial_annotation(doc, (self.ambiguous_key, self.incorrect_key)):
-            markings = read_partial_annotation(
+            partial = read_partial_annotation(
                 Example(doc, doc), self.ambiguous_key, self.incorrect_key
             )
-        self._add_spans(entities, markings)
-        self._add_tokens(doc, markings)
-        if problems := find_contradictions(doc, markings, entities):
+        self._add_spans(entities, partial)
+        self._add_tokens(doc, partial)
+        if problems := find_contradictions(doc, partial, entities):
             labels = {label for problem in problems for label in problem.labels}
             self._by_label["contradictory"].update(labels)
             self._name(doc, place, "; ".join(problem.what for problem in problems))
 
     @property
     def has_entities(self) -> bool:
-        """Whether anything is said of entities, or that there are none."""
+        """Whether the corpus has entity annotation; O counts as annotation."""
         return bool(self.labels) or self.missing < self.tokens
 
     def rows(self, labels: Iterable[str] = ()) -> list[Row]:
-        """Of these labels, all that were found, and ANY if there are such spans."""
+        """Return rows for these labels and for all labels of the corpus, sorted; ANY is last."""
         names = sorted({*labels, *self.labels} - {ANY})
         n_inside = self._by_label["inside"].total()
         rows = []
@@ -117,7 +126,7 @@ class Inspection:
             counts = {key: counter[name] for key, counter in self._by_label.items()}
             outside = sum(n for known, n in self._outside.items() if known is None or name in known)
             other = n_inside - counts["inside"]
-            other += sum(n for types, n in self._open.items() if not types & {name, ANY})
+            other += sum(n for choice, n in self._open.items() if not choice & {name, ANY})
             known = counts["inside"] + outside + other
             counts.update(outside=outside, other=other, missing=self.tokens - known)
             rows.append(Row(name, **counts))
@@ -129,27 +138,27 @@ class Inspection:
             start = doc.text if len(doc.text) <= 40 else f"{doc.text[:40]}..."
             self.named.append(f"{place}, {start!r}: {what}")
 
-    def _add_spans(self, entities: Mapping[Bounds, str], markings: PartialAnnotation) -> None:
+    def _add_spans(self, entities: Mapping[Bounds, str], partial: PartialAnnotation) -> None:
         count = self._by_label
         count["docs"].update(set(entities.values()))
         count["entities"].update(entities.values())
         for (start, end), label in entities.items():
             count["inside"][label] += end - start
-        for labels in markings.ambiguous.values():
+        for labels in partial.ambiguous.values():
             count["ambiguous"].update(labels)
-        for labels in markings.incorrect.values():
+        for labels in partial.incorrect.values():
             count["rejected"].update(labels)
         for key in ("entities", "ambiguous", "rejected"):
             self.labels.update(count[key])
-        self.labels.update(markings.annotated_labels or ())
-        for types in markings.allowed.values():
-            self.labels.update(types - {"O"})
+        self.labels.update(partial.annotated_labels or ())
+        for labels in partial.allowed.values():
+            self.labels.update(labels - {"O"})
 
-    def _add_tokens(self, doc: Doc, markings: PartialAnnotation) -> None:
+    def _add_tokens(self, doc: Doc, partial: PartialAnnotation) -> None:
         iob, types = read_doc(doc, (ENT_IOB, ENT_TYPE)).T
         outside = (types == 0) & ((iob == OUTSIDE) | (iob == BEGIN))
-        choices = dict(markings.allowed)
-        for (start, end), labels in markings.ambiguous.items():
+        choices = dict(partial.allowed)
+        for (start, end), labels in partial.ambiguous.items():
             choices.update(dict.fromkeys(range(start, end), labels))
         for token, labels in choices.items():
             if not types[token]:
@@ -158,9 +167,9 @@ class Inspection:
                     self._outside[None] += 1
                 else:
                     self._open[labels] += 1
-        said = np.isin(np.arange(len(doc)), list(choices))
-        self.missing += int(((iob == 0) & ~said).sum())
-        self._outside[markings.annotated_labels] += int(outside.sum())
+        has_choice = np.isin(np.arange(len(doc)), list(choices))
+        self.missing += int(((iob == 0) & ~has_choice).sum())
+        self._outside[partial.annotated_labels] += int(outside.sum())
 
     def _add_tags(self, doc: Doc) -> None:
         for name, attribute in (("tag", TAG), ("pos", POS)):

@@ -1,6 +1,6 @@
-"""Partial annotation made from full, so that what is learned from it can be compared.
+"""Partial annotation made from full annotation, to compare models trained on both.
 
-Each function takes documents whose every token has entity annotation and gives new ones.
+Each function takes documents with complete entity annotation and makes new ones.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MISSING, OUTSIDE = 0, 2
 def one_label_each(
     docs: Sequence[Doc], labels: Sequence[str], seed: int
 ) -> Iterator[tuple[str, Doc]]:
-    """Each document as if only one of the labels had been annotated in it, with that label.
+    """Yield each document with the annotation of only one label, and this label.
 
-    The documents are dealt out evenly, in random order (Corro et al. 2025, partial NER).
+    Every label gets the same number of documents, in random order (Corro et al. 2025, partial NER).
     """
     order = list(range(len(docs)))
     random.Random(seed).shuffle(order)
@@ -36,10 +36,10 @@ def one_label_each(
 def drop_entities(
     docs: Iterable[Doc], share: float, seed: int, others: str = "outside"
 ) -> Iterator[Doc]:
-    """Documents without a random share of the entities.
+    """Yield documents without a random share of the entities.
 
-    others: what tokens without an entity become, the dropped ones' among them: "outside", which
-    looks complete and is not, or "missing".
+    others: annotation of all tokens outside of the remaining entities: "outside", which looks
+    complete but is wrong for dropped entities, or "missing".
     """
     rng = random.Random(seed)
     for doc in docs:
@@ -47,7 +47,7 @@ def drop_entities(
 
 
 def forget_tokens(docs: Iterable[Doc], share: float, seed: int) -> Iterator[Doc]:
-    """Documents in which nothing is known of a random share of entities and other tokens."""
+    """Yield documents with a random share of entities and of other tokens missing."""
     rng = random.Random(seed)
     for doc in docs:
         kept = [ent for ent in doc.ents if rng.random() >= share]
@@ -59,7 +59,7 @@ def forget_tokens(docs: Iterable[Doc], share: float, seed: int) -> Iterator[Doc]
 
 
 def with_entities(doc: Doc, ents: Sequence[Span], others: str) -> Doc:
-    """A copy with these entities, its other tokens "outside" or "missing"."""
+    """Return a copy with these entities. others: "outside" or "missing", for all other tokens."""
     copy = doc.copy()
     spans = [Span(copy, ent.start, ent.end, label=ent.label) for ent in ents]
     copy.set_ents(spans, default=others)

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.PartialCorpora.v1`: several corpora, each of which annotates only some labels."""
+"""`spacy-bcrf.PartialCorpora.v1`: a reader of several corpora with different labels."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.io.shards import find_files, read_docs
 
 
 @dataclass(frozen=True)
 class Part:
-    """path: a `.spacy` file or a folder of them. weight: how often to draw from it.
-    annotated_labels: the only ones annotated in it, None for what its documents say themselves."""
+    """One corpus.
+
+    path: a `.spacy` file or a folder of them. annotated_labels: the only labels annotated in the
+    corpus; None to keep `doc._.annotated_labels`. weight: relative frequency of its examples.
+    """
 
     path: Path
     annotated_labels: list[str] | None
@@ -28,20 +32,20 @@ class Part:
 def make_reader(
     corpora: dict[str, dict[str, Any]], seed: int = 0
 ) -> Callable[[Language], Iterator[Example]]:
-    """Examples of several corpora, mixed.
+    """Mix the examples of several corpora at random.
 
-    corpora: by name, `path`, and optionally `annotated_labels` and `weight` (1.0). Each next
-        example is of a corpus drawn at random in proportion to the weights, its next one. A pass
-        ends when every corpus has come to its end once; those that do so sooner start again.
-    seed: of the drawing. Each pass draws anew.
+    corpora: by name, `path`, and optionally `annotated_labels` and `weight` (1.0).
+    seed: of the random order. Every pass has another order.
 
-    One file of each corpus is in memory at a time: with folders of small files (`--shard`) and
-    `max_epochs = -1`, which makes spaCy read while it trains, memory does not grow with them.
-    ValueError naming the corpus and what is wrong with it.
+    Each step draws a corpus in proportion to the weights and yields its next example. A pass ends
+    when every corpus has ended at least once; shorter corpora start again. One file of each corpus
+    is in memory at a time. So memory does not grow with the corpora, if they are folders of small
+    files (`--shard`) and `max_epochs = -1` makes spaCy read while it trains. ValueError names the
+    corpus and the wrong setting.
     """
     parts = [_check(name, settings) for name, settings in corpora.items()]
     if not parts:
-        raise ValueError("[PartialCorpora] needs at least one corpus, each in a block of its own")
+        raise ValueError("[PartialCorpora] needs at least one corpus; expected a block for each")
     rng = random.Random(seed)
 
     def read(nlp: Language) -> Iterator[Example]:
@@ -55,7 +59,7 @@ def make_reader(
                 streams[i] = _read(parts[i], nlp)
                 example = next(streams[i], None)
                 if example is None:
-                    raise ValueError(f"{parts[i].path}: there are no documents in it")
+                    raise ValueError(f"{parts[i].path}: there are no documents")
                 if not unfinished:
                     return
             yield example
@@ -70,7 +74,7 @@ def _check(name: str, settings: dict[str, Any]) -> Part:
     if unknown := set(settings) - {"path", "annotated_labels", "weight"}:
         raise ValueError(
             f"{where}: unknown {', '.join(sorted(unknown))}; "
-            "it has path, annotated_labels and weight"
+            "expected path, annotated_labels or weight"
         )
     if not settings.get("path"):
         raise ValueError(f"{where}: path is missing")
@@ -89,8 +93,6 @@ def _check(name: str, settings: dict[str, Any]) -> Part:
 
 
 def _read(part: Part, nlp: Language) -> Iterator[Example]:
-    from spacy_bcrf.annotation.extensions import set_extensions
-
     set_extensions()
     for doc in read_docs(part.path, nlp.vocab):
         if part.annotated_labels is not None:
@@ -99,7 +101,7 @@ def _read(part: Part, nlp: Language) -> Iterator[Example]:
 
 
 def _make_predicted(nlp: Language, reference: Doc) -> Doc:
-    """As spaCy's own reader: tokenized anew where the text is known."""
+    """Tokenize the text, or copy the words if the text is unknown, as spaCy's own reader does."""
     if reference.has_unknown_spaces:
         words = [token.text for token in reference]
         return Doc(nlp.vocab, words=words, spaces=[bool(t.whitespace_) for t in reference])

@@ -1,11 +1,11 @@
-"""What the base install leaves out, imported where it is used."""
+"""Lazy imports of optional dependencies."""
 
 from importlib import import_module
 from typing import Any
 
 
 def require(module: str, extra: str) -> Any:
-    """The module; ImportError naming the extra of spacy-bcrf that installs it."""
+    """Import a module. ImportError names the extra of spacy-bcrf that installs it."""
     try:
         return import_module(module)
     except ImportError as error:

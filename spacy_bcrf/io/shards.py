@@ -1,8 +1,9 @@
-"""Documents in a `.spacy` file, or a folder of several, so that few are in memory at once."""
+"""Documents in a `.spacy` file, or in a folder of several (shards), read one file at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from spacy.tokens import Doc, DocBin
@@ -14,29 +15,32 @@ from .text import CorpusError
 
 
 def find_files(path: Path) -> list[Path]:
-    """The `.spacy` files of a corpus in order. ValueError if there are none."""
+    """Return the `.spacy` files of a corpus, sorted by name. ValueError if there are none."""
     files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
     if not files or not all(file.is_file() for file in files):
-        raise ValueError(f"{path}: there is no .spacy file, nor a folder of them, of that name")
+        raise ValueError(f"{path}: there is no .spacy file or folder of .spacy files here")
     return files
 
 
 def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
-    """The documents of all files, of which one is in memory at a time. ValueError naming a file
-    that is none of spaCy's."""
+    """Yield the documents of a corpus, with one file in memory at a time.
+
+    ValueError names a file that is not spaCy's binary format.
+    """
     for file in find_files(path):
         try:
             docs = DocBin(store_user_data=True).from_disk(file)
-        except Exception as error:  # zlib, msgpack and spaCy each have their own
+        except Exception as error:  # zlib, msgpack and spaCy raise different types
             raise ValueError(f"{file}: cannot be read as a .spacy file: {error}") from error
         yield from docs.get_docs(vocab)
 
 
 class Writer:
-    """Documents to one file, or, if `shard` is not 0, to files of so many in a folder.
+    """Write documents to one file, or to a folder of files with `shard` documents each.
 
-    As a context: after an error or an interrupt nothing of it is left, and a file that was there
-    before stays. attrs: of the tokens. ValueError if there can be no such file or folder.
+    shard: 0 for one file. attrs: token attributes to store.
+    As a context manager, it leaves nothing behind after an exception, and an older file stays.
+    ValueError if `path` cannot be such a file or folder.
     """
 
     def __init__(self, path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> None:
@@ -47,20 +51,18 @@ class Writer:
                 f"{path}: expected a new or empty folder for files of {shard} documents"
             )
         self.path, self.shard = path, shard
-        self._is_new = not path.exists()
         self.n_docs = 0
-        self._attrs = attrs
-        self._docs = self._make_bin()
+        self._is_new = not path.exists()
+        self._new_bin = partial(DocBin, attrs, store_user_data=True)
+        self._docs = self._new_bin()
         self._written: list[Path] = []
 
     def add(self, doc: Doc) -> None:
+        """Add a document. A full shard goes to disk."""
         self._docs.add(doc)
         self.n_docs += 1
         if self.shard and len(self._docs) == self.shard:
             self._flush()
-
-    def _make_bin(self) -> DocBin:
-        return DocBin(self._attrs, store_user_data=True)
 
     def _flush(self) -> None:
         name = f"{len(self._written):06d}.spacy"
@@ -70,7 +72,7 @@ class Writer:
                 self._docs.to_disk(part)
         except OSError as error:
             raise CorpusError(f"{path}: cannot be written: {error.strerror or error}") from None
-        self._docs = self._make_bin()
+        self._docs = self._new_bin()
         self._written.append(path)
 
     def __enter__(self) -> Writer:
@@ -87,7 +89,7 @@ class Writer:
 
 
 def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:
-    """RETURNS how many."""
+    """Write documents as `Writer` does, and return their number."""
     with Writer(path, shard) as writer:
         for doc in docs:
             writer.add(doc)

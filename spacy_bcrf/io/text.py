@@ -1,4 +1,4 @@
-"""Lines of plain or compressed text files, each knowing where it stands."""
+"""Lines of plain or compressed text files, each with its file and line number."""
 
 import bz2
 import gzip
@@ -16,27 +16,28 @@ _OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
 
 
 class CorpusError(ValueError):
-    """A file that cannot be converted: its message names the file, the line and what is wrong."""
+    """A file cannot be converted. The message names the file, the line and the error."""
 
 
 class Line(NamedTuple):
-    """One line without its line break, and its place: file and number, from 1."""
+    """One line without its line break. number: counts from 1."""
 
     path: Path
     number: int
     text: str
 
-    def error(self, what: str) -> CorpusError:
-        return CorpusError(f"{self.path}:{self.number}: {what}")
+    def error(self, message: str) -> CorpusError:
+        """Return an error that names this line."""
+        return CorpusError(f"{self.path}:{self.number}: {message}")
 
 
 def text_suffix(path: Path) -> str:
-    """The extension that says the format, lower case: `.conllu` of `dev.conllu.xz`."""
+    """Return the extension without compression, in lower case: `.conllu` for `dev.conllu.xz`."""
     return (path.with_suffix("") if path.suffix in _OPENERS else path).suffix.lower()
 
 
 def find_file(path: Path) -> Path:
-    """`path`, or, if there is no such file, the compressed one of that name with an extension."""
+    """Return `path` if it exists, else its compressed version (`path` plus an extension)."""
     packed = (path.with_name(path.name + suffix) for suffix in _OPENERS)
     return path if path.exists() else next(filter(Path.exists, packed), path)
 
@@ -44,16 +45,16 @@ def find_file(path: Path) -> Path:
 def read_lines(
     path: Path, advance: Callable[[int], object] = lambda n_bytes: None
 ) -> Iterator[Line]:
-    """The lines of a UTF-8 file, decompressed where it is named `.xz`, `.gz` or `.bz2`.
+    """Yield the lines of a UTF-8 file. `.xz`, `.gz` and `.bz2` files are decompressed.
 
-    `advance` is told from time to time how many more bytes of the file have been read. Only line
-    feeds, with or without a carriage return, end a line: treebanks have words with all the other
-    characters that `str.splitlines` splits at. CorpusError if the file cannot be read or decoded.
+    `advance` receives the number of bytes read since its last call. Only a line feed, with or
+    without a carriage return, ends a line: treebanks have words with the other characters that
+    `str.splitlines` splits at. CorpusError if the file cannot be read or decoded.
     """
     number = 0
     try:
         with path.open("rb") as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
-            # A pipe has no position, and nobody knows its length.
+            # A pipe has neither position nor length.
             tell = raw.tell if raw.seekable() else int
             position = 0
             for number, data in enumerate(stream, start=1):

@@ -32,25 +32,25 @@ def test_columns_by_number_from_either_end():
     assert sentence.entities == [None]
 
 
-def test_missing_annotation_is_not_outside():
+def test_missing_tags_are_none():
     (sentence,) = read("a\tX\tO\nb\t_\t_\nc\t\t\nd\t-\t-", tag_column=2)
     assert sentence.tags == ["X", None, None, "-"]
     assert sentence.entities == ["O", None, None, None]
 
 
-def test_lines_of_white_space_separate_sentences():
+def test_blank_lines_separate_sentences():
     sentences = read("a\tO\n\t\nb\tO\n \nc\tO\n\n\n\nd\tO")
     assert [sentence.words for sentence in sentences] == [["a"], ["b"], ["c"], ["d"]]
     assert [sentence.lines[0].number for sentence in sentences] == [1, 3, 5, 9]
 
 
 @pytest.mark.parametrize(
-    "mark", ["-DOCSTART-", "-DOCSTART-\tO", "-DOCSTART- -X- O O", "###MEDLINE:95369245", "# newdoc"]
+    "marker",
+    ["-DOCSTART-", "-DOCSTART-\tO", "-DOCSTART- -X- O O", "###MEDLINE:95369245", "# newdoc"],
 )
-@pytest.mark.parametrize("blank_lines", ["", "\n"])
-@pytest.mark.parametrize("separator", ["\t", " "])
-def test_document_marks_are_neither_tokens_nor_sentences(mark, blank_lines, separator):
-    text = f"{mark}\n{blank_lines}a O\nb O\n\nc O\n{blank_lines}{mark}\n{blank_lines}d O"
+@pytest.mark.parametrize("blank_lines, separator", [("", "\t"), ("\n", " ")])
+def test_document_markers_start_documents_and_are_no_tokens(marker, blank_lines, separator):
+    text = f"{marker}\n{blank_lines}a O\nb O\n\nc O\n{blank_lines}{marker}\n{blank_lines}d O"
     text = text.replace(" O", f"{separator}O")
     sentences = read(text)
     assert [sentence.words for sentence in sentences] == [["a", "b"], ["c"], ["d"]]
@@ -75,7 +75,7 @@ def test_words_that_start_with_a_number_sign_are_no_comments():
     assert read("# O\n#newdoc O\n#text O\na O")[0].words == ["#", "#newdoc", "#text", "a"]
 
 
-def test_any_comment_between_tabs():
+def test_all_comments_in_a_file_with_tabs():
     assert [s.words for s in read("# Made by hand\na\tO\n#\n# and so on\nb\tO")] == [["a"], ["b"]]
 
 
@@ -92,7 +92,7 @@ def test_only_tabs_and_blanks_separate_columns():
         ("a\tO\n\xa0\nb\tO", r"f.conll:2: 1 columns; expected 2"),
         ("a\tO\n\tO", r"f.conll:2: empty word; expected one in column 1"),
         ("a\tO\n \tO", r"f.conll:2: empty word"),
-        ("-DOCSTART-\n\na", r"f.conll:3: 1 columns; expected different ones for word \(1\)"),
+        ("-DOCSTART-\n\na", r"f.conll:3: 1 columns; expected different columns for word \(1\)"),
     ],
 )
 def test_malformed_lines(text, message):
@@ -103,12 +103,15 @@ def test_malformed_lines(text, message):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"word_column": 3}, r"f.conll:1: 2 columns; expected one numbered 3"),
-        ({"word_column": 0}, r"f.conll:1: 2 columns; expected one numbered 0"),
-        ({"tag_column": -3}, r"f.conll:1: 2 columns; expected one numbered -3"),
-        ({"tag_column": 2}, r"f.conll:1: .*different ones for word \(1\), tag \(2\) and .* \(-1\)"),
+        ({"word_column": 3}, r"f.conll:1: 2 columns; there is no column 3"),
+        ({"word_column": 0}, r"f.conll:1: 2 columns; there is no column 0"),
+        ({"tag_column": -3}, r"f.conll:1: 2 columns; there is no column -3"),
+        (
+            {"tag_column": 2},
+            r"f.conll:1: .*different columns for word \(1\), tag \(2\) and .* \(-1\)",
+        ),
     ],
 )
-def test_columns_that_are_not_there(options, message):
+def test_missing_columns(options, message):
     with pytest.raises(CorpusError, match=message):
         read("a\tO", **options)

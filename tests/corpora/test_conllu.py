@@ -15,7 +15,7 @@ def read(*rows, **options):
     return list(read_conllu(lines, **options))
 
 
-def test_tags_from_either_column_and_missing_ones():
+def test_tags_of_upos_or_xpos():
     rows = [row(1, "Dogs", "NOUN", "NNS"), row(2, "-", "PUNCT", "-"), row(3, "x", "_", "_")]
     (sentence,) = read(*rows)
     assert sentence.words == ["Dogs", "-", "x"]
@@ -25,13 +25,13 @@ def test_tags_from_either_column_and_missing_ones():
     assert sentence.pos == ["NOUN", "PUNCT", None]
 
 
-def test_blank_lines_separate_and_may_be_missing_at_the_end():
+def test_blank_lines_separate_sentences():
     sentences = read("", row(1, "a"), "", "", "# only = a comment", "", row(1, "b"), row(2, "c"))
     assert [sentence.words for sentence in sentences] == [["a"], ["b", "c"]]
     assert [line.number for line in sentences[1].lines] == [7, 8]
 
 
-def test_documents_start_at_newdoc_even_with_a_blank_line_in_between():
+def test_newdoc_starts_a_document():
     sentences = read(
         "# newdoc id = one",
         row(1, "a"),
@@ -46,7 +46,7 @@ def test_documents_start_at_newdoc_even_with_a_blank_line_in_between():
     assert [sentence.starts_document for sentence in sentences] == [True, False, True]
 
 
-def test_entity_tags_of_the_given_key():
+def test_entity_tags_of_a_key_in_misc():
     rows = [
         row(1, "Ada", misc="SpaceAfter=No|NER=B-PER"),
         row(2, "ran", misc="NER=O|NE=B-X"),
@@ -59,7 +59,7 @@ def test_entity_tags_of_the_given_key():
     assert read(*rows, ent_key="NE")[0].entities == [None, "B-X", None, None, None, None]
 
 
-def test_spaces_follow_space_after_and_the_text():
+def test_spaces_of_space_after():
     rows = [row(1, "Hi", misc="SpaceAfter=No"), row(2, "there"), row(3, "!", misc="SpaceAfter=No")]
     (sentence,) = read("# text = Hithere !", *rows)
     assert sentence.spaces == [False, True, False]
@@ -67,19 +67,19 @@ def test_spaces_follow_space_after_and_the_text():
     assert sentence.spaces == [False, True, False]
 
 
-def test_text_stands_in_for_missing_space_after():
+def test_spaces_of_the_text_without_space_after():
     (sentence,) = read("# text = Hi there\xa0 !", row(1, "Hi"), row(2, "there"), row(3, "!"))
     assert sentence.spaces == [True, True, True]
     (sentence,) = read("# text = Hi there!", row(1, "Hi"), row(2, "there"), row(3, "!"))
     assert sentence.spaces == [True, False, True]
 
 
-def test_without_text_or_space_after_nothing_is_known_about_spaces():
+def test_unknown_spaces():
     (sentence,) = read(row(1, "Hi"), row(2, "there"))
     assert sentence.spaces is None
 
 
-def test_words_that_are_not_the_text():
+def test_spaces_are_unknown_if_the_words_are_not_in_the_text():
     for text in ("Hello there", "Hi there you", "Hi", "there Hi"):
         assert read(f"# text = {text}", row(1, "Hi"), row(2, "there"))[0].spaces is None
 
@@ -89,7 +89,7 @@ def test_words_with_spaces():
     assert sentence.words == ["20 000", "km"] and sentence.spaces == [True, False]
 
 
-def test_range_whose_words_make_its_form():
+def test_range_with_the_form_of_its_words():
     (sentence,) = read(
         "# text = I don't.",
         row(1, "I"),
@@ -102,7 +102,7 @@ def test_range_whose_words_make_its_form():
     assert sentence.spaces == [True, False, False, False]
 
 
-def test_range_whose_words_are_not_its_form():
+def test_range_with_another_form_than_its_words():
     rows = [
         row(1, "prix", misc="SpaceAfter=No"),
         row("2-3", "du", misc="SpaceAfter=No"),
@@ -116,7 +116,7 @@ def test_range_whose_words_are_not_its_form():
         assert sentence.spaces is None
 
 
-def test_two_ranges_in_a_row_and_one_of_a_single_word():
+def test_consecutive_ranges():
     (sentence,) = read(
         row("1-2", "ab"), row(1, "a"), row(2, "b"), row("3-3", "c"), row(3, "c"), row("4-5", "de"),
         row(4, "d"), row(5, "e"),
@@ -125,7 +125,7 @@ def test_two_ranges_in_a_row_and_one_of_a_single_word():
     assert sentence.spaces == [False, True, True, False, True]
 
 
-def test_empty_nodes_are_left_out_and_counted():
+def test_empty_nodes_are_counted_but_no_tokens():
     (sentence,) = read(row("0.1", "x"), row(1, "a"), row("1.1", "y"), row("1.2", "z"), row(2, "b"))
     assert sentence.words == ["a", "b"] and sentence.empty_nodes == 3
 
@@ -148,8 +148,8 @@ def test_empty_nodes_are_left_out_and_counted():
         ([row(1, "a"), "# text = b"], r"f.conllu:2: a comment within a sentence; .*blank line"),
         ([row("1-2", "ab"), row(1, "a")], r"f.conllu:1: range 1-2 in a sentence of 1 words"),
         ([row("1-2", "ab"), ""], r"f.conllu:1: range 1-2 in a sentence of 0 words"),
-        ([row("2-3", "ab")], r"f.conllu:1: range 2-3; expected one from 1 on"),
-        ([row(1, "a"), row("2-1", "ab")], r"f.conllu:2: range 2-1; expected one from 2 on"),
+        ([row("2-3", "ab")], r"f.conllu:1: range 2-3; expected it to start at 1"),
+        ([row(1, "a"), row("2-1", "ab")], r"f.conllu:2: range 2-1; expected it to start at 2"),
         (
             [row("1-3", "abc"), row(1, "a"), row("2-3", "bc")],
             r"f.conllu:3: range 2-3 within range 1-3",

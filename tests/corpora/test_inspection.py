@@ -75,7 +75,7 @@ def test_contradictions_are_named_and_counted_by_label():
     found = inspect(make_doc(FULL), *[wrong] * (MAX_NAMED + 2))
     assert found.contradictory == MAX_NAMED + 2 and len(found.named) == MAX_NAMED
     assert found.named[0] == (
-        "document 1, 'Ann Lee saw Rome ': 'Rome' (tokens 3:4) is LOC, and may only be ORG; "
+        "document 1, 'Ann Lee saw Rome ': 'Rome' (tokens 3:4) is LOC, but may only be ORG; "
         "'Ann Lee' (tokens 0:2) is both PER and not PER"
     )
     assert [row["contradictory"] for row in rows(found).values()] == [MAX_NAMED + 2] * 3

@@ -120,7 +120,10 @@ def test_weights_say_how_often(folder):
     [
         ({"weight": 0.0}, r"corpora\.a: weight must be positive, got 0"),
         ({"annotated_labels": "PER"}, r"corpora\.a: annotated_labels must be a list, got 'PER'"),
-        ({"labels": ["PER"]}, r"corpora\.a: unknown labels; it has path, annotated_labels"),
+        (
+            {"labels": ["PER"]},
+            r"corpora\.a: unknown labels; expected path, annotated_labels or weight",
+        ),
         ({"path": "nowhere.spacy"}, r"corpora\.a: nowhere.spacy: there is no \.spacy file"),
     ],
 )

@@ -189,11 +189,11 @@ CONTRADICTIONS = {
     ),
     "confirmed of another type": (
         {"ents": ["B-PER", "I-PER", OUT, OUT], "ambiguous": [(0, 2, "ORG")]},
-        r"'Ann Lee' \(tokens 0:2\) is PER, and may only be ORG",
+        r"'Ann Lee' \(tokens 0:2\) is PER, but may only be ORG",
     ),
     "ambiguous, and of none of its types": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2, "ORG")], "incorrect": [(0, 2, "ORG")]},
-        r"'Ann Lee' \(tokens 0:2\) is an entity, and of none of the types it may have",
+        r"'Ann Lee' \(tokens 0:2\) is an ambiguous span, but all of its labels are incorrect",
     ),
     "nothing is left": (
         {"ents": [OUT] * 4, "allowed": {1: ["PER"]}, "incorrect": [(1, 2, "PER")]},
@@ -201,15 +201,15 @@ CONTRADICTIONS = {
     ),
     "confirmed, and its token in none": (
         {"ents": ["B-PER", "I-PER", OUT, OUT], "allowed": {1: ["O", "ORG"]}},
-        r"'Lee' \(tokens 1:2\) is PER, and may only be O or ORG",
+        r"'Lee' \(tokens 1:2\) is PER, but may only be O or ORG",
     ),
     "ambiguous, and its token in none": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O"]}},
-        r"'Ann Lee' \(tokens 0:2\) is an entity, of none of the types that its tokens may have",
+        r"'Ann Lee' \(tokens 0:2\) is an ambiguous span, but its tokens allow none of its labels",
     ),
     "ambiguous, and its tokens of different types": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {0: ["ORG"], 1: ["PER"]}},
-        "of none of the types that its tokens may have",
+        "its tokens allow none of its labels",
     ),
     "unknown label": ({"ents": [OUT] * 4, "annotated": ["DATE"]}, "unknown labels DATE"),
     "unknown label of a token": ({"ents": [OUT] * 4, "allowed": {0: ["X"]}}, "unknown labels X"),

@@ -1,0 +1,1 @@
+"""Readers of annotated files, one format a module."""

@@ -1,18 +1,19 @@
-"""CoNLL columns: one word a line, its tags in further columns, sentences between blank lines.
+"""CoNLL columns: one word a line, its tags in further columns, blank lines between sentences.
 
-So are the files of CoNLL-2000 and 2003, WNUT-17, JNLPBA, Universal NER (.iob2) and many others.
+CoNLL-2000, CoNLL-2003, WNUT-17, JNLPBA and Universal NER (.iob2) are in this format.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from spacy_bcrf.corpora.sentence import Sentence, align
+from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.corpora.spacing import align
 from spacy_bcrf.io.text import Line
 
 # `-DOCSTART-` of CoNLL-2003, `###MEDLINE:` of the original JNLPBA files, `# newdoc` of CoNLL-U.
 _DOCUMENT = re.compile(r"-DOCSTART-(?=[ \t]|$)|###MEDLINE:|# +newdoc\b")
-# Nothing else after a number sign is safe to take as a comment: it may be a word.
+# All other lines with a number sign may be words.
 _COMMENT = re.compile(r"# +(?:newpar\b|[\w.:-]+(?: id)? = )")
 _TEXT = re.compile(r"# +text = (.*)")
 
@@ -24,20 +25,22 @@ _MISSING_ENTITY = ("_", "-", "")
 def read_columns(
     lines: Iterable[Line], *, word_column: int = 1, tag_column: int = 0, ent_column: int = -1
 ) -> Iterator[Sentence]:
-    """The sentences of a file of columns, separated by tabs if its first row has one, else blanks.
+    """Yield the sentences of a file of columns.
 
-    Columns count from 1, or from the end as -1, -2; 0 means that there is none. Part-of-speech
-    tags (`_` if missing) and entity or chunk tags (`_` or `-`) are read as they are. Lines such as
-    `-DOCSTART-`, `# newdoc` and `###MEDLINE:` start a document. Lines `# key = value` are comments,
-    and between tabs all lines that start with `#` and have no tab. CorpusError names the first
-    line that is malformed.
+    word_column, tag_column, ent_column: columns of the word, the part-of-speech tag (`_` if
+        missing) and the entity or chunk tag (`_` or `-` if missing), counted from 1, or from the
+        end as -1, -2; 0 for none.
+
+    Tabs separate the columns if the first row has one, else blanks. `-DOCSTART-`, `# newdoc` and
+    `###MEDLINE:` start a document. `# key = value` is a comment; in a file with tabs, so is every
+    line that starts with `#` and has no tab. CorpusError names the first malformed line.
     """
     lines = iter(lines)
     tabs, head = _find_separator(lines)
     n_columns, first_row = 0, 0
     text: str | None = None
     starts_document = False
-    sentence = _new_sentence()
+    sentence = Sentence()
     for line in chain(head, lines):
         marks_document = _DOCUMENT.match(line.text) is not None
         is_comment = line.text.startswith("#") and (
@@ -46,7 +49,7 @@ def read_columns(
         if marks_document or is_comment or not line.text.strip(" \t"):
             if sentence.words:
                 yield _finish(sentence, text, starts_document)
-                sentence, text, starts_document = _new_sentence(), None, False
+                sentence, text, starts_document = Sentence(), None, False
             starts_document |= marks_document
             if match := _TEXT.match(line.text):
                 text = match[1].strip()
@@ -54,7 +57,7 @@ def read_columns(
         row = line.text.split("\t") if tabs else _BLANKS.split(line.text.strip(" \t"))
         if not n_columns:
             n_columns, first_row = len(row), line.number
-            word, tag, ent = _resolve(line, n_columns, word_column, tag_column, ent_column)
+            word, tag, ent = _find_columns(line, n_columns, word_column, tag_column, ent_column)
         elif len(row) != n_columns:
             raise line.error(
                 f"{len(row)} columns; expected {n_columns}, separated by "
@@ -72,13 +75,13 @@ def read_columns(
 
 
 def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
-    """Whether tabs separate the columns, and the lines that were read to find out."""
+    """Return whether tabs separate the columns, and the lines read to find out."""
     head = []
     for line in lines:
         head.append(line)
         if line.text.strip(" \t") and not line.text.startswith(("#", "-DOCSTART-")):
             break
-    # Rows of the word "#" may come first.
+    # The first rows may be of the word "#".
     return any(
         "\t" in line.text
         for line in head
@@ -88,14 +91,14 @@ def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
     ), head
 
 
-def _resolve(
+def _find_columns(
     line: Line, n_columns: int, word_column: int, tag_column: int, ent_column: int
 ) -> tuple[int, int | None, int | None]:
-    """Indices from 0 of the three columns in rows of that many; CorpusError if they do not fit."""
+    """Return the indices of word, tag and entity tag in a row. CorpusError if there are none."""
 
     def index(column: int) -> int:
         if not 1 <= abs(column) <= n_columns:
-            raise line.error(f"{n_columns} columns; expected one numbered {column}")
+            raise line.error(f"{n_columns} columns; there is no column {column}")
         return column - 1 if column > 0 else n_columns + column
 
     word = index(word_column)
@@ -103,14 +106,10 @@ def _resolve(
     ent = index(ent_column) if ent_column else None
     if word in (tag, ent) or (tag is not None and tag == ent):
         raise line.error(
-            f"{n_columns} columns; expected different ones for word ({word_column}), "
+            f"{n_columns} columns; expected different columns for word ({word_column}), "
             f"tag ({tag_column}) and entity tag ({ent_column})"
         )
     return word, tag, ent
-
-
-def _new_sentence() -> Sentence:
-    return Sentence(lines=[], words=[], tags=[], pos=[], entities=[])
 
 
 def _finish(sentence: Sentence, text: str | None, starts_document: bool) -> Sentence:

@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 from spacy.parts_of_speech import IDS  # type: ignore[import-not-found]
 
-from spacy_bcrf.corpora.sentence import Sentence, align, join
+from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.corpora.spacing import align, join
 from spacy_bcrf.io.text import Line
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _UPOS = frozenset(IDS) - {"", "EOL"}
 _MISSING_ENTITY = ("_", "-", "")
 
-# Nine digits, because int() refuses numbers of thousands of digits.
+# At most nine digits: int() refuses numbers of thousands of digits.
 _WORD = re.compile("[1-9][0-9]{0,8}")
 _RANGE = re.compile("([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}")
@@ -22,12 +23,13 @@ _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}")
 def read_conllu(
     lines: Iterable[Line], *, tag: str = "upos", ent_key: str = "NER"
 ) -> Iterator[Sentence]:
-    """The sentences of a CoNLL-U file, one token for each syntactic word.
+    """Yield the sentences of a CoNLL-U file, one token for each syntactic word.
 
-    `tag` says which column becomes the tag, "upos" or "xpos"; `_` there is missing annotation.
-    Entity tags are the values of `ent_key` in MISC; a word without the key, or with `_` or `-`,
-    has no known tag. Where the words of a multiword range (3-4) together do not give its form
-    ("du": de le), no spaces give the text. CorpusError names the first line that is malformed.
+    tag: the column of the tag, "upos" or "xpos"; `_` there is missing annotation.
+    ent_key: key of the entity tag in MISC; `_`, `-` or no key is missing annotation.
+
+    If the words of a multiword range (3-4) do not make up its form ("du": de le), the spaces of the
+    sentence are None. CorpusError names the first malformed line.
     """
     column = {"upos": 3, "xpos": 4}[tag]
     builder = _Builder(column, ent_key)
@@ -45,7 +47,7 @@ def read_conllu(
 
 
 class _Range(NamedTuple):
-    """A multiword range: its words, its form and whether a space follows."""
+    """A multiword range. first, last: its words, from 1. space: whether a space follows."""
 
     line: Line
     first: int
@@ -55,7 +57,7 @@ class _Range(NamedTuple):
 
 
 class _Builder:
-    """Collects the lines of one sentence, refusing each as soon as it does not fit."""
+    """Collect the lines of one sentence. CorpusError for the first line that does not fit."""
 
     def __init__(self, tag_column: int, ent_key: str) -> None:
         self.tag_column = tag_column
@@ -97,7 +99,10 @@ class _Builder:
             self._add_range(line, int(match[1]), int(match[2]), columns)
         elif match := _EMPTY_NODE.fullmatch(columns[0]):
             if int(match[1]) != len(self.words):
-                raise line.error(f"empty node {columns[0]} after word {len(self.words)}")
+                raise line.error(
+                    f"empty node {columns[0]} after word {len(self.words)}; "
+                    f"expected {len(self.words)}.1 and so on"
+                )
             self.empty_nodes += 1
         else:
             raise line.error(
@@ -127,7 +132,7 @@ class _Builder:
                 f"range {columns[0]} within range {self.range.first}-{self.range.last}"
             )
         if first != len(self.words) + 1 or last < first:
-            raise line.error(f"range {columns[0]}; expected one from {len(self.words) + 1} on")
+            raise line.error(f"range {columns[0]}; expected it to start at {len(self.words) + 1}")
         space = _read_misc(columns[9]).get("SpaceAfter") != "No"
         self.range = _Range(line, first, last, columns[1], space)
 
@@ -153,7 +158,7 @@ class _Builder:
         if self.text is None and (self.forms_differ or all(self.spaces)):
             spaces = None
         elif self.text is not None and join(self.words, self.spaces) != self.text:
-            # Some files have the text but leave out SpaceAfter.
+            # Some files have the text, but no SpaceAfter.
             spaces = align(self.words, self.text)
         return Sentence(
             lines=self.lines,

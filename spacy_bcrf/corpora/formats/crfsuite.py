@@ -1,4 +1,4 @@
-"""CRFsuite's text format: a label and the features of a token a line, between tabs."""
+"""CRFsuite's text format: the label and the features of one token a line, separated by tabs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spacy.training import Example
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.extensions import CRFSUITE, set_extensions
-from spacy_bcrf.corpora.entities import EntityReader
+from spacy_bcrf.corpora.entity_tag_reader import EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.io.text import CorpusError, Line, find_file, read_lines
 
@@ -23,23 +23,24 @@ _SPAN_TAG = re.compile(r"O$|[BILUES]-.")
 
 
 def read_crfsuite(lines: Iterable[Line]) -> Iterator[tuple[Sentence, list[list[str]]]]:
-    """The sequences of a file, with the features of each token.
+    """Yield the sequences of a file, with the features of each token.
 
-    A label is a tag, and an entity tag too in a sequence where all labels look like one (O, B-NP).
-    A token's word is that of its feature `w[0]=word`, as CRFsuite's own examples have it, else `_`.
-    CorpusError names the first line without label or with a feature whose value is not 1: linear
-    chains have boolean features.
+    Labels are tags. If all labels of a sequence look like entity tags (O, B-NP), they are entity
+    tags too. The word of a token is the value of its feature `w[0]=word`, as in CRFsuite's own
+    examples, else `_`. CorpusError names the first line without a label, or with a feature whose
+    value is not 1: linear chains have boolean features.
     """
-    sentence, features = _start()
+    sentence = Sentence()
+    features: list[list[str]] = []
     for line in lines:
         if not line.text.strip(" \t"):
             if sentence.words:
                 yield _finish(sentence), features
-                sentence, features = _start()
+                sentence, features = Sentence(), []
             continue
         label, *fields = line.text.split("\t")
         if not label.strip(" "):
-            raise line.error("no label; expected LABEL, tab, FEATURE, tab, FEATURE, ..")
+            raise line.error("no label; expected a label and features, separated by tabs")
         found = list(dict.fromkeys(_read_feature(line, field) for field in fields))
         word = next((text.removeprefix(_WORD) for text in found if text.startswith(_WORD)), "")
         sentence.lines.append(line)
@@ -55,18 +56,18 @@ def read_crfsuite(lines: Iterable[Line]) -> Iterator[tuple[Sentence, list[list[s
 def CRFsuiteCorpus(
     path: str | Path, spans_key: str = "chunks", limit: int = 0
 ) -> Callable[[Language], Iterator[Example]]:
-    """`spacy-bcrf.CRFsuiteCorpus.v1`: a file of CRFsuite's text format as a corpus of a config.
+    """`spacy-bcrf.CRFsuiteCorpus.v1`: a corpus reader of CRFsuite's text format.
 
-    Labels become tags; labels of spans become entities and `spans[spans_key]` too. The features are
-    there for the template `_.crfsuite[0]` of `spacy-bcrf.LinearChain.v1`.
-    path: plain or compressed. limit: of sequences, 0 for all.
+    Labels become tags; labels of spans also become entities and `spans[spans_key]`. The template
+    `_.crfsuite[0]` of `spacy-bcrf.LinearChain.v1` reads the features.
+    path: a plain or compressed file. limit: maximum number of sequences; 0 for all.
     """
 
     def read(nlp: Language) -> Iterator[Example]:
         if path is None:
             raise ValueError("spacy-bcrf.CRFsuiteCorpus.v1 needs a path, got null")
         file = find_file(Path(path))
-        entities = EntityReader()
+        entities = EntityTagReader()
         progress = tqdm(delay=5, leave=False, unit="B", unit_scale=True, desc=file.name)
         n = 0
         with progress:
@@ -82,7 +83,7 @@ def CRFsuiteCorpus(
 
 
 def set_features(doc: Doc, features: Iterable[Iterable[str]]) -> Doc:
-    """Set `token._.crfsuite`, the features that the template `_.crfsuite[0]` reads."""
+    """Set `token._.crfsuite`, which the template `_.crfsuite[0]` reads, and return the document."""
     set_extensions()
     for token, found in zip(doc, features, strict=True):
         token._.set(CRFSUITE, list(found))
@@ -93,7 +94,7 @@ def _make_example(
     nlp: Language,
     sentence: Sentence,
     features: list[list[str]],
-    entities: EntityReader,
+    entities: EntityTagReader,
     spans_key: str,
 ) -> Example:
     has_spans = sentence.entities[0] is not None
@@ -117,19 +118,15 @@ def _read_feature(line: Line, field: str) -> str:
             is_one = float(number) == 1
         except ValueError:
             raise line.error(
-                f"feature {field!r} has the value {number!r}; expected a number, or \\: for a "
-                "colon that belongs to the name"
+                f"feature {field!r} has the value {number!r}; expected a number; "
+                "write \\: for a colon in a name"
             ) from None
         if not is_one:
-            raise line.error(f"feature {field!r} has the value {number}; expected 1 or none")
+            raise line.error(f"feature {field!r} has the value {number}; expected 1, or no value")
         field = field[: value.start(1) - 1]
     if not field:
         raise line.error("empty feature; expected one between two tabs")
     return _ESCAPED.sub(r"\1", field)
-
-
-def _start() -> tuple[Sentence, list[list[str]]]:
-    return Sentence(lines=[], words=[], tags=[], pos=[], entities=[]), []
 
 
 def _finish(sentence: Sentence) -> Sentence:

@@ -1,73 +1,51 @@
-"""Records of texts and what is known of their entities, as JSON lines have them.
+"""JSON lines: texts and what is known of their entities, one object a line.
 
-- `text`, or `tokens` (strings, or objects with a `text`), or both, where the tokens are the text's.
-- `spans`: objects with `start` and `end`, one past the last, in characters; in tokens where there
-  is no text. Or there with `token_start` and `token_end`, the last token as in Prodigy. `label`:
-  the type; a list of those it may be, or null if nothing is known of it but that it is an entity.
-  If it has a `text`, that is compared.
-- `rejected`: spans that are no entities of that type, of none in a list; null: of no type.
-- `annotated_labels`: the only ones looked for. Without: all.
-- `complete`: whether tokens in no span are in no entity (the default), or were not looked at.
+- `text`, or `tokens` (strings, or objects with a `text`), or both, if the tokens are in the text.
+- `spans`: objects with `start` and `end` (exclusive) in characters, or in tokens if there is no
+  text. Alternatively `token_start` and `token_end` (inclusive) in tokens, as in Prodigy. `label`
+  is the entity's label, a list of its possible labels, or null for an entity of any label. If a
+  span has a `text`, it must be the same as in the record's text.
+- `rejected`: spans that are no entity of this label, of none in a list, or for null of no label.
+- `annotated_labels`: the only labels that the annotator looked for. By default all.
+- `complete`: true (the default) if tokens outside of all spans are O, false if they are missing.
 
-All other fields are left alone. The records of other tools are translated to these.
+All other fields are ignored. The readers of other tools translate their fields to these.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
+from spacy_bcrf.corpora.record import Record, RecordSpan
 from spacy_bcrf.io.json_objects import Problem
 
-
-class Mark(NamedTuple):
-    """start, end: characters, or tokens of a record without text. labels: none for any."""
-
-    start: int
-    end: int
-    labels: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Record:
-    """text: None if only the words are known. words: None if it is to be tokenized."""
-
-    places: list[str]
-    text: str | None
-    words: list[str] | None
-    spans: list[Mark]
-    rejected: list[Mark]
-    annotated_labels: list[str] | None
-    complete: bool
-    n_trimmed: int = 0
-    """Spans that started or ended with white space, which was left out of them."""
-
-    @property
-    def n_spans(self) -> int:
-        return len(self.spans) + len(self.rejected)
-
-
-# Where other tools and older versions have the spans.
+# Other tools and older versions have spans under these names.
 _OTHER_NAMES = ("entities", "ents", "label", "labels", "span")
 
 
-def count_spans(fields: dict[str, Any]) -> int:
-    """How many spans an object has, whatever they are."""
-    lists = (fields.get(key) for key in ("spans", "rejected"))
-    return sum(len(spans) for spans in lists if isinstance(spans, list))
+def read_record(
+    fields: dict[str, Any], place: str, known_labels: frozenset[str] | None = None
+) -> Record:
+    """Read one object.
 
-
-def parse(fields: dict[str, Any], place: str, known_labels: frozenset[str] | None) -> Record:
-    """Problem where a field is not as above, where a span is not in the text, or where a label is
-    none of the known ones, None for any."""
+    place: file and line. known_labels: the only valid labels; None for any. Problem if a field has
+    a wrong type, a span is not in the text, or a label is unknown.
+    """
+    # A span that an annotator rejected must not become an entity.
+    if "answer" in fields:
+        raise Problem(
+            "another tool",
+            '"answer" is a field of Prodigy, but the first record of the file has none; expected '
+            "one file for each tool",
+        )
     text, words = _read_text(fields)
     if "spans" not in fields:
         for key in _OTHER_NAMES:
             if isinstance(fields.get(key), list):
-                raise Problem("no spans", f'no "spans", which "{key}" may be meant to be')
+                raise Problem("no spans", f'no "spans"; expected this name instead of "{key}"')
     reader = _SpanReader(text, words, known_labels)
     labels = _list(fields, "annotated_labels")
     complete = fields.get("complete", True)
@@ -79,11 +57,17 @@ def parse(fields: dict[str, Any], place: str, known_labels: frozenset[str] | Non
         words,
         [reader.read(span, "span") for span in _list(fields, "spans") or ()],
         [reader.read(span, "rejected span") for span in _list(fields, "rejected") or ()],
-        labels and [reader.check(label, '"annotated_labels"') for label in labels],
+        labels and [reader.check_label(label, '"annotated_labels"') for label in labels],
         complete,
     )
     record.n_trimmed = reader.n_trimmed
     return record
+
+
+def count_spans(fields: dict[str, Any]) -> int:
+    """Count the spans of an object, valid or not."""
+    lists = (fields.get(key) for key in ("spans", "rejected"))
+    return sum(len(spans) for spans in lists if isinstance(spans, list))
 
 
 def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:
@@ -110,11 +94,13 @@ class _SpanReader:
         self.text, self.words, self.known_labels = text, words, known_labels
         self.n_trimmed = 0
 
-    def read(self, span: Any, what: str) -> Mark:
+    def read(self, span: Any, what: str) -> RecordSpan:
         if not isinstance(span, dict):
             raise Problem("wrong type", f"a {what} must be an object, got {_show(span)}")
         if "label" not in span:
-            raise Problem("wrong type", f"{what} {_show(span)} has no label; null is for any")
+            raise Problem(
+                "wrong type", f"{what} {_show(span)} has no label; expected one, or null for any"
+            )
         by_token = self.words is not None and "start" not in span and "token_start" in span
         start, end = self._find_bounds(span, what, by_token)
         in_tokens = by_token or self.text is None
@@ -130,27 +116,31 @@ class _SpanReader:
         if self.text is not None:
             if in_tokens:
                 start, end = self._words_in_text[start][0], self._words_in_text[end - 1][1]
-            self._compare(span, start, end, what)
+            self._compare_text(span, start, end, what)
             start, end = self._trim(start, end, what)
         label = span["label"]
         if isinstance(label, list) and not label:
-            raise Problem("wrong type", f"{what} {start}:{end} has no labels; null is for any")
+            raise Problem(
+                "wrong type", f"{what} {start}:{end} has no labels; expected some, or null for any"
+            )
         labels = label if isinstance(label, list) else [] if label is None else [label]
         where = f"the label of the {what} {start}:{end}"
-        return Mark(start, end, tuple(sorted({self.check(name, where) for name in labels})))
+        names = {self.check_label(name, where) for name in labels}
+        return RecordSpan(start, end, tuple(sorted(names)))
 
-    def check(self, label: Any, what: str) -> str:
-        name = _check_string(label, what)
+    def check_label(self, label: Any, where: str) -> str:
+        name = _check_string(label, where)
         if name == "O":
-            raise Problem("unknown label", f"{what} is O, which is no label of an entity")
+            raise Problem("unknown label", f"{where} is O, which is no label of an entity")
         if self.known_labels is not None and name not in self.known_labels:
             expected = ", ".join(sorted(self.known_labels))
-            raise Problem("unknown label", f"{what}: unknown {name!r}; expected one of {expected}")
+            raise Problem("unknown label", f"{where}: unknown {name!r}; expected one of {expected}")
         return name
 
     @cached_property
     def _words_in_text(self) -> list[tuple[int, int]]:
-        """Bounds of the tokens in characters; white space, which may be another, has no length."""
+        """Bounds of the tokens in characters. A token of white space gets an empty range, because
+        the text may have other white space."""
         assert self.text is not None and self.words is not None
         bounds, end = [], 0
         for word in self.words:
@@ -158,7 +148,7 @@ class _SpanReader:
             if start < 0 or self.text[end:start].strip():
                 found = self.text[end : end + len(word) + 10]
                 raise Problem(
-                    "not tokenized", f"token {word!r} is not what the text goes on with, {found!r}"
+                    "not tokenized", f"token {word!r} is not next in the text, which has {found!r}"
                 )
             end = start if word.isspace() else start + len(word)
             bounds.append((start, end))
@@ -176,6 +166,7 @@ class _SpanReader:
         return span[keys[0]], span[keys[1]] + by_token
 
     def _trim(self, start: int, end: int, what: str) -> tuple[int, int]:
+        """Leave out white space at the ends."""
         assert self.text is not None
         content = self.text[start:end]
         left = len(content) - len(content.lstrip())
@@ -185,14 +176,14 @@ class _SpanReader:
         self.n_trimmed += bool(left or right)
         return start + left, end - right
 
-    def _compare(self, span: dict[str, Any], start: int, end: int, what: str) -> None:
-        """White space aside: tools do not keep it."""
+    def _compare_text(self, span: dict[str, Any], start: int, end: int, what: str) -> None:
+        """Compare the span's own text, without white space: tools do not keep it."""
         assert self.text is not None
-        said, content = span.get("text"), self.text[start:end]
-        if isinstance(said, str) and _squeeze(said) != _squeeze(content):
+        own, content = span.get("text"), self.text[start:end]
+        if isinstance(own, str) and _squeeze(own) != _squeeze(content):
             raise Problem(
                 "another text",
-                f'{what} {start}:{end} is {content[:60]!r}, and its "text" is {said[:60]!r}',
+                f'{what} {start}:{end} is {content[:60]!r}, but its "text" is {own[:60]!r}',
             )
 
 
@@ -216,7 +207,9 @@ def _check_string(value: Any, what: str) -> str:
     try:
         value.encode("utf8")
     except UnicodeEncodeError as error:
-        raise Problem("wrong type", f"{what} has half a character at {error.start}") from None
+        raise Problem(
+            "wrong type", f"{what} has half a surrogate pair at character {error.start}"
+        ) from None
     return value
 
 

@@ -1,7 +1,7 @@
-"""Label Studio's exports as JSON: tasks with `data`, the text, and `annotations` of it.
+"""Label Studio's JSON exports: tasks with a text in `data` and `annotations` of it.
 
-The first annotation that was not cancelled (skipped) counts. Its regions are all entities there
-are; the type of one with several labels is one of them.
+The reader takes the first annotation that was not cancelled (skipped). Tokens outside of its
+regions are O. A region with several labels is an ambiguous span.
 """
 
 from __future__ import annotations
@@ -10,16 +10,27 @@ import json
 from collections import Counter
 from typing import Any
 
-from spacy_bcrf.io.json_objects import Ignored, Problem
+from spacy_bcrf.corpora.record import Ignored, Record
+from spacy_bcrf.io.json_objects import Problem
+
+from . import jsonl
 
 
-def translate(task: dict[str, Any], left_out: Counter[str]) -> dict[str, Any]:
-    """The fields that `jsonl.parse` reads. left_out: counts what has no place in these."""
+def read_record(
+    task: dict[str, Any],
+    place: str,
+    known_labels: frozenset[str] | None = None,
+    left_out: Counter[str] | None = None,
+) -> Record:
+    """Read a task, see `jsonl.read_record`. left_out: counts contents that no record can hold.
+
+    Ignored if a task has no valid annotation.
+    """
     data, annotations = task.get("data"), task.get("annotations")
     if not isinstance(data, dict) or not isinstance(annotations, list):
         raise Problem(
             "wrong type",
-            'expected "data" and "annotations", as Label Studio exports to JSON (not JSON-MIN)',
+            'expected "data" and "annotations", as in Label Studio\'s JSON export (not JSON-MIN)',
         )
     if not all(isinstance(annotation, dict) for annotation in annotations):
         raise Problem("wrong type", 'each of "annotations" must be an object')
@@ -33,14 +44,14 @@ def translate(task: dict[str, Any], left_out: Counter[str]) -> dict[str, Any]:
         raise Problem("wrong type", '"result" of the annotation must be a list')
     text = _find_text(data)
     spans = [_read_region(result, text) for result in results if _is_region(result)]
-    left_out["further annotations"] += len(valid) - 1
-    left_out["results that label no text"] += len(results) - len(spans)
-    return {"text": text, "spans": spans}
+    if left_out is not None:
+        left_out["further annotations"] += len(valid) - 1
+        left_out["results without text labels"] += len(results) - len(spans)
+    return jsonl.read_record({"text": text, "spans": spans}, place, known_labels)
 
 
 def count_regions(task: dict[str, Any]) -> int:
-    """How many regions the annotation that counts has, or the first where none does; whatever the
-    task is."""
+    """Count the regions of the annotation that `read_record` takes, in an object of any shape."""
     annotations = task.get("annotations")
     found = [a for a in annotations if isinstance(a, dict)] if isinstance(annotations, list) else []
     found.sort(key=lambda annotation: bool(annotation.get("was_cancelled")))
@@ -49,11 +60,13 @@ def count_regions(task: dict[str, Any]) -> int:
 
 
 def _find_text(data: dict[str, Any]) -> str:
-    """That of the field `text`, or of the only one."""
+    """Return the field `text`, or the only string."""
     keys = ["text"] if "text" in data else [k for k, v in data.items() if isinstance(v, str)]
     if len(keys) != 1:
         found = ", ".join(data) or "nothing"
-        raise Problem("no text", f'no "text" in "data", and not one string alone; found {found}')
+        raise Problem(
+            "no text", f'"data" has no "text"; expected it, or exactly one string; found {found}'
+        )
     text = data[keys[0]]
     if not isinstance(text, str):
         raise Problem(
@@ -63,8 +76,10 @@ def _find_text(data: dict[str, Any]) -> str:
 
 
 def _labels_key(value: Any) -> str | None:
-    """`labels`; those of other data, such as `hypertextlabels`, have other offsets, which the
-    check for numbers finds."""
+    """Return the key of a region's labels: `labels`, or for instance `hypertextlabels`.
+
+    Regions of hypertext have paths instead of character offsets; `jsonl` refuses them.
+    """
     keys = value if isinstance(value, dict) else ()
     return next((key for key in keys if key.endswith("labels")), None)
 
@@ -75,23 +90,26 @@ def _is_region(result: Any) -> bool:
 
 def _read_region(result: Any, text: str) -> Any:
     if not isinstance(result, dict):
-        return result  # for `parse` to complain of
+        return result  # `jsonl` names the problem
     value = result["value"]
     span = {key: value[key] for key in ("start", "end", "text") if key in value}
     span["label"] = value[_labels_key(value)]
-    start, end, said = (span.get(key) for key in ("start", "end", "text"))
-    if isinstance(start, int) and isinstance(end, int) and isinstance(said, str):
-        span["start"], span["end"] = _count_characters(text, start, end, said)
+    start, end, own = (span.get(key) for key in ("start", "end", "text"))
+    if isinstance(start, int) and isinstance(end, int) and isinstance(own, str):
+        span["start"], span["end"] = _count_characters(text, start, end, own)
     return span
 
 
-def _count_characters(text: str, start: int, end: int, said: str) -> tuple[int, int]:
-    """Bounds in characters. Versions before 2022 have them in UTF-16 code units, of which emoji
-    have two each (its issue 1347)."""
-    if start < 0 or end < start or text[start:end] == said:
+def _count_characters(text: str, start: int, end: int, own: str) -> tuple[int, int]:
+    """Return bounds in characters.
+
+    Versions before 2022 count UTF-16 code units, of which an emoji has two (Label Studio's issue
+    1347).
+    """
+    if start < 0 or end < start or text[start:end] == own:
         return start, end
     units = text.encode("utf-16-le", "surrogatepass")
     before, inside = (
         units[a:b].decode("utf-16-le", "replace") for a, b in ((0, 2 * start), (2 * start, 2 * end))
     )
-    return (len(before), len(before) + len(inside)) if inside == said else (start, end)
+    return (len(before), len(before) + len(inside)) if inside == own else (start, end)

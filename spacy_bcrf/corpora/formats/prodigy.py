@@ -1,31 +1,33 @@
 """Prodigy's exports (`prodigy db-out`): one answer to one task a line.
 
-- By hand (`ner_manual` and the like), accepted: all spans there are. Rejected: of no use, since
-  it is not said what is wrong with them.
-- Yes or no about a span (`ner.teach`): accepted, it is an entity; rejected, it is none of that
-  type; the rest of the text was not looked at.
-- Ignored: nothing.
+- A manual interface (such as `ner_manual`): an accepted task has all spans. A rejected task is
+  ignored, because it does not say which span is wrong.
+- A binary interface (`ner.teach`): the task has one span. Accepted, the span is an entity.
+  Rejected, it is no entity of this label. All other tokens are missing.
+- An ignored task says nothing.
 
-What is known of one text is one record, see `merge`.
+`merge` makes one record of all answers about one text.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from spacy_bcrf.io.json_objects import Ignored, Problem
+from spacy_bcrf.corpora.record import Ignored, Record
+from spacy_bcrf.io.json_objects import Problem
 
-from .jsonl import Record
+from . import jsonl
 
 _BINARY_VIEWS = ("ner",)
 _MANUAL_VIEWS = ("ner_manual", "spans_manual", "blocks")
 
 
-def translate(task: dict[str, Any], left_out: Counter[str]) -> dict[str, Any]:
-    """The fields that `jsonl.parse` reads."""
+def read_record(
+    task: dict[str, Any], place: str, known_labels: frozenset[str] | None = None
+) -> Record:
+    """Read an answered task, see `jsonl.read_record`. Ignored if it has no usable annotation."""
     answer = task.get("answer")
     if answer == "ignore":
         raise Ignored("ignored by the annotator")
@@ -34,19 +36,25 @@ def translate(task: dict[str, Any], left_out: Counter[str]) -> dict[str, Any]:
             "wrong type", f'"answer" must be accept, reject or ignore, got {json.dumps(answer)}'
         )
     is_binary = _is_binary(task)
-    fields = {"text": task.get("text"), "tokens": task.get("tokens"), "complete": not is_binary}
     spans = task.get("spans")
-    if answer == "accept":
-        return {**fields, "spans": spans}
-    if not is_binary:
+    if answer == "reject" and not is_binary:
         raise Ignored("rejected as a whole")
-    if isinstance(spans, list) and len(spans) != 1:
+    if answer == "reject" and isinstance(spans, list) and len(spans) != 1:
         raise Ignored(f"rejected with {len(spans)} spans instead of one")
-    return {**fields, "rejected": spans}
+    fields = {
+        "text": task.get("text"),
+        "tokens": task.get("tokens"),
+        "spans" if answer == "accept" else "rejected": spans,
+        "complete": not is_binary,
+    }
+    return jsonl.read_record(fields, place, known_labels)
 
 
 def _is_binary(task: dict[str, Any]) -> bool:
-    """Older versions do not say which interface it was; that for spans by hand needs tokens."""
+    """Whether the interface asks about one span.
+
+    Older versions do not name the interface; then tokens mean a manual one.
+    """
     if isinstance(flag := task.get("_is_binary"), bool):
         return flag
     view = task.get("_view_id")
@@ -59,9 +67,8 @@ def _is_binary(task: dict[str, Any]) -> bool:
 
 
 def merge(records: Sequence[Record]) -> Record:
-    """One record of all that is known of a text. Problem where a record that is complete lacks a
-    span of another one."""
-    spans = [mark for record in records for mark in record.spans]
+    """Merge the records of one text. Problem if a complete record lacks a span of another one."""
+    spans = [span for record in records for span in record.spans]
     for record in records:
         if record.complete and (others := set(spans) - set(record.spans)):
             start, end, labels = min(others)
@@ -76,7 +83,7 @@ def merge(records: Sequence[Record]) -> Record:
         records[0].text,
         next((record.words for record in records if record.words), None),
         spans,
-        [mark for record in records for mark in record.rejected],
+        [span for record in records for span in record.rejected],
         None,
         any(record.complete for record in records),
         sum(record.n_trimmed for record in records),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_bcrf.annotation.schemes import BIO, read_spans
-from spacy_bcrf.corpora.entities import SCHEMES, EntityReader
+from spacy_bcrf.corpora.entity_tag_reader import SCHEMES, EntityTagReader
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.io.text import CorpusError, Line
 
@@ -27,13 +27,13 @@ def sentence(tags):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("given_scheme", ["auto", "the right one"])
 def test_all_schemes_give_the_same_entities(scheme, given_scheme):
-    reader = EntityReader("auto" if given_scheme == "auto" else scheme)
+    reader = EntityTagReader("auto" if given_scheme == "auto" else scheme)
     assert reader.read(sentence(SAME_ENTITIES[scheme])) == SAME_ENTITIES["bio"].split()
     assert (reader.scheme, reader.n_repaired, reader.n_entities) == (scheme, 0, 4)
 
 
-def test_a_scheme_is_found_however_late_its_prefixes_come():
-    reader = EntityReader()
+def test_auto_follows_prefixes_that_come_late():
+    reader = EntityTagReader()
     reader.read(sentence("B-X I-X"))
     assert (reader.scheme, reader.n_repaired) == ("bio", 0)
     reader.read(sentence("B-X E-X"))
@@ -53,41 +53,42 @@ def test_a_scheme_is_found_however_late_its_prefixes_come():
     ],
 )
 def test_invalid_tags_are_repaired_and_counted(scheme, tags, iob2, n_repaired):
-    reader = EntityReader(scheme)
+    reader = EntityTagReader(scheme)
     assert reader.read(sentence(tags)) == iob2.split()
     assert reader.n_repaired == n_repaired
 
 
-def test_missing_tags_stay_missing_unless_annotation_is_complete():
+def test_missing_tags_are_o_if_annotation_is_complete():
     tags = [None, "I-X", None, "I-X", "O"]
-    reader = EntityReader("bio")
+    reader = EntityTagReader("bio")
     assert reader.read(sentence(tags)) == [None, "B-X", None, "B-X", "O"]
     assert (reader.n_missing, reader.n_assumed_outside, reader.n_repaired) == (2, 0, 2)
-    reader = EntityReader("bio", complete=True)
+    reader = EntityTagReader("bio", complete=True)
     assert reader.read(sentence(tags)) == ["O", "B-X", "O", "B-X", "O"]
     assert (reader.n_missing, reader.n_assumed_outside, reader.n_repaired) == (0, 2, 2)
 
 
 @pytest.mark.parametrize("tag", ["o", "PER", "B", "B-", "-X", "X-PER", "b-PER", "B_PER", "BI-PER"])
-def test_what_is_no_tag(tag):
+def test_a_bad_tag(tag):
     with pytest.raises(CorpusError, match=f"f.conll:2: '{tag}' is no entity tag; expected O, or"):
-        EntityReader().read(sentence(["O", tag]))
+        EntityTagReader().read(sentence(["O", tag]))
 
 
 def test_tags_of_another_scheme():
     with pytest.raises(CorpusError, match=r"f.conll:1: 'S-X' is no entity tag; .*one of B I with"):
-        EntityReader("bio").read(sentence("S-X"))
+        EntityTagReader("bio").read(sentence("S-X"))
     with pytest.raises(
-        CorpusError, match=r"f.conll:3: entity tag 'E-X' is of another scheme than U- in f.conll:1"
+        CorpusError,
+        match=r"f.conll:3: entity tag 'E-X' and U- in f.conll:1 are of different schemes",
     ):
-        EntityReader().read(sentence("U-X B-X E-X"))
+        EntityTagReader().read(sentence("U-X B-X E-X"))
     with pytest.raises(ValueError, match="unknown scheme 'iob2'; expected auto, bio, iob1"):
-        EntityReader("iob2")
+        EntityTagReader("iob2")
 
 
 @given(st.lists(st.lists(st.sampled_from([None, *BIO.tags(["X", "Y"])]), max_size=8), max_size=4))
-def test_any_bio_tags_become_valid_and_the_count_is_right(sentences):
-    automatic, bio, iob1 = EntityReader(), EntityReader("bio"), EntityReader("iob1")
+def test_any_bio_tags_are_repaired_and_counted(sentences):
+    automatic, bio, iob1 = EntityTagReader(), EntityTagReader("bio"), EntityTagReader("iob1")
     for tags in sentences:
         iob2 = automatic.read(sentence(tags))
         assert BIO.spans(iob2) == read_spans(tags)

@@ -1,4 +1,4 @@
-"""Entity tags as files have them, in one of several schemes and not always valid, made IOB2."""
+"""Conversion of a file's entity tags, of any scheme and not always valid, to IOB2."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ from .sentence import Sentence
 
 
 def _encode_iob1(spans: Sequence[Span], length: int) -> list[str]:
-    """IOB1 (CoNLL-2003): B only where an entity follows another one of its label at once."""
+    """IOB1 (CoNLL-2003): B only for an entity right after another one of the same label."""
     tags = BIO.encode(spans, length)
     previous_end, previous_label = 0, ""
     for start, end, label in spans:
@@ -28,19 +28,20 @@ _ENCODE: dict[str, Callable[[Sequence[Span], int], list[str]]] = {
 _PREFIXES = {"bio": "BI", "iob1": "BI", "biluo": "BILU", "bies": "BIES"}
 
 SCHEMES = tuple(_ENCODE)
-"""The schemes a file may have. The first that fits is taken to be the one of a file."""
+"""Schemes of entity tags in files. Among equally good ones, the first is the scheme of a file."""
 
 
-class EntityReader:
-    """Reads entity tags as conlleval does and counts them.
+class EntityTagReader:
+    """Read entity tags as conlleval does, and count them.
 
-    The entities are the same whatever the scheme is; it only says which tags had to be repaired.
-    So "auto" needs no second pass: it counts for each scheme that has all the prefixes seen, and
-    in the end takes the one with the least repairs.
+    scheme: one of SCHEMES, or "auto". complete: words without a tag are O, not missing.
+
+    The entities do not depend on the scheme, only the number of repaired tags does. So "auto" needs
+    one pass: it counts the repairs for every scheme that has all prefixes of the file, and takes
+    the scheme with the fewest.
     """
 
     def __init__(self, scheme: str = "auto", *, complete: bool = False) -> None:
-        """`complete`: words without a tag are outside of entities, not missing annotation."""
         if scheme not in ("auto", *SCHEMES):
             raise ValueError(f"unknown scheme {scheme!r}; expected auto, {', '.join(SCHEMES)}")
         self.complete = complete
@@ -53,14 +54,16 @@ class EntityReader:
 
     @property
     def scheme(self) -> str:
+        """The scheme with the fewest repairs so far."""
         return min(self._repaired, key=lambda name: self._repaired[name])
 
     @property
     def n_repaired(self) -> int:
+        """Number of tags that are not valid in `scheme`."""
         return self._repaired[self.scheme]
 
     def read(self, sentence: Sentence) -> list[str | None]:
-        """Valid IOB2 tags with None for missing ones; CorpusError for what is no tag."""
+        """Return valid IOB2 tags, None for missing ones. CorpusError names a bad tag's line."""
         tags = sentence.entities
         for line, tag in zip(sentence.lines, tags, strict=True):
             if tag not in self._checked:
@@ -93,17 +96,17 @@ class EntityReader:
         if len(prefix) == 1 and label and (clash := _clashing(prefix, self._first_lines)):
             first = self._first_lines[clash]
             raise line.error(
-                f"entity tag {tag!r} is of another scheme than {clash}- in {first.path}:"
-                f"{first.number}; expected all files to have one scheme"
+                f"entity tag {tag!r} and {clash}- in {first.path}:{first.number} are of different "
+                "schemes; expected the same scheme in all files"
             )
         raise line.error(
             f"{tag!r} is no entity tag; expected O, or one of {' '.join(known)} with a hyphen "
-            "and a label, or _ where it is not known"
+            "and a label, or _ if it is missing"
         )
 
 
 def _clashing(prefix: str, seen: dict[str, Line]) -> str | None:
-    """A prefix seen before that no scheme has together with this one."""
+    """Return an earlier prefix that no scheme has together with this one."""
     schemes = [prefixes for prefixes in _PREFIXES.values() if prefix in prefixes]
     return next(
         (p for p in seen if schemes and not any(p in prefixes for prefixes in schemes)), None

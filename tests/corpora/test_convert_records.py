@@ -1,4 +1,4 @@
-"""JSON lines and the exports of annotation tools: what comes out, and what is said of the rest."""
+"""Conversion of JSON lines and of annotation tools' exports: documents, counts, problems."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ ADA = {"text": "Ada Lovelace lived in Rome", "spans": [{"start": 0, "end": 12, "
 
 
 def convert(folder, *sources, name="in.jsonl", **options):
-    """Docs, counts and problems of a list of objects or the text of a file, or of paths."""
+    """Convert lists of objects, texts of files, or paths. Return Docs, counts and problems."""
     paths = []
     for source in sources:
         if isinstance(source, list):
@@ -47,7 +47,7 @@ def iob(doc):
     return "".join(token.ent_iob_ or "-" for token in doc)
 
 
-def test_what_a_record_can_say(tmp_path):
+def test_all_fields_of_a_record(tmp_path):
     ambiguous = {"start": 13, "end": 18, "label": ["LOC", "ORG"]}
     anything = {"start": 22, "end": 26, "label": None}
     partial = {
@@ -56,7 +56,7 @@ def test_what_a_record_can_say(tmp_path):
         "rejected": [{"start": 0, "end": 3, "label": ["ORG", "LOC"]}],
         "annotated_labels": ["PER", "ORG"],
         "complete": False,
-        "meta": {"source": "a field that means nothing here"},
+        "meta": {"source": "an unknown field"},
     }
     (full, doc), counts, problems = convert(tmp_path, [ADA, partial])
     assert (iob(full), spans(full), full._.annotated_labels) == (
@@ -76,7 +76,7 @@ def test_what_a_record_can_say(tmp_path):
     assert not problems
 
 
-def test_words_are_those_of_the_record(tmp_path):
+def test_a_record_with_tokens(tmp_path):
     words = {
         "tokens": ["New", "York-based", "Ann"],
         "spans": [{"start": 1, "end": 3, "label": "X"}],
@@ -91,7 +91,7 @@ def test_words_are_those_of_the_record(tmp_path):
     assert doc.text == "NewYork-basedAnn"
 
 
-def test_spans_of_tokens_in_a_text(tmp_path):
+def test_token_spans_in_a_text(tmp_path):
     record = {
         "text": " New  York-based\tAnn",
         "tokens": [" ", {"text": "New"}, "York-based", "\n", "Ann"],
@@ -103,7 +103,7 @@ def test_spans_of_tokens_in_a_text(tmp_path):
     assert spans(doc, "incorrect_spans") == [("Ann", "")]
 
 
-def test_prodigy_by_hand(tmp_path):
+def test_prodigys_manual_interface(tmp_path):
     (uber, pearl), counts, problems = convert(tmp_path, EXPORTS / "prodigy_manual.jsonl")
     assert spans(uber) == [("Uber", "ORG"), ("Silicon Valley", "GPE")]
     assert iob(uber) == "BOOOBIOOOOOOO" and uber.text.startswith("Uber\u2019s Lesson:")
@@ -113,15 +113,15 @@ def test_prodigy_by_hand(tmp_path):
     assert (counts.ignored_spans, problems) == (1, [])
 
 
-def test_a_rejection_of_prodigy_among_plain_records_is_not_taken_for_a_span(tmp_path):
+def test_a_rejected_prodigy_span_among_plain_records_is_no_entity(tmp_path):
     plain = {"text": "Ada Lovelace wrote", "spans": []}
     rejected = {"text": "Uber", "spans": [{"start": 0, "end": 4, "label": "ORG"}]}
     docs, counts, problems = convert(tmp_path, [plain, rejected | {"answer": "reject"}])
     assert (len(docs), counts.skipped_spans) == (1, 1)
-    assert '"answer" is of Prodigy' in problems[0]
+    assert '"answer" is a field of Prodigy' in problems[0]
 
 
-def test_prodigy_yes_or_no(tmp_path):
+def test_prodigys_binary_interface(tmp_path):
     (doc,), counts, _ = convert(tmp_path, EXPORTS / "prodigy_teach.jsonl")
     assert (spans(doc), iob(doc)) == ([("Apple", "ORG")], "B------")
     assert spans(doc, "incorrect_spans") == [("Berlin", "ORG")]
@@ -129,7 +129,7 @@ def test_prodigy_yes_or_no(tmp_path):
     assert counts.records == 4 and counts.spans == 4
 
 
-def test_prodigy_that_does_not_say_its_interface(tmp_path):
+def test_prodigy_without_the_name_of_its_interface(tmp_path):
     task = {
         "text": "Ann left",
         "spans": [{"start": 0, "end": 3, "label": "PER"}],
@@ -141,7 +141,7 @@ def test_prodigy_that_does_not_say_its_interface(tmp_path):
     assert iob(convert(tmp_path, [{**by_hand, "_is_binary": True}])[0][0]) == "B-"
 
 
-def test_prodigy_merges_across_files_and_finds_contradictions(tmp_path):
+def test_prodigys_answers_are_merged_across_files(tmp_path):
     full = json.loads((EXPORTS / "prodigy_manual.jsonl").read_text().splitlines()[0])
     yes = {"text": full["text"], "_view_id": "ner", "answer": "accept", "spans": full["spans"][:1]}
     no = {**yes, "answer": "reject", "spans": [{**full["spans"][1], "label": "ORG"}]}
@@ -165,7 +165,7 @@ def test_label_studio(tmp_path):
     assert counts.ignored == {"cancelled": 1, "not annotated": 1} and not problems
     assert str(counts).endswith(
         "1 spans trimmed of white space; 1 further annotations left out; "
-        "1 results that label no text left out"
+        "1 results without text labels left out"
     )
     lines = "".join(
         json.dumps(task) + "\n" for task in json.loads((EXPORTS / "label_studio.json").read_text())
@@ -174,14 +174,14 @@ def test_label_studio(tmp_path):
     assert (len(docs), str(again)) == (2, str(counts))
 
 
-def test_label_studio_with_other_offsets_than_characters(tmp_path):
+def test_label_studios_offsets_in_utf16_or_hypertext(tmp_path):
     task = json.loads((EXPORTS / "label_studio.json").read_text())[2]
     value = task["annotations"][1]["result"][0]["value"]
     value.update(start=3, end=7)
     assert spans(convert(tmp_path, [task])[0][0]) == [("Lima", "LOC")]
     value.update(start=4, end=8)
     _, counts, (problem,) = convert(tmp_path, [task, ADA_TASK])
-    assert problem.endswith("""in.jsonl:1: span 4:8 is 'ima ', and its "text" is 'Lima'""")
+    assert problem.endswith("""in.jsonl:1: span 4:8 is 'ima ', but its "text" is 'Lima'""")
     assert (counts.skipped_spans, counts.docs) == (1, 1)
     task["annotations"][1]["result"][0] = {
         "type": "hypertextlabels",
@@ -195,11 +195,16 @@ ADA_TASK = {"id": 1, "data": {"body": "Ada left"}, "annotations": [{"result": []
 
 
 @pytest.mark.parametrize(
-    "suffix, pack",
-    [("", bytes), (".xz", lzma.compress), (".gz", gzip.compress), (".bz2", bz2.compress)],
+    "suffix, pack, form",
+    [
+        ("", bytes, "lines"),
+        ("", bytes, "one line"),
+        (".xz", lzma.compress, "indented"),
+        (".gz", gzip.compress, "lines"),
+        (".bz2", bz2.compress, "one line"),
+    ],
 )
-@pytest.mark.parametrize("form", ["lines", "one line", "indented"])
-def test_line_breaks_blank_lines_marks_and_compression(tmp_path, suffix, pack, form):
+def test_line_breaks_blank_lines_byte_order_marks_and_compression(tmp_path, suffix, pack, form):
     records = [ADA, {"text": "a\u2028b ü"}]
     if form == "lines":
         text = "\r\n\r\n".join(json.dumps(record, ensure_ascii=False) for record in records)
@@ -208,12 +213,12 @@ def test_line_breaks_blank_lines_marks_and_compression(tmp_path, suffix, pack, f
         text = text.replace("\n", "\r\n")
     path = tmp_path / f"in.json{suffix}"
     path.write_bytes(pack(b"\xef\xbb\xbf" + text.encode()))
-    told = []
-    items = list(read_objects(path, told.append))
+    steps = []
+    items = list(read_objects(path, steps.append))
     assert [item.value for item in items] == records
     numbers = {"lines": [1, 3], "one line": [1, 1], "indented": [2, 12]}[form]
     assert [item.place for item in items] == [f"{path}:{n}" for n in numbers]
-    assert sum(told) == path.stat().st_size
+    assert sum(steps) == path.stat().st_size
     docs, _, _ = convert(tmp_path, path)
     assert [doc.text for doc in docs] == [record["text"] for record in records]
 
@@ -234,22 +239,31 @@ def span(start=0, end=12, label="PER", **more):
     "record, reason, message",
     [
         ('{"text": "a"', "no JSON", "no JSON: Expecting ',' delimiter at column 13"),
-        ("[" * 5000, "no JSON", None),
+        ("[" * 100_000, "no JSON", "no JSON that can be read: nested too deep"),
+        ('{"text": ' + "1" * 5000, "no JSON", "no JSON that can be read: "),
         ('"a"', "no object", 'expected an object, got "a"'),
         ({"spans": []}, "no text", 'no "text" and no "tokens"'),
         ({"text": ""}, "empty", '"text" is empty'),
-        ({"text": "a", "entities": [[0, 1, "PER"]]}, "no spans", 'which "entities" may be meant'),
+        (
+            {"text": "a", "entities": [[0, 1, "PER"]]},
+            "no spans",
+            'expected this name instead of "entities"',
+        ),
         ({"tokens": []}, "empty", '"tokens" is empty'),
         ({"tokens": ["a", ""]}, "empty", 'each of "tokens" is empty'),
         ({"tokens": "a b"}, "wrong type", '"tokens" must be a list, got "a b"'),
         ({"text": 3}, "wrong type", '"text" must be a string, got 3'),
-        ({"text": "a\ud83d"}, "wrong type", '"text" has half a character at 1'),
+        ({"text": "a\ud83d"}, "wrong type", '"text" has half a surrogate pair at character 1'),
         ({"text": "ab", "tokens": ["b"]}, "not tokenized", "[E194] Unable to align"),
         (change(complete=1), "wrong type", '"complete" must be true or false, got 1'),
         (change(spans={}), "wrong type", '"spans" must be a list, got {}'),
         (change(spans=[3]), "wrong type", "a span must be an object, got 3"),
         (change(rejected=[None]), "wrong type", "a rejected span must be an object, got null"),
-        (change(spans=[{"start": 0, "end": 3}]), "wrong type", "has no label; null is for any"),
+        (
+            change(spans=[{"start": 0, "end": 3}]),
+            "wrong type",
+            "has no label; expected one, or null for any",
+        ),
         (change(annotated_labels="PER"), "wrong type", '"annotated_labels" must be a list'),
         (change(annotated_labels=["PER", 1]), "wrong type", '"annotated_labels" must be a string'),
         (
@@ -260,7 +274,7 @@ def span(start=0, end=12, label="PER", **more):
         (span(label="psn"), "unknown label", "the label of the span 0:12: unknown 'psn'"),
         (span(label="O"), "unknown label", "the label of the span 0:12 is O, which is no label"),
         (span(label=""), "empty", "the label of the span 0:12 is empty"),
-        (span(label=[]), "wrong type", "span 0:12 has no labels; null is for any"),
+        (span(label=[]), "wrong type", "span 0:12 has no labels; expected some, or null"),
         (span(start=True), "wrong type", '"start" of a span must be an integer, got true'),
         (span(end=12.0), "wrong type", '"end" of a span must be an integer, got 12.0'),
         (span(end=27), "outside the text", 'span 0:27 "PER" is not in the text, which has 26 char'),
@@ -279,7 +293,7 @@ def span(start=0, end=12, label="PER", **more):
         (
             {"text": "a c b", "tokens": ["a", "b"], "spans": [token_span(1, 1)]},
             "not tokenized",
-            "token 'b' is not what the text goes on with, ' c b'",
+            "token 'b' is not next in the text, which has ' c b'",
         ),
         (
             {"text": "a b", "tokens": ["a", " ", "b"], "spans": [token_span(1, 1)]},
@@ -291,7 +305,7 @@ def span(start=0, end=12, label="PER", **more):
         (
             span(text="Ada L."),
             "another text",
-            "span 0:12 is 'Ada Lovelace', and its \"text\" is 'Ada L.'",
+            "span 0:12 is 'Ada Lovelace', but its \"text\" is 'Ada L.'",
         ),
         (
             span(end=6),
@@ -329,7 +343,7 @@ def span(start=0, end=12, label="PER", **more):
                 "rejected": [{"start": 0, "end": 12, "label": ["LOC", "PER"]}],
             },
             "contradiction",
-            "is an entity, and of none of the types",
+            "is an ambiguous span, but all of its labels are incorrect",
         ),
         (
             change(
@@ -339,24 +353,26 @@ def span(start=0, end=12, label="PER", **more):
                 ]
             ),
             "contradiction",
-            "'Ada Lovelace' has different types, each of which is open",
+            "'Ada Lovelace' has ambiguous spans with different labels",
         ),
     ],
 )
-def test_a_bad_record_is_named_skipped_and_counted(tmp_path, record, reason, message):
+def test_a_bad_record_is_reported_skipped_and_counted(tmp_path, record, reason, message):
     line = record if isinstance(record, str) else json.dumps(record)
     text = f"{json.dumps(ADA)}\n\n{line}\n{json.dumps(ADA)}\n"
     docs, counts, (problem,) = convert(tmp_path, text, labels=["PER", "LOC"])
     assert len(docs) == counts.docs == 2 and counts.records == 3
     assert counts.skipped == {reason: 1}
-    assert problem.startswith(f"{tmp_path}/in.jsonl:3: ") and (message or "no JSON") in problem
+    assert problem.startswith(f"{tmp_path}/in.jsonl:3: ") and message in problem
     n_spans = 0
     if isinstance(record, dict):
         lists = [record.get(key) for key in ("spans", "rejected")]
         n_spans = sum(len(found) for found in lists if isinstance(found, list))
     assert counts.skipped_spans == n_spans and counts.spans == 2 + n_spans
     (tmp_path / "out.spacy").unlink()
-    with pytest.raises(CorpusError, match=r"out\.spacy: not written, since --strict skips nothing"):
+    with pytest.raises(
+        CorpusError, match=r"out\.spacy: not written, because --strict skips nothing"
+    ):
         convert(tmp_path, text, labels=["PER", "LOC"], strict=True)
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
@@ -387,7 +403,7 @@ def test_a_bad_task(tmp_path, task, message):
     assert f"{tmp_path}/in.jsonl:2: " in problem and message in problem
 
 
-def test_rejections_that_say_nothing(tmp_path):
+def test_unusable_rejections_are_ignored(tmp_path):
     task = {"answer": "reject", "text": "a b", "spans": [], "_view_id": "ner"}
     two = [{"start": 0, "end": 1, "label": "X"}, {"start": 2, "end": 3, "label": "X"}]
     good = {"answer": "accept", "text": "b"}
@@ -405,28 +421,28 @@ def test_rejections_that_say_nothing(tmp_path):
         ('[{"text": "a"},\n{"text": }]', "in.jsonl:2: no JSON: Expecting value"),
         ('[{"text": "a"}\n\n{"text": "b"}]', "in.jsonl:3: no JSON: expected a comma or the end"),
         ('[{"text": "a"}\n', "in.jsonl:1: no JSON: expected a comma or the end"),
-        ('[{"text": "a"}]\n[]', "in.jsonl:2: no JSON: more after the end of the list"),
+        ('[{"text": "a"}]\n[]', "in.jsonl:2: no JSON: more text after the end of the list"),
         ("[", "in.jsonl:1: no JSON: Expecting value"),
-        ("[]", "out.spacy: not written, since there are no documents: 0 records"),
-        ("\n\n", "out.spacy: not written, since there are no documents: 0 records"),
-        ("no\nno", "out.spacy: not written, since there are no documents: 2 records"),
+        ("[]", "out.spacy: not written, because there are no documents: 0 records"),
+        ("\n\n", "out.spacy: not written, because there are no documents: 0 records"),
+        ("no\nno", "out.spacy: not written, because there are no documents: 2 records"),
     ],
 )
-def test_what_cannot_be_read_is_refused(tmp_path, text, message):
+def test_unreadable_files(tmp_path, text, message):
     with pytest.raises(CorpusError) as caught:
         convert(tmp_path, text)
     assert message in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
-def test_many_problems_are_counted_after_the_first(tmp_path):
+def test_only_the_first_problems_are_reported(tmp_path):
     n = MAX_REPORTS + 5
     _, counts, problems = convert(tmp_path, "no\n" * n + json.dumps(ADA))
     assert counts.skipped == {"no JSON": n} and len(problems) == MAX_REPORTS + 1
-    assert problems[-1] == "and 5 more records that were skipped"
+    assert problems[-1] == "and 5 more skipped records"
 
 
-def test_shards_are_there_all_or_none(tmp_path):
+def test_shards_are_all_written_or_none(tmp_path):
     convert(tmp_path, [ADA] * 5, shard=2)
     files = find_files(tmp_path / "out.spacy")
     assert [len(list(read_docs(file, VOCAB))) for file in files] == [2, 2, 1]
@@ -448,7 +464,7 @@ def test_an_unknown_language(tmp_path):
         convert(tmp_path, [ADA], lang="qqq")
 
 
-def test_spans_of_tasks_that_cannot_be_translated_are_counted(tmp_path):
+def test_spans_of_bad_tasks_are_counted(tmp_path):
     region = {"type": "labels", "value": {"start": 0, "end": 1, "text": "a", "labels": ["PER"]}}
     tasks = [
         {"data": {"other": 1}, "annotations": [{"result": [region, region]}]},
