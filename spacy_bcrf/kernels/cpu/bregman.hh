@@ -1,12 +1,8 @@
-// Iterative Bregman projections (Corro et al. 2025, Algorithm 1) on node factors.
-//
-// A projection at an inner node multiplies all arcs into it by one number and all arcs out of it by
-// another, so the iterate is q[i, u, v] = K[u, v] g[i, u] f[i+1, v] throughout and only f and g are
-// kept. With in[v] = sum_u K[u, v] g[i-1, u] and out[v] = sum_x K[v, x] f[i+1, x], and
-// f g = exp(unary) up to a scale, the projected factors are f ~ sqrt(e out / in), g ~ sqrt(e in / out).
+// Iterative Bregman projections on the factors f and g of ../shared/projection.hh, in vectors.
 #ifndef BCRF_BREGMAN_HH
 #define BCRF_BREGMAN_HH
 
+#include "../shared/projection.hh"
 #include "bregman_options.hh"
 #include "for_each_sequence.hh"
 #include "log_space.hh"
@@ -16,11 +12,8 @@ namespace bcrf {
 namespace BCRF_TARGET {
 
 template <class R, class In> class Projections {
-    static constexpr int ROWS = 4;  // positions of one parity projected together
-    // What the finite scores of a sequence may span, and the factors in the end, for R to hold
-    // every product of a score and a factor.
-    static constexpr double MAX_RANGE = sizeof(R) == 4 ? 60 : 600;
-    static constexpr R MAX_FACTOR = sizeof(R) == 4 ? R(1e30) : R(1e280);
+    using Limits = Precision<R>;
+    static constexpr int ROWS = 4;  // tokens of one parity projected together
 
     int tags_, width_;
     double scale_;
@@ -35,7 +28,8 @@ template <class R, class In> class Projections {
     R* in(int r) { return in_ + size_t(r) * width_; }
     R* out(int r) { return out_ + size_t(r) * width_; }
 
-    // e = exp(unary - its maximum); false if the scores span more than R can hold.
+    // Set e = exp(unary - its maximum) and add the maxima to `shift`. Return false if the scores have
+    // too large a range for R.
     bool load(const Sequence<In>& s, double& shift) {
         matrices_.load(s);
         for (int i = 0; i + 1 < s.length; ++i) shift += matrices_.shift(i);
@@ -50,13 +44,14 @@ template <class R, class In> class Projections {
             R low = 0;
             for (int t = 0; t < tags_; ++t)
                 low = row[t] < low && row[t] > -infinity<R> ? row[t] : low;
-            if (matrices_.range() - low > MAX_RANGE) return false;
+            // The CUDA kernels add the range of the token's own edge, not of the widest one.
+            if (matrices_.range() - low > Limits::MAX_RANGE) return false;
             exponentiate(row, width_);
         }
         return true;
     }
 
-    // Clears e of the tags that no allowed labeling of the whole sequence uses.
+    // Clear e of the tags that no allowed labeling of the sequence uses.
     void prune(const Sequence<In>& s) {
         R* alive = f_;
         R* reached = in(0);
@@ -77,6 +72,7 @@ template <class R, class In> class Projections {
         }
     }
 
+    // Set the first f and g. Return false if a token has no allowed tag.
     bool start(const Sequence<In>& s) {
         for (int i = 0; i < s.length; ++i) {
             Vec<R> any{};
@@ -91,14 +87,14 @@ template <class R, class In> class Projections {
         return true;
     }
 
-    // How many of the positions left to take at once: blocks of even size, since a product of one
-    // row takes nearly as long as one of two.
+    // Return how many of the remaining tokens to take at once. Blocks have similar sizes, because a
+    // product of one row takes nearly as long as a product of two.
     static int block(int left) {
         const int blocks = (left + ROWS - 1) / ROWS;
         return (left + blocks - 1) / blocks;
     }
 
-    // in = K^T g[i-1] and out = K f[i+1] for `rows` <= ROWS positions i, i + step, ...
+    // Set in = K^T g[i-1] and out = K f[i+1] for `rows` <= ROWS tokens i, i + step, ...
     void sums(const Sequence<In>& s, int i, int rows, int step) {
         if (s.shared) {
             const R *before[ROWS], *after[ROWS];
@@ -120,35 +116,20 @@ template <class R, class In> class Projections {
         }
     }
 
-    // Projects position i, relaxed by `excess` over 1. Where arcs in and out carry the masses m and
-    // n, the plain f and g make them meet at sqrt(m n). Multiplying out by A and in by B,
-    // A / B = ((1 + excess) n + (1 - excess) m) / ((1 - excess) n + (1 + excess) m), moves on beyond
-    // by a bounded factor, and f g stays e. Masses under SMALL move plainly, so that no product
-    // leaves the range of R.
-    // Returns by how much the tag marginals of arcs in and arcs out differed, if `watched`.
+    // Project token i. Return the violation before, the L1 distance between the tag marginals of the
+    // arcs in and out, if WATCHED.
     template <bool RELAXED, bool WATCHED> R project(int i, int r, R excess) {
-        const R zero = 0, more = 1 + excess, less = 1 - excess;
         R *fi = f(i), *gi = g(i), *ei = e(i), *into = in(r), *outof = out(r);
-        Vec<R> sum_in{}, sum_out{}, gap{};
+        Vec<R> sum_in{}, sum_out{}, violation{};
         for (int t = 0; t < width_; t += lanes<R>) {
             const Vec<R> ev = BCRF_TARGET::load(ei + t);
             const Vec<R> iv = BCRF_TARGET::load(into + t), ov = BCRF_TARGET::load(outof + t);
-            const Vec<R> dead = ev > zero ? broadcast<R>(0) : broadcast<R>(1);
-            Vec<R> up = ov, down = iv;
-            if (RELAXED || WATCHED) {
-                const Vec<R> mass_in = BCRF_TARGET::load(fi + t) * iv;
-                const Vec<R> mass_out = BCRF_TARGET::load(gi + t) * ov;
-                if (RELAXED) {
-                    up *= more * mass_out + less * mass_in + R(SMALL);
-                    down *= less * mass_out + more * mass_in + R(SMALL);
-                }
-                if (WATCHED) {
-                    const Vec<R> difference = mass_out - mass_in;
-                    gap += difference > zero ? difference : -difference;
-                }
-            }
-            const Vec<R> h = square_root<R>(ev / (up * down + dead));
-            const Vec<R> fv = h * up, gv = h * down;
+            Vec<R> fv = BCRF_TARGET::load(fi + t), gv = BCRF_TARGET::load(gi + t);
+            Vec<R> square, gap;
+            projection::project(ev, iv, ov, excess, RELAXED, fv, gv, square, gap);
+            const Vec<R> h = square_root<R>(square);
+            fv *= h, gv *= h;
+            if (WATCHED) violation += gap;
             sum_in += fv * iv;
             sum_out += gv * ov;
             store(fi + t, fv);
@@ -159,9 +140,10 @@ template <class R, class In> class Projections {
             store(fi + t, BCRF_TARGET::load(fi + t) * to_f);
             store(gi + t, BCRF_TARGET::load(gi + t) * to_g);
         }
-        return WATCHED ? sum<R>(gap) : zero;
+        return WATCHED ? sum<R>(violation) : R(0);
     }
 
+    // Project all inner tokens, first the odd ones. Return the largest violation, if WATCHED.
     template <bool RELAXED, bool WATCHED> R sweep(const Sequence<In>& s, R excess) {
         R violation = 0;
         for (int first = 1; first <= 2; ++first)
@@ -177,36 +159,23 @@ template <class R, class In> class Projections {
     }
 
     void iterate(const Sequence<In>& s, const BregmanOptions& options) {
-        // The first projection is plain: relaxing needs arcs that sum to one.
-        sweep<false, false>(s, 0);
-        double omega = options.first(), last = infinity<double>;
-        for (int k = 1; k < options.n_iter; ++k) {
-            const R excess = R(omega - 1);
-            if (!options.watched()) {
-                if (excess == 0)
-                    sweep<false, false>(s, excess);
-                else
-                    sweep<true, false>(s, excess);
-                continue;
-            }
-            const double violation = sweep<true, true>(s, excess);
-            if (violation <= options.tolerance) return;
-            if (options.relaxation == 0) omega = estimate_relaxation(violation, last, omega);
-            last = violation;
+        projection::Relaxation relaxation;
+        for (int k = 0; k < options.n_iter; ++k) {
+            const R excess = R(relaxation.omega - 1);
+            const R violation = k > 0 && options.needs_violation() ? sweep<true, true>(s, excess)
+                                : excess == 0                      ? sweep<false, false>(s, excess)
+                                                                   : sweep<true, false>(s, excess);
+            if (relaxation.update(k, violation, options.relaxation, options.tolerance)) return;
         }
     }
 
-    // Every factor of an allowed tag has to be well inside the range of R, or an arc was lost.
     bool in_range(int i) {
-        for (int t = 0; t < tags_; ++t) {
-            const R x = f(i)[t], y = g(i)[t];
-            if (e(i)[t] > 0 && !(x < MAX_FACTOR && y < MAX_FACTOR && x > 1 / MAX_FACTOR && y > 1 / MAX_FACTOR))
-                return false;
-        }
+        for (int t = 0; t < tags_; ++t)
+            if (e(i)[t] > 0 && !Limits::holds(f(i)[t], g(i)[t])) return false;
         return true;
     }
 
-    // log of the scale by which f g exceeds e at position i
+    // Return the log of the scale by which f g exceeds e at token i.
     double log_scale(int i) {
         double best = 0;
         int at = 0;
@@ -217,11 +186,11 @@ template <class R, class In> class Projections {
         return std::log(best / e(i)[at]);
     }
 
-    // By how much <p, w> + H(p) is less than the dual value, where p is the Markov chain that starts
-    // as q and moves by q's conditionals, a point of the polytope: the sum over positions but the last of
-    // the divergence of p's tags from q's flow out, which `finish` left in e. False if R has lost
-    // some of that flow.
-    bool feasible_gap(const Sequence<In>& s, double& gap) {
+    // Add to `gap` the dual value minus <p, w> + H(p), where p is a point of the polytope: the Markov
+    // chain with q's first marginals and q's transition probabilities. It is the sum over all tokens
+    // but the last of the divergence between p's tag marginals and q's flow out, which `finish` has
+    // stored in e. Return false if R has lost some of the flow.
+    bool duality_gap(const Sequence<In>& s, double& gap) {
         const R zero = 0, tiny = std::numeric_limits<R>::min();
         R *p = in(0), *next = in(1), *x = out(0);
         std::memcpy(p, e(0), width_ * sizeof(R));
@@ -234,7 +203,7 @@ template <class R, class In> class Projections {
             for (int t = 0; t < width_; t += lanes<R>) {
                 const Vec<R> pv = BCRF_TARGET::load(p + t) * normalize;
                 const Vec<R> fv = BCRF_TARGET::load(flow + t);
-                // Tags of no mass add nothing.
+                // Tags without mass contribute nothing.
                 const Vec<R> none = pv > tiny ? broadcast<R>(0) : broadcast<R>(1);
                 lost += fv + none > tiny ? broadcast<R>(0) : broadcast<R>(1);
                 const Vec<R> ratio = (pv + none) / (fv > tiny ? fv : broadcast<R>(1));
@@ -250,37 +219,37 @@ template <class R, class In> class Projections {
         return true;
     }
 
-    // Marginals, and the dual value: the sum of the edges' log-normalizers less the scales. The
-    // tags' flow out replaces e.
+    // Write the marginals, and multiply the dual value into `value`: the sum of the log-normalizers of
+    // the edges minus the log-scales of the tokens. The flow out of each tag replaces e.
     bool finish(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
         if (s.length == 2) {
             product<SumProduct>(in(0), g(0), matrices_.rows(0), tags_, width_);
             R z = 0;
             for (int t = 0; t < tags_; ++t) z += f(1)[t] * in(0)[t];
-            if (!(z > 1 / MAX_FACTOR)) return false;
+            if (!(z > 1 / Limits::MAX_FACTOR)) return false;
             value.multiply(double(z));
             for (int t = 0; t < width_; ++t) f(1)[t] /= z;
         }
         product<SumProduct>(out(0), f(1), matrices_.columns(0), tags_, width_);
-        write_node(s, 0, 0, result.node);
+        write_marginals(s, 0, 0, result.node);
         for (int i = 1, rows = 0; i + 1 < s.length; i += rows) {
             rows = block(s.length - 1 - i);
             sums(s, i, rows, 1);
             for (int r = 0; r < rows; ++r) {
                 if (!in_range(i + r)) return false;
                 value.add(-log_scale(i + r));
-                write_node(s, i + r, r, result.node);
+                write_marginals(s, i + r, r, result.node);
             }
         }
         const int last = s.length - 1;
         product<SumProduct>(in(0), g(last - 1), matrices_.rows(last - 1), tags_, width_);
-        write_node(s, last, 0, result.node);
+        write_marginals(s, last, 0, result.node);
         return true;
     }
 
-    // Tag marginals at position i: at inner positions the mean of flow in and flow out. The latter,
-    // or at the last position the former, replaces e.
-    void write_node(const Sequence<In>& s, int i, int r, In* node) {
+    // Write the tag marginals of token i: the mean of flow in and flow out at an inner token. The flow
+    // out replaces e; at the last token, which has none, the flow in does.
+    void write_marginals(const Sequence<In>& s, int i, int r, In* node) {
         const bool first = i == 0, last = i + 1 == s.length;
         const R *before = first ? out(r) : in(r), *after = last ? in(r) : out(r);
         const R *left = first ? g(i) : f(i), *right = last ? f(i) : g(i);
@@ -299,11 +268,11 @@ template <class R, class In> class Projections {
           e_(size_t(longest) * width_), f_(size_t(longest) * width_), g_(size_t(longest) * width_),
           in_(ROWS * width_), out_(ROWS * width_), pairs_(batch.tags) {}
 
-    // False if the sequence needs more range than R has.
+    // Return false if the sequence needs more range than R has.
     bool run(const Sequence<In>& s, const BregmanOptions& options, Output<In>& result) {
         double shift = 0;
         if (!load(s, shift)) return false;
-        // Without forbidden transitions every allowed tag is in some labeling.
+        // Without forbidden transitions, an allowed labeling uses every allowed tag.
         if (matrices_.zeros()) prune(s);
         if (!start(s)) {
             log_space::clear(s, result);
@@ -318,7 +287,7 @@ template <class R, class In> class Projections {
         if (s.length > 2) iterate(s, options);
         if (!finish(s, result, value)) return false;
         double gap = 0;
-        if (options.lower && !feasible_gap(s, gap)) return false;
+        if (options.lower && !duality_gap(s, gap)) return false;
         result.value = value.log() - gap;
         if (result.sum) pairs_.add(g(0), f(1), s.length - 1, matrices_.rows(0), result.sum);
         if (result.each) write_arcs(result.each, g(0), f(1), matrices_, s.length - 1);
@@ -336,12 +305,13 @@ template <class R, class In> class Projections {
     void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
 };
 
-// Projections as precise as the scores, then in double, then on logarithms, until the range suffices.
+// Projections in the precision of the scores. A sequence that needs more range gets double precision,
+// and then log space.
 template <class In> class Bregman {
     const Batch<In>& batch_;
     const BregmanOptions& options_;
     Projections<In, In> narrow_;
-    std::unique_ptr<Projections<double, In>> wide_;  // made when a sequence needs it
+    std::unique_ptr<Projections<double, In>> wide_;  // created for the first sequence that needs it
 
     bool run_wide(const Sequence<In>& s, Output<In>& out) {
         if (sizeof(In) == 8) return false;

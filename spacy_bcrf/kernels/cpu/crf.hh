@@ -2,17 +2,13 @@
 #ifndef BCRF_CRF_HH
 #define BCRF_CRF_HH
 
+#include "../shared/precision.hh"
 #include "for_each_sequence.hh"
 #include "log_space.hh"
 #include "pair_sums.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
-
-// A backward score this large belongs to a tag that forward was about to lose to underflow.
-// Everything lost on the way (under 1e-38 a token, times this) stays below rounding; beyond it the
-// sequence is done again with more range.
-template <class R> constexpr R too_large = sizeof(R) == 4 ? R(1e24) : R(1e200);
 
 template <class R, class In> class ForwardBackward {
   protected:
@@ -117,7 +113,9 @@ template <class R, class In> class ForwardBackward {
             }
             product<SumProduct>(beta, inward, matrices_.columns(i - 1), tags_, width_);
         }
-        return maximum<R>(worst) <= too_large<R>;
+        // The backward weights are divided by their overlap with the forward weights, so a small
+        // overlap shows as a large weight. The CUDA kernels normalize both and test the overlap.
+        return maximum<R>(worst) * Precision<R>::MIN_OVERLAP <= 1;
     }
 
   public:

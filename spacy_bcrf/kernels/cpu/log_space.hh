@@ -3,6 +3,7 @@
 // This is the slow path, for sequences whose scores exceed the range of the other kernels.
 #pragma once
 
+#include "../shared/projection.hh"
 #include "bregman_options.hh"
 #include "batch.hh"
 
@@ -142,8 +143,7 @@ template <class In> class LogProjections {
         return log_sum(tags_, [&](int v) { return w(i, u, v) + f[v]; });
     }
 
-    double project(int i, double omega) {
-        const double excess = omega - 1;
+    double project(int i, double excess) {
         double *f = at(f_, i), *g = at(g_, i), *u = at(u_, i), *in = in_.data(), *out = out_.data();
         for (int t = 0; t < tags_; ++t) in[t] = into(i, t), out[t] = outof(i, t);
         const double sum_in = log_sum(tags_, [&](int t) { return f[t] + in[t]; });
@@ -152,11 +152,7 @@ template <class In> class LogProjections {
         for (int t = 0; t < tags_; ++t) {
             if (u[t] == -infinity<double>) continue;
             const double log_in = f[t] + in[t] - sum_in, log_out = g[t] + out[t] - sum_out;
-            const double mass_in = std::exp(log_in), mass_out = std::exp(log_out);
-            gap += std::fabs(mass_in - mass_out);
-            const double up = (1 + excess) * mass_out + (1 - excess) * mass_in + SMALL;
-            const double down = (1 - excess) * mass_out + (1 + excess) * mass_in + SMALL;
-            const double step = (log_out - log_in + std::log(up / down)) / 2;
+            const double step = projection::log_step(log_in, log_out, excess, gap);
             f[t] += step;
             g[t] -= step;
         }
@@ -206,21 +202,15 @@ template <class In> class LogProjections {
     void iterate(const BregmanOptions& options) {
         for (size_t k = 0; k < u_.size(); ++k) f_[k] = g_[k] = u_[k] / 2;
         for (int t = 0; t < tags_; ++t) at(g_, 0)[t] = u_[t], at(f_, n_ - 1)[t] = at(u_, n_ - 1)[t];
-        double omega = 1, last = infinity<double>;
+        projection::Relaxation relaxation;
         for (int k = 0; k < options.n_iter; ++k) {
             double violation = 0;
             for (int first = 1; first <= 2; ++first)
                 for (int i = first; i + 1 < n_; i += 2) {
-                    const double gap = project(i, omega);
+                    const double gap = project(i, relaxation.omega - 1);
                     violation = gap > violation ? gap : violation;
                 }
-            if (k == 0) {
-                omega = options.first();
-                continue;
-            }
-            if (violation <= options.tolerance) return;
-            if (options.relaxation == 0) omega = estimate_relaxation(violation, last, omega);
-            last = violation;
+            if (relaxation.update(k, violation, options.relaxation, options.tolerance)) return;
         }
     }
 
@@ -241,7 +231,7 @@ template <class In> class LogProjections {
                     write_edge(out, i, tags_, u, v, q);
                 }
             if (!lower) {
-                if (i > 0) value -= scale(i);
+                if (i > 0) value -= projection::log_scale(tags_, at(u_, i), at(f_, i), at(g_, i));
                 continue;
             }
             if (i == 0) {
@@ -260,15 +250,6 @@ template <class In> class LogProjections {
         if (out.node)
             for (size_t k = 0; k < mean.size(); ++k) out.node[k] = In(mean[k]);
         out.value = value;
-    }
-
-    // By how much f + g exceeds u at an inner position.
-    double scale(int i) {
-        int best = 0;
-        const double *f = at(f_, i), *g = at(g_, i);
-        for (int t = 1; t < tags_; ++t)
-            if (f[t] + g[t] > f[best] + g[best]) best = t;
-        return f[best] + g[best] - at(u_, i)[best];
     }
 
     void softmax(Output<In>& out) {

@@ -177,7 +177,7 @@ class ForwardBackward:
         batch = self.batch
         value = batch.empty(batch.size)
         batch.launch(
-            *("careful", "conclude", batch.size),
+            *("log_space", "conclude", batch.size),
             *(batch.unary, batch.transitions, batch.starts, batch.lengths, self._failed),
             *(self._logs, batch.empty(batch.n, batch.tags, dtype="float64")),
             *(self._left, self._right, value, self.node, each, sums, pairs, heads, tails),

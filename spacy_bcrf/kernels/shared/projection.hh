@@ -1,0 +1,106 @@
+// Iterative Bregman projections (Corro et al. 2025, Algorithm 1) at one inner token: the formulas
+// that the CPU and the CUDA kernels share.
+//
+// A projection at a token multiplies all arcs into a tag by one number, and all arcs out of the tag
+// by another. The iterate is therefore q[i, u, v] = K[u, v] g[i, u] f[i+1, v], with K = exp(w), and
+// the kernels store only the factors f and g. Let in[v] = sum_u K[u, v] g[i-1, u] and
+// out[v] = sum_x K[v, x] f[i+1, x], and let e = exp(unary). The projected factors are
+// f ~ sqrt(e out / in) and g ~ sqrt(e in / out), so f g = e up to a scale.
+//
+// Over-relaxation. f in and g out are the masses m and n of the arcs into and out of a tag. The plain
+// projection makes both sqrt(m n). Multiplying f by A and g by B, where
+// A / B = ((1 + excess) n + (1 - excess) m) / ((1 - excess) n + (1 + excess) m), goes beyond it by a
+// bounded factor.
+#ifndef BCRF_SHARED_PROJECTION_HH
+#define BCRF_SHARED_PROJECTION_HH
+
+#include "precision.hh"
+
+namespace bcrf {
+namespace projection {
+
+#ifndef __CUDACC__
+using std::exp;
+using std::fabs;
+using std::log;
+using std::sqrt;
+#endif
+
+// Much smaller masses get the plain projection, so that no product leaves the range of R.
+constexpr double SMALL_MASS = 1e-6;
+
+// Multiply x by one side of A / B. V is R or a vector of R, in all functions.
+template <class V, class R>
+BCRF_SHARED void over_relax(V& x, const V& to, const V& from, R excess) {
+    x *= (1 + excess) * to + (1 - excess) * from + R(SMALL_MASS);
+}
+
+// Project the factors of one tag, up to the scales of the token and up to sqrt(square), by which the
+// caller multiplies f and g. gap: |m - n|, the violation of the marginalization constraint before.
+template <class V, class R>
+BCRF_SHARED void project(const V& e, const V& in, const V& out, R excess, bool relaxed, V& f, V& g,
+                         V& square, V& gap) {
+    const R zero = 0;
+    const V mass_in = f * in, mass_out = g * out, difference = mass_out - mass_in;
+    gap = difference > zero ? difference : -difference;
+    f = out;
+    g = in;
+    if (relaxed) {
+        over_relax(f, mass_out, mass_in, excess);
+        over_relax(g, mass_in, mass_out, excess);
+    }
+    // e is 0 for a forbidden tag, whose sums may be 0.
+    const V forbidden = e > zero ? V{} : V{} + R(1);
+    square = e / (f * g + forbidden);
+}
+
+// The same on logarithms: return the step to add to log f and to subtract from log g. Add |m - n| to
+// `gap`. log_in, log_out: log m and log n, normalized.
+BCRF_SHARED double log_step(double log_in, double log_out, double excess, double& gap) {
+    const double in = exp(log_in), out = exp(log_out);
+    gap += fabs(in - out);
+    double up = 1, down = 1;
+    over_relax(up, out, in, excess);
+    over_relax(down, in, out, excess);
+    return (log_out - log_in + log(up / down)) / 2;
+}
+
+// Return the log of the scale by which f g exceeds e, from the logarithms of a token's rows.
+BCRF_SHARED double log_scale(int tags, const double* unary, const double* f, const double* g) {
+    int best = 0;
+    for (int t = 1; t < tags; ++t)
+        if (f[t] + g[t] > f[best] + g[best]) best = t;
+    return f[best] + g[best] - unary[best];
+}
+
+// The over-relaxation of one sequence, from iteration to iteration.
+struct Relaxation {
+    double omega = 1;      // of the next iteration; 1 is the plain projection
+    double violation = 0;  // of the last iteration; 0 before the second one
+
+    // Update after iteration k, whose largest violation is `found`. Return whether to stop.
+    // relaxation: omega, or 0 to estimate it; tolerance: negative to run all iterations.
+    BCRF_SHARED bool update(int k, double found, double relaxation, double tolerance) {
+        if (k == 0) {
+            // The first iteration is plain, because over-relaxation needs normalized arcs.
+            omega = relaxation == 0 ? 1 : relaxation;
+            return false;
+        }
+        if (found <= tolerance) return true;
+        if (relaxation == 0) estimate(found / violation);
+        violation = found;
+        return false;
+    }
+
+    // Set the best omega by Young's theorem, from the rate of convergence under the present one.
+    BCRF_SHARED void estimate(double rate) {
+        if (!(rate > 0 && rate < 1)) return;
+        const double root = rate + omega - 1, jacobi = root * root / (rate * omega * omega);
+        omega = 2 / (1 + sqrt(1 - (jacobi < 0.99 ? jacobi : 0.99)));
+    }
+};
+
+}  // namespace projection
+}  // namespace bcrf
+
+#endif
