@@ -12,7 +12,7 @@ from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import wasabi
@@ -146,7 +146,7 @@ def print_table(title: str, rows: Sequence[Row], notes: str, csv_path: Path | No
     columns = list(rows[0])
     cells = [[str(row[column]) for column in columns] for row in rows]
     print(f"{title}\n{notes}")
-    aligns = ["l", *["r"] * (len(columns) - 1)]
+    aligns: list[Any] = ["l", *["r"] * (len(columns) - 1)]
     print(wasabi.table(cells, header=columns, divider=True, aligns=aligns))
     sys.stdout.flush()
     if csv_path:

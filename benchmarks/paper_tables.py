@@ -174,7 +174,8 @@ def torch_loss(device: str, potentials: Potentials, gold: Any) -> tuple[float, P
 
     head = PlainCRF(potentials, gold, device)
     loss = head.loss()
-    return loss, Potentials(*map(torch2xp, head.flat_gradient()), potentials.lengths)
+    unary, transitions = map(torch2xp, head.flat_gradient())
+    return loss, Potentials(unary, transitions, potentials.lengths)
 
 
 def _synchronizer(gpu: int) -> Callable[[], object]:
