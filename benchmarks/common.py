@@ -1,8 +1,6 @@
-"""What the benchmarks share: fair timing, sentence lengths, the machine, one table."""
+"""Timing, corpora, machine and table that the benchmarks share."""
 
 import argparse
-import csv
-import math
 import os
 import platform
 import resource
@@ -13,11 +11,16 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from statistics import median
+from typing import Any, TypeVar
 
 import numpy as np
+import wasabi
 from numpy.typing import NDArray
 
+from experiments.report import write_csv
+from experiments.training import use_one_thread
+from spacy_bcrf.chain import Potentials
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.io.text import read_lines
 
@@ -26,85 +29,104 @@ EWT = Path("ud-english-ewt/en_ewt-ud-train.conllu.xz")
 SAMPLE = ROOT / "assets/sample/train.conllu"
 
 Result = TypeVar("Result")
+Row = Mapping[str, object]
+"""One row of a table: cells by column name."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of all benchmarks that need corpora and print a table."""
+def add_options(parser: argparse.ArgumentParser, needs_corpora: bool = False) -> None:
+    """Add the options of all benchmarks that read corpora and print a table."""
     corpora = os.environ.get("BCRF_CORPORA")
     parser.add_argument(
         "--corpora",
         type=Path,
         default=Path(corpora) if corpora else None,
+        required=needs_corpora and not corpora,
         metavar="DIR",
-        help="folder of the development corpora (default: the environment's BCRF_CORPORA)",
+        help="folder of the development corpora (default: the environment variable BCRF_CORPORA)",
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV too")
+    add_csv_option(parser)
 
 
-SHORT = 0.005
-"""Seconds that a timed run takes at least."""
+def add_csv_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option of `print_table`."""
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table as CSV")
+
+
+MIN_SECONDS = 0.005
+"""Minimum time of one measurement."""
 
 
 def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Seconds of each contender, over rounds A B C A B C ..., after calls that do not count.
+    """Return the median seconds of each contender over rounds A B C A B C ...
 
-    What else happens on the machine thus hits all alike. It can only add to the time of the same
-    work, so the fastest round is what the work takes. In a round each runs as often as fills some
-    milliseconds: a short call would otherwise be timed with what the others left in the caches.
+    Other load on the machine thus slows all contenders alike. Warm-up calls come first and do not
+    count. A measurement repeats a short call until it takes MIN_SECONDS, because the other
+    contenders leave the caches cold for its first call.
     """
-    times = {name: how_often(run) for name, run in contenders.items()}
-    seconds = dict.fromkeys(contenders, math.inf)
+    calls = {name: count_calls(run) for name, run in contenders.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
             start = time.perf_counter()
-            for _ in range(times[name]):
+            for _ in range(calls[name]):
                 run()
-            took = (time.perf_counter() - start) / times[name]
-            seconds[name] = min(seconds[name], took)
-    return seconds
+            seconds[name].append((time.perf_counter() - start) / calls[name])
+    return {name: median(times) for name, times in seconds.items()}
 
 
-def how_often(run: Callable[[], object]) -> int:
-    """Calls that take SHORT, found after one that may load or compile something."""
+def count_calls(run: Callable[[], object]) -> int:
+    """Return the number of calls that take MIN_SECONDS, after one that may load or compile."""
     run()
-    times = 1
+    calls = 1
     while True:
         start = time.perf_counter()
-        for _ in range(times):
+        for _ in range(calls):
             run()
-        if time.perf_counter() - start >= SHORT:
-            return times
-        times *= 2
+        if time.perf_counter() - start >= MIN_SECONDS:
+            return calls
+        calls *= 2
 
 
 def in_own_process(run: Callable[..., Result], *args: object) -> Result:
-    """What `run` returns, from a fresh process whose libraries use one thread."""
-    for library in ("OMP", "OPENBLAS", "MKL", "BLIS"):
-        os.environ[f"{library}_NUM_THREADS"] = "1"
+    """Call `run` in a fresh process whose numerical libraries use one thread."""
+    use_one_thread()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(run, *args).result()
 
 
 def peak_memory() -> int:
-    """The most bytes that this process had in memory."""
+    """Return the peak memory of this process in bytes."""
     status = Path("/proc/self/status")
     if status.exists():
-        # On Linux ru_maxrss counts the memory of the parent too.
+        # On Linux ru_maxrss includes the memory of the parent process.
         fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
         return int(fields["VmHWM"].split()[0]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def sentence_lengths(corpora: Path | None) -> tuple[NDArray[np.int32], str]:
-    """Lengths of English sentences, and where they are from."""
+    """Return the lengths of English sentences, and their source in words."""
     path = corpora / EWT if corpora else SAMPLE
     lengths = [len(sentence.words) for sentence in read_conllu(read_lines(path))]
     source = "UD English EWT, train" if corpora else "the sample corpus (no --corpora given)"
     return np.array(lengths, dtype="int32"), f"sentence lengths of {source}"
 
 
+def random_potentials(
+    n_tags: int,
+    lengths: NDArray[np.int32],
+    rng: np.random.Generator,
+    unary_scale: float = 2.0,
+    transition_scale: float = 1.0,
+) -> Potentials:
+    """Draw normal potentials in float32 with shared transitions; scales: standard deviations."""
+    unary = rng.standard_normal((int(lengths.sum()), n_tags), dtype="float32")
+    transitions = rng.standard_normal((n_tags, n_tags), dtype="float32")
+    return Potentials(unary_scale * unary, transition_scale * transitions, lengths)
+
+
 def describe_machine(packages: Sequence[str]) -> str:
-    """Processor, cores, load and versions, in two lines."""
+    """Name the processor, cores, load and versions, in two lines."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("spacy-bcrf", *packages))
     return (
         f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n"
@@ -119,20 +141,13 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def print_table(
-    title: str, rows: Sequence[Mapping[str, object]], notes: str, csv_path: Path | None = None
-) -> None:
-    """One table of plain text, its columns the keys of the first row; and as CSV if wanted."""
+def print_table(title: str, rows: Sequence[Row], notes: str, csv_path: Path | None = None) -> None:
+    """Print a table with the columns of the first row. Also write it as CSV if wanted."""
     columns = list(rows[0])
-    cells = [columns, *([str(row[column]) for column in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print(f"{title}\n{notes}\n")
-    for line in cells:
-        # Names to the left, figures to the right.
-        print("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]))
+    cells = [[str(row[column]) for column in columns] for row in rows]
+    print(f"{title}\n{notes}")
+    aligns: list[Any] = ["l", *["r"] * (len(columns) - 1)]
+    print(wasabi.table(cells, header=columns, divider=True, aligns=aligns))
     sys.stdout.flush()
     if csv_path:
-        with csv_path.open("w", newline="", encoding="utf8") as file:
-            writer = csv.DictWriter(file, columns)
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(csv_path, [columns, *cells])

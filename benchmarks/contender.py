@@ -1,7 +1,7 @@
-"""One contender of `pipeline.py`: a pipeline trained, scored and timed, each in its own process.
+"""Training, scores and times of one contender of `benchmarks.pipeline`.
 
-Times are of the processor, not of the clock on the wall: with one thread the two are the same on
-a quiet machine, and on a busy one only the first is the contender's own.
+Each function runs in a process of its own. Times are processor times. With one thread they equal
+wall-clock times on a quiet machine, and other load does not change them.
 """
 
 import sys
@@ -10,6 +10,7 @@ from contextlib import redirect_stdout
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from time import process_time
 from typing import Any
 
@@ -27,16 +28,17 @@ from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
 LAST = "model-last"
 BEST = "model-best"
+ROUNDS = 5
 
 
 def train(config: Path, output: Path) -> None:
-    """As `spacy train config --output output`, which shows progress; here on stderr."""
+    """Run `spacy train config --output output` with its progress on stderr."""
     with redirect_stdout(sys.stderr):
         spacy_train(config, output, use_gpu=-1)
 
 
 def score(run: Path, corpora: dict[str, Path], metric: str) -> dict[str, float]:
-    """The metric, in percent, after the last step on dev and test, and of the step best on dev."""
+    """Return the metric in percent on dev and test, of the last step and of the best on dev."""
     nlp = spacy.load(run / LAST)
     scores = {}
     for part in ("dev", "test"):
@@ -48,23 +50,26 @@ def score(run: Path, corpora: dict[str, Path], metric: str) -> dict[str, float]:
 
 
 def measure_speed(run: Path, corpora: dict[str, Path], steps: int) -> dict[str, float]:
-    """Words/s of prediction from ready Docs, and of training."""
+    """Return the words/s of prediction from tokenized Docs, and of training."""
     nlp = spacy.load(run / LAST)
     passes = [read_docs(nlp, corpora["dev"]) for _ in range(4)]
     predict = [seconds_of(partial(exhaust, nlp.pipe(docs))) for docs in passes]
     n_words = sum(map(len, passes[0]))
     return {
-        "predict": n_words / min(predict[1:]),
+        "predict": n_words / median(predict[1:]),
         "train": training_speed(nlp, corpora["train"], steps),
     }
 
 
 def training_speed(nlp: Language, corpus: Path, steps: int, n_timed: int = 100) -> float:
-    """Words/s over batches drawn evenly from those of the whole training, whose size grows."""
+    """Return the words/s over batches drawn evenly from the whole training.
+
+    Batch sizes grow in training, so the first batches are no sample.
+    """
     settings = registry.resolve(nlp.config.interpolate()["training"], schema=ConfigSchemaTraining)
     batches = create_train_batches(nlp, Corpus(corpus), settings["batcher"], 0)
     sample = [batch for _, batch in islice(batches, 0, steps, max(1, steps // n_timed))]
-    # The first updates also allocate what the optimizer remembers.
+    # The first updates allocate the optimizer's state and do not count.
     for batch in sample[:3]:
         nlp.update(batch, drop=settings["dropout"], sgd=settings["optimizer"])
     n_words, start = 0, process_time()
@@ -75,7 +80,7 @@ def training_speed(nlp: Language, corpus: Path, steps: int, n_timed: int = 100) 
 
 
 def calibrate(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:
-    """Expected calibration error on test, as trained and at the temperature fitted on dev."""
+    """Return the expected calibration error on test, raw and at the temperature fitted on dev."""
     nlp = spacy.load(run / LAST)
     pipe: Any = nlp.get_pipe(component)
     parts = {}
@@ -93,27 +98,31 @@ def calibrate(run: Path, corpora: dict[str, Path], component: str) -> dict[str, 
 
 
 def confidence_cost(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:
-    """Seconds of prediction on dev without and with `annotate`, fastest of interleaved rounds."""
+    """Return the median seconds of prediction on dev by option of `annotate`."""
     choices = {"nothing": [], "confidence": ["confidence"], "entropy": ["entropy"]}
     pipelines = {
         what: spacy.load(run / LAST, config={"components": {component: {"annotate": annotate}}})
         for what, annotate in choices.items()
     }
-    fastest: dict[str, float] = {}
-    for _ in range(5):
+    seconds: dict[str, list[float]] = {what: [] for what in choices}
+    for _ in range(ROUNDS + 1):
         for what, nlp in pipelines.items():
-            seconds = seconds_of(partial(exhaust, nlp.pipe(read_docs(nlp, corpora["dev"]))))
-            fastest[what] = min(seconds, fastest.get(what, seconds))
-    return fastest
+            docs = read_docs(nlp, corpora["dev"])
+            seconds[what].append(seconds_of(partial(exhaust, nlp.pipe(docs))))
+    # The first round is a warm-up.
+    return {what: median(times[1:]) for what, times in seconds.items()}
 
 
 def profile(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:
-    """us/word of prediction: the vectors, then the component's scores, decoding and writing."""
+    """Return the median us/word of each step of prediction on dev.
+
+    The steps are tok2vec, and the component's scores, decoding and writing of annotation.
+    """
     nlp = spacy.load(run / LAST)
     pipe: Any = nlp.get_pipe(component)
     tok2vec: Any = nlp.get_pipe("tok2vec")
-    fastest: dict[str, float] = {}
-    for _ in range(5):
+    rounds: list[dict[str, float]] = []
+    for _ in range(ROUNDS + 1):
         seconds = dict.fromkeys(("vectors", "scores", "decoding", "writing"), 0.0)
         docs = read_docs(nlp, corpora["dev"])
         for batch in minibatch(docs, nlp.batch_size):
@@ -126,22 +135,25 @@ def profile(run: Path, corpora: dict[str, Path], component: str) -> dict[str, fl
             start = process_time()
             pipe.set_annotations(batch, predictions)
             seconds["writing"] += process_time() - start
-        fastest = {name: min(s, fastest.get(name, s)) for name, s in seconds.items()}
+        rounds.append(seconds)
     n_words = sum(map(len, docs))
-    return {name: s / n_words * 1e6 for name, s in fastest.items()}
+    # The first round is a warm-up.
+    return {step: median(times[step] for times in rounds[1:]) / n_words * 1e6 for step in seconds}
 
 
 def read_docs(nlp: Language, corpus: Path) -> list[Doc]:
-    """Docs of words only, as they come out of the tokenizer."""
+    """Read the tokenized Docs of a corpus without annotation."""
     return [example.predicted for example in Corpus(corpus)(nlp)]
 
 
 def seconds_of(run: Callable[[], object]) -> float:
+    """Return the processor time of a call."""
     start = process_time()
     run()
     return process_time() - start
 
 
 def exhaust(docs: Iterator[Doc]) -> None:
+    """Consume an iterator."""
     for _ in docs:
         pass

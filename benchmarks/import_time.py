@@ -1,4 +1,4 @@
-"""By how much the plug-in slows down `spacy.blank("en")` in a fresh process.
+"""Time that the plug-in adds to `spacy.blank("en")` in a fresh process.
 
 python -m benchmarks.import_time
 """
@@ -10,7 +10,7 @@ from statistics import median
 
 from benchmarks.common import describe_machine, print_table
 
-# What spaCy's registry sees, without or with what this package registers.
+# Times `spacy.blank`, with or without the entry points of this package.
 CHILD = """
 import importlib.metadata as metadata, sys, time
 if "{contender}" == "without":

@@ -1,16 +1,22 @@
-"""Peak memory, and time per token, of `chain.CRF` and `chain.BCRF` on one very long sequence.
+"""Peak memory and time per token of `chain.CRF` and `chain.BCRF` on one very long sequence.
 
 python -m benchmarks.memory
 """
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import describe_machine, in_own_process, peak_memory, print_table
-from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
+from benchmarks.common import (
+    add_csv_option,
+    describe_machine,
+    in_own_process,
+    peak_memory,
+    print_table,
+    random_potentials,
+)
+from spacy_bcrf.chain import BCRF, CRF, Inference
 
 INFERENCES: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(n_iter=10)}
 
@@ -19,22 +25,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--tags", type=int, default=50)
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV too")
+    add_csv_option(parser)
     args = parser.parse_args()
     rows = []
     for name in INFERENCES:
         for length in args.lengths:
-            # A peak is of a process, so each measurement needs one of its own.
+            # The peak belongs to the process, so each measurement has its own.
             rows.append(in_own_process(measure, name, length, args.tags))
     notes = (
         f"{describe_machine(['numpy'])}\n{args.tags} tags; peak of a fresh process, "
-        "potentials and gradient included; one run each, the process warmed up"
+        "including potentials and gradient; one run after a warm-up"
     )
     print_table("One long sequence", rows, notes, args.csv)
 
 
 def measure(name: str, length: int, n_tags: int) -> dict[str, object]:
-    """A row: loss with gradient, then decoding, and the most memory the process ever had."""
+    """Return a row: time of loss with gradient and of decoding, and peak memory."""
     inference = INFERENCES[name]
     row: dict[str, object] = {"head": name, "tokens": f"{length:,}"}
     run(inference, 1000, n_tags)
@@ -45,11 +51,9 @@ def measure(name: str, length: int, n_tags: int) -> dict[str, object]:
 
 
 def run(inference: Inference, length: int, n_tags: int) -> dict[str, float]:
-    """Seconds by task."""
+    """Return the seconds of each task."""
     rng = np.random.default_rng(0)
-    unary = rng.standard_normal((length, n_tags), dtype="float32")
-    transitions = rng.standard_normal((n_tags, n_tags), dtype="float32")
-    potentials = Potentials(unary, transitions, np.array([length], dtype="int32"))
+    potentials = random_potentials(n_tags, np.array([length], dtype="int32"), rng)
     gold = rng.integers(n_tags, size=length, dtype="int32")
     start = time.perf_counter()
     inference.loss(potentials, gold)

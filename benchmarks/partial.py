@@ -1,12 +1,12 @@
-"""What partial annotation costs: time of a loss, memory of a training that streams.
+"""Cost of partial annotation: time of the loss, and memory of training from a stream.
 
     python -m benchmarks.partial
 
-First table: the loss and its gradient against those of full annotation, in microseconds a token, by
-number of tags. A lattice allows at a share of the tokens all tags, at the others one, or, as where
-a document is annotated with one label of four, a quarter of the tags at each. Second table: peak
-memory of `spacy train` with `max_epochs = -1` on documents in files of 1,000 each, a fresh process
-for each corpus.
+The first table compares the loss with gradient under partial and under full annotation, in
+microseconds a token by number of tags. One lattice allows all tags at half of the tokens and one
+tag at the others. The other lattice allows a quarter of the tags at each token, like a document
+annotated with one label of four. The second table has the peak memory of `spacy train` with
+`max_epochs = -1`. The corpus is in files of 1,000 documents. Each size has a fresh process.
 """
 
 import argparse
@@ -35,10 +35,11 @@ from benchmarks.common import (
     interleave,
     peak_memory,
     print_table,
+    random_potentials,
     sentence_lengths,
 )
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials, viterbi
+from spacy_bcrf.chain import BCRF, CRF, Inference, viterbi
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.io.shards import Writer
 from spacy_bcrf.io.text import read_lines
@@ -60,7 +61,7 @@ def main() -> None:
         type=int,
         nargs="*",
         default=[10_000, 100_000],
-        help="sizes of corpora to train on",
+        help="documents in each corpus of the second table",
     )
     args = parser.parse_args()
     all_lengths, source = sentence_lengths(args.corpora)
@@ -68,25 +69,22 @@ def main() -> None:
     notes = (
         f"{describe_machine(['numpy'])}\n"
         f"{BATCH} sequences, {lengths.sum()} tokens, {source}; one thread, float32; "
-        f"us/token, fastest of {args.rounds} interleaved rounds"
+        f"us/token, median of {args.rounds} interleaved rounds"
     )
     rows = [compare(name, n_tags, lengths, args.rounds) for name in INFERENCES for n_tags in TAGS]
     print_table("loss and gradient", rows, notes, args.csv)
     if args.docs:
         print()
         rows = [train(n_docs) for n_docs in args.docs]
-        print_table("streamed training", rows, "one pass over the corpus, bcrf_ner with a CNN")
+        print_table("streamed training", rows, "bcrf_ner with a CNN, one pass over the corpus")
 
 
 def compare(name: str, n_tags: int, lengths: np.ndarray, rounds: int) -> dict[str, object]:
+    """Return a row that compares the losses of partial and full annotation."""
     inference = INFERENCES[name]
     rng = np.random.default_rng(0)
     n_tokens = int(lengths.sum())
-    potentials = Potentials(
-        rng.normal(0, 1, (n_tokens, n_tags)).astype("float32"),
-        rng.normal(0, 0.5, (n_tags, n_tags)).astype("float32"),
-        lengths,
-    )
+    potentials = random_potentials(n_tags, lengths, rng, unary_scale=1.0, transition_scale=0.5)
     gold = viterbi(potentials)[0]
     half = np.where(rng.random(n_tokens) < 0.5, gold, -1).astype("int32")
     lattice = rng.random((n_tokens, n_tags)) < 0.25
@@ -104,7 +102,7 @@ def compare(name: str, n_tags: int, lengths: np.ndarray, rounds: int) -> dict[st
 
 
 def train(n_docs: int) -> dict[str, object]:
-    """A row: one pass of training in a process of its own, and the most memory it ever had."""
+    """Return a row: peak memory and time of one pass of training in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
         corpus, dev = Path(folder) / "train", Path(folder) / "dev.spacy"
         in_own_process(write_docs, corpus, n_docs, SHARD)
@@ -117,7 +115,7 @@ def train(n_docs: int) -> dict[str, object]:
         }
         config["paths"]["dev"] = str(dev)
         config["initialize"]["components"]["ner"] = {"labels": list(LABELS)}
-        # Small, so that reading counts; how much a network needs does not depend on the corpus.
+        # The network's memory does not depend on the corpus. A small one shows the reader's.
         config["components"]["tok2vec"]["model"]["encode"] |= {"width": 32, "depth": 1}
         config["training"] |= {
             "max_epochs": -1,
@@ -127,7 +125,7 @@ def train(n_docs: int) -> dict[str, object]:
         }
         config.to_disk(Path(folder) / "train.cfg")
         output = Path(folder) / "model"
-        # The peak is of a process, so writing the corpus has had one of its own, and so has this.
+        # The peak belongs to the process, so writing and training each have their own.
         peak, seconds = in_own_process(run_training, Path(folder) / "train.cfg", output)
     return {
         "documents": f"{n_docs:,}",
@@ -137,7 +135,7 @@ def train(n_docs: int) -> dict[str, object]:
 
 
 def run_training(config: Path, output: Path) -> tuple[int, float]:
-    """Bytes at most and seconds."""
+    """Train and return the peak memory in bytes and the seconds."""
     start = time.perf_counter()
     with redirect_stdout(io.StringIO()):
         spacy_train(config, output)
@@ -145,7 +143,7 @@ def run_training(config: Path, output: Path) -> tuple[int, float]:
 
 
 def write_docs(path: Path, n_docs: int, shard: int = 0) -> None:
-    """Sentences of the sample, over and over, each annotated with one label only."""
+    """Write random sentences of the sample corpus, each annotated with one label only."""
     rng = random.Random(0)
     sentences = list(read_conllu(read_lines(SAMPLE), ent_key="NER"))
     vocab = Vocab()

@@ -1,10 +1,10 @@
-"""spaCy's `ner` and `tagger` against `bcrf_ner` and `bcrf_tagger`: speed and accuracy.
+"""Speed and accuracy of `bcrf_ner` and `bcrf_tagger` against spaCy's `ner` and `tagger`.
 
     python -m benchmarks.pipeline --task wnut --corpora DIR
     python -m benchmarks.pipeline --task wnut --corpora DIR --profile
 
-Same corpus, tok2vec, batches, optimizer and steps. What is done is kept in --out, so that it can
-be stopped and started again.
+All contenders share corpus, tok2vec, batches, optimizer and steps. --out keeps models and
+measurements, so the command can be interrupted and resumed.
 """
 
 import argparse
@@ -17,12 +17,13 @@ from statistics import mean, median
 from benchmarks import contender
 from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from benchmarks.tasks import CONTENDERS, TASKS
+from spacy_bcrf.io.atomic import write_text
 
 Numbers = dict[str, float]
 
 
 class Runs:
-    """The trained pipelines of a task and what was measured of them, by contender and seed."""
+    """Trained pipelines of a task and their measurements, by contender and seed."""
 
     def __init__(self, name: str, source: Path, output: Path, steps: int | None) -> None:
         self.task = TASKS[name]
@@ -32,7 +33,7 @@ class Runs:
         self.corpora = self.task.corpora(source, output / name)
 
     def scores(self, name: str, seed: int) -> Numbers:
-        """Trains where that was not done yet."""
+        """Train if there is no model yet, and return the scores."""
 
         def train() -> Numbers:
             config = self.folder / f"{name}-{seed}.cfg"
@@ -40,74 +41,63 @@ class Runs:
             in_own_process(contender.train, config, self._run(name, seed))
             return {"steps": self.steps}
 
-        self._kept(f"{name}-{seed}-trained", train)
-        return self._kept(
-            f"{name}-{seed}-scores",
-            lambda: in_own_process(
-                contender.score, self._run(name, seed), self.corpora, self.task.score
-            ),
-        )
+        self._load(f"{name}-{seed}-trained", train)
+        return self._measure(contender.score, name, seed, "scores", self.task.score)
 
     def calibration(self, name: str, seed: int) -> Numbers:
-        return self._kept(
-            f"{name}-{seed}-calibration",
-            lambda: in_own_process(
-                contender.calibrate, self._run(name, seed), self.corpora, self.task.component
-            ),
-        )
-
-    def confidence_cost(self, name: str, seed: int) -> Numbers:
-        return self._kept(
-            f"{name}-{seed}-confidence",
-            lambda: in_own_process(
-                contender.confidence_cost, self._run(name, seed), self.corpora, self.task.component
-            ),
-        )
+        """Return the calibration errors."""
+        return self._measure(contender.calibrate, name, seed, "calibration", self.task.component)
 
     def speed(self, name: str, seed: int, time: int) -> Numbers:
-        """Of the given round."""
-        return self._kept(
-            f"{name}-{seed}-speed-{time}",
-            lambda: in_own_process(
-                contender.measure_speed, self._run(name, seed), self.corpora, self.steps
-            ),
-        )
+        """Return the speeds of one round of timing."""
+        return self._measure(contender.measure_speed, name, seed, f"speed-{time}", self.steps)
 
     def profile(self, name: str, seed: int) -> Numbers:
+        """Return the times of the steps of prediction."""
+        return self._measure(contender.profile, name, seed, "profile", self.task.component)
+
+    def confidence_cost(self, name: str, seed: int) -> Numbers:
+        """Return the times of prediction with and without confidence and entropy."""
         component = self.task.component
-        return in_own_process(contender.profile, self._run(name, seed), self.corpora, component)
+        return self._measure(contender.confidence_cost, name, seed, "confidence", component)
 
     def _run(self, name: str, seed: int) -> Path:
         return self.folder / f"{name}-{seed}"
 
-    def _kept(self, key: str, make: Callable[[], Numbers]) -> Numbers:
+    def _measure(
+        self, measure: Callable[..., Numbers], name: str, seed: int, what: str, setting: object
+    ) -> Numbers:
+        """Load a measurement, or make it in a fresh process."""
+        run = self._run(name, seed)
+        return self._load(
+            f"{run.name}-{what}", lambda: in_own_process(measure, run, self.corpora, setting)
+        )
+
+    def _load(self, key: str, make: Callable[[], Numbers]) -> Numbers:
+        """Load numbers, or make and store them."""
         path = self.folder / f"{key}.json"
         if not path.exists():
             print(f"{self.folder}: {key} ...", file=sys.stderr, flush=True)
-            numbers, beside = make(), path.with_suffix(".part")
-            beside.write_text(json.dumps(numbers))
-            beside.rename(path)
+            write_text(path, json.dumps(make()))
         return json.loads(path.read_text())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_options(parser)
+    add_options(parser, needs_corpora=True)
     parser.add_argument("--task", choices=TASKS, required=True)
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=CONTENDERS)
-    parser.add_argument("--steps", type=int, help="of training (default: the task's)")
+    parser.add_argument("--steps", type=int, help="training steps (default: the task's)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--rounds", type=int, default=3, help="of timing, interleaved")
+    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds of timing")
     parser.add_argument("--out", type=Path, default=ROOT / "training/benchmarks", metavar="DIR")
-    parser.add_argument("--profile", action="store_true", help="where prediction spends its time")
+    parser.add_argument("--profile", action="store_true", help="time each step of prediction")
     args = parser.parse_args()
-    if args.corpora is None:
-        parser.error("needs --corpora DIR or the environment's BCRF_CORPORA")
     runs = Runs(args.task, args.corpora, args.out, args.steps)
     scores = {name: [runs.scores(name, seed) for seed in args.seeds] for name in args.contenders}
     if args.profile:
-        rows = [profile_row(name, runs.profile(name, args.seeds[0])) for name in args.contenders]
-        what = "us/word of prediction on dev"
+        rows = [profile_row(runs, name, args.seeds[0]) for name in args.contenders]
+        what = "us/word of prediction on dev; share of time that each option of `annotate` adds"
     else:
         speeds: dict[str, list[Numbers]] = {name: [] for name in args.contenders}
         for time in range(args.rounds):
@@ -118,7 +108,7 @@ def main() -> None:
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
         f"{runs.steps} steps of spaCy's stock CPU config, seeds {args.seeds}, {runs.task.score} "
-        f"in percent; 'best dev' is of model-best, dev and test of the last step\n{what}"
+        f"in percent; best dev: model-best, dev and test: last step\n{what}"
     )
     print_table(f"{args.task}: {runs.task.component}", rows, notes, args.csv)
 
@@ -126,7 +116,7 @@ def main() -> None:
 def compare(
     scores: dict[str, list[Numbers]], speeds: dict[str, list[Numbers]]
 ) -> list[dict[str, object]]:
-    """A row for each contender; x is times the speed of the first."""
+    """Return a row for each contender; x is the speed relative to the first."""
     rows: list[dict[str, object]] = []
     first: Numbers = {}
     for name in scores:
@@ -141,10 +131,18 @@ def compare(
     return rows
 
 
-def profile_row(name: str, numbers: Numbers) -> dict[str, object]:
+def profile_row(runs: Runs, name: str, seed: int) -> dict[str, object]:
+    """Return the time of each step of prediction, and the cost of confidence and entropy."""
+    numbers = runs.profile(name, seed)
     own = sum(numbers[part] for part in ("scores", "decoding", "writing"))
-    cells = {part: f"{value:.2f}" for part, value in numbers.items()}
-    return {"contender": name, **cells, "after the vectors": f"{own:.2f}"}
+    row: dict[str, object] = {"contender": name}
+    row |= {part: f"{value:.2f}" for part, value in numbers.items()}
+    row["after the vectors"] = f"{own:.2f}"
+    # spaCy's components have no `annotate`.
+    seconds = {} if name == "spacy" else runs.confidence_cost(name, seed)
+    for option in ("confidence", "entropy"):
+        row[option] = f"{seconds[option] / seconds['nothing'] - 1:+.1%}" if seconds else "-"
+    return row
 
 
 if __name__ == "__main__":

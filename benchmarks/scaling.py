@@ -1,11 +1,11 @@
-"""Cost of each kernel against length, tags, batch and threads; its share of what the machine can.
+"""Cost of each kernel by length, tags, batch and threads, and its share of the machine's limit.
 
     python -m benchmarks.scaling --csv scaling.csv --plot scaling.png
 
-Limits are measured in the same run: float32 multiply-adds of a product of 1024 x 1024 matrices,
-counted as two operations each, and bytes read and written by a copy of 64 MiB; on a CPU with one
-core, and with n threads taken to be n times that. What a kernel has to do at least, transitions
-(T, T) shared, in operations for each edge and in bytes read and written for each token:
+The same run measures the limits. Operations are the multiply-adds of a float32 product of
+1024 x 1024 matrices, two operations each. Bytes are those a copy of 64 MiB reads and writes. On a
+CPU one core is measured, and n threads count n times. With shared transitions (T, T), a kernel
+needs at least these operations for each edge, and these bytes read and written for each token:
 
     CRF      6 T^2            forward, backward, pair sums     8 T      scores in, marginals out
     Viterbi  2 T^2            additions and comparisons        4 T + 4  scores in, tags out
@@ -14,8 +14,8 @@ core, and with n threads taken to be n times that. What a kernel has to do at le
     MF(n)    12 n T^2         two products an update, two back 8 T + 4  loss and gradient, gold in
                               through it, two pair sums
 
-The fraction is the longer of the two times that the limits allow over the time that it takes.
-Vectors are whole and exponentials are not counted, so it is low where there are few tags.
+The fraction of the limit is the longer of the two minimum times, divided by the measured time.
+It ignores exponentials and the padding of vectors, so it is low for few tags.
 """
 
 import argparse
@@ -27,14 +27,21 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import describe_machine, in_own_process, interleave, print_table
+from benchmarks.common import (
+    add_csv_option,
+    describe_machine,
+    in_own_process,
+    interleave,
+    print_table,
+    random_potentials,
+)
+from experiments.report import make_figure, save_figure
 from spacy_bcrf import kernels
-from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.kernels import BregmanOptions
 
 N_ITER = 10
-# Operations an edge and bytes a token.
+# Operations for each edge and bytes for each token, by number of tags.
 WORK: dict[str, Callable[[int], tuple[float, float]]] = {
     "CRF": lambda t: (6 * t * t, 8 * t),
     "Viterbi": lambda t: (2 * t * t, 4 * t + 4),
@@ -59,9 +66,9 @@ def main() -> None:
         type=int,
         nargs="+",
         metavar="N",
-        help="default: 1 and powers of 2 to the cores",
+        help="default: powers of 2 up to the number of cores",
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV too")
+    add_csv_option(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     args = parser.parse_args()
     if args.plot:
@@ -69,13 +76,13 @@ def main() -> None:
     panels = dict(PANELS)
     if args.device == "cpu":
         panels["threads"] = args.threads or powers_to(kernels.threads.count())
-    # NumPy's matrix product uses as many threads as there are cores, unless told at its start.
+    # NumPy's matrix product takes its number of threads at import, so it needs a fresh process.
     rows, peak = in_own_process(measure, panels, args.device, args.rounds)
     base = ", ".join(f"{name} {value}" for name, value in BASE.items())
     notes = (
         f"{describe_machine(['numpy'])}; {args.device}\n"
-        f"limits: {peak[0] / 1e9:.1f} GFLOP/s, {peak[1] / 1e9:.1f} GB/s; where not varied: {base}\n"
-        f"us/token, fastest of {args.rounds} interleaved rounds; the fraction of the limit"
+        f"limits: {peak[0] / 1e9:.1f} GFLOP/s, {peak[1] / 1e9:.1f} GB/s; default sizes: {base}\n"
+        f"us/token, median of {args.rounds} interleaved rounds; fraction of the limit"
     )
     print_table("Scaling", rows, notes, args.csv)
     if args.plot:
@@ -83,12 +90,14 @@ def main() -> None:
 
 
 def powers_to(most: int) -> list[int]:
+    """Return the powers of 2 up to `most`, and `most`."""
     return sorted({1, most, *(2**k for k in range(most.bit_length()) if 2**k <= most)})
 
 
 def measure(
     panels: Mapping[str, list[int]], device: str, rounds: int
 ) -> tuple[list[Row], tuple[float, float]]:
+    """Return the rows of all panels, and the limits in operations and bytes a second."""
     xp, wait = array_library(device)
     peak = limits(xp, wait)
     rows: list[Row] = []
@@ -110,7 +119,7 @@ def measure(
 
 
 def array_library(device: str) -> tuple[ModuleType, Callable[[], object]]:
-    """NumPy or CuPy, and what waits until the device is done."""
+    """Return NumPy or CuPy, and a function that waits for the device."""
     if device == "cpu":
         return np, lambda: None
     cupy = require("cupy", "cuda12x")
@@ -118,7 +127,7 @@ def array_library(device: str) -> tuple[ModuleType, Callable[[], object]]:
 
 
 def limits(xp: Any, wait: Callable[[], object]) -> tuple[float, float]:
-    """Operations and bytes a second: the most of some runs, after one that is not counted."""
+    """Measure the limits in operations and bytes a second."""
     a = xp.ones((1024, 1024), dtype="float32")
     source = xp.ones(2**24, dtype="float32")
     target = xp.empty_like(source)
@@ -130,12 +139,16 @@ def limits(xp: Any, wait: Callable[[], object]) -> tuple[float, float]:
 def calls(
     xp: Any, wait: Callable[[], object], size: dict[str, int]
 ) -> dict[str, Callable[[], object]]:
+    """Return the kernel calls for one size."""
     rng = np.random.default_rng(0)
-    n, tags = size["length"] * size["batch"], size["tags"]
-    unary = xp.asarray(2 * rng.standard_normal((n, tags), dtype="float32"))
-    transitions = xp.asarray(rng.standard_normal((tags, tags), dtype="float32"))
-    gold = xp.asarray(rng.integers(tags, size=n, dtype="int32"))
-    batch = unary, transitions, xp.full(size["batch"], size["length"], dtype="int32")
+    lengths = np.full(size["batch"], size["length"], dtype="int32")
+    potentials = random_potentials(size["tags"], lengths, rng)
+    gold = xp.asarray(rng.integers(size["tags"], size=int(lengths.sum()), dtype="int32"))
+    batch = (
+        xp.asarray(potentials.unary),
+        xp.asarray(potentials.transitions),
+        xp.asarray(lengths),
+    )
     options = BregmanOptions(N_ITER, 1.25, None)
     runs: dict[str, Callable[[], object]] = {
         "CRF": partial(kernels.sum_product, *batch, edges="sum"),
@@ -152,8 +165,8 @@ def waited(run: Callable[[], object], wait: Callable[[], object]) -> None:
 
 
 def draw(path: Path, rows: list[Row], panels: list[str]) -> None:
-    """A panel for each thing that the cost is measured against."""
-    figure = require("matplotlib.figure", "plot").Figure(figsize=(10, 7), layout="constrained")
+    """Draw the time of each kernel, with a panel for each size that varies."""
+    figure = make_figure(10, 7)
     for axes, name in zip(figure.subplots(2, 2).flat, panels, strict=False):
         mine = [row for row in rows if row["against"] == name]
         for kernel in WORK:
@@ -169,8 +182,7 @@ def draw(path: Path, rows: list[Row], panels: list[str]) -> None:
         else:
             axes.set_xscale("log")
     figure.axes[0].legend()
-    with replacing(path) as part:
-        figure.savefig(part, format="png", dpi=120)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

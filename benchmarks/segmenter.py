@@ -1,9 +1,9 @@
-"""Word segmentation: how fast, how much of it is merging, and how good with which head.
+"""Speed and accuracy of word segmentation by head, and its share of merging.
 
     python -m benchmarks.segmenter --corpora DIR
 
-Trains `configs/segmentation.cfg` with each head on each corpus, and keeps what is done in --out, so
-that it can be stopped and started again.
+Train `configs/segmentation.cfg` with each head on each corpus. --out keeps the models, so the
+command can be interrupted and resumed.
 """
 
 import argparse
@@ -21,63 +21,50 @@ from spacy.util import minibatch
 
 from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from benchmarks.tasks import HEADS
-from spacy_bcrf.corpora.convert import convert
-from spacy_bcrf.corpora.formats.conllu import read_conllu
+from experiments.corpora import convert_parts
+from experiments.paper.tasks import EXPERIMENTS, Corpus
 from spacy_bcrf.io.text import find_file, read_lines
 
-CORPORA = {
-    "zh": "ud-chinese-gsd/v1.4/zh-ud-{part}.conllu",
-    "ja": "ud-japanese-gsd/r2.9/ja_gsd-ud-{part}.conllu",
-}
+CORPORA = EXPERIMENTS["seg"].corpora
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_options(parser)
+    add_options(parser, needs_corpora=True)
     heads = ["bcrf", "crf", "unstructured"]
     parser.add_argument("--heads", nargs="+", choices=HEADS, default=heads)
     parser.add_argument("--langs", nargs="+", choices=CORPORA, default=list(CORPORA))
-    parser.add_argument("--steps", type=int, default=800, help="of training")
-    parser.add_argument("--rounds", type=int, default=5, help="of timing")
+    parser.add_argument("--steps", type=int, default=800, help="training steps")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of timing")
     parser.add_argument("--out", type=Path, default=ROOT / "training/segmenter", metavar="DIR")
     args = parser.parse_args()
-    if args.corpora is None:
-        parser.error("needs --corpora DIR or the environment's BCRF_CORPORA")
     rows = []
     for lang in args.langs:
-        paths = make_corpora(lang, args.corpora, args.out)
+        corpus = CORPORA[lang]
+        prefix = f"{args.out / lang}/"
+        paths = convert_parts(args.corpora, corpus.files, corpus.reader, lang, prefix)
         for head in args.heads:
-            model = trained(lang, head, paths, args.out, args.steps)
+            model = train_head(lang, head, paths, args.out, args.steps)
             scores = evaluate(str(model), paths["test"])
             row = {"corpus": lang, "head": head}
             row |= {
                 "words F": f"{100 * scores['token_f']:.2f}",
                 "tagged words F": f"{100 * scores['tagged_token_f']:.2f}",
             }
-            source = args.corpora / CORPORA[lang].format(part="test")
-            rows.append(row | in_own_process(speed, model, source, args.rounds))
+            texts = read_texts(args.corpora, corpus)
+            rows.append(row | in_own_process(speed, model, texts, args.rounds))
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
-        f"{args.steps} steps, seed 0, scores on test of the step that was best on dev, in percent\n"
-        f"chars/s: nlp.pipe over texts, median of {args.rounds} rounds after one that does not "
-        "count; by processor time of one thread, and by the clock with n_process = 2\n"
-        "merging, characters: of words and by the tokenizer, in processor time of nlp.pipe"
+        f"{args.steps} steps, seed 0; scores in percent on test, of the best step on dev\n"
+        f"chars/s: nlp.pipe over texts, median of {args.rounds} rounds after a warm-up; "
+        "processor time of one thread, wall-clock time with n_process = 2\n"
+        "merging of words, splitting into characters: share of the processor time of nlp.pipe"
     )
     print_table("word segmentation", rows, notes, args.csv)
 
 
-def make_corpora(lang: str, source: Path, output: Path) -> dict[str, Path]:
-    paths = {}
-    for part in ("train", "dev", "test"):
-        paths[part] = output / lang / f"{part}.spacy"
-        if not paths[part].exists():
-            paths[part].parent.mkdir(parents=True, exist_ok=True)
-            file = find_file(source / CORPORA[lang].format(part=part))
-            convert([(file, read_conllu)], paths[part], lang=lang)
-    return paths
-
-
-def trained(lang: str, head: str, paths: dict[str, Path], output: Path, steps: int) -> Path:
+def train_head(lang: str, head: str, paths: dict[str, Path], output: Path, steps: int) -> Path:
+    """Train a head on a corpus if there is no model yet. Return the best model."""
     folder = output / lang / f"{head}-{steps}"
     if not (folder / "model-last").exists():
         overrides = {
@@ -92,32 +79,34 @@ def trained(lang: str, head: str, paths: dict[str, Path], output: Path, steps: i
     return folder / "model-best"
 
 
-def read_texts(source: Path) -> list[str]:
-    """The sentences of a file, without spaces."""
-    return ["".join(sentence.words) for sentence in read_conllu(read_lines(find_file(source)))]
+def read_texts(corpora: Path, corpus: Corpus) -> list[str]:
+    """Read the test sentences of a corpus without spaces."""
+    lines = read_lines(find_file(corpora / corpus.files[2]))
+    return ["".join(sentence.words) for sentence in corpus.reader(lines)]
 
 
-def speed(model: Path, source: Path, rounds: int) -> dict[str, str]:
+def speed(model: Path, texts: list[str], rounds: int) -> dict[str, str]:
+    """Measure the characters/s of a model, and the shares of merging and of splitting."""
     nlp = spacy.load(model)
     segmenter: Any = nlp.get_pipe("segmenter")
-    # Enough that starting processes hardly counts.
-    texts = read_texts(source) * 10
+    # Long enough that the start of the processes hardly counts.
+    texts = texts * 10
     seconds: dict[str, list[float]] = defaultdict(list)
 
     def timed(name: str, results: Iterator, clock: Callable = time.process_time) -> list:
-        """Of a generator or the like, that has not done anything yet."""
+        """Consume a lazy iterator and add its time to `seconds`."""
         start = clock()
-        found = list(results)
+        consumed = list(results)
         seconds[name].append(clock() - start)
-        return found
+        return consumed
 
     for _ in range(rounds + 1):
         timed("all", nlp.pipe(texts))
         docs = timed("characters", map(nlp.make_doc, texts))
         batches = list(minibatch(docs, nlp.batch_size))
-        found = [segmenter.predict(batch) for batch in batches]
-        timed("merging", map(segmenter.merge, batches, found))
-    # Not among the others: after a fork all memory that is written to has to be copied.
+        predictions = [segmenter.predict(batch) for batch in batches]
+        timed("merging", map(segmenter.merge, batches, predictions))
+    # A fork makes the parent's next writes copy memory, so the two kinds do not interleave.
     for _ in range(rounds + 1):
         timed("two", nlp.pipe(texts, n_process=2), time.perf_counter)
     n_characters = sum(map(len, texts))

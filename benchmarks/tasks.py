@@ -1,4 +1,4 @@
-"""The tasks of `pipeline.py`: corpora, and configs of the contenders, alike but for one block."""
+"""Tasks of `benchmarks.pipeline`: corpora, and configs that differ in one block."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,9 +6,8 @@ from pathlib import Path
 from spacy.cli.init_config import init_config
 from thinc.api import Config
 
-from spacy_bcrf.corpora.convert import Reader, convert
-from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.corpora.formats.conllu import read_conllu
+from experiments.corpora import convert_parts
+from experiments.paper.tasks import EXPERIMENTS, Corpus
 
 HEADS = {
     "bcrf": "spacy-bcrf.BCRF.v1",
@@ -19,37 +18,34 @@ HEADS = {
     "perceptron": "spacy-bcrf.Perceptron.v1",
     "mira": "spacy-bcrf.MIRA.v1",
 }
-# Those without probabilities, which label smoothing needs.
+# Heads without probabilities have no label smoothing.
 UNSMOOTHED = ("sapo", "perceptron", "mira")
-# Those whose literature averages the weights of all steps.
+# The literature averages the weights of these heads over all steps.
 AVERAGED = ("perceptron", "mira")
 CONTENDERS = ("spacy", *HEADS)
 
 
 @dataclass(frozen=True)
 class Task:
-    """component: spaCy's; ours is called the same with a `bcrf_` before it.
-    files: train, dev and test under the corpora folder. steps: of training.
-    score: what to compare, a key of spaCy's scorer.
+    """A corpus and a component to train on it.
+
+    component: factory of spaCy's component; `bcrf_` before it names ours.
+    score: key of spaCy's scorer that the table reports.
+    steps: training steps.
     """
 
     component: str
     score: str
     steps: int
-    files: tuple[str, ...]
-    reader: Reader
+    corpus: Corpus
 
     def corpora(self, source: Path, output: Path) -> dict[str, Path]:
-        """The `.spacy` files of the parts, one sentence a Doc; made where they are missing."""
-        paths = {}
-        for part, file in zip(("train", "dev", "test"), self.files, strict=True):
-            paths[part] = output / f"{part}.spacy"
-            if not paths[part].exists():
-                convert([(source / file, self.reader)], paths[part], lang="en")
-        return paths
+        """Return the `.spacy` files of the corpus. Convert the missing ones."""
+        corpus = self.corpus
+        return convert_parts(source, corpus.files, corpus.reader, corpus.lang, f"{output}/")
 
     def config(self, contender: str, corpora: dict[str, Path], steps: int, seed: int) -> Config:
-        """spaCy's stock CPU config; only the component and its head are the contender's."""
+        """Return spaCy's stock CPU config with the component and head of the contender."""
         config = init_config(lang="en", pipeline=[self.component], optimize="efficiency", gpu=False)
         if contender in HEADS:
             # spaCy's stock config smooths the labels of its tagger.
@@ -73,31 +69,7 @@ class Task:
 
 
 TASKS = {
-    "wnut": Task(
-        component="ner",
-        score="ents_f",
-        steps=3000,
-        files=(
-            "wnut17/wnut17train.conll",
-            "wnut17/emerging.dev.conll",
-            "wnut17/emerging.test.annotated",
-        ),
-        reader=read_columns,
-    ),
-    "jnlpba": Task(
-        component="ner",
-        score="ents_f",
-        steps=3000,
-        files=("jnlpba/train.tsv.xz", "jnlpba/devel.tsv", "jnlpba/test.tsv"),
-        reader=read_columns,
-    ),
-    "ewt": Task(
-        component="tagger",
-        score="tag_acc",
-        steps=4000,
-        files=tuple(
-            f"ud-english-ewt/en_ewt-ud-{part}.conllu.xz" for part in ("train", "dev", "test")
-        ),
-        reader=read_conllu,
-    ),
+    "wnut": Task("ner", "ents_f", 3000, EXPERIMENTS["ner"].corpora["wnut"]),
+    "jnlpba": Task("ner", "ents_f", 3000, EXPERIMENTS["ner"].corpora["jnlpba"]),
+    "ewt": Task("tagger", "tag_acc", 4000, EXPERIMENTS["pos"].corpora["en"]),
 }

@@ -1,6 +1,6 @@
-"""What heads are measured against, all in PyTorch: two libraries, and what one writes without one.
+"""PyTorch heads to compare with: two libraries, and implementations without a library.
 
-Losses are summed over the batch; gradients are left in `unary` and `transitions`.
+Losses are sums over the batch. Gradients are in `unary.grad` and `transitions.grad`.
 """
 
 import warnings
@@ -11,61 +11,84 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain import Inference, Potentials
 
 
 class TorchHead(ABC):
-    """Potentials and gold padded to (batch, length, tags), with a mask, on a device."""
+    """Potentials and gold tags as padded tensors, with a mask, on a device.
 
-    def __init__(
-        self, potentials: Potentials, gold: NDArray[np.int32], device: str = "cpu"
-    ) -> None:
+    filled: (B, L), True where a token is. unary: (B, L, T). transitions: (T, T) shared, or
+    (B, L, T, T), where row i scores the edge from token i to token i + 1.
+    """
+
+    def __init__(self, potentials: Potentials, gold: Any, device: str = "cpu") -> None:
         import torch
 
-        lengths, (_, n_tags) = potentials.lengths, potentials.unary.shape
-        # Which places of (batch, length) hold a token, in the order of the flat tokens.
-        filled = np.arange(lengths.max()) < lengths[:, None]
-        unary = np.zeros((*filled.shape, n_tags), dtype="float32")
-        unary[filled] = potentials.unary
-        tags = np.zeros(filled.shape, dtype="int64")
-        tags[filled] = gold
-        self.filled = torch.tensor(filled, device=device)
-        self.tags = torch.tensor(tags, device=device)
-        self.lengths = torch.tensor(lengths, dtype=torch.int64, device=device)
-        self.unary = torch.tensor(unary, device=device, requires_grad=True)
-        self.transitions: Any = torch.tensor(
-            potentials.transitions, device=device, requires_grad=True
-        )
+        self.lengths = torch.tensor(to_host(potentials.lengths).astype("int64"), device=device)
+        longest = int(self.lengths.max())
+        self.filled = torch.arange(longest, device=device) < self.lengths[:, None]
+        self.tags = self._pad(gold).long()
+        self.unary = self._pad(potentials.unary).requires_grad_()
+        per_edge = potentials.transitions.ndim == 3
+        as_tensor = self._pad if per_edge else self._to_tensor
+        self.transitions: Any = as_tensor(potentials.transitions).requires_grad_()
+
+    def _to_tensor(self, array: Any) -> Any:
+        from thinc.api import xp2torch
+
+        return xp2torch(array).to(self.filled.device)
+
+    def _pad(self, array: Any) -> Any:
+        """Pad an array (N, ...) with zeros to (B, L, ...)."""
+        flat = self._to_tensor(array)
+        padded = flat.new_zeros((*self.filled.shape, *flat.shape[1:]))
+        padded[self.filled] = flat
+        return padded
 
     @staticmethod
     def memory(n_tokens: int, n_tags: int) -> int:
-        """Bytes that a loss takes, roughly: here two matrices of pairs of tags a token."""
+        """Return roughly the bytes that a loss needs."""
+        # Two matrices (T, T) for each token.
         return 4 * n_tokens * n_tags * (2 * n_tags + 8)
 
     @staticmethod
     def why_not() -> str:
-        """Why it cannot run; empty if it can."""
+        """Return why this head cannot run, or an empty string if it can."""
         return ""
 
     @abstractmethod
-    def loss(self) -> float: ...
+    def loss(self) -> float:
+        """Return the loss and set the gradients."""
 
     @abstractmethod
-    def decode(self) -> Any:
-        """Tags on the host, flat or a list a sequence."""
+    def decode(self) -> NDArray[np.int64]:
+        """Return the tags (N,) on the host."""
+
+    def flat_gradient(self) -> tuple[Any, Any]:
+        """Return the gradients of the unary scores (N, T) and of the transitions."""
+        unary, transitions = self.unary.grad, self.transitions.grad
+        return unary[self.filled], transitions if transitions.ndim == 2 else transitions[
+            self.filled
+        ]
 
     def _flat(self, tags: Any) -> NDArray[np.int64]:
         return tags[self.filled].cpu().numpy()
 
     def _score(self) -> Any:
-        """That of gold, summed over the batch."""
+        """Sum the scores of the gold labelings."""
+        import torch
+
         emitted = self.unary.gather(2, self.tags[:, :, None])[:, :, 0]
-        moved = self.transitions[self.tags[:, :-1], self.tags[:, 1:]]
+        pairs: tuple[Any, ...] = (self.tags[:, :-1], self.tags[:, 1:])
+        if self.transitions.ndim == 4:
+            sequences, positions = map(torch.arange, pairs[0].shape)
+            pairs = (sequences[:, None], positions, *pairs)
+        moved = self.transitions[pairs]
         return (emitted * self.filled).sum() + (moved * self.filled[:, 1:]).sum()
 
 
 class Differentiated(TorchHead):
-    """One whose gradient PyTorch finds."""
+    """A head whose gradient comes from automatic differentiation."""
 
     def loss(self) -> float:
         self.unary.grad = self.transitions.grad = None
@@ -78,11 +101,9 @@ class Differentiated(TorchHead):
 
 
 class PytorchCRF(Differentiated):
-    """pytorch-crf, given the layout that it works in: (length, batch, tags)."""
+    """pytorch-crf, with arrays in its own layout (L, B, T)."""
 
-    def __init__(
-        self, potentials: Potentials, gold: NDArray[np.int32], device: str = "cpu"
-    ) -> None:
+    def __init__(self, potentials: Potentials, gold: Any, device: str = "cpu") -> None:
         import torch
         from torchcrf import CRF
 
@@ -97,23 +118,26 @@ class PytorchCRF(Differentiated):
             self.crf.end_transitions.zero_()
         self.transitions = self.crf.transitions
 
+    def flat_gradient(self) -> tuple[Any, Any]:
+        return self.unary.grad.swapaxes(0, 1)[self.filled], self.transitions.grad
+
     def _loss(self) -> Any:
         self.crf.start_transitions.grad = self.crf.end_transitions.grad = None
         return -self.crf(self.unary, self.gold, self.mask)
 
-    def decode(self) -> list[list[int]]:
+    def decode(self) -> NDArray[np.int64]:
         with warnings.catch_warnings():
-            # It passes torch.where a mask of a type that torch has deprecated.
+            # pytorch-crf passes torch.where a mask of a deprecated type.
             warnings.simplefilter("ignore", UserWarning)
-            return self.crf.decode(self.unary, self.mask)
+            return np.concatenate(self.crf.decode(self.unary, self.mask))
 
 
 class TorchStruct(Differentiated):
-    """torch-struct, which takes a matrix (to, from) for each edge, tags' scores included."""
+    """torch-struct, which takes a matrix (to, from) for each edge that includes the tag scores."""
 
     @staticmethod
     def memory(n_tokens: int, n_tags: int) -> int:
-        # Its parallel scan multiplies matrices by adding them up (T, T, T), twice a token.
+        # The parallel scan materializes two arrays (T, T, T) for each token.
         return 4 * 2 * n_tokens * n_tags**3
 
     @staticmethod
@@ -127,7 +151,7 @@ class TorchStruct(Differentiated):
         edges = self.transitions.T + self.unary[:, 1:, :, None]
         first = edges[:, :1] + self.unary[:, :1, None, :]
         with warnings.catch_warnings():
-            # It defines no arg_constraints, which torch wants of distributions.
+            # torch expects arg_constraints, which torch-struct does not define.
             warnings.simplefilter("ignore", UserWarning)
             return LinearChainCRF(torch.cat([first, edges[:, 1:]], dim=1), lengths=self.lengths)
 
@@ -144,14 +168,18 @@ class TorchStruct(Differentiated):
 
 
 class PlainCRF(Differentiated):
-    """The forward algorithm, differentiated automatically; Viterbi."""
+    """A linear-chain CRF without a library: the forward algorithm and Viterbi."""
+
+    def _edges(self, i: int) -> Any:
+        """Return the scores of the edges into position i, (T, T) or (B, T, T)."""
+        return self.transitions if self.transitions.ndim == 2 else self.transitions[:, i - 1]
 
     def _loss(self) -> Any:
         import torch
 
         alpha = self.unary[:, 0]
         for i in range(1, self.unary.shape[1]):
-            after = torch.logsumexp(alpha[:, :, None] + self.transitions, dim=1) + self.unary[:, i]
+            after = torch.logsumexp(alpha[:, :, None] + self._edges(i), dim=1) + self.unary[:, i]
             alpha = torch.where(self.filled[:, i, None], after, alpha)
         return torch.logsumexp(alpha, dim=1).sum() - self._score()
 
@@ -163,7 +191,7 @@ class PlainCRF(Differentiated):
             here = torch.arange(best.shape[1], device=best.device)
             for i in range(1, self.unary.shape[1]):
                 inside = self.filled[:, i, None]
-                scores, pointer = (best[:, :, None] + self.transitions).max(dim=1)
+                scores, pointer = (best[:, :, None] + self._edges(i)).max(dim=1)
                 best = torch.where(inside, scores + self.unary[:, i], best)
                 pointers.append(torch.where(inside, pointer, here))
             tags = [best.argmax(dim=1)]
@@ -173,7 +201,7 @@ class PlainCRF(Differentiated):
 
 
 class PlainBCRF(TorchHead):
-    """Algorithm 1 of Corro et al. (2025) on the arcs themselves; sequences of one length."""
+    """Algorithm 1 of Corro et al. (2025) on explicit arcs, for sequences of one length."""
 
     N_ITER = 10
 
@@ -182,7 +210,7 @@ class PlainBCRF(TorchHead):
         return 4 * n_tokens * n_tags * (6 * n_tags + 8)
 
     def project(self, scale: float = 1.0) -> Any:
-        """log q (batch, length - 1, tags, tags), and whether arcs of an edge sum to one."""
+        """Return log q (B, L - 1, T, T), normalized over the arcs of each edge."""
         import torch
 
         half = scale * self.unary.detach() / 2
@@ -190,7 +218,7 @@ class PlainBCRF(TorchHead):
         q = scale * self.transitions.detach() + half[:, :-1, :, None] + half[:, 1:, None, :]
         for _ in range(self.N_ITER):
             for first in (0, 1):
-                # The edges before and after each position of one parity.
+                # Edges before and after the inner positions of one parity.
                 before, after = q[:, first:-1:2], q[:, first + 1 :: 2]
                 into, out = before.logsumexp(dim=2), after.logsumexp(dim=3)
                 shift = (out - into) / 2
@@ -200,7 +228,7 @@ class PlainBCRF(TorchHead):
         return q - q.logsumexp(dim=(2, 3), keepdim=True)
 
     def marginals(self, q: Any) -> Any:
-        """At inner positions the mean of those of the arcs in and of the arcs out."""
+        """Average the tag marginals of the arcs in and of the arcs out; (B, L, T)."""
         import torch
 
         out, into = q.sum(dim=3), q.sum(dim=2)
@@ -208,7 +236,7 @@ class PlainBCRF(TorchHead):
         return torch.cat([out[:, :1], inner, into[:, -1:]], dim=1)
 
     def loss(self) -> float:
-        """<q, w> + H(q) - <y, w>; its gradient is that of the maximum, no derivative of steps."""
+        """Return <q, w> + H(q) - <y, w>, with gradient q - y (no derivative of the iterations)."""
         import torch
 
         with torch.no_grad():
@@ -225,8 +253,33 @@ class PlainBCRF(TorchHead):
             return (value - self._score()).item()
 
     def decode(self) -> NDArray[np.int64]:
-        """The tag of largest marginal, of potentials sharpened as `chain.BCRF.decode` does."""
+        """Take the tag of largest marginal at inverse temperature 10, as `chain.BCRF.decode`."""
         import torch
 
         with torch.no_grad():
             return self._flat(self.marginals(self.project(scale=10.0).exp()).argmax(dim=2))
+
+
+def check_agreement(
+    head: TorchHead, inference: Inference, potentials: Potentials, gold: Any, least: float = 0.999
+) -> None:
+    """Check that a PyTorch head and an inference compute the same.
+
+    AssertionError names the loss or gradient that differs, or the share of equal tags below
+    `least`.
+    """
+    name = type(head).__name__
+    losses, gradient = inference.loss(potentials, gold)
+    np.testing.assert_allclose(head.loss(), float(losses.sum()), rtol=1e-4, err_msg=name)
+    ours = gradient.unary, gradient.transitions
+    for mine, other in zip(ours, head.flat_gradient(), strict=True):
+        np.testing.assert_allclose(to_host(other), to_host(mine), atol=1e-2, err_msg=name)
+    agreement = (head.decode() == to_host(inference.decode(potentials))).mean()
+    assert agreement >= least, f"{name}: only {agreement:.1%} of the tags agree"
+
+
+def to_host(array: Any) -> NDArray:
+    """Copy an array of NumPy, CuPy or PyTorch to NumPy."""
+    if hasattr(array, "get"):
+        return array.get()
+    return np.asarray(array.cpu() if hasattr(array, "cpu") else array)

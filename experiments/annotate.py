@@ -1,13 +1,19 @@
-"""Show what a pipeline says of some sentences: python -m experiments.annotate MODEL TEXT..."""
+"""Print the tags and entities that a pipeline predicts for some texts.
 
-import sys
+python -m experiments.annotate MODEL TEXT...
+"""
+
+import argparse
 
 import spacy
 
 
-def main(model: str, texts: list[str]) -> None:
-    nlp = spacy.load(model)
-    for doc in nlp.pipe(texts):
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="name or folder of a pipeline")
+    parser.add_argument("texts", nargs="+", metavar="TEXT")
+    args = parser.parse_args()
+    for doc in spacy.load(args.model).pipe(args.texts):
         print(f"\n{doc.text}")
         print("  " + " ".join(f"{token.text}/{token.tag_}" for token in doc))
         for ent in doc.ents:
@@ -17,6 +23,4 @@ def main(model: str, texts: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2:])
+    main()

@@ -1,18 +1,18 @@
-"""The tables and figures of experiments/paper/run.py: what is found, beside what the paper has."""
+"""Tables and figures of `experiments.paper.run`, with the figures of the paper."""
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from experiments.paper.tasks import DECODED_BY, EXPERIMENTS
-from spacy_bcrf.io.atomic import replacing
-from spacy_bcrf.io.extras import require
+from experiments.report import make_figure, markdown_table, save_figure, write_csv
+from spacy_bcrf.io.atomic import write_text
 
-# By experiment, then corpus and variant in the order of the paper's columns, then its rows.
+# Columns (corpus, variant) and rows (objective, decoder) of the paper's tables.
 _COLUMNS = {
     "pos": [
         (corpus, layers) for layers in ("0 layers", "2 layers") for corpus in ("nl", "en", "fr")
@@ -53,7 +53,7 @@ _ROWS = {
         ("BCRF", "BCRF 10"): (83.2, 89.6, 84.2, 90.4, 83.8, 90.6),
     },
 }
-# CoNLL-2003 with BERT base, which is no corpus of ours: its column stands by itself.
+# The paper's CoNLL-2003 with BERT base has no counterpart here and gets columns of its own.
 _CONLL = {
     ("unstructured", "argmax"): {"supervised": 91.6},
     ("CRF", "Viterbi"): {"supervised": 91.9, "partial": 90.5},
@@ -73,41 +73,40 @@ Key = tuple[str, str, str, int]
 """Corpus, variant, objective and seed."""
 
 
-def write_results(folder: Path, experiment: str, runs: list[tuple[Key, dict[str, float]]]) -> str:
-    """results.csv, results.md and accuracy.png. RETURNS the table as Markdown."""
+def write_results(folder: Path, experiment: str, runs: Mapping[Key, dict[str, float]]) -> str:
+    """Write results.csv, results.md and accuracy.png. Return the table as Markdown."""
     task = EXPERIMENTS[experiment]
     scores: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
-    for (corpus, variant, objective, _), result in runs:
+    for (corpus, variant, objective, _), result in runs.items():
         for decoder in DECODED_BY[objective]:
             scores[corpus, variant, objective, decoder].append(result[f"test {decoder}"])
-    found = {key: mean(values) for key, values in scores.items()}
-    columns = list(dict.fromkeys((variant, corpus) for corpus, variant, *_ in found))
+    means = {key: mean(values) for key, values in scores.items()}
+    columns = list(dict.fromkeys((variant, corpus) for corpus, variant, *_ in means))
     columns.sort(key=lambda column: task.variants.index(column[0]))
     rows = [
         (objective, decoder) for objective, decoders in DECODED_BY.items() for decoder in decoders
     ]
-    n_seeds = len({seed for (*_, seed), _ in runs})
+    n_seeds = len({seed for *_, seed in runs})
     lines: list[list[str]] = [["trained", "decoded", *(f"{c}, {v}" for v, c in columns)]]
     if experiment == "ner":
         lines[0] += [f"paper: CoNLL-2003, {variant}" for variant in task.variants]
     for row in rows:
-        cells = [_cell(experiment, found, corpus, variant, row) for variant, corpus in columns]
+        cells = [_cell(experiment, means, corpus, variant, row) for variant, corpus in columns]
         if experiment == "ner":
             cells += [_number(_CONLL[row].get(variant)) for variant in task.variants]
         lines.append([*row, *cells])
-    with replacing(folder / "results.csv") as path, path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["corpus", "variant", "trained", "decoded", "score", "paper", "seeds"])
-        for (corpus, variant, *row), score in found.items():
-            paper = _paper(experiment, corpus, variant, (row[0], row[1]))
-            writer.writerow([corpus, variant, *row, f"{score:.2f}", _number(paper), n_seeds])
+    records: list[list[object]] = [
+        ["corpus", "variant", "trained", "decoded", "score", "paper", "seeds"]
+    ]
+    for (corpus, variant, objective, decoder), score in means.items():
+        paper = _number(_paper(experiment, corpus, variant, (objective, decoder)))
+        records.append([corpus, variant, objective, decoder, f"{score:.2f}", paper, n_seeds])
+    write_csv(folder / "results.csv", records)
     head = f"{task.title}; test, mean of {n_seeds} seed{'s' * (n_seeds > 1)}"
     head += "; in brackets the paper's figure" if experiment != "ner" else ""
-    lines.insert(1, ["---"] * len(lines[0]))
-    table = f"{head}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    with replacing(folder / "results.md") as path:
-        path.write_text(table)
-    _draw(folder / "accuracy.png", experiment, found, columns, rows)
+    table = f"{head}\n\n{markdown_table(lines)}"
+    write_text(folder / "results.md", table)
+    _draw(folder / "accuracy.png", experiment, means, columns, rows)
     return table
 
 
@@ -123,9 +122,9 @@ def _number(value: float | None) -> str:
 
 
 def _cell(
-    experiment: str, found: dict[Any, float], corpus: str, variant: str, row: tuple[str, str]
+    experiment: str, means: dict[Any, float], corpus: str, variant: str, row: tuple[str, str]
 ) -> str:
-    score = found.get((corpus, variant, *row))
+    score = means.get((corpus, variant, *row))
     if score is None:
         return ""
     paper = _paper(experiment, corpus, variant, row)
@@ -135,20 +134,18 @@ def _cell(
 def _draw(
     path: Path,
     experiment: str,
-    found: dict[Any, float],
+    means: dict[Any, float],
     columns: list[tuple[str, str]],
     rows: list[tuple[str, str]],
 ) -> None:
-    """A panel for each column: a bar for each way of training and decoding."""
-    figure = require("matplotlib.figure", "plot").Figure(
-        figsize=(max(6, 3 * len(columns)), 4), layout="constrained"
-    )
+    """Draw a panel for each column, with a bar for each objective and decoder."""
+    figure = make_figure(max(6, 3 * len(columns)), 4)
     colors = {objective: f"C{i}" for i, objective in enumerate(DECODED_BY)}
     for axes, (variant, corpus) in zip(
         figure.subplots(1, len(columns), squeeze=False)[0], columns, strict=True
     ):
-        shown = [row for row in rows if (corpus, variant, *row) in found]
-        values = [found[(corpus, variant, *row)] for row in shown]
+        shown = [row for row in rows if (corpus, variant, *row) in means]
+        values = [means[(corpus, variant, *row)] for row in shown]
         axes.barh(range(len(shown)), values, color=[colors[row[0]] for row in shown])
         papers = [_paper(experiment, corpus, variant, row) for row in shown]
         for i, paper in enumerate(papers):
@@ -160,5 +157,4 @@ def _draw(
         axes.set_xlim(max(0, min(values) - 5), min(100, max(values) + 2))
         axes.set_title(f"{corpus}, {variant}", fontsize="medium")
     figure.suptitle("trained, decoded; test" + ("; line: the paper" if experiment != "ner" else ""))
-    with replacing(path) as part:
-        figure.savefig(part, format="png", dpi=120)
+    save_figure(figure, path)

@@ -1,7 +1,8 @@
 """The experiments of Corro et al. (2025): corpora, networks and training.
 
-The paper's French and German corpora (GSD) and CoNLL-2003 could not be had: Sequoia, JNLPBA and
-WNUT 2017 take their place, and Dutch and Chinese are of UD 1.4.
+Other corpora replace those of the paper that were not available. French is UD Sequoia instead of
+GSD, Dutch and Chinese are from UD 1.4, and JNLPBA and WNUT 2017 replace CoNLL-2003. German is
+missing.
 """
 
 from __future__ import annotations
@@ -9,6 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from experiments.corpora import PARTS
+from spacy_bcrf.corpora.convert import Reader
+from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.corpora.formats.conllu import read_conllu
 
 HEADS = {
     "unstructured": "spacy-bcrf.Unstructured.v1",
@@ -30,13 +36,18 @@ DECODED_BY = {
     "MF": ("Viterbi", "MF 5", "MF 10"),
     "BCRF": ("Viterbi", "BCRF 5", "BCRF 10"),
 }
-"""Training objective to decoders, the rows of the paper's tables."""
+"""Decoders by training objective: the rows of the paper's tables."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """width, heads, feed_forward: of the self-attentive encoder. transition_width: of the network
-    that scores transitions. words: in a batch. steps: of training, by experiment."""
+    """Sizes of the networks and length of the training.
+
+    width, heads, feed_forward: sizes of the self-attentive encoder.
+    transition_width: width of the hidden layer that scores transitions.
+    words: words (for "seg" characters) in a batch.
+    steps: training steps by experiment.
+    """
 
     width: int
     heads: int
@@ -55,18 +66,26 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Corpus:
-    """files: train, dev and test under the folder of corpora. convert: options for
-    `spacy bcrf convert`."""
+    """Train, dev and test files, relative to the folder of corpora, and their format."""
 
     lang: str
-    files: tuple[str, str, str]
-    convert: tuple[str, ...] = ()
+    files: tuple[str, ...]
+    reader: Reader
+
+
+def _ud(lang: str, name: str) -> Corpus:
+    """Return a corpus of Universal Dependencies; `name` is a path that `-ud-{part}` completes."""
+    return Corpus(lang, tuple(f"{name}-ud-{part}.conllu" for part in PARTS), read_conllu)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """component: a factory. score: of spaCy's scorer, what is compared. variants: the columns under
-    each corpus, the layers of the encoder or the annotation."""
+    """One of the paper's tables.
+
+    component: factory of the component.
+    score: key of spaCy's scorer that the table reports.
+    variants: columns of each corpus: encoder depths or kinds of annotation.
+    """
 
     component: str
     score: str
@@ -81,30 +100,9 @@ EXPERIMENTS = {
         "bcrf_tagger",
         "tag_acc",
         {
-            "nl": Corpus(
-                "nl",
-                (
-                    "ud-dutch-lassysmall/v1.4/nl_lassysmall-ud-train.conllu",
-                    "ud-dutch-lassysmall/v1.4/nl_lassysmall-ud-dev.conllu",
-                    "ud-dutch-lassysmall/v1.4/nl_lassysmall-ud-test.conllu",
-                ),
-            ),
-            "en": Corpus(
-                "en",
-                (
-                    "ud-english-ewt/en_ewt-ud-train.conllu",
-                    "ud-english-ewt/en_ewt-ud-dev.conllu",
-                    "ud-english-ewt/en_ewt-ud-test.conllu",
-                ),
-            ),
-            "fr": Corpus(
-                "fr",
-                (
-                    "ud-french-sequoia/fr_sequoia-ud-train.conllu",
-                    "ud-french-sequoia/fr_sequoia-ud-dev.conllu",
-                    "ud-french-sequoia/fr_sequoia-ud-test.conllu",
-                ),
-            ),
+            "nl": _ud("nl", "ud-dutch-lassysmall/v1.4/nl_lassysmall"),
+            "en": _ud("en", "ud-english-ewt/en_ewt"),
+            "fr": _ud("fr", "ud-french-sequoia/fr_sequoia"),
         },
         LAYERS[:2],
         "Part-of-speech tagging, accuracy (Table 1a)",
@@ -113,22 +111,8 @@ EXPERIMENTS = {
         "bcrf_segmenter",
         "tagged_token_f",
         {
-            "zh": Corpus(
-                "zh",
-                (
-                    "ud-chinese-gsd/v1.4/zh-ud-train.conllu",
-                    "ud-chinese-gsd/v1.4/zh-ud-dev.conllu",
-                    "ud-chinese-gsd/v1.4/zh-ud-test.conllu",
-                ),
-            ),
-            "ja": Corpus(
-                "ja",
-                (
-                    "ud-japanese-gsd/r2.9/ja_gsd-ud-train.conllu",
-                    "ud-japanese-gsd/r2.9/ja_gsd-ud-dev.conllu",
-                    "ud-japanese-gsd/r2.9/ja_gsd-ud-test.conllu",
-                ),
-            ),
+            "zh": _ud("zh", "ud-chinese-gsd/v1.4/zh"),
+            "ja": _ud("ja", "ud-japanese-gsd/r2.9/ja_gsd"),
         },
         LAYERS,
         "Joint word segmentation and tagging, F of tagged words (Table 1c)",
@@ -138,7 +122,7 @@ EXPERIMENTS = {
         "ents_f",
         {
             "jnlpba": Corpus(
-                "en", ("jnlpba/train.tsv", "jnlpba/devel.tsv", "jnlpba/test.tsv"), ("-f", "columns")
+                "en", ("jnlpba/train.tsv", "jnlpba/devel.tsv", "jnlpba/test.tsv"), read_columns
             ),
             "wnut": Corpus(
                 "en",
@@ -147,7 +131,7 @@ EXPERIMENTS = {
                     "wnut17/emerging.dev.conll",
                     "wnut17/emerging.test.annotated",
                 ),
-                ("-f", "columns"),
+                read_columns,
             ),
         },
         ("supervised", "partial"),
@@ -157,7 +141,7 @@ EXPERIMENTS = {
 
 
 def objectives(variant: str) -> tuple[str, ...]:
-    """Those that can learn from such annotation."""
+    """Return the training objectives that support this variant."""
     return ("CRF", "BCRF") if variant == "partial" else tuple(HEADS)
 
 
@@ -171,8 +155,11 @@ def make_config(
     lang: str,
     transformer: str | None,
 ) -> dict[str, Any]:
-    """All but the defaults of a training config. corpora: the files of train, dev and, for partial
-    annotation, of "partial"."""
+    """Return a training config without the default settings.
+
+    corpora: files of "train" and "dev", and of "partial" for the variant of that name.
+    transformer: folder of a transformer, or None for the experiment's own encoder.
+    """
     task = EXPERIMENTS[experiment]
     steps = scale.steps[experiment]
     component: dict[str, Any] = {"factory": task.component}
@@ -193,7 +180,7 @@ def make_config(
         part: {
             "@readers": "spacy.Corpus.v1",
             "path": str(corpora[part]),
-            # Tags are of the corpus's own words, as in the paper.
+            # The paper tags the words of the corpus.
             "gold_preproc": experiment == "pos",
         }
         for part in ("train", "dev")

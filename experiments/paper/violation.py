@@ -1,17 +1,18 @@
-"""How far the marginals of Bregman projections are from consistent, by iterations.
+"""Marginal violation of Bregman projections by the number of iterations.
 
     python -m experiments.paper.violation metrics/paper/small/seg
 
-For the models that experiments/paper/run.py trained with CRF and BCRF: the L1 distance between the tag
-marginals by the edges into a token and by those out of it, mean and largest over the tokens of 50
-test documents; projections plain, as in the paper (Corro et al. 2025, Algorithm 1), and
-over-relaxed, as they are by default. Writes violation.csv and violation.png to the folder.
+The marginal violation of a token is the L1 distance between two tag marginals: one from the arcs
+into the token, one from the arcs out of it. The command computes its mean and maximum over 50 test
+documents, for each model that `experiments.paper.run` trained with CRF or BCRF. Projections are
+plain, as in the paper (Corro et al. 2025, Algorithm 1), and over-relaxed, the default of `BCRF`.
+Write violation.csv and violation.png to the folder.
 """
 
 from __future__ import annotations
 
-import csv
-import sys
+import argparse
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,29 +22,28 @@ import spacy
 from spacy.training import Corpus
 from tqdm import tqdm
 
+from experiments.report import make_figure, save_figure, write_csv
 from spacy_bcrf.chain import BCRF, Potentials
-from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.extras import require
 
 ITERATIONS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 RELAXATIONS = {"plain": 1.0, "over-relaxed": BCRF().relaxation}
 N_DOCS = 50
 Curves = dict[tuple[str, str], list[tuple[float, float]]]
+"""Mean and maximum by iterations, by model and kind of projection."""
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    folder = Path(sys.argv[1])
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="results of experiments.paper.run")
+    folder = parser.parse_args(arguments).folder
     models = [
         path
         for name in ("CRF", "BCRF")
         for path in sorted(folder.glob(f"*-{name}-[0-9]*/model-best"))
     ]
     if not models:
-        sys.exit(
-            f"{folder}: no models trained with CRF or BCRF; run experiments/paper/run.py first"
-        )
+        parser.error(f"{folder}: no model of CRF or BCRF; run experiments.paper.run first")
     curves: Curves = {}
     for model in tqdm(models, "models"):
         potentials = predict(model, folder / "corpus")
@@ -51,31 +51,31 @@ def main() -> None:
             curves[model.parent.name, title] = [
                 violation(potentials, BCRF(n, relaxation=relaxation)) for n in ITERATIONS
             ]
-    with replacing(folder / "violation.csv") as path, path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["model", "projections", "iterations", "mean", "largest"])
-        for key, points in curves.items():
-            for n, (average, largest) in zip(ITERATIONS, points, strict=True):
-                writer.writerow([*key, n, f"{average:.3g}", f"{largest:.3g}"])
+    rows: list[list[object]] = [["model", "projections", "iterations", "mean", "largest"]]
+    for key, points in curves.items():
+        for n, (average, largest) in zip(ITERATIONS, points, strict=True):
+            rows.append([*key, n, f"{average:.3g}", f"{largest:.3g}"])
+    write_csv(folder / "violation.csv", rows)
     draw(folder / "violation.png", curves)
 
 
 def predict(model: Path, corpora: Path) -> Potentials:
-    """Of the test documents of the corpus that the model's folder is named after."""
+    """Return the model's potentials for the first test documents of its corpus."""
     nlp = spacy.load(model)
     pipe: Any = nlp.get_pipe(nlp.pipe_names[-1])
     corpus = corpora / f"{model.parent.name.split('-')[0]}-test.spacy"
-    # Tokens as in training: the paper's tags are of the corpus's words.
+    # Like training: the tagger sees the words of the corpus, as in the paper.
     reader = Corpus(corpus, gold_preproc=pipe.name == "bcrf_tagger")
     docs = [example.predicted for example in islice(reader(nlp), N_DOCS)]
-    for _, before in nlp.pipeline[:-1]:
+    for name in nlp.pipe_names[:-1]:
+        before: Any = nlp.get_pipe(name)
         docs = list(before.pipe(docs))
     potentials: Potentials = pipe.model.predict(docs)
     return potentials
 
 
 def violation(potentials: Potentials, inference: BCRF) -> tuple[float, float]:
-    """Mean and largest L1 distance at tokens that have one before and one after them."""
+    """Return the mean and maximum violation over tokens with arcs on both sides."""
     edges = inference.marginals(potentials, edges=True).edges
     assert edges is not None
     inner = np.intersect1d(potentials.inner_edges, potentials.inner_edges + 1)
@@ -84,14 +84,15 @@ def violation(potentials: Potentials, inference: BCRF) -> tuple[float, float]:
 
 
 def draw(path: Path, curves: Curves) -> None:
-    matplotlib = require("matplotlib", "plot")
-    figure = require("matplotlib.figure", "plot").Figure(figsize=(8, 4.5), layout="constrained")
+    """Draw the mean violation against the iterations, a color for each model."""
+    figure = make_figure(8, 4.5)
     axes = figure.subplots()
     styles = dict(zip(RELAXATIONS, ("--", "-"), strict=True))
     models = list(dict.fromkeys(model for model, _ in curves))
+    colors = require("matplotlib", "plot").colormaps["turbo"]
     for i, model in enumerate(models):
-        # Colours from one end of the map to the other, however many models there are.
-        color = matplotlib.colormaps["turbo"]((i + 0.5) / len(models))
+        # Spread any number of models over the whole color map.
+        color = colors((i + 0.5) / len(models))
         for title, style in styles.items():
             means = [average for average, _ in curves[model, title]]
             label = model.replace("_", " ") if style == "-" else None
@@ -101,8 +102,7 @@ def draw(path: Path, curves: Curves) -> None:
     axes.set_xlabel("iterations")
     axes.set_ylabel("marginal violation, mean over tokens (L1)")
     figure.legend(loc="outside right upper", fontsize="x-small")
-    with replacing(path) as part:
-        figure.savefig(part, format="png", dpi=120)
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

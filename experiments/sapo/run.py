@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import bilstm
 import numpy as np
 from tqdm import tqdm
 
+from experiments.sapo import bilstm
 from experiments.sapo.dataset import Dataset
 from experiments.sapo.evaluate import span_f
 from experiments.sapo.tasks import TASKS, Task
