@@ -7,7 +7,7 @@ character and one past its last; for a document both are None.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token
@@ -37,6 +37,8 @@ EXTENSIONS: dict[type, dict[str, Any]] = {
 UserData = dict[Any, Any]
 """Entries for `Doc.user_data`."""
 
+Attributes = dict[str, dict[int | None, Any]]
+
 Key = tuple[str, str, int | None, int | None]
 
 
@@ -63,9 +65,15 @@ def span_key(name: str, start: int, end: int) -> Key:
     return "._.", name, start, end
 
 
-def token_values(doc: Doc, name: str) -> Iterator[tuple[int, Sequence[str]]]:
-    """Character offset and value of `token._.name`, for every token where it is not None."""
+def read_attributes(doc: Doc, names: Sequence[str]) -> Attributes:
+    """Return the custom attributes with these names that are not None.
+
+    RETURNS by name, the values by character offset; the offset is None for an attribute of the
+    document.
+    """
+    found: Attributes = {}
     user_data: UserData = doc.user_data
     for key, value in user_data.items():
-        if isinstance(key, tuple) and key[:2] == ("._.", name) and value is not None:
-            yield key[2], value
+        if isinstance(key, tuple) and key[0] == "._." and key[1] in names and value is not None:
+            found.setdefault(key[1], {})[key[2]] = value
+    return found

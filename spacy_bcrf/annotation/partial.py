@@ -25,14 +25,7 @@ from typing import NamedTuple
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
-from .extensions import (
-    ALLOWED_LABELS,
-    ALLOWED_TAGS,
-    ANNOTATED_LABELS,
-    UserData,
-    doc_key,
-    token_values,
-)
+from .extensions import ALLOWED_LABELS, ANNOTATED_LABELS, Attributes, read_attributes
 
 AMBIGUOUS = "ambiguous_spans"
 INCORRECT = "incorrect_spans"
@@ -59,46 +52,49 @@ class PartialAnnotation:
     unknown: frozenset[int] = frozenset()
 
 
-def has_partial_annotation(doc: Doc, span_keys: Iterable[str | None] = ()) -> bool:
-    """Whether `read_partial_annotation` would find anything. Cheap: it reads no values."""
-    return (
-        any(key in doc.spans for key in span_keys)
-        or _user_data(doc).get(doc_key(ANNOTATED_LABELS)) is not None
-        or any(True for _ in token_values(doc, ALLOWED_LABELS))
-    )
-
-
 def read_partial_annotation(
     example: Example, ambiguous_key: str | None = AMBIGUOUS, incorrect_key: str | None = INCORRECT
-) -> PartialAnnotation:
+) -> PartialAnnotation | None:
     """Return the partial annotation of the reference, by the tokens of the predicted document.
 
-    As in spaCy's alignment, a span counts if it starts and ends at boundaries of predicted tokens,
-    and a token's labels count if it is one predicted token. The tokens of other ambiguous spans are
-    unknown. ValueError for a string instead of a list of labels.
+    None if the reference has none. As in spaCy's alignment, a span counts if it starts and ends at
+    boundaries of predicted tokens, and a token's labels count if it is one predicted token. The
+    tokens of other ambiguous spans are unknown. ValueError for a string instead of a list of
+    labels.
     """
     reference = example.reference
+    attributes = read_attributes(reference, (ANNOTATED_LABELS, ALLOWED_LABELS))
+    keys = [key for key in (ambiguous_key, incorrect_key) if key and reference.spans.get(key)]
+    if not attributes and not keys:
+        return None
     ambiguous, unknown = _read_spans(example, ambiguous_key)
     incorrect, _ = _read_spans(example, incorrect_key)
     return PartialAnnotation(
-        read_annotated_labels(reference),
-        read_allowed(example, ALLOWED_LABELS),
+        _annotated_labels(reference, attributes),
+        _align_allowed(example, ALLOWED_LABELS, attributes),
         ambiguous,
         incorrect,
         unknown,
     )
 
 
+def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
+    """Return the allowed tags or labels of predicted tokens.
+
+    name: "allowed_tags" or "allowed_labels".
+    """
+    return _align_allowed(example, name, read_attributes(example.reference, (name,)))
+
+
 def read_annotated_labels(doc: Doc) -> frozenset[str] | None:
     """Return `doc._.annotated_labels`, None for all. ValueError if it is a string."""
-    labels = _user_data(doc).get(doc_key(ANNOTATED_LABELS))
-    return None if labels is None else _as_set(doc, "doc._.annotated_labels", labels)
+    return _annotated_labels(doc, read_attributes(doc, (ANNOTATED_LABELS,)))
 
 
 def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
     """Return the entity labels of allowed labels and of the spans under these keys."""
     labels: set[str] = set()
-    for names in dict(token_values(doc, ALLOWED_LABELS)).values():
+    for names in read_attributes(doc, (ALLOWED_LABELS,)).get(ALLOWED_LABELS, {}).values():
         labels |= _as_set(doc, "token._.allowed_labels", names)
     for span_key in span_keys:
         if span_key in doc.spans:
@@ -178,23 +174,18 @@ def _as_set(doc: Doc, where: str, names: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _user_data(doc: Doc) -> UserData:
-    return doc.user_data
+def _annotated_labels(doc: Doc, attributes: Attributes) -> frozenset[str] | None:
+    if ANNOTATED_LABELS not in attributes:
+        return None
+    (labels,) = attributes[ANNOTATED_LABELS].values()
+    return _as_set(doc, "doc._.annotated_labels", labels)
 
 
-def has_allowed_tags(doc: Doc) -> bool:
-    """Whether any token has `token._.allowed_tags`."""
-    return any(True for _ in token_values(doc, ALLOWED_TAGS))
-
-
-def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
-    """Return the allowed tags or labels of predicted tokens.
-
-    name: "allowed_tags" or "allowed_labels".
-    """
-    by_offset = dict(token_values(example.reference, name))
+def _align_allowed(
+    example: Example, name: str, attributes: Attributes
+) -> dict[int, frozenset[str]]:
     allowed: dict[int, frozenset[str]] = {}
-    if by_offset:
+    if by_offset := attributes.get(name):
         to_predicted, to_gold = example.alignment.y2x, example.alignment.x2y
         for token in example.reference:
             tokens = to_predicted[token.i].tolist()

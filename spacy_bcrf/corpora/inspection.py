@@ -20,8 +20,6 @@ from spacy_bcrf.annotation.partial import (
     Bounds,
     PartialAnnotation,
     find_contradictions,
-    has_allowed_tags,
-    has_partial_annotation,
     read_allowed,
     read_partial_annotation,
 )
@@ -100,11 +98,9 @@ class Inspection:
             self.missing += len(doc)
             self._name(doc, place, " ".join(str(error).split()))
             return
-        partial = PartialAnnotation()
-        if has_partial_annotation(doc, (self.ambiguous_key, self.incorrect_key)):
-            partial = read_partial_annotation(
-                Example(doc, doc), self.ambiguous_key, self.incorrect_key
-            )
+        example = Example(doc, doc)
+        found = read_partial_annotation(example, self.ambiguous_key, self.incorrect_key)
+        partial = found or PartialAnnotation()
         self._add_spans(entities, partial)
         self._add_tokens(doc, partial)
         if problems := find_contradictions(doc, partial, entities):
@@ -176,5 +172,4 @@ class Inspection:
             values = Counter(read_doc(doc, (attribute,))[:, 0].tolist())
             self.tags[name].missing += values.pop(0, 0)
             self.tags[name].values.update(values)
-        if has_allowed_tags(doc):
-            self.tags["tag"].allowed += len(read_allowed(Example(doc, doc), "allowed_tags"))
+        self.tags["tag"].allowed += len(read_allowed(Example(doc, doc), "allowed_tags"))

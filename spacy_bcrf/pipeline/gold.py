@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -56,13 +56,19 @@ class GoldReader:
         rows = [slice(stop - length, stop) for stop, length in zip(stops, lengths, strict=True)]
         values, problems = codec.read_gold(examples)
         tags, has_unknown_label = codec.encode(values, lengths)
-        marked = [i for i, eg in enumerate(examples) if codec.has_partial_annotation(eg.reference)]
         rejected: list[tuple[int, Bools]] = []
-        if marked:
-            tags = allowed_tags(tags, len(codec.tags))
-        for i in marked:
+        partial: dict[int, Any] = {}
+        for i, example in enumerate(examples):
             try:
-                wrong = codec.constrain(examples[i], values[rows[i]], tags[rows[i]])
+                partial[i] = codec.read_partial(example)
+            except ValueError as error:
+                problems.setdefault(i, str(error))
+        partial = {i: found for i, found in partial.items() if found is not None}
+        if partial:
+            tags = allowed_tags(tags, len(codec.tags))
+        for i, found in partial.items():
+            try:
+                wrong = codec.constrain(examples[i], found, values[rows[i]], tags[rows[i]])
                 rejected += [(i, labelings) for labelings in wrong]
             except ValueError as error:
                 problems.setdefault(i, str(error))
@@ -73,7 +79,7 @@ class GoldReader:
             for i in np.unique(stops.searchsorted(np.flatnonzero(has_unknown_label), "right")):
                 unknown = codec.find_labels(examples[i].reference).difference(codec.labels)
                 problems[int(i)] = f"unknown labels {', '.join(sorted(unknown))}"
-        self._find_partial(examples, tags, rows, problems)
+        self._find_partial(examples, partial, tags, rows, problems)
         self._find_infeasible(examples, tags, lattice, rows, problems)
         for i in problems:
             tags[rows[i]] = True if tags.dtype == bool else UNKNOWN
@@ -83,6 +89,7 @@ class GoldReader:
     def _find_partial(
         self,
         examples: Sequence[Example],
+        partial: dict[int, Any],
         tags: NDArray,
         rows: list[slice],
         problems: dict[int, str],
@@ -100,7 +107,7 @@ class GoldReader:
             if i in problems or known[rows[i]].all() or not known[rows[i]].any():
                 continue
             reference = example.reference
-            if self._codec.has_partial_annotation(reference) or not self._codec.is_whole(reference):
+            if i in partial or not self._codec.is_whole(reference):
                 raise ValueError(
                     f"[{self._name}] {reference.text!r} is annotated only in part: the head "
                     f"{head!r} cannot learn from that, since its distribution cannot be restricted "

@@ -72,13 +72,18 @@ class Codec(Protocol):
         Gold is int32 (N,), UNKNOWN without annotation, or the allowed tags, bool (N, T).
         """
 
-    def has_partial_annotation(self, doc: Doc) -> bool:
-        """Return whether `constrain` would change the gold of a document."""
+    def read_partial(self, example: Example) -> Any | None:
+        """Return the partial annotation of a reference for `constrain`, None if it has none.
+
+        ValueError for annotation that cannot be read.
+        """
 
     def is_whole(self, doc: Doc) -> bool:
         """Return whether all tokens of a gold document are annotated."""
 
-    def constrain(self, example: Example, values: Values, allowed: Bools) -> list[Bools]:
+    def constrain(
+        self, example: Example, partial: Any, values: Values, allowed: Bools
+    ) -> list[Bools]:
         """Apply partial annotation to the allowed tags (n, T) of one document, in place.
 
         RETURNS wrong labelings that allowed tags cannot exclude, each as its tags (n, T).

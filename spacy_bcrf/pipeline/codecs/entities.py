@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,9 @@ from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
+    PartialAnnotation,
     find_contradictions,
     find_labels,
-    has_partial_annotation,
     read_annotated_labels,
     read_partial_annotation,
 )
@@ -94,7 +93,10 @@ class EntityCodec(SpanCodec):
         )
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
-        return read_gold(examples, 2, self._align, partial(read_doc, attributes=ATTRIBUTES))
+        return read_gold(examples, 2, self._align, self._read)
+
+    def _read(self, doc: Doc) -> Values:
+        return read_doc(doc, ATTRIBUTES)
 
     def _align(self, example: Example) -> Values:
         values = np.zeros((len(example), 2), dtype="uint64")
@@ -107,21 +109,22 @@ class EntityCodec(SpanCodec):
                 values[i] = code, example.reference.vocab.strings[label]
         return values
 
-    def has_partial_annotation(self, doc: Doc) -> bool:
-        return has_partial_annotation(doc, self._keys)
+    def read_partial(self, example: Example) -> PartialAnnotation | None:
+        return read_partial_annotation(example, *self._keys)
 
     def is_whole(self, doc: Doc) -> bool:
         return bool(read_doc(doc, (ENT_IOB,)).all())
 
-    def constrain(self, example: Example, values: Values, allowed: Bools) -> list[Bools]:
-        annotation = read_partial_annotation(example, *self._keys)
+    def constrain(
+        self, example: Example, partial: PartialAnnotation, values: Values, allowed: Bools
+    ) -> list[Bools]:
         iob, types = values.T
-        if annotation.allowed or annotation.ambiguous or annotation.incorrect:
+        if partial.allowed or partial.ambiguous or partial.incorrect:
             entities = self.entities.spans(iob, types)
-            problems = find_contradictions(example.predicted, annotation, entities)
+            problems = find_contradictions(example.predicted, partial, entities)
             if problems:
                 raise ValueError("; ".join(problem.what for problem in problems))
-        wrong = self.entities.constrain(allowed, iob, annotation)
+        wrong = self.entities.constrain(allowed, iob, partial)
         return [self.entities.pin(allowed, *span) for span in wrong]
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, Values, starts_document
 from spacy_bcrf.annotation.entity_tags import EntityTags
@@ -53,10 +54,12 @@ class SpanCodec:
         iob, types = values.T
         return self.entities.gold(iob, types, starts_document(lengths))
 
-    def has_partial_annotation(self, doc: Doc) -> bool:
-        return False
+    def read_partial(self, example: Example) -> Any | None:
+        """Return None: partial annotation is about entities."""
 
-    def constrain(self, example: Any, values: Values, allowed: Bools) -> list[Bools]:
+    def constrain(
+        self, example: Example, partial: Any, values: Values, allowed: Bools
+    ) -> list[Bools]:
         return []
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:

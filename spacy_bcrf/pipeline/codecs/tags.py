@@ -13,7 +13,6 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.annotation import partial
 from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
     Bools,
@@ -24,6 +23,7 @@ from spacy_bcrf.annotation.arrays import (
     read_gold,
 )
 from spacy_bcrf.annotation.extensions import ALLOWED_TAGS, UserData
+from spacy_bcrf.annotation.partial import read_allowed
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.layers.protocol import Constraints
 
@@ -102,14 +102,16 @@ class TagCodec:
         ids = self._index.find(values[:, 0]).astype("int32")
         return ids, (ids < 0) & (values[:, 0] != 0)
 
-    def has_partial_annotation(self, doc: Doc) -> bool:
-        return partial.has_allowed_tags(doc)
+    def read_partial(self, example: Example) -> dict[int, frozenset[str]] | None:
+        return read_allowed(example, ALLOWED_TAGS) or None
 
     def is_whole(self, doc: Doc) -> bool:
         return bool(read_doc(doc, self._ids).all())
 
-    def constrain(self, example: Example, values: Values, allowed: Bools) -> list[Bools]:
-        for token, names in partial.read_allowed(example, ALLOWED_TAGS).items():
+    def constrain(
+        self, example: Example, partial: Any, values: Values, allowed: Bools
+    ) -> list[Bools]:
+        for token, names in partial.items():
             if unknown := sorted(names - set(self.tags)):
                 raise ValueError(f"unknown labels {', '.join(unknown)}")
             tags = np.isin(self.tags, list(names))
