@@ -63,7 +63,7 @@ class ExpectedEntityRatio:
         double = potentials.astype("float64")
         xp, n_tokens = double.xp, len(double.unary)
         d_unary, d_transitions = (xp.zeros_like(a) for a in (double.unary, double.transitions))
-        gradient = Potentials(d_unary, d_transitions, potentials.lengths)
+        gradient = double.with_scores(d_unary, d_transitions)
         if not n_tokens:
             return 0.0, gradient
         share = float(CRF().marginals(double).unary[:, tags].sum()) / n_tokens
@@ -72,7 +72,7 @@ class ExpectedEntityRatio:
             return 0.0, gradient
         edges: kernels.Edges = "sum" if double.transitions.ndim == 2 else "each"
         for step in (_STEP, -_STEP):
-            moved = Potentials(double.unary + step * tags, double.transitions, double.lengths)
+            moved = double.with_scores(double.unary + step * tags, double.transitions)
             moved_unary, moved_edges = unary_and_edges(CRF().infer(moved, edges))
             scale = self.weight * (1 if share > self.ratio else -1) / (2 * step * n_tokens)
             d_unary += scale * moved_unary

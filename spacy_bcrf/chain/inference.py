@@ -105,7 +105,7 @@ class Inference(ABC):
             target_unary, target_edges = unary_and_edges(target)
             d_unary -= target_unary
             d_transitions -= target_edges
-        gradient = Potentials.unchecked(d_unary, d_transitions, potentials.lengths)
+        gradient = potentials.with_scores(d_unary, d_transitions)
         return losses.clip(min=0), gradient
 
 

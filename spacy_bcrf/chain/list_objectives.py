@@ -143,7 +143,7 @@ def _gradient(
         d_unary,
         d_transitions,
     )
-    return Potentials.unchecked(d_unary, d_transitions, potentials.lengths)
+    return potentials.with_scores(d_unary, d_transitions)
 
 
 def _hamming_costs(potentials: Potentials, lattice: GoldLattice, tags: Array) -> Array:

@@ -63,7 +63,7 @@ class MeanField(FullyFactorized):
         losses, d_unary, d_transitions = kernels.mean_field_loss(
             potentials.unary, potentials.transitions, potentials.lengths, tags, self.n_iter
         )
-        return losses, Potentials.unchecked(d_unary, d_transitions, potentials.lengths)
+        return losses, potentials.with_scores(d_unary, d_transitions)
 
 
 def _complete_tags(potentials: Potentials, lattice: GoldLattice) -> Array:

@@ -47,17 +47,24 @@ class Potentials:
         return f"Potentials({', '.join(counts)}{per_edge})"
 
     @classmethod
-    def unchecked(cls, unary: Array, transitions: Array, lengths: Array) -> Potentials:
+    def unchecked(
+        cls, unary: Array, transitions: Array, lengths: Array, xp: ModuleType | None = None
+    ) -> Potentials:
         """Return potentials without checks on a GPU, where each check would synchronize.
 
         NumPy arrays are checked as usual. On a GPU, the inference that uses the potentials reports
-        NaN.
+        NaN. xp: the array module, if the caller knows it.
         """
         self = object.__new__(cls)
-        self.__dict__.update(unary=unary, transitions=transitions, lengths=lengths)
-        if self.xp.__name__ == "numpy":
+        xp = xp or array_module(unary)
+        self.__dict__.update(unary=unary, transitions=transitions, lengths=lengths, xp=xp)
+        if xp.__name__ == "numpy":
             self.__post_init__()
         return self
+
+    def with_scores(self, unary: Array, transitions: Array) -> Potentials:
+        """Return potentials of the same sequences with other scores. See `unchecked`."""
+        return Potentials.unchecked(unary, transitions, self.lengths, self.xp)
 
     @cached_property
     def xp(self) -> ModuleType:
@@ -96,16 +103,15 @@ class Potentials:
         upper -= 0.5
         upper *= float("inf")
         unary = self.xp.minimum(self.unary, upper, out=upper)
-        return Potentials.unchecked(unary, self.transitions, self.lengths)
+        return self.with_scores(unary, self.transitions)
 
     def scale(self, factor: float) -> Potentials:
         """Return these potentials times a positive factor, the inverse temperature."""
-        return Potentials.unchecked(self.unary * factor, self.transitions * factor, self.lengths)
+        return self.with_scores(self.unary * factor, self.transitions * factor)
 
     def astype(self, dtype: str) -> Potentials:
         """Return these potentials in float32 or float64."""
-        unary, transitions = self.unary.astype(dtype), self.transitions.astype(dtype)
-        return Potentials.unchecked(unary, transitions, self.lengths)
+        return self.with_scores(self.unary.astype(dtype), self.transitions.astype(dtype))
 
     def sequence_of(self, token: int) -> int:
         """Index of the sequence that holds a flat token."""

@@ -120,7 +120,7 @@ def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
     if (potentials.transitions > forbidden).all():
         return unary.argmax(axis=1).astype("int32")
     transitions = xp.where(potentials.transitions > forbidden, 0, forbidden)
-    return viterbi(Potentials.unchecked(unary, transitions, potentials.lengths))[0]
+    return viterbi(potentials.with_scores(unary, transitions))[0]
 
 
 def _best(potentials: Potentials, gold: Array | None) -> tuple[Array, Array]:

@@ -39,7 +39,7 @@ def unlikelihood_loss(
     xp = potentials.xp
     losses = xp.zeros(len(potentials.lengths), dtype=potentials.unary.dtype)
     d_unary, d_transitions = (xp.zeros_like(a) for a in (potentials.unary, potentials.transitions))
-    gradient = Potentials(d_unary, d_transitions, potentials.lengths)
+    gradient = potentials.with_scores(d_unary, d_transitions)
     if not rejections:
         return losses, gradient
     sequences = sorted({rejection.sequence for rejection in rejections})

@@ -44,7 +44,7 @@ class Unstructured(FullyFactorized):
             target, target_unary = self.infer_tags(potentials.restrict(lattice.allowed))
             d_unary -= target_unary
         d_transitions = xp.zeros_like(potentials.transitions)
-        gradient = Potentials.unchecked(d_unary, d_transitions, potentials.lengths)
+        gradient = potentials.with_scores(d_unary, d_transitions)
         return (free - target).clip(min=0), gradient
 
 

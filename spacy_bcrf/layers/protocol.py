@@ -17,7 +17,8 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from spacy_bcrf.chain import Potentials
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.chain.potentials import boundaries
+from spacy_bcrf.kernels import Array
 from spacy_bcrf.sparse.model import SparseChain
 
 from .decoding import get_decoder
@@ -44,14 +45,12 @@ class Constraints:
     end: NDArray[np.bool_]
 
     def apply(self, potentials: Potentials) -> Potentials:
-        """Return potentials with -inf on everything that the constraints forbid."""
-        xp = array_module(potentials.unary)
+        """Return NumPy potentials with -inf on everything that the constraints forbid."""
         unary = potentials.unary.copy()
         forbidden = unary.dtype.type("-inf")
-        unary[xp.ix_(potentials.starts, xp.asarray(~self.start))] = forbidden
-        unary[xp.ix_(potentials.ends, xp.asarray(~self.end))] = forbidden
-        allowed = xp.asarray(self.transitions)
-        transitions = xp.where(allowed, potentials.transitions, forbidden)
+        unary[np.ix_(potentials.starts, ~self.start)] = forbidden
+        unary[np.ix_(potentials.ends, ~self.end)] = forbidden
+        transitions = np.where(self.transitions, potentials.transitions, forbidden)
         return Potentials(unary, transitions, potentials.lengths)
 
 
@@ -172,7 +171,14 @@ class LabelingModel:
     def zero_potentials(self, lengths: NDArray[np.int32], allowed: NDArray[np.bool_]) -> Potentials:
         """Return zero potentials under the hard constraints, -inf outside of `allowed` (N, T)."""
         n_tags, constraints = allowed.shape[1], self.constraints
-        unary = np.where(allowed, np.float32(0), np.float32("-inf"))
-        transitions = np.zeros((n_tags, n_tags), dtype="float32")
-        potentials = Potentials(*map(self.asarray, (unary, transitions, lengths)))
-        return potentials if constraints is None else constraints.apply(potentials)
+        transitions = np.ones((n_tags, n_tags), dtype=bool)
+        if constraints is not None:
+            starts, ends = boundaries(lengths)
+            allowed = allowed.copy()
+            allowed[starts] &= constraints.start
+            allowed[ends] &= constraints.end
+            transitions = constraints.transitions
+        ops: Any = self.model.ops
+        zero, forbidden = np.float32(0), np.float32("-inf")
+        unary, transitions = (np.where(mask, zero, forbidden) for mask in (allowed, transitions))
+        return Potentials(ops.asarray(unary), ops.asarray(transitions), ops.asarray(lengths))

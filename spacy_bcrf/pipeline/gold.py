@@ -141,7 +141,9 @@ class GoldReader:
         if new := [i for i in range(len(examples)) if i not in passes]:
             lengths = np.array([rows[i].stop - rows[i].start for i in new], dtype="int32")
             tokens = np.concatenate([np.arange(rows[i].start, rows[i].stop) for i in new])
-            allowed = allowed_tags(tags[tokens], len(self._codec.tags))
+            allowed = tags[tokens]
+            if allowed.dtype != bool:
+                allowed = allowed_tags(allowed, len(self._codec.tags))
             if lattice is not None:
                 allowed = allowed & lattice[tokens]
             found = feasible(self._model.zero_potentials(lengths, allowed)).tolist()

@@ -178,7 +178,7 @@ class SequenceLabeler(TrainablePipe):
         potentials = self.find_potentials(docs)
         tags = self.decode(potentials)
         user_data: list[UserData] = [{} for _ in docs]
-        lengths = doc_lengths(docs)
+        lengths = self.model.ops.to_numpy(potentials.lengths)
         if self._annotate:
             posterior = self.with_temperature(potentials)
             kept = self.codec.kept(docs, tags)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import problems
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration
@@ -87,6 +87,12 @@ class InferenceTest(ABC):
         np.testing.assert_allclose(sums[batch.inner_edges], 1, atol=1e-9)
         assert not sums[batch.ends].any()
         assert not marginals.unary[batch.unary == -np.inf].any()
+
+    @given(problems.potentials())
+    def test_edge_marginals_sum_to_those_of_shared_transitions(self, batch):
+        assume(batch.transitions.ndim == 2)
+        each, total = (self.inference.infer(batch, edges).edges for edges in ("each", "sum"))
+        np.testing.assert_allclose(total, each.sum(axis=0), atol=1e-9)
 
     @given(problems.potentials())
     def test_a_batch_equals_its_sequences_one_by_one(self, batch):

@@ -99,6 +99,14 @@ def test_repr_of_marginals_gives_the_sizes():
     assert repr(CRF().marginals(make(), edges=True)) == "Marginals(5 tokens, 3 tags, with edges)"
 
 
+def test_scale_is_an_inverse_temperature():
+    rng = np.random.default_rng(0)
+    batch = make(rng.normal(size=(5, 3)), rng.normal(size=(3, 3)))
+    scaled = batch.scale(2.5)
+    np.testing.assert_allclose(scaled.unary, 2.5 * batch.unary)
+    np.testing.assert_allclose(scaled.transitions, 2.5 * batch.transitions)
+
+
 def test_astype_converts_the_scores():
     batch = make().astype("float32")
     assert batch.unary.dtype == batch.transitions.dtype == "float32"

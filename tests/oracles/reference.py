@@ -16,6 +16,7 @@ SMALL = 1e-6
 def sum_product(
     xp: Any, unary: Array, transitions: Array, lengths: Array, edges: Edges, marginals: bool
 ) -> Result:
+    """Forward-backward, in log space."""
     value, tag_marginals, edge_marginals = _outputs(xp, unary, lengths, edges)
     for b, rows in sequences(lengths):
         u, w = unary[rows], edge_scores(xp, transitions, rows)
@@ -36,6 +37,7 @@ def sum_product(
 
 
 def max_product(xp: Any, unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
+    """Viterbi. Ties go to the lower tag, from the last token back."""
     tags = xp.zeros(unary.shape[0], dtype="int32")
     scores = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     for b, rows in sequences(lengths):
@@ -59,6 +61,7 @@ def bregman(
     options: BregmanOptions,
     edges: Edges,
 ) -> Result:
+    """Bregman projections by log node factors (Corro et al. 2025, Algorithm 1)."""
     value, tag_marginals, edge_marginals = _outputs(xp, unary, lengths, edges)
     for b, rows in sequences(lengths):
         w = options.scale * edge_scores(xp, transitions, rows)

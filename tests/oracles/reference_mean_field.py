@@ -10,6 +10,7 @@ from .reference import INF, edge_scores, finite, logsumexp, sequences
 
 
 def mean_field(xp: Any, unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:
+    """Value and tag marginals after n_iter parallel updates."""
     value = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     marginals = xp.zeros_like(unary)
     for b, rows in sequences(lengths):
@@ -27,6 +28,7 @@ def mean_field(xp: Any, unary: Array, transitions: Array, lengths: Array, n_iter
 def mean_field_loss(
     xp: Any, unary: Array, transitions: Array, lengths: Array, gold: Array, n_iter: int
 ) -> Result:
+    """Log-loss after n_iter updates, and its gradient by back-propagation through all of them."""
     losses = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     d_unary, d_transitions = xp.zeros_like(unary), xp.zeros_like(transitions)
     for b, rows in sequences(lengths):

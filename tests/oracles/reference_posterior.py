@@ -27,12 +27,14 @@ def entropy(xp: Any, unary: Array, transitions: Array, lengths: Array) -> Array:
 def pair_marginals(
     xp: Any, unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
 ) -> tuple[Array, Array]:
+    """Tag marginals, and entries of the edge marginals."""
     _, marginals, edges = sum_product(xp, unary, transitions, lengths, "each", True)
     assert marginals is not None and edges is not None
     return marginals, edges[:, heads, tails]
 
 
 def sample(xp: Any, unary: Array, transitions: Array, lengths: Array, uniform: Array) -> Array:
+    """Forward filtering and backward sampling, by inversion of the cumulative probabilities."""
     tags = xp.zeros(uniform.shape, dtype="int32")
     for _, rows in sequences(lengths):
         u, w = unary[rows], edge_scores(xp, transitions, rows)

@@ -11,7 +11,7 @@ from .reference import INF, edge_scores, finite, sequences
 
 
 def nbest(xp: Any, unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Array, Array]:
-    """Keeps the n best prefixes of each tag, token by token."""
+    """Keep the n best prefixes of each tag, token by token."""
 
     def run(u: Array, w: Array) -> list[tuple[float, list[int]]]:
         best = [[(float(score), [tag])] for tag, score in enumerate(u[0])]
@@ -35,6 +35,8 @@ def nbest(xp: Any, unary: Array, transitions: Array, lengths: Array, n: int) -> 
 def beam_search(
     xp: Any, unary: Array, transitions: Array, lengths: Array, n: int, width: int
 ) -> tuple[Array, Array]:
+    """Keep the `width` best prefixes at each token, among those with an allowed continuation."""
+
     def run(u: Array, w: Array) -> list[tuple[float, list[int]]]:
         alive = [u[-1] > -INF]
         for i in range(len(u) - 2, -1, -1):
@@ -59,6 +61,7 @@ def beam_search(
 def dijkstra(
     xp: Any, unary: Array, transitions: Array, lengths: Array
 ) -> tuple[Array, Array, Array]:
+    """Best-first search with a heap. Also return the number of expanded pairs."""
     tags = xp.zeros(unary.shape[0], dtype="int32")
     scores = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     expanded = xp.zeros(lengths.shape[0], dtype="int64")
@@ -94,6 +97,7 @@ def dijkstra(
 
 
 def path_scores(xp: Any, unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
+    """Sum the scores of each labeling."""
     scores = xp.zeros(lengths.shape[0])
     for b, rows in sequences(lengths):
         path, w = tags[rows], edge_scores(xp, transitions, rows)
@@ -107,6 +111,7 @@ def path_scores(xp: Any, unary: Array, transitions: Array, lengths: Array, tags:
 def add_features(
     xp: Any, tags: Array, weights: Array, lengths: Array, d_unary: Array, d_transitions: Array
 ) -> None:
+    """Add weighted features of labelings to a gradient, in place."""
     for b, rows in sequences(lengths):
         for k in range(len(tags)):
             path, weight = tags[k, rows], weights[b, k]
@@ -118,6 +123,7 @@ def add_features(
 
 
 def gram_matrices(xp: Any, tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
+    """Scalar products of explicit feature vectors."""
     n = len(tags)
     products = xp.zeros((len(lengths), n, n))
     for b, rows in sequences(lengths):
@@ -134,6 +140,7 @@ def gram_matrices(xp: Any, tags: Array, lengths: Array, n_tags: int, shared: boo
 
 
 def hildreth(xp: Any, gains: Array, gram: Array, most: float) -> Array:
+    """Cyclic coordinate ascent, at most 1,000 rounds."""
     steps = xp.zeros_like(gains)
     for _ in range(1000):
         moved = xp.zeros_like(gains[:, 0])

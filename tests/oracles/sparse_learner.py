@@ -8,7 +8,7 @@ from spacy_bcrf.chain import Potentials
 
 
 class Reference:
-    """The learner `OnlineLearner`, one sequence at a time.
+    """The online learner of `spacy_bcrf.sparse.learner`, one sequence at a time.
 
     w: (T + 3 + F, T) weights of transitions, bias, start, end and features.
     """

@@ -93,10 +93,7 @@ class EntityCodec(SpanCodec):
         )
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
-        return read_gold(examples, 2, self._align, self._read)
-
-    def _read(self, doc: Doc) -> Values:
-        return read_doc(doc, ATTRIBUTES)
+        return read_gold(examples, 2, self._align, lambda doc: read_doc(doc, ATTRIBUTES))
 
     def _align(self, example: Example) -> Values:
         values = np.zeros((len(example), 2), dtype="uint64")

@@ -89,10 +89,7 @@ class TagCodec:
         return ""
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
-        return read_gold(examples, 1, self._align, self._read)
-
-    def _read(self, doc: Doc) -> Values:
-        return read_doc(doc, self._ids)
+        return read_gold(examples, 1, self._align, lambda doc: read_doc(doc, self._ids))
 
     def _align(self, example: Example) -> Values:
         aligned = example.get_aligned(self._attribute.upper())
