@@ -4,11 +4,14 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.chain import Potentials
 
 
 class Reference:
-    """The same steps as `OnlineLearner`, one by one; weights (T + 3 + F, T)."""
+    """The online learner of `spacy_bcrf.sparse.learner`, one sequence at a time.
+
+    w: (T + 3 + F, T) weights of transitions, bias, start, end and features.
+    """
 
     def __init__(self, n_tags, n_features, online, n_sequences, constraints=None):
         self.n_tags, self.online, self.n_sequences = n_tags, online, n_sequences
@@ -19,10 +22,11 @@ class Reference:
 
     @property
     def weights(self):
+        """The weights that predict: averaged over steps if the options say so."""
         return self.total / self.steps if self.online.averaged and self.steps else self.w
 
     def active(self, features):
-        """(n, F + 3) which of bias, start, end and features each token has."""
+        """Return the counts of bias, start, end and features of each token, (L, 3 + F)."""
         active = np.zeros((len(features), len(self.w) - self.n_tags))
         active[:, 0] = 1
         active[0, 1] = active[-1, 2] = 1
@@ -32,6 +36,7 @@ class Reference:
         return active
 
     def potentials(self, features, lattice):
+        """Return the potentials of one sequence. lattice: bool (L, T) of allowed tags, or None."""
         unary = self.active(features) @ self.w[self.n_tags :]
         transitions = self.w[: self.n_tags].copy()
         if self.constraints:
@@ -44,7 +49,7 @@ class Reference:
         return Potentials(unary, transitions, np.array([len(features)]))
 
     def labelings(self, potentials, allowed=None):
-        """Scores and labelings, best first."""
+        """Return pairs of score and tags, best first. allowed: bool (L, T), or None for all."""
         scored = []
         for tags in product(range(self.n_tags), repeat=len(potentials.unary)):
             score = potentials.unary[np.arange(len(tags)), list(tags)].sum()
@@ -56,14 +61,25 @@ class Reference:
         return sorted(scored, reverse=True)
 
     def counts(self, features, tags):
-        """F(x, y): how often each weight counts."""
+        """Return F(x, y), how often each weight counts in a labeling."""
         onehot = np.eye(self.n_tags)[list(tags)]
         edges = np.zeros((self.n_tags, self.n_tags))
         for u, v in pairwise(tags):
             edges[u, v] += 1
         return np.concatenate([edges, self.active(features).T @ onehot])
 
+    def mean_counts(self, features, labelings):
+        """Return the mean of F(x, y) under the softmax of the labelings' scores."""
+        scores = np.array([score for score, _ in labelings])
+        p = np.exp(scores - scores.max())
+        p /= p.sum()
+        return sum(
+            share * self.counts(features, tags)
+            for share, (_, tags) in zip(p, labelings, strict=True)
+        )
+
     def step(self, features, gold, lattice=None):
+        """Learn one sequence. gold: (L,) tags with -1 for unknown."""
         potentials = self.potentials(features, lattice)
         rate = self.online.rate / (1 + self.online.decay * self.steps / self.n_sequences)
         change = self.change(features, potentials, np.asarray(gold), rate)
@@ -73,29 +89,23 @@ class Reference:
         self.steps += 1
 
     def change(self, features, potentials, gold, rate):
+        """The update of the weights by one sequence."""
         objective = self.online.objective
+        allowed = (gold[:, None] == np.arange(self.n_tags)) | (gold[:, None] < 0)
         if objective == "crf":
-            _, gradient = CRF().loss(potentials, gold)
-            node = self.active(features).T @ gradient.unary
-            return -rate * np.concatenate([gradient.transitions, node])
-        if (gold < 0).any():
-            allowed = (gold[:, None] == np.arange(self.n_tags)) | (gold[:, None] < 0)
-            gold = self.labelings(potentials, allowed)[0][1]
-        target = self.counts(features, gold)
+            target, free = self.labelings(potentials, allowed), self.labelings(potentials)
+            return rate * (self.mean_counts(features, target) - self.mean_counts(features, free))
+        target_score, target_tags = self.labelings(potentials, allowed)[0]
+        target = self.counts(features, target_tags)
         if objective == "perceptron":
             return rate * (target - self.counts(features, self.labelings(potentials)[0][1]))
         best = self.labelings(potentials)[: self.online.n]
         if objective == "sapo":
-            p = np.exp([score - best[0][0] for score, _ in best])
-            p /= p.sum()
-            mean = sum(p * self.counts(features, y) for p, (_, y) in zip(p, best, strict=True))
-            return rate * (target - mean)
-        score = {y: s for s, y in self.labelings(potentials)}[tuple(gold)]
-        change = np.zeros_like(self.w)
-        ((top, tags),) = best  # only n = 1 has a closed form
+            return rate * (target - self.mean_counts(features, best))
+        ((top, tags),) = best  # MIRA: only n = 1 has a closed form
         difference = target - self.counts(features, tags)
         norm = (difference**2).sum()
-        if norm:
-            wrong = sum(a != b for a, b in zip(tags, gold, strict=True))
-            change = min(rate, max(0, wrong + top - score) / norm) * difference
-        return change
+        if not norm:
+            return np.zeros_like(self.w)
+        wrong = sum(a != b for a, b in zip(tags, target_tags, strict=True))
+        return min(rate, max(0, wrong + top - target_score) / norm) * difference

@@ -1,0 +1,37 @@
+"""Tables and figures of the experiments and benchmarks."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy_bcrf.io.atomic import replacing, write_text
+from spacy_bcrf.io.extras import require
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """Write rows, the first of them the column names, as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def markdown_table(rows: Sequence[Sequence[object]]) -> str:
+    """Format rows, the first of them the column names, as a Markdown table."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def make_figure(width: float, height: float) -> Any:
+    """Make a matplotlib figure of this size in inches. ImportError names the missing extra."""
+    figure = require("matplotlib.figure", "plot").Figure
+    return figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Save a matplotlib figure as PNG."""
+    with replacing(path) as part:
+        figure.savefig(part, format="png", dpi=120)
