@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from spacy_bcrf.kernels import Array
 
 
-
 def matching_tags(name: str, old: int, new: int, tags_per_label: int) -> NDArray[np.int64]:
     """(new - old, K) the old tags whose mean each new tag starts from.
 

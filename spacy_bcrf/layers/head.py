@@ -1,8 +1,7 @@
 """What all heads share: token vectors in, potentials out, under constraints on the tags."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,8 @@ from spacy_bcrf.annotation.label_resize import extend_rows, extend_square, match
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.kernels import Array
 
-from .decoding import get_decoder
 from .pairwise import Pairwise
+from .protocol import Objective, output_attrs
 
 Transitions = Literal["shared", "pairwise"]
 """Whether all pairs of neighbouring tokens have the same transition scores, or each has its own by
@@ -23,34 +22,6 @@ a small network, see `Pairwise`: O(N T^2) memory, with gradients and marginals s
 
 InT = list[Floats2d]
 OutT = Potentials
-
-
-class Objective(Protocol):
-    """What a head learns by: an `Inference`, or an objective on a list of labelings."""
-
-    def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
-        """Losses (B,) and their gradient, see `Inference.loss`."""
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """Which tags may follow one another, `[from, to]` (T, T), and start and end a sequence (T,).
-
-    Each is named after the parameter of the head that it restricts.
-    """
-
-    transitions: NDArray[np.bool_]
-    start: NDArray[np.bool_]
-    end: NDArray[np.bool_]
-
-    def apply(self, potentials: Potentials) -> Potentials:
-        """NumPy potentials with -inf for what is forbidden."""
-        unary = potentials.unary.copy()
-        forbidden = unary.dtype.type("-inf")
-        unary[np.ix_(potentials.starts, ~self.start)] = forbidden
-        unary[np.ix_(potentials.ends, ~self.end)] = forbidden
-        transitions = np.where(self.transitions, potentials.transitions, forbidden)
-        return Potentials(unary, transitions, potentials.lengths)
 
 
 def make_head(
@@ -81,18 +52,12 @@ def make_head(
     scale = float(scale)
     if not 0 < scale < float("inf"):
         raise ValueError(f"scale must be positive and finite, got {scale}")
-    attrs = {
-        "objective": objective,
-        "decoder": get_decoder(decoder, objective),
-        "constraints": None,
-        "tags": None,
-        "scale": scale,
-    }
     if transitions not in ("shared", "pairwise"):
         raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
     if transition_width < 1:
         raise ValueError(f"transition_width must be at least 1, got {transition_width}")
     layers = [Pairwise(transition_width)] if transitions == "pairwise" else []
+    attrs = output_attrs(objective, decoder, scale=scale)
     return _make_model(name, {"nO": nO, "nI": nI}, attrs, layers)
 
 
