@@ -1,4 +1,4 @@
-"""Training linear chains over sparse features, against CRFsuite on the same features.
+"""Training of sparse linear chains, compared with CRFsuite on the same features.
 
 python -m benchmarks.online --corpora DIR
 """
@@ -10,11 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.common import add_options, describe_machine, in_own_process, print_table
 from experiments.sapo.dataset import Dataset
 from experiments.sapo.evaluate import span_f
+from experiments.sapo.tasks import spans
 from spacy_bcrf.chain import viterbi
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.sentence import Sentence
@@ -45,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_options(parser)
     parser.add_argument("--passes", type=int, default=30)
-    parser.add_argument("--rich-passes", type=int, default=10)
+    parser.add_argument("--rich-passes", type=int, default=10, help="passes with rich features")
     args = parser.parse_args()
     if not args.corpora:
         parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
@@ -59,12 +58,11 @@ def main() -> None:
         rows.append(in_own_process(measure_ours, args.corpora, name, "chunking", args.rich_passes))
     notes = (
         f"{describe_machine(['numpy', 'python-crfsuite'])}\n"
-        "CoNLL-2000 chunking, 8,936 sentences; each alone, in a process of its own, 1 thread "
-        "unless it says so; "
-        "median and least of the seconds a pass; F of conlleval on test, after the passes\n"
-        "standard features: CRFsuite's template; rich: spacy_bcrf.sparse.template_sets.CHUNKING, chosen "
-        "with the settings on the last 936 training sentences\n"
-        "lbfgs runs until it stops by itself"
+        "CoNLL-2000 chunking, 8,936 sentences; each row in a process of its own, 1 thread unless "
+        "stated; median and least seconds a pass; conlleval's F on test after the last pass\n"
+        "standard features: CRFsuite's templates; rich: the template set chunking, chosen with the "
+        "settings on the last 936 training sentences\n"
+        "lbfgs stops when it converges"
     )
     print_table("Online learning", rows, notes, args.csv)
     print()
@@ -73,14 +71,15 @@ def main() -> None:
         for templates in ("crfsuite-chunking", "chunking")
     ]
     notes = (
-        "bcrf_chunker alone, trained as it is by default; words/s of nlp.pipe over ready Docs with "
-        "tags, features included: median of five rounds over the test part, and the best; "
-        "spacy.load of the saved pipeline, median of five, and the first"
+        "bcrf_chunker alone with default settings; words/s of nlp.pipe over Docs with tags, "
+        "feature extraction included: median and best of five rounds over the test part; "
+        "spacy.load of the saved pipeline: median of five rounds, and the first"
     )
     print_table("In a pipeline", rows, notes)
 
 
 def measure_pipeline(corpora: Path, templates: str, passes: int) -> dict[str, object]:
+    """Measure F, prediction speed, file size and loading time of a chunker."""
     import spacy
     from spacy.tokens import Doc
     from spacy.training import Example
@@ -139,8 +138,9 @@ def measure_pipeline(corpora: Path, templates: str, passes: int) -> dict[str, ob
 
 
 def measure_ours(corpora: Path, name: str, templates: str, passes: int) -> dict[str, object]:
+    """Measure the seconds of each pass and the F of an online learner."""
     train, test = load(corpora / TRAIN), load(corpora / TEST)
-    data = Dataset(train, get_templates(templates), lambda s: [tag or "O" for tag in s.entities])
+    data = Dataset(train, get_templates(templates), spans)
     rows, lengths = data.read(test)
     model = OnlineLearner(len(data.tags), len(data.dictionary), OURS[name], len(train))
     seconds = []
@@ -152,34 +152,34 @@ def measure_ours(corpora: Path, name: str, templates: str, passes: int) -> dict[
         start = time.perf_counter()
 
     model.fit(data.rows, data.lengths, data.gold, passes, after)
-    tags = np.array(data.tags)[viterbi(model.potentials(rows, lengths))[0]].tolist()
+    tags = data.split(viterbi(model.potentials(rows, lengths))[0], lengths)
     features = "standard" if templates.startswith("crfsuite") else "rich"
     return row("spacy-bcrf", name, features, len(data.dictionary), seconds, test, tags)
 
 
 def measure_crfsuite(corpora: Path, name: str, passes: int) -> dict[str, object]:
+    """Measure the seconds of each pass and the F of an algorithm of CRFsuite."""
     import pycrfsuite
 
     train, test = load(corpora / TRAIN), load(corpora / TEST)
-    templates = get_templates("crfsuite-chunking")
-    data = Dataset(train, templates, lambda s: [tag or "O" for tag in s.entities])
+    data = Dataset(train, get_templates("crfsuite-chunking"), spans)
     algorithm, settings = CRFSUITE[name]
     trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False)
     trainer.set_params(settings if algorithm == "lbfgs" else {**settings, "max_iterations": passes})
     for items, sentence in zip(to_strings(data.rows, data.lengths), train, strict=True):
-        trainer.append(items, sentence.entities)
+        trainer.append(items, spans(sentence))
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model")
         trainer.train(path)
         tagger = pycrfsuite.Tagger()
         tagger.open(path)
-        tags = [tag for items in to_strings(*data.read(test)) for tag in tagger.tag(items)]
+        tags = [tagger.tag(items) for items in to_strings(*data.read(test))]
     seconds = [float(iteration["time"]) for iteration in trainer.logparser.iterations]
     return row("CRFsuite", name, "standard", len(data.dictionary), seconds, test, tags)
 
 
 def to_strings(rows: Any, lengths: Any) -> list[list[list[str]]]:
-    """The same features by their numbers; what they are called makes no difference."""
+    """Name each feature by its row, as strings for CRFsuite, and add bias, start and end."""
     numbers = rows.rows.astype(str).tolist()
     sentences, token = [], 0
     for length in lengths.tolist():
@@ -201,28 +201,21 @@ def row(
     n_features: int,
     seconds: list[float],
     test: list[Sentence],
-    tags: list[str],
+    tags: list[list[str]],
 ) -> dict[str, object]:
+    """Make a row of the table from the seconds of each pass and the predicted tags."""
     return {
         "trained by": f"{who}: {name}",
         "features": f"{features}, {n_features:,}",
         "passes": len(seconds),
         "s/pass": f"{statistics.median(seconds):.3f}",
         "least": f"{min(seconds):.3f}",
-        "F": f"{chunk_f(test, tags):.2f}",
+        "F": f"{span_f([spans(sentence) for sentence in test], tags):.2f}",
     }
 
 
-def chunk_f(sentences: list[Sentence], tags: list[str]) -> float:
-    """F in percent, as conlleval computes it."""
-    gold = [tag or "O" for sentence in sentences for tag in sentence.entities]
-    names = sorted({*gold, *tags})
-    ids = {name: i for i, name in enumerate(names)}
-    right, found = (np.array([ids[tag] for tag in labels]) for labels in (gold, tags))
-    return span_f(names, right, found, np.array([len(s.words) for s in sentences]))
-
-
 def load(path: Path) -> list[Sentence]:
+    """Read the sentences of a file with chunk tags in the third column."""
     return list(read_columns(read_lines(path), tag_column=2))
 
 

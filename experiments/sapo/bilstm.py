@@ -1,4 +1,4 @@
-"""The networks that the SAPO paper compares with, from spaCy's own parts, over the same tags."""
+"""The networks of the SAPO paper, BiLSTM and BiLSTM-CRF, built from spaCy's layers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch
 from thinc.api import Adam
 
-from experiments.sapo.evaluate import span_f
 from experiments.sapo.tasks import Task
 
-# Embeddings of 50 dimensions and Adam as in the paper; spaCy's own hashed subword features, and
-# batches, since one sentence at a time would take hours on a processor.
+# As in the paper, embeddings have 50 dimensions and Adam is the optimizer. Unlike in the paper,
+# subword features are spaCy's, and batches replace single sentences, which take hours on a CPU.
 BATCH_SIZE = 16
 RATE = 0.001
 TOK2VEC = {
@@ -50,16 +49,18 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def settings(name: str) -> str:
+    """Describe the settings of a network, so that a run with other settings is repeated."""
     return f"batches of {BATCH_SIZE}, Adam {RATE}, {NETWORKS[name]}"
 
 
 def learn(
     name: str, task: Task, train: list, test: list, n_passes: int, seed: int = 0
 ) -> Iterator[tuple[float, float, float]]:
-    """After each pass: test score in percent, mean absolute weight, seconds of processor time."""
+    """Yield after each pass the test score in percent, the mean absolute parameter, and the seconds
+    of processor time."""
     import torch
 
-    # As the linear chains have; a second thread on so small a network only waits for the first.
+    # The linear chains use one thread too.
     torch.set_num_threads(1)
     fix_random_seed(seed)
     factory, model = NETWORKS[name]
@@ -77,10 +78,7 @@ def learn(
     nlp.initialize(lambda: learned)
     optimizer = Adam(RATE)
     order = np.random.default_rng(seed)
-    tags = sorted({tag for sentence in test for tag in task.labels(sentence)} | set(pipe.labels))
-    ids = {tag: i for i, tag in enumerate(tags)}
-    gold = np.array([ids[tag] for sentence in test for tag in task.labels(sentence)])
-    lengths = np.array([len(sentence.words) for sentence in test])
+    gold = [task.labels(sentence) for sentence in test]
     for _ in range(n_passes):
         start = time.process_time()
         shuffled = [learned[i] for i in order.permutation(len(learned))]
@@ -89,16 +87,12 @@ def learn(
         seconds = time.process_time() - start
         blank = (Doc(nlp.vocab, words=sentence.words) for sentence in test)
         docs = nlp.pipe(blank, batch_size=64)
-        found = np.array([ids[token.tag_] for doc in docs for token in doc])
-        if task.is_spans:
-            score = span_f(tags, gold, found, lengths)
-        else:
-            score = 100 * float((gold == found).mean())
-        yield score, complexity(pipe.model), seconds
+        found = [[token.tag_ for token in doc] for doc in docs]
+        yield task.score(gold, found), complexity(pipe.model), seconds
 
 
 def complexity(model: Any) -> float:
-    """Mean absolute parameter."""
+    """Return the mean absolute parameter of a model."""
     total, size = 0.0, 0
     for node in model.walk():
         arrays = [node.get_param(name) for name in node.param_names if node.has_param(name)]

@@ -1,18 +1,18 @@
-"""The convergence theorem of the SAPO paper, in numbers: how near the update is to the gradient.
+"""The convergence theorem of the SAPO paper in numbers: how close SAPO's update is to the gradient.
 
-    python -m experiments.sapo.convergence chunking --corpora DIR --output metrics/sapo/convergence.csv
+    python -m experiments.sapo.convergence chunking --corpora DIR --output convergence.csv
 
-The theorem: if s(w) is within tau of the gradient of the CRF's objective f, in the sense that
-(grad f(w) - s(w))' (w - w*) <= tau, then training with a small fixed rate ends within an error of
-the optimum w* that is proportional to tau. Here, for each n: the gap |grad f - s| / |grad f| and
-tau at weights met while the CRF is trained, and how far from w* training with that n ends.
+The theorem compares SAPO's update s(w) with the gradient of the CRF's objective f. If
+(grad f(w) - s(w))' (w - w*) <= tau, training with a small constant rate ends within an error of the
+optimum w* that is proportional to tau.
+
+For each n, the table has the gap |grad f - s| / |grad f| and tau, at weights from the training of
+the CRF. It also has the distance from w* at which training with this n ends.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from experiments.report import write_csv
 from experiments.sapo.dataset import Dataset
 from experiments.sapo.tasks import TASKS
 from spacy_bcrf.chain import CRF
-from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.sparse.features import Rows
 from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
@@ -33,30 +33,34 @@ COLUMNS = ("n", "after passes", "gap", "tau", "distance at the end", "objective 
 
 
 class Problem:
-    """The objective of a CRF over a few sentences: sum of losses + l2 / 2 |w|^2."""
+    """The objective of a CRF over a few sentences: sum of the losses + l2 / 2 |w|^2."""
 
     def __init__(self, data: Dataset, l2: float) -> None:
         self.data, self.l2 = data, l2
         self.n_tags, self.n = len(data.tags), len(data.lengths)
 
-    def chain(self, online: OnlineSettings) -> OnlineLearner:
-        return OnlineLearner(self.n_tags, len(self.data.dictionary), online, self.n)
+    def make_learner(self, settings: OnlineSettings) -> OnlineLearner:
+        """Make a learner with weights of 0."""
+        return OnlineLearner(self.n_tags, len(self.data.dictionary), settings, self.n)
 
-    def train(self, online: OnlineSettings, passes: int) -> NDArray[np.float64]:
-        chain = self.chain(online)
-        chain.fit(self.data.rows, self.data.lengths, self.data.gold, passes)
-        return chain.weights.astype("float64")
+    def train(self, settings: OnlineSettings, passes: int) -> NDArray[np.float64]:
+        """Learn from all sentences, and return the weights."""
+        learner = self.make_learner(settings)
+        learner.fit(self.data.rows, self.data.lengths, self.data.gold, passes)
+        return learner.weights.astype("float64")
 
     def value(self, weights: NDArray[np.float64]) -> float:
-        chain = self.chain(OnlineSettings("crf"))
-        chain.weights = weights
-        potentials = chain.potentials(self.data.rows, self.data.lengths)
+        """Compute the objective."""
+        learner = self.make_learner(OnlineSettings("crf"))
+        learner.weights = weights
+        potentials = learner.potentials(self.data.rows, self.data.lengths)
         losses, _ = CRF().loss(potentials, self.data.gold)
         return float(losses.sum(dtype="float64") + self.l2 / 2 * (weights**2).sum())
 
-    def update(self, weights: NDArray[np.float64], online: OnlineSettings) -> NDArray[np.float64]:
-        """Minus the sum of the steps that all sentences would make from these weights."""
-        chain = self.chain(replace(online, rate=1, decay=0, l2=0, averaged=False))
+    def update(self, weights: NDArray[np.float64], settings: OnlineSettings) -> NDArray[np.float64]:
+        """Sum the negative steps of all sentences, each from these weights. For a CRF, this is the
+        gradient without the regularizer."""
+        learner = self.make_learner(replace(settings, rate=1, decay=0, l2=0, averaged=False))
         start, rows = weights.astype("float32"), self.data.rows
         total = np.zeros(weights.shape)
         offsets = np.concatenate([[0], self.data.lengths.cumsum()])
@@ -64,9 +68,9 @@ class Problem:
             a, b = offsets[k], offsets[k + 1]
             first, last = rows.starts[a], rows.starts[b]
             one = Rows(rows.rows[first:last], rows.starts[a : b + 1] - first)
-            chain.weights = start
-            chain.step(one, np.array([length], "int32"), self.data.gold[a:b])
-            total += start - chain.weights
+            learner.weights = start
+            learner.step(one, np.array([length], "int32"), self.data.gold[a:b])
+            total += start - learner.weights
         return total
 
 
@@ -80,13 +84,13 @@ def main() -> None:
     args = parser.parse_args()
     task = TASKS[args.task]
     train, _ = task.load(args.corpora)
-    # lambda is for all sequences together, so a part of them has that part of it.
+    # lambda counts for all sentences together, so a part of them gets its share.
     part = train[: args.sentences]
     l2 = task.l2 * len(part) / len(train)
     problem = Problem(Dataset(part, get_templates(task.templates), task.labels), l2)
     small = OnlineSettings("crf", averaged=False, rate=0.02, l2=problem.l2)
     with tqdm(total=3 + len(SIZES) * 4, desc="optimum", unit="step") as bar:
-        # A falling rate: a fixed one circles around the optimum.
+        # Only a falling rate reaches the optimum.
         best = problem.train(replace(small, rate=0.1, decay=0.2), 10 * args.passes)
         lowest = problem.value(best)
         met = {p: problem.train(small, p) for p in (1, 10, args.passes)}
@@ -95,11 +99,11 @@ def main() -> None:
         rows = []
         for n in SIZES:
             bar.set_description(f"n = {n}")
-            online = replace(small, objective="sapo", n=n)
-            end = problem.train(online, args.passes)
+            sapo = replace(small, objective="sapo", n=n)
+            end = problem.train(sapo, args.passes)
             bar.update()
             for p, weights in met.items():
-                difference = exact[p] - problem.update(weights, online)
+                difference = exact[p] - problem.update(weights, sapo)
                 values = (
                     n,
                     p,
@@ -108,13 +112,9 @@ def main() -> None:
                     np.linalg.norm(end - best) / np.linalg.norm(best),
                     (problem.value(end) - lowest) / problem.n,
                 )
-                rows.append(dict(zip(COLUMNS, values, strict=True)))
+                rows.append(values)
                 bar.update()
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(args.output, text.getvalue())
+    write_csv(args.output, [COLUMNS, *rows])
 
 
 if __name__ == "__main__":

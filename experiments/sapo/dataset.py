@@ -1,7 +1,4 @@
-"""Sentences of a corpus as arrays that the learner takes directly, without spaCy documents.
-
-For experiments: used by `scripts` and `benchmarks`, not by components.
-"""
+"""Sentences of a corpus as arrays for `OnlineLearner`, without spaCy documents."""
 
 from __future__ import annotations
 
@@ -22,16 +19,20 @@ _COLUMNS: dict[str, Callable[[Sentence], list[str]]] = {
 
 
 class Dataset:
-    """Rows of features and tag ids of the sentences it was made from, and of others."""
+    """Training sentences: their feature rows, lengths and gold tag ids.
+
+    labels: returns the tags of a sentence that are to be learned.
+    min_freq: least number of occurrences of a feature.
+    Raises ValueError if a template needs a spaCy document.
+    """
 
     def __init__(
         self,
         sentences: Sequence[Sentence],
         templates: Sequence[str],
-        tags: Callable[[Sentence], Sequence[str]],
+        labels: Callable[[Sentence], Sequence[str]],
         min_freq: int = 1,
     ) -> None:
-        """tags: what is to be learned of a sentence. min_freq: of a feature, to be one."""
         from spacy_bcrf.kernels.sparse import Dictionary
 
         self._features = Features(templates)
@@ -40,22 +41,27 @@ class Dataset:
             str(a) for a in self._features.listed
         ]
         if unknown:
-            raise ValueError(f"sentences without documents have no {', '.join(unknown)}")
+            raise ValueError(f"no values for {', '.join(unknown)}; expected {', '.join(_COLUMNS)}")
         self.dictionary = Dictionary()
         keys, starts = self._keys(sentences)
         self.dictionary.count(keys)
         self.dictionary.keep(min_freq)
         self.rows = known_rows(self.dictionary.find(keys), starts)
         self.lengths = sentence_lengths(sentences)
-        gold = [list(tags(sentence)) for sentence in sentences]
+        gold = [list(labels(sentence)) for sentence in sentences]
         self.tags = sorted({tag for labeling in gold for tag in labeling})
         ids = {tag: i for i, tag in enumerate(self.tags)}
         self.gold = np.array([ids[tag] for labeling in gold for tag in labeling], dtype="int32")
 
     def read(self, sentences: Sequence[Sentence]) -> tuple[Rows, NDArray[np.int32]]:
-        """Features of other sentences, without those that are unknown, and their lengths."""
+        """Look up the feature rows of other sentences, without unknown ones, and the lengths."""
         keys, starts = self._keys(sentences)
         return known_rows(self.dictionary.find(keys), starts), sentence_lengths(sentences)
+
+    def split(self, ids: NDArray[np.int32], lengths: NDArray[np.int32]) -> list[list[str]]:
+        """Return the tags of each sentence from tag ids (N,)."""
+        parts = np.split(np.array(self.tags)[ids], lengths.cumsum()[:-1])
+        return [part.tolist() for part in parts]
 
     def _keys(self, sentences: Sequence[Sentence]) -> tuple[NDArray, NDArray]:
         strings: dict[int, str] = {}
@@ -81,5 +87,5 @@ class Dataset:
 
 
 def sentence_lengths(sentences: Sequence[Sentence]) -> NDArray[np.int32]:
-    """(B,) numbers of words."""
+    """Return the numbers of words, (B,)."""
     return np.array([len(sentence.words) for sentence in sentences], dtype="int32")

@@ -1,18 +1,20 @@
-"""The figures and tables of the SAPO experiments, from what experiments/sapo/run.py measured.
+"""Figures and tables of the SAPO experiments, from the output of `run` and `convergence`.
 
     python -m experiments.sapo.figures metrics/sapo metrics/sapo/figures
 
-Five figures as in the paper, each with a panel for each task: accuracy by pass of the probabilistic
-methods and networks, of the perceptrons, and of MIRA; mean absolute weight by pass; seconds a pass.
-results.csv and results.md: where each method ends, with a paired t-test of SAPO against it over the
-orders of the sentences, and whether its weights level off. Convergence.png, if convergence.csv is
-there: the gradient gap against n.
+- accuracy-probabilistic.png, accuracy-perceptron.png, accuracy-mira.png: test score by pass.
+- complexity.png: mean absolute weight by pass.
+- seconds.png: processor time of a pass.
+- results.csv, results.md: score after the last pass, paired t-test of SAPO against each method over
+  the sentence orders, and growth of the weights.
+- convergence.png: the gradient gap against n, if the metrics have convergence.csv.
+
+The figures follow the paper, with a panel for each task.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -21,13 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.report import make_figure, markdown_table, save_figure, write_csv
 from experiments.sapo.tasks import TASKS
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.extras import require
 
-require("matplotlib", "bench").use("Agg")
 ttest_rel = require("scipy.stats", "bench").ttest_rel
-plt = require("matplotlib.pyplot", "bench")
 
 SAPO = "SAPO"
 PERCEPTRONS = ("perceptron", "averaged perceptron")
@@ -43,7 +44,7 @@ LABELS = {"score": "F or accuracy on test, %", "complexity": "mean absolute weig
 
 
 class Curves(NamedTuple):
-    """(seeds, passes) each."""
+    """Measurements of one method, (seeds, passes) each."""
 
     score: NDArray[np.float64]
     complexity: NDArray[np.float64]
@@ -57,23 +58,26 @@ def main() -> None:
     results = {name: read(metrics / f"{name}.csv") for name in TASKS}
     results = {name: curves for name, curves in results.items() if curves}
     if not results:
-        sys.exit(f"{metrics}: none of {', '.join(f'{name}.csv' for name in TASKS)} is there")
+        sys.exit(f"{metrics}: no results; expected {', '.join(f'{name}.csv' for name in TASKS)}")
     output.mkdir(parents=True, exist_ok=True)
     for name, (what, methods) in FIGURES.items():
         draw_by_pass(output / f"{name}.png", results, what, methods)
     draw_seconds(output / "seconds.png", results)
     rows = [row for name, curves in results.items() for row in summarize(name, curves)]
-    write_text(output / "results.csv", to_csv(rows))
-    notes = ["# SAPO experiments", *(table(name, rows) for name in results)]
+    write_csv(output / "results.csv", [list(rows[0]), *(list(row.values()) for row in rows)])
+    notes = ["# SAPO experiments\n", *(table(name, rows) for name in results)]
     convergence = metrics / "convergence.csv"
     if convergence.exists():
         notes.append(draw_convergence(output / "convergence.png", convergence))
-    write_text(output / "results.md", "\n\n".join(notes) + "\n")
+    write_text(output / "results.md", "\n".join(notes))
     print(f"{output}: {', '.join(sorted(path.name for path in output.iterdir()))}")
 
 
 def read(path: Path) -> dict[str, Curves]:
-    """By method; none if the file is not there. ValueError if seeds differ in their passes."""
+    """Read the curves of each method; none if there is no such file.
+
+    Raises ValueError if the seeds of a method have different numbers of passes.
+    """
     if not path.exists():
         return {}
     found: dict[str, dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
@@ -84,13 +88,13 @@ def read(path: Path) -> dict[str, Curves]:
     curves = {}
     for method, by_seed in found.items():
         if len({len(values) for values in by_seed.values()}) > 1:
-            raise ValueError(f"{path}: {method} has seeds with different numbers of passes")
+            raise ValueError(f"{path}: the seeds of {method} have different numbers of passes")
         curves[method] = Curves(*np.array(list(by_seed.values())).transpose(2, 0, 1))
     return curves
 
 
 def summarize(task: str, curves: dict[str, Curves]) -> list[dict[str, str]]:
-    """A row for each method, at its last pass."""
+    """Make a table row for each method, after its last pass."""
     rows = []
     for method, curve in curves.items():
         last = curve.score[:, -1]
@@ -119,7 +123,7 @@ def summarize(task: str, curves: dict[str, Curves]) -> list[dict[str, str]]:
 
 
 def significance(curves: dict[str, Curves], method: str) -> str:
-    """Two-sided p of a paired t-test of SAPO against it at the last pass, over the seeds."""
+    """Return the two-sided p of a paired t-test of SAPO against a method, over the seeds."""
     if method == SAPO or SAPO not in curves:
         return ""
     one, other = curves[SAPO].score[:, -1], curves[method].score[:, -1]
@@ -131,7 +135,8 @@ def significance(curves: dict[str, Curves], method: str) -> str:
 def draw_by_pass(
     path: Path, results: dict[str, dict[str, Curves]], what: str, methods: tuple[str, ...]
 ) -> None:
-    figure, axes = panels(results)
+    """Draw the curves of `what`, a field of `Curves`, by pass, with a panel for each task."""
+    figure, axes = make_panels(results)
     for axis, curves in zip(axes, results.values(), strict=True):
         for k, method in enumerate(methods):
             if method not in curves:
@@ -144,15 +149,17 @@ def draw_by_pass(
         if what == "complexity":
             axis.set_yscale("log")
         else:
-            # The first passes would squeeze all others together.
+            # The scores of the first passes are so low that they would hide all differences.
             ends = [c.score[:, -1].mean() for m, c in curves.items() if m in methods]
             axis.set_ylim(min(ends) - 2, max(ends) + 0.5)
     axes[0].set_ylabel(LABELS[what])
-    save(figure, axes, path)
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
+    save_figure(figure, path)
 
 
 def draw_seconds(path: Path, results: dict[str, dict[str, Curves]]) -> None:
-    figure, axes = panels(results)
+    """Draw the median processor time of a pass of each method, with a panel for each task."""
+    figure, axes = make_panels(results)
     for axis, curves in zip(axes, results.values(), strict=True):
         names = list(curves)
         bars = axis.barh(names, [float(np.median(curves[name].seconds)) for name in names])
@@ -160,14 +167,15 @@ def draw_seconds(path: Path, results: dict[str, dict[str, Curves]]) -> None:
         axis.margins(x=0.15)
         axis.set_xscale("log")
         axis.set_xlabel("seconds of processor time a pass")
-    save(figure, axes, path, legend=False)
+    save_figure(figure, path)
 
 
 def draw_convergence(path: Path, source: Path) -> str:
-    """Draws it, and says it as a table."""
+    """Draw the gradient gap and the distance from the optimum against n; return them as a table."""
     with source.open(encoding="utf8", newline="") as file:
         rows = list(csv.DictReader(file))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    figure = make_figure(10, 4)
+    left, right = figure.subplots(1, 2)
     points = sorted({int(row["after passes"]) for row in rows})
     for point in points:
         own = [row for row in rows if int(row["after passes"]) == point]
@@ -181,48 +189,28 @@ def draw_convergence(path: Path, source: Path) -> str:
         axis.set_xlabel("n")
         axis.grid(alpha=0.3)
     left.legend()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save_figure(figure, path)
     columns = list(own[0])
     lines = [[row[columns[0]], *(f"{float(row[c]):.3g}" for c in columns[1:])] for row in rows]
-    return "## Convergence: the update against the gradient\n\n" + markdown(columns, lines)
+    return "## Convergence: the update against the gradient\n\n" + markdown_table([columns, *lines])
 
 
-def panels(results: dict) -> tuple:
-    figure, axes = plt.subplots(
-        1, len(results), figsize=(5 * len(results), 4), squeeze=False, layout="constrained"
-    )
-    for axis, name in zip(axes[0], results, strict=True):
+def make_panels(results: dict[str, dict[str, Curves]]) -> tuple[Any, NDArray]:
+    """Make a figure with a panel for each task."""
+    figure = make_figure(5 * len(results), 4)
+    axes = figure.subplots(1, len(results), squeeze=False)[0]
+    for axis, name in zip(axes, results, strict=True):
         axis.set_title(TASKS[name].title)
         axis.grid(alpha=0.3)
-    return figure, axes[0]
-
-
-def save(figure: Any, axes: NDArray, path: Path, legend: bool = True) -> None:
-    if legend:
-        axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize="small")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    return figure, axes
 
 
 def table(task: str, rows: list[dict[str, str]]) -> str:
+    """Format the rows of a task as a Markdown section."""
     own = [row for row in rows if row["task"] == task]
     columns = [column for column in own[0] if column != "task"]
     lines = [[row[column] for column in columns] for row in own]
-    return f"## {TASKS[task].title}\n\n" + markdown(columns, lines)
-
-
-def markdown(columns: list[str], lines: list[list[str]]) -> str:
-    rows = [columns, ["---"] * len(columns), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def to_csv(rows: list[dict[str, str]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return f"## {TASKS[task].title}\n\n" + markdown_table([columns, *lines])
 
 
 if __name__ == "__main__":

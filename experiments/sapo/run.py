@@ -1,30 +1,27 @@
-"""The experiments of the SAPO paper (Sun, Ma, Zhang and Ren): one task, all methods, pass by pass.
+"""The experiments of the SAPO paper (Sun, Ma, Zhang and Ren) on one task.
 
     python -m experiments.sapo.run chunking --corpora DIR --output metrics/sapo/chunking.csv
 
-The file has a row for each pass: what is predicted after it, how large the weights are and how long
-it took. It is written after each method; what is there already is not done again.
+The output has a row for each method, seed and pass: test score, mean absolute weight and seconds.
+It is written after each method and seed. A run with the same settings is not repeated.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import io
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from tqdm import tqdm
 
+from experiments.report import write_csv
 from experiments.sapo import bilstm
 from experiments.sapo.dataset import Dataset
-from experiments.sapo.evaluate import span_f
 from experiments.sapo.tasks import TASKS, Task
 from spacy_bcrf.chain import viterbi
-from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
@@ -34,7 +31,7 @@ Row = dict[str, str]
 
 
 def methods(task: Task) -> dict[str, OnlineSettings]:
-    """CRF and SAPO with the same lambda and rate, as in the paper; n = 5."""
+    """Return the settings of each method. CRF and SAPO share lambda and rate, as in the paper."""
     gradient = OnlineSettings("crf", averaged=False, rate=task.rate, decay=task.decay, l2=task.l2)
     perceptron = OnlineSettings("perceptron", averaged=False, rate=1)
     mira = OnlineSettings("mira", n=1, averaged=False)
@@ -47,7 +44,7 @@ def methods(task: Task) -> dict[str, OnlineSettings]:
         "averaged MIRA": replace(mira, averaged=True),
         "n-best MIRA": replace(mira, n=5),
         "averaged n-best MIRA": replace(mira, n=5, averaged=True),
-        # Not in the paper: what averaging does for the others, it does for these.
+        # These two are not in the paper.
         "averaged CRF": replace(gradient, averaged=True),
         "averaged SAPO": replace(gradient, objective="sapo", averaged=True),
     }
@@ -59,15 +56,19 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True, metavar="DIR")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
     parser.add_argument("--passes", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=3, help="orders of the sentences")
-    parser.add_argument("--methods", nargs="*", help="only these")
+    parser.add_argument("--seeds", type=int, default=3, help="number of sentence orders")
+    parser.add_argument("--methods", nargs="*", help="run only these methods")
     parser.add_argument(
-        "--decay", type=float, help="of the rate of CRF and SAPO; 0 for a fixed one"
+        "--decay", type=float, help="decay of the rate of CRF and SAPO; 0 for a fixed rate"
     )
-    parser.add_argument("--bilstm-passes", type=int, default=3, help="0 for no networks")
-    parser.add_argument("--limit", type=int, default=0, help="of training sentences, 0 for all")
+    parser.add_argument(
+        "--bilstm-passes", type=int, default=3, help="passes of the networks; 0 skips them"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=0, help="number of training sentences; 0 for all"
+    )
     args = parser.parse_args()
-    # What the figures need, before anything is trained for them.
+    # The figures need these packages; fail before training.
     require("scipy", "bench")
     if args.bilstm_passes:
         require("torch", "bench")
@@ -76,19 +77,19 @@ def main() -> None:
     task = TASKS[args.task]
     if args.decay is not None:
         task = replace(task, decay=args.decay)
-    online = methods(task)
+    chains = methods(task)
     networks = list(bilstm.NETWORKS) if args.bilstm_passes else []
-    if unknown := set(args.methods or ()) - {*online, *networks}:
-        parser.error(f"unknown methods {', '.join(unknown)}; expected {', '.join(online)}")
-    rows = read(args.output)
+    if unknown := set(args.methods or ()) - {*chains, *networks}:
+        parser.error(f"unknown methods {', '.join(unknown)}; expected {', '.join(chains)}")
+    rows = read_rows(args.output)
     wanted = [
         (name, seed)
-        for name in (*networks, *online)
+        for name in (*networks, *chains)
         for seed in range(1 if name in networks else args.seeds)
         if not args.methods or name in args.methods
     ]
     settings = {
-        name: f"{online[name] if name in online else bilstm.settings(name)}, limit = {args.limit}"
+        name: f"{chains[name] if name in chains else bilstm.settings(name)}, limit = {args.limit}"
         for name, _ in wanted
     }
     n_passes = {name: args.bilstm_passes if name in networks else args.passes for name, _ in wanted}
@@ -98,7 +99,7 @@ def main() -> None:
         if n_done(rows, name, seed, settings[name]) != n_passes[name]
     ]
     if not todo:
-        print(f"{args.output}: nothing left to do")
+        print(f"{args.output}: complete")
         return
     train, test = task.load(args.corpora, args.limit)
     data = Dataset(train, get_templates(task.templates), task.labels)
@@ -108,18 +109,18 @@ def main() -> None:
             if name in networks:
                 results = bilstm.learn(name, task, train, test, n_passes[name])
             else:
-                results = learn(replace(online[name], seed=seed), task, data, test, n_passes[name])
+                results = learn(replace(chains[name], seed=seed), task, data, test, n_passes[name])
             new = []
             for number, (score, complexity, seconds) in enumerate(results, start=1):
                 values = (task.name, name, seed, number, score, complexity, seconds, settings[name])
                 new.append(dict(zip(COLUMNS, map(str, values), strict=True)))
                 bar.update()
             rows = [row for row in rows if (row["method"], row["seed"]) != (name, str(seed))] + new
-            write(args.output, rows)
+            write_csv(args.output, [COLUMNS, *([row[c] for c in COLUMNS] for row in rows)])
 
 
 def n_done(rows: list[Row], name: str, seed: int, settings: str) -> int:
-    """How many passes are there with these settings."""
+    """Count the passes of a method and seed that were run with these settings."""
     wanted = name, str(seed), settings
     return sum((row["method"], row["seed"], row["settings"]) == wanted for row in rows)
 
@@ -127,38 +128,25 @@ def n_done(rows: list[Row], name: str, seed: int, settings: str) -> int:
 def learn(
     settings: OnlineSettings, task: Task, data: Dataset, test: list, n_passes: int
 ) -> Iterator[tuple[float, float, float]]:
-    """After each pass: test score in percent, mean absolute weight, seconds of processor time."""
+    """Yield after each pass the test score in percent, the mean absolute weight, and the seconds of
+    processor time."""
     rows, lengths = data.read(test)
-    # Tags that the training data lacks can only be missed: each has an id that nothing predicts.
-    tags = sorted({tag for sentence in test for tag in task.labels(sentence)} - set(data.tags))
-    ids = {tag: i for i, tag in enumerate([*data.tags, *tags])}
-    gold = np.array([ids[tag] for sentence in test for tag in task.labels(sentence)])
+    gold = [task.labels(sentence) for sentence in test]
     model = OnlineLearner(len(data.tags), len(data.dictionary), settings, len(data.lengths))
     for _ in range(n_passes):
         start = time.process_time()
         model.fit(data.rows, data.lengths, data.gold, 1)
         seconds = time.process_time() - start
         found, _ = viterbi(model.potentials(rows, lengths))
-        if task.is_spans:
-            score = span_f(list(ids), gold, found, lengths)
-        else:
-            score = 100 * float((gold == found).mean())
-        yield score, model.complexity, seconds
+        yield task.score(gold, data.split(found, lengths)), model.complexity, seconds
 
 
-def read(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[Row]:
+    """Read the rows of earlier runs, if there are any."""
     if not path.exists():
         return []
     with path.open(encoding="utf8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def write(path: Path, rows: list[Row]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
 
 
 if __name__ == "__main__":

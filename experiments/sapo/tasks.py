@@ -1,4 +1,4 @@
-"""The tasks of the SAPO experiments: corpora, features, and what is learned."""
+"""Tasks of the SAPO experiments: corpora, templates, labels and settings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from experiments.sapo.evaluate import accuracy, span_f
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.sentence import Sentence
@@ -14,17 +15,26 @@ from spacy_bcrf.io.text import CorpusError, find_file, read_lines
 
 
 def spans(sentence: Sentence) -> list[str]:
+    """Return the BIO tags of a sentence."""
     return [tag or "O" for tag in sentence.entities]
 
 
 def tags(sentence: Sentence) -> list[str]:
+    """Return the part-of-speech tags of a sentence."""
     return [tag or "" for tag in sentence.tags]
 
 
 @dataclass(frozen=True)
 class Task:
-    """l2: lambda of the paper. rate, decay: of CRF and SAPO alike, chosen on development data (for
-    chunking, the last 936 training sentences)."""
+    """A corpus and the settings of its experiments.
+
+    read: reads sentences from lines.
+    labels: returns the tags of a sentence that are to be learned.
+    score: computes the test score in percent from gold and predicted tags.
+    l2: lambda of the paper.
+    rate, decay: the same for CRF and SAPO, chosen on development data (for chunking, on the last
+        936 training sentences).
+    """
 
     name: str
     title: str
@@ -32,18 +42,17 @@ class Task:
     test: str
     read: Callable
     labels: Callable[[Sentence], list[str]]
+    score: Callable[[list[list[str]], list[list[str]]], float]
     templates: str
     l2: float
     rate: float
     decay: float
 
-    @property
-    def is_spans(self) -> bool:
-        """Whether F of spans is the score, rather than accuracy."""
-        return self.labels is spans
-
     def load(self, corpora: Path, limit: int = 0) -> tuple[list[Sentence], list[Sentence]]:
-        """Training and test sentences; of the former only the first if there is a limit."""
+        """Read the training sentences, of which `limit` keeps the first ones, and the test part.
+
+        Raises CorpusError if a part has no sentences.
+        """
         parts = []
         for name in (self.train, self.test):
             path = find_file(corpora / name)
@@ -63,6 +72,7 @@ TASKS = {
             test="conll2000/test.txt",
             read=partial(read_columns, tag_column=2),
             labels=spans,
+            score=span_f,
             templates="crfsuite-chunking",
             l2=1,
             rate=0.2,
@@ -75,6 +85,7 @@ TASKS = {
             test="jnlpba/test.tsv",
             read=read_columns,
             labels=spans,
+            score=span_f,
             templates="biomedical",
             l2=5,
             rate=0.02,
@@ -87,6 +98,7 @@ TASKS = {
             test="ud-english-ewt/en_ewt-ud-test.conllu",
             read=partial(read_conllu, tag="xpos"),
             labels=tags,
+            score=accuracy,
             templates="pos",
             l2=2,
             rate=0.1,

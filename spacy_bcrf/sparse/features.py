@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,7 +159,7 @@ class Features:
         hashes: list[int] = []
         for doc in docs:
             columns = [self._values(doc, attribute) for attribute in self.listed]
-            for values in (values for token in zip(*columns, strict=True) for values in token):
+            for values in chain.from_iterable(zip(*columns, strict=True)):
                 sizes.append(len(values))
                 hashes.extend(map(hash_string, values))
         starts = np.cumsum([0, *sizes], dtype="int64")

@@ -1,4 +1,4 @@
-"""The components with a linear chain for a model, which learns by itself."""
+"""Tests of components whose model is a sparse linear chain."""
 
 import inspect
 import warnings
@@ -44,7 +44,7 @@ class LinearChainSuite(ComponentSuite):
         return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
 
     def test_loss_is_that_of_the_documents_added_up(self, head):
-        # From the first weights: a perceptron has learned all there is in three steps.
+        # Without earlier steps, since a perceptron learns the data in three.
         nlp, _ = self.trained(head, steps=0)
         data = [*self.data, *self.unannotated]
         losses = {self.factory: 10.0}
@@ -117,7 +117,7 @@ class TestChunker(LinearChainSuite):
             assert nlp.update(bad, losses={})["bcrf_chunker"] == 0
 
     def test_mean_field_is_told_what_is_wrong_with_chunks(self):
-        """And not that they are annotated in part, which is not asked of entities."""
+        """The warning names the unknown label, not partial annotation."""
         nlp = English()
         model = {
             "@architectures": "spacy-bcrf.SequenceLabeler.v1",
@@ -173,7 +173,7 @@ def examples(nlp, n=20):
     return [Example.from_dict(Doc(nlp.vocab, words=gold["words"]), gold) for _ in range(n)]
 
 
-def test_one_step_a_document_whatever_the_batch():
+def test_each_document_is_a_step_whatever_the_batch_size():
     weights = []
     for size in (1, 7, 20):
         nlp = English()
@@ -187,14 +187,14 @@ def test_one_step_a_document_whatever_the_batch():
     assert (weights[0] == weights[2]).all()
 
 
-def test_a_rate_too_high_stops_and_keeps_what_was_last_used():
+def test_diverging_restores_the_last_used_weights():
     nlp = English()
     pipe = tagger(nlp, rate=1e-3)
     data = examples(nlp)
     nlp.initialize(lambda: data)
     nlp.update(data)
     good = pipe.model.to_bytes()
-    # Any real rate diverges too slowly for a test.
+    # A realistic rate diverges too slowly for a test.
     sparse = pipe.model.attrs["chain"]
     too_high = SparseChain(sparse.features.texts, OnlineSettings("crf", rate=1e30))
     pipe.model.attrs["chain"] = too_high.from_bytes(sparse.to_bytes())
@@ -206,7 +206,7 @@ def test_a_rate_too_high_stops_and_keeps_what_was_last_used():
 
 
 @pytest.mark.parametrize("min_freq", [1, 2])
-def test_features_that_turn_up_later(min_freq):
+def test_features_that_first_occur_in_training(min_freq):
     nlp = English()
     pipe = tagger(nlp, min_freq=min_freq)
     nlp.initialize(lambda: examples(nlp))
@@ -218,7 +218,7 @@ def test_features_that_turn_up_later(min_freq):
     assert n_features == (3 if min_freq == 1 else 2)
 
 
-def test_min_freq_warns_of_what_an_earlier_component_will_annotate():
+def test_min_freq_warns_of_templates_over_later_annotation():
     nlp = English()
     pipe = tagger(nlp, templates=["w[0]", "p[-1..0]|w[0]", "p[1]"], min_freq=2)
     names = r"tag\[-1\]\|orth\[0\], tag\[0\]\|orth\[0\], tag\[1\]:"
@@ -233,7 +233,7 @@ def test_min_freq_warns_of_what_an_earlier_component_will_annotate():
         nlp.initialize(lambda: examples(nlp))
 
 
-def test_the_defaults_are_those_of_the_learner():
+def test_the_defaults_equal_the_settings_of_the_learner():
     parameters = inspect.signature(LinearChain).parameters
     learned = [field for field in fields(OnlineSettings) if field.name in parameters]
     assert len(learned) == len(fields(OnlineSettings)) - 1
@@ -252,7 +252,7 @@ def test_other_templates_are_refused_on_loading(tmp_path):
         spacy.load(tmp_path, config=override)
 
 
-def test_weights_survive_as_float16():
+def test_weights_are_saved_as_float16():
     nlp = English()
     pipe = tagger(nlp)
     data = examples(nlp)
@@ -267,7 +267,7 @@ def test_weights_survive_as_float16():
     np.testing.assert_array_equal(after.transitions, before.transitions)
 
 
-def test_gazetteers_go_with_the_model(tmp_path):
+def test_a_saved_model_contains_its_gazetteers(tmp_path):
     path = tmp_path / "names.txt"
     path.write_text("a\n")
     nlp = English()

@@ -1,4 +1,4 @@
-"""Linear chains by spaCy's own commands, as one types them."""
+"""Tests of sparse linear chains with spaCy's commands."""
 
 import json
 import subprocess
@@ -73,7 +73,7 @@ def test_train_evaluate_and_use(folder):
     output = train(folder, "out", dev="train")
     assert "SPANS_CHUN" in output
     model = folder / "out" / "model-best"
-    # A label that the training data lacks is missed, and nothing worse happens.
+    # The training data has no ADVP, so the model misses it.
     run("evaluate", model, folder / "dev.spacy", "--output", folder / "scores.json")
     scores = json.loads((folder / "scores.json").read_text())
     assert scores["spans_chunks_per_type"]["NP"]["r"] > 0.7
@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_model(folder):
 
 @pytest.mark.slow
 def test_a_rate_too_high_stops_training_and_keeps_the_best_model(folder):
-    # One document a batch: the first can be learned, and the model is saved; the second can not.
+    # One document a batch: spaCy saves the model after the first; the second step diverges.
     settings = ("--components.chunker.model.rate", "1e30", "--training.batcher.size", 1)
     output = train(folder, "diverged", *settings, dev="train", fails=True)
     assert "rate = 1e+30 is too high" in output
@@ -114,7 +114,7 @@ def test_a_bad_template_is_named(folder):
 
 
 @pytest.mark.slow
-def test_crfsuites_text_as_the_corpus(folder):
+def test_a_corpus_in_the_format_of_crfsuite(folder):
     text = "".join(
         "\n" if not line else "{2}\tw[0]={0}\tp[0]={1}\n".format(*line.split())
         for line in COLUMNS.splitlines()
@@ -126,7 +126,7 @@ def test_crfsuites_text_as_the_corpus(folder):
     run("train", folder / "crfsuite.cfg", "--output", folder / "crfsuite")
     meta = json.loads((folder / "crfsuite/model-best/meta.json").read_text())
     assert meta["performance"]["spans_chunks_f"] == 1
-    # A line that does not parse stops it, by name, before anything is trained.
+    # A malformed line is named before training starts.
     path.write_text(text + "B-NP\tw[0]=x:half\n")
     output = run("train", folder / "crfsuite.cfg", "--output", folder / "no", fails=True)
     assert "train.crfsuite:61: feature 'w[0]=x:half' has the value 'half'" in output

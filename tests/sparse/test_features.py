@@ -1,3 +1,5 @@
+"""Tests of feature extraction, gazetteers and the dictionary."""
+
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -49,7 +51,7 @@ def make_doc(words):
 
 
 @given(st.lists(WORDS, max_size=4))
-def test_keys_are_those_of_the_features_by_name(sentences):
+def test_keys_correspond_to_names(sentences):
     docs = [make_doc(words) for words in sentences]
     features = Features(TEMPLATES, GAZETTEERS)
     keys, starts, origins = features.keys(docs, origins=True)
@@ -58,7 +60,7 @@ def test_keys_are_those_of_the_features_by_name(sentences):
     flat = [feature for token in described for feature in token]
     assert [str(features.templates[i]) for i in origins] == [template for template, _ in flat]
     names = [name for _, name in flat]
-    # One key a name, and one name a key.
+    # Keys and names correspond one to one.
     pairs = set(zip(keys.tolist(), names, strict=True))
     assert len(pairs) == len(set(keys.tolist())) == len(set(names))
 
@@ -73,7 +75,7 @@ def test_values_of_attributes():
 
 
 def test_names_of_numbers_and_flags():
-    # What a small number stands for in the string store is another matter.
+    # A number is not looked up in the string store.
     names = ["is_digit", "spacy", "length", "head", "sent_start", "pos", "dep", "ent_type"]
     features = Features([f"{name}[0]" for name in names])
     doc = Doc(
@@ -105,7 +107,7 @@ def test_names_of_numbers_and_flags():
 
 
 @pytest.mark.parametrize("templates", [["prefix(1..4)[-1..1]", "w[0]|suffix(1..3)[0]"], TEMPLATES])
-def test_several_threads_get_the_keys_of_one(templates):
+def test_keys_do_not_depend_on_threads(templates):
     features = Features(templates, GAZETTEERS)
     rng = np.random.default_rng(0)
     batches = [[make_doc([f"w{i}q" for i in rng.integers(0, 3000, 800)])] for _ in range(2)]
@@ -118,7 +120,7 @@ def test_several_threads_get_the_keys_of_one(templates):
         assert all(pool.map(work, range(2)))
 
 
-def test_templates_without_values_are_found():
+def test_finds_templates_without_values():
     features = Features(TEMPLATES, GAZETTEERS)
     none = ["orth[0]", "digits[0]"]
     plain = Doc(NLP.vocab, words=["-"])
@@ -128,7 +130,7 @@ def test_templates_without_values_are_found():
     assert features.find_missing([plain, make_doc(["ab", "12"])]) == []
 
 
-def test_an_extension_that_was_not_made():
+def test_a_missing_extension_is_named():
     features = Features(["w[0]", "w[1]|_.missing[0]"])
     with pytest.raises(TemplateError, match=r"position 9: there is no extension 'missing'"):
         features.keys([make_doc(["a"])])
@@ -155,7 +157,7 @@ def test_a_gazetteer_from_a_file(tmp_path):
         gazetteers.load()
 
 
-def test_a_gazetteer_that_is_not_there():
+def test_an_unknown_gazetteer_is_named():
     with pytest.raises(TemplateError, match="no gazetteer 'places'; the config has names"):
         Features(["gazetteer.places[0]"], GAZETTEERS)
 
@@ -191,7 +193,7 @@ def test_dictionary_counts_and_numbers_by_frequency():
 @given(st.lists(st.integers(1, 60), max_size=300), st.integers(1, 3))
 def test_dictionary_against_a_dict(keys, min_freq):
     dictionary = Dictionary()
-    array = np.array(keys, dtype="uint64") * np.uint64(2**58)  # all in few home slots
+    array = np.array(keys, dtype="uint64") * np.uint64(2**58)  # in few home slots of the table
     array += np.array(keys, dtype="uint64")
     dictionary.count(array)
     dictionary.keep(min_freq)

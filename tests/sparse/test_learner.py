@@ -1,3 +1,5 @@
+"""Tests of the online learner against plain NumPy."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ T, F = 3, 12
 
 
 def make_problem(seed, n_sequences=12, longest=5, unknown=0.0):
-    """Features by token, tags by sequence, random."""
+    """Make random features of each token and random tags of each sequence."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, longest + 1, n_sequences).astype("int32")
     features = [
@@ -32,7 +34,7 @@ def flatten(features):
 
 
 def start_weights(seed=0):
-    """Random, so that no two labelings score the same."""
+    """Make random weights, so that no two labelings have the same score."""
     return np.random.default_rng(seed).normal(0, 0.1, (T + 3 + F, T))
 
 
@@ -68,7 +70,7 @@ OBJECTIVES = [
 @pytest.mark.parametrize("unknown", [0.0, 0.3])
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_learns_as_the_reference(online, unknown, constrained, seed):
+def test_weights_equal_the_reference(online, unknown, constrained, seed):
     features, lengths, gold = make_problem(seed, unknown=unknown)
     constraints = lattice = None
     if constrained:
@@ -77,7 +79,7 @@ def test_learns_as_the_reference(online, unknown, constrained, seed):
         constraints = allowed, np.ones(T, dtype=bool), np.array([True, True, False])
         rng = np.random.default_rng(seed + 100)
         lattice = rng.random((lengths.sum(), T)) < 0.7
-        # The gold labeling stays open, else the step is none: tested on its own below.
+        # The lattice allows the gold labeling. A forbidden one has a test of its own below.
         for tags in gold:
             tags[tags == 2] = 1
             tags[-1] = max(tags[-1], 0)
@@ -118,8 +120,8 @@ def test_nbest_mira_separates_by_the_number_of_wrong_tags():
 
 
 @pytest.mark.parametrize("l2", [0.0, 900.0])
-def test_rescaling_does_not_show(l2):
-    # So strong an L2 that the scale has to be folded into the weights many times.
+def test_rescaling_does_not_change_the_weights(l2):
+    # With the larger l2, the learner multiplies the scale into the weights many times.
     online = OnlineSettings("crf", rate=0.01, l2=l2)
     features, lengths, gold = make_problem(3)
     reference = Reference(T, F, online, len(lengths))
@@ -131,7 +133,7 @@ def test_rescaling_does_not_show(l2):
     np.testing.assert_allclose(model.weights[:, :T], reference.weights, atol=1e-5)
 
 
-def test_forbidden_gold_and_unknown_gold_teach_nothing():
+def test_forbidden_or_unknown_gold_changes_no_weights():
     features, lengths, _ = make_problem(4)
     n = lengths.sum()
     for online in OBJECTIVES[:1] + OBJECTIVES[3:4] + OBJECTIVES[6:7] + OBJECTIVES[9:10]:
@@ -144,7 +146,7 @@ def test_forbidden_gold_and_unknown_gold_teach_nothing():
         assert not model.weights.any()
 
 
-def test_masks_mean_the_same_as_ids():
+def test_masks_are_equivalent_to_ids():
     features, lengths, gold = make_problem(5, unknown=0.4)
     tags = np.concatenate(gold).astype("int32")
     mask = (tags[:, None] == np.arange(T)) | (tags[:, None] < 0)
@@ -188,7 +190,7 @@ def test_diverging_stops_and_keeps_the_last_good_weights():
     assert len(decoded) == len(tags)
 
 
-def test_features_that_came_since_the_last_good_weights_have_none_after_diverging():
+def test_features_added_after_the_last_good_weights_have_zero_weights_after_diverging():
     features, lengths, gold = make_problem(7)
     tags = np.concatenate(gold).astype("int32")
     model = OnlineLearner(T, F, OnlineSettings("crf", rate=1e12), len(lengths))
@@ -220,7 +222,7 @@ def test_a_feature_without_weights_is_named(row):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_l2_that_would_turn_weights_around_is_named(threads):
+def test_l2_that_removes_all_weights_is_refused(threads):
     features, lengths, gold = make_problem(8)
     limit = len(lengths) / threads
     tags = np.concatenate(gold).astype("int32")
@@ -230,7 +232,7 @@ def test_l2_that_would_turn_weights_around_is_named(threads):
     with pytest.raises(ValueError, match=rf"l2 must be less than .* = {limit:g}, got") as error:
         model.step(flatten(features), lengths, tags)
     assert not isinstance(error.value, DivergedError)
-    # `fit` knows better how many there are.
+    # `fit` counts the sequences.
     OnlineLearner(T, F, OnlineSettings("crf", rate=1, l2=limit * 0.9, threads=threads)).fit(
         flatten(features), lengths, tags, 1
     )
@@ -238,14 +240,14 @@ def test_l2_that_would_turn_weights_around_is_named(threads):
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6))
-def test_learns_what_can_be_learned(seed):
-    # The tag is a feature, so every objective ends up without an error.
+def test_learns_separable_data(seed):
+    # The tag is a feature, so every objective learns to make no error.
     rng = np.random.default_rng(seed)
     lengths = rng.integers(0, 6, 8).astype("int32")
     tags = rng.integers(0, T, lengths.sum()).astype("int32")
     rows = Rows(tags, np.arange(len(tags) + 1, dtype="int64"))
     for online in OBJECTIVES:
-        # Lists of one are content with a tie, of which Viterbi may find the other first.
+        # With n = 1, a tie between two labelings ends the learning.
         if online.l2 or online.averaged or online.n == 1 or not len(tags):
             continue
         model = OnlineLearner(T, F, online)
@@ -268,6 +270,6 @@ def test_learns_what_can_be_learned(seed):
         {"beam_width": 4, "n": 5, "search": "beam"},
     ],
 )
-def test_wrong_settings_are_named(bad):
+def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         OnlineSettings(**bad)

@@ -1,4 +1,4 @@
-"""Several threads: learners side by side, mixed after each call."""
+"""Tests of iterative parameter mixing."""
 
 from dataclasses import replace
 
@@ -21,8 +21,8 @@ def rows(features, lengths, gold, which):
 
 
 @pytest.mark.parametrize("online", PARALLEL, ids=str)
-def test_is_the_mean_of_learners_of_a_share_each(online):
-    """Pass by pass: each learner starts from the mean of the weights, not of the averages."""
+def test_weights_are_the_mean_of_learners_of_one_share_each(online):
+    """Each pass starts from the mean of the current weights, not of the averages."""
     features, lengths, gold = make_problem(3, n_sequences=11)
     found = learn(replace(online, threads=2), features, lengths, gold, passes=2)
     shares = np.array_split(np.arange(11), 2)
@@ -46,7 +46,7 @@ def test_is_the_mean_of_learners_of_a_share_each(online):
     np.testing.assert_allclose(found.weights, expected, atol=1e-5)
 
 
-def test_is_the_same_each_time_and_not_that_of_one_thread():
+def test_weights_are_reproducible_and_depend_on_the_threads():
     problem = make_problem(4, n_sequences=20)
     online = OnlineSettings("sapo", rate=0.3, averaged=False, threads=3)
     first, second = (learn(online, *problem) for _ in range(2))
@@ -54,7 +54,7 @@ def test_is_the_same_each_time_and_not_that_of_one_thread():
     assert not np.allclose(first.weights, learn(replace(online, threads=1), *problem).weights)
 
 
-def test_learns_over_passes_with_features_that_come_later():
+def test_learns_features_that_are_added_later():
     features, lengths, _ = make_problem(5, n_sequences=30)
     gold = [np.array([max(row, default=0) % T for row in sequence]) for sequence in features]
     chain = OnlineLearner(
@@ -97,6 +97,6 @@ def test_diverging_threads_go_back_to_the_last_good_weights():
     np.testing.assert_array_equal(chain.weights, before)
 
 
-def test_threads_are_a_number():
+def test_threads_must_be_positive():
     with pytest.raises(ValueError, match=r"threads must be at least 1 .*got 0"):
         OnlineSettings(threads=0)

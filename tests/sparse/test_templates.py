@@ -1,3 +1,5 @@
+"""Tests of the template language."""
+
 import pytest
 
 from spacy_bcrf.sparse.features import Features
@@ -20,7 +22,7 @@ from spacy_bcrf.sparse.templates import TemplateError, parse_template, parse_tem
 def test_parses(text, expected):
     templates = parse_template(text)
     assert [str(template) for template in templates] == expected
-    # What is printed is read as the same.
+    # The text of a template parses to the same template.
     assert [t for text in expected for t in parse_template(text)] == templates
 
 
@@ -46,7 +48,7 @@ def test_malformed_templates_are_named_with_the_position(text, position):
     assert f"position {position}:" in str(error.value)
 
 
-def test_a_template_that_is_there_twice():
+def test_a_duplicate_template_is_named():
     with pytest.raises(TemplateError, match=r"'w\[0\.\.1\]': duplicate of orth\[0\]"):
         parse_templates(["w[0]", "w[0..1]"])
 
@@ -69,7 +71,7 @@ def test_unknown_attributes_are_named_with_the_position(text, position, what):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_sets_can_be_compiled(name):
+def test_template_sets_compile(name):
     assert Features(get_templates(name)).templates
 
 

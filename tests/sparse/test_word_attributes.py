@@ -1,4 +1,4 @@
-"""The cache of what follows from a word's form."""
+"""Tests of the cache of word attributes."""
 
 import threading
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.strings import hash_string
 
+from spacy_bcrf.kernels.sparse import Dictionary
 from spacy_bcrf.sparse.word_attributes import WordCache
 
 FUNCTIONS = [lambda word: iter(word), lambda word: iter([word.lower(), word[::-1]])]
@@ -19,7 +20,7 @@ def as_orths(words):
 
 
 def look_up(cache, words):
-    """The hashes of values that the cache has for each word and function."""
+    """Return the cached hashes of values of each word and function."""
     orths = as_orths(words)
     texts = dict(zip(orths.tolist(), words, strict=True))
     types, (starts, values) = cache.find(orths, texts.__getitem__)
@@ -35,31 +36,31 @@ def expected(words):
 
 
 @given(st.lists(WORDS, max_size=8), st.integers(0, 20))
-def test_words_have_their_values_whatever_was_forgotten(batches, most):
+def test_words_have_their_values_after_the_cache_was_emptied(batches, most):
     cache = WordCache(FUNCTIONS, most)
     for words in batches:
         assert look_up(cache, words) == expected(words)
 
 
-def test_it_forgets():
+def test_the_cache_stays_bounded():
     cache = WordCache(FUNCTIONS, most=100)
     for start in range(0, 10_000, 50):
-        _, bags = cache.find(*_numbered(range(start, start + 50)))
+        _, bags = cache.find(*numbered(range(start, start + 50)))
         assert len(bags.starts) <= 2 * 150 + 1
 
 
-def _numbered(numbers):
+def numbered(numbers):
     words = {hash_string(f"w{i}"): f"w{i}" for i in numbers}
     return np.array(list(words), dtype="uint64"), words.__getitem__
 
 
-def test_new_words_do_not_change_what_was_given_out():
+def test_new_words_do_not_change_returned_arrays():
     cache = WordCache(FUNCTIONS)
-    orths, text = _numbered(range(40))
+    orths, text = numbered(range(40))
     _, bags = cache.find(orths, text)
     before = bags.starts.copy(), bags.values.copy()
     for start in range(40, 4000, 40):
-        cache.find(*_numbered(range(start, start + 40)))
+        cache.find(*numbered(range(start, start + 40)))
     np.testing.assert_array_equal(bags.starts, before[0])
     np.testing.assert_array_equal(bags.values, before[1])
 
@@ -86,24 +87,24 @@ def test_an_interruption_loses_nothing(at):
         assert look_up(cache, words) == expected(words)
 
 
-def test_an_interruption_before_words_are_known_leaves_none_half_known():
+class InterruptedDictionary(Dictionary):
+    """A dictionary that is interrupted before it adds keys, while `interrupts` is set."""
+
+    interrupts = False
+
+    def find(self, keys, add=False):
+        if add and self.interrupts:
+            raise KeyboardInterrupt
+        return super().find(keys, add)
+
+
+def test_an_interruption_between_values_and_index_leaves_no_half_known_words(monkeypatch):
+    monkeypatch.setattr("spacy_bcrf.kernels.sparse.Dictionary", InterruptedDictionary)
     cache = WordCache(FUNCTIONS)
     assert look_up(cache, ["a"]) == expected(["a"])
-    index = cache._types.index
-
-    class Interrupted:
-        def find(self, orths, add=False):
-            if add:
-                raise KeyboardInterrupt
-            return index.find(orths)
-
-        def __len__(self):
-            return len(index)
-
-    cache._types.index = Interrupted()
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(InterruptedDictionary, "interrupts", True)
         look_up(cache, ["bC", "abC"])
-    cache._types.index = index
     for words in (["a"], ["abC", "b", "a"], ["bC"]):
         assert look_up(cache, words) == expected(words)
 
