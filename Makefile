@@ -5,7 +5,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx spacy_bcrf/kernels/cpu/*.hh \
-	spacy_bcrf/kernels/cpu/sparse/*.hh)
+	spacy_bcrf/kernels/cpu/sparse/*.hh spacy_bcrf/kernels/shared/*.hh)
 # Where the tests run: what the source distribution holds but for the package, which is installed.
 AWAY := $(VENV)-test/away
 
@@ -48,3 +48,8 @@ $(VENV)/dev: $(VENV)/installed
 
 clean:
 	rm -rf $(VENV) $(VENV)-test build dist corpus training metrics project.lock
+
+# The tests that need a GPU. The environment must have CuPy: pip install -e ".[cuda12x]"
+.PHONY: gpu
+gpu: $(VENV)/dev
+	$(BIN)/python -m pytest -m gpu

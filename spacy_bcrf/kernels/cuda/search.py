@@ -1,9 +1,13 @@
-"""Lists of labelings on a GPU: beam search and features there, the searches with a priority queue,
-which are no work for a GPU, on the host."""
+"""Lists of labelings on a GPU.
+
+Beam search and features run there. The other kernels run on the host, over copies: they use a
+priority queue or little data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,22 +18,22 @@ from .batch import Batch
 from .memory import to_host, within_memory
 
 BLOCKS = 8
-"""Of a beam search, for each multiprocessor; one takes sequences in turn."""
+"""Blocks of a beam search for each multiprocessor. A block takes sequences in turn."""
 
 
 @within_memory
 def beam_search(
-    xp: Any, unary: Array, transitions: Array, lengths: Array, n: int, width: int
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, n: int, width: int
 ) -> tuple[Array, Array]:
     batch = Batch(xp, unary, transitions, lengths)
     tags = batch.zeros(n, batch.n, dtype="int32")
-    scores = batch.xp.full((batch.size, n), -xp.inf, dtype=unary.dtype)
+    scores = xp.full((batch.size, n), -xp.inf, dtype=unary.dtype)
     scores[:, 0] = xp.where(batch.lengths == 0, 0, scores[:, 0])
     threads = min(max(width, batch.tags, 128), 256)
-    # A key, a score and a candidate for each prefix.
+    # Each prefix takes a key, a score and a candidate.
     doubles = -(-20 * width // 8) + 1
     if 8 * (doubles + threads) > batch.device.shared_memory:
-        return _on_host(native.beam_search)(xp, unary, transitions, lengths, n, width)
+        return _on_host(native.beam_search, xp, unary, transitions, lengths, n, width)
     blocks = min(batch.size, BLOCKS * batch.device.multiprocessors)
     order = xp.argsort(-batch.lengths).astype("int32")
     batch.launch(
@@ -46,11 +50,11 @@ def beam_search(
 
 
 def add_features(
-    xp: Any, tags: Array, weights: Array, lengths: Array, node: Array, edge: Array
+    xp: ModuleType, tags: Array, weights: Array, lengths: Array, node: Array, edge: Array
 ) -> None:
     batch = Batch(xp, node, edge, lengths)
     with batch.device.current():
-        # Shared transitions are summed over a whole batch, so in double precision.
+        # Shared transitions sum over the whole batch, which needs double precision.
         sums = xp.zeros(edge.shape) if batch.shared else None
         batch.launch(
             *("viterbi", "add_features", min(-(-batch.n // 128), 1 << 15)),
@@ -64,24 +68,35 @@ def add_features(
             edge += sums.astype(edge.dtype)
 
 
-def _on_host(function: Callable) -> Callable:
-    """The compiled function over copies in the host's memory."""
-
-    def call(xp: Any, *args: Any) -> Any:
-        found = function(np, *(arg if _is_number(arg) else to_host(arg) for arg in args))
-        if isinstance(found, tuple):
-            return tuple(xp.asarray(array) for array in found)
-        return xp.asarray(found)
-
-    return call
+def nbest(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, n: int
+) -> tuple[Array, Array]:
+    return _on_host(native.nbest, xp, unary, transitions, lengths, n)
 
 
-def _is_number(arg: Any) -> bool:
-    return isinstance(arg, int | float)
+def dijkstra(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array
+) -> tuple[Array, Array, Array]:
+    return _on_host(native.dijkstra, xp, unary, transitions, lengths)
 
 
-nbest = _on_host(native.nbest)
-dijkstra = _on_host(native.dijkstra)
-sample = _on_host(native.sample)
-hildreth = _on_host(native.hildreth)
-gram_matrices = _on_host(native.gram_matrices)
+def sample(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, uniform: Array
+) -> Array:
+    return _on_host(native.sample, xp, unary, transitions, lengths, uniform)
+
+
+def gram_matrices(xp: ModuleType, tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
+    return _on_host(native.gram_matrices, xp, tags, lengths, n_tags, shared)
+
+
+def hildreth(xp: ModuleType, gains: Array, gram: Array, most: float) -> Array:
+    return _on_host(native.hildreth, xp, gains, gram, most)
+
+
+def _on_host(kernel: Callable, xp: ModuleType, *args: Any) -> Any:
+    """Call a compiled kernel with copies of the arrays, and copy its results to the GPU."""
+    found = kernel(np, *(arg if isinstance(arg, int | float) else to_host(arg) for arg in args))
+    if isinstance(found, tuple):
+        return tuple(xp.asarray(array) for array in found)
+    return xp.asarray(found)

@@ -1,0 +1,26 @@
+"""Pairwise samples of cross products of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, product
+from typing import Any
+
+
+def pairwise(*parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """A sample of the cross product in which each pair of values of two parameters occurs.
+
+    Greedy: each case covers as many missing pairs as possible. The sample is always the same.
+    """
+    cases = list(product(*(range(len(values)) for values in parameters)))
+    missing = {pair for case in cases for pair in _pairs(case)}
+    sample = []
+    while missing:
+        best = max(cases, key=lambda case: len(missing & _pairs(case)))
+        missing -= _pairs(best)
+        sample.append(tuple(values[i] for values, i in zip(parameters, best, strict=True)))
+    return sample
+
+
+def _pairs(case: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
+    return set(combinations(enumerate(case), 2))
