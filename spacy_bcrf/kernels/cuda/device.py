@@ -40,8 +40,8 @@ class Launch(NamedTuple):
 class Device(Protocol):
     """A GPU, or its emulation in tests.
 
-    multiprocessors: their number, the smallest number of blocks that run at once. shared_memory:
-    bytes that a block can have.
+    multiprocessors: their number; each runs one block or more at once. shared_memory: the most
+    bytes of a block.
     """
 
     multiprocessors: int

@@ -6,7 +6,6 @@ priority queue or little data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from spacy_bcrf.kernels import Array, native  # type: ignore[attr-defined]
 
 from .batch import Batch
-from .memory import to_host, within_memory
+from .memory import Kernel, to_host, within_memory
 
 BLOCKS = 8
 """Blocks of a beam search for each multiprocessor. A block takes sequences in turn."""
@@ -33,7 +32,7 @@ def beam_search(
     # Each prefix takes a key, a score and a candidate.
     doubles = -(-20 * width // 8) + 1
     if 8 * (doubles + threads) > batch.device.shared_memory:
-        return _on_host(native.beam_search, xp, unary, transitions, lengths, n, width)
+        return _host_beam_search(xp, unary, transitions, lengths, n, width)
     blocks = min(batch.size, BLOCKS * batch.device.multiprocessors)
     order = xp.argsort(-batch.lengths).astype("int32")
     batch.launch(
@@ -68,35 +67,21 @@ def add_features(
             edge += sums.astype(edge.dtype)
 
 
-def nbest(
-    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, n: int
-) -> tuple[Array, Array]:
-    return _on_host(native.nbest, xp, unary, transitions, lengths, n)
+def _on_host(kernel: Kernel) -> Kernel:
+    """Return a compiled kernel for CuPy arrays, which copies them to the host and results back."""
+
+    def run(xp: ModuleType, *args: Any) -> Any:
+        found = kernel(np, *(arg if isinstance(arg, int | float) else to_host(arg) for arg in args))
+        if isinstance(found, tuple):
+            return tuple(xp.asarray(array) for array in found)
+        return xp.asarray(found)
+
+    return run  # type: ignore[return-value]
 
 
-def dijkstra(
-    xp: ModuleType, unary: Array, transitions: Array, lengths: Array
-) -> tuple[Array, Array, Array]:
-    return _on_host(native.dijkstra, xp, unary, transitions, lengths)
-
-
-def sample(
-    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, uniform: Array
-) -> Array:
-    return _on_host(native.sample, xp, unary, transitions, lengths, uniform)
-
-
-def gram_matrices(xp: ModuleType, tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
-    return _on_host(native.gram_matrices, xp, tags, lengths, n_tags, shared)
-
-
-def hildreth(xp: ModuleType, gains: Array, gram: Array, most: float) -> Array:
-    return _on_host(native.hildreth, xp, gains, gram, most)
-
-
-def _on_host(kernel: Callable, xp: ModuleType, *args: Any) -> Any:
-    """Call a compiled kernel with copies of the arrays, and copy its results to the GPU."""
-    found = kernel(np, *(arg if isinstance(arg, int | float) else to_host(arg) for arg in args))
-    if isinstance(found, tuple):
-        return tuple(xp.asarray(array) for array in found)
-    return xp.asarray(found)
+nbest = _on_host(native.nbest)
+dijkstra = _on_host(native.dijkstra)
+sample = _on_host(native.sample)
+gram_matrices = _on_host(native.gram_matrices)
+hildreth = _on_host(native.hildreth)
+_host_beam_search = _on_host(native.beam_search)
