@@ -5,7 +5,7 @@ PYTHON ?= python3
 EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
-HEADERS := $(wildcard spacy_bcrf/kernels/cpu/*.hh spacy_bcrf/kernels/cpu/sparse/*.hh)
+HEADERS := $(wildcard spacy_bcrf/kernels/cpu/*.hh spacy_bcrf/kernels/cpu/sparse/*.hh spacy_bcrf/kernels/shared/*.hh)
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx) $(HEADERS)
 # Where the tests run: what the source distribution holds but for the package, which is installed.
 AWAY := $(VENV)-test/away
@@ -57,3 +57,8 @@ compile-commands:
 
 clean:
 	rm -rf $(VENV) $(VENV)-test build dist corpus training metrics project.lock
+
+# The tests that need a GPU. The environment must have CuPy: pip install -e ".[cuda12x]"
+.PHONY: gpu
+gpu: $(VENV)/dev
+	$(BIN)/python -m pytest -m gpu

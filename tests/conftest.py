@@ -1,4 +1,4 @@
-"""Shared by all tests."""
+"""Fixtures and settings of all tests."""
 
 import os
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ import on_gpu
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Timing of a single example says nothing on a shared machine.
-# The suites that heads, inferences and components inherit run each property for each of them. What
-# is filtered out depends on the seed, and says nothing of the code.
+# Load on a shared machine, not the code, decides how long one example takes.
+# Inherited test suites run one property with several executors. The seed decides how many examples
+# a property filters out.
 settings.register_profile(
     "default",
     deadline=None,
@@ -22,18 +22,20 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of real corpora, where there is one."""
+    """The folder of real corpora. Tests that need it are skipped without one."""
     if "BCRF_CORPORA" not in os.environ:
         pytest.skip("BCRF_CORPORA, the folder of real corpora, is not set")
     return Path(os.environ["BCRF_CORPORA"])
 
 
-@pytest.fixture(scope="module", params=["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+# Without a GPU there are no GPU twins. tests/chain/test_gpu.py reports why, in one skip for all.
+PROCESSORS = ["cpu"] if on_gpu.why_not() else ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(scope="module", params=PROCESSORS)
 def processor(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where the compiled kernels run."""
+    """The processor that runs the kernels of the test."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "gpu":
-            if reason := on_gpu.why_not():
-                pytest.skip(reason)
-            on_gpu.put_in_place(patch)
+            on_gpu.replace_compiled_kernels(patch)
         yield request.param

@@ -1,9 +1,10 @@
-"""The GPU's kernels in place of the compiled ones, so that tests of these run on both."""
+"""The CUDA kernels in place of the compiled ones, so that the tests of these run on both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from inspect import getmembers, isfunction
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from spacy_bcrf.kernels import Result, native
 
 @cache
 def why_not() -> str:
-    """Why there is no GPU to test on; empty if there is one."""
+    """Return why there is no GPU to test on, or an empty string if there is one."""
     try:
         import cupy
 
@@ -26,20 +27,23 @@ def why_not() -> str:
     return ""
 
 
-def put_in_place(patch: pytest.MonkeyPatch) -> None:
+def replace_compiled_kernels(patch: pytest.MonkeyPatch) -> None:
+    """Replace each compiled kernel by the CUDA kernel of the same name, over NumPy arrays."""
     from spacy_bcrf.kernels import cuda
 
-    for name in cuda.__all__:
-        patch.setattr(native, name, _over_numpy(getattr(cuda, name)))
+    for name, kernel in getmembers(cuda, isfunction):
+        patch.setattr(native, name, _over_numpy(kernel))
 
 
 def to_gpu(arg: Any) -> Any:
+    """Copy a NumPy array to the GPU. Return anything else unchanged."""
     import cupy
 
     return cupy.asarray(arg) if isinstance(arg, np.ndarray) else arg
 
 
 def to_host(found: Any) -> Any:
+    """Copy the CuPy arrays of a result to the host."""
     if isinstance(found, Result):
         return Result(*map(to_host, found))
     if isinstance(found, tuple):
@@ -54,7 +58,7 @@ def _over_numpy(kernel: Callable) -> Callable:
         moved = [to_gpu(arg) for arg in args]
         found = kernel(cupy, *moved)
         if found is None:
-            # It added to its last two arguments.
+            # The kernel has added to its last two arguments.
             for arg, result in zip(args[-2:], moved[-2:], strict=True):
                 arg[...] = result.get()
         return to_host(found)

@@ -18,9 +18,9 @@ must not contradict entities.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
@@ -76,6 +76,20 @@ def read_partial_annotation(
         incorrect,
         unknown,
     )
+
+
+def read_each(
+    examples: Sequence[Example], read: Callable[[Example], Any]
+) -> tuple[dict[int, Any], dict[int, str]]:
+    """Return the partial annotation of each example that has any, and each ValueError, by index."""
+    found, problems = {}, {}
+    for i, example in enumerate(examples):
+        try:
+            if partial := read(example):
+                found[i] = partial
+        except ValueError as error:
+            problems[i] = str(error)
+    return found, problems
 
 
 def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:

@@ -111,7 +111,8 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
         model.inc_grad("W", ops.gemm(d_unary, X_flat, trans1=True))
         return ops.unflatten(dX, lengths)
 
-    return Potentials.unchecked(unary, transitions, ops.asarray(lengths)), backprop
+    potentials = Potentials.unchecked(unary, transitions, ops.asarray(lengths), ops.xp)
+    return potentials, backprop
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:

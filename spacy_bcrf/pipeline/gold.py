@@ -57,13 +57,8 @@ class GoldReader:
         values, problems = codec.read_gold(examples)
         tags, has_unknown_label = codec.encode(values, lengths)
         rejected: list[tuple[int, Bools]] = []
-        partial: dict[int, Any] = {}
-        for i, example in enumerate(examples):
-            try:
-                partial[i] = codec.read_partial(example)
-            except ValueError as error:
-                problems.setdefault(i, str(error))
-        partial = {i: found for i, found in partial.items() if found is not None}
+        partial, unreadable = codec.read_partial(examples)
+        problems = unreadable | problems
         if partial:
             tags = allowed_tags(tags, len(codec.tags))
         for i, found in partial.items():

@@ -1,4 +1,4 @@
-"""CuPy in, CuPy out, and the same as NumPy."""
+"""CuPy arrays in give CuPy arrays out, with the results of NumPy arrays."""
 
 from functools import partial
 
@@ -29,6 +29,9 @@ from spacy_bcrf.chain import (
 )
 
 pytestmark = pytest.mark.gpu
+if reason := on_gpu.why_not():
+    # This is the one skip for all GPU tests; see `processor` in tests/conftest.py.
+    pytest.skip(f"GPU tests do not run: {reason}", allow_module_level=True)
 
 INFERENCES = [CRF(), BCRF(5), BCRF(9, "auto", 1e-3), MeanField(4), Unstructured()]
 OBJECTIVES = [*INFERENCES, SAPO(3), SAPO(3, "beam", 8), Perceptron(), MIRA(2)]
@@ -37,8 +40,6 @@ TAGS = SpanTags(*(np.array(ids, "int32") for ids in ([1, 3], [2, 4], [2, 4], [1,
 
 @pytest.fixture(params=[True, False], ids=["shared", "each"])
 def batch(request):
-    if reason := on_gpu.why_not():
-        pytest.skip(reason)
     rng = np.random.default_rng(0)
     lengths = np.array([7, 0, 1, 2, 30], "int32")
     shape = (5, 5) if request.param else (40, 5, 5)
@@ -97,11 +98,11 @@ def test_losses(batch, objective):
         lambda p: minimum_risk(p, p.unary),
     ],
 )
-def test_questions(batch, ask):
+def test_posterior_queries(batch, ask):
     assert_same(ask(on(batch)), ask(batch))
 
 
-def test_spans_ratios_and_rejections(batch):
+def test_spans_entity_ratios_and_rejections(batch):
     tags = SpanTags(*map(on_gpu.to_gpu, TAGS))
     assert_same(tuple(span_candidates(on(batch), tags, 0.1)), span_candidates(batch, TAGS, 0.1))
     counted = np.arange(5) > 0

@@ -1,5 +1,5 @@
-// Lets a C++20 compiler build the .cu files: one block at a time, a std::thread for each CUDA
-// thread, a std::barrier for __syncthreads, and shared memory that holds garbage at first.
+// Emulation of CUDA for a C++20 compiler. Blocks run one after the other. A std::thread runs each CUDA
+// thread, a std::barrier is __syncthreads, and shared memory starts with garbage.
 #pragma once
 
 #include <barrier>
@@ -79,7 +79,7 @@ void call(void (*kernel)(Args...), void** args, std::index_sequence<I...>) {
     kernel(*static_cast<std::remove_const_t<Args>*>(args[I])...);
 }
 
-// Returns how many blocks wrote beyond the bytes of shared memory they were given.
+// Run a kernel. Return how many blocks wrote beyond their `shared` bytes of shared memory.
 template <class... Args>
 int launch(void (*kernel)(Args...), const int* size, int n_threads, size_t shared, void** args) {
     constexpr unsigned char GARBAGE = 0xff;  // NaN

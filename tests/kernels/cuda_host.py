@@ -1,5 +1,7 @@
-"""The CUDA kernels on the host: built by a C++ compiler, see cuda_host.hh, and launched by the same
-Python code as on a GPU, over NumPy arrays."""
+"""The CUDA kernels on the host, over NumPy arrays.
+
+A C++ compiler builds them with cuda_host.hh. The package's own code launches them, as on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
 
 
 def parameters(file: str) -> dict[str, list[str]]:
-    """Kernels of a .cu file and the C types of their parameters, "int", "float*" and so on."""
+    """Return the kernels of a .cu file with the C types of their parameters, such as "float*"."""
     return {
         name: [_type(parameter.replace("long long", "int64")) for parameter in listed.split(",")]
         for name, listed in KERNEL.findall(device.source(f"{file}.cu"))
@@ -35,7 +37,7 @@ def _type(parameter: str) -> str:
 
 @cache
 def why_not() -> str:
-    """Why the kernels cannot be built here; empty if they can."""
+    """Return why this machine cannot build the kernels, or an empty string if it can."""
     if COMPILER is None:
         return "there is no C++ compiler"
     command = [COMPILER, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
@@ -44,9 +46,9 @@ def why_not() -> str:
 
 
 class HostDevice:
-    """A `device.Device`.
+    """A `device.Device` that runs kernels on the CPU.
 
-    threads: at most so many in a block, since they are the processor's.
+    threads: the most threads of a block, because each is a thread of the CPU.
     """
 
     multiprocessors = 4
@@ -102,7 +104,7 @@ class HostDevice:
 
 @cache
 def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
-    """Builds a shared library with a function launch_KERNEL for each kernel."""
+    """Build a shared library with a function launch_KERNEL for each kernel."""
     assert COMPILER is not None
     launches = "\n".join(
         f'extern "C" int launch_{kernel}(const int* grid, int threads, size_t shared, void** args)'

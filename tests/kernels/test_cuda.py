@@ -1,5 +1,7 @@
-"""The CUDA kernels, and the Python code that launches them, on the host against the reference; and
-whether nvcc compiles them."""
+"""The CUDA kernels and their launches, emulated on the host, against the reference kernels.
+
+nvcc compiles them too, if it is installed.
+"""
 
 import shutil
 import subprocess
@@ -8,13 +10,19 @@ import cuda_host
 import numpy as np
 import pytest
 from oracles import reference, reference_mean_field, reference_posterior
+from pairwise import pairwise
 from test_kernels import assert_same, problem
 
 from spacy_bcrf.kernels import BregmanOptions, cuda, native
 from spacy_bcrf.kernels.cuda import device
 
-# Of scores and of inner loops.
+# The dtypes of scores and of inner loops.
 TYPES = [("float32", "float32"), ("float64", "float64"), ("float32", "float64")]
+TAGS = [1, 9, 69]
+DTYPES = ["float32", "float64"]
+SHARED = [True, False]
+# The scale of the scores, and whether to forbid some.
+SCORES = [(2.0, False), (2.0, True), (3000.0, True)]
 compiled = pytest.mark.skipif(bool(cuda_host.why_not()), reason=cuda_host.why_not())
 
 
@@ -23,9 +31,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("cuda")
 
 
-@pytest.fixture(params=[4])
-def host(request, folder, monkeypatch):
-    found = cuda_host.HostDevice(folder, request.param)
+@pytest.fixture
+def host(folder, monkeypatch):
+    found = cuda_host.HostDevice(folder)
     monkeypatch.setattr(device, "find", lambda *arrays: found)
     return found
 
@@ -43,11 +51,9 @@ def test_compiles_to_machine_code(file, tmp_path):
 
 
 @compiled
-@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (3000.0, True)])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", [1, 9, 69])
-def test_is_the_reference(host, tags, dtype, shared, forbid, scale):
+@pytest.mark.parametrize("tags, dtype, shared, scores", pairwise(TAGS, DTYPES, SHARED, SCORES))
+def test_is_the_reference(host, tags, dtype, shared, scores):
+    scale, forbid = scores
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
     double = unary.astype("float64"), transitions.astype("float64"), lengths
@@ -73,11 +79,11 @@ def test_is_the_reference(host, tags, dtype, shared, forbid, scale):
 
 
 @compiled
-@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (30.0, True), (3000.0, True)])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", [1, 9, 69])
-def test_projections_are_the_reference(host, tags, dtype, shared, forbid, scale):
+@pytest.mark.parametrize(
+    "tags, dtype, shared, scores", pairwise(TAGS, DTYPES, SHARED, [*SCORES, (30.0, True)])
+)
+def test_projections_are_the_reference(host, tags, dtype, shared, scores):
+    scale, forbid = scores
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
     double = unary.astype("float64"), transitions.astype("float64"), lengths
@@ -89,28 +95,32 @@ def test_projections_are_the_reference(host, tags, dtype, shared, forbid, scale)
         BregmanOptions(9, None, 1e-3),
     ):
         if options.relaxation is None and (dtype == "float32" or scale > 30):
-            continue  # what is estimated from a difference of probabilities is rounded with it
+            # The estimate needs small differences of probabilities, which float32 and large
+            # scores round away.
+            continue
         with np.errstate(all="ignore"):
             expected = reference.bregman(np, *double, options, edges)
         assert_same(cuda.bregman(np, *arrays, options, edges), expected, dtype, scale)
 
 
 @compiled
-@pytest.mark.parametrize("scale, forbid", [(2.0, False), (2.0, True), (3000.0, True)])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("tags, lengths", [(1, [300]), (5, [300, 0, 7, 271]), (19, [430])])
-def test_long_sequences_in_segments(host, tags, lengths, shared, forbid, scale):
+@pytest.mark.parametrize(
+    "sizes, shared, scores",
+    pairwise([(1, [300]), (5, [300, 0, 7, 271]), (19, [430])], SHARED, SCORES),
+)
+def test_long_sequences_in_segments(host, sizes, shared, scores):
+    (tags, lengths), (scale, forbid) = sizes, scores
     host.multiprocessors = 32
     rng = np.random.default_rng(tags)
     lengths = np.array(lengths, "int32")
     unary, transitions, _ = problem(rng, tags, shared, "float32", forbid, scale, lengths)
-    # A way through all that is forbidden, likely or not.
+    # Tag 0 everywhere is an allowed labeling, likely or not.
     unary[:, 0] = np.where(unary[:, 0] > -np.inf, unary[:, 0], -3 * scale)
     transitions[..., 0, 0] = 0
     double = unary.astype("float64"), transitions.astype("float64"), lengths
     edges = "sum" if shared else "each"
     found = cuda.sum_product(np, unary, transitions, lengths, edges, True)
-    assert {"transfers", "join"} <= set(host.launches)
+    assert {"segment_transfers", "segment_bounds"} <= set(host.launches)
     expected = native.sum_product(np, *double, edges, True)
     np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-3)
     np.testing.assert_allclose(found.unary, expected.unary, atol=2e-5)
@@ -118,9 +128,7 @@ def test_long_sequences_in_segments(host, tags, lengths, shared, forbid, scale):
 
 
 @compiled
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", [1, 9, 69])
+@pytest.mark.parametrize("tags, dtype, shared", pairwise(TAGS, DTYPES, SHARED))
 def test_mean_field_is_the_reference(host, tags, dtype, shared):
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, True, 2.0)
@@ -140,9 +148,7 @@ def test_mean_field_is_the_reference(host, tags, dtype, shared):
 
 
 @compiled
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("tags", [1, 9, 17])
+@pytest.mark.parametrize("tags, dtype, shared", pairwise([1, 9, 17], DTYPES, SHARED))
 def test_beam_search_is_the_compiled_one(host, tags, dtype, shared):
     rng = np.random.default_rng(tags)
     arrays = problem(rng, tags, shared, dtype, True, 2.0)
@@ -156,8 +162,8 @@ def test_beam_search_is_the_compiled_one(host, tags, dtype, shared):
 
 
 @compiled
-@pytest.mark.parametrize("shared", [True, False])
-def test_features_are_added_up(host, shared):
+@pytest.mark.parametrize("shared", SHARED)
+def test_add_features_is_the_compiled_one(host, shared):
     rng = np.random.default_rng(0)
     unary, transitions, lengths = problem(rng, 5, shared, "float32", False, 1.0)
     tags = rng.integers(0, 5, (3, len(unary))).astype("int32")
@@ -184,7 +190,7 @@ def test_of_equal_scores_the_lower_tag_wins(host):
 
 
 @compiled
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", SHARED)
 def test_a_batch_beyond_memory_is_halved_once(host, shared, monkeypatch):
     rng = np.random.default_rng(3)
     arrays = unary, transitions, _ = problem(rng, 5, shared, "float32", False, 1.0)
@@ -222,7 +228,7 @@ def test_a_batch_beyond_memory_is_halved_once(host, shared, monkeypatch):
 
 
 def limit_memory(monkeypatch, cells):
-    """No launch with an array of more than `cells` scores of tags."""
+    """Fail launches with a two-dimensional array of more than `cells` numbers."""
     launch = cuda_host.HostDevice.launch
 
     def limited(self, kernel):
@@ -252,21 +258,23 @@ def test_more_tags_than_shared_memory_holds(host):
     assert_same(found, expected, "float32", 1.0)
     host.shared_memory = 3 << 10
     with pytest.raises(
-        ValueError, match=r"passes with 69 tags in float32 needs .* bytes of shared"
+        ValueError, match=r"forward_backward needs .* bytes of shared memory for 69 tags in float32"
     ):
         cuda.sum_product(np, *arrays, "sum", True)
 
 
 class DeviceArray(np.ndarray):
-    """One whose numbers Python may not see: on a GPU it would have to wait for them."""
+    """An array that hides its numbers from Python, which would wait for them on a GPU."""
 
     def refuse(self, *_):
-        raise AssertionError("an array's numbers were asked for")
+        raise AssertionError("Python read the numbers of an array")
 
     __bool__ = __int__ = __float__ = __index__ = tolist = item = get = refuse  # type: ignore
 
 
 class DeviceModule:
+    """NumPy with DeviceArrays as results."""
+
     def __getattr__(self, name):
         function = getattr(np, name)
 
@@ -278,10 +286,10 @@ class DeviceModule:
 
 
 @compiled
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", SHARED)
 @pytest.mark.parametrize("tags", [5, 69])
 def test_nothing_waits_for_the_device(host, shared, tags):
-    host.multiprocessors = 512  # so that sequences are cut
+    host.multiprocessors = 512  # enough to cut sequences into segments
     rng = np.random.default_rng(0)
     lengths = np.array([3, 0, 220], "int32")
     arrays = problem(rng, tags, shared, "float32", True, 2.0, lengths)
@@ -300,13 +308,13 @@ def test_nothing_waits_for_the_device(host, shared, tags):
     cuda.beam_search(xp, *arrays, 2, 4)
     weights = np.ones((len(lengths), 1), "float32").view(DeviceArray)
     cuda.add_features(xp, gold[None], weights, lengths, unary, transitions)
-    assert "transfers" in host.launches
-    with pytest.raises(AssertionError, match="numbers were asked for"):
+    assert "segment_transfers" in host.launches
+    with pytest.raises(AssertionError, match="Python read the numbers"):
         bool(unary[:1, :1] > 0)
 
 
 @compiled
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", SHARED)
 @pytest.mark.parametrize("of", ["unary", "transitions"])
 def test_nan_comes_out_as_nan(host, shared, of):
     rng = np.random.default_rng(0)

@@ -53,7 +53,7 @@ template <class R, class In> class Projections {
 
     // Clear e of the tags that no allowed labeling of the sequence uses.
     void prune(const Sequence<In>& s) {
-        R* alive = f_;
+        R* alive = f_;  // workspace, before `start` sets the factors
         R* reached = in(0);
         for (int i = 0; i < s.length; ++i) {
             if (i > 0)
@@ -158,6 +158,7 @@ template <class R, class In> class Projections {
         return violation;
     }
 
+    // Run the iterations, until the violation is within the tolerance.
     void iterate(const Sequence<In>& s, const BregmanOptions& options) {
         projection::Relaxation relaxation;
         for (int k = 0; k < options.n_iter; ++k) {
@@ -219,8 +220,9 @@ template <class R, class In> class Projections {
         return true;
     }
 
-    // Write the marginals, and multiply the dual value into `value`: the sum of the log-normalizers of
-    // the edges minus the log-scales of the tokens. The flow out of each tag replaces e.
+    // Write the marginals, and add the dual value to `value`: the log-normalizers of the edges minus
+    // the log-scales of the tokens. The flow out of each tag replaces e. Return false if R has lost
+    // an arc.
     bool finish(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
         if (s.length == 2) {
             product<SumProduct>(in(0), g(0), matrices_.rows(0), tags_, width_);

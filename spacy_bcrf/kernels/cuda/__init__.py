@@ -1,28 +1,22 @@
-"""The kernels for CuPy arrays: functions and arguments of `spacy_bcrf.kernels`, after the module.
+"""The kernels for CuPy arrays.
 
-Nothing waits for the GPU and nothing crosses to the host, but in what `search` runs there.
+Each function imported here is a kernel of `spacy_bcrf.kernels`, with the array module as first
+argument. Kernels do not wait for the GPU and do not copy to the host, except those that `search`
+runs there.
 """
 
-from .bregman import bregman
-from .mean_field import mean_field, mean_field_loss
-from .search import add_features, beam_search, dijkstra, gram_matrices, hildreth, nbest, sample
-from .sum_product import entropy, pair_marginals, sum_product
-from .viterbi import max_product, path_scores
-
-__all__ = [
-    "add_features",
-    "beam_search",
-    "bregman",
-    "dijkstra",
-    "entropy",
-    "gram_matrices",
-    "hildreth",
-    "max_product",
-    "mean_field",
-    "mean_field_loss",
-    "nbest",
-    "pair_marginals",
-    "path_scores",
-    "sample",
-    "sum_product",
-]
+from .bregman import bregman as bregman
+from .mean_field import mean_field as mean_field
+from .mean_field import mean_field_loss as mean_field_loss
+from .search import add_features as add_features
+from .search import beam_search as beam_search
+from .search import dijkstra as dijkstra
+from .search import gram_matrices as gram_matrices
+from .search import hildreth as hildreth
+from .search import nbest as nbest
+from .search import sample as sample
+from .sum_product import entropy as entropy
+from .sum_product import pair_marginals as pair_marginals
+from .sum_product import sum_product as sum_product
+from .viterbi import max_product as max_product
+from .viterbi import path_scores as path_scores

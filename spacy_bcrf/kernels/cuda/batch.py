@@ -1,8 +1,9 @@
-"""A ragged batch of CuPy arrays, and the launches over it."""
+"""A ragged batch of CuPy arrays, and the kernel launches over it."""
 
 from __future__ import annotations
 
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,17 @@ from . import device
 
 WARP = 32
 MAX_THREADS = 1024
-STAGE = 16  # of scan.cuh
+FETCHED_ROWS = 16  # as in scan.cuh
 
 
 class Batch:
-    """Unary scores (N, T), transitions (T, T) or (N, T, T) and lengths (B,), contiguous, on one
-    device. Nothing here waits for the device: sizes are those of the arrays."""
+    """Unary scores (N, T), transitions (T, T) or (N, T, T) and lengths (B,), contiguous and on one
+    device.
 
-    def __init__(self, xp: Any, unary: Array, transitions: Array, lengths: Array) -> None:
+    No method waits for the device. Sizes come from the shapes of the arrays.
+    """
+
+    def __init__(self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array) -> None:
         self.xp = xp
         self.unary = xp.ascontiguousarray(unary)
         self.transitions = xp.ascontiguousarray(transitions, dtype=unary.dtype)
@@ -32,42 +36,46 @@ class Batch:
 
     @property
     def stride(self) -> np.int64:
-        """How far the transitions of an edge are from those of the next."""
+        """The distance between the transitions of neighboring edges; 0 if they are shared."""
         return np.int64(0 if self.shared else self.tags**2)
 
     @cached_property
     def starts(self) -> Array:
-        """int64 (B,) the first token of each sequence."""
+        """The first token of each sequence, int64 (B,)."""
         return (self.lengths.cumsum(dtype="int64") - self.lengths).astype("int64")
 
     @cached_property
     def segment_ids(self) -> Array:
-        """int32 (N,) the sequence of each token."""
+        """The sequence of each token, int32 (N,)."""
         stops = self.lengths.cumsum(dtype="int64")
         return self.xp.searchsorted(stops, self.xp.arange(self.n), side="right").astype("int32")
 
     @cached_property
     def longest_first(self) -> tuple[Array, Array]:
-        """Starts and lengths of the sequences. The long ones take longest, so they start first, if
-        not all run at once anyway."""
+        """Starts and lengths, the longest sequence first unless all sequences run at once.
+
+        Long sequences take longest, so they start first.
+        """
         if self.size <= self.device.multiprocessors:
             return self.starts, self.lengths
         order = self.xp.argsort(-self.lengths)
         return self.starts[order], self.lengths[order]
 
-    def walk_memory(self) -> tuple[bool, int]:
-        """Whether transitions fit into shared memory, and how much `walk` of scan.cuh takes then,
-        in doubles."""
+    def scan_memory(self) -> tuple[bool, int]:
+        """Return whether `scan` of scan.cuh can cache the transitions in shared memory, and the
+        shared memory it takes, in doubles."""
         size = self.unary.dtype.itemsize
-        rows = (2 + STAGE) * self.tags * size
+        rows = (2 + FETCHED_ROWS) * self.tags * size
         matrix = self.tags * (self.tags | 1) * size
         fits = self.shared and rows + matrix + 8 * MAX_THREADS <= self.device.shared_memory
         return fits, (rows + matrix * fits) // 8 + 1
 
     def empty(self, *shape: int, dtype: Any = None) -> Array:
+        """Create an uninitialized array, by default of the scores' dtype."""
         return self.xp.empty(shape, dtype=dtype or self.unary.dtype)
 
     def zeros(self, *shape: int, dtype: Any = None) -> Array:
+        """Create an array of zeros, by default of the scores' dtype."""
         return self.xp.zeros(shape, dtype=dtype or self.unary.dtype)
 
     def launch(
@@ -80,8 +88,12 @@ class Batch:
         doubles: int = 0,
         real: Any = None,
     ) -> None:
-        """Run a kernel with a thread a tag, or `threads`, and room for `doubles` and one for each
-        thread in shared memory. real: dtype of its inner loops, by default that of the scores."""
+        """Launch a kernel of `file`.cu over `grid` blocks.
+
+        threads: threads a block, by default one a tag. doubles: shared memory, besides one double
+        for each thread. real: dtype of the inner loops, by default that of the scores.
+        ValueError if the GPU has too little shared memory for a block.
+        """
         grid = grid if isinstance(grid, tuple) else (grid,)
         if 0 in grid:
             return
@@ -90,8 +102,8 @@ class Batch:
         memory = 8 * (doubles + threads)
         if memory > self.device.shared_memory:
             raise ValueError(
-                f"{kernel} with {self.tags} tags in {types[1]} needs {memory} bytes of shared "
-                f"memory, and this GPU gives a block {self.device.shared_memory}: use fewer tags, "
-                "or NumPy arrays"
+                f"kernel {kernel} needs {memory} bytes of shared memory for {self.tags} tags in "
+                f"{types[1]}, but this GPU gives a block {self.device.shared_memory}: use fewer "
+                "tags, or NumPy arrays"
             )
         self.device.launch(device.Launch(file, kernel, types, grid, threads, memory, args))

@@ -1,38 +1,38 @@
-// Iterative Bregman projections on node factors; the mathematics is in ../cpu/bregman.hh. One block a
-// token in all kernels but those that say otherwise. Rows of f and g are where `slots` says, those
-// of tokens of one parity together, so that their products with shared transitions are one matrix
-// product; `before` and `after` are these, rows of k^T g and k f, or null.
+// Iterative Bregman projections on the factors f and g of ../shared/projection.hh. One block a token,
+// unless a kernel says otherwise. rows[i] is the row of token i in f and g. The tokens of one parity
+// have adjacent rows, so their messages through shared transitions are one matrix product:
+// messages_in are the rows of g k, and messages_out the rows of f k^T. Both are null if the kernels
+// compute the messages themselves.
 #include "messages.cuh"
-#include "relaxation.cuh"
+#include "../shared/projection.hh"
 
-// What the finite scores around a token may span, and its factors in the end, for Real to hold
-// every product of a score and a factor.
-constexpr double MAX_RANGE = sizeof(Real) == 4 ? 60 : 600;
-constexpr Real MAX_FACTOR = sizeof(Real) == 4 ? Real(1e30) : Real(1e280);
+using Limits = bcrf::Precision<Real>;
 
-// Clears e of tags without an open tag before or after them. changed[b]: whether it found one; where
-// `last`, the round before, found none, there is nothing to do.
-KERNEL support(Real* e, const Real* matrices, const int* owners, const long long* starts,
-               const int* lengths, const int* last, int* changed, int tags, long long stride) {
+// Clear e of tags that have no arc in or no arc out. changed[b]: whether it cleared one. If the
+// previous round changed nothing in the sequence (previous[b] is 0), this one has nothing to do.
+KERNEL prune_locally(Real* e, const Real* matrices, const int* segment_ids, const long long* starts,
+                     const int* lengths, const int* previous, int* changed, int tags,
+                     long long stride) {
     const long long i = blockIdx.x;
-    const int b = owners[i];
-    if (last && !last[b]) return;
+    const int b = segment_ids[i];
+    if (previous && !previous[b]) return;
     const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
-    const Real *from = matrices + (i - 1) * stride, *to = matrices + i * stride;
+    const Real *k_in = matrices + (i - 1) * stride, *k_out = matrices + i * stride;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         if (!(e[i * tags + t] > 0)) continue;
-        bool reached = is_first, left = is_last;
-        for (int u = 0; u < tags && !reached; ++u)
-            reached = e[(i - 1) * tags + u] > 0 && from[(long long)u * tags + t] > 0;
-        for (int v = 0; v < tags && !left; ++v)
-            left = e[(i + 1) * tags + v] > 0 && to[(long long)t * tags + v] > 0;
-        if (reached && left) continue;
+        bool has_in = is_first, has_out = is_last;
+        for (int u = 0; u < tags && !has_in; ++u)
+            has_in = e[(i - 1) * tags + u] > 0 && k_in[(long long)u * tags + t] > 0;
+        for (int v = 0; v < tags && !has_out; ++v)
+            has_out = e[(i + 1) * tags + v] > 0 && k_out[(long long)t * tags + v] > 0;
+        if (has_in && has_out) continue;
         e[i * tags + t] = 0;
         changed[b] = 1;
     }
 }
 
-// The same from end to end and back, one block a sequence, where support went on finding some.
+// Clear e of all tags that no allowed labeling uses, in the sequences that the last round of
+// prune_locally changed. One block a sequence, which it scans forwards and backwards.
 KERNEL prune(Real* e, const Real* matrices, const long long* starts, const int* lengths,
              const int* changed, int tags, long long stride) {
     const int b = blockIdx.x;
@@ -41,218 +41,213 @@ KERNEL prune(Real* e, const Real* matrices, const long long* starts, const int* 
     for (long long i = first + 1; i <= last; ++i) {
         const Real* k = matrices + (i - 1) * stride;
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-            bool reached = false;
-            for (int u = 0; u < tags && !reached; ++u)
-                reached = e[(i - 1) * tags + u] > 0 && k[(long long)u * tags + t] > 0;
-            if (!reached) e[i * tags + t] = 0;
+            bool has_in = false;
+            for (int u = 0; u < tags && !has_in; ++u)
+                has_in = e[(i - 1) * tags + u] > 0 && k[(long long)u * tags + t] > 0;
+            if (!has_in) e[i * tags + t] = 0;
         }
         __syncthreads();
     }
     for (long long i = last - 1; i >= first; --i) {
         const Real* k = matrices + i * stride;
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-            bool left = false;
-            for (int v = 0; v < tags && !left; ++v)
-                left = e[(i + 1) * tags + v] > 0 && k[(long long)t * tags + v] > 0;
-            if (!left) e[i * tags + t] = 0;
+            bool has_out = false;
+            for (int v = 0; v < tags && !has_out; ++v)
+                has_out = e[(i + 1) * tags + v] > 0 && k[(long long)t * tags + v] > 0;
+            if (!has_out) e[i * tags + t] = 0;
         }
         __syncthreads();
     }
 }
 
-// failed[b]: the sequence spans more than Real can hold, or has no allowed labeling.
-KERNEL begin(const Real* e, const double* lows, const double* edge_lows, const int* owners,
-             const int* slots, const long long* starts, const int* lengths, Real* f, Real* g,
-             int* failed, int tags, int shared) {
-    Real* sums = (Real*)shared_memory;
-    const long long i = blockIdx.x, row = (long long)slots[i] * tags;
-    const int b = owners[i];
+// Set the first f and g. failed[b]: the sequence has too large a range for Real, or no allowed
+// labeling. The test adds the ranges of the token and of its edge; the CPU kernels take the widest
+// edge of the sequence, which here would need another pass.
+KERNEL initialize(const Real* e, const double* lows, const double* edge_lows, const int* segment_ids,
+                  const int* rows, const long long* starts, const int* lengths, Real* f, Real* g,
+                  int* failed, int tags, int shared) {
+    Real* scratch = (Real*)shared_memory;
+    const long long i = blockIdx.x, row = (long long)rows[i] * tags;
+    const int b = segment_ids[i];
     const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
-    Real any = 0;
+    Real total = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         const Real x = e[i * tags + t], root = sqrt(x);
-        any += x;
+        total += x;
         f[row + t] = is_last ? x : root;
         g[row + t] = is_first ? x : root;
     }
-    any = sum_of(any, sums);
+    total = sum_of(total, scratch);
     const double low = lows[i] + (is_last ? 0.0 : edge_lows[shared ? 0 : i]);
-    if (threadIdx.x == 0 && (!(any > 0) || low < -MAX_RANGE)) failed[b] = 1;
+    if (threadIdx.x == 0 && (!(total > 0) || low < -Limits::MAX_RANGE)) failed[b] = 1;
 }
 
-// Projects inner token i, relaxed by `excess` over 1.
-__device__ void project_token(long long i, const Real* e, const Real* matrices, const int* slots,
-                              const Real* before, const Real* after, Real* f, Real* g,
+// Project inner token i. violation: raised to the one before the projection, or null.
+__device__ void project_token(long long i, const Real* e, const Real* matrices, const int* rows,
+                              const Real* messages_in, const Real* messages_out, Real* f, Real* g,
                               Real excess, long long* violation, int tags, long long stride) {
-    Real *into_t = (Real*)shared_memory, *out_t = into_t + tags, *sums = out_t + tags;
-    const long long here = (long long)slots[i] * tags, next = (long long)slots[i + 1] * tags;
-    const long long last = (long long)slots[i - 1] * tags;
+    Real *new_f = (Real*)shared_memory, *new_g = new_f + tags, *scratch = new_g + tags;
+    const long long here = (long long)rows[i] * tags, next = (long long)rows[i + 1] * tags;
+    const long long previous = (long long)rows[i - 1] * tags;
     const Real *k_in = matrices + (i - 1) * stride, *k_out = matrices + i * stride;
-    Real sum_in = 0, sum_out = 0, gap = 0;
+    Real sum_in = 0, sum_out = 0, total_gap = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        const Real in = before ? before[last + t] : into(g + last, k_in, t, tags);
-        const Real out = after ? after[next + t] : out_of(f + next, k_out, t, tags);
-        const Real ev = e[i * tags + t], m = f[here + t] * in, n = g[here + t] * out;
-        Real up = out, down = in;
-        if (excess != 0) {
-            up *= (1 + excess) * n + (1 - excess) * m + Real(SMALL);
-            down *= (1 - excess) * n + (1 + excess) * m + Real(SMALL);
-        }
-        gap += fabs(m - n);
-        const Real h = ev > 0 ? sqrt(ev / (up * down)) : Real(0);
-        into_t[t] = h * up, out_t[t] = h * down;
-        sum_in += into_t[t] * in;
-        sum_out += out_t[t] * out;
+        const Real in = messages_in ? messages_in[previous + t] : message_in(g + previous, k_in, t, tags);
+        const Real out = messages_out ? messages_out[next + t] : message_out(f + next, k_out, t, tags);
+        Real ft = f[here + t], gt = g[here + t], square, gap;
+        bcrf::projection::project(e[i * tags + t], in, out, excess, excess != 0, ft, gt, square, gap);
+        const Real h = sqrt(square);
+        new_f[t] = h * ft, new_g[t] = h * gt;
+        sum_in += new_f[t] * in;
+        sum_out += new_g[t] * out;
+        total_gap += gap;
     }
-    sum_in = sum_of(sum_in, sums);
-    sum_out = sum_of(sum_out, sums);
+    sum_in = sum_of(sum_in, scratch);
+    sum_out = sum_of(sum_out, scratch);
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        f[here + t] = into_t[t] / sum_in;
-        g[here + t] = out_t[t] / sum_out;
+        f[here + t] = new_f[t] / sum_in;
+        g[here + t] = new_g[t] / sum_out;
     }
     if (!violation) return;
-    gap = sum_of(gap, sums);
-    // Doubles that are not negative are in the order of their bits.
-    if (threadIdx.x == 0) atomicMax(violation, __double_as_longlong(double(gap)));
+    total_gap = sum_of(total_gap, scratch);
+    // The bits of non-negative doubles have the same order.
+    if (threadIdx.x == 0) atomicMax(violation, __double_as_longlong(double(total_gap)));
 }
 
-// Projects the tokens at odd places of their sequences, or the even ones (odd = 0). One block for
-// two tokens, since mostly one of two is its business.
-// omegas, violations (B,) and done (B,), or null if `excess` is that of all and none is watched.
-KERNEL project(const Real* e, const Real* matrices, const int* owners, const int* slots,
-               const long long* starts, const int* lengths, const Real* before, const Real* after,
-               Real* f, Real* g, const int* failed, double excess, const double* omegas,
-               long long* violations, const int* done, int odd, long long tokens, int tags,
-               long long stride) {
-    for (long long i = 2 * (long long)blockIdx.x; i < 2 * (long long)blockIdx.x + 2 && i < tokens; ++i) {
-        const int b = owners[i];
-        const long long place = i - starts[b];
-        if (place % 2 != odd || place == 0 || place + 1 == lengths[b]) continue;
+// Project the inner tokens at odd positions of their sequences, or at even ones (odd = 0). One block
+// for two tokens, because in most pairs one has the parity.
+// omegas, violations and done (B,); null if all sequences run all iterations with the same `excess`.
+KERNEL project(const Real* e, const Real* matrices, const int* segment_ids, const int* rows,
+               const long long* starts, const int* lengths, const Real* messages_in,
+               const Real* messages_out, Real* f, Real* g, const int* failed, double excess,
+               const double* omegas, long long* violations, const int* done, int odd,
+               long long tokens, int tags, long long stride) {
+    const long long pair = 2 * (long long)blockIdx.x;
+    for (long long i = pair; i < pair + 2 && i < tokens; ++i) {
+        const int b = segment_ids[i];
+        const long long position = i - starts[b];
+        if (position % 2 != odd || position == 0 || position + 1 == lengths[b]) continue;
         if (failed[b] || (done && done[b])) continue;
-        project_token(i, e, matrices, slots, before, after, f, g,
+        project_token(i, e, matrices, rows, messages_in, messages_out, f, g,
                       Real(omegas ? omegas[b] - 1 : excess), violations ? violations + b : nullptr,
                       tags, stride);
         __syncthreads();
     }
 }
 
-// After an iteration, a thread for each sequence: whether it is done, and the next relaxation, if 0
-// the best by Young's theorem from the rate at which the last one converges.
-KERNEL relax(long long* violations, double* last, double* omegas, int* done, int size,
-             int is_first, double relaxation, double tolerance) {
+// After an iteration: stop sequences, or set the omega of their next iteration. One thread a sequence.
+// violations: of this iteration; cleared for the next. previous: of the iteration before.
+KERNEL update_relaxation(long long* violations, double* previous, double* omegas, int* done, int size,
+                         int iteration, double relaxation, double tolerance) {
     for (int b = blockIdx.x * blockDim.x + threadIdx.x; b < size; b += gridDim.x * blockDim.x) {
         const double violation = __longlong_as_double(violations[b]);
         violations[b] = 0;
-        if (is_first) {
-            omegas[b] = relaxation == 0 ? 1 : relaxation;
-            last[b] = infinity();
-        } else if (!done[b]) {
-            if (violation <= tolerance) done[b] = 1;
-            if (relaxation == 0) omegas[b] = estimate_relaxation(violation, last[b], omegas[b]);
-            last[b] = violation;
-        }
+        if (done[b]) continue;
+        bcrf::projection::Relaxation state{omegas[b], previous[b]};
+        done[b] = state.update(iteration, violation, relaxation, tolerance);
+        omegas[b] = state.omega;
+        previous[b] = state.violation;
     }
 }
 
-// Marginals, each token's part of the dual value, and the arcs as left[i, u] k[u, v] right[i + 1, v]
-// unless these are null.
+// marginals (N, tags); logs (N,): each token's part of the dual value; left and right (N, tags), or
+// null: the factors of the edge marginals left[i, u] k[u, v] right[i + 1, v].
 KERNEL finish(const Real* e, const Real* matrices, const double* shifts, const double* edge_shifts,
-              const int* owners, const int* slots, const long long* starts, const int* lengths,
-              const Real* before, const Real* after, const Real* f, const Real* g, Score* node,
-              Real* left, Real* right, double* logs, int* failed, int lower, int tags, long long stride) {
-    double *mass = shared_memory, *slot = mass + tags;
+              const int* segment_ids, const int* rows, const long long* starts, const int* lengths,
+              const Real* messages_in, const Real* messages_out, const Real* f, const Real* g,
+              Score* marginals, Real* left, Real* right, double* logs, int* failed, int lower,
+              int tags, long long stride) {
+    double *mass = shared_memory, *scratch = mass + tags;
     const long long i = blockIdx.x;
-    const int b = owners[i], length = lengths[b];
+    const int b = segment_ids[i], length = lengths[b];
     if (failed[b]) {
         for (int t = threadIdx.x; t < tags && left; t += blockDim.x)
             left[i * tags + t] = right[i * tags + t] = 0;
         return;
     }
     const bool is_first = i == starts[b], is_last = i == starts[b] + length - 1;
-    const long long here = (long long)slots[i] * tags;
-    double sum_e = 0, sum_fg = 0, z = 0, outside = 0;
+    const long long here = (long long)rows[i] * tags;
+    double sum_e = 0, sum_fg = 0, z = 0, out_of_range = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        const Real fi = f[here + t], gi = g[here + t], ev = e[i * tags + t];
+        const Real ft = f[here + t], gt = g[here + t], et = e[i * tags + t];
         Real in = 0, out = 0;
         if (!is_first) {
-            const long long row = (long long)slots[i - 1] * tags;
-            in = before ? before[row + t] : into(g + row, matrices + (i - 1) * stride, t, tags);
+            const long long row = (long long)rows[i - 1] * tags;
+            in = messages_in ? messages_in[row + t]
+                             : message_in(g + row, matrices + (i - 1) * stride, t, tags);
         }
         if (!is_last) {
-            const long long row = (long long)slots[i + 1] * tags;
-            out = after ? after[row + t] : out_of(f + row, matrices + i * stride, t, tags);
+            const long long row = (long long)rows[i + 1] * tags;
+            out = messages_out ? messages_out[row + t]
+                               : message_out(f + row, matrices + i * stride, t, tags);
         }
-        const Real m = is_first ? is_last ? ev : gi * out : fi * in;
-        const Real n = is_last ? m : gi * out;
-        mass[t] = (m + n) / 2;
-        z += m;
-        if (ev > 0 && !is_first && !is_last) {
-            // Every factor of an allowed tag has to be well inside the range, or an arc was lost.
-            if (!(fi < MAX_FACTOR && gi < MAX_FACTOR && fi > 1 / MAX_FACTOR && gi > 1 / MAX_FACTOR))
-                outside = 1;
-        }
-        sum_e += ev;
-        sum_fg += double(fi) * gi;
-        if (left) left[i * tags + t] = is_last ? Real(0) : gi;
-        if (right) right[i * tags + t] = is_first ? Real(0) : fi;
+        const Real mass_in = is_first ? is_last ? et : gt * out : ft * in;
+        const Real mass_out = is_last ? mass_in : gt * out;
+        mass[t] = (mass_in + mass_out) / 2;
+        z += mass_in;
+        if (et > 0 && !is_first && !is_last && !Limits::holds(ft, gt)) out_of_range = 1;
+        sum_e += et;
+        sum_fg += double(ft) * gt;
+        if (left) left[i * tags + t] = is_last ? Real(0) : gt;
+        if (right) right[i * tags + t] = is_first ? Real(0) : ft;
     }
-    outside = largest_of(outside, slot);
-    z = sum_of(z, slot);
+    out_of_range = largest_of(out_of_range, scratch);
+    z = sum_of(z, scratch);
     // f g is e up to a scale.
-    sum_e = sum_of(sum_e, slot), sum_fg = sum_of(sum_fg, slot);
+    sum_e = sum_of(sum_e, scratch), sum_fg = sum_of(sum_fg, scratch);
     double log_scale = is_first || is_last ? 0 : log(sum_fg / sum_e);
     if (length <= 2) {
-        // No token was projected, so nothing is normalized yet.
-        if (!(z > 1 / double(MAX_FACTOR))) outside = 1;
+        // No projection has normalized the arcs.
+        if (!(z > 1 / double(Limits::MAX_FACTOR))) out_of_range = 1;
         if (is_first) log_scale = -log(z);
     } else {
         z = 1;
     }
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        node[i * tags + t] = Score(mass[t] / z);
+        marginals[i * tags + t] = Score(mass[t] / z);
         if (right) right[i * tags + t] /= Real(z);
     }
     if (threadIdx.x) return;
-    if (outside > 0) failed[b] = 1;
+    if (out_of_range > 0) failed[b] = 1;
     logs[i] = shifts[i] + (is_last ? 0.0 : edge_shifts[stride ? i : 0]);
     if (!lower || length == 1) logs[i] -= log_scale;
 }
 
-// Adds to the log of the first token of a sequence of several, one block a sequence, <p, w> + H(p),
-// shifts apart, of the Markov chain p that starts as q and moves by q's conditionals: a point of the
-// polytope.
-KERNEL feasible(const Real* e, const Real* matrices, const int* slots, const long long* starts,
-                const int* lengths, const Real* f, const Real* g, const int* failed, double* logs,
-                int tags, long long stride) {
-    double *p = shared_memory, *sums = p + tags;
-    Real* x = (Real*)(sums + blockDim.x);
+// Add <p, w> + H(p), without the shifts, to logs[first token], for sequences of two tokens or more.
+// p is a point of the polytope: the Markov chain with q's first marginals and q's transition
+// probabilities. One block a sequence.
+KERNEL add_lower_bound(const Real* e, const Real* matrices, const int* rows, const long long* starts,
+                       const int* lengths, const Real* f, const Real* g, const int* failed,
+                       double* logs, int tags, long long stride) {
+    double *p = shared_memory, *scratch = p + tags;
+    Real* x = (Real*)(scratch + blockDim.x);
     const int b = blockIdx.x, length = lengths[b];
     if (length < 2 || failed[b]) return;
     const long long first = starts[b], last = first + length - 1;
     double value = 0;
     for (long long i = first; i <= last; ++i) {
-        const Real *here = f + (long long)slots[i] * tags, *k = matrices + i * stride;
-        const Real* next = i < last ? f + (long long)slots[i + 1] * tags : nullptr;
+        const Real *here = f + (long long)rows[i] * tags, *k = matrices + i * stride;
+        const Real* next = i < last ? f + (long long)rows[i + 1] * tags : nullptr;
         double total = 0;
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
             if (i == first)
-                p[t] = double(g[(long long)slots[i] * tags + t]) * out_of(next, k, t, tags);
+                p[t] = double(g[(long long)rows[i] * tags + t]) * message_out(next, k, t, tags);
             else
-                p[t] = double(here[t]) * into(x, k - stride, t, tags);
+                p[t] = double(here[t]) * message_in(x, k - stride, t, tags);
             total += p[t];
         }
-        total = sum_of(total, sums);
+        total = sum_of(total, scratch);
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-            const double q = p[t] / total;
-            const double out = next ? out_of(next, k, t, tags) : 1;
-            x[t] = q > 0 ? Real(q / out) : Real(0);
-            if (!(q > 0)) continue;
-            value += q * log(double(e[i * tags + t]));
-            if (i > first) value -= q * log(double(here[t]));
-            if (next) value += q * (log(out) - log(q));
+            const double pt = p[t] / total;
+            const double out = next ? message_out(next, k, t, tags) : 1;
+            x[t] = pt > 0 ? Real(pt / out) : Real(0);
+            if (!(pt > 0)) continue;
+            value += pt * log(double(e[i * tags + t]));
+            if (i > first) value -= pt * log(double(here[t]));
+            if (next) value += pt * (log(out) - log(pt));
         }
         __syncthreads();
     }
-    value = sum_of(value, sums);
+    value = sum_of(value, scratch);
     if (threadIdx.x == 0) logs[first] += value;
 }

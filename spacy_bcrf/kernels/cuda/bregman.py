@@ -1,7 +1,8 @@
-"""Iterative Bregman projections on a GPU: all tokens of one parity at once."""
+"""Iterative Bregman projections on a GPU, all tokens of one parity at once."""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,16 @@ from .batch import Batch
 from .memory import within_memory
 from .sum_product import exponentials
 
-ROUNDS = 3
-"""Of looking for tags without a neighbour before sequences are gone through from end to end."""
+LOCAL_PRUNINGS = 3
+"""Parallel rounds that prune tags without a neighbor, before a scan prunes the other sequences."""
 
-PRODUCT_TAGS = 64
-"""From so many tags on, products with shared transitions are matrix products of a library."""
+CUBLAS_TAGS = 64
+"""Use cuBLAS for messages through shared transitions from this many tags."""
 
 
 @within_memory
 def bregman(
-    xp: Any,
+    xp: ModuleType,
     unary: Array,
     transitions: Array,
     lengths: Array,
@@ -32,158 +33,155 @@ def bregman(
 
 
 class _Projections:
-    """f and g of all tokens, those at even places of their sequences first."""
+    """The factors f and g of all tokens, first of tokens at even positions in their sequences."""
 
     def __init__(self, batch: Batch, options: BregmanOptions) -> None:
         xp = batch.xp
         self.batch, self.options = batch, options
-        # Sharpened scores span more than single precision holds.
+        self.relaxation = float(options.relaxation or 0)  # 0: estimate it
+        self.tolerance = -1.0 if options.tolerance is None else float(options.tolerance)
+        self.lower = int(options.bound == "lower")
+        # Sharpened scores exceed the range of single precision.
         self.real = np.dtype("float64" if options.scale > 1 else batch.unary.dtype)
         self.exp = exponentials(batch, options.scale, self.real)
         n, tags = batch.unary.shape
-        # As many even places as there may be: how many there are, only the device knows.
+        # Rows for the most even positions there can be: only the device knows their number.
         self.n_even, n_odd = (n + batch.size) // 2, n // 2
         even = (xp.arange(n) - batch.starts[batch.segment_ids]) % 2 == 0
-        ranks = xp.where(even, even.cumsum() - 1, self.n_even + (~even).cumsum() - 1)
-        self.slots = ranks.astype("int32")
-        shape = (self.n_even + n_odd, tags)
+        rows = xp.where(even, even.cumsum() - 1, self.n_even + (~even).cumsum() - 1)
+        self.rows = rows.astype("int32")
+        shape = self.n_even + n_odd, tags
         self.f, self.g = (batch.zeros(*shape, dtype=self.real) for _ in range(2))
         self.failed = batch.zeros(batch.size, dtype="int32")
-        self.by_product = batch.shared and tags >= PRODUCT_TAGS
-        self.before: Any = None
-        self.after: Any = None
-        if self.by_product:
-            self.before, self.after = (batch.zeros(*shape, dtype=self.real) for _ in range(2))
-        self._start()
+        self.messages_in: Array | None = None
+        self.messages_out: Array | None = None
+        if batch.shared and tags >= CUBLAS_TAGS:
+            self.messages_in, self.messages_out = (
+                batch.zeros(*shape, dtype=self.real) for _ in range(2)
+            )
+        self._initialize()
 
     def run(self, edges: Edges) -> Result:
+        """Project, and return the bound of B(w) and its gradient."""
         self._iterate()
-        batch, exp, options = self.batch, self.exp, self.options
+        batch, exp = self.batch, self.exp
         n, tags = batch.unary.shape
-        node, logs = batch.empty(n, tags), batch.empty(n, dtype="float64")
+        marginals, logs = batch.empty(n, tags), batch.empty(n, dtype="float64")
         left, right = (
             None if edges == "none" else batch.empty(n, tags, dtype=self.real) for _ in range(2)
         )
-        lower = int(options.bound == "lower")
         self._multiply(0)
         self._multiply(1)
         self._launch(
-            *("finish", n, exp.emission, exp.matrices, exp.emission_shifts, exp.matrix_shifts),
-            *(batch.segment_ids, self.slots, batch.starts, batch.lengths, self.before, self.after),
-            *(self.f, self.g, node, left, right, logs, self.failed, lower, tags, batch.stride),
+            *("finish", n, exp.emission, exp.matrices, exp.shifts, exp.edge_shifts),
+            *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
+            *(self.messages_in, self.messages_out, self.f, self.g, marginals, left, right, logs),
+            *(self.failed, self.lower, tags, batch.stride),
             doubles=tags,
         )
-        if lower:
+        if self.lower:
             self._launch(
-                *("feasible", batch.size, exp.emission, exp.matrices, self.slots, batch.starts),
-                *(batch.lengths, self.f, self.g, self.failed, logs, tags, batch.stride),
+                *("add_lower_bound", batch.size, exp.emission, exp.matrices, self.rows),
+                *(batch.starts, batch.lengths, self.f, self.g, self.failed, logs),
+                *(tags, batch.stride),
                 doubles=2 * tags,
             )
         each = sums = None
         if edges == "each":
             each = batch.empty(n, tags, tags)
             batch.launch(
-                *("sum_product", "arcs", n, left, right, exp.matrices, each, tags, batch.stride),
+                *("sum_product", "edge_marginals", n, left, right, exp.matrices, each),
+                *(tags, batch.stride),
                 threads=min(tags**2, 256),
                 real=self.real,
             )
         elif edges == "sum":
             sums = batch.zeros(tags, tags, dtype="float64")
-        value = self._conclude(logs, left, right, node, each, sums, lower)
+        value = self._values(logs, left, right, marginals, each, sums)
         if sums is not None:
             assert left is not None and right is not None
             products = exp.matrices * (left[:-1].T @ right[1:])
-            return Result(value, node, (products + sums).astype(node.dtype))
-        return Result(value, node, each)
+            return Result(value, marginals, (products + sums).astype(marginals.dtype))
+        return Result(value, marginals, each)
 
-    def _start(self) -> None:
-        """Prune tags that no allowed labeling uses, and set f and g."""
+    def _initialize(self) -> None:
+        """Prune tags that no allowed labeling uses, and set the first f and g."""
         batch, exp = self.batch, self.exp
         sizes = batch.tags, batch.stride
-        before = None
-        for _ in range(ROUNDS):
+        previous = None
+        for _ in range(LOCAL_PRUNINGS):
             changed = batch.zeros(batch.size, dtype="int32")
             self._launch(
-                *("support", batch.n, exp.emission, exp.matrices, batch.segment_ids, batch.starts),
-                *(batch.lengths, before, changed, *sizes),
+                *("prune_locally", batch.n, exp.emission, exp.matrices, batch.segment_ids),
+                *(batch.starts, batch.lengths, previous, changed, *sizes),
             )
-            before = changed
+            previous = changed
         self._launch(
             *("prune", batch.size, exp.emission, exp.matrices, batch.starts, batch.lengths),
-            *(before, *sizes),
+            *(previous, *sizes),
         )
         self._launch(
-            *(
-                "begin",
-                batch.n,
-                exp.emission,
-                exp.emission_lows,
-                exp.matrix_lows,
-                batch.segment_ids,
-            ),
-            *(self.slots, batch.starts, batch.lengths, self.f, self.g, self.failed),
+            *("initialize", batch.n, exp.emission, exp.lows, exp.edge_lows, batch.segment_ids),
+            *(self.rows, batch.starts, batch.lengths, self.f, self.g, self.failed),
             *(batch.tags, int(batch.shared)),
         )
 
     def _iterate(self) -> None:
         batch, options = self.batch, self.options
-        watched = options.relaxation is None or options.tolerance is not None
         excess = 0.0
-        omegas = violations = last = done = None
-        if watched:
+        omegas = violations = previous = done = None
+        if options.relaxation is None or options.tolerance is not None:
             omegas = batch.xp.ones(batch.size)
-            last = batch.zeros(batch.size, dtype="float64")
+            previous = batch.zeros(batch.size, dtype="float64")
             violations = batch.zeros(batch.size, dtype="int64")
             done = batch.zeros(batch.size, dtype="int32")
         for iteration in range(options.n_iter):
             for odd in (1, 0):
-                # What arrives at tokens of one parity comes from those of the other.
+                # Messages to tokens of one parity come from the other parity.
                 self._multiply(1 - odd)
                 self._launch(
                     *("project", -(-batch.n // 2), self.exp.emission, self.exp.matrices),
-                    *(batch.segment_ids, self.slots, batch.starts, batch.lengths),
-                    *(self.before, self.after, self.f, self.g, self.failed, excess, omegas),
-                    *(violations, done, odd, np.int64(batch.n), batch.tags, batch.stride),
+                    *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
+                    *(self.messages_in, self.messages_out, self.f, self.g, self.failed, excess),
+                    *(omegas, violations, done, odd, np.int64(batch.n), batch.tags, batch.stride),
                     doubles=2 * batch.tags,
                 )
-            # The first projection is plain: relaxing needs arcs that sum to one.
+            # The first iteration is plain, because over-relaxation needs normalized arcs.
             excess = (options.relaxation or 1.0) - 1.0
-            if watched:
-                tolerance = -1.0 if options.tolerance is None else float(options.tolerance)
+            if omegas is not None:
                 self._launch(
-                    *("relax", -(-batch.size // 128), violations, last, omegas, done, batch.size),
-                    *(int(iteration == 0), float(options.relaxation or 0), tolerance),
+                    *("update_relaxation", -(-batch.size // 128), violations, previous, omegas),
+                    *(done, batch.size, iteration, self.relaxation, self.tolerance),
                     threads=128,
                 )
 
     def _multiply(self, odd: int) -> None:
-        """What tokens of one parity send to both sides, if by matrix products."""
-        if self.by_product:
+        """Compute the messages from tokens of one parity by matrix products, if they are stored."""
+        if self.messages_in is not None and self.messages_out is not None:
             rows = slice(self.n_even, None) if odd else slice(0, self.n_even)
             xp, matrix = self.batch.xp, self.exp.matrices
-            xp.matmul(self.g[rows], matrix, out=self.before[rows])
-            xp.matmul(self.f[rows], matrix.T, out=self.after[rows])
+            xp.matmul(self.g[rows], matrix, out=self.messages_in[rows])
+            xp.matmul(self.f[rows], matrix.T, out=self.messages_out[rows])
 
-    def _conclude(
+    def _values(
         self,
         logs: Array,
         left: Array | None,
         right: Array | None,
-        node: Array,
+        marginals: Array,
         each: Array | None,
         sums: Array | None,
-        lower: int,
     ) -> Array:
+        """Return the values (B,). Compute failed sequences again in log space."""
         batch, options = self.batch, self.options
         value = batch.empty(batch.size)
-        tolerance = -1.0 if options.tolerance is None else float(options.tolerance)
         batch.launch(
-            *("log_space_bregman", "conclude", batch.size, batch.unary, batch.transitions),
+            *("log_space_bregman", "values", batch.size, batch.unary, batch.transitions),
             *(batch.starts, batch.lengths, self.failed, logs),
-            *(self.exp.emission_shifts, self.exp.matrix_shifts),
+            *(self.exp.shifts, self.exp.edge_shifts),
             *(batch.empty(3, batch.n, batch.tags, dtype="float64"), left, right),
-            *(value, node, each, sums, options.n_iter, float(options.relaxation or 0)),
-            *(tolerance, lower, float(options.scale), np.int64(batch.n), batch.tags, batch.stride),
+            *(value, marginals, each, sums, options.n_iter, self.relaxation, self.tolerance),
+            *(self.lower, float(options.scale), np.int64(batch.n), batch.tags, batch.stride),
             doubles=2 * batch.tags,
             real=self.real,
         )

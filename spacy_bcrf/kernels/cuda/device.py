@@ -1,5 +1,7 @@
-"""The GPU as the kernels' launches see it: CuPy compiles the .cu files at first use, and keeps what
-it compiled (in ~/.cupy/kernel_cache)."""
+"""The GPU: compilation and launch of kernels.
+
+CuPy compiles a .cu file at its first use, and caches the binary in ~/.cupy/kernel_cache.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ C_TYPES = {"float32": "float", "float64": "double"}
 
 
 class Launch(NamedTuple):
-    """A kernel of a .cu file, compiled for `types`: dtype of scores, dtype of inner loops.
+    """One launch of a kernel of a .cu file.
 
-    threads: of a block. shared_memory: bytes a block has. args: arrays, None for a null pointer,
-    int for a C int, np.int64 for a long long, float for a double.
+    types: dtype of the scores, dtype of the inner loops. grid: blocks. threads: threads a block.
+    shared_memory: bytes a block. args: arrays, None for a null pointer, int for a C int, np.int64
+    for a long long, float for a double.
     """
 
     file: str
@@ -35,27 +38,31 @@ class Launch(NamedTuple):
 
 
 class Device(Protocol):
-    """What launches ask of a device.
+    """A GPU, or its emulation in tests.
 
-    multiprocessors: how many blocks run at once, at least. shared_memory: bytes a block may have.
+    multiprocessors: their number; each runs one block or more at once. shared_memory: the most
+    bytes of a block.
     """
 
     multiprocessors: int
     shared_memory: int
 
     def current(self) -> AbstractContextManager:
-        """Within it, arrays are made on this device."""
+        """Return a context that creates arrays on this device."""
 
     def free(self) -> None:
-        """Give back memory that no array needs any more."""
+        """Release cached memory."""
 
     def launch(self, launch: Launch) -> None:
-        """Run a kernel."""
+        """Launch a kernel, without waiting for it."""
 
 
 def find(*arrays: Array) -> Device:
-    """The device of CuPy arrays. ValueError if they are on several, RuntimeError if it cannot be
-    used."""
+    """Return the device of CuPy arrays.
+
+    ValueError if the arrays are on different devices, RuntimeError if the device cannot run or
+    compile kernels.
+    """
     indices = [array.device.id for array in arrays]
     if len(set(indices)) > 1:
         raise ValueError(
@@ -65,9 +72,11 @@ def find(*arrays: Array) -> Device:
 
 
 def source(file: str) -> str:
-    """The text of a file with what it includes: CuPy's cache knows a kernel by its text."""
-    text = (SOURCES / file).read_text()
-    return re.sub(r'#include "(.+)"', lambda found: source(found[1]), text)
+    """Return the text of a file with its included files, because the text is the key of CuPy's
+    cache. file: path from this folder."""
+    path = SOURCES / file
+    included = re.compile(r'#include "(.+)"')
+    return included.sub(lambda found: source(str(path.parent / found[1])), path.read_text())
 
 
 @cache
@@ -85,13 +94,13 @@ class _CupyDevice:
             attributes = cupy.cuda.Device(index).attributes
         except Exception as error:
             raise RuntimeError(
-                "CuPy is installed, but has no GPU and CUDA toolkit that it can use "
-                f"({error}): install a driver and CuPy for its CUDA version, as in "
+                f"CuPy is installed but cannot use a GPU and CUDA toolkit ({error}): install a "
+                "driver and CuPy for its CUDA version, as in "
                 "pip install 'spacy-bcrf[cuda12x]', or use the CPU (--gpu-id -1)"
             ) from error
         if version < (11, 2):
             raise RuntimeError(
-                f"the kernels need CUDA 11.2 or later to compile, and CuPy found NVRTC "
+                "the kernels need CUDA 11.2 or later, but CuPy found NVRTC "
                 f"{version[0]}.{version[1]}: install cupy-cuda12x or cupy-cuda13x and its toolkit"
             )
         self._index = index
@@ -128,8 +137,8 @@ def _module(cupy: Any, file: str, types: tuple[str, str]) -> Any:
     except cupy.cuda.compiler.CompileException as error:
         version = ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
         raise RuntimeError(
-            f"{SOURCES / file}.cu does not compile with NVRTC {version}; if the GPU is newer than "
-            f"that, install a later CuPy and toolkit (cupy-cuda13x). {error}"
+            f"{SOURCES / file}.cu does not compile with NVRTC {version}. If the GPU is newer than "
+            f"this version, install a later CuPy and toolkit (cupy-cuda13x). {error}"
         ) from error
     return module
 

@@ -1,144 +1,133 @@
-// The end of Bregman projections: values of sequences, and those again in log space and double
-// precision whose scores span more than the fast projections can represent, or that have no allowed
-// labeling. One block a sequence.
+// The values of sequences after the Bregman projections. A sequence whose scores exceed the range of
+// probability space is computed again here, in log space and double precision, and so is a sequence
+// without an allowed labeling. One block a sequence.
 #include "block.cuh"
-#include "relaxation.cuh"
+#include "../shared/projection.hh"
 
-// Everything of one sequence that the projections read and write, as logarithms; tokens are flat.
-struct Chain {
+// The factors of one sequence, on logarithms. Tokens are flat indices.
+struct LogProjections {
     const Score *unary, *transitions;
     double *u, *f, *g;  // (N, tags)
     long long first, last, stride;
     int tags;
     double scale;
-    double *a, *b, *slots;  // rows in shared memory, and one double for each thread
+    double *a, *b, *scratch;  // in shared memory: two rows, and one double for each thread
 
     __device__ double w(long long i, int s, int t) const {
         return scale * transitions[i * stride + (long long)s * tags + t];
     }
-    __device__ double into(long long i, int t) const {
+    __device__ double message_in(long long i, int t) const {
         return log_sum(tags, [&](int s) { return w(i - 1, s, t) + g[(i - 1) * tags + s]; });
     }
-    __device__ double out_of(long long i, int t) const {
+    __device__ double message_out(long long i, int t) const {
         return log_sum(tags, [&](int v) { return w(i, t, v) + f[(i + 1) * tags + v]; });
     }
     __device__ double total(const double* row) const {
         return log_sum(tags, [&](int t) { return row[t]; });
     }
 
-    // u of tags that an allowed labeling uses, and the f and g to start from; false if a token has
-    // no such tag.
-    __device__ bool begin() const {
-        const double dead = -infinity();
+    // Set u of the tags that an allowed labeling uses, and the first f and g. Return false if no
+    // labeling is allowed.
+    __device__ bool initialize() const {
+        const double forbidden = -infinity();
         for (long long i = first; i <= last; ++i) {
             for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-                bool reached = i == first;
-                for (int s = 0; s < tags && !reached; ++s)
-                    reached = u[(i - 1) * tags + s] > dead && w(i - 1, s, t) > dead;
-                u[i * tags + t] = reached ? scale * unary[i * tags + t] : dead;
+                bool has_in = i == first;
+                for (int s = 0; s < tags && !has_in; ++s)
+                    has_in = u[(i - 1) * tags + s] > forbidden && w(i - 1, s, t) > forbidden;
+                u[i * tags + t] = has_in ? scale * unary[i * tags + t] : forbidden;
             }
             __syncthreads();
         }
         for (long long i = last; i >= first; --i) {
             for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-                bool left = i == last;
-                for (int v = 0; v < tags && !left; ++v)
-                    left = u[(i + 1) * tags + v] > dead && w(i, t, v) > dead;
-                if (!left) u[i * tags + t] = dead;
+                bool has_out = i == last;
+                for (int v = 0; v < tags && !has_out; ++v)
+                    has_out = u[(i + 1) * tags + v] > forbidden && w(i, t, v) > forbidden;
+                if (!has_out) u[i * tags + t] = forbidden;
                 const double x = u[i * tags + t];
                 f[i * tags + t] = i == last ? x : x / 2;
                 g[i * tags + t] = i == first ? x : x / 2;
             }
             __syncthreads();
         }
-        return total(u + first * tags) > dead;
+        return total(u + first * tags) > forbidden;
     }
 
+    // Project token i. Return the violation before.
     __device__ double project(long long i, double excess) const {
         double *fi = f + i * tags, *gi = g + i * tags, gap = 0;
         for (int t = threadIdx.x; t < tags; t += blockDim.x)
-            a[t] = fi[t] + into(i, t), b[t] = gi[t] + out_of(i, t);
+            a[t] = fi[t] + message_in(i, t), b[t] = gi[t] + message_out(i, t);
         __syncthreads();
         const double sum_in = total(a), sum_out = total(b);
         __syncthreads();
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
             if (u[i * tags + t] == -infinity()) continue;
-            const double log_in = a[t] - sum_in, log_out = b[t] - sum_out;
-            const double m = exp(log_in), n = exp(log_out);
-            gap += fabs(m - n);
-            const double up = (1 + excess) * n + (1 - excess) * m + SMALL;
-            const double down = (1 - excess) * n + (1 + excess) * m + SMALL;
-            const double step = (log_out - log_in + log(up / down)) / 2;
+            const double step =
+                bcrf::projection::log_step(a[t] - sum_in, b[t] - sum_out, excess, gap);
             fi[t] += step, a[t] += step;
             gi[t] -= step, b[t] -= step;
         }
         __syncthreads();
         const double to_f = total(a), to_g = total(b);
         for (int t = threadIdx.x; t < tags; t += blockDim.x) fi[t] -= to_f, gi[t] -= to_g;
-        return sum_of(gap, slots);
+        return sum_of(gap, scratch);
     }
 
     __device__ void iterate(int n_iter, double relaxation, double tolerance) const {
-        double omega = 1, before = infinity();
+        bcrf::projection::Relaxation state;
         for (int k = 0; k < n_iter; ++k) {
             double violation = 0;
             for (int parity = 1; parity <= 2; ++parity)
                 for (long long i = first + parity; i < last; i += 2)
-                    violation = larger(violation, project(i, omega - 1));
-            if (k == 0) {
-                omega = relaxation == 0 ? 1 : relaxation;
-                continue;
-            }
-            if (violation <= tolerance) return;
-            if (relaxation == 0) omega = estimate_relaxation(violation, before, omega);
-            before = violation;
+                    violation = larger(violation, project(i, state.omega - 1));
+            if (state.update(k, violation, relaxation, tolerance)) return;
         }
     }
 
-    // By how much f + g exceeds u at an inner token.
-    __device__ double excess(long long i) const {
-        int best = 0;
-        const double *fi = f + i * tags, *gi = g + i * tags;
-        for (int t = 1; t < tags; ++t)
-            if (fi[t] + gi[t] > fi[best] + gi[best]) best = t;
-        return fi[best] + gi[best] - u[i * tags + best];
-    }
-
-    // What each thread adds to the value, `wide` that of all of them alike.
-    __device__ double finish(Score* node, Score* each, double* sums, bool lower, double& wide) const {
+    // Write the marginals. Return this thread's part of the value; add to `common` the part that all
+    // threads know.
+    __device__ double finish(Score* marginals, Score* each, double* sums, bool lower,
+                             double& common) const {
         double value = 0;
         for (long long i = first; i < last; ++i) {
-            const double *gi = g + i * tags, *f_next = f + (i + 1) * tags;
-            // b: log of p, the Markov chain that starts as q and moves by its conditionals.
-            for (int t = threadIdx.x; t < tags; t += blockDim.x) a[t] = gi[t] + out_of(i, t);
+            const double *gi = g + i * tags, *next_f = f + (i + 1) * tags;
+            for (int t = threadIdx.x; t < tags; t += blockDim.x) a[t] = gi[t] + message_out(i, t);
             __syncthreads();
             const double z = total(a);
             __syncthreads();
-            if (!lower) wide += z - (i > first ? excess(i) : 0);
+            if (!lower) {
+                const long long row = i * tags;
+                common += z;
+                if (i > first) common -= bcrf::projection::log_scale(tags, u + row, f + row, g + row);
+            }
             for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-                const double before = i == first ? 1 : 0.5, after = i + 1 == last ? 1 : 0.5;
-                const Score p = before * exp(a[t] - z);
-                node[i * tags + t] = i == first ? p : node[i * tags + t] + p;
-                node[(i + 1) * tags + t] = after * exp(f_next[t] + into(i + 1, t) - z);
+                const double share = i == first ? 1 : 0.5, next_share = i + 1 == last ? 1 : 0.5;
+                const Score p = share * exp(a[t] - z);
+                marginals[i * tags + t] = i == first ? p : marginals[i * tags + t] + p;
+                marginals[(i + 1) * tags + t] =
+                    next_share * exp(next_f[t] + message_in(i + 1, t) - z);
                 for (int v = 0; v < tags; ++v) {
-                    const double q = exp(gi[t] + w(i, t, v) + f_next[v] - z);
+                    const double q = exp(gi[t] + w(i, t, v) + next_f[v] - z);
                     if (q > 0 && sums) atomicAdd(&sums[(long long)t * tags + v], q);
                     if (each) each[(i * tags + t) * tags + v] = Score(q);
                 }
                 if (!lower) continue;
+                // b: log of the tag marginals of the Markov chain p in `add_lower_bound`, bregman.cu.
                 const double x = i == first ? a[t] - z : b[t];
-                const double left = x == -infinity() ? x : x - (a[t] - gi[t]);
-                a[t] = left;
+                const double normalized = x == -infinity() ? x : x - (a[t] - gi[t]);
+                a[t] = normalized;
                 if (x > -infinity())
-                    value += exp(x) * (i == first ? u[i * tags + t] - left : -left);
+                    value += exp(x) * (i == first ? u[i * tags + t] - normalized : -normalized);
             }
             if (!lower) continue;
             __syncthreads();
             for (int v = threadIdx.x; v < tags; v += blockDim.x) {
                 const double x =
-                    f_next[v] + log_sum(tags, [&](int t) { return a[t] + w(i, t, v); });
+                    next_f[v] + log_sum(tags, [&](int t) { return a[t] + w(i, t, v); });
                 b[v] = x;
-                if (x > -infinity()) value += exp(x) * (u[(i + 1) * tags + v] - f_next[v]);
+                if (x > -infinity()) value += exp(x) * (u[(i + 1) * tags + v] - next_f[v]);
             }
             __syncthreads();
         }
@@ -146,47 +135,48 @@ struct Chain {
     }
 };
 
-// logs (N,): parts of the values; shifts (N,), edge_shifts (1,) or (N,): NaN if scores are.
-// scratch (3, N, tags). left, right (N, tags), or null: cleared where
-// nothing is to be read from them. shared memory: (2 tags + threads) doubles.
-KERNEL conclude(const Score* unary, const Score* transitions, const long long* starts,
-                const int* lengths, const int* failed, const double* logs, const double* shifts,
-                const double* edge_shifts, double* scratch,
-                Real* left, Real* right, Score* value, Score* node, Score* each, double* sums,
-                int n_iter, double relaxation, double tolerance, int lower, double scale,
-                long long tokens, int tags, long long stride) {
-    double *rows = shared_memory, *slots = rows + 2 * tags;
+// logs (N,): parts of the values. shifts (N,), edge_shifts (1,) or (N,): NaN if scores are NaN.
+// workspace (3, N, tags). left, right (N, tags), or null: cleared in failed sequences.
+// shared memory: (2 tags + threads) doubles.
+KERNEL values(const Score* unary, const Score* transitions, const long long* starts,
+              const int* lengths, const int* failed, const double* logs, const double* shifts,
+              const double* edge_shifts, double* workspace, Real* left, Real* right, Score* value,
+              Score* marginals, Score* each, double* sums, int n_iter, double relaxation,
+              double tolerance, int lower, double scale, long long tokens, int tags,
+              long long stride) {
+    double *rows = shared_memory, *scratch = rows + 2 * tags;
     const int b = blockIdx.x, length = lengths[b];
     const long long first = starts[b], last = first + length - 1, cells = tokens * tags;
-    double x = 0, wide = 0;
+    double x = 0, common = 0;
     if (!failed[b]) {
         for (int k = threadIdx.x; k < length; k += blockDim.x) x += logs[first + k];
-        x = sum_of(x, slots);
+        x = sum_of(x, scratch);
         if (threadIdx.x == 0) value[b] = Score(x);
         return;
     }
-    const Chain chain{unary,  transitions, scratch, scratch + cells, scratch + 2 * cells, first, last,
-                      stride, tags,        scale,   rows,            rows + tags,         slots};
-    const bool possible = chain.begin();
+    double *u = workspace, *f = u + cells, *g = f + cells;
+    const LogProjections chain{unary,  transitions, u,     f,    g,           first,  last,
+                               stride, tags,        scale, rows, rows + tags, scratch};
+    const bool feasible = chain.initialize();
     for (long long k = first * tags + threadIdx.x; k < (last + 1) * tags; k += blockDim.x) {
         if (left) left[k] = right[k] = 0;
-        if (!possible || length == 1)
-            node[k] = possible ? exp(chain.u[k] - chain.total(chain.u + first * tags)) : 0;
+        if (!feasible || length == 1)
+            marginals[k] = feasible ? exp(u[k] - chain.total(u + first * tags)) : 0;
     }
-    for (long long k = first * tags * tags + threadIdx.x; each && k < last * tags * tags; k += blockDim.x)
-        each[k] = 0;
-    if (!possible) {
-        wide = -infinity();
+    const long long end = last * tags * tags;
+    for (long long k = first * tags * tags + threadIdx.x; each && k < end; k += blockDim.x) each[k] = 0;
+    if (!feasible) {
+        common = -infinity();
     } else if (length == 1) {
-        wide = chain.total(chain.u + first * tags);
+        common = chain.total(u + first * tags);
     } else {
         chain.iterate(n_iter, relaxation, tolerance);
         __syncthreads();
-        x = sum_of(chain.finish(node, each, sums, lower, wide), slots);
+        x = sum_of(chain.finish(marginals, each, sums, lower, common), scratch);
     }
     double nan = 0;
     for (long long i = first + threadIdx.x; i <= last; i += blockDim.x)
         nan += 0 * (shifts[i] + (i < last ? edge_shifts[stride ? i : 0] : 0));
-    nan = sum_of(nan, slots);
-    if (threadIdx.x == 0) value[b] = Score(wide + x + nan);
+    nan = sum_of(nan, scratch);
+    if (threadIdx.x == 0) value[b] = Score(common + x + nan);
 }

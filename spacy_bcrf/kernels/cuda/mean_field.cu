@@ -1,116 +1,124 @@
-// Mean field, one update of all tokens at once, and back through the updates. One block a token.
-// Transitions are 0 for what is forbidden; where they are shared and have many tags, `before` and
-// `after` are the rows r w and r w^T of all tokens, else null.
+// Mean field: one parallel update of all tokens, and its backward pass. One block a token, unless a
+// kernel says otherwise. Transitions w are 0 where they are forbidden. With shared transitions and many
+// tags, messages_in and messages_out are the rows of r w and r w^T; otherwise they are null.
 #include "messages.cuh"
 
-// What a tag of token i gets from its neighbours' rows of x.
-__device__ Real message(long long i, int t, const Real* x, const Real* w, const Real* before,
-                        const Real* after, bool is_first, bool is_last, int tags,
-                        long long stride) {
+// Sum the messages to a tag of token i from its neighbors' rows of x.
+__device__ Real messages(long long i, int t, const Real* x, const Real* w, const Real* messages_in,
+                         const Real* messages_out, bool is_first, bool is_last, int tags,
+                         long long stride) {
     Real sum = 0;
     if (!is_first)
-        sum += before ? before[(i - 1) * tags + t]
-                      : into(x + (i - 1) * tags, w + (i - 1) * stride, t, tags);
+        sum += messages_in ? messages_in[(i - 1) * tags + t]
+                           : message_in(x + (i - 1) * tags, w + (i - 1) * stride, t, tags);
     if (!is_last)
-        sum += after ? after[(i + 1) * tags + t]
-                     : out_of(x + (i + 1) * tags, w + i * stride, t, tags);
+        sum += messages_out ? messages_out[(i + 1) * tags + t]
+                            : message_out(x + (i + 1) * tags, w + i * stride, t, tags);
     return sum;
 }
 
-// out = softmax(unary + messages of r), of unary alone if r is null. costs (N,), or null: of the
-// token in gold, -log out; without gold (null) its entropy. failed[b]: some token has no tag allowed.
-KERNEL update(const Real* unary, const Real* w, const Real* r, const Real* before,
-              const Real* after, const int* owners, const long long* starts, const int* lengths,
-              Real* out, const int* gold, double* costs, int* failed, int tags, long long stride) {
-    double* slots = shared_memory;
-    Real* logits = (Real*)(slots + blockDim.x);
+// out = softmax(unary + messages of r), or softmax(unary) if r is null.
+// terms (N,), or null: -log out[gold], or the entropy of out if gold is null.
+// failed[b]: a token has no allowed tag.
+KERNEL update(const Real* unary, const Real* w, const Real* r, const Real* messages_in,
+              const Real* messages_out, const int* segment_ids, const long long* starts,
+              const int* lengths, Real* out, const int* gold, double* terms, int* failed, int tags,
+              long long stride) {
+    double* scratch = shared_memory;
+    Real* logits = (Real*)(scratch + blockDim.x);
     const long long i = blockIdx.x;
-    const int b = owners[i];
+    const int b = segment_ids[i];
     const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
     Real top = -infinity(), total = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         logits[t] = unary[i * tags + t];
-        if (r) logits[t] += message(i, t, r, w, before, after, is_first, is_last, tags, stride);
+        if (r)
+            logits[t] += messages(i, t, r, w, messages_in, messages_out, is_first, is_last, tags,
+                                  stride);
         top = larger(top, logits[t]);
     }
-    top = largest_of(top, (Real*)slots);
-    const bool possible = !(top == -infinity());
-    if (!possible && threadIdx.x == 0) failed[b] = 1;
+    top = largest_of(top, (Real*)scratch);
+    const bool feasible = !(top == -infinity());
+    if (!feasible && threadIdx.x == 0) failed[b] = 1;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        out[i * tags + t] = possible ? exp(logits[t] - top) : Real(0);
+        out[i * tags + t] = feasible ? exp(logits[t] - top) : Real(0);
         total += out[i * tags + t];
     }
-    total = sum_of(total, (Real*)slots);
+    total = sum_of(total, (Real*)scratch);
     const double z = top + log(double(total));
     double entropy = 0;
-    for (int t = threadIdx.x; t < tags && possible; t += blockDim.x) {
+    for (int t = threadIdx.x; t < tags && feasible; t += blockDim.x) {
         const Real p = out[i * tags + t] /= total;
         if (p > 0) entropy += p * (z - logits[t]);
     }
-    if (!costs) return;
-    entropy = sum_of(entropy, slots);
+    if (!terms) return;
+    entropy = sum_of(entropy, scratch);
     if (threadIdx.x) return;
-    if (gold) costs[i] = possible && gold[i] >= 0 ? z - logits[gold[i]] : 0;
-    else costs[i] = possible ? entropy + 0 * z : 0;  // NaN if the logits are
+    if (gold) terms[i] = feasible && gold[i] >= 0 ? z - logits[gold[i]] : 0;
+    // 0 * z is NaN if the logits are.
+    else terms[i] = feasible ? entropy + 0 * z : 0;
 }
 
-// Adds <w, r> to each token's entropy, that of an edge to the later token's.
-KERNEL expect(const Real* unary, const Real* w, const Real* before, const int* owners,
-              const long long* starts, const Real* r, double* costs, int tags, long long stride) {
-    double* slots = shared_memory;
+// Add each token's part of <w, r> to its term. The edge counts for its later token.
+KERNEL add_expected_scores(const Real* unary, const Real* w, const Real* messages_in,
+                           const int* segment_ids, const long long* starts, const Real* r,
+                           double* terms, int tags, long long stride) {
+    double* scratch = shared_memory;
     const long long i = blockIdx.x;
-    const int b = owners[i];
-    const bool is_first = i == starts[b];
+    const bool is_first = i == starts[segment_ids[i]];
     double score = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         const Real p = r[i * tags + t];
         if (!(p > 0)) continue;
         score += p * unary[i * tags + t];
         if (!is_first)
-            score += p * (before ? before[(i - 1) * tags + t]
-                                 : into(r + (i - 1) * tags, w + (i - 1) * stride, t, tags));
+            score += p * (messages_in ? messages_in[(i - 1) * tags + t]
+                                      : message_in(r + (i - 1) * tags, w + (i - 1) * stride, t, tags));
     }
-    score = sum_of(score, slots);
-    if (threadIdx.x == 0) costs[i] += score;
+    score = sum_of(score, scratch);
+    if (threadIdx.x == 0) terms[i] += score;
 }
 
-// delta = r - gold's indicator, the gradient by the logits of the last update; 0 without gold.
-KERNEL begin_back(const Real* r, const int* gold, const int* owners, const int* failed,
-                  Real* delta, Real* node, int tags) {
+// delta = r - onehot(gold), the gradient by the logits of the last update; 0 for tokens without gold.
+// gradient, by the unary scores, starts with it.
+KERNEL start_backward(const Real* r, const int* gold, const int* segment_ids, const int* failed,
+                      Real* delta, Real* gradient, int tags) {
     const long long i = blockIdx.x;
-    const bool known = gold[i] >= 0 && !failed[owners[i]];
+    const bool known = gold[i] >= 0 && !failed[segment_ids[i]];
     for (int t = threadIdx.x; t < tags; t += blockDim.x)
-        node[i * tags + t] = delta[i * tags + t] =
+        gradient[i * tags + t] = delta[i * tags + t] =
             known ? r[i * tags + t] - Real(t == gold[i]) : Real(0);
 }
 
-// out: the gradient by the logits of the iterate r, from delta, that of the next one; added to node.
-KERNEL back(const Real* w, const Real* r, const Real* delta, const Real* before,
-            const Real* after, const int* owners, const long long* starts, const int* lengths,
-            Real* out, Real* node, int tags, long long stride) {
-    Real *by_r = (Real*)shared_memory, *slots = by_r + tags;
+// out: the gradient by the logits of iterate r, from delta, the gradient by the next logits. Adds it
+// to `gradient`.
+KERNEL backward(const Real* w, const Real* r, const Real* delta, const Real* messages_in,
+                const Real* messages_out, const int* segment_ids, const long long* starts,
+                const int* lengths, Real* out, Real* gradient, int tags, long long stride) {
+    Real *by_r = (Real*)shared_memory, *scratch = by_r + tags;
     const long long i = blockIdx.x;
-    const int b = owners[i];
+    const int b = segment_ids[i];
     const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
     Real mean = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        by_r[t] = message(i, t, delta, w, before, after, is_first, is_last, tags, stride);
+        by_r[t] = messages(i, t, delta, w, messages_in, messages_out, is_first, is_last, tags, stride);
         mean += r[i * tags + t] * by_r[t];
     }
-    mean = sum_of(mean, slots);
+    mean = sum_of(mean, scratch);
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         const Real d = r[i * tags + t] * (by_r[t] - mean);
         out[i * tags + t] = d;
-        node[i * tags + t] += d;
+        gradient[i * tags + t] += d;
     }
 }
 
-// (N, tags, tags): gradients by the scores of each edge, over all n iterates r and deltas
-// (n, N, tags), delta k being that after iterate k; zeros in the rows of last tokens.
-KERNEL edges(const Real* r, const Real* delta, const int* owners, const long long* starts,
-             const int* lengths, Real* each, int n, long long tokens, int tags) {
+// each (N, tags, tags): gradients by the transitions of each edge; 0 in the rows of last tokens.
+// r and delta (n, N, tags): the iterates, and the gradients by the logits of the next iterate.
+KERNEL edge_gradients(const Real* r, const Real* delta, const int* segment_ids,
+                      const long long* starts, const int* lengths, Real* each, int n,
+                      long long tokens, int tags) {
     const long long i = blockIdx.x;
-    const int b = owners[i];
+    const int b = segment_ids[i];
     const bool is_last = i == starts[b] + lengths[b] - 1;
     for (int k = threadIdx.x; k < tags * tags; k += blockDim.x) {
         Real sum = 0;
@@ -123,12 +131,12 @@ KERNEL edges(const Real* r, const Real* delta, const int* owners, const long lon
     }
 }
 
-// Values of sequences from those of tokens, -inf where one is not possible. One block a sequence.
-KERNEL totals(const double* costs, const long long* starts, const int* lengths,
-              const int* failed, Score* value) {
+// Sum the terms of each sequence; -inf if it has no allowed labeling. One block a sequence.
+KERNEL values(const double* terms, const long long* starts, const int* lengths, const int* failed,
+              Score* value) {
     const int b = blockIdx.x;
     double total = 0;
-    for (int k = threadIdx.x; k < lengths[b]; k += blockDim.x) total += costs[starts[b] + k];
+    for (int k = threadIdx.x; k < lengths[b]; k += blockDim.x) total += terms[starts[b] + k];
     total = sum_of(total, shared_memory);
     if (threadIdx.x == 0) value[b] = failed[b] ? Score(-infinity()) : Score(total);
 }

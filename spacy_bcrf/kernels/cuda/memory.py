@@ -1,4 +1,4 @@
-"""What to do where a batch does not fit the GPU's memory."""
+"""Batches that do not fit into the GPU's memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from spacy_bcrf.kernels import Result
 
 from . import device
 
-OF_TOKENS = ("unary", "transitions", "gold", "tags")
-"""Arguments that hold something for each token, transitions unless they are shared."""
+TOKEN_ARGUMENTS = ("unary", "transitions", "gold", "tags")
+"""Names of arguments with a row for each token. Shared transitions have none."""
 
 Kernel = TypeVar("Kernel", bound=Callable)
 
 
 def within_memory(kernel: Kernel) -> Kernel:
-    """The kernel on the device of its arrays, in two halves if there is too little memory for all.
+    """Decorate a kernel to run on the device of its arrays, and in two halves if these do not fit.
 
-    kernel: takes the array module, `unary`, `transitions`, `lengths` and more, by these names.
+    The kernel's arguments are the array module, `unary`, `transitions`, `lengths` and more, by
+    these names. The decorated kernel raises MemoryError if a half does not fit either.
     """
 
     @wraps(kernel)
@@ -42,15 +43,15 @@ def within_memory(kernel: Kernel) -> Kernel:
                 n, tags = named["unary"].shape
                 raise MemoryError(
                     f"the GPU has too little memory for {kernel.__name__} of {n} tokens in "
-                    f"{len(named['lengths'])} sequences with {tags} tags, and for the halves of "
-                    "that: use smaller batches, or the CPU (--gpu-id -1)"
+                    f"{len(named['lengths'])} sequences with {tags} tags, and for each half of the "
+                    "batch: use smaller batches, or the CPU (--gpu-id -1)"
                 ) from error
 
     return run  # type: ignore[return-value]
 
 
 def _halves(named: dict[str, Any]) -> list[dict[str, Any]]:
-    """Arguments of the sequences up to half of the tokens, and of the others."""
+    """Divide the arguments between sequences, near half of the tokens."""
     stops = to_host(named["lengths"]).cumsum()
     at = int(np.searchsorted(stops, stops[-1] / 2)) + 1 if len(stops) else 0
     if at >= len(stops):
@@ -58,7 +59,7 @@ def _halves(named: dict[str, Any]) -> list[dict[str, Any]]:
     if at < 1:
         raise MemoryError("a single sequence cannot be divided")
     token = int(stops[at - 1])
-    cuts = dict.fromkeys(OF_TOKENS, token) | {"lengths": at}
+    cuts = dict.fromkeys(TOKEN_ARGUMENTS, token) | {"lengths": at}
     if named["transitions"].ndim == 2:
         del cuts["transitions"]
     halves: list[dict[str, Any]] = [{}, {}]
@@ -71,19 +72,20 @@ def _halves(named: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _join(xp: Any, first: Any, second: Any) -> Any:
+    """Join the results of two halves."""
     if isinstance(first, Result):
-        value, node = (_join(xp, first[i], second[i]) for i in (0, 1))
+        value, unary = (_join(xp, first[i], second[i]) for i in (0, 1))
         if first.edges is not None and first.edges.ndim == 2:
-            return Result(value, node, first.edges + second.edges)
-        return Result(value, node, _join(xp, first.edges, second.edges))
+            return Result(value, unary, first.edges + second.edges)
+        return Result(value, unary, _join(xp, first.edges, second.edges))
     if isinstance(first, tuple):
         return tuple(_join(xp, x, y) for x, y in zip(first, second, strict=True))
     if first is None:
         return None
-    # Several labelings are (n, N), all else has its sequences or tokens first.
+    # Lists of labelings are int (n, N). In other results, sequences or tokens are the first axis.
     return xp.concatenate([first, second], axis=int(first.ndim == 2 and first.dtype.kind == "i"))
 
 
 def to_host(array: Any) -> np.ndarray:
-    """A copy, of a CuPy array."""
+    """Copy a CuPy array to the host. Return a NumPy array unchanged."""
     return array if isinstance(array, np.ndarray) else array.get()

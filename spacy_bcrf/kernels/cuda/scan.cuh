@@ -1,43 +1,44 @@
-// Along a sequence, one token after the other.
+// A recursion along a sequence, token by token.
 #include "block.cuh"
 
-constexpr int STAGE = 16;  // rows of emissions fetched together: their latency is paid for once
+// Emission rows that a block fetches together, to pay their latency once.
+constexpr int FETCHED_ROWS = 16;
 
-// Walks one way along a sequence of `length` tokens from flat token `first` on, or backwards. At
-// each tag of each token
+// Scan `length` tokens from flat token `first` on, or backwards. At each tag of each token, compute
 //
-//     row[t] = step(token, t, emission[t], row before, k, from)
+//     row[t] = step(token, t, emission[t], previous row, k, from)
 //
-// with scores of the arcs from u to t at k[u * from]; backwards the matrices are transposed. `ahead`
-// is the row before the first token; where it is null, so is the row before in that step.
+// The arc from tag u to t has its score at k[u * from]; `backward` transposes the matrices.
+// initial: the row ahead of the first token. If it is null, so is the previous row in the first step.
 //
-// shared memory: (2 + STAGE) rows of tags, and a matrix of tags rows of (tags | 1) if `staged`.
-// Returns the last row.
+// shared memory: (2 + FETCHED_ROWS) rows of tags, and if `cached` a matrix of tags rows of (tags | 1),
+// the shared transitions. Return the last row.
 template <class R, class Step>
-__device__ const R* walk(const R* emission, const R* matrices, int tags, long long stride,
-                         int staged, bool back, long long first, int length, const R* ahead,
+__device__ const R* scan(const R* emission, const R* matrices, int tags, long long stride,
+                         int cached, bool backward, long long first, int length, const R* initial,
                          Step step) {
-    R *rows = (R*)shared_memory, *stage = rows + 2 * tags, *matrix = stage + STAGE * tags;
-    const int width = staged ? tags | 1 : tags;  // odd, so that columns too lie in different banks
-    if (staged)
+    R *rows = (R*)shared_memory, *fetched = rows + 2 * tags, *matrix = fetched + FETCHED_ROWS * tags;
+    // An odd width puts the cells of a column into different banks too.
+    const int width = cached ? tags | 1 : tags;
+    if (cached)
         for (int k = threadIdx.x; k < tags * tags; k += blockDim.x)
             matrix[k / tags * width + k % tags] = matrices[k];
-    if (ahead)
-        for (int t = threadIdx.x; t < tags; t += blockDim.x) rows[tags + t] = ahead[t];
-    const int from = back ? 1 : width, to = back ? width : 1;
+    if (initial)
+        for (int t = threadIdx.x; t < tags; t += blockDim.x) rows[tags + t] = initial[t];
+    const int from = backward ? 1 : width, to = backward ? width : 1;
     for (int k = 0; k < length; ++k) {
-        const long long token = back ? first + length - 1 - k : first + k;
-        if (k % STAGE == 0) {
-            const int n = length - k < STAGE ? length - k : STAGE;
-            const R* source = emission + (back ? token - n + 1 : token) * tags;
+        const long long token = backward ? first + length - 1 - k : first + k;
+        if (k % FETCHED_ROWS == 0) {
+            const int n = length - k < FETCHED_ROWS ? length - k : FETCHED_ROWS;
+            const R* source = emission + (backward ? token - n + 1 : token) * tags;
             for (int t = threadIdx.x; t < n * tags; t += blockDim.x)
-                stage[back ? (n - 1 - t / tags) * tags + t % tags : t] = source[t];
+                fetched[backward ? (n - 1 - t / tags) * tags + t % tags : t] = source[t];
             __syncthreads();
         }
-        const R* before = k > 0 || ahead ? rows + (k + 1) % 2 * tags : nullptr;
-        const R* m = staged ? matrix : matrices + (back ? token : token - 1) * stride;
+        const R* previous = k > 0 || initial ? rows + (k + 1) % 2 * tags : nullptr;
+        const R* m = cached ? matrix : matrices + (backward ? token : token - 1) * stride;
         for (int t = threadIdx.x; t < tags; t += blockDim.x)
-            rows[k % 2 * tags + t] = step(token, t, stage[k % STAGE * tags + t], before,
+            rows[k % 2 * tags + t] = step(token, t, fetched[k % FETCHED_ROWS * tags + t], previous,
                                           m + (long long)t * to, from);
         __syncthreads();
     }

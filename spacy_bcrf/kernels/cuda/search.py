@@ -1,8 +1,12 @@
-"""Lists of labelings on a GPU: beam search and features there, the searches with a priority queue,
-which are no work for a GPU, on the host."""
+"""Lists of labelings on a GPU.
+
+Beam search and features run there. The other kernels run on the host, over copies: they use a
+priority queue or little data.
+"""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,22 +17,22 @@ from .batch import Batch
 from .memory import Kernel, to_host, within_memory
 
 BLOCKS = 8
-"""Of a beam search, for each multiprocessor; one takes sequences in turn."""
+"""Blocks of a beam search for each multiprocessor. A block takes sequences in turn."""
 
 
 @within_memory
 def beam_search(
-    xp: Any, unary: Array, transitions: Array, lengths: Array, n: int, width: int
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, n: int, width: int
 ) -> tuple[Array, Array]:
     batch = Batch(xp, unary, transitions, lengths)
     tags = batch.zeros(n, batch.n, dtype="int32")
-    scores = batch.xp.full((batch.size, n), -xp.inf, dtype=unary.dtype)
+    scores = xp.full((batch.size, n), -xp.inf, dtype=unary.dtype)
     scores[:, 0] = xp.where(batch.lengths == 0, 0, scores[:, 0])
     threads = min(max(width, batch.tags, 128), 256)
-    # A key, a score and a candidate for each prefix.
+    # Each prefix takes a key, a score and a candidate.
     doubles = -(-20 * width // 8) + 1
     if 8 * (doubles + threads) > batch.device.shared_memory:
-        return _on_host(native.beam_search)(xp, unary, transitions, lengths, n, width)
+        return _host_beam_search(xp, unary, transitions, lengths, n, width)
     blocks = min(batch.size, BLOCKS * batch.device.multiprocessors)
     order = xp.argsort(-batch.lengths).astype("int32")
     batch.launch(
@@ -45,11 +49,11 @@ def beam_search(
 
 
 def add_features(
-    xp: Any, tags: Array, weights: Array, lengths: Array, node: Array, edge: Array
+    xp: ModuleType, tags: Array, weights: Array, lengths: Array, node: Array, edge: Array
 ) -> None:
     batch = Batch(xp, node, edge, lengths)
     with batch.device.current():
-        # Shared transitions are summed over a whole batch, so in double precision.
+        # Shared transitions sum over the whole batch, which needs double precision.
         sums = xp.zeros(edge.shape) if batch.shared else None
         batch.launch(
             *("viterbi", "add_features", min(-(-batch.n // 128), 1 << 15)),
@@ -63,24 +67,21 @@ def add_features(
             edge += sums.astype(edge.dtype)
 
 
-def _on_host(function: Kernel) -> Kernel:
-    """The compiled function over copies in the host's memory."""
+def _on_host(kernel: Kernel) -> Kernel:
+    """Return a compiled kernel for CuPy arrays, which copies them to the host and results back."""
 
-    def call(xp: Any, *args: Any) -> Any:
-        found = function(np, *(arg if _is_number(arg) else to_host(arg) for arg in args))
+    def run(xp: ModuleType, *args: Any) -> Any:
+        found = kernel(np, *(arg if isinstance(arg, int | float) else to_host(arg) for arg in args))
         if isinstance(found, tuple):
             return tuple(xp.asarray(array) for array in found)
         return xp.asarray(found)
 
-    return call  # type: ignore[return-value]
-
-
-def _is_number(arg: Any) -> bool:
-    return isinstance(arg, int | float)
+    return run  # type: ignore[return-value]
 
 
 nbest = _on_host(native.nbest)
 dijkstra = _on_host(native.dijkstra)
 sample = _on_host(native.sample)
-hildreth = _on_host(native.hildreth)
 gram_matrices = _on_host(native.gram_matrices)
+hildreth = _on_host(native.hildreth)
+_host_beam_search = _on_host(native.beam_search)

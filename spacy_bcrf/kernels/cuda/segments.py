@@ -1,4 +1,4 @@
-"""Few, long sequences cut into segments, so that more of the GPU works on them."""
+"""Segments of few, long sequences, so that more of the GPU works on them."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from spacy_bcrf.kernels import Array
 from .batch import Batch
 
 BLOCKS = 16
-"""That a multiprocessor runs side by side, of few threads."""
+"""Small blocks that a multiprocessor is assumed to run at once."""
 
 
 class Segments(NamedTuple):
-    """G segments, some of them empty: first tokens int64, lengths int32, and whether they open
-    their sequence int32, each (G,); and of each sequence its first segment int64 and how many it
-    has int32, each (B,)."""
+    """G segments of B sequences; segments may be empty.
+
+    starts: int64 (G,) first tokens. lengths: int32 (G,). is_start: int32 (G,), whether the segment
+    starts its sequence. firsts: int64 (B,), the first segment of each sequence. counts: int32 (B,),
+    the number of its segments.
+    """
 
     starts: Array
     lengths: Array
-    opens: Array
+    is_start: Array
     firsts: Array
     counts: Array
 
 
 def segment_length(batch: Batch) -> int:
-    """How long segments should be, or 0 if sequences should be left whole.
+    """Return the best length of segments, or 0 if whole sequences are faster.
 
-    A sequence of L tokens in c segments takes the time of 2 L / c + c tokens, one after the other:
-    all segments first from each tag, then from segment to segment, then all segments again. The
-    first of these takes c T blocks.
+    A sequence of L tokens in c segments takes the time of 2 L / c + c tokens in a row: a scan of
+    all segments from each tag, then a scan over segments, then another scan of all segments. The
+    first scan takes c T blocks.
     """
     if batch.n == 0:
         return 0
@@ -42,14 +45,17 @@ def segment_length(batch: Batch) -> int:
 
 
 def cut(batch: Batch, length: int) -> Segments:
-    """Without asking the device for the lengths: as many segments as there may be."""
+    """Cut sequences into segments of at most `length` tokens.
+
+    G is the largest number that the shapes allow, so nothing waits for the lengths.
+    """
     xp = batch.xp
     counts = xp.maximum(-(-batch.lengths // length), 1).astype("int32")
     stops = counts.cumsum(dtype="int64")
     firsts = stops - counts
     segments = xp.arange(batch.n // length + batch.size)
-    owners = xp.searchsorted(stops, segments, side="right").clip(max=batch.size - 1)
-    ahead = (segments - firsts[owners]) * length
-    lengths = (batch.lengths[owners] - ahead).clip(0, length).astype("int32")
-    opens = (ahead == 0).astype("int32")
-    return Segments(batch.starts[owners] + ahead, lengths, opens, firsts, counts)
+    sequences = xp.searchsorted(stops, segments, side="right").clip(max=batch.size - 1)
+    offsets = (segments - firsts[sequences]) * length
+    lengths = (batch.lengths[sequences] - offsets).clip(0, length).astype("int32")
+    is_start = (offsets == 0).astype("int32")
+    return Segments(batch.starts[sequences] + offsets, lengths, is_start, firsts, counts)

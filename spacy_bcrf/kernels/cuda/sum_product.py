@@ -1,7 +1,8 @@
-"""Forward-backward of the CRF on a GPU, and what else is read off its marginals."""
+"""The forward-backward algorithm of the CRF on a GPU, and the answers that its marginals give."""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,18 +15,23 @@ from .segments import Segments, cut, segment_length
 
 
 class Exponentials(NamedTuple):
-    """exp(scores - the largest), what was subtracted and what is the lowest logarithm, float64, of
-    each token (N, T) and of transitions (1, T, T) or (N, T, T)."""
+    """Scores in probability space: exp(scores - maximum).
+
+    emission (N, T) has a maximum for each token, matrices (T, T) or (N, T, T) one for each matrix.
+    shifts, edge_shifts: the maxima. lows, edge_lows: the smallest finite logarithms. These four
+    are float64, (N,) for tokens and (1,) or (N,) for transitions.
+    """
 
     emission: Array
-    emission_shifts: Array
-    emission_lows: Array
+    shifts: Array
+    lows: Array
     matrices: Array
-    matrix_shifts: Array
-    matrix_lows: Array
+    edge_shifts: Array
+    edge_lows: Array
 
 
 def exponentials(batch: Batch, scale: float = 1.0, real: Any = None) -> Exponentials:
+    """Compute the exponentials of scale * scores, by default in the scores' dtype."""
     found: list[Array] = []
     for scores in (batch.unary, batch.transitions):
         columns = batch.tags if scores is batch.unary else batch.tags**2
@@ -44,127 +50,139 @@ def exponentials(batch: Batch, scale: float = 1.0, real: Any = None) -> Exponent
 
 @within_memory
 def sum_product(
-    xp: Any, unary: Array, transitions: Array, lengths: Array, edges: Edges, marginals: bool
+    xp: ModuleType,
+    unary: Array,
+    transitions: Array,
+    lengths: Array,
+    edges: Edges,
+    marginals: bool,
 ) -> Result:
-    chain = ForwardBackward(Batch(xp, unary, transitions, lengths), marginals)
-    each = chain.arcs() if edges == "each" else None
+    chain = _ForwardBackward(Batch(xp, unary, transitions, lengths), marginals)
+    each = chain.edge_marginals() if edges == "each" else None
     sums = chain.batch.zeros(*2 * [chain.batch.tags], dtype="float64") if edges == "sum" else None
-    value = chain.conclude(each=each, sums=sums)
+    value = chain.values(each=each, sums=sums)
     if sums is not None:
-        return Result(value, chain.node, chain.arc_sums(sums))
-    return Result(value, chain.node, each)
+        return Result(value, chain.marginals, chain.edge_sums(sums))
+    return Result(value, chain.marginals, each)
 
 
 @within_memory
-def entropy(xp: Any, unary: Array, transitions: Array, lengths: Array) -> Array:
-    chain = ForwardBackward(Batch(xp, unary, transitions, lengths), True, shifts=False)
-    chain.add_costs()
-    return chain.conclude(entropies=True)
+def entropy(xp: ModuleType, unary: Array, transitions: Array, lengths: Array) -> Array:
+    chain = _ForwardBackward(Batch(xp, unary, transitions, lengths), True, shifts=False)
+    chain.subtract_expected_scores()
+    return chain.values(entropies=True)
 
 
 @within_memory
 def pair_marginals(
-    xp: Any, unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, heads: Array, tails: Array
 ) -> tuple[Array, Array]:
-    chain = ForwardBackward(Batch(xp, unary, transitions, lengths), True)
+    chain = _ForwardBackward(Batch(xp, unary, transitions, lengths), True)
     heads, tails = (xp.ascontiguousarray(tags, dtype="int32") for tags in (heads, tails))
-    pairs = chain.pairs(heads, tails)
-    chain.conclude(pairs=pairs, heads=heads, tails=tails)
-    return chain.node, pairs
+    pairs = chain.pair_marginals(heads, tails)
+    chain.values(pairs=pairs, heads=heads, tails=tails)
+    return chain.marginals, pairs
 
 
-class ForwardBackward:
-    """Both passes, and the marginals of tags; `conclude` has to be called after all that is read
-    off the passes, for it does the sequences again that need more range."""
+class _ForwardBackward:
+    """The forward and the backward pass, and the tag marginals.
+
+    Call `values` last: it computes again, in all results, the sequences that exceed the range of
+    probability space.
+    """
 
     def __init__(self, batch: Batch, marginals: bool, shifts: bool = True) -> None:
+        """shifts: whether the values include the maxima of the scores, as the log-partition does
+        and the entropy does not."""
         self.batch = batch
         n, tags = batch.unary.shape
-        self.node = batch.empty(n, tags) if marginals else None
-        self._exp = exponentials(batch)
+        self.marginals = batch.empty(n, tags) if marginals else None
+        self._exp = exp = exponentials(batch)
         self._left, self._right = batch.empty(n, tags), batch.empty(n, tags)
         self._logs = batch.empty(n, dtype="float64")
         self._failed = batch.zeros(batch.size, dtype="int32")
-        self._walk()
-        exp = self._exp
+        self._scan()
         batch.launch(
-            *("sum_product", "posteriors", n),
-            *(exp.emission, self._left, self._right),
-            *((exp.emission_shifts, exp.matrix_shifts) if shifts else (None, None)),
-            *(batch.segment_ids, batch.starts, batch.lengths, self.node, self._logs, self._failed),
-            *(tags, int(batch.shared)),
+            *("sum_product", "tag_marginals", n, exp.emission, self._left, self._right),
+            *((exp.shifts, exp.edge_shifts) if shifts else (None, None)),
+            *(batch.segment_ids, batch.starts, batch.lengths, self.marginals, self._logs),
+            *(self._failed, tags, int(batch.shared)),
         )
 
-    def _walk(self) -> None:
+    def _scan(self) -> None:
         batch, exp = self.batch, self._exp
-        staged, doubles = batch.walk_memory()
-        segments, bounds, opens = batch.longest_first, None, None
+        cached, doubles = batch.scan_memory()
+        segments, bounds, is_start = batch.longest_first, None, None
         if length := segment_length(batch):
             parts = cut(batch, length)
-            segments, opens = (parts.starts, parts.lengths), parts.opens
-            bounds = self._join(parts)
+            segments, is_start = (parts.starts, parts.lengths), parts.is_start
+            bounds = self._bounds(parts)
         batch.launch(
-            *("sum_product", "passes", (len(segments[0]), 2), exp.emission, exp.matrices),
-            *(*segments, bounds, opens, self._left, self._right),
-            *(batch.tags, batch.stride, int(staged)),
+            *("sum_product", "forward_backward", (len(segments[0]), 2)),
+            *(exp.emission, exp.matrices, *segments, bounds, is_start, self._left, self._right),
+            *(batch.tags, batch.stride, int(cached)),
             doubles=doubles,
         )
 
-    def _join(self, parts: Segments) -> Array:
-        """(2, G, T) the weights at the bounds of segments, forwards and backwards."""
+    def _bounds(self, parts: Segments) -> Array:
+        """Return the forward and the backward weights at the bounds of segments, (2, G, T)."""
         batch, exp = self.batch, self._exp
         size, tags = len(parts.starts), batch.tags
-        staged, doubles = batch.walk_memory()
+        cached, doubles = batch.scan_memory()
         rows = batch.zeros(size, tags, tags)
         scales = batch.zeros(size, tags, dtype="float64")
         identity = batch.xp.eye(tags, dtype=rows.dtype)
         batch.launch(
-            *("sum_product", "transfers", (size, tags), exp.emission, exp.matrices),
-            *(parts.starts, parts.lengths, parts.opens, identity, rows, scales),
-            *(tags, batch.stride, int(staged)),
+            *("sum_product", "segment_transfers", (size, tags), exp.emission, exp.matrices),
+            *(parts.starts, parts.lengths, parts.is_start, identity, rows, scales),
+            *(tags, batch.stride, int(cached)),
             doubles=doubles,
         )
         bounds = batch.zeros(2, size, tags)
         batch.launch(
-            *("sum_product", "join", (batch.size, 2), rows, scales, parts.firsts, parts.counts),
-            *(bounds, size, tags),
+            *("sum_product", "segment_bounds", (batch.size, 2), rows, scales),
+            *(parts.firsts, parts.counts, bounds, size, tags),
             doubles=2 * tags,
         )
         return bounds
 
-    def arcs(self) -> Array:
-        """(N, T, T) marginals of edges."""
+    def edge_marginals(self) -> Array:
+        """Return the marginals of each edge, (N, T, T)."""
         batch = self.batch
         each = batch.empty(batch.n, batch.tags, batch.tags)
         args = self._left, self._right, self._exp.matrices, each, batch.tags, batch.stride
-        batch.launch("sum_product", "arcs", batch.n, *args, threads=min(batch.tags**2, 256))
+        threads = min(batch.tags**2, 256)
+        batch.launch("sum_product", "edge_marginals", batch.n, *args, threads=threads)
         return each
 
-    def arc_sums(self, sums: Array) -> Array:
-        """(T, T) sums of them over edges that share transitions, with what `conclude` found."""
+    def edge_sums(self, sums: Array) -> Array:
+        """Return the sum of the marginals of all edges, (T, T), for shared transitions.
+
+        sums: the part from sequences that `values` has computed again.
+        """
         products = self._left[:-1].T @ self._right[1:]
         return (self._exp.matrices * products + sums).astype(self._left.dtype)
 
-    def pairs(self, heads: Array, tails: Array) -> Array:
+    def pair_marginals(self, heads: Array, tails: Array) -> Array:
+        """Return the marginals of pairs of neighboring tags, (N, M)."""
         batch = self.batch
         out = batch.empty(batch.n, len(heads))
         args = self._left, self._right, self._exp.matrices, heads, tails, out
         sizes = len(heads), batch.tags, batch.stride
-        batch.launch("sum_product", "pairs", batch.n, *args, *sizes, threads=len(heads))
+        batch.launch("sum_product", "pair_marginals", batch.n, *args, *sizes, threads=len(heads))
         return out
 
-    def add_costs(self) -> None:
-        """Make the values entropies."""
+    def subtract_expected_scores(self) -> None:
+        """Turn the values from log-partitions into entropies."""
         batch, exp = self.batch, self._exp
         batch.launch(
-            *("sum_product", "costs", batch.n),
-            *(batch.unary, batch.transitions, self._left, self._right, exp.matrices),
-            *(exp.emission_shifts, exp.matrix_shifts, self.node, self._logs),
-            *(batch.tags, batch.stride),
+            *("sum_product", "subtract_expected_scores", batch.n, batch.unary, batch.transitions),
+            *(self._left, self._right, exp.matrices, exp.shifts, exp.edge_shifts),
+            *(self.marginals, self._logs, batch.tags, batch.stride),
             threads=min(batch.tags**2, 256),
         )
 
-    def conclude(
+    def values(
         self,
         each: Array | None = None,
         sums: Array | None = None,
@@ -173,14 +191,18 @@ class ForwardBackward:
         tails: Array | None = None,
         entropies: bool = False,
     ) -> Array:
-        """Values (B,): log Z, or entropies."""
+        """Return the values (B,), log-partitions or entropies.
+
+        Compute failed sequences again in log space: overwrite their part of `each`, `pairs` and the
+        tag marginals, and add their edge marginals to `sums`.
+        """
         batch = self.batch
         value = batch.empty(batch.size)
         batch.launch(
-            *("log_space", "conclude", batch.size),
+            *("log_space", "values", batch.size),
             *(batch.unary, batch.transitions, batch.starts, batch.lengths, self._failed),
             *(self._logs, batch.empty(batch.n, batch.tags, dtype="float64")),
-            *(self._left, self._right, value, self.node, each, sums, pairs, heads, tails),
+            *(self._left, self._right, value, self.marginals, each, sums, pairs, heads, tails),
             *(0 if pairs is None else pairs.shape[1], batch.tags, batch.stride, int(entropies)),
             doubles=2 * batch.tags,
         )

@@ -1,16 +1,16 @@
-// The best labeling, and scores and features of labelings.
+// The Viterbi algorithm, and the scores and features of labelings.
 #include "scan.cuh"
 
-// One block a sequence. before (N, tags): the best tag ahead of each token and tag; of equal ones
-// the lowest. best (N,): the labeling; any, where all are forbidden, and one with NaN, if there is.
+// One block a sequence. backpointers (N, tags): the best previous tag of each token and tag; of equal
+// scores the lowest tag. best (N,): the best labeling. If the potentials contain NaN, its score is NaN.
 KERNEL max_product(const Score* unary, const Score* transitions, const long long* starts,
-                   const int* lengths, unsigned short* before, int* best, int tags,
-                   long long stride, int staged) {
+                   const int* lengths, unsigned short* backpointers, int* best, int tags,
+                   long long stride, int cached) {
     const int length = lengths[blockIdx.x];
     const long long first = starts[blockIdx.x];
     if (length == 0) return;
-    const Score* last = walk(
-        unary, transitions, tags, stride, staged, false, first, length, (const Score*)nullptr,
+    const Score* last = scan(
+        unary, transitions, tags, stride, cached, false, first, length, (const Score*)nullptr,
         [&](long long token, int t, Score score, const Score* row, const Score* w, int from) {
             if (!row) return score;
             int at = 0;
@@ -20,20 +20,20 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
                 if (x > most || x != x) most = x, at = u;
                 top = larger(top, row[u]);
             }
-            before[token * tags + t] = at;
-            // Scores stay small, and so precise, if the best so far is subtracted.
+            backpointers[token * tags + t] = at;
+            // Subtracting the best score so far keeps scores small, and so precise.
             return score + (top == -infinity() ? most : most - top);
         });
     int tag = 0;
     for (int t = 1; t < tags; ++t)
         if (last[t] > last[tag] || last[t] != last[t]) tag = t;
     if (threadIdx.x == 0) best[first + length - 1] = tag;
-    // Back through rows that the block fetches together, since one thread would wait for each.
+    // The block fetches backpointers together, because one thread would wait for each.
     unsigned short* rows = (unsigned short*)((Score*)shared_memory + 2 * tags);
-    constexpr int ROWS = STAGE * sizeof(Score) / sizeof(unsigned short);
+    constexpr int ROWS = FETCHED_ROWS * sizeof(Score) / sizeof(unsigned short);
     for (int end = length - 1; end > 0; end -= ROWS) {
         const int n = end < ROWS ? end : ROWS;
-        const unsigned short* source = before + (first + end - n + 1) * tags;
+        const unsigned short* source = backpointers + (first + end - n + 1) * tags;
         __syncthreads();
         for (int k = threadIdx.x; k < n * tags; k += blockDim.x) rows[k] = source[k];
         __syncthreads();
@@ -44,7 +44,7 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
     }
 }
 
-// Of one labeling a sequence, -inf where it uses what is forbidden. One block a sequence.
+// Score one labeling per sequence; -inf if it uses a forbidden tag or transition. One block a sequence.
 KERNEL path_scores(const Score* unary, const Score* transitions, const long long* starts,
                    const int* lengths, const int* path, Score* scores, int tags,
                    long long stride) {
@@ -60,19 +60,19 @@ KERNEL path_scores(const Score* unary, const Score* transitions, const long long
     if (threadIdx.x == 0) scores[blockIdx.x] = total;
 }
 
-// Adds the features of n labelings (n, N), weighted (B, n), to node (N, tags) and to those of edges:
-// sums (tags, tags) where these share transitions, each (N, tags, tags) where they do not, the other
-// null. A thread for each token.
-KERNEL add_features(const int* labelings, const Score* weights, const int* owners, Score* node,
+// Add the features of n labelings (n, N), weighted (B, n), to unary (N, tags) and to the edges: to
+// sums (tags, tags) if these share transitions, else to each (N, tags, tags). The other one is null.
+// One thread a token.
+KERNEL add_features(const int* labelings, const Score* weights, const int* segment_ids, Score* unary,
                     double* sums, Score* each, int n, long long tokens, int tags) {
     const long long threads = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < tokens; i += threads) {
-        const bool is_last = i + 1 == tokens || owners[i + 1] != owners[i];
+        const bool is_last = i + 1 == tokens || segment_ids[i + 1] != segment_ids[i];
         for (int k = 0; k < n; ++k) {
-            const Score weight = weights[(long long)owners[i] * n + k];
+            const Score weight = weights[(long long)segment_ids[i] * n + k];
             const int* path = labelings + k * tokens + i;
             if (weight == 0) continue;
-            node[i * tags + path[0]] += weight;
+            unary[i * tags + path[0]] += weight;
             if (is_last) continue;
             const long long pair = (long long)path[0] * tags + path[1];
             if (sums) atomicAdd(&sums[pair], double(weight));

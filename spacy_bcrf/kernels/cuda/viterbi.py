@@ -1,8 +1,8 @@
-"""The best labeling, and scores of labelings, on a GPU."""
+"""The Viterbi algorithm on a GPU, and the scores of labelings."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 from spacy_bcrf.kernels import Array
 
@@ -11,22 +11,26 @@ from .memory import within_memory
 
 
 @within_memory
-def max_product(xp: Any, unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
+def max_product(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array
+) -> tuple[Array, Array]:
     batch = Batch(xp, unary, transitions, lengths)
     tags = batch.zeros(batch.n, dtype="int32")
-    before = batch.empty(batch.n, batch.tags, dtype="uint16")
-    staged, doubles = batch.walk_memory()
+    backpointers = batch.empty(batch.n, batch.tags, dtype="uint16")
+    cached, doubles = batch.scan_memory()
     batch.launch(
         *("viterbi", "max_product", batch.size),
-        *(batch.unary, batch.transitions, *batch.longest_first, before, tags),
-        *(batch.tags, batch.stride, int(staged)),
+        *(batch.unary, batch.transitions, *batch.longest_first, backpointers, tags),
+        *(batch.tags, batch.stride, int(cached)),
         doubles=doubles,
     )
     return tags, _path_scores(batch, tags)
 
 
 @within_memory
-def path_scores(xp: Any, unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
+def path_scores(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, tags: Array
+) -> Array:
     batch = Batch(xp, unary, transitions, lengths)
     return _path_scores(batch, xp.ascontiguousarray(tags, dtype="int32"))
 

@@ -42,7 +42,7 @@ BCRF_SHARED void project(const V& e, const V& in, const V& out, R excess, bool r
                          V& square, V& gap) {
     const R zero = 0;
     const V mass_in = f * in, mass_out = g * out, difference = mass_out - mass_in;
-    gap = difference > zero ? difference : -difference;
+    gap = difference < zero ? -difference : difference;
     f = out;
     g = in;
     if (relaxed) {

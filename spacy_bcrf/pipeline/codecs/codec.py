@@ -72,11 +72,8 @@ class Codec(Protocol):
         Gold is int32 (N,), UNKNOWN without annotation, or the allowed tags, bool (N, T).
         """
 
-    def read_partial(self, example: Example) -> Any | None:
-        """Return the partial annotation of a reference for `constrain`, None if it has none.
-
-        ValueError for annotation that cannot be read.
-        """
+    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
+        """Return the references' partial annotation for `constrain`, and problems by example."""
 
     def is_whole(self, doc: Doc) -> bool:
         """Return whether all tokens of a gold document are annotated."""

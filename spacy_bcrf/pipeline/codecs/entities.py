@@ -34,6 +34,7 @@ from spacy_bcrf.annotation.partial import (
     find_contradictions,
     find_labels,
     read_annotated_labels,
+    read_each,
     read_partial_annotation,
 )
 from spacy_bcrf.chain import Potentials
@@ -106,8 +107,8 @@ class EntityCodec(SpanCodec):
                 values[i] = code, example.reference.vocab.strings[label]
         return values
 
-    def read_partial(self, example: Example) -> PartialAnnotation | None:
-        return read_partial_annotation(example, *self._keys)
+    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
+        return read_each(examples, lambda example: read_partial_annotation(example, *self._keys))
 
     def is_whole(self, doc: Doc) -> bool:
         return bool(read_doc(doc, (ENT_IOB,)).all())

@@ -54,8 +54,9 @@ class SpanCodec:
         iob, types = values.T
         return self.entities.gold(iob, types, starts_document(lengths))
 
-    def read_partial(self, example: Example) -> Any | None:
-        """Return None: partial annotation is about entities."""
+    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
+        """Return nothing: partial annotation is about entities."""
+        return {}, {}
 
     def constrain(
         self, example: Example, partial: Any, values: Values, allowed: Bools

@@ -23,7 +23,7 @@ from spacy_bcrf.annotation.arrays import (
     read_gold,
 )
 from spacy_bcrf.annotation.extensions import ALLOWED_TAGS, UserData
-from spacy_bcrf.annotation.partial import read_allowed
+from spacy_bcrf.annotation.partial import read_allowed, read_each
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.layers.protocol import Constraints
 
@@ -99,8 +99,8 @@ class TagCodec:
         ids = self._index.find(values[:, 0]).astype("int32")
         return ids, (ids < 0) & (values[:, 0] != 0)
 
-    def read_partial(self, example: Example) -> dict[int, frozenset[str]] | None:
-        return read_allowed(example, ALLOWED_TAGS) or None
+    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
+        return read_each(examples, lambda example: read_allowed(example, ALLOWED_TAGS))
 
     def is_whole(self, doc: Doc) -> bool:
         return bool(read_doc(doc, self._ids).all())
