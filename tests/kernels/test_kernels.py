@@ -80,6 +80,18 @@ def test_arrays_that_are_not_contiguous():
         kernels.add_features(tags, weights, lengths, np.zeros_like(unary), each.swapaxes(1, 2))
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_beam_search_avoids_dead_ends(shared):
+    """The best prefixes are left out if no allowed labeling continues them."""
+    forbidden = -np.inf
+    unary = np.array([[9.0, 1.0, 0.0], [0.0, 5.0, 2.0], [forbidden, forbidden, 0.0]])
+    transitions = np.array([[0, 0, forbidden], [0, 0, forbidden], [0, forbidden, 0]])
+    transitions = transitions if shared else np.stack([transitions] * 3)
+    lengths = np.array([3], "int32")
+    tags, scores = native.beam_search(np, unary, transitions, lengths, 1, 1)
+    assert tags.tolist() == [[2, 2, 2]] and scores.tolist() == [[2.0]]
+
+
 @given(problems.potentials(), st.integers(1, 9), st.sampled_from([None, 0.1, 1e-3]))
 def test_projections_with_a_tolerance_are_the_reference(batch, n_iter, tolerance):
     options = BregmanOptions(n_iter, None, tolerance, "upper")
