@@ -1,4 +1,4 @@
-"""`python -m spacy bcrf rank` as one types it."""
+"""The command `python -m spacy bcrf rank`."""
 
 import json
 import subprocess
@@ -69,17 +69,17 @@ def test_only_the_first(pipeline, folder):
 
 BAD = {
     "{": "no JSON: Expecting property name enclosed in double quotes at column 2",
-    '{"txt": "x"}': 'expected an object with a "text" that is a string',
-    '["text"]': 'expected an object with a "text" that is a string',
-    "[" * 100_000: "JSON nested too deep",
-    r'{"text": "\ud800 x"}': r"\ud800 is half of a character",
-    r'{"text": "x", "note": "\udfff"}': r"\udfff is half of a character",
+    '{"txt": "x"}': 'no "text" that is a string',
+    '["text"]': 'expected an object, got ["text"]',
+    "[" * 100_000: "no JSON that can be read: nested too deep",
+    r'{"text": "\ud800 x"}': r"\ud800 is half a surrogate pair",
+    r'{"text": "x", "note": "\udfff"}': r"\udfff is half a surrogate pair",
     json.dumps({"text": "a " * 600_000}): "[E088] Text of length 1200000 exceeds",
 }
 
 
 @pytest.mark.parametrize("line", BAD, ids=lambda line: line[:30])
-def test_bad_lines_are_named_or_counted(pipeline, folder, line):
+def test_bad_lines_are_errors_or_skipped(pipeline, folder, line):
     path = folder / "texts.jsonl"
     path.write_text(f"{path.read_text()}{line}\n{line}\n")
     stopped = run(pipeline / "model", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
@@ -93,13 +93,13 @@ def test_bad_lines_are_named_or_counted(pipeline, folder, line):
     assert len((folder / "out.jsonl").read_text().splitlines()) == len(TEXTS)
 
 
-def test_a_file_is_needed(pipeline, folder):
+def test_a_missing_file(pipeline, folder):
     result = run(pipeline / "model", "nope.jsonl")
     assert result.exit_code == 1
     assert "nope.jsonl: expected a file" in result.output
 
 
-def test_documents_are_ranked_as_they_reach_the_component(pipeline, folder):
+def test_earlier_components_annotate_first(pipeline, folder):
     nlp = spacy.load(pipeline / "model")
     ruler = nlp.add_pipe("entity_ruler", before="ner")
     ruler.add_patterns([{"label": "LOC", "pattern": "earth"}])
@@ -113,10 +113,10 @@ def test_documents_are_ranked_as_they_reach_the_component(pipeline, folder):
         assert record["uncertainty"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_disabled_component_is_called_so(pipeline, folder):
+def test_a_disabled_component(pipeline, folder):
     nlp = spacy.load(pipeline / "model")
     nlp.disable_pipe("ner")
     nlp.to_disk(folder / "disabled")
     result = run(folder / "disabled", "texts.jsonl", "-p", "ner")
     assert result.exit_code == 1
-    assert "disabled: ner is disabled there: take it out of disabled, in [nlp]" in result.output
+    assert "disabled: ner is disabled; remove it from disabled in [nlp]" in result.output
