@@ -1,7 +1,6 @@
 """The command `python -m spacy bcrf calibrate`."""
 
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -25,13 +24,11 @@ def folder(pipeline, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_the_temperature_is_stored_with_the_pipeline(folder):
     before = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
-    command = [sys.executable, "-m", "spacy", "bcrf", "calibrate", "model", "dev.spacy"]
-    done = subprocess.run([*command, "-p", "ner"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    first, raw, fitted, *_ = done.stdout.splitlines()
+    result = run("model", "dev.spacy", "-p", "ner")
+    assert result.exit_code == 0, result.output
+    first, raw, fitted, *_ = result.stdout.splitlines()
     assert first == "ner: 18 predictions, 66.67% right"
     assert raw.startswith("before, temperature 1.00: expected calibration error 0.3")
     assert float(fitted.split()[-1]) < 0.1

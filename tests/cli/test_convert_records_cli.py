@@ -1,8 +1,6 @@
 """The command `python -m spacy bcrf convert` for JSON, and training on its output."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,22 +87,20 @@ def test_good_records(folder):
     ]
 
 
-@pytest.mark.slow
-def test_bad_records_from_spacys_command_line(folder):
-    command = [sys.executable, "-m", "spacy", "bcrf", "convert", "cut.jsonl", "out.spacy"]
-    done = subprocess.run(command, capture_output=True, text=True)
+def test_bad_records(folder):
+    result = run("cut.jsonl", "out.spacy")
     problem = (
         "cut.jsonl:2: span 0:2 'Ad' PER cuts tokens of 'Ada'; "
         'expected 0:3, or a record with "tokens"'
     )
-    assert (done.returncode, done.stderr) == (0, f"{problem}\n")
-    assert done.stdout.startswith(
+    assert (result.exit_code, result.stderr) == (0, f"{problem}\n")
+    assert result.stdout.startswith(
         "out.spacy: 2 records = 1 docs + 0 merged + 0 ignored + 1 skipped (1 cut token); "
         "2 spans = 1 entities + 0 ambiguous + 0 rejected + 0 repeated + 0 ignored + 1 skipped; "
     )
-    done = subprocess.run([*command, "--strict"], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"{problem}\nout.spacy: not written, because --strict")
+    result = run("cut.jsonl", "out.spacy", "--strict")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"{problem}\nout.spacy: not written, because --strict")
 
 
 @pytest.mark.parametrize(

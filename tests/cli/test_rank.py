@@ -1,14 +1,14 @@
 """The command `python -m spacy bcrf rank`."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import spacy
+from spacy.lang.en import English
 from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
+from spacy_bcrf.cli.rank import Reader
 
 TEXTS = ["Ann saw Rome .", "", "Why on earth not ?", "Bob saw Oslo .", "Ann saw Rome ."]
 
@@ -25,13 +25,11 @@ def folder(pipeline, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_ranks_by_entropy_per_token(pipeline, folder):
-    command = [sys.executable, "-m", "spacy", "bcrf", "rank", pipeline / "model", "texts.jsonl"]
-    done = subprocess.run([*command, "--pipe", "ner"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    assert "5 documents ranked by entropy, 5 written" in done.stderr
+    result = run(pipeline / "model", "texts.jsonl", "--pipe", "ner")
+    assert result.exit_code == 0, result.output
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    assert "5 documents ranked by entropy, 5 written" in result.stderr
     assert sorted(record["id"] for record in records) == [0, 1, 2, 3, 4]
     assert records[0]["text"] == "Why on earth not ?"
     config = {"components": {"ner": {"annotate": ["entropy"]}}}
@@ -79,17 +77,28 @@ BAD = {
 
 
 @pytest.mark.parametrize("line", BAD, ids=lambda line: line[:30])
-def test_bad_lines_are_errors_or_skipped(pipeline, folder, line):
+def test_bad_lines_are_errors_or_skipped(tmp_path, line):
+    path = tmp_path / "texts.jsonl"
+    path.write_text(f'{{"text": "a"}}\n\n{line}\n{line}\n{{"text": "b"}}\n')
+    steps = []
+    with pytest.raises(ValueError) as caught:
+        list(Reader(path, False, English().make_doc).read(steps.append))
+    assert str(caught.value).startswith(f"{path}:3: {BAD[line]}")
+    reader = Reader(path, True, English().make_doc)
+    assert [candidate.doc.text for candidate in reader.read(steps.append)] == ["a", "b"]
+    assert reader.n_bad == 2 and reader.first_bad.startswith(f"{path}:3: {BAD[line]}")
+
+
+def test_skip_bad(pipeline, folder):
     path = folder / "texts.jsonl"
-    path.write_text(f"{path.read_text()}{line}\n{line}\n")
-    stopped = run(pipeline / "model", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
-    assert stopped.exit_code == 1
-    assert f"texts.jsonl:7: {BAD[line]}" in stopped.output
+    path.write_text(f"{path.read_text()}{{\n")
+    args = (pipeline / "model", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
+    stopped = run(*args)
+    assert stopped.exit_code == 1 and "texts.jsonl:7: no JSON: " in stopped.output
     assert not list(folder.glob("*out.jsonl*"))
-    args = ("texts.jsonl", "-p", "ner", "-o", "out.jsonl", "--skip-bad")
-    skipped = run(pipeline / "model", *args)
-    assert skipped.exit_code == 0
-    assert f"skipped 2 bad lines, the first: texts.jsonl:7: {BAD[line]}" in skipped.output
+    skipped = run(*args, "--skip-bad")
+    assert skipped.exit_code == 0, skipped.output
+    assert "skipped 1 bad lines, the first: texts.jsonl:7: no JSON: " in skipped.output
     assert len((folder / "out.jsonl").read_text().splitlines()) == len(TEXTS)
 
 
