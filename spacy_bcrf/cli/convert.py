@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt
+from tqdm import tqdm
 
 from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.convert_records import convert_records
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.io.text import find_file, text_suffix
@@ -129,9 +131,9 @@ def convert_cli(
     """
     Convert annotated files to spaCy's binary format: CoNLL-U, CoNLL columns (one word and its tags
     a line, as in CoNLL-2000 and 2003, WNUT, JNLPBA, Universal NER), JSON lines, and exports of
-    Prodigy and Label Studio. Repairs and counts invalid sequences of entity tags. Stops
-    at a malformed CoNLL line and writes nothing. Reports, skips and counts JSON records with
-    problems. bcrf_segmenter trains on the same documents.
+    Prodigy and Label Studio. Repairs and counts invalid sequences of entity tags. Stops at a
+    malformed CoNLL line and writes nothing. Reports, skips and counts JSON records with problems.
+    bcrf_segmenter trains on the same documents.
     """
     with exit_on(ValueError, OSError):
         sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]
@@ -139,7 +141,15 @@ def convert_cli(
             known_labels = read_labels(labels)
             if not all(name in _JSON for _, name in sources) or spans_key is not None:
                 raise ValueError("JSON cannot be converted with CoNLL, nor with --spans-key")
-            counts = _convert_json(sources, output, lang, known_labels, shard, strict)
+            counts: object = convert_records(
+                [(path, None if name == "json" else name) for path, name in sources],
+                output,
+                lang=lang,
+                labels=known_labels,
+                shard=shard,
+                strict=strict,
+                report=partial(tqdm.write, file=sys.stderr),
+            )
         else:
             if labels is not None:
                 raise ValueError("--labels is only for JSON")
@@ -163,29 +173,6 @@ def convert_cli(
                 shard=shard,
             )
     typer.echo(f"{output}: {counts}")
-
-
-def _convert_json(
-    sources: list[tuple[Path, str]],
-    output: Path,
-    lang: str,
-    labels: list[str] | None,
-    shard: int,
-    strict: bool,
-) -> object:
-    from tqdm import tqdm
-
-    from spacy_bcrf.corpora.convert_records import convert_records
-
-    return convert_records(
-        [(path, None if name == "json" else name) for path, name in sources],
-        output,
-        lang=lang,
-        labels=labels,
-        shard=shard,
-        strict=strict,
-        report=partial(tqdm.write, file=sys.stderr),
-    )
 
 
 def _find_format(path: Path, format: Format) -> str:

@@ -28,7 +28,7 @@ def mask_cli(
     ],
     by_label: Annotated[
         bool,
-        Opt("--by-label", help="Keep one label in each document, with equal numbers of documents"),
+        Opt("--by-label", help="Annotate one label in each document; all labels get equal numbers"),
     ] = False,
     drop: Annotated[float | None, Opt(help="Drop this share of the entities", min=0, max=1)] = None,
     others: Annotated[

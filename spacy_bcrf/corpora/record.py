@@ -26,7 +26,7 @@ from .spacing import UNSPACED
 
 
 class Ignored(Exception):
-    """A record without usable annotation, by decision of its annotator. The message says which."""
+    """A record without usable annotation. The message names the annotator's decision."""
 
 
 class RecordSpan(NamedTuple):

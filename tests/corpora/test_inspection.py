@@ -98,15 +98,15 @@ def test_tags():
 
 
 ents = st.lists(st.sampled_from(["", "O", "B-PER", "I-PER", "B-LOC"]), min_size=4, max_size=4)
-marks = st.lists(
+span_tuples = st.lists(
     st.tuples(st.integers(0, 1), st.integers(2, 4), st.sampled_from(["PER", "ORG", ""])), max_size=2
 )
 docs = st.builds(
     make_doc,
     ents,
     st.one_of(st.none(), st.lists(st.sampled_from(["PER", "LOC"]), max_size=2)),
-    marks,
-    marks,
+    span_tuples,
+    span_tuples,
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from([["O"], ["PER"], ["O", "ORG"]]))),
 )
 
