@@ -1,4 +1,6 @@
-"""Partial annotation: what a document says about its labels besides fully annotated tokens.
+"""Partial annotation of a document, and its contradictions.
+
+There are these kinds:
 
 - Missing annotation, as in spaCy: `Token.ent_iob` is 0, or the tag is empty.
 - Annotated labels: `doc._.annotated_labels = ["PERSON"]`. An O then means "no entity of these
@@ -128,8 +130,7 @@ def find_contradictions(
 ) -> list[Contradiction]:
     """Return the contradictions within partial annotation, and between it and entities.
 
-    entities: labels by span; the spans do not overlap. O((S + E) log(S + E)) for S ambiguous spans
-    and E entities, plus the number of overlaps.
+    entities: labels by span; the spans do not overlap.
     """
     spans, confirmed = sorted(partial.ambiguous), sorted(entities)
     ends = [end for _, end in confirmed]

@@ -1,6 +1,6 @@
 """`python -m spacy bcrf ...`: importing this module adds the commands to spaCy's own.
 
-spaCy imports it through the entry point `spacy_cli`, and only when its command line is used.
+spaCy's command line imports it through the entry point `spacy_cli`.
 """
 
 import typer
@@ -24,7 +24,7 @@ app.command("explain")(explain_cli)
 
 @app.callback()
 def _group() -> None:
-    """Without a callback, Typer would make a single command stand for the whole group."""
+    """Keep `bcrf` a group: without a callback, Typer makes a single command the whole group."""
 
 
 spacy_app.add_typer(app, name="bcrf")

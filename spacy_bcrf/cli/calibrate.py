@@ -16,14 +16,13 @@ from .errors import exit_on
 
 def calibrate_cli(
     model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
-    dev: Annotated[Path, Arg(help="Annotated documents that it was not trained on, .spacy")],
+    dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
     output: Annotated[
         Path | None,
         Opt(
             "--output",
             "-o",
-            help="Folder to save the pipeline to with its temperature "
-            "(default: MODEL itself, of which only config.cfg changes)",
+            help="Folder to save the pipeline to (default: MODEL; only its config.cfg changes)",
         ),
     ] = None,
     pipe: Annotated[
@@ -31,16 +30,16 @@ def calibrate_cli(
     ] = None,
     plot: Annotated[
         Path | None,
-        Opt(help="Where to draw the reliability diagram (default: calibration-PIPE.png there)"),
+        Opt(help="File of the reliability diagram (default: calibration-PIPE.png in the folder)"),
     ] = None,
     no_plot: Annotated[bool, Opt("--no-plot", help="Draw no diagram")] = False,
-    n_bins: Annotated[int, Opt("--n-bins", help="Bins of confidence", min=1)] = 10,
+    n_bins: Annotated[int, Opt("--n-bins", help="Number of confidence bins", min=1)] = 10,
     gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
 ) -> None:
     """
-    Measure whether a component is as often right as it is confident, fit the one temperature that
-    makes its confidence fit best, and store it with the pipeline. Prints the expected calibration
-    error before and after, and draws both. What is predicted does not change.
+    Fit the temperature that calibrates a component's confidences, and store it with the pipeline.
+    Prints the expected calibration error before and after, and draws a reliability diagram of each.
+    The predictions do not change.
     """
     from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
@@ -52,12 +51,12 @@ def calibrate_cli(
             require("matplotlib", "plot")
         for file in find_files(dev):
             if file.suffix != ".spacy":
-                raise ValueError(f"{file}: expected a .spacy file, or a folder of them")
+                raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
         if output is not None and output.exists() and not output.is_dir():
             raise ValueError(f"{output}: expected a folder to save the pipeline to")
         nlp, name, labeler = load_labeler(model, pipe)
         if output is None and not Path(model).is_dir():
-            raise ValueError(f"{model} is a package: say by --output where to save it")
+            raise ValueError(f"{model} is a package; expected a folder to save it to as --output")
         references = list(Corpus(dev)(nlp))
         docs = annotate_before(nlp, name, [example.predicted for example in references])
         examples = [
@@ -65,7 +64,7 @@ def calibrate_cli(
         ]
         calibration = Calibration(labeler, examples, ignore_annotation=False)
         if not len(calibration.correct):
-            raise ValueError(f"{dev}: {name} predicts nothing there that is annotated")
+            raise ValueError(f"{dev}: no prediction of {name} has annotation to compare with")
         temperature = calibration.fit()
         tables = {
             f"{what}, temperature {t:.2f}": measure_reliability(
@@ -92,7 +91,7 @@ def calibrate_cli(
 
 
 def draw(tables: dict[str, Any], path: Path, name: str) -> Path:
-    """Reliability diagrams side by side: accuracy against confidence, and how many predictions."""
+    """Draw reliability diagrams side by side: accuracy and number of predictions by confidence."""
     matplotlib = require("matplotlib.figure", "plot")
     figure = matplotlib.Figure(figsize=(5 * len(tables), 5), layout="constrained")
     axes = figure.subplots(2, len(tables), height_ratios=(3, 1), sharex=True, squeeze=False)
@@ -100,11 +99,11 @@ def draw(tables: dict[str, Any], path: Path, name: str) -> Path:
         n_bins = len(table.counts)
         edges = [(i + 0.5) / n_bins for i in range(n_bins)]
         some = table.counts > 0
-        above.plot([0, 1], [0, 1], color="gray", linestyle="--", label="as sure as right")
+        above.plot([0, 1], [0, 1], color="gray", linestyle="--", label="perfect calibration")
         found = table.confidence[some], table.accuracy[some]
         above.plot(*found, marker="o", clip_on=False, label=name)
         above.set_title(f"{what}\nexpected calibration error {table.error:.3f}")
-        above.set_ylabel("share that is right")
+        above.set_ylabel("accuracy")
         above.set_ylim(0, 1)
         above.legend()
         below.bar(edges, table.counts, width=0.9 / n_bins)

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt
+from tqdm import tqdm
 
 from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.convert_records import convert_records
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.io.text import find_file, text_suffix
@@ -58,87 +60,99 @@ def convert_cli(
     inputs: Annotated[
         list[Path],
         Arg(
-            help="Files to convert, plain or .xz, .gz or .bz2, which may be left out of the name",
+            help="Files to convert; the extension .xz, .gz or .bz2 is optional",
             metavar="INPUT",
         ),
     ],
     output: Annotated[
         Path,
-        Arg(help="The .spacy file to write; with --shard a folder", metavar="OUTPUT.spacy"),
+        Arg(help="The .spacy file to write; with --shard, a folder", metavar="OUTPUT.spacy"),
     ],
     format: Annotated[
         Format,
-        Opt("--format", "-f", help="Format of the files; auto goes by extension and content"),
+        Opt("--format", "-f", help="Format of the files; auto detects it by extension and content"),
     ] = Format.auto,
     lang: Annotated[
         str,
         Opt(
             "--lang",
             "-l",
-            help="Whose tokenizer texts need, and if words have spaces between them where a file "
-            "does not say",
+            help="Language of the tokenizer. Decides whether there are spaces between words if a "
+            "file does not",
         ),
     ] = "xx",
     shard: Annotated[
-        int, Opt("--shard", help="Write files of so many documents (0 for one of all)", min=0)
+        int, Opt("--shard", help="Number of documents in a file (0 for one file)", min=0)
     ] = 0,
     labels: Annotated[
         str | None,
-        Opt("--labels", help="JSON: the only labels there are, with commas, or a file of them"),
+        Opt("--labels", help="JSON: the only valid labels, with commas, or a file of them"),
     ] = None,
     strict: Annotated[
-        bool, Opt("--strict", help="JSON: write nothing if there is a record to skip")
+        bool, Opt("--strict", help="JSON: write nothing if a record has a problem")
     ] = False,
     n_sents: Annotated[
         int,
-        Opt("--n-sents", "-n", help="Sentences per Doc, all of one document (0 for all of it)"),
+        Opt(
+            "--n-sents",
+            "-n",
+            help="Sentences in a Doc, all of one document (0 for whole documents)",
+        ),
     ] = 1,
     tag: Annotated[
-        Tag, Opt("--tag", "-t", help="CoNLL-U: column for the tag; UPOS is always the pos")
+        Tag, Opt("--tag", "-t", help="CoNLL-U: column of the tag; the pos is always UPOS")
     ] = Tag.upos,
     ent_key: Annotated[
         str, Opt("--ent-key", "-k", help="CoNLL-U: key of the entity tag in MISC")
     ] = "NER",
     word_column: Annotated[
-        int, Opt("--word-column", help="Columns: that of the word, from 1; -1 is the last")
+        int, Opt("--word-column", help="Columns: number of the word column, from 1; -1 is the last")
     ] = 1,
     tag_column: Annotated[
-        int, Opt("--tag-column", help="Columns: that of the part-of-speech tag (0 for none)")
+        int, Opt("--tag-column", help="Columns: number of the tag column (0 for none)")
     ] = 0,
     ent_column: Annotated[
-        int, Opt("--ent-column", help="Columns: that of the entity or chunk tag (0 for none)")
+        int, Opt("--ent-column", help="Columns: number of the entity column (0 for none)")
     ] = -1,
     scheme: Annotated[
-        Scheme, Opt("--scheme", "-s", help="Scheme of the entity tags; auto finds out")
+        Scheme, Opt("--scheme", "-s", help="Scheme of the entity tags; auto detects it")
     ] = Scheme.auto,
     ent_complete: Annotated[
         bool, Opt("--ent-complete", help="Words without an entity tag are O, not missing")
     ] = False,
     spans_key: Annotated[
         str | None,
-        Opt("--spans-key", help="Write entity tags to these spans of the Doc, as for chunks"),
+        Opt(
+            "--spans-key",
+            help="Write entity tags to this span group of the Doc, such as chunks",
+        ),
     ] = None,
 ) -> None:
     """
-    Convert files of CoNLL-U or CoNLL columns (one word and its tags a line, as of CoNLL-2000 and
-    2003, WNUT, JNLPBA, Universal NER), of JSON lines with texts and spans, or exports of Prodigy
-    or Label Studio to spaCy's binary format. Entity tags that make no valid sequence are repaired
-    and counted; a malformed line of CoNLL stops it, and then nothing is written. JSON records that
-    cannot be right are named, skipped and counted. bcrf_segmenter learns from the same documents:
-    it finds the characters of their words itself.
+    Convert annotated files to spaCy's binary format: CoNLL-U, CoNLL columns (one word and its tags
+    a line, as in CoNLL-2000 and 2003, WNUT, JNLPBA, Universal NER), JSON lines, and exports of
+    Prodigy and Label Studio. Repairs and counts invalid sequences of entity tags. Stops at a
+    malformed CoNLL line and writes nothing. Reports, skips and counts JSON records with problems.
+    bcrf_segmenter trains on the same documents.
     """
     with exit_on(ValueError, OSError):
         sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]
         if any(name in _JSON for _, name in sources):
             known_labels = read_labels(labels)
             if not all(name in _JSON for _, name in sources) or spans_key is not None:
-                raise ValueError(
-                    "JSON and CoNLL cannot be converted together, nor JSON with --spans-key"
-                )
-            counts = _convert_json(sources, output, lang, known_labels, shard, strict)
+                raise ValueError("JSON cannot be converted with CoNLL, nor with --spans-key")
+            counts: object = convert_records(
+                [(path, None if name == "json" else name) for path, name in sources],
+                output,
+                lang=lang,
+                labels=known_labels,
+                shard=shard,
+                strict=strict,
+                report=partial(tqdm.write, file=sys.stderr),
+            )
         else:
             if labels is not None:
-                raise ValueError("--labels is for JSON")
+                raise ValueError("--labels is only for JSON")
             readers = {
                 "conllu": partial(read_conllu, tag=tag.value, ent_key=ent_key),
                 "columns": partial(
@@ -161,37 +175,13 @@ def convert_cli(
     typer.echo(f"{output}: {counts}")
 
 
-def _convert_json(
-    sources: list[tuple[Path, str]],
-    output: Path,
-    lang: str,
-    labels: list[str] | None,
-    shard: int,
-    strict: bool,
-) -> object:
-    from tqdm import tqdm
-
-    from spacy_bcrf.corpora.convert_records import convert_records
-
-    return convert_records(
-        [(path, None if name == "json" else name) for path, name in sources],
-        output,
-        lang=lang,
-        labels=labels,
-        shard=shard,
-        strict=strict,
-        report=partial(tqdm.write, file=sys.stderr),
-    )
-
-
 def _find_format(path: Path, format: Format) -> str:
     if format != Format.auto:
         return format.value
     suffix = text_suffix(path)
     if suffix not in _FORMATS:
         raise ValueError(
-            f"{path}: no format known by the extension {suffix!r}; expected --format "
-            f"{', '.join(name.value for name in Format if name != Format.auto)}, or one of "
-            f"{' '.join(_FORMATS)}"
+            f"{path}: unknown extension {suffix!r}; expected one of {' '.join(_FORMATS)}, or "
+            f"--format {', '.join(name.value for name in Format if name != Format.auto)}"
         )
     return _FORMATS[suffix]

@@ -17,6 +17,7 @@ from spacy.util import registry
 from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import write_text
+from spacy_bcrf.layers.protocol import sparse_chain
 from spacy_bcrf.sparse.explain import (
     Weight,
     feature_weights,
@@ -24,7 +25,6 @@ from spacy_bcrf.sparse.explain import (
     name_features,
     strongest,
 )
-from spacy_bcrf.sparse.model import SparseChain
 
 from .errors import exit_on
 from .labeler import annotate_before, load_labeler
@@ -32,33 +32,37 @@ from .lattice_page import lattice_page
 
 
 def explain_cli(
-    model: Annotated[str, Arg(help="Name or path of a trained pipeline", metavar="MODEL")],
+    model: Annotated[
+        str, Arg(help="Trained pipeline: a folder, or the name of a package", metavar="MODEL")
+    ],
     text: Annotated[
-        str | None, Opt("--text", "-t", help="Explain the tags of this text, as an HTML page")
+        str | None, Opt("--text", "-t", help="Explain the tags of this text on an HTML page")
     ] = None,
     pipe_name: Annotated[
-        str | None, Opt("--pipe", "-p", help="The component, if the pipeline has several")
+        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
     ] = None,
     output: Annotated[
         Path | None,
         Opt(
             "--output",
             "-o",
-            help="Write all weights to this .tsv file; with --text the .html file to write "
-            "(explain.html)",
+            help="Write all weights to this .tsv file; with --text, the HTML page to this file "
+            "(default: explain.html)",
         ),
     ] = None,
     corpus: Annotated[
         Path | None,
-        Opt("--corpus", help="A .spacy file that has the features; else the config's train corpus"),
+        Opt(
+            "--corpus", help="A .spacy file with the features (default: the config's train corpus)"
+        ),
     ] = None,
     n: Annotated[
-        int, Opt("--n", "-n", min=1, help="Strongest features and transitions of a tag")
+        int, Opt("--n", "-n", min=1, help="Number of features and transitions of each tag")
     ] = 10,
 ) -> None:
     """
-    Show what a component with a linear chain has learned: the strongest features and transitions of
-    each tag, or, with a text, the probability of each tag of each token and which features decided.
+    Show the strongest features and transitions of each tag, for a component with a linear chain.
+    With --text, show the marginals of each token and the features that decided.
     """
     with exit_on(ValueError, OSError):
         nlp, name, pipe = load_labeler(model, pipe_name)
@@ -70,19 +74,19 @@ def explain_cli(
             write_text(page, lattice_page(pipe, doc))
             typer.echo(f"{page}: {len(doc)} tokens, {len(pipe.tags)} tags")
             return
-        store = pipe.head.attrs.get("chain")
-        if not isinstance(store, SparseChain):
+        sparse = sparse_chain(pipe.model)
+        if sparse is None:
             raise ValueError(
                 f"{name}: only the architecture spacy-bcrf.LinearChain.v1 has features with names; "
-                "--text works with any"
+                "expected --text for other architectures"
             )
-        rows = strongest(store, n) if output is None else None
-        wanted = np.arange(store.learner.n_features) if rows is None else rows.ravel()
-        names = name_features(store, _read_corpus(nlp, name, corpus), wanted)
+        rows = strongest(sparse, n) if output is None else None
+        wanted = np.arange(sparse.learner.n_features) if rows is None else rows.ravel()
+        names = name_features(sparse, _read_corpus(nlp, name, corpus), wanted)
         missing = len(np.unique(wanted)) - len(names)
-        general = general_weights(store, pipe.tags)
+        general = general_weights(sparse, pipe.tags)
         if output is not None:
-            weights = [*general, *feature_weights(store, pipe.tags, names)]
+            weights = [*general, *feature_weights(sparse, pipe.tags, names)]
             lines = [
                 "tag\tfeature\tweight",
                 *(f"{w.tag}\t{w.feature}\t{w.weight:.6g}" for w in weights),
@@ -90,23 +94,23 @@ def explain_cli(
             write_text(output, "\n".join(lines) + "\n")
             typer.echo(f"{output}: {len(weights):,} weights")
         else:
-            _print(pipe.tags, general, feature_weights(store, pipe.tags, names, rows), n)
+            _print(pipe.tags, general, feature_weights(sparse, pipe.tags, names, rows), n)
         if missing:
             typer.secho(
-                f"{missing:,} features are shown by their keys, since no document of the corpus "
-                "has them: --corpus names the one that the model was trained on",
+                f"{missing:,} features are shown by their keys, because the corpus does not have "
+                "them; expected the training corpus as --corpus",
                 err=True,
             )
 
 
 def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterable[Doc]:
-    """Documents as the component meets them; none if there is no corpus."""
+    """Yield documents as they reach the component; none if there is no corpus."""
     config = nlp.config.interpolate()
     try:
         if path is not None:
             examples = Corpus(path)(nlp)
         else:
-            # Alone: the others may have paths that are not set.
+            # Resolve only this block: others may have paths that are not set.
             block = reduce(getitem, config["training"]["train_corpus"].split("."), config)
             examples = registry.resolve({"reader": block})["reader"](nlp)
         docs = (example.predicted for example in tqdm(examples, "reading", delay=2, leave=False))
@@ -120,7 +124,7 @@ def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterable[D
 def _print(
     tags: Sequence[str], general: Sequence[Weight], features: Sequence[Weight], n: int
 ) -> None:
-    """Per tag, what leads to it and which features it has."""
+    """Print the strongest transitions and features of each tag."""
     into = {tag: list(group) for tag, group in groupby(general, key=lambda weight: weight.tag)}
     own = {tag: list(group) for tag, group in groupby(features, key=lambda weight: weight.tag)}
     for tag in tags:

@@ -34,7 +34,7 @@ def inspect_cli(
         list[Path], Arg(help=".spacy files, or folders of them", metavar="DATA.spacy")
     ],
     labels: Annotated[
-        str | None, Opt("--labels", help="The labels there should be, with commas, or a file")
+        str | None, Opt("--labels", help="The expected labels, with commas, or a file of them")
     ] = None,
     ambiguous_key: Annotated[
         str, Opt("--ambiguous-spans-key", help="ambiguous_spans_key of bcrf_ner")
@@ -43,13 +43,13 @@ def inspect_cli(
         str, Opt("--incorrect-spans-key", help="incorrect_spans_key of bcrf_ner")
     ] = "incorrect_spans",
     strict: Annotated[
-        bool, Opt("--strict", help="End with an error if there are contradictions")
+        bool, Opt("--strict", help="Exit with code 1 if there are contradictions")
     ] = False,
 ) -> None:
     """
-    Say of each label how much of a corpus is annotated and how much is not: documents with an
-    entity of it, spans, documents with contradictions, and tokens: in an entity of it, known to be
-    in no entity (O), otherwise known not to be in one of it, and missing.
+    Count the annotation of a corpus by label: documents with an entity of the label, spans,
+    documents with contradictions, and tokens: in an entity of the label, in no entity (O), in
+    another entity, and missing.
     """
     from spacy.vocab import Vocab
     from tqdm import tqdm
@@ -76,7 +76,7 @@ def inspect_cli(
 
 
 def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:
-    """Lines."""
+    """Yield the lines of the report."""
     from wasabi import table
 
     yield f"{found.docs:,} docs, {found.tokens:,} tokens"
@@ -84,13 +84,13 @@ def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:
         if tags.values or tags.allowed:
             yield (
                 f"{name}: {tags.values.total():,} tokens annotated with {len(tags.values):,} "
-                f"values, {tags.missing:,} missing; {tags.allowed:,} with a choice of values"
+                f"values, {tags.missing:,} missing; {tags.allowed:,} with several allowed values"
             )
     if not found.has_entities:
         yield f"entities: {found.tokens:,} tokens missing"
         return
     rows = found.rows(labels or ())
-    # Spans of any label have no tokens of their own.
+    # Spans of any label have no counts of tokens.
     cells = [
         (row.label, *(f"{n:,}" for n in row[1:]))
         if row.label
@@ -99,12 +99,12 @@ def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:
     ]
     yield table(cells, header=_HEADER, divider=True, aligns=("l", *"r" * (len(_HEADER) - 1)))
     if found.contradictory:
-        yield f"Contradictions in {found.contradictory:,} docs, which teach nothing; the first:"
+        yield f"Contradictions in {found.contradictory:,} docs, which training skips; the first:"
         yield from (f"- {problem}" for problem in found.named)
     if never := [row.label for row in rows if row.label and not row.outside]:
         yield (
-            f"Warning: no document has evidence for O as to {', '.join(never)}: a token in no "
-            "entity where it was annotated. See entity_ratio of bcrf_ner"
+            f"Warning: no token is known to be in no entity of {', '.join(never)}. "
+            "See entity_ratio of bcrf_ner"
         )
     if labels and (others := sorted(found.labels - {*labels, ""})):
-        yield f"Warning: labels that are not among --labels: {', '.join(others)}"
+        yield f"Warning: labels that are not in --labels: {', '.join(others)}"

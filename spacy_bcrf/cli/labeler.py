@@ -1,4 +1,4 @@
-"""What the commands on a trained pipeline share: the component they are about."""
+"""Loading of a trained pipeline and of its component that a command is about."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,28 +10,30 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 
 def load_labeler(model: str, name: str | None) -> tuple[Language, str, SequenceLabeler]:
-    """A pipeline, and its component of that name; by default the only one of ours that it has.
+    """Load a pipeline. Return it with the name and the component of spacy-bcrf.
 
-    ValueError saying what there is if there is no such pipeline or component.
+    name: None if the pipeline has only one. ValueError lists the components if none fits.
     """
     try:
         nlp = spacy.load(model)
     except OSError as error:
-        raise ValueError(f"{model}: no pipeline that can be loaded: {error}") from None
+        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
     ours = {key: pipe for key, pipe in nlp.components if isinstance(pipe, SequenceLabeler)}
     if name is None and len(ours) == 1:
         name = next(iter(ours))
     if name is None or name not in ours:
-        there = f"{', '.join(ours)}: choose one by --pipe" if ours else "none of spacy-bcrf"
-        asked = f"no component {name!r} of spacy-bcrf" if name else "not one component"
-        raise ValueError(f"{model}: {asked}; it has {there}")
+        problem = f"no component {name!r} of spacy-bcrf" if name else "--pipe is missing"
+        expected = f"expected --pipe to be one of {', '.join(ours)}" if ours else "it has none"
+        raise ValueError(f"{model}: {problem}; {expected}")
     if name in nlp.disabled:
-        raise ValueError(f"{model}: {name} is disabled there: take it out of disabled, in [nlp]")
+        raise ValueError(
+            f"{model}: {name} is disabled; remove it from disabled in [nlp] of config.cfg"
+        )
     return nlp, name, ours[name]
 
 
 def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[Doc]:
-    """The documents as they reach the component `name`."""
+    """Yield the documents as they reach the component `name`: annotated by all earlier ones."""
     pipes = [pipe for pipe, _ in nlp.pipeline]
     with nlp.select_pipes(enable=pipes[: pipes.index(name)]):
         yield from nlp.pipe(docs)

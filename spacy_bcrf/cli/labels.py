@@ -1,12 +1,15 @@
-"""The labels that an option names."""
+"""Labels of a command line option."""
 
 import json
 from pathlib import Path
 
 
 def read_labels(option: str | None) -> list[str] | None:
-    """From a list with commas, or a file: one a line, or JSON as `spacy init labels` writes it.
-    None for None. ValueError where there are none."""
+    """Read labels from a list with commas or from a file.
+
+    The file has one label a line, or a JSON list, as `spacy init labels` writes it. None for None.
+    ValueError if there are no labels.
+    """
     if option is None:
         return None
     path = Path(option)
@@ -22,5 +25,5 @@ def read_labels(option: str | None) -> list[str] | None:
             raise ValueError(f"{path}: expected a list of labels")
     labels = [label.strip() for label in labels if label.strip()]
     if not labels:
-        raise ValueError(f"{option}: no labels; expected a list with commas, or a file with them")
+        raise ValueError(f"{option}: no labels; expected a list with commas, or a file")
     return labels

@@ -1,4 +1,4 @@
-"""An HTML page of one document: its lattice as a heat map of marginals, and what decided."""
+"""An HTML page of one document: a heat map of marginals, and the features that decided."""
 
 from html import escape
 
@@ -6,9 +6,9 @@ import numpy as np
 from spacy.tokens import Doc
 
 from spacy_bcrf.chain import CRF
+from spacy_bcrf.layers.protocol import sparse_chain
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.explain import Choice, explain_choice
-from spacy_bcrf.sparse.model import SparseChain
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -31,9 +31,9 @@ table {{ border-collapse: collapse; margin-bottom: 2em }}
 <body>
 <h1>{title}</h1>
 <p>{text}</p>
-<h2>Marginal probability of each tag</h2>
-<p>The darker, the more probable under the conditional random field of the model's scores at the
-component's temperature; framed is the tag that was chosen.</p>
+<h2>Marginals</h2>
+<p>The probability of each tag in a CRF of the model's potentials at the component's temperature.
+Darker is more probable. A frame marks the predicted tag.</p>
 <div class="lattice"><table>
 {lattice}
 </table></div>
@@ -41,27 +41,30 @@ component's temperature; framed is the tag that was chosen.</p>
 </body>
 </html>
 """
-_REASONS = """<h2>What decided each tag</h2>
-<p>Score of the tag less that of its closest rival, feature by feature; all other tags as they
-are.</p>
+_REASONS = """<h2>Decisive features</h2>
+<p>Score of the predicted tag minus the score of its closest rival, by feature. All other tokens
+keep their predicted tags.</p>
 <table class="reasons">
-<tr><th>token</th><th>tag</th><th>rival</th><th>the strongest reasons</th></tr>
+<tr><th>token</th><th>tag</th><th>rival</th><th>strongest features</th></tr>
 {rows}
 </table>"""
 
 
 def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
-    """The page of a document as it reaches the component; reasons only for a linear chain, since a
-    network's features have no names, and if there is more than one tag."""
+    """Return the page of a document as it reaches the component.
+
+    n_reasons: number of features shown for each token. Only a sparse linear chain with at least two
+    tags has them: the features of a network have no names.
+    """
     ops = pipe.model.ops
     potentials = pipe.find_potentials([doc])
     marginals = ops.to_numpy(CRF().marginals(pipe.with_temperature(potentials)).unary).clip(0, 1)
     best = pipe.decode(potentials)
-    tags, store = pipe.tags, pipe.head.attrs.get("chain")
+    tags, sparse = pipe.tags, sparse_chain(pipe.model)
     reasons = ""
-    if isinstance(store, SparseChain) and len(tags) > 1:
+    if sparse is not None and len(tags) > 1:
         choices = [
-            explain_choice(store, doc, potentials, tags, best, marginals, i)
+            explain_choice(sparse, doc, potentials, tags, best, marginals, i)
             for i in range(len(doc))
         ]
         rows = [

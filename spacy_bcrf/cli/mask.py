@@ -1,7 +1,5 @@
 """`python -m spacy bcrf mask`"""
 
-import os
-import shutil
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +7,8 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
+
+from spacy_bcrf.io.atomic import replacing_folder
 
 from .errors import exit_on
 
@@ -19,29 +19,30 @@ class Others(str, Enum):
 
 
 def mask_cli(
-    corpus: Annotated[Path, Arg(help="Fully annotated entities: .spacy, or a folder of them")],
+    corpus: Annotated[
+        Path, Arg(help="Corpus with complete entity annotation: .spacy, or a folder of them")
+    ],
     output: Annotated[
-        Path, Arg(help="The .spacy file to write; with --by-label the folder of one for each")
+        Path,
+        Arg(help="The .spacy file to write; with --by-label, a folder with a file for each label"),
     ],
     by_label: Annotated[
         bool,
-        Opt("--by-label", help="Deal the documents out evenly, one label annotated in each"),
+        Opt("--by-label", help="Annotate one label in each document; all labels get equal numbers"),
     ] = False,
-    drop: Annotated[
-        float | None, Opt(help="Leave out this share of the entities", min=0, max=1)
-    ] = None,
+    drop: Annotated[float | None, Opt(help="Drop this share of the entities", min=0, max=1)] = None,
     others: Annotated[
         Others | None,
-        Opt(help="With --drop: what tokens in no entity that is left become (default: outside)"),
+        Opt(help="With --drop: annotation of tokens outside of entities (default: outside)"),
     ] = None,
     forget: Annotated[
         float | None, Opt(help="Make this share of entities and tokens missing", min=0, max=1)
     ] = None,
-    seed: Annotated[int, Opt("--seed", help="Of all random choices")] = 0,
+    seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
 ) -> None:
     """
-    Make partial annotation from full, in one of three ways, so that what is learned from the one
-    can be compared with what is learned from the other.
+    Make partial annotation from full annotation, to compare models trained on both. Expects one of
+    --by-label, --drop and --forget.
     """
     from spacy.vocab import Vocab
 
@@ -54,14 +55,12 @@ def mask_cli(
         if sum([by_label, drop is not None, forget is not None]) != 1:
             raise ValueError("expected one of --by-label, --drop SHARE and --forget SHARE")
         if others is not None and drop is None:
-            raise ValueError("--others is for --drop")
-        if by_label and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
-            raise ValueError(f"{output}: expected a new or empty folder")
+            raise ValueError("--others is only for --drop")
         docs = list(tqdm(read_docs(corpus, Vocab()), "reading", delay=1, unit="docs"))
         for i, doc in enumerate(docs):
             if len(doc) and not doc.has_annotation("ENT_IOB", require_complete=True):
                 raise ValueError(
-                    f"{corpus}: document {i}, {doc.text[:60]!r}, is not annotated in full"
+                    f"{corpus}: document {i}, {doc.text[:60]!r}, has missing entity annotation"
                 )
         before = sum(len(doc.ents) for doc in docs)
         if not by_label:
@@ -81,21 +80,15 @@ def mask_cli(
         if not labels:
             raise ValueError(f"{corpus}: there are no entities")
         if unfit := [label for label in labels if Path(label).name != label]:
-            raise ValueError(f"{corpus}: a label is the name of a file, not {unfit[0]!r}")
-        found = list(one_label_each(docs, labels, seed))
-        part = output.with_name(f".{os.getpid()}.{output.name}")
-        said = []
-        try:
+            raise ValueError(f"{corpus}: label {unfit[0]!r} cannot be the name of a file")
+        masked_by_label = list(one_label_each(docs, labels, seed))
+        lines = []
+        with replacing_folder(output) as part:
             for label in labels:
-                mine = [doc for name, doc in found if name == label]
-                write_all(mine, part / f"{label}.spacy")
-                n_ents = sum(len(doc.ents) for doc in mine)
-                all_ents = sum(ent.label_ == label for doc in docs for ent in doc.ents)
+                masked = [doc for name, doc in masked_by_label if name == label]
+                write_all(masked, part / f"{label}.spacy")
+                after = sum(len(doc.ents) for doc in masked)
+                before = sum(ent.label_ == label for doc in docs for ent in doc.ents)
                 path = output / f"{label}.spacy"
-                said.append(f"{path}: {len(mine):,} docs, {n_ents:,} of {all_ents:,} entities")
-            if output.is_dir():
-                output.rmdir()
-            part.replace(output)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-        typer.echo("\n".join(said))
+                lines.append(f"{path}: {len(masked):,} docs, {after:,} of {before:,} entities")
+        typer.echo("\n".join(lines))

@@ -11,6 +11,7 @@ from spacy.cli._util import Arg, Opt, setup_gpu
 from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.json_objects import parse_object
 
 from .errors import exit_on
 
@@ -21,17 +22,17 @@ class Measure(str, Enum):
     margin = "margin"
 
 
-class Record(NamedTuple):
-    """A line that holds a text: where it starts, in bytes, and the document of its text."""
+class Candidate(NamedTuple):
+    """A document to rank. offset: position of its line in the file, in bytes."""
 
     offset: int
     doc: Any
 
 
 class Reader:
-    """The records of a file of JSON lines with a `text`, and how many lines were none.
+    """Read documents from a file of JSON lines with a `text`, and count the bad lines.
 
-    make_doc: a document of a text, or ValueError.
+    make_doc: makes a document of a text; ValueError if it cannot.
     """
 
     def __init__(self, path: Path, skip_bad: bool, make_doc: Callable[[str], Any]) -> None:
@@ -41,47 +42,40 @@ class Reader:
         self.n_bad = 0
         self.first_bad = ""
 
-    def read(self, advance: Callable[[int], object]) -> Iterator[Record]:
-        """ValueError naming file and line for a bad one, unless they are skipped."""
+    def read(self, advance: Callable[[int], object]) -> Iterator[Candidate]:
+        """Yield documents. ValueError names file and line of a bad one, unless `skip_bad`."""
         offset = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
                     if line.strip():
-                        yield Record(offset, self.make_doc(parse(line)["text"]))
+                        yield Candidate(offset, self.make_doc(parse_line(line)["text"]))
                 except ValueError as error:
                     problem = f"{self.path}:{number}: {error}"
                     if not self.skip_bad:
-                        raise ValueError(f"{problem}. --skip-bad goes on without it") from None
+                        raise ValueError(f"{problem}. --skip-bad skips such lines") from None
                     self.first_bad = self.first_bad or problem
                     self.n_bad += 1
                 offset += len(line)
                 advance(len(line))
 
 
-def parse(line: bytes) -> dict[str, Any]:
-    """The object of a line; ValueError saying what is wrong with it."""
-    try:
-        fields = json.loads(line.strip())
-    except json.JSONDecodeError as error:
-        raise ValueError(f"no JSON: {error.msg} at column {error.colno}") from None
-    except UnicodeDecodeError:
-        raise ValueError("not UTF-8") from None
-    except RecursionError:
-        raise ValueError("JSON nested too deep") from None
-    if not isinstance(fields, dict) or not isinstance(fields.get("text"), str):
-        raise ValueError('expected an object with a "text" that is a string')
+def parse_line(line: bytes) -> dict[str, Any]:
+    """Parse an object with a `text`. ValueError if it is none, or cannot be written as UTF-8."""
+    fields = parse_object(line.strip())
+    if not isinstance(fields.get("text"), str):
+        raise ValueError('no "text" that is a string')
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise ValueError(f"{half} is half of a character, which is no text") from None
+        raise ValueError(f"{half} is half a surrogate pair") from None
     return fields
 
 
 def rank_cli(
     model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
-    texts: Annotated[Path, Arg(help="Documents, one JSON object with a text a line")],
+    texts: Annotated[Path, Arg(help="JSON lines: one object with a text on each line")],
     output: Annotated[
         Path | None, Opt("--output", "-o", help="File to write (default: standard output)")
     ] = None,
@@ -90,37 +84,36 @@ def rank_cli(
         Opt(
             "--by",
             "-b",
-            help="entropy: of the labelings, per token. confidence: how improbable the best "
-            "labeling is. margin: how close the second best comes to it",
+            help="entropy: entropy per token. confidence: 1 - probability of the best labeling. "
+            "margin: 1 - difference between the probabilities of the two best labelings",
         ),
     ] = Measure.entropy,
-    n: Annotated[int, Opt("--n", "-n", help="Only so many documents (0 for all)", min=0)] = 0,
+    n: Annotated[int, Opt("--n", "-n", help="Number of documents to write (0 for all)", min=0)] = 0,
     pipe: Annotated[
         str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
     ] = None,
     skip_bad: Annotated[
-        bool, Opt("--skip-bad", help="Go on after lines that are no documents, and count them")
+        bool, Opt("--skip-bad", help="Skip and count bad lines instead of stopping")
     ] = False,
     gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
 ) -> None:
     """
-    Order documents for annotation, those first of which a component is least sure. Each line comes
-    out as it went in, with "uncertainty" added: the larger, the less sure. Only a number for each
-    document is kept in memory.
+    Order documents for annotation, the most uncertain first. Writes each line with "uncertainty"
+    added. Keeps only one number for each document in memory.
     """
     from .labeler import load_labeler
 
     with exit_on(ValueError, OSError):
         setup_gpu(gpu_id, silent=True)
         if not texts.is_file():
-            raise ValueError(f"{texts}: expected a file; it is read twice")
+            raise ValueError(f"{texts}: expected a file, because rank reads it twice")
         nlp, name, labeler = load_labeler(model, pipe)
         reader = Reader(texts, skip_bad, nlp.make_doc)
         with tqdm(
             total=texts.stat().st_size, unit="B", unit_scale=True, desc="reading", disable=None
         ) as progress:
             scored = list(score(nlp, name, labeler, by, reader.read(progress.update)))
-        # The sort is stable, so that equals stay in the order of the file.
+        # The sort is stable: ties keep the order of the file.
         scored.sort(key=lambda pair: -pair[0])
         chosen = scored[:n] if n else scored
         if output is None:
@@ -138,22 +131,23 @@ def rank_cli(
 
 
 def score(
-    nlp: Any, name: str, labeler: Any, by: Measure, records: Iterable[Record]
+    nlp: Any, name: str, labeler: Any, by: Measure, candidates: Iterable[Candidate]
 ) -> Iterator[tuple[float, int]]:
-    """Uncertainty and offset of each record."""
+    """Yield the uncertainty and the offset of each document."""
     from spacy.util import minibatch
 
     from .labeler import annotate_before
 
-    for batch in minibatch(records, nlp.batch_size):
-        docs = list(annotate_before(nlp, name, (record.doc for record in batch)))
+    for batch in minibatch(candidates, nlp.batch_size):
+        docs = list(annotate_before(nlp, name, (candidate.doc for candidate in batch)))
         uncertainty = labeler.uncertainty(docs, by.value, ignore_annotation=False)
-        yield from zip(uncertainty.tolist(), (record.offset for record in batch), strict=True)
+        yield from zip(uncertainty.tolist(), (candidate.offset for candidate in batch), strict=True)
 
 
 def write(texts: Path, scored: Iterable[tuple[float, int]], output: IO[str]) -> None:
+    """Write the lines of `texts` at these offsets, with their uncertainty."""
     with texts.open("rb") as file:
         for uncertainty, offset in scored:
             file.seek(offset)
-            fields = {**parse(file.readline()), "uncertainty": round(uncertainty, 6)}
+            fields = {**parse_line(file.readline()), "uncertainty": round(uncertainty, 6)}
             output.write(json.dumps(fields, ensure_ascii=False) + "\n")

@@ -126,7 +126,9 @@ def convert_records(
         for doc in conversion.convert(sources):
             writer.add(doc)
         if strict and counts.skipped:
-            raise CorpusError(f"{output}: not written, because --strict skips nothing: {counts}")
+            raise CorpusError(
+                f"{output}: not written, because --strict allows no skipped records: {counts}"
+            )
         if not counts.docs:
             raise CorpusError(f"{output}: not written, because there are no documents: {counts}")
     return counts

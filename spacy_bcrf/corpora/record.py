@@ -26,11 +26,15 @@ from .spacing import UNSPACED
 
 
 class Ignored(Exception):
-    """A record without usable annotation, by decision of its annotator. The message says which."""
+    """A record without usable annotation. The message names the annotator's decision."""
 
 
 class RecordSpan(NamedTuple):
-    """start, end: characters, or tokens in a record without text. labels: empty for any label."""
+    """A span of a record.
+
+    start, end: characters, or tokens in a record without text; `end` is exclusive. labels: the
+    possible labels; empty for any label.
+    """
 
     start: int
     end: int
@@ -39,8 +43,12 @@ class RecordSpan(NamedTuple):
 
 @dataclass(slots=True)
 class Record:
-    """places: file and line of each source. text: None if only the words are known. words: None if
-    the text is not tokenized. complete: whether tokens outside of all spans are O, not missing."""
+    """One text with its entity annotation.
+
+    places: file and line of each source. text: None if only the words are known. words: None if the
+    text is not tokenized. rejected: spans that are no entity of these labels. complete: tokens
+    outside of all spans are O, not missing.
+    """
 
     places: list[str]
     text: str | None
@@ -54,6 +62,7 @@ class Record:
 
     @property
     def n_spans(self) -> int:
+        """Number of spans, rejected and repeated ones too."""
         return len(self.spans) + len(self.rejected)
 
 

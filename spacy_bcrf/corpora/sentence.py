@@ -19,8 +19,8 @@ class Sentence:
     entities: list[str | None] = field(default_factory=list)
     """Entity tags of any scheme, not checked."""
     spaces: list[bool] | None = None
-    """Whether a space follows each word. None if the file does not say, or if no spaces between
-    the words give its text."""
+    """Whether a space follows each word. None if the file has no spaces, or if its text does not
+    consist of the words."""
     starts_document: bool = False
     empty_nodes: int = 0
     """Number of CoNLL-U empty nodes, which the sentence leaves out: they are not in the text."""

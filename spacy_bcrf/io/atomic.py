@@ -30,8 +30,8 @@ def replacing(path: Path) -> Iterator[Path]:
 def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, and move it to `path` at the end.
 
-    After an exception nothing is left of it. ValueError if `path` is neither new nor an empty
-    folder.
+    After an exception the temporary folder is removed. ValueError if `path` is neither new nor
+    an empty folder.
     """
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise ValueError(f"{path}: expected a new or empty folder")

@@ -1,4 +1,4 @@
-"""A trained pipeline for the commands that need one."""
+"""A trained pipeline for the commands."""
 
 import pytest
 from spacy.lang.en import English
@@ -10,7 +10,7 @@ WORDS = {"PERSON": ("Ann", "Bob", "Eve"), "LOC": ("Rome", "Oslo", "Kiel")}
 
 
 def make_docs(vocab, wrong=0):
-    """Sentences of two entities; in the first so many, the labels are the wrong way round."""
+    """Make sentences of two entities. wrong: number of sentences with swapped labels."""
     docs = []
     for person in WORDS["PERSON"]:
         for place in WORDS["LOC"]:
@@ -23,8 +23,8 @@ def make_docs(vocab, wrong=0):
 
 @pytest.fixture(scope="session")
 def pipeline(tmp_path_factory):
-    """A folder with `model`, a tagger and an entity recognizer, and `dev.spacy`,
-    in which a third of the labels are not what the model learned."""
+    """A folder with `model`, a tagger and an entity recognizer, and `dev.spacy`, in which a third
+    of the labels differ from the training data."""
     folder = tmp_path_factory.mktemp("pipeline")
     fix_random_seed(0)
     nlp = English()

@@ -1,7 +1,6 @@
-"""`python -m spacy bcrf calibrate` as one types it."""
+"""The command `python -m spacy bcrf calibrate`."""
 
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -25,13 +24,11 @@ def folder(pipeline, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_the_temperature_is_stored_with_the_pipeline(folder):
     before = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
-    command = [sys.executable, "-m", "spacy", "bcrf", "calibrate", "model", "dev.spacy"]
-    done = subprocess.run([*command, "-p", "ner"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    first, raw, fitted, *_ = done.stdout.splitlines()
+    result = run("model", "dev.spacy", "-p", "ner")
+    assert result.exit_code == 0, result.output
+    first, raw, fitted, *_ = result.stdout.splitlines()
     assert first == "ner: 18 predictions, 66.67% right"
     assert raw.startswith("before, temperature 1.00: expected calibration error 0.3")
     assert float(fitted.split()[-1]) < 0.1
@@ -46,7 +43,7 @@ def test_the_temperature_is_stored_with_the_pipeline(folder):
     assert changed == {"config.cfg"}
 
 
-def test_confidence_is_that_of_the_stored_temperature(folder):
+def test_confidences_after_calibration(folder):
     text = "Ann saw Rome ."
     config = {"components": {"ner": {"annotate": ["confidence"]}}}
     assert spacy.load("model", config=config)(text).ents[0]._.confidence > 0.9
@@ -63,7 +60,7 @@ def test_confidence_is_that_of_the_stored_temperature(folder):
     assert len(temperatures) == 1
 
 
-def test_a_tagger_is_calibrated_by_tokens(folder):
+def test_calibration_of_a_tagger(folder):
     doc = Doc(spacy.blank("en").vocab, words=["Ann", "saw", "it"], tags=["N", "", "V"])
     DocBin(docs=[doc] * 5).to_disk("tags.spacy")
     result = run("model", "tags.spacy", "-p", "tagger", "--no-plot")
@@ -71,7 +68,7 @@ def test_a_tagger_is_calibrated_by_tokens(folder):
     assert result.stdout.startswith("tagger: 10 predictions, ")
 
 
-def test_entities_that_are_there_before_are_predictions(folder):
+def test_preset_entities_count_as_predictions(folder):
     nlp = spacy.load("model")
     ruler = nlp.add_pipe("entity_ruler", before="ner")
     ruler.add_patterns([{"label": "LOC", "pattern": "saw"}])
@@ -84,7 +81,7 @@ def test_entities_that_are_there_before_are_predictions(folder):
 @pytest.mark.parametrize(
     "args, message",
     [
-        (("model", "dev.spacy"), "not one component; it has tagger, ner: choose one by --pipe"),
+        (("model", "dev.spacy"), "--pipe is missing; expected --pipe to be one of tagger, ner"),
         (("model", "dev.spacy", "-p", "lemma"), "no component 'lemma' of spacy-bcrf"),
         (("model", "nope.spacy", "-p", "ner"), "nope.spacy: there is no .spacy file"),
         (("model", "model/config.cfg", "-p", "ner"), "config.cfg: expected a .spacy file"),
@@ -92,8 +89,11 @@ def test_entities_that_are_there_before_are_predictions(folder):
             ("model", "dev.spacy", "-p", "ner", "-o", "dev.spacy"),
             "dev.spacy: expected a folder to save the pipeline to",
         ),
-        (("no_model", "dev.spacy"), "no_model: no pipeline that can be loaded"),
-        (("model", "empty.spacy", "-p", "ner"), "ner predicts nothing there that is annotated"),
+        (("no_model", "dev.spacy"), "no_model: the pipeline cannot be loaded"),
+        (
+            ("model", "empty.spacy", "-p", "ner"),
+            "no prediction of ner has annotation to compare with",
+        ),
     ],
 )
 def test_wrong_input_changes_nothing(folder, args, message):
@@ -106,7 +106,7 @@ def test_wrong_input_changes_nothing(folder, args, message):
     assert not list(folder.rglob("*.png"))
 
 
-def test_matplotlib_is_asked_for_by_the_name_of_its_extra(folder, monkeypatch):
+def test_missing_matplotlib_names_the_extra(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("model", "dev.spacy", "-p", "ner")
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""`python -m spacy bcrf explain` as one types it."""
+"""The command `python -m spacy bcrf explain`."""
 
 import re
 
@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
 from spacy_bcrf.cli.lattice_page import lattice_page
+from spacy_bcrf.layers.protocol import sparse_chain
 
 LINEAR = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[-1..1]"], "rate": 0.5}
 GOLD = {"tags": ["DT", "X", "NN", "X"], "spans": {"chunks": [(0, 5, "NP")]}}
@@ -22,7 +23,7 @@ def run(*args):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A pipeline of two linear chains and the corpus it was trained on, which its config names."""
+    """A pipeline of two sparse linear chains, whose config names its training corpus."""
     folder = tmp_path_factory.mktemp("explain")
     nlp = spacy.blank("en")
     nlp.add_pipe("bcrf_tagger", name="tagger", config={"model": LINEAR})
@@ -73,21 +74,21 @@ def test_all_weights_into_a_file(folder, tmp_path):
     assert head == "tag\tfeature\tweight"
     assert f"{len(lines)} weights" in result.stdout
     pipe = spacy.load(folder / "model").get_pipe("tagger")
-    assert len(lines) == (pipe.head.attrs["chain"].learner.weights != 0).sum()
+    assert len(lines) == (sparse_chain(pipe.model).learner.weights != 0).sum()
     assert any(line.startswith("DT\torth[0]=a\t") for line in lines)
 
 
-def test_a_text_becomes_a_page(folder, tmp_path, monkeypatch):
+def test_a_page_of_a_text(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run(folder / "model", "-p", "chunker", "--text", "a <b>")
     assert (result.exit_code, result.stdout) == (0, "explain.html: 4 tokens, 3 tags\n")
     page = (tmp_path / "explain.html").read_text()
-    assert page.count('class="best"') == 4
+    assert page.count('class="best"') == 4 and "Decisive features" in page
     assert page.count("<td") == 4 * 3 + 4 * 4
     assert "orth[0]=a +" in page and "&lt;" in page and "<b>" not in page
 
 
-def test_features_that_no_document_has(folder):
+def test_features_outside_of_the_corpus(folder):
     DocBin(docs=[spacy.blank("en")("other")]).to_disk(folder / "other.spacy")
     result = run(folder / "model", "-p", "tagger", "--corpus", folder / "other.spacy")
     assert result.exit_code == 0
@@ -98,22 +99,22 @@ def test_features_that_no_document_has(folder):
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        ((), "not one component; it has tagger, chunker: choose one by --pipe"),
+        ((), "--pipe is missing; expected --pipe to be one of tagger, chunker"),
         (
             ("-p", "ner"),
-            "no component 'ner' of spacy-bcrf; it has tagger, chunker: choose one by --pipe",
+            "no component 'ner' of spacy-bcrf; expected --pipe to be one of tagger, chunker",
         ),
         (("-p", "tagger", "--text", ""), "the text has no tokens"),
         (("-p", "tagger", "--corpus", "nothing.spacy"), "nothing.spacy"),
     ],
 )
-def test_what_cannot_be_explained(folder, args, problem):
+def test_wrong_input(folder, args, problem):
     result = run(folder / "model", *args)
     assert result.exit_code == 1
     assert problem in result.output
 
 
-def test_a_model_that_is_not_there(tmp_path):
+def test_a_missing_model(tmp_path):
     result = run(tmp_path / "nothing")
     assert result.exit_code == 1
     assert "nothing" in result.output
@@ -127,32 +128,32 @@ def test_a_network_has_a_page_but_no_table(tmp_path):
     nlp.to_disk(tmp_path / "model")
     page = tmp_path / "page.html"
     assert run(tmp_path / "model", "-t", "a b", "-o", page).exit_code == 0
-    assert "What decided" not in page.read_text()
+    assert "Decisive features" not in page.read_text()
     result = run(tmp_path / "model")
     assert result.exit_code == 1
     assert "LinearChain.v1 has features with names" in result.output
 
 
-def shown(page):
-    """(T, n) the probabilities on a page."""
+def read_marginals(page):
+    """Return the probabilities on a page (T, n)."""
     rows = re.findall(r"<tr><th>[^<]+</th>(<td.*)</tr>", page)
     return np.array([[float(p) for p in re.findall(r'title="([\d.]+)"', row)] for row in rows])
 
 
-def test_a_page_shows_what_is_predicted_of_the_document(folder):
+def test_a_page_shows_the_marginals(folder):
     nlp = spacy.load(folder / "model")
     pipe = nlp.get_pipe("chunker")
     doc = nlp.make_doc("a <b> \n a")
     for pipe.temperature in (1, 3):
         page = lattice_page(pipe, doc)
         (marginals,) = pipe.token_marginals([doc])
-        np.testing.assert_allclose(shown(page), marginals.T, atol=1e-5)
+        np.testing.assert_allclose(read_marginals(page), marginals.T, atol=1e-5)
     ner = nlp.add_pipe("bcrf_ner", config={"model": LINEAR})
     ner.add_label("X")
     gold = {"entities": [(0, 1, "X")]}
     ner.initialize(lambda: [Example.from_dict(nlp.make_doc("a b"), gold)])
     doc.ents = [Span(doc, 1, 2, label="X")]
-    assert shown(lattice_page(ner, doc))[ner.tags.index("U-X"), 1] == pytest.approx(1)
+    assert read_marginals(lattice_page(ner, doc))[ner.tags.index("U-X"), 1] == pytest.approx(1)
 
 
 def test_one_tag_has_no_rival():

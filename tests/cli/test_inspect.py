@@ -1,4 +1,4 @@
-"""`python -m spacy bcrf inspect` as one types it."""
+"""The command `python -m spacy bcrf inspect`."""
 
 import pytest
 import spacy
@@ -53,7 +53,7 @@ def test_several_corpora_and_contradictions(folder):
     result = run("many", "wrong.spacy")
     assert result.exit_code == 0 and "7 docs, 21 tokens" in result.output
     assert result.output.splitlines()[-2:] == [
-        "Contradictions in 1 docs, which teach nothing; the first:",
+        "Contradictions in 1 docs, which training skips; the first:",
         "- wrong.spacy: document 1, 'Ann saw Rome ': 'Ann' (tokens 0:1) is both PER and not PER",
     ]
     assert run("wrong.spacy", "--strict").exit_code == 1
@@ -63,15 +63,15 @@ def test_several_corpora_and_contradictions(folder):
 def test_no_evidence_for_o(folder):
     assert "Warning" not in run("many", "--labels", "PER,LOC").output
     result = run("found.spacy")
-    assert "no document has evidence for O as to PER: " in result.output
+    assert "no token is known to be in no entity of PER. " in result.output
     assert result.exit_code == 0
 
 
-def test_labels_that_should_not_be_there_or_are_not(folder):
+def test_missing_and_unexpected_labels(folder):
     (folder / "labels.txt").write_text("PER\nORG\n")
     result = run("many", "--labels", "labels.txt")
     assert "ORG        0 " in result.output
-    assert "Warning: labels that are not among --labels: LOC" in result.output
+    assert "Warning: labels that are not in --labels: LOC" in result.output
 
 
 def test_keys_of_spans_are_options(folder):
@@ -90,7 +90,7 @@ def test_keys_of_spans_are_options(folder):
 def test_a_taggers_corpus(folder):
     assert run("tags.spacy").output.splitlines() == [
         "1 docs, 3 tokens",
-        "tag: 2 tokens annotated with 2 values, 1 missing; 0 with a choice of values",
+        "tag: 2 tokens annotated with 2 values, 1 missing; 0 with several allowed values",
         "entities: 3 tokens missing",
     ]
 
@@ -104,7 +104,7 @@ def test_a_taggers_corpus(folder):
         (["many", "--labels", "bad.json"], "bad.json: no JSON"),
     ],
 )
-def test_what_cannot_be_read(folder, args, message):
+def test_unreadable_input(folder, args, message):
     (folder / "bad.spacy").write_text("no")
     (folder / "bad.json").write_text("no")
     result = run(*args)

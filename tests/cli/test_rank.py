@@ -1,14 +1,14 @@
-"""`python -m spacy bcrf rank` as one types it."""
+"""The command `python -m spacy bcrf rank`."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import spacy
+from spacy.lang.en import English
 from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
+from spacy_bcrf.cli.rank import Reader
 
 TEXTS = ["Ann saw Rome .", "", "Why on earth not ?", "Bob saw Oslo .", "Ann saw Rome ."]
 
@@ -25,13 +25,11 @@ def folder(pipeline, tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_ranks_by_entropy_per_token(pipeline, folder):
-    command = [sys.executable, "-m", "spacy", "bcrf", "rank", pipeline / "model", "texts.jsonl"]
-    done = subprocess.run([*command, "--pipe", "ner"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    assert "5 documents ranked by entropy, 5 written" in done.stderr
+    result = run(pipeline / "model", "texts.jsonl", "--pipe", "ner")
+    assert result.exit_code == 0, result.output
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    assert "5 documents ranked by entropy, 5 written" in result.stderr
     assert sorted(record["id"] for record in records) == [0, 1, 2, 3, 4]
     assert records[0]["text"] == "Why on earth not ?"
     config = {"components": {"ner": {"annotate": ["entropy"]}}}
@@ -69,37 +67,48 @@ def test_only_the_first(pipeline, folder):
 
 BAD = {
     "{": "no JSON: Expecting property name enclosed in double quotes at column 2",
-    '{"txt": "x"}': 'expected an object with a "text" that is a string',
-    '["text"]': 'expected an object with a "text" that is a string',
-    "[" * 100_000: "JSON nested too deep",
-    r'{"text": "\ud800 x"}': r"\ud800 is half of a character",
-    r'{"text": "x", "note": "\udfff"}': r"\udfff is half of a character",
+    '{"txt": "x"}': 'no "text" that is a string',
+    '["text"]': 'expected an object, got ["text"]',
+    "[" * 100_000: "no JSON that can be read: nested too deep",
+    r'{"text": "\ud800 x"}': r"\ud800 is half a surrogate pair",
+    r'{"text": "x", "note": "\udfff"}': r"\udfff is half a surrogate pair",
     json.dumps({"text": "a " * 600_000}): "[E088] Text of length 1200000 exceeds",
 }
 
 
 @pytest.mark.parametrize("line", BAD, ids=lambda line: line[:30])
-def test_bad_lines_are_named_or_counted(pipeline, folder, line):
+def test_bad_lines_are_errors_or_skipped(tmp_path, line):
+    path = tmp_path / "texts.jsonl"
+    path.write_text(f'{{"text": "a"}}\n\n{line}\n{line}\n{{"text": "b"}}\n')
+    steps = []
+    with pytest.raises(ValueError) as caught:
+        list(Reader(path, False, English().make_doc).read(steps.append))
+    assert str(caught.value).startswith(f"{path}:3: {BAD[line]}")
+    reader = Reader(path, True, English().make_doc)
+    assert [candidate.doc.text for candidate in reader.read(steps.append)] == ["a", "b"]
+    assert reader.n_bad == 2 and reader.first_bad.startswith(f"{path}:3: {BAD[line]}")
+
+
+def test_skip_bad(pipeline, folder):
     path = folder / "texts.jsonl"
-    path.write_text(f"{path.read_text()}{line}\n{line}\n")
-    stopped = run(pipeline / "model", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
-    assert stopped.exit_code == 1
-    assert f"texts.jsonl:7: {BAD[line]}" in stopped.output
+    path.write_text(f"{path.read_text()}{{\n")
+    args = (pipeline / "model", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
+    stopped = run(*args)
+    assert stopped.exit_code == 1 and "texts.jsonl:7: no JSON: " in stopped.output
     assert not list(folder.glob("*out.jsonl*"))
-    args = ("texts.jsonl", "-p", "ner", "-o", "out.jsonl", "--skip-bad")
-    skipped = run(pipeline / "model", *args)
-    assert skipped.exit_code == 0
-    assert f"skipped 2 bad lines, the first: texts.jsonl:7: {BAD[line]}" in skipped.output
+    skipped = run(*args, "--skip-bad")
+    assert skipped.exit_code == 0, skipped.output
+    assert "skipped 1 bad lines, the first: texts.jsonl:7: no JSON: " in skipped.output
     assert len((folder / "out.jsonl").read_text().splitlines()) == len(TEXTS)
 
 
-def test_a_file_is_needed(pipeline, folder):
+def test_a_missing_file(pipeline, folder):
     result = run(pipeline / "model", "nope.jsonl")
     assert result.exit_code == 1
     assert "nope.jsonl: expected a file" in result.output
 
 
-def test_documents_are_ranked_as_they_reach_the_component(pipeline, folder):
+def test_earlier_components_annotate_first(pipeline, folder):
     nlp = spacy.load(pipeline / "model")
     ruler = nlp.add_pipe("entity_ruler", before="ner")
     ruler.add_patterns([{"label": "LOC", "pattern": "earth"}])
@@ -113,10 +122,10 @@ def test_documents_are_ranked_as_they_reach_the_component(pipeline, folder):
         assert record["uncertainty"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_disabled_component_is_called_so(pipeline, folder):
+def test_a_disabled_component(pipeline, folder):
     nlp = spacy.load(pipeline / "model")
     nlp.disable_pipe("ner")
     nlp.to_disk(folder / "disabled")
     result = run(folder / "disabled", "texts.jsonl", "-p", "ner")
     assert result.exit_code == 1
-    assert "disabled: ner is disabled there: take it out of disabled, in [nlp]" in result.output
+    assert "disabled: ner is disabled; remove it from disabled in [nlp]" in result.output

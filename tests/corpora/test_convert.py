@@ -28,7 +28,7 @@ CONLLU = """\
 
 
 def run(folder, *texts, reader=read_columns, **options):
-    """The Docs and counts of texts, each in a file of its own."""
+    """Convert texts, each in its own file. Return Docs and counts."""
     sources = []
     for i, text in enumerate(texts):
         path = folder / f"{i}.txt"
@@ -97,20 +97,20 @@ def test_summary_adds_up(tmp_path):
     )
 
 
-def test_spacy_trains_on_the_words_where_the_text_is_unknown(tmp_path):
+def test_spacy_trains_on_words_if_the_text_is_unknown(tmp_path):
     run(tmp_path, "don't\tO\nU.K.!\tO\n")
     (example,) = Corpus(tmp_path / "out.spacy")(spacy.blank("en"))
     assert [token.text for token in example.predicted] == ["don't", "U.K.!"]
 
 
-def test_one_rewritten_text_makes_the_spaces_of_a_doc_unknown(tmp_path):
+def test_one_sentence_without_spaces_makes_the_spaces_of_a_doc_unknown(tmp_path):
     text = CONLLU.replace("# text = Ada!", "# text = Ida!")
     (doc,), counts = run(tmp_path, text, reader=read_conllu, n_sents=0)
     assert doc.has_unknown_spaces and counts.unknown_spaces == 1
     assert [token.text for token in doc] == ["Hi", ",", "Ada", ".", "Ada", "!"]
 
 
-def test_language_decides_about_spaces_only_where_the_file_does_not(tmp_path):
+def test_language_decides_about_spaces_if_the_file_does_not(tmp_path):
     (doc,), counts = run(tmp_path, "日本\tO\n語\tO\n", lang="ja")
     assert doc.text == "日本語" and not doc.has_unknown_spaces and not counts.unknown_spaces
     (doc,), counts = run(tmp_path, "日本\tO\n語\tO\n")

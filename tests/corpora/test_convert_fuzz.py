@@ -1,14 +1,14 @@
-"""Whatever a file contains: sentences, all of them, or a CorpusError. Nothing else."""
+"""Any file gives all of its sentences or a CorpusError, and no other error."""
 
 import tempfile
 from functools import partial
 from pathlib import Path
 
 import pytest
-import spacy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spacy.tokens import DocBin
+from spacy.vocab import Vocab
 
 from spacy_bcrf.annotation.schemes import BIO
 from spacy_bcrf.corpora.convert import convert
@@ -66,7 +66,7 @@ def random_texts(draw):
 
 @st.composite
 def mutated_texts(draw, text):
-    """A valid file in which a few stretches are cut out, doubled or replaced."""
+    """A valid file with a few parts removed, doubled or replaced."""
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(text)))
         end = draw(st.integers(start, min(len(text), start + 12)))
@@ -81,7 +81,7 @@ def read(format, text):
 
 
 def write(format, sentences):
-    """Text in that format with the words and annotation of these sentences."""
+    """Write the words and annotation of sentences in a format."""
     lines = []
     for sentence in sentences:
         if sentence.starts_document:
@@ -110,7 +110,6 @@ def check(format, text):
             assert one.tags == other.tags
             assert one.entities == other.entities
             assert one.starts_document == other.starts_document
-    check_file(format, text.encode())
 
 
 def check_file(format, data):
@@ -123,7 +122,7 @@ def check_file(format, data):
             assert str(err).startswith(f"{source}:")
             assert list(Path(folder).iterdir()) == [source]
             return
-        docs = list(DocBin().from_disk(output).get_docs(spacy.blank("xx").vocab))
+        docs = list(DocBin().from_disk(output).get_docs(Vocab()))
         expected = read(format, data.decode("utf-8-sig").replace("\r\n", "\n"))
         assert [[token.text for token in doc] for doc in docs] == [s.words for s in expected]
         assert sum(len(doc.ents) for doc in docs) == counts.entities
@@ -136,6 +135,7 @@ def check_file(format, data):
 def test_the_unmutated_files_are_valid(format, text):
     assert len(read(format, text)) == 2
     check(format, text)
+    check_file(format, text.encode())
 
 
 @settings(deadline=None)
@@ -162,6 +162,13 @@ def test_mutated_conllu(text):
 @given(text=mutated_texts(COLUMNS))
 def test_mutated_columns(text):
     check("columns", text)
+
+
+@pytest.mark.parametrize("format, text", [("conllu", CONLLU), ("columns", COLUMNS)])
+@settings(deadline=None, max_examples=50)
+@given(data=st.data())
+def test_conversion_of_random_files(format, text, data):
+    check_file(format, data.draw(st.one_of(random_texts(), mutated_texts(text))).encode())
 
 
 @settings(deadline=None)

@@ -28,7 +28,7 @@ def test_labels_words_and_features(tmp_path):
     assert more == [["w[0]=", "colon:", "back\\slash"]]
 
 
-def test_labels_that_are_no_spans_are_tags_only(tmp_path):
+def test_labels_that_are_no_entity_tags(tmp_path):
     ((sentence, _),) = read(tmp_path, "NN\ta\nO\ta\n")
     assert sentence.tags == ["NN", "O"]
     assert sentence.entities == [None, None]
@@ -44,7 +44,7 @@ def test_labels_that_are_no_spans_are_tags_only(tmp_path):
         ("O\t:1", "empty feature"),
     ],
 )
-def test_a_line_that_does_not_parse_is_named(tmp_path, line, what):
+def test_malformed_lines(tmp_path, line, what):
     with pytest.raises(CorpusError, match=rf"chunks\.crfsuite:3: {what}"):
         read(tmp_path, f"O\ta\n\n{line}\nO\tb\n")
 
@@ -59,7 +59,7 @@ def test_a_corpus_without_sequences_or_path(tmp_path):
 
 
 @pytest.mark.parametrize("factory", ["bcrf_tagger", "bcrf_ner", "bcrf_chunker"])
-def test_components_learn_from_it(tmp_path, factory):
+def test_training(tmp_path, factory):
     path = tmp_path / "train.crfsuite"
     path.write_text(f"{CHUNKS}\n" * 3)
     nlp = spacy.blank("en")

@@ -1,4 +1,4 @@
-"""What `inspect` counts, on a corpus small enough to count by hand."""
+"""Counts of `Inspection` on corpora that are small enough to count by hand."""
 
 import pytest
 import spacy
@@ -40,7 +40,7 @@ def rows(found, labels=()):
 FULL = ("B-PER", "I-PER", "O", "B-LOC")
 
 
-def test_tokens_of_a_label_are_in_it_or_not_or_missing():
+def test_tokens_by_label():
     found = inspect(
         make_doc(FULL),
         make_doc(["B-PER", "I-PER", "O", "O"], annotated=["PER"]),
@@ -81,7 +81,7 @@ def test_contradictions_are_named_and_counted_by_label():
     assert [row["contradictory"] for row in rows(found).values()] == [MAX_NAMED + 2] * 3
 
 
-def test_entities_that_begin_inside_are_a_contradiction():
+def test_entities_without_a_first_token_are_a_contradiction():
     found = inspect(make_doc(["I-PER", "O", "O", "O"]), make_doc(FULL))
     assert (found.contradictory, found.missing, found.tokens) == (1, 4, 8)
     assert found.named[0].startswith("document 0, 'Ann Lee saw Rome ': [E093]")
@@ -98,15 +98,15 @@ def test_tags():
 
 
 ents = st.lists(st.sampled_from(["", "O", "B-PER", "I-PER", "B-LOC"]), min_size=4, max_size=4)
-marks = st.lists(
+span_tuples = st.lists(
     st.tuples(st.integers(0, 1), st.integers(2, 4), st.sampled_from(["PER", "ORG", ""])), max_size=2
 )
 docs = st.builds(
     make_doc,
     ents,
     st.one_of(st.none(), st.lists(st.sampled_from(["PER", "LOC"]), max_size=2)),
-    marks,
-    marks,
+    span_tuples,
+    span_tuples,
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from([["O"], ["PER"], ["O", "ORG"]]))),
 )
 
@@ -121,5 +121,5 @@ def test_tokens_add_up(corpus):
 
 
 @pytest.mark.parametrize("labels", [(), ("PER",)])
-def test_nothing(labels):
+def test_an_empty_corpus(labels):
     assert [row[1:] for row in inspect().rows(labels)] == [(0,) * 9] * len(labels)

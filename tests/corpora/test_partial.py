@@ -1,4 +1,4 @@
-"""Partial annotation made from full, shards, and the reader that mixes corpora."""
+"""Masking of annotation, and the reader of several corpora."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from spacy.util import registry
 
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
-from spacy_bcrf.io.shards import Writer, find_files, read_docs, write_all
+from spacy_bcrf.io.shards import write_all
 
 set_extensions()
 NLP = spacy.blank("en")
@@ -23,7 +23,7 @@ def make_docs(n=60):
     ]
 
 
-def test_one_label_each_deals_evenly_and_says_which():
+def test_one_label_each():
     docs, labels = make_docs(), ["LOC", "ORG", "PER"]
     masked = list(one_label_each(docs, labels, seed=1))
     assert Counter(label for label, _ in masked) == dict.fromkeys(labels, 20)
@@ -47,36 +47,13 @@ def test_dropped_entities(others, code):
         assert {token.ent_iob_ for token in doc if not token.ent_type} <= {code}
 
 
-def test_forgotten_tokens_are_missing_whole_entities_at_once():
+def test_forgotten_entities_are_missing_as_a_whole():
     docs = list(forget_tokens(make_docs(), 0.5, 0))
     missing = sum(token.ent_iob == 0 for doc in docs for token in doc)
     assert 130 < missing < 230
     for doc in docs:
         assert (doc[0].ent_iob == 0) == (doc[1].ent_iob == 0)
         assert {ent.text for ent in doc.ents} <= {doc[:2].text, "Rome", "Acme"}
-
-
-def test_shards_hold_all_documents_in_order(tmp_path):
-    docs = make_docs(25)
-    docs[3]._.annotated_labels = ["PER"]
-    assert write_all(docs, tmp_path / "many", shard=10) == 25
-    assert write_all(docs, tmp_path / "one.spacy") == 25
-    assert len(find_files(tmp_path / "many")) == 3
-    for path in (tmp_path / "many", tmp_path / "one.spacy"):
-        found = list(read_docs(path, NLP.vocab))
-        assert [doc.text for doc in found] == [doc.text for doc in docs]
-        assert list(found[3]._.annotated_labels) == ["PER"]
-
-
-def test_no_half_written_files(tmp_path):
-    def fail():
-        with Writer(tmp_path / "one.spacy") as writer:
-            writer.add(make_docs(1)[0])
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture
@@ -95,11 +72,11 @@ def reader(folder, **parts):
     return registry.resolve({"reader": config})["reader"]
 
 
-def test_a_pass_has_all_of_every_corpus(folder):
+def test_a_pass_reads_every_corpus_completely(folder):
     read = reader(folder, a={"annotated_labels": ["PER"]}, b={})
     first = list(read(NLP))
-    said = Counter(str(example.reference._.annotated_labels) for example in first)
-    assert said["None"] >= 30 and said["['PER']"] >= 10
+    labels = Counter(str(example.reference._.annotated_labels) for example in first)
+    assert labels["None"] >= 30 and labels["['PER']"] >= 10
     texts = {eg.reference.text for eg in first if eg.reference._.annotated_labels is None}
     assert len(texts) == 30
     assert not first[0].predicted.ents and first[0].predicted.text == first[0].reference.text
@@ -109,7 +86,7 @@ def test_a_pass_has_all_of_every_corpus(folder):
     assert [eg.reference.text for eg in again(NLP)] == [eg.reference.text for eg in first]
 
 
-def test_weights_say_how_often(folder):
+def test_weights(folder):
     read = reader(folder, a={"weight": 9.0, "annotated_labels": ["PER"]}, b={"weight": 1.0})
     drawn = Counter(bool(eg.reference._.annotated_labels) for eg in read(NLP))
     assert 5 < drawn[True] / drawn[False] < 15
@@ -135,9 +112,3 @@ def test_wrong_settings_are_named(folder, settings, message):
 def test_no_corpora_are_refused():
     with pytest.raises(ValueError, match="needs at least one corpus"):
         registry.resolve({"r": {"@readers": "spacy-bcrf.PartialCorpora.v1", "corpora": {}}})
-
-
-def test_what_is_no_corpus_is_named(tmp_path):
-    (tmp_path / "x.spacy").write_text("no")
-    with pytest.raises(ValueError, match=r"x\.spacy: cannot be read as a \.spacy file"):
-        list(read_docs(tmp_path / "x.spacy", NLP.vocab))

@@ -1,6 +1,6 @@
-"""Sentences, tokens and entities of published corpora, as they are documented with them.
+"""Numbers of sentences, tokens and entities in published corpora, as documented with them.
 
-The folder named by BCRF_CORPORA holds them; without it, these tests are skipped.
+The corpora are in the folder BCRF_CORPORA. Without this variable, the tests are skipped.
 """
 
 import os
@@ -48,7 +48,7 @@ UD = [
 ]
 FIRST_AND_LAST = {}
 SECOND_AND_THIRD = {"word_column": 2, "ent_column": 3}
-# The third figure are the B- tags; -DOCSTART- lines are neither tokens nor sentences.
+# Sentences, tokens and B- tags; -DOCSTART- lines are neither tokens nor sentences.
 COLUMNS = [
     ("conll2000/train.txt.xz", FIRST_AND_LAST, 8936, 211727, 106978),
     ("conll2000/test.txt", FIRST_AND_LAST, 2012, 47377, 23852),
@@ -71,7 +71,7 @@ def test_universal_dependencies(tmp_path, file, sentences, tokens):
 
 
 def test_entities_of_japanese_gsd(tmp_path):
-    """Its MISC says nothing of words outside of entities."""
+    """MISC has no tag for words outside of entities."""
     reader = partial(read_conllu, ent_key="NE")
     path = Path(FOLDER, "ud-japanese-gsd/r2.9/ja_gsd-ud-train.conllu.xz")
     counts = convert([(path, reader)], tmp_path / "out.spacy", ent_complete=True)

@@ -32,7 +32,7 @@ def test_the_extension_of_a_compressed_file_may_be_left_out(tmp_path, suffix):
     assert find_file(path) == stored
 
 
-def test_all_bytes_are_reported_to_the_progress_bar(tmp_path):
+def test_progress_adds_up_to_the_size_of_the_file(tmp_path):
     path = tmp_path / "file.conll"
     path.write_text("word\tO\n" * 2500)
     steps = []
@@ -40,7 +40,7 @@ def test_all_bytes_are_reported_to_the_progress_bar(tmp_path):
     assert sum(steps) == path.stat().st_size and len(steps) > 1
 
 
-def test_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
+def test_byte_order_mark_is_skipped(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"\xef\xbb\xbfa\nb\n")
     assert [line.text for line in read_lines(path)] == ["a", "b"]

@@ -4,7 +4,7 @@
   ignored, because it does not say which span is wrong.
 - A binary interface (`ner.teach`): the task has one span. Accepted, the span is an entity.
   Rejected, it is no entity of this label. All other tokens are missing.
-- An ignored task says nothing.
+- An ignored task has no annotation.
 
 `merge` makes one record of all answers about one text.
 """
