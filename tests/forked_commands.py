@@ -14,13 +14,18 @@ from pathlib import Path
 CONTEXT = get_context("forkserver")
 
 
-def run_module(arguments: Sequence[str], folder: Path, log: Path) -> None:
-    """Run `python -m *arguments` in a folder. AssertionError shows the output of a failure."""
+def run_module(arguments: Sequence[str], folder: Path, log: Path) -> str:
+    """Run `python -m *arguments` in a folder. Return its output, which `log` stores.
+
+    AssertionError shows the output of a command that fails.
+    """
     CONTEXT.set_forkserver_preload(["pytest", "spacy.cli.train", "spacy_bcrf.pipeline.factories"])
     process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
     process.start()
     process.join()
-    assert process.exitcode == 0, f"{' '.join(map(str, arguments))}\n{log.read_text()}"
+    output = log.read_text()
+    assert process.exitcode == 0, f"{' '.join(map(str, arguments))}\n{output}"
+    return output
 
 
 def _run(arguments: list[str], folder: Path, log: Path) -> None:
