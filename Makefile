@@ -14,7 +14,7 @@ AWAY := $(VENV)-test/away
 
 quickstart: $(VENV)/installed
 	$(BIN)/python -m spacy project run sample
-	$(BIN)/python experiments/annotate.py training/sample/model-best \
+	$(BIN)/python -m experiments.annotate training/sample/model-best \
 		"Ada Lovelace moved from London to Vienna in March 1842." \
 		"On Monday, Siemens said that it won't close its office in Lisbon." \
 		"I hardly slept, but the view was worth it!"

@@ -128,7 +128,7 @@ def measure(name: str, layers: int, args: argparse.Namespace) -> list[Row]:
     ):
         calls = {title: partial(run, contender) for title, contender in contenders.items()}
         seconds = interleave(calls, args.rounds)
-        row: Row = {"task": task, "like": name, "layers": layers}
+        row: Row = {"task": task, "corpus": name, "layers": layers}
         row["tokens"] = int(lengths.sum())
         row["PyTorch ms"] = f"{seconds['PyTorch'] * 1e3:.1f}"
         for title in dict.fromkeys([*DECODED, *TRAINED]):
@@ -199,8 +199,8 @@ def draw(path: Path, rows: list[Row]) -> None:
             heights = [float(str(row[title])) for row in mine]
             places = np.arange(len(mine)) + (k - (len(shown) - 1) / 2) * 0.8 / len(shown)
             axes.bar(places, heights, 0.8 / len(shown), label=title)
-        axes.set_xticks(range(len(mine)), [f"{row['like']}\n{row['layers']}" for row in mine])
-        axes.set_xlabel("sentences like, layers")
+        axes.set_xticks(range(len(mine)), [f"{row['corpus']}\n{row['layers']}" for row in mine])
+        axes.set_xlabel("corpus, layers")
         axes.set_title(task)
         axes.axhline(1, color="black", linewidth=0.8)
         axes.legend(fontsize="small")

@@ -3,7 +3,7 @@
     python -m benchmarks.scaling --csv scaling.csv --plot scaling.png
 
 The same run measures the limits. Operations are the multiply-adds of a float32 product of
-1024 x 1024 matrices, two operations each. Bytes are those a copy of 64 MiB reads and writes. On a
+1024 x 1024 matrices, two operations each. A copy of 64 MiB gives the bytes read and written. On a
 CPU one core is measured, and n threads count n times. With shared transitions (T, T), a kernel
 needs at least these operations for each edge, and these bytes read and written for each token:
 

@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there."""
+"""The README's examples run and print the output that it shows."""
 
 import re
 from pathlib import Path
@@ -16,11 +16,12 @@ README = (ROOT / "README.md").read_text(encoding="utf8")
 
 
 def blocks(language: str) -> list[str]:
+    """Return the README's code blocks in this language."""
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def test_python_prints_what_it_says(capsys):
-    """One block after the other, as a reader would try them."""
+def test_python_blocks_print_their_output(capsys):
+    """Blocks run in order and share variables, as in a reader's session."""
     variables: dict = {}
     for code in blocks("python"):
         exec(code, variables)
@@ -41,7 +42,7 @@ def test_a_config_trains(text, tmp_path):
     assert (tmp_path / "out/model-best").is_dir()
 
 
-def test_the_records_of_each_format_can_be_converted(tmp_path):
+def test_the_records_of_each_format_convert(tmp_path):
     records = dict(re.findall(r"^\| (JSON lines|Prodigy|Label Studio) \| `(.*)` \|$", README, re.M))
     for name, record in records.items():
         path = tmp_path / "in.jsonl"

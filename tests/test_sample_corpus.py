@@ -1,4 +1,4 @@
-"""The promises that `assets/sample/README.md` makes about the embedded corpus."""
+"""The statements of `assets/sample/README.md` about the embedded corpus."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ CLOSED_CLASSES = {"ADP", "AUX", "CCONJ", "DET", "NUM", "PART", "PRON", "SCONJ"}
 UPOS = OPEN_CLASSES | CLOSED_CLASSES | {"PUNCT", "SYM", "X"}
 
 pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="assets/sample is part of the source tree, not of the package"
+    not FOLDER.is_dir(), reason="assets/sample is in the source tree, not in the package"
 )
 
 Row = list[str]
@@ -24,7 +24,7 @@ Corpus = dict[str, list[Sentence]]
 
 
 def read(split: str) -> Iterator[Sentence]:
-    """Sentences of one file: the comments (`key = value`) and the token rows of ten columns."""
+    """Read the sentences of one file: comments (`key = value`) and token rows of ten columns."""
     content = (FOLDER / f"{split}.conllu").read_text(encoding="utf8")
     assert content.endswith("\n\n")
     for block in content[:-2].split("\n\n"):
@@ -34,11 +34,12 @@ def read(split: str) -> Iterator[Sentence]:
 
 
 def misc(row: Row) -> dict[str, str]:
+    """Return the fields of the last column."""
     return dict(field.split("=", 1) for field in row[9].split("|"))
 
 
 def stated_counts() -> dict[str, list[int]]:
-    """Rows of the README's tables: name -> train, dev, test, all."""
+    """Return the counts in the README's tables by name: train, dev, test, all."""
     table = {}
     for line in (FOLDER / "README.md").read_text(encoding="utf8").splitlines():
         cells = [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
@@ -65,12 +66,12 @@ def test_rows_are_plain_conllu(corpus: Corpus, split: str) -> None:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_tokens_are_those_of_spacy(corpus: Corpus, split: str) -> None:
+def test_tokens_agree_with_spacy(corpus: Corpus, split: str) -> None:
     nlp = spacy.blank("en")
     for comments, rows in corpus[split]:
         doc = nlp(comments["text"])
         assert [token.text for token in doc] == [row[1] for row in rows], comments["text"]
-        # The last token ends the text, whatever follows it in the file.
+        # The last token ends the text, so its whitespace does not count.
         spaces = ["SpaceAfter" not in misc(row) for row in rows[:-1]]
         assert [bool(token.whitespace_) for token in doc[:-1]] == spaces, comments["text"]
 
@@ -94,7 +95,7 @@ def test_no_sentence_occurs_twice(corpus: Corpus) -> None:
     assert [text for text, count in texts.items() if count > 1] == []
 
 
-def test_counts_are_those_of_the_readme(corpus: Corpus) -> None:
+def test_counts_agree_with_the_readme(corpus: Corpus) -> None:
     counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
     for split, sentences in corpus.items():
         for _, rows in sentences:

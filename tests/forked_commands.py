@@ -1,0 +1,39 @@
+"""Run `python -m MODULE ...` in forks of a process that has already imported spaCy.
+
+A fork starts at once, where a new interpreter imports spaCy and PyTorch for seconds. Modules run as
+with `python -m`: with their own arguments, folder, output and exit status.
+"""
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from multiprocessing import get_context
+from pathlib import Path
+
+CONTEXT = get_context("forkserver")
+
+
+def run_module(arguments: Sequence[str], folder: Path, log: Path) -> str:
+    """Run `python -m *arguments` in a folder. Return its output, which `log` stores.
+
+    AssertionError shows the output of a command that fails.
+    """
+    CONTEXT.set_forkserver_preload(["pytest", "spacy.cli.train", "spacy_bcrf.pipeline.factories"])
+    process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
+    process.start()
+    process.join()
+    output = log.read_text()
+    assert process.exitcode == 0, f"{' '.join(map(str, arguments))}\n{output}"
+    return output
+
+
+def _run(arguments: list[str], folder: Path, log: Path) -> None:
+    os.chdir(folder)
+    # `python -m` looks for modules in the current folder first.
+    sys.path.insert(0, str(folder))
+    sys.argv = arguments
+    with log.open("w") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
