@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import enumeration
 
-from spacy_bcrf.chain import CRF, Potentials, feasible, minimum_risk, viterbi
+from spacy_bcrf.chain import Potentials, feasible, minimum_risk, viterbi
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -34,9 +34,8 @@ def test_ties_go_to_the_lower_tags():
     assert viterbi(batch)[0].tolist() == [0] * 5
 
 
-@given(problems.potentials())
-def test_minimum_risk_is_enumerated(batch):
-    marginals = CRF().marginals(batch).unary
+def assert_minimum_risk(batch, rng):
+    marginals = rng.dirichlet(np.ones(batch.unary.shape[1]), len(batch.unary))
     tags = minimum_risk(batch, marginals)
     for rows, u, w in enumeration.sequences(batch):
         paths, scores = enumeration.labelings(u, w)
@@ -44,6 +43,20 @@ def test_minimum_risk_is_enumerated(batch):
         found = marginals[rows][np.arange(len(u)), tags[rows]].sum()
         assert found == pytest.approx(gains[scores > -np.inf].max(), abs=1e-9)
     assert (enumeration.score(batch, tags) > -np.inf).all()
+
+
+@given(problems.potentials(), st.integers(0, 2**32 - 1))
+def test_minimum_risk_is_enumerated(batch, seed):
+    assert_minimum_risk(batch, np.random.default_rng(seed))
+
+
+def test_minimum_risk_avoids_forbidden_transitions():
+    rng = np.random.default_rng(0)
+    lengths = np.full(20, 6, "int32")
+    for _ in range(5):
+        transitions = np.where(rng.random((3, 3)) < 0.4, -np.inf, 0)
+        transitions[[0, 1, 2], [1, 2, 0]] = 0
+        assert_minimum_risk(Potentials(np.zeros((120, 3)), transitions, lengths), rng)
 
 
 @given(problems.potentials(), st.integers(0, 2**32 - 1))
