@@ -104,6 +104,44 @@ def test_projections_are_the_reference(host, tags, dtype, shared, scores):
 
 
 @compiled
+@pytest.mark.parametrize("length", [4, 12])
+def test_dead_ends_need_no_log_space(host, monkeypatch, length):
+    """Tag 1 leads to tag 1 only, which the last token forbids: a dead end of length - 1 tokens."""
+    failed = []
+    launch = host.launch
+
+    def record(kernel):
+        if kernel.file == "log_space_bregman":
+            failed.append(kernel.args[4].any())
+        launch(kernel)
+
+    monkeypatch.setattr(host, "launch", record)
+    rng = np.random.default_rng(0)
+    lengths = np.array([length], "int32")
+    unary, transitions, _ = problem(rng, 3, True, "float32", False, 1.0, lengths)
+    unary[-1, 1] = transitions[1, 0] = transitions[1, 2] = -np.inf
+    arrays, options = (unary, transitions, lengths), BregmanOptions(4, 1.25, None)
+    found = cuda.bregman(np, *arrays, options, "sum")
+    assert failed == [False]
+    assert_same(found, native.bregman(np, *arrays, options, "sum"), "float32", 1.0)
+
+
+@compiled
+def test_unlikely_lattices_stay_precise(host):
+    """The allowed tags of one token are so unlikely that float32 rounds their exponentials."""
+    rng = np.random.default_rng(0)
+    lengths = np.array([6], "int32")
+    unary, transitions, _ = problem(rng, 3, True, "float32", False, 1.0, lengths)
+    unary[2, :2] -= 98
+    transitions[2] = transitions[:, 2] = -np.inf
+    arrays, options = (unary, transitions, lengths), BregmanOptions(4, 1.25, None)
+    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    with np.errstate(all="ignore"):
+        expected = reference.bregman(np, *double, options, "sum")
+    assert_same(cuda.bregman(np, *arrays, options, "sum"), expected, "float32", 1.0)
+
+
+@compiled
 @pytest.mark.parametrize(
     "sizes, shared, scores",
     pairwise([(1, [300]), (5, [300, 0, 7, 271]), (19, [430])], SHARED, SCORES),
@@ -182,11 +220,11 @@ def test_of_equal_scores_the_lower_tag_wins(host):
     lengths = np.array([40, 1, 3], "int32")
     unary = np.zeros((44, 5), "float32")
     unary[7] = 1e4, 1, 1e4, 0, 1e4
-    arrays = unary, np.eye(5, dtype="float32"), lengths
-    tags, scores = cuda.max_product(np, *arrays)
-    expected, expected_scores = native.max_product(np, *arrays)
-    np.testing.assert_array_equal(tags, expected)
-    np.testing.assert_array_equal(scores, expected_scores)
+    for transitions in (np.eye(5, dtype="float32"), np.zeros((5, 5), "float32")):
+        tags, scores = cuda.max_product(np, unary, transitions, lengths)
+        expected, expected_scores = native.max_product(np, unary, transitions, lengths)
+        np.testing.assert_array_equal(tags, expected)
+        np.testing.assert_array_equal(scores, expected_scores)
 
 
 @compiled
