@@ -53,7 +53,7 @@ def perform(runs: Sequence[Run], jobs: int) -> list[Scores]:
     use_one_thread()
     # The server imports spaCy once for all runs; its fork for each run starts at once.
     context = get_context("forkserver")
-    context.set_forkserver_preload(["spacy.cli.train", "spacy_bcrf.pipeline.factories"])
+    context.set_forkserver_preload(["experiments.preload"])
     with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
         # The last runs have the deepest encoders and take longest. They start first.
         futures = {pool.submit(train_and_score, run): run for run in reversed(left)}

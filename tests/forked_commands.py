@@ -19,7 +19,7 @@ def run_module(arguments: Sequence[str], folder: Path, log: Path) -> str:
 
     AssertionError shows the output of a command that fails.
     """
-    CONTEXT.set_forkserver_preload(["pytest", "spacy.cli.train", "spacy_bcrf.pipeline.factories"])
+    CONTEXT.set_forkserver_preload(["pytest", "experiments.preload"])
     process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
     process.start()
     process.join()
