@@ -34,13 +34,6 @@ def find_bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
     return list(pairwise([0, *doc_lengths(docs).cumsum().tolist()]))
 
 
-def starts_document(lengths: NDArray[np.int32]) -> Bools:
-    """Return a mask (N,) of the first token of each document."""
-    first = np.zeros(lengths.sum(), dtype=bool)
-    first[(lengths.cumsum() - lengths)[lengths > 0]] = True
-    return first
-
-
 def split_spans(
     docs: Sequence[Doc], starts: NDArray[np.integer], ends: NDArray[np.integer], *columns: NDArray
 ) -> list[list[tuple[Any, ...]]]:

@@ -22,15 +22,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
-from .extensions import ALLOWED_LABELS, ANNOTATED_LABELS, Attributes, read_attributes
+from .extensions import ALLOWED_LABELS, ALLOWED_TAGS, ANNOTATED_LABELS, Attributes, read_attributes
 
 AMBIGUOUS = "ambiguous_spans"
 INCORRECT = "incorrect_spans"
+
+T = TypeVar("T")
 
 Bounds = tuple[int, int]
 """First token of a span, and one past its last."""
@@ -55,51 +58,56 @@ class PartialAnnotation:
 
 
 def read_partial_annotation(
-    example: Example, ambiguous_key: str | None = AMBIGUOUS, incorrect_key: str | None = INCORRECT
-) -> PartialAnnotation | None:
-    """Return the partial annotation of the reference, by the tokens of the predicted document.
+    examples: Sequence[Example],
+    ambiguous_key: str | None = AMBIGUOUS,
+    incorrect_key: str | None = INCORRECT,
+) -> tuple[dict[int, PartialAnnotation], dict[int, str]]:
+    """Return the partial annotation of the references, by the tokens of the predicted documents.
 
-    None if the reference has none. As in spaCy's alignment, a span counts if it starts and ends at
-    boundaries of predicted tokens, and a token's labels count if it is one predicted token. The
-    tokens of other ambiguous spans are unknown. ValueError for a string instead of a list of
-    labels.
+    As in spaCy's alignment, a span counts if it starts and ends at boundaries of predicted tokens,
+    and a token's labels count if it is one predicted token. The tokens of other ambiguous spans are
+    unknown.
+
+    RETURNS the annotation of each example that has any, and the problem of each example where a
+    string takes the place of a list of labels; both by index.
     """
-    reference = example.reference
-    attributes = read_attributes(reference, (ANNOTATED_LABELS, ALLOWED_LABELS))
-    keys = [key for key in (ambiguous_key, incorrect_key) if key and reference.spans.get(key)]
-    if not attributes and not keys:
-        return None
-    ambiguous, unknown = _read_spans(example, ambiguous_key)
-    incorrect, _ = _read_spans(example, incorrect_key)
-    return PartialAnnotation(
-        _annotated_labels(reference, attributes),
-        _align_allowed(example, ALLOWED_LABELS, attributes),
-        ambiguous,
-        incorrect,
-        unknown,
-    )
+
+    def read(example: Example, attributes: Attributes) -> PartialAnnotation | None:
+        spans = example.reference.spans
+        if not attributes and not spans.get(ambiguous_key) and not spans.get(incorrect_key):
+            return None
+        ambiguous, unknown = _read_spans(example, ambiguous_key)
+        incorrect, _ = _read_spans(example, incorrect_key)
+        labels = _annotated_labels(example.reference, attributes)
+        allowed = _align_allowed(example, attributes, ALLOWED_LABELS)
+        return PartialAnnotation(labels, allowed, ambiguous, incorrect, unknown)
+
+    return _read_each(examples, (ANNOTATED_LABELS, ALLOWED_LABELS), read)
 
 
-def read_each(
-    examples: Sequence[Example], read: Callable[[Example], Any]
-) -> tuple[dict[int, Any], dict[int, str]]:
-    """Return the partial annotation of each example that has any, and each ValueError, by index."""
-    found, problems = {}, {}
-    for i, example in enumerate(examples):
+def read_allowed_tags(
+    examples: Sequence[Example],
+) -> tuple[dict[int, dict[int, frozenset[str]]], dict[int, str]]:
+    """Return the allowed tags by predicted token, and problems. See `read_partial_annotation`."""
+    return _read_each(examples, (ALLOWED_TAGS,), partial(_align_allowed, name=ALLOWED_TAGS))
+
+
+def _read_each(
+    examples: Sequence[Example],
+    names: Sequence[str],
+    read: Callable[[Example, Attributes], T | None],
+) -> tuple[dict[int, T], dict[int, str]]:
+    """Call `read` with each example and its custom attributes of these names."""
+    attributes = [read_attributes(example.reference, names) for example in examples]
+    found: dict[int, T] = {}
+    problems: dict[int, str] = {}
+    for i, pair in enumerate(zip(examples, attributes, strict=True)):
         try:
-            if partial := read(example):
-                found[i] = partial
+            if annotation := read(*pair):
+                found[i] = annotation
         except ValueError as error:
             problems[i] = str(error)
     return found, problems
-
-
-def read_allowed(example: Example, name: str) -> dict[int, frozenset[str]]:
-    """Return the allowed tags or labels of predicted tokens.
-
-    name: "allowed_tags" or "allowed_labels".
-    """
-    return _align_allowed(example, name, read_attributes(example.reference, (name,)))
 
 
 def read_annotated_labels(doc: Doc) -> frozenset[str] | None:
@@ -126,13 +134,13 @@ class Contradiction(NamedTuple):
 
 
 def find_contradictions(
-    doc: Doc, partial: PartialAnnotation, entities: Mapping[Bounds, str]
+    doc: Doc, annotation: PartialAnnotation, entities: Mapping[Bounds, str]
 ) -> list[Contradiction]:
     """Return the contradictions within partial annotation, and between it and entities.
 
     entities: labels by span; the spans do not overlap.
     """
-    spans, confirmed = sorted(partial.ambiguous), sorted(entities)
+    spans, confirmed = sorted(annotation.ambiguous), sorted(entities)
     ends = [end for _, end in confirmed]
 
     def name(bounds: Bounds) -> str:
@@ -143,10 +151,10 @@ def find_contradictions(
 
     problems = []
     for i, span in enumerate(spans, 1):
-        labels = partial.ambiguous[span]
+        labels = annotation.ambiguous[span]
         for other in spans[i : bisect_left(spans, (span[1], 0), i)]:
             what = f"the ambiguous spans {name(span)} and {name(other)} overlap"
-            problems.append(Contradiction(what, labels | partial.ambiguous[other]))
+            problems.append(Contradiction(what, labels | annotation.ambiguous[other]))
         for bounds in overlapping(span):
             label = entities[bounds]
             if bounds != span:
@@ -158,29 +166,37 @@ def find_contradictions(
             problems.append(Contradiction(what, labels | {label}))
         possible = labels
         for token in range(*span):
-            if token in partial.allowed:
-                allowed = partial.allowed[token] - {"O"}
+            if token in annotation.allowed:
+                allowed = annotation.allowed[token] - {"O"}
                 possible = allowed if "" in possible else possible & allowed
         if not possible:
             what = f"{name(span)} is an ambiguous span, but its tokens allow none of its labels"
             problems.append(Contradiction(what, labels))
-    for token, allowed in partial.allowed.items():
+    for token, allowed in annotation.allowed.items():
         for bounds in overlapping((token, token + 1)):
             label = entities[bounds]
             if label not in allowed:
                 expected = " or ".join(sorted(allowed))
                 what = f"{name((token, token + 1))} is {label}, but may only be {expected}"
                 problems.append(Contradiction(what, frozenset([label])))
-    for span, incorrect in partial.incorrect.items():
+    for span, incorrect in annotation.incorrect.items():
         if span in entities and incorrect & {entities[span], ""}:
             label = entities[span]
             what = f"{name(span)} is both {label} and not {label}"
             problems.append(Contradiction(what, frozenset([label])))
-        labels = partial.ambiguous.get(span, frozenset())
+        labels = annotation.ambiguous.get(span, frozenset())
         if labels and ("" in incorrect or ("" not in labels and labels <= incorrect)):
             what = f"{name(span)} is an ambiguous span, but all of its labels are incorrect"
             problems.append(Contradiction(what, labels))
     return problems
+
+
+def check_contradictions(
+    doc: Doc, annotation: PartialAnnotation, entities: Mapping[Bounds, str]
+) -> None:
+    """Raise ValueError with all contradictions, see `find_contradictions`."""
+    if problems := find_contradictions(doc, annotation, entities):
+        raise ValueError("; ".join(problem.what for problem in problems))
 
 
 def _as_set(doc: Doc, where: str, names: Sequence[str]) -> frozenset[str]:
@@ -197,8 +213,9 @@ def _annotated_labels(doc: Doc, attributes: Attributes) -> frozenset[str] | None
 
 
 def _align_allowed(
-    example: Example, name: str, attributes: Attributes
+    example: Example, attributes: Attributes, name: str
 ) -> dict[int, frozenset[str]]:
+    """Return the allowed tags or labels of predicted tokens."""
     allowed: dict[int, frozenset[str]] = {}
     if by_offset := attributes.get(name):
         to_predicted, to_gold = example.alignment.y2x, example.alignment.x2y

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from spacy.attrs import ENT_IOB, ENT_TYPE, POS, TAG  # type: ignore[import-not-found]
@@ -20,7 +20,7 @@ from spacy_bcrf.annotation.partial import (
     Bounds,
     PartialAnnotation,
     find_contradictions,
-    read_allowed,
+    read_allowed_tags,
     read_partial_annotation,
 )
 
@@ -50,6 +50,9 @@ class Row(NamedTuple):
     outside: int
     other: int
     missing: int
+
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -98,9 +101,8 @@ class Inspection:
             self.missing += len(doc)
             self._name(doc, place, " ".join(str(error).split()))
             return
-        example = Example(doc, doc)
-        found = read_partial_annotation(example, self.ambiguous_key, self.incorrect_key)
-        partial = found or PartialAnnotation()
+        keys = self.ambiguous_key, self.incorrect_key
+        partial = _only(*read_partial_annotation([Example(doc, doc)], *keys), PartialAnnotation())
         self._add_spans(entities, partial)
         self._add_tokens(doc, partial)
         if problems := find_contradictions(doc, partial, entities):
@@ -172,4 +174,11 @@ class Inspection:
             values = Counter(read_doc(doc, (attribute,))[:, 0].tolist())
             self.tags[name].missing += values.pop(0, 0)
             self.tags[name].values.update(values)
-        self.tags["tag"].allowed += len(read_allowed(Example(doc, doc), "allowed_tags"))
+        self.tags["tag"].allowed += len(_only(*read_allowed_tags([Example(doc, doc)]), {}))
+
+
+def _only(found: dict[int, T], problems: dict[int, str], default: T) -> T:
+    """Return the annotation of a single example. ValueError for its problem."""
+    if problems:
+        raise ValueError(problems[0])
+    return found.get(0, default)

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from thinc.api import Model
 from thinc.types import Floats2d
 
 from spacy_bcrf.annotation.label_resize import extend_rows, extend_square, matching_tags
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain import Potentials, boundaries
 from spacy_bcrf.kernels import Array
 
 from .pairwise import Pairwise
@@ -76,14 +75,16 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
     ops: Any = model.ops
     scale = model.attrs["scale"]
     lengths = np.array([len(x) for x in X], dtype="int32")
-    starts, ends = (ops.asarray(tokens) for tokens in _boundaries(lengths))
     masks = _masks(model)
+    start, end, transitions = (
+        _masked_param(model, name, masks) for name in ("start", "end", "transitions")
+    )
     X_flat = ops.flatten(X)
     W = model.get_param("W")
     unary = ops.affine(X_flat, W, model.get_param("b"))
-    unary[starts] += _masked_param(model, "start", masks)
-    unary[ends] += _masked_param(model, "end", masks)
-    transitions = _masked_param(model, "transitions", masks)
+    starts, ends = (ops.asarray(tokens) for tokens in boundaries(lengths))
+    unary[starts] += start
+    unary[ends] += end
     if model.layers:
         shared = transitions
         transitions, backprop_pairwise = model.layers[0](X_flat, is_train)
@@ -164,13 +165,6 @@ def _make_model(
 ) -> Model[InT, OutT]:
     params = dict.fromkeys(("W", "b", "transitions", "start", "end"))
     return Model(name, forward, init=init, dims=dims, params=params, attrs=attrs, layers=layers)
-
-
-def _boundaries(lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
-    """Return the first and last flat token of each nonempty sequence."""
-    lengths = lengths[lengths > 0]
-    ends = lengths.cumsum() - 1
-    return ends + 1 - lengths, ends
 
 
 def _masks(model: Model) -> dict[str, Array]:

@@ -181,4 +181,5 @@ class LabelingModel:
         ops: Any = self.model.ops
         zero, forbidden = np.float32(0), np.float32("-inf")
         unary, transitions = (np.where(mask, zero, forbidden) for mask in (allowed, transitions))
-        return Potentials(ops.asarray(unary), ops.asarray(transitions), ops.asarray(lengths))
+        scores = ops.asarray(unary), ops.asarray(transitions)
+        return Potentials.unchecked(*scores, ops.asarray(lengths), ops.xp)

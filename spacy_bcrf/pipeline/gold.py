@@ -50,23 +50,20 @@ class GoldReader:
     def read(self, examples: Sequence[Example], lattice: Bools | None) -> Gold:
         """Return the gold of examples. lattice: the tags (N, T) that the predicted documents leave
         open, None for all."""
-        codec, asarray = self._codec, self._model.asarray
+        codec = self._codec
+        ops: Any = self._model.model.ops
         lengths = np.array([len(example.predicted) for example in examples], dtype="int32")
         stops = lengths.cumsum()
-        rows = [slice(stop - length, stop) for stop, length in zip(stops, lengths, strict=True)]
         values, problems = codec.read_gold(examples)
         tags, has_unknown_label = codec.encode(values, lengths)
-        rejected: list[tuple[int, Bools]] = []
         partial, unreadable = codec.read_partial(examples)
         problems = unreadable | problems
         if partial:
             tags = allowed_tags(tags, len(codec.tags))
-        for i, found in partial.items():
-            try:
-                wrong = codec.constrain(examples[i], found, values[rows[i]], tags[rows[i]])
-                rejected += [(i, labelings) for labelings in wrong]
-            except ValueError as error:
-                problems.setdefault(i, str(error))
+        by_doc = np.split(tags, stops[:-1])
+        rejected = codec.constrain(
+            examples, partial, np.split(values, stops[:-1]), by_doc, problems
+        )
         if self._model.hooks.learn is not None:
             why = "a sparse linear chain cannot learn that a span of several tokens is no entity"
             problems.update((i, why) for i, _ in rejected if i not in problems)
@@ -74,19 +71,18 @@ class GoldReader:
             for i in np.unique(stops.searchsorted(np.flatnonzero(has_unknown_label), "right")):
                 unknown = codec.find_labels(examples[i].reference).difference(codec.labels)
                 problems[int(i)] = f"unknown labels {', '.join(sorted(unknown))}"
-        self._find_partial(examples, partial, tags, rows, problems)
-        self._find_infeasible(examples, tags, lattice, rows, problems)
+        self._find_partial(examples, partial, by_doc, problems)
+        self._find_infeasible(examples, by_doc, lattice, problems)
         for i in problems:
-            tags[rows[i]] = True if tags.dtype == bool else UNKNOWN
-        kept = [Rejection(i, asarray(x)) for i, x in rejected if i not in problems]
-        return Gold(asarray(tags), problems, kept)
+            by_doc[i][:] = True if tags.dtype == bool else UNKNOWN
+        kept = [Rejection(i, ops.asarray(x)) for i, x in rejected if i not in problems]
+        return Gold(ops.asarray(tags), problems, kept)
 
     def _find_partial(
         self,
         examples: Sequence[Example],
         partial: dict[int, Any],
-        tags: NDArray,
-        rows: list[slice],
+        by_doc: Sequence[NDArray],
         problems: dict[int, str],
     ) -> None:
         """Add examples with gold for some tokens only, where the objective needs whole gold.
@@ -97,9 +93,9 @@ class GoldReader:
         if not self._needs_whole_gold:
             return
         head = self._model.output_layer.name
-        known = tags.sum(axis=1) == 1 if tags.dtype == bool else tags != UNKNOWN
-        for i, example in enumerate(examples):
-            if i in problems or known[rows[i]].all() or not known[rows[i]].any():
+        for i, (example, tags) in enumerate(zip(examples, by_doc, strict=True)):
+            known = tags.sum(axis=1) == 1 if tags.dtype == bool else tags != UNKNOWN
+            if i in problems or known.all() or not known.any():
                 continue
             reference = example.reference
             if i in partial or not self._codec.is_whole(reference):
@@ -114,33 +110,33 @@ class GoldReader:
     def _find_infeasible(
         self,
         examples: Sequence[Example],
-        tags: NDArray,
+        by_doc: Sequence[NDArray],
         lattice: Bools | None,
-        rows: list[slice],
         problems: dict[int, str],
     ) -> None:
         """Add examples whose gold labelings the constraints or the lattice forbid.
 
         Each pair of gold and lattice is decoded once, as long as the reference lives.
         """
-        if lattice is None and self._codec.constraints is None and tags.dtype != bool:
+        if lattice is None and self._codec.constraints is None and by_doc[0].dtype != bool:
             return
+        n_tags = len(self._codec.tags)
+        stops = np.cumsum([len(tags) for tags in by_doc])
+        open_tags = None if lattice is None else np.split(lattice, stops[:-1])
         passes: dict[int, bool] = {}
         hashes = []
-        for i, (example, at) in enumerate(zip(examples, rows, strict=True)):
-            open_tags = b"" if lattice is None else lattice[at].tobytes()
-            hashes.append(hash((tags[at].tobytes(), open_tags)))
+        for i, (example, tags) in enumerate(zip(examples, by_doc, strict=True)):
+            hashes.append(hash((tags.tobytes(), open_tags and open_tags[i].tobytes())))
             checked, is_feasible = self._checked.get(example.reference, (None, False))
             if checked == hashes[i]:
                 passes[i] = is_feasible
         if new := [i for i in range(len(examples)) if i not in passes]:
-            lengths = np.array([rows[i].stop - rows[i].start for i in new], dtype="int32")
-            tokens = np.concatenate([np.arange(rows[i].start, rows[i].stop) for i in new])
-            allowed = tags[tokens]
+            lengths = np.array([len(by_doc[i]) for i in new], dtype="int32")
+            allowed = np.concatenate([by_doc[i] for i in new])
             if allowed.dtype != bool:
-                allowed = allowed_tags(allowed, len(self._codec.tags))
-            if lattice is not None:
-                allowed = allowed & lattice[tokens]
+                allowed = allowed_tags(allowed, n_tags)
+            if open_tags is not None:
+                allowed = allowed & np.concatenate([open_tags[i] for i in new])
             found = feasible(self._model.zero_potentials(lengths, allowed)).tolist()
             passes.update(zip(new, found, strict=True))
             for i in new:

@@ -14,7 +14,12 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 
 from spacy_bcrf.annotation.entity_tags import EntityTags
-from spacy_bcrf.annotation.partial import PartialAnnotation, find_contradictions, read_allowed
+from spacy_bcrf.annotation.partial import (
+    PartialAnnotation,
+    find_contradictions,
+    read_allowed_tags,
+    read_partial_annotation,
+)
 
 LABELS = ("ORG", "PER")
 WORDS = ["Ann", "Lee", "met", "Bob"]
@@ -275,7 +280,12 @@ def test_what_is_said_of_a_token_that_the_pipeline_does_not_have_is_left_out(nam
     for token in reference[1:]:
         token._.set(name, ["O"])
     predicted = Doc(nlp.vocab, words=["Ann", "left"], spaces=[True, False])
-    assert read_allowed(Example(predicted, reference), name) == {1: {"O"}}
+    example = Example(predicted, reference)
+    if name == "allowed_tags":
+        assert read_allowed_tags([example]) == ({0: {1: {"O"}}}, {})
+    else:
+        found, problems = read_partial_annotation([example])
+        assert (found[0].allowed, problems) == ({1: {"O"}}, {})
 
 
 @pytest.mark.parametrize("head", [head for head in ALL_HEADS if head != "MeanField"])

@@ -79,12 +79,18 @@ class Codec(Protocol):
         """Return whether all tokens of a gold document are annotated."""
 
     def constrain(
-        self, example: Example, partial: Any, values: Values, allowed: Bools
-    ) -> list[Bools]:
-        """Apply partial annotation to the allowed tags (n, T) of one document, in place.
+        self,
+        examples: Sequence[Example],
+        partial: dict[int, Any],
+        values: Sequence[Values],
+        allowed: Sequence[Bools],
+        problems: dict[int, str],
+    ) -> list[tuple[int, Bools]]:
+        """Apply partial annotation to the allowed tags (n, T) of each document, in place.
 
-        RETURNS wrong labelings that allowed tags cannot exclude, each as its tags (n, T).
-        ValueError names annotation that contradicts itself, or unknown labels.
+        values, allowed: by document. Annotation that contradicts itself, and unknown labels, are
+        added to the problems.
+        RETURNS wrong labelings that allowed tags cannot exclude: an example and tags (n, T).
         """
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:

@@ -23,7 +23,6 @@ from spacy_bcrf.annotation.arrays import (
     read_doc,
     read_docs,
     read_gold,
-    starts_document,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
 from spacy_bcrf.annotation.extensions import UserData
@@ -31,13 +30,13 @@ from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
     PartialAnnotation,
-    find_contradictions,
+    check_contradictions,
     find_labels,
     read_annotated_labels,
-    read_each,
     read_partial_annotation,
 )
 from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Ops, Tags
 from .spans import SpanCodec
@@ -108,22 +107,32 @@ class EntityCodec(SpanCodec):
         return values
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        return read_each(examples, lambda example: read_partial_annotation(example, *self._keys))
+        return read_partial_annotation(examples, *self._keys)
 
     def is_whole(self, doc: Doc) -> bool:
         return bool(read_doc(doc, (ENT_IOB,)).all())
 
     def constrain(
-        self, example: Example, partial: PartialAnnotation, values: Values, allowed: Bools
-    ) -> list[Bools]:
-        iob, types = values.T
-        if partial.allowed or partial.ambiguous or partial.incorrect:
-            entities = self.entities.spans(iob, types)
-            problems = find_contradictions(example.predicted, partial, entities)
-            if problems:
-                raise ValueError("; ".join(problem.what for problem in problems))
-        wrong = self.entities.constrain(allowed, iob, partial)
-        return [self.entities.pin(allowed, *span) for span in wrong]
+        self,
+        examples: Sequence[Example],
+        partial: dict[int, PartialAnnotation],
+        values: Sequence[Values],
+        allowed: Sequence[Bools],
+        problems: dict[int, str],
+    ) -> list[tuple[int, Bools]]:
+        rejected = []
+        for i, annotation in partial.items():
+            iob, types = values[i].T
+            try:
+                if annotation.allowed or annotation.ambiguous or annotation.incorrect:
+                    entities = self.entities.spans(iob, types)
+                    check_contradictions(examples[i].predicted, annotation, entities)
+                wrong = self.entities.constrain(allowed[i], iob, annotation)
+            except ValueError as error:
+                problems.setdefault(i, str(error))
+                continue
+            rejected += [(i, self.entities.pin(allowed[i], *span)) for span in wrong]
+        return rejected
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
         return self._open_tags(docs, ignore_annotation)[0]
@@ -145,7 +154,7 @@ class EntityCodec(SpanCodec):
         iob, types, sent_start, is_space = read_docs(docs, (*ATTRIBUTES, SENT_START, IS_SPACE)).T
         if ignore_annotation:
             iob, types = np.zeros_like(iob), np.zeros_like(types)
-        first = starts_document(doc_lengths(docs))
+        first = is_first(doc_lengths(docs))
         allowed, unknown = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, first)
         if unknown.any():
             label = docs[0].vocab.strings[types[unknown][0].item()]

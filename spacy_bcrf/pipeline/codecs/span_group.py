@@ -16,11 +16,11 @@ from spacy_bcrf.annotation.arrays import (
     read_docs,
     read_gold,
     split_spans,
-    starts_document,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Ops, Tags
 from .spans import SpanCodec
@@ -77,7 +77,7 @@ class SpanGroupCodec(SpanCodec):
         """Return the lattice, and a mask of whitespace (N,)."""
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
-        first = starts_document(doc_lengths(docs))
+        first = is_first(doc_lengths(docs))
         allowed, _ = self.entities.lattice(missing, missing, sent_start, is_space, first)
         return allowed, is_space
 

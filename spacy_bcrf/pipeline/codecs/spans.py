@@ -11,10 +11,11 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, Values, starts_document
+from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, Values
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials, SpanTags, span_posteriors
+from spacy_bcrf.chain.potentials import is_first
 from spacy_bcrf.layers.protocol import Constraints
 
 from .codec import Ops, Tags, Unit
@@ -52,15 +53,20 @@ class SpanCodec:
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
         iob, types = values.T
-        return self.entities.gold(iob, types, starts_document(lengths))
+        return self.entities.gold(iob, types, is_first(lengths))
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
         """Return nothing: partial annotation is about entities."""
         return {}, {}
 
     def constrain(
-        self, example: Example, partial: Any, values: Values, allowed: Bools
-    ) -> list[Bools]:
+        self,
+        examples: Sequence[Example],
+        partial: dict[int, Any],
+        values: Sequence[Values],
+        allowed: Sequence[Bools],
+        problems: dict[int, str],
+    ) -> list[tuple[int, Bools]]:
         return []
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
@@ -80,7 +86,7 @@ class SpanCodec:
 
     def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
         iob, types = values.T
-        first = starts_document(lengths)
+        first = is_first(lengths)
         starts, ends, labels = self.scheme.decode_ids(tags, lengths)
         gold, has_unknown_label = self.entities.encode(iob, types, first)
         # A token with an unknown label is annotated, and every prediction there is wrong.

@@ -22,8 +22,8 @@ from spacy_bcrf.annotation.arrays import (
     read_docs,
     read_gold,
 )
-from spacy_bcrf.annotation.extensions import ALLOWED_TAGS, UserData
-from spacy_bcrf.annotation.partial import read_allowed, read_each
+from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.annotation.partial import read_allowed_tags
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.layers.protocol import Constraints
 
@@ -100,25 +100,30 @@ class TagCodec:
         return ids, (ids < 0) & (values[:, 0] != 0)
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        return read_each(examples, lambda example: read_allowed(example, ALLOWED_TAGS))
+        return read_allowed_tags(examples)
 
     def is_whole(self, doc: Doc) -> bool:
         return bool(read_doc(doc, self._ids).all())
 
     def constrain(
-        self, example: Example, partial: Any, values: Values, allowed: Bools
-    ) -> list[Bools]:
-        for token, names in partial.items():
-            if unknown := sorted(names - set(self.tags)):
-                raise ValueError(f"unknown labels {', '.join(unknown)}")
-            tags = np.isin(self.tags, list(names))
-            if not (tags & allowed[token]).any():
-                tag = self.tags[int(allowed[token].argmax())]
-                word = example.predicted[token].text
-                raise ValueError(
-                    f"{word!r} (token {token}) is {tag}, and may only be {', '.join(sorted(names))}"
-                )
-            allowed[token] &= tags
+        self,
+        examples: Sequence[Example],
+        partial: dict[int, Any],
+        values: Sequence[Values],
+        allowed: Sequence[Bools],
+        problems: dict[int, str],
+    ) -> list[tuple[int, Bools]]:
+        for i, by_token in partial.items():
+            for token, names in by_token.items():
+                tags = np.isin(self.tags, list(names))
+                if unknown := sorted(names - set(self.tags)):
+                    problems.setdefault(i, f"unknown labels {', '.join(unknown)}")
+                elif not (tags & allowed[i][token]).any():
+                    tag = self.tags[int(allowed[i][token].argmax())]
+                    word, expected = examples[i].predicted[token].text, ", ".join(sorted(names))
+                    what = f"{word!r} (token {token}) is {tag}, and may only be {expected}"
+                    problems.setdefault(i, what)
+                allowed[i][token] &= tags
         return []
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:

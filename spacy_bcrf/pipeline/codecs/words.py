@@ -22,12 +22,12 @@ from spacy_bcrf.annotation.arrays import (
     read_doc,
     read_docs,
     read_gold,
-    starts_document,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
 from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Ops, Tags, Unit
 from .spans import SpanCodec
@@ -88,7 +88,7 @@ class WordCodec(SpanCodec):
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
         allowed = np.empty((len(is_space), len(self.tags)), dtype=bool)
         allowed[:, 0], allowed[:, 1:] = is_space, ~is_space[:, None]
-        new_sentence = sent_start & ~starts_document(doc_lengths(docs))
+        new_sentence = sent_start & ~is_first(doc_lengths(docs))
         allowed[new_sentence] &= self.entities.may_start
         return allowed
 
