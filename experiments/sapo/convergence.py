@@ -52,7 +52,7 @@ class Problem:
     def value(self, weights: NDArray[np.float64]) -> float:
         """Compute the objective."""
         learner = self.make_learner(OnlineSettings("crf"))
-        learner.weights = weights
+        learner.weights = weights.astype("float32")
         potentials = learner.potentials(self.data.rows, self.data.lengths)
         losses, _ = CRF().loss(potentials, self.data.gold)
         return float(losses.sum(dtype="float64") + self.l2 / 2 * (weights**2).sum())
