@@ -199,7 +199,7 @@ def draw(path: Path, rows: list[Row]) -> None:
             heights = [float(str(row[title])) for row in mine]
             places = np.arange(len(mine)) + (k - (len(shown) - 1) / 2) * 0.8 / len(shown)
             axes.bar(places, heights, 0.8 / len(shown), label=title)
-        axes.set_xticks(range(len(mine)), [f"{row["corpus"]}\n{row['layers']}" for row in mine])
+        axes.set_xticks(range(len(mine)), [f"{row['corpus']}\n{row['layers']}" for row in mine])
         axes.set_xlabel("corpus, layers")
         axes.set_title(task)
         axes.axhline(1, color="black", linewidth=0.8)
