@@ -43,13 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--only", nargs="*", help="corpora, such as en (default: all)")
     parser.add_argument("--variants", nargs="*", help='columns, such as "0 layers" (default: all)')
-    parser.add_argument(
-        "--steps", type=int, default=0, help="training steps, 0: the scale's"
-    )
+    parser.add_argument("--steps", type=int, default=0, help="training steps, 0: the scale's")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs in parallel")
-    parser.add_argument(
-        "--transformer", metavar="DIR", help="for entities (default: a CNN)"
-    )
+    parser.add_argument("--transformer", metavar="DIR", help="for entities (default: a CNN)")
     parser.add_argument("--gpu", type=int, default=-1)
     args = parser.parse_args(arguments)
     if args.steps < 0:
