@@ -1,9 +1,11 @@
 """Token annotation of a batch of documents as flat arrays.
 
-`Values` are what the documents hold of A token attributes, uint64 (N, A), 0 where it is missing.
+A batch of B documents has N tokens in all. `Values` hold A attributes of each token: uint64
+(N, A), 0 where the annotation is missing.
 """
 
-import warnings
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -16,81 +18,92 @@ from spacy.training import Example
 
 Values = NDArray[np.uint64]
 Attributes = Sequence[int]
+Bools = NDArray[np.bool_]
 
-# The tag id of a token about which gold says nothing.
+# The tag id of a token without gold annotation.
 UNKNOWN = -1
 
 
 def doc_lengths(docs: Sequence[Doc]) -> NDArray[np.int32]:
-    """(B,) numbers of tokens."""
+    """Return the numbers of tokens (B,)."""
     return np.array([len(doc) for doc in docs], dtype="int32")
 
 
 def find_bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
-    """First and one past the last flat token of each document."""
+    """Return the first flat token of each document, and one past its last."""
     return list(pairwise([0, *doc_lengths(docs).cumsum().tolist()]))
 
 
-def starts_document(lengths: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """(N,) whether a token is the first of its document."""
+def starts_document(lengths: NDArray[np.int32]) -> Bools:
+    """Return a mask (N,) of the first token of each document."""
     first = np.zeros(lengths.sum(), dtype=bool)
     first[(lengths.cumsum() - lengths)[lengths > 0]] = True
     return first
 
 
+def split_spans(
+    docs: Sequence[Doc], starts: NDArray[np.integer], ends: NDArray[np.integer], *columns: NDArray
+) -> list[list[tuple[Any, ...]]]:
+    """Return the spans of each document as (start, end, *columns), in its own tokens.
+
+    starts, ends: (M,) flat tokens in ascending order. columns: (M,) what else belongs to each span.
+    """
+    offsets = np.cumsum([0, *(len(doc) for doc in docs)])
+    owner = np.searchsorted(offsets, starts, side="right") - 1
+    shift = offsets[owner]
+    parts = (starts - shift, ends - shift, *columns)
+    spans = list(zip(*(part.tolist() for part in parts), strict=True))
+    splits = np.searchsorted(starts, offsets).tolist()
+    return [spans[a:b] for a, b in pairwise(splits)]
+
+
 def read_doc(doc: Doc, attributes: Attributes) -> Values:
-    """(n, A), for a single attribute too."""
+    """Return the attributes of a document's tokens (n, A), with two axes for one attribute too."""
     values: Any = doc.to_array(list(attributes))
     return values.reshape(len(doc), len(attributes))
 
 
 def read_docs(docs: Sequence[Doc], attributes: Attributes) -> Values:
-    """(N, A)"""
+    """Return the attributes of all tokens (N, A)."""
     return np.concatenate([read_doc(doc, attributes) for doc in docs])
 
 
 def read_gold(
     examples: Sequence[Example],
-    attributes: Attributes,
+    n_attributes: int,
     align: Callable[[Example], Values],
-    read: Callable[[Doc, Attributes], Values] = read_doc,
+    read: Callable[[Doc], Values] | None = None,
 ) -> tuple[Values, dict[int, str]]:
-    """(N, A) the references' annotation of the tokens of the predicted documents.
+    """Return the references' annotation (N, A) of the predicted tokens, and problems by example.
 
-    Nearly always both have the same tokens; `align` (an example to (n, A)) is for those that have
-    not. `read` gives the values of a reference's attributes, the first of which is ORTH. Where one
-    of them raises ValueError nothing is known, and the second result says why, by example.
+    align: annotation (n, A) of an example, projected to the predicted tokens. read: annotation of a
+    reference with the same tokens; None always aligns. An example for which one of them raises
+    ValueError counts as unannotated, with the error as its problem.
     """
     values, problems = [], {}
     for i, example in enumerate(examples):
-        words = example.predicted.to_array(ORTH)
+        predicted, reference = example.predicted, example.reference
         try:
-            gold = read(example.reference, [ORTH, *attributes])
-            is_same = len(words) == len(gold) and (words == gold[:, 0]).all()
-            values.append(gold[:, 1:] if is_same else align(example))
+            if read and np.array_equal(predicted.to_array(ORTH), reference.to_array(ORTH)):
+                gold = read(reference)
+            else:
+                gold = align(example)
         except ValueError as error:
             problems[i] = str(error)
-            values.append(np.zeros((len(words), len(attributes)), dtype="uint64"))
+            gold = np.zeros((len(predicted), n_attributes), dtype="uint64")
+        values.append(gold)
     return np.concatenate(values), problems
 
 
-def warn_of_problems(
-    name: str, where: str, examples: Sequence[Example], problems: dict[int, str]
-) -> None:
-    """Say how many of the examples there cannot be learned from, which is the first and why."""
-    first = min(problems)
-    text = examples[first].reference.text
-    start = text if len(text) <= 60 else f"{text[:60]}..."
-    warnings.warn(
-        f"[{name}] {len(problems)} of {len(examples)} documents in {where} have gold annotation "
-        f"that cannot be learned; they are trained on as unannotated. The first is document "
-        f"{first}, {start!r}: {problems[first]}. More of the kind would not be reported.",
-        stacklevel=2,
-    )
+def allowed_tags(tags: NDArray, n_tags: int) -> Bools:
+    """Return gold as allowed tags (N, T). tags: int32 (N,) with UNKNOWN, or the mask itself."""
+    if tags.dtype == bool:
+        return tags
+    return (tags[:, None] == np.arange(n_tags)) | (tags[:, None] == UNKNOWN)
 
 
 class LabelIndex:
-    """From the values that a token attribute has for labels to the indices of the labels."""
+    """Map from the values of a token attribute to the indices of the labels they stand for."""
 
     def __init__(self, values: Sequence[int]) -> None:
         unsorted = np.array(values, dtype="uint64")
@@ -98,7 +111,7 @@ class LabelIndex:
         self._values = unsorted[self._order]
 
     def find(self, values: Values) -> NDArray[np.int64]:
-        """(N,) indices; -1 for what is no label's value."""
+        """Return the indices (N,) of the labels, -1 for the value of no label."""
         if not len(self._values):
             return np.full(len(values), -1)
         at = self._values.searchsorted(values).clip(max=len(self._values) - 1)

@@ -50,7 +50,7 @@ class PartialAnnotation:
     unknown: frozenset[int] = frozenset()
 
 
-def is_marked(doc: Doc, span_keys: Iterable[str | None] = ()) -> bool:
+def has_partial_annotation(doc: Doc, span_keys: Iterable[str | None] = ()) -> bool:
     """Whether there is anything for `read_partial_annotation`. Cheap."""
     return (
         any(key in doc.spans for key in span_keys)

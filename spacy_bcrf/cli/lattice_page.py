@@ -56,7 +56,7 @@ def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
     ops = pipe.model.ops
     potentials = pipe.find_potentials([doc])
     marginals = ops.to_numpy(CRF().marginals(pipe.with_temperature(potentials)).unary).clip(0, 1)
-    best = pipe.decode(potentials, [doc])
+    best = pipe.decode(potentials)
     tags, store = pipe.tags, pipe.head.attrs.get("chain")
     reasons = ""
     if isinstance(store, SparseChain) and len(tags) > 1:

@@ -21,7 +21,7 @@ from spacy_bcrf.annotation.partial import (
     PartialAnnotation,
     find_contradictions,
     has_allowed_tags,
-    is_marked,
+    has_partial_annotation,
     read_allowed,
     read_partial_annotation,
 )
@@ -92,7 +92,7 @@ class Inspection:
             self._name(doc, place, " ".join(str(error).split()))
             return
         markings = PartialAnnotation()
-        if is_marked(doc, (self.ambiguous_key, self.incorrect_key)):
+        if has_partial_annotation(doc, (self.ambiguous_key, self.incorrect_key)):
             markings = read_partial_annotation(
                 Example(doc, doc), self.ambiguous_key, self.incorrect_key
             )

@@ -1,8 +1,7 @@
 """The layer behind every head: token vectors to potentials under hard constraints."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +12,8 @@ from spacy_bcrf.annotation.label_resize import extend_rows, extend_square, match
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.kernels import Array
 
-from .decoding import get_decoder
 from .pairwise import Pairwise
+from .protocol import Objective, output_attrs
 
 Transitions = Literal["shared", "pairwise"]
 """All edges share the transition scores, or `Pairwise` adds scores of each edge to them.
@@ -24,34 +23,6 @@ Transitions = Literal["shared", "pairwise"]
 
 InT = list[Floats2d]
 OutT = Potentials
-
-
-class Objective(Protocol):
-    """Training objective of a head: an `Inference` or an objective on a list of labelings."""
-
-    def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
-        """Return losses (B,) and their gradient, see `Inference.loss`."""
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """Hard constraints: allowed transitions (T, T) `[from, to]`, allowed start and end tags (T,).
-
-    Each field has the name of the head's parameter that it masks.
-    """
-
-    transitions: NDArray[np.bool_]
-    start: NDArray[np.bool_]
-    end: NDArray[np.bool_]
-
-    def apply(self, potentials: Potentials) -> Potentials:
-        """Return NumPy potentials with -inf at forbidden tags and transitions."""
-        unary = potentials.unary.copy()
-        forbidden = unary.dtype.type("-inf")
-        unary[np.ix_(potentials.starts, ~self.start)] = forbidden
-        unary[np.ix_(potentials.ends, ~self.end)] = forbidden
-        transitions = np.where(self.transitions, potentials.transitions, forbidden)
-        return Potentials(unary, transitions, potentials.lengths)
 
 
 def make_head(
@@ -77,14 +48,10 @@ def make_head(
     transition_width: width of the hidden layer of `Pairwise`.
     scale: factor from scores to potentials.
 
-    Attributes of the model:
-    objective, scale: see above.
-    decoder: function from potentials to tag ids.
-    constraints: `Constraints` or None. A forbidden tag or transition has potential -inf: it has
-        probability and gradient zero, and no decoder emits it.
-    tags: names of the nO tags, or None.
+    The model has the attributes of `output_attrs` and `scale`. A tag or transition that its
+    `constraints` forbid has potential -inf: it has probability and gradient zero, and no decoder
+    emits it. The model saves `tags` and `scale` with the parameters.
 
-    The model saves `tags` and `scale` with the parameters. Config and component set the others.
     Raises ValueError for an option out of range.
     """
     # A config can hold numbers as strings, such as "inf".
@@ -95,14 +62,8 @@ def make_head(
         raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
     if transition_width < 1:
         raise ValueError(f"transition_width must be at least 1, got {transition_width}")
-    attrs = {
-        "objective": objective,
-        "decoder": get_decoder(decoder, objective),
-        "constraints": None,
-        "tags": None,
-        "scale": scale,
-    }
     layers = [Pairwise(transition_width)] if transitions == "pairwise" else []
+    attrs = output_attrs(objective, decoder, scale=scale)
     return _make_model(name, {"nO": nO, "nI": nI}, attrs, layers)
 
 

@@ -16,7 +16,7 @@ from spacy_bcrf.sparse.learner import Gold, Online
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 
-from .decoding import get_decoder
+from .protocol import Hooks, attach, output_attrs
 
 
 def LinearChain(
@@ -58,25 +58,20 @@ def LinearChain(
         threads=threads,
     )
     texts = get_templates(templates) if isinstance(templates, str) else templates
-    inference = chain.CRF()
+    store = SparseChain(texts, online, min_freq, Gazetteers(gazetteers or {}))
     model: Model[list[Doc], Potentials] = Model(
         "linear_chain",
         forward,
         init=init,
         dims={"nO": None},
-        attrs={
-            "objective": inference,
-            "decoder": get_decoder(decoder, inference),
-            "constraints": None,
-            "tags": None,
-            "chain": SparseChain(texts, online, min_freq, Gazetteers(gazetteers or {})),
-            "resize_output": resize_output,
-            "learn": learn,
-            "sample_size": None,
-        },
+        attrs=output_attrs(chain.CRF(), decoder, chain=store),
     )
-    model.set_ref("output_layer", model)
-    return model
+    hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None, learn=learn)
+    return attach(model, model, hooks)
+
+
+def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
+    return model.attrs["chain"].is_ready
 
 
 def forward(

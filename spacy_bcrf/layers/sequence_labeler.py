@@ -7,6 +7,7 @@ from thinc.types import Floats2d
 from spacy_bcrf.chain import Potentials
 
 from .head import resize_head
+from .protocol import Hooks, attach
 
 
 def SequenceLabeler(
@@ -19,9 +20,11 @@ def SequenceLabeler(
     """
     model: Model[list[Doc], Potentials] = chain(tok2vec, head)
     model.set_ref("tok2vec", tok2vec)
-    model.set_ref("output_layer", head)
-    model.attrs["resize_output"] = resize_output
-    return model
+    return attach(model, head, Hooks(is_ready=_is_ready, resize=resize_output))
+
+
+def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
+    return model.get_ref("output_layer").has_param("W") is True
 
 
 def resize_output(

@@ -1,4 +1,4 @@
-"""Whether a component is as often right as it is sure, and the temperature that makes it so."""
+"""Calibration: reliability of a component's confidence, and the temperature that improves it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from spacy_bcrf.chain import Potentials
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 
-# Confidence is never taken for certainty: one wrong prediction would cost infinitely much.
-_CERTAIN = 1e-6
+# Clip p at 1 - eps so that one wrong prediction has a finite loss.
+_EPS = 1e-6
 
 
 class Reliability(NamedTuple):
-    """Predictions in K bins of confidence of the same width, from 0 to 1; each (K,).
+    """Predictions in K bins of confidence with equal widths from 0 to 1.
 
-    confidence, accuracy: the means of a bin, 0 where it is empty. counts: of predictions.
+    confidence, accuracy: (K,) means of each bin, 0 for an empty bin. counts: (K,) predictions.
     """
 
     confidence: NDArray[np.float64]
@@ -33,8 +33,8 @@ class Reliability(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Expected calibration error (Naeini et al. 2015): the mean over predictions of how far
-        the confidence of their bin is from its accuracy."""
+        """Expected calibration error (Naeini et al. 2015): the mean over predictions of
+        |confidence - accuracy| of their bin."""
         gaps = self.counts * np.abs(self.confidence - self.accuracy)
         return float(gaps.sum() / max(1, self.counts.sum()))
 
@@ -42,7 +42,7 @@ class Reliability(NamedTuple):
 def measure_reliability(
     confidence: NDArray[np.floating], correct: NDArray[np.bool_], n_bins: int = 10
 ) -> Reliability:
-    """confidence, correct: (M,) of M predictions."""
+    """Return the reliability of M predictions. confidence, correct: (M,)."""
     bins = (confidence * n_bins).astype("int64").clip(0, n_bins - 1)
     counts = np.bincount(bins, minlength=n_bins)
     sums = (np.bincount(bins, weights=x, minlength=n_bins) for x in (confidence, correct))
@@ -51,9 +51,9 @@ def measure_reliability(
 
 
 class Calibration:
-    """A component's predictions on annotated examples, and its confidence in them at any
-    temperature. What comes before the component must have annotated the predicted documents.
+    """A component's predictions on gold examples, and their confidence at any temperature.
 
+    The components before it must have annotated the predicted documents.
     ignore_annotation: see `PosteriorQueries`.
     """
 
@@ -77,11 +77,11 @@ class Calibration:
                 correct.append(is_correct)
                 progress.update(len(batch))
         self.correct = np.concatenate([np.zeros(0, dtype=bool), *correct])
-        """bool (M,) whether each of M predictions is that of the annotation; those that it says
-        nothing about are left out."""
+        """bool (M,) which of M predictions are right. Predictions that the gold annotation does not
+        decide are left out."""
 
     def confidence(self, temperature: float) -> NDArray[np.float64]:
-        """(M,) probabilities of the predictions."""
+        """Return the probabilities (M,) of the predictions."""
         found = [
             self._pipe.confidences(potentials.scale(1 / temperature), predictions)
             for potentials, predictions in self._batches
@@ -89,20 +89,25 @@ class Calibration:
         return np.concatenate([np.zeros(0), *found]).astype("float64")
 
     def loss(self, temperature: float) -> float:
-        """Mean over the predictions of -log of the probability of being as right as they are."""
-        confidence = self.confidence(temperature).clip(_CERTAIN, 1 - _CERTAIN)
+        """Return the mean binary negative log-likelihood of correctness."""
+        confidence = self.confidence(temperature).clip(_EPS, 1 - _EPS)
         return float(-np.log(np.where(self.correct, confidence, 1 - confidence)).mean())
 
     def fit(self) -> float:
-        """The temperature of smallest loss between 1/1000 and 1000: scores learned without
-        probabilities, as by a perceptron, can be of any size. ValueError without predictions."""
+        """Return the temperature between 1/1000 and 1000 with the smallest loss.
+
+        The range is wide because a perceptron learns scores of any size. ValueError without
+        predictions.
+        """
         if not len(self.correct):
             raise ValueError(f"{self._pipe.name} predicts nothing there that is annotated")
-        return math.exp(_minimize(lambda x: self.loss(math.exp(x)), -math.log(1e3), math.log(1e3)))
+        return math.exp(
+            golden_section(lambda x: self.loss(math.exp(x)), -math.log(1e3), math.log(1e3))
+        )
 
 
-def _minimize(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function of one minimum between low and high is smallest, by golden sections."""
+def golden_section(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the minimum of a unimodal function between low and high, by golden-section search."""
     ratio = (math.sqrt(5) - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = function(a), function(b)

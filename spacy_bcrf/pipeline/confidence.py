@@ -1,25 +1,42 @@
-"""What a component can say of its own predictions, as custom attributes of documents.
+"""Confidence, entropy and uncertainty of predictions.
 
-All probabilities are exact under the CRF of the component's scores, p(y) ~ exp(score(y) /
-temperature). Custom attributes live in Doc.user_data, so they survive to_bytes, n_process and
-DocBin(store_user_data=True). If two components say the same of a document, the later one stands.
+All probabilities are exact under the CRF of the component's potentials, p(y) ~ exp(score(y) /
+temperature). A component writes them to custom attributes, which live in `Doc.user_data` and so
+survive to_bytes, n_process and DocBin(store_user_data=True). If two components set the same
+attribute, the later one wins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IDX, LENGTH  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 
-from spacy_bcrf.annotation.extensions import UserData, doc_key, span_key, token_key
+from spacy_bcrf.annotation.arrays import UNKNOWN
+from spacy_bcrf.annotation.extensions import (
+    CONFIDENCE,
+    ENTROPY_PER_TOKEN,
+    SEQUENCE_ENTROPY,
+    SEQUENCE_PROBABILITY,
+    TAG_CONFIDENCE,
+    UserData,
+    doc_key,
+    span_key,
+    token_key,
+)
 from spacy_bcrf.chain import CRF, Potentials, entropy
 from spacy_bcrf.chain.gold import path_scores
 from spacy_bcrf.chain.search import nbest_arrays
 from spacy_bcrf.kernels import Array, array_module
+
+from .codecs import Codec
+from .codecs.codec import Ops
+from .codecs.spans import SpanCodec
+from .codecs.tags import token_confidences
 
 ANNOTATIONS = {
     "confidence": "span._.confidence of every entity, the probability of these boundaries and this "
@@ -29,11 +46,11 @@ ANNOTATIONS = {
     "probability": "doc._.sequence_probability, of the predicted labeling",
 }
 TEMPERATURES = 1e-6, 1e6
-"""Between which it must be: scores divided by it keep the range and the precision of a float."""
+"""Bounds of the temperature: divided scores keep the range and the precision of a float."""
 
 
 def check_annotate(name: str, annotate: Iterable[str]) -> None:
-    """ValueError naming what may be in it."""
+    """Raise ValueError, listing ANNOTATIONS, for anything else."""
     if isinstance(annotate, str) or not set(annotate) <= set(ANNOTATIONS):
         raise ValueError(
             f"[{name}] annotate must be a list of {', '.join(ANNOTATIONS)}, got {annotate!r}"
@@ -41,7 +58,7 @@ def check_annotate(name: str, annotate: Iterable[str]) -> None:
 
 
 def check_temperature(name: str, temperature: float) -> None:
-    """ValueError naming what it may be."""
+    """Raise ValueError for a temperature outside TEMPERATURES."""
     low, high = TEMPERATURES
     if not low <= temperature <= high:
         raise ValueError(
@@ -49,10 +66,92 @@ def check_temperature(name: str, temperature: float) -> None:
         )
 
 
-def labeling_probabilities(posterior: Potentials, tags: Array) -> Array:
-    """(B,) of one labeling a sequence, int32 (N,)."""
-    xp = array_module(tags)
-    return xp.exp(path_scores(posterior, tags) - CRF().log_partition(posterior)).clip(max=1)
+class Predicted(NamedTuple):
+    """A batch of predictions whose confidence is wanted.
+
+    lengths: (B,) numbers of tokens. posterior: the potentials of all probabilities.
+    tags: int32 (N,), UNKNOWN for a kept tag that the component does not know.
+    """
+
+    docs: list[Doc]
+    lengths: NDArray[np.int32]
+    posterior: Potentials
+    tags: NDArray[np.int32]
+    codec: Codec
+    ops: Ops
+
+
+def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[UserData]:
+    """Return the user data of each document for these ANNOTATIONS."""
+    user_data: list[UserData] = [{} for _ in predicted.docs]
+    for name in names:
+        if name == "entropy":
+            _annotate_entropy(predicted, user_data)
+        elif name == "probability":
+            _annotate_probability(predicted, user_data)
+        else:
+            write = {"token": _annotate_tokens, "span": _annotate_spans, "word": _annotate_words}
+            write[predicted.codec.confidence_units[name]](predicted, user_data)
+    return user_data
+
+
+def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
+    docs, _, posterior, tags, _, ops = predicted
+    known = tags != UNKNOWN
+    p = token_confidences(posterior, np.arange(len(tags)), tags, ops)
+    values = iter(np.where(known, p, None).tolist())  # type: ignore[call-overload]
+    for doc, data in zip(docs, user_data, strict=True):
+        for offset in doc.to_array(IDX).tolist():
+            data[token_key(TAG_CONFIDENCE, offset)] = next(values)
+
+
+def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
+    for data, first, last, p in _span_confidences(predicted, user_data):
+        data[span_key(CONFIDENCE, first, last)] = p
+
+
+def _annotate_words(predicted: Predicted, user_data: list[UserData]) -> None:
+    """A word starts at the first character of its span."""
+    for data, first, _, p in _span_confidences(predicted, user_data):
+        data[token_key(TAG_CONFIDENCE, first)] = p
+
+
+def _span_confidences(
+    predicted: Predicted, user_data: list[UserData]
+) -> list[tuple[UserData, int, int, float]]:
+    """Return (user data, first character, one past the last, confidence) of each span."""
+    docs, lengths, posterior, tags, codec, ops = predicted
+    assert isinstance(codec, SpanCodec)
+    starts, ends, labels = codec.scheme.decode_ids(tags, lengths)
+    if not len(starts):
+        return []
+    p = codec.confidences(posterior, (starts, ends, labels), ops)
+    at = np.concatenate([doc.to_array([IDX, LENGTH]) for doc in docs if len(doc)]).astype("int64")
+    owners = lengths.cumsum().searchsorted(starts, side="right")
+    columns = owners, at[starts, 0], at[ends - 1].sum(axis=1), p
+    spans = zip(*(column.tolist() for column in columns), strict=True)
+    return [(user_data[i], first, last, value) for i, first, last, value in spans]
+
+
+def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:
+    entropies = predicted.ops.to_numpy(entropy(predicted.posterior)).tolist()
+    for doc, data, value in zip(predicted.docs, user_data, entropies, strict=True):
+        data[doc_key(SEQUENCE_ENTROPY)] = value
+        data[doc_key(ENTROPY_PER_TOKEN)] = value / max(1, len(doc))
+
+
+def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> None:
+    """The probability is None where the document keeps a tag that the component does not know."""
+    _, lengths, posterior, tags, _, ops = predicted
+    labeling = ops.asarray(tags.clip(min=0))
+    xp = array_module(labeling)
+    logs = path_scores(posterior, labeling) - CRF().log_partition(posterior)
+    values = ops.to_numpy(xp.exp(logs).clip(max=1)).tolist()
+    for data, value, of_doc in zip(
+        user_data, values, np.split(tags, lengths.cumsum()[:-1]), strict=True
+    ):
+        is_unknown = (of_doc == UNKNOWN).any()
+        data[doc_key(SEQUENCE_PROBABILITY)] = None if is_unknown else value
 
 
 def _entropy_per_token(posterior: Potentials) -> Array:
@@ -69,7 +168,7 @@ def _margin(posterior: Potentials) -> Array:
 
 
 def _best_probabilities(posterior: Potentials, n: int) -> Array:
-    """(B, n), 0 for labelings that there are not."""
+    """Return the probabilities (B, n) of the n best labelings, 0 for missing ones."""
     _, scores = nbest_arrays(posterior, n)
     xp = array_module(scores)
     return xp.exp(scores - CRF().log_partition(posterior)[:, None]).clip(max=1)
@@ -80,47 +179,4 @@ UNCERTAINTIES = {
     "confidence": _least_confidence,
     "margin": _margin,
 }
-"""From potentials to (B,), larger for what is less sure (Settles 2012, chapter 2)."""
-
-
-def say_of_docs(name: str, values: NDArray, user_data: list[UserData]) -> None:
-    """values: (B,)"""
-    for value, data in zip(values.tolist(), user_data, strict=True):
-        data[doc_key(name)] = value
-
-
-def say_entropy(entropies: NDArray, docs: Sequence[Doc], user_data: list[UserData]) -> None:
-    """entropies: (B,)"""
-    say_of_docs("sequence_entropy", entropies, user_data)
-    lengths = np.array([max(1, len(doc)) for doc in docs])
-    say_of_docs("entropy_per_token", entropies / lengths, user_data)
-
-
-def say_of_tokens(
-    docs: Sequence[Doc], name: str, values: NDArray, user_data: list[UserData]
-) -> None:
-    """values: (N,)"""
-    said = iter(values.tolist())
-    for doc, data in zip(docs, user_data, strict=True):
-        offsets = doc.to_array(IDX).tolist()
-        data.update((token_key(name, offset), next(said)) for offset in offsets)
-
-
-def say_of_spans(
-    docs: Sequence[Doc],
-    name: str,
-    starts: NDArray,
-    ends: NDArray,
-    values: NDArray,
-    user_data: list[UserData],
-) -> None:
-    """starts, ends: (M,) first flat tokens and one past the last ones, in order; values: (M,)"""
-    bounds = np.cumsum([0, *(len(doc) for doc in docs)])
-    splits = pairwise(starts.searchsorted(bounds).tolist())
-    for doc, offset, (a, b), data in zip(docs, bounds.tolist(), splits, user_data, strict=False):
-        if a < b:
-            at = doc.to_array([IDX, LENGTH]).astype("int64")
-            first = at[starts[a:b] - offset, 0].tolist()
-            last = at[ends[a:b] - 1 - offset].sum(axis=1).tolist()
-            said = zip(first, last, values[a:b].tolist(), strict=True)
-            data.update((span_key(name, start, end), value) for start, end, value in said)
+"""Functions from potentials to uncertainties (B,) (Settles 2012, chapter 2)."""

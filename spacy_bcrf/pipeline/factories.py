@@ -1,6 +1,6 @@
-"""The components as spaCy's config names them.
+"""The factories of the components.
 
-Every `Language()` imports this module, so what it needs is imported when a component is made.
+Every `Language()` imports this module, so each factory imports its component when it is called.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ch
         "temperature": 1.0,
         "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
     },
-    # Only the score of its attribute is there; the other then counts as 0.
+    # Only one of the two scores exists, by `attribute`. The other one counts as 0.
     default_score_weights={"tag_acc": 0.5, "pos_acc": 0.5},
 )
 def make_tagger(

@@ -8,17 +8,19 @@ from spacy.language import Language
 
 
 def make_callback() -> Callable[[Language], Language]:
-    """For `initialize.before_init`: loads the models of spacy-transformers from local directories.
+    """Return a callback for `initialize.before_init` that loads local transformers.
 
-    They would be loaded a little later anyway; but a name that is no directory would be looked for
-    on the Hugging Face Hub, and errors often leave out which model they are about.
+    spacy-transformers loads them a little later anyway. But it looks for a missing directory on the
+    Hugging Face Hub, and its errors often do not name the model.
     """
     return load_local_transformers
 
 
 def load_local_transformers(nlp: Language) -> Language:
-    """ValueError naming the component and the directory that is missing, or whose model cannot be
-    used."""
+    """Load the transformers of a pipeline from their directories.
+
+    ValueError names the component and the directory that is missing or has no usable model.
+    """
     for name, pipe in nlp.pipeline:
         model: Any = getattr(pipe, "model", None)
         for node in model.walk() if hasattr(model, "walk") else ():
@@ -31,14 +33,14 @@ def _load(name: str, node: Any) -> None:
     path = node.attrs["name"]
     if not Path(path).is_dir():
         raise ValueError(
-            f"[{name}] there is no directory {path!r}: the transformer has to be a local one, as "
-            "saved by save_pretrained of its model and of its tokenizer"
+            f"[{name}] there is no directory {path!r}. The transformer must be a local "
+            "directory with a model and a tokenizer saved by save_pretrained"
         )
     try:
         node.initialize()
-    # What a model raises that does not fit is up to its authors.
+    # A model of another kind raises any exception.
     except Exception as error:
         raise ValueError(
-            f"[{name}] the model in {path!r} cannot be used, it has to be an encoder such as BERT, "
+            f"[{name}] the model in {path!r} cannot be used. It must be an encoder such as BERT, "
             f"with its tokenizer. {type(error).__name__}: {error}"
         ) from error

@@ -1,194 +1,251 @@
-"""What all components share: one tag a token, found over the whole document."""
+"""The component that all factories make: a codec and a model."""
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+# Without `from __future__ import annotations`: spaCy evaluates the type hints of `initialize`.
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.errors import Errors
 from spacy.language import Language
+from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
-from spacy.util import check_lexeme_norms
+from spacy.util import check_lexeme_norms, minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 from tqdm import tqdm
 
-from spacy_bcrf.annotation.arrays import (
-    UNKNOWN,
-    Values,
-    doc_lengths,
-    find_bounds,
-    read_doc,
-    read_gold,
-    warn_of_problems,
-)
-from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.chain import Potentials, Rejection, feasible
-from spacy_bcrf.kernels import Array
-from spacy_bcrf.layers.decoding import get_decoder
+from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.annotation.extensions import UserData, set_extensions
+from spacy_bcrf.chain import CRF, Inference, Potentials, unlikelihood_loss
+from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import confidence
-from .queries import PosteriorQueries, Predicted
+from .codecs import Codec
+from .gold import Gold, GoldReader, warn_of_problems
 
-# How many documents the network infers its dimensions from, as in spaCy's components.
-SAMPLE_SIZE = 10
-
-
-class Gold(NamedTuple):
-    """What examples teach.
-
-    tags: int32 (N,) with -1 for unknown, or bool (N, T) of allowed ones.
-    problems: by example, why nothing is learned from it. rejections: labelings that are wrong.
-    """
-
-    tags: Array
-    problems: dict[int, str]
-    rejections: list[Rejection]
+LossTerm = Callable[[Potentials, Gold], tuple[float, Potentials]]
+"""What a component adds to the objective: the term's value for a batch, and its gradient."""
 
 
 class Prediction(NamedTuple):
-    """tags: int32 (n,) of a document's tokens. user_data: what else is said, for Doc.user_data."""
+    """The tags int32 (n,) of a document's tokens, and its new entries of Doc.user_data."""
 
     tags: NDArray[np.int32]
-    user_data: confidence.UserData
+    user_data: UserData
 
 
-class SequenceLabeler(PosteriorQueries):
-    """Base of the components; a subclass says what the tags are and how a Doc holds them.
+class SequenceLabeler(TrainablePipe):
+    """Predicts one tag a token, as the best labeling of the whole document.
 
-    A batch of B documents has N tokens in all; T and A are those of `Labels`.
+    The codec decides what the tags are and how a Doc holds them; the model gives their potentials.
+    A batch of B documents has N tokens in all, and there are T tags.
     """
-
-    restrictions: str = "constraints"
-    """What can forbid a labeling, in words."""
 
     def __init__(
         self,
         vocab: Vocab,
         model: Model[list[Doc], Potentials],
         name: str,
+        codec: Codec,
         *,
         scorer: Callable | None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
-        **settings: str,
+        loss_terms: Sequence[LossTerm] = (),
     ) -> None:
-        """model: like `spacy-bcrf.SequenceLabeler.v1`.
-        annotate, temperature: see `PosteriorQueries`.
-        settings: what decides on the tags besides the labels; saved with them.
+        """model: an architecture such as `spacy-bcrf.SequenceLabeler.v1`.
+        annotate: the custom attributes to write, see `confidence.ANNOTATIONS`.
+        temperature: divides all scores before probabilities are computed from them.
+        loss_terms: added to the objective's loss.
         """
         self.name = name
         self.annotate = annotate
         self.temperature = temperature
         set_extensions()
-        if (
-            not model.has_ref("output_layer")
-            or "objective" not in model.get_ref("output_layer").attrs
-        ):
-            raise ValueError(
-                f"[{name}] the model {model.name!r} gives no potentials: use the architecture "
-                "spacy-bcrf.SequenceLabeler.v1 or spacy-bcrf.LinearChain.v1"
-            )
         self.vocab = vocab
         self.model = model
+        self.codec = codec
         self.scorer = scorer
-        self.cfg: dict[str, Any] = {"labels": [], **settings}
+        self.cfg: dict[str, Any] = {"labels": [], **codec.settings}
+        self._labeling = LabelingModel(name, model)
+        self._gold = GoldReader(name, codec, self._labeling)
+        self._loss_terms = tuple(loss_terms)
         self._has_warned = False
-        self._refresh()
+        self._set_labels()
 
-    @abstractmethod
-    def _encode(self, values: Values, lengths: NDArray[np.int32]) -> tuple[NDArray, NDArray]:
-        """Gold from annotation (N, A): int32 (N,) with -1 for unknown, or bool (N, T), the tags
-        that may be. And bool (N,), which tokens have a label that is none of `labels`.
-        """
+    # Labels and tags
 
-    @abstractmethod
-    def _align(self, example: Example) -> Values:
-        """(n, A) the reference's annotation of the predicted document's tokens."""
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.cfg["labels"])
 
-    def _read(self, doc: Doc, attributes: Sequence[int]) -> Values:
-        """(n, 1 + A) a reference's words, and its annotation."""
-        return read_doc(doc, attributes)
+    @property
+    def label_data(self) -> tuple[str, ...]:
+        return self.labels
 
-    def _merge(self, old: Values, new: Values) -> Values:
-        """(n, A) what is written to a document that already has `old` annotation."""
-        return new
+    @property
+    def tags(self) -> list[str]:
+        """The T tags by id. A new label appends its tags."""
+        return self.codec.tags
 
-    def _keep(self, docs: Sequence[Doc], tags: NDArray[np.int32]) -> NDArray[np.int32]:
-        """(N,) predicted tags, but of tokens that `_merge` leaves as they are those they have;
-        UNKNOWN for what is none of `tags`."""
-        return tags
+    @property
+    def head(self) -> Model:
+        return self._labeling.output_layer
 
-    def _lattice(
-        self, docs: Sequence[Doc], ignore_annotation: bool = False
-    ) -> NDArray[np.bool_] | None:
-        """(N, T) the tags open to each token; None where all are. See `find_potentials`."""
-        return None
+    def add_label(self, label: str) -> int:
+        """Add a label with its tags, the last ones. RETURNS 0 if the label exists, else 1."""
+        if not isinstance(label, str):
+            raise ValueError(Errors.E187)
+        if label in self.labels:
+            return 0
+        if not label:
+            raise ValueError(f"[{self.name}] a label cannot be empty: that means missing")
+        try:
+            self.codec.check_label(label)
+        except ValueError as error:
+            raise ValueError(f"[{self.name}] {error}") from None
+        self._allow_extra_label()
+        self.cfg["labels"].append(label)
+        self._set_labels()
+        if self._labeling.is_ready:
+            self._labeling.resize(self.tags, self.codec.tags_per_label)
+        return 1
 
-    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """The tag ids of each document, and what `annotate` asks for."""
-        docs = list(docs)
-        potentials = self.find_potentials(docs)
-        tags = self.decode(potentials, docs)
-        user_data: list[confidence.UserData] = [{} for _ in docs]
-        if self.annotate:
-            posterior, written = self.with_temperature(potentials), self._keep(docs, tags)
-            predicted = Predicted(docs, posterior, written, user_data)
-            for what in self.annotate:
-                self._say(what, predicted)
-        return [
-            Prediction(tags[start:end], data)
-            for (start, end), data in zip(find_bounds(docs), user_data, strict=True)
-        ]
+    def _set_labels(self) -> None:
+        """Bring everything that depends on the labels up to date, except the size of the head."""
+        self.codec.set_labels(self.labels, self.vocab.strings)
+        self._labeling.constraints = self.codec.constraints
+        self._gold.forget()
 
-    def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
-        for doc, prediction in zip(docs, predictions, strict=True):
-            values: Any = self._values[prediction.tags]
-            if doc.has_annotation(self.attribute_ids[0]):
-                values = self._merge(read_doc(doc, self.attribute_ids), values)
-            doc.from_array(list(self.attribute_ids), values)
-            doc.user_data.update(prediction.user_data)
+    # Prediction
+
+    @property
+    def annotate(self) -> tuple[str, ...]:
+        """The custom attributes that `predict` writes, see `confidence.ANNOTATIONS`."""
+        return self._annotate
+
+    @annotate.setter
+    def annotate(self, annotate: Sequence[str]) -> None:
+        confidence.check_annotate(self.name, annotate)
+        self._annotate = tuple(annotate)
+
+    @property
+    def temperature(self) -> float:
+        """Divides all scores before probabilities are computed from them."""
+        return self._temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float) -> None:
+        confidence.check_temperature(self.name, temperature)
+        self._temperature = temperature
 
     def set_decoder(self, name: str) -> None:
-        """Decode by another of `layers.decoding.DECODERS` from now on. Not saved: what a saved
-        pipeline decodes by is in its config, components.NAME.model.head.decoder."""
-        self.head.attrs["decoder"] = get_decoder(name, self.head.attrs["objective"])
+        """Use another of `layers.decoding.DECODERS` from now on.
+
+        A saved pipeline decodes as its config says, components.NAME.model.head.decoder.
+        """
+        self._labeling.set_decoder(name)
+
+    def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
+        """Return the potentials of the tags, -inf for everything that a document does not allow.
+
+        ignore_annotation: as if the documents had no annotation of the component's kind.
+        """
+        if not any(len(doc) for doc in docs):
+            nothing = np.ones((0, max(1, len(self.tags))), dtype=bool)
+            return self._labeling.zero_potentials(doc_lengths(docs), nothing)
+        potentials = self.model.predict(list(docs))
+        return self.codec.restrict(potentials, docs, self.model.ops, ignore_annotation)
+
+    def with_temperature(self, potentials: Potentials) -> Potentials:
+        """Return the potentials from which probabilities are computed."""
+        return potentials if self._temperature == 1 else potentials.scale(1 / self._temperature)
+
+    def decode(self, potentials: Potentials) -> NDArray[np.int32]:
+        """Return the tags (N,) that the decoder of the head finds."""
+        return self._labeling.decode(potentials)
+
+    def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
+        """Return the tags of each document, and the user data that `annotate` asks for."""
+        docs = list(docs)
+        if not docs:
+            return []
+        potentials = self.find_potentials(docs)
+        tags = self.decode(potentials)
+        user_data: list[UserData] = [{} for _ in docs]
+        lengths = doc_lengths(docs)
+        if self._annotate:
+            posterior = self.with_temperature(potentials)
+            kept = self.codec.kept(docs, tags)
+            predicted = confidence.Predicted(
+                docs, lengths, posterior, kept, self.codec, self.model.ops
+            )
+            user_data = confidence.annotate_predictions(self._annotate, predicted)
+        by_doc = np.split(tags, lengths.cumsum()[:-1])
+        return [Prediction(*pair) for pair in zip(by_doc, user_data, strict=True)]
+
+    def write(self, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
+        """Write predictions. RETURNS the annotated documents, new ones where tokens change."""
+        if not docs:
+            return []
+        tags, user_data = zip(*predictions, strict=True)
+        return self.codec.write(docs, tags, user_data)
+
+    def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
+        """Write predictions in place. TypeError where the annotation needs other tokens."""
+        docs = list(docs)
+        for doc, written in zip(docs, self.write(docs, predictions), strict=True):
+            if written is not doc:
+                raise TypeError(
+                    f"[{self.name}] the tokens of a Doc cannot change in place. Use the documents "
+                    "that the component, its `pipe` and its `write` return"
+                )
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Return the annotated document."""
+        try:
+            return self.write([doc], self.predict([doc]))[0]
+        except Exception as error:
+            self.get_error_handler()(self.name, self, [doc], error)
+            return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Yield the annotated documents."""
+        for docs in minibatch(stream, size=batch_size):
+            try:
+                yield from self.write(docs, self.predict(docs))
+            except Exception as error:
+                self.get_error_handler()(self.name, self, docs, error)
+
+    # Comparison with gold, for calibration
 
     def compare_with_gold(
         self, examples: Sequence[Example], *, ignore_annotation: bool = True
     ) -> tuple[Potentials, Any, NDArray[np.bool_]]:
-        """What is predicted of examples, for `confidences`, and (M,) whether it is right; leaving
-        out that of which gold says nothing."""
+        """Return potentials and M predictions, for `confidences`, and which are right (M,).
+
+        Predictions that the gold annotation does not decide are left out.
+        """
         docs = [example.predicted for example in examples]
         potentials = self.find_potentials(docs, ignore_annotation)
-        tags = self.decode(potentials, docs)
-        values, _ = read_gold(examples, self.attribute_ids, self._align, self._read)
-        return potentials, *self._compare(tags, values, doc_lengths(docs))
+        tags = self.decode(potentials)
+        values, _ = self.codec.read_gold(examples)
+        return potentials, *self.codec.compare_with_gold(tags, values, doc_lengths(docs))
 
-    def _compare(
-        self, tags: NDArray[np.int32], values: Values, lengths: NDArray[np.int32]
-    ) -> tuple[Any, NDArray[np.bool_]]:
-        """Of predicted tags (N,) and gold annotation (N, A), the second part of `compare_with_gold`."""
-        gold, has_unknown_label = self._encode(values, lengths)
-        # A label that is none of ours is known, and never predicted.
-        known = np.flatnonzero((gold != UNKNOWN) | has_unknown_label)
-        return (known, tags[known]), gold[known] == tags[known]
+    def confidences(self, posterior: Potentials, predictions: Any) -> NDArray[np.floating]:
+        """Return the probabilities (M,) of predictions, see `compare_with_gold`."""
+        return self.codec.confidences(posterior, predictions, self.model.ops)
 
-    def find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
-        """Scores of the tags, -inf for what a document does not leave open.
-        ignore_annotation: as if it had none of what the component itself annotates."""
-        lengths = doc_lengths(docs)
-        if not lengths.any():
-            n_tags = max(1, len(self.tags))
-            ops: Any = self.model.ops
-            square = ops.alloc2f(n_tags, n_tags)
-            return Potentials(ops.alloc2f(0, n_tags), square, ops.asarray(lengths))
-        return self._restrict(self.model.predict(docs), docs, ignore_annotation)
+    # Training
 
-    def decode(self, potentials: Potentials, docs: list[Doc]) -> NDArray[np.int32]:
-        return self.model.ops.to_numpy(self.head.attrs["decoder"](potentials))
+    def read_gold(self, examples: Sequence[Example]) -> Gold:
+        """Return what the examples teach, and why some teach nothing."""
+        return self._gold.read(examples, self.codec.lattice([eg.predicted for eg in examples]))
 
     def update(
         self,
@@ -198,9 +255,8 @@ class SequenceLabeler(PosteriorQueries):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Learn from a batch. A model that has its own way to learn, like
-        `spacy-bcrf.LinearChain.v1`, does so and leaves the optimizer alone."""
-        learn = self.model.attrs.get("learn")
+        """Learn from a batch. A sparse linear chain makes online steps, without the optimizer."""
+        learn = self._labeling.hooks.learn
         if learn is None:
             return super().update(examples, drop=drop, sgd=sgd, losses=losses)
         losses = {} if losses is None else losses
@@ -209,130 +265,41 @@ class SequenceLabeler(PosteriorQueries):
         validate_examples(examples, f"{type(self).__name__}.update")
         docs = [example.predicted for example in examples]
         if any(len(doc) for doc in docs):
-            lattice = self._lattice(docs)
-            potentials = self._restrict(self.zero_potentials(docs), docs)
-            gold = self._read_gold(examples, potentials)
+            lattice = self.codec.lattice(docs)
+            gold = self._gold.read(examples, lattice)
             self._warn("a batch", examples, gold.problems)
             losses[self.name] += learn(self.model, docs, gold.tags, lattice)
         return losses
 
     def get_loss(self, examples: Iterable[Example], scores: Potentials) -> tuple[float, Potentials]:
-        """The sum of the documents' losses, and its gradient.
+        """Return the sum of the documents' losses, and its gradient.
 
-        A document from whose gold annotation nothing can be learned counts as one without any.
+        A document whose gold cannot be learned counts as unannotated.
         """
         # A sum, as in spaCy's tagger and ner, so that components on a shared tok2vec weigh alike.
         # In short trials the mean over tokens did better on JNLPBA, worse on EWT, mixed on WNUT17.
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.get_loss")
-        potentials = self._restrict(scores, [example.predicted for example in examples])
-        gold = self._read_gold(examples, potentials)
+        lattice = self.codec.lattice([example.predicted for example in examples])
+        gold = self._gold.read(examples, lattice)
         self._warn("a batch", examples, gold.problems)
-        return self._lose(potentials, gold)
+        if lattice is not None:
+            scores = scores.restrict(self._labeling.asarray(lattice))
+        return self._compute_loss(scores, gold)
 
-    def _lose(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
-        """The sum of the losses, and its gradient."""
-        losses, gradient = self.head.attrs["objective"].loss(potentials, gold.tags)
-        return float(losses.sum()), gradient
-
-    def _restrict(
-        self, potentials: Potentials, docs: list[Doc], ignore_annotation: bool = False
-    ) -> Potentials:
-        lattice = self._lattice(docs, ignore_annotation)
-        if lattice is None:
-            return potentials
-        ops: Any = self.model.ops
-        return potentials.restrict(ops.asarray(lattice))
-
-    def _read_gold(self, examples: list[Example], potentials: Potentials) -> Gold:
-        ops: Any = self.model.ops
-        values, problems = read_gold(examples, self.attribute_ids, self._align, self._read)
-        lengths = doc_lengths([example.predicted for example in examples])
-        host_gold, has_unknown_label = self._encode(values, lengths)
-        host_gold, rejections = self._mark_all(examples, values, host_gold, problems)
-        if "learn" in self.model.attrs:
-            why = "a sparse linear chain cannot learn that a span of several tokens is no entity"
-            problems.update((i, why) for i, _ in rejections if i not in problems)
-        gold = ops.asarray(host_gold)
-        owner = np.repeat(np.arange(len(examples)), lengths)
-        for i in np.unique(owner[has_unknown_label]).tolist():
-            unknown = self._find_labels(examples[i].reference) - set(self.labels)
-            problems[i] = f"unknown labels {', '.join(sorted(unknown))}"
-        problems |= self._find_partial(examples, owner, host_gold, problems)
-        for i in np.flatnonzero(ops.to_numpy(~feasible(potentials, gold))).tolist():
-            problems.setdefault(i, f"{self.restrictions} forbid it")
-        if problems:
-            skipped = ops.asarray(np.isin(owner, list(problems)))
-            gold[skipped] = True if gold.dtype == bool else UNKNOWN
-        kept = [
-            Rejection(i, ops.asarray(allowed)) for i, allowed in rejections if i not in problems
-        ]
-        return Gold(gold, problems, kept)
-
-    def _mark_all(
-        self,
-        examples: list[Example],
-        values: Values,
-        gold: NDArray,
-        problems: dict[int, str],
-    ) -> tuple[NDArray, list[tuple[int, NDArray[np.bool_]]]]:
-        """Gold with what `supervision` reads of documents besides their token annotation, as
-        bool (N, T) if there is any; and by example what `_mark` returns. Adds to the problems."""
-        marked = [i for i, eg in enumerate(examples) if self._is_marked(eg.reference)]
-        rejections: list[tuple[int, NDArray[np.bool_]]] = []
-        if marked and gold.dtype != bool:
-            gold = (gold[:, None] == np.arange(len(self.tags))) | (gold[:, None] == UNKNOWN)
-        bounds = find_bounds([example.predicted for example in examples])
-        for i in marked:
-            rows = slice(*bounds[i])
-            try:
-                rejections += [(i, x) for x in self._mark(examples[i], values[rows], gold[rows])]
-            except ValueError as error:
-                problems.setdefault(i, str(error))
-        return gold, rejections
-
-    @abstractmethod
-    def _is_marked(self, doc: Doc) -> bool:
-        """Whether `_mark` would find anything in a gold document."""
-
-    def _is_whole(self, doc: Doc) -> bool:
-        """Whether all tokens of a gold document are annotated."""
-        return bool(read_doc(doc, self.attribute_ids[:1]).all())
-
-    @abstractmethod
-    def _mark(
-        self, example: Example, values: Values, allowed: NDArray[np.bool_]
-    ) -> list[NDArray[np.bool_]]:
-        """Change the lattice (n, T) of one document by its markings, in place. RETURNS labelings
-        that are wrong, as the tags (n, T) of each, which the lattice cannot say. ValueError saying
-        what contradicts what."""
-
-    def _find_partial(
-        self,
-        examples: list[Example],
-        owner: NDArray[np.int64],
-        gold: NDArray,
-        problems: dict[int, str],
-    ) -> dict[int, str]:
-        """The examples without other problems of whose tokens some have gold and others not, and
-        why, for a head that cannot learn from that. ValueError for one that is annotated only in
-        part."""
-        if not getattr(self.head.attrs["objective"], "needs_whole_gold", False):
-            return {}
-        is_known = gold.sum(axis=1) == 1 if gold.dtype == bool else gold != UNKNOWN
-        known, unknown = (np.unique(owner[tokens]) for tokens in (is_known, ~is_known))
-        partial = [i for i in np.intersect1d(known, unknown).tolist() if i not in problems]
-        for i in partial:
-            reference = examples[i].reference
-            if self._is_marked(reference) or not self._is_whole(reference):
-                raise ValueError(
-                    f"[{self.name}] {reference.text!r} is annotated only in part: the "
-                    f"head {self.head.name!r} cannot learn from that, since its distribution "
-                    "cannot be restricted to a set of labelings. Use a CRF or BCRF, or annotate "
-                    "all tokens of a document or none"
-                )
-        why = f"its tokens are not the pipeline's, and {self.head.name} needs gold for all of them"
-        return dict.fromkeys(partial, why)
+    def _compute_loss(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
+        objective = self._labeling.objective
+        losses, gradient = objective.loss(potentials, gold.tags)
+        loss = float(losses.sum())
+        if gold.rejections:
+            inference = objective if isinstance(objective, Inference) else CRF()
+            allowed = potentials.restrict(gold.tags)
+            losses, more = unlikelihood_loss(inference, allowed, gold.rejections)
+            loss, gradient = loss + float(losses.sum()), _add(gradient, more)
+        for term in self._loss_terms:
+            value, more = term(potentials, gold)
+            loss, gradient = loss + value, _add(gradient, more)
+        return loss, gradient
 
     def initialize(
         self,
@@ -341,16 +308,16 @@ class SequenceLabeler(PosteriorQueries):
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        """Set the labels, by default all that the examples have, and initialize the network.
+        """Set the labels, by default all labels of the examples, and initialize the model.
 
-        ValueError if there are no labels, if the examples have others than those given, or if the
-        head is configured for another number of tags.
+        ValueError if there are no labels, if the examples have labels that are not given, or if the
+        config sets another size of the head.
         """
         validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
         check_lexeme_norms(self.vocab, self.name)
         reading = tqdm(get_examples(), f"[{self.name}] reading", delay=5, leave=False, unit="docs")
         examples = list(reading)
-        found = sorted(set().union(*(self._find_labels(eg.reference) for eg in examples)))
+        found = sorted(set().union(*(self.codec.find_labels(eg.reference) for eg in examples)))
         for label in found if labels is None else labels:
             self.add_label(label)
         self._require_labels()
@@ -361,46 +328,57 @@ class SequenceLabeler(PosteriorQueries):
                 f"[{self.name}] the examples have labels that it was not given: "
                 f"{', '.join(unknown)}. It has {', '.join(self.labels)}"
             )
-        self._size_head()
-        sample = examples[: self.model.attrs.get("sample_size", SAMPLE_SIZE)]
+        self._labeling.resize(self.tags, self.codec.tags_per_label)
+        sample = examples[: self._labeling.hooks.sample_size]
         self.model.initialize(X=[example.predicted for example in sample])
         self._has_warned = False
-        self._check_references([example.reference for example in examples])
-        self._warn("the training data", examples, self._find_problems(examples))
-
-    def _check_references(self, docs: list[Doc]) -> None:
-        """Warn of what is odd about the gold documents as a whole."""
-        return
-
-    def _find_problems(self, examples: list[Example], batch_size: int = 128) -> dict[int, str]:
-        """What is wrong with the examples that training will leave out, by index."""
+        if misspelled := self.codec.find_misspelled([example.reference for example in examples]):
+            warnings.warn(f"[{self.name}] {misspelled}", stacklevel=2)
         problems: dict[int, str] = {}
-        for start in range(0, len(examples), batch_size):
-            batch = examples[start : start + batch_size]
-            docs = [example.predicted for example in batch]
-            found = self._read_gold(
-                batch, self._restrict(self.zero_potentials(docs), docs)
-            ).problems
-            problems.update((start + i, problem) for i, problem in found.items())
-        return problems
+        for start in range(0, len(examples), 128):
+            found_here = self.read_gold(examples[start : start + 128]).problems
+            problems.update((start + i, problem) for i, problem in found_here.items())
+        self._warn("the training data", examples, problems)
 
-    def zero_potentials(self, docs: list[Doc]) -> Potentials:
-        """Potentials that say no more than what is forbidden."""
-        n_tags, lengths = len(self.tags), doc_lengths(docs)
-        blank = np.zeros((lengths.sum(), n_tags), dtype="float32")
-        potentials = Potentials(blank, np.zeros((n_tags, n_tags), dtype="float32"), lengths)
-        constraints = self.head.attrs["constraints"]
-        if constraints is not None:
-            potentials = constraints.apply(potentials)
-        arrays = potentials.unary, potentials.transitions, potentials.lengths
-        return Potentials(*map(self.model.ops.asarray, arrays))
-
-    def _warn(self, where: str, examples: list[Example], problems: dict[int, str]) -> None:
-        """Once a training: from initialize if anything is known by then."""
+    def _warn(self, where: str, examples: Sequence[Example], problems: dict[int, str]) -> None:
+        """Warn once a training, in `initialize` if possible."""
         if problems and not self._has_warned:
             self._has_warned = True
             warn_of_problems(self.name, where, examples, problems)
 
-    def _find_labels(self, doc: Doc) -> set[str]:
-        values = np.unique(doc.to_array(self.attribute_ids[-1]))
-        return {doc.vocab.strings[value] for value in values.tolist() if value}
+    # Serialization
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
+        return self._load(super().from_bytes, bytes_data, exclude)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
+        return self._load(super().from_disk, path, exclude)
+
+    def _load(self, load: Callable, source: Any, exclude: Iterable[str]) -> "SequenceLabeler":
+        """Load. ValueError for other settings than the config's, or weights of other tags."""
+        settings = {key: value for key, value in self.cfg.items() if key != "labels"}
+        load(source, exclude=exclude)
+        for key, value in settings.items():
+            if self.cfg[key] != value:
+                raise ValueError(
+                    f"[{self.name}] the config says {key} = {value!r}, but the saved component has "
+                    f"{key} = {self.cfg[key]!r}"
+                )
+        self._set_labels()
+        trained_on = self._labeling.tags
+        if self._labeling.is_ready and trained_on != self.tags:
+            raise ValueError(
+                f"[{self.name}] the model was trained on the tags {trained_on}, but the "
+                f"component's, from {self.cfg}, are {self.tags}"
+            )
+        return self
+
+
+def _add(gradient: Potentials, more: Potentials) -> Potentials:
+    """Return the sum in the precision of the first gradient."""
+    dtype = gradient.unary.dtype
+    return Potentials.unchecked(
+        gradient.unary + more.unary.astype(dtype),
+        gradient.transitions + more.transitions.astype(dtype),
+        gradient.lengths,
+    )

@@ -8,7 +8,7 @@ from spacy.lang.en import English
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.pipeline.calibration import Calibration, _minimize, measure_reliability
+from spacy_bcrf.pipeline.calibration import Calibration, golden_section, measure_reliability
 
 
 def test_reliability_by_hand():
@@ -35,7 +35,7 @@ def test_no_predictions_have_no_error():
 
 @pytest.mark.parametrize("best", [-2.0, 0.3, 1.7])
 def test_minimum_is_found(best):
-    found = _minimize(lambda x: math.cosh(x - best), -3, 3)
+    found = golden_section(lambda x: math.cosh(x - best), -3, 3)
     assert found == pytest.approx(best, abs=0.01)
 
 

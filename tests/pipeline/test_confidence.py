@@ -253,7 +253,7 @@ def test_whitespace_at_an_edge_has_no_probability(scheme):
     doc, other = (Doc(nlp.vocab, words=words[:n]) for n in (5, 3))
     expected: dict = {}
     for path, p in zip(*labelings(pipe, doc), strict=True):
-        spans = frozenset(pipe.scheme.spans([pipe.tags[tag] for tag in path]))
+        spans = frozenset(pipe.codec.scheme.spans([pipe.tags[tag] for tag in path]))
         if not any(doc[i].is_space for start, end, _ in spans for i in (start, end - 1)):
             expected[spans] = p
     total = sum(expected.values())

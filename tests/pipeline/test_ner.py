@@ -62,8 +62,7 @@ class TestBiluo(ComponentSuite):
             pipe.add_label(label)
         examples = self.examples(nlp, data)
         nlp.initialize()
-        scores = pipe.model.predict([example.predicted for example in examples])
-        gold, problems, _ = pipe._read_gold(examples, scores)
+        gold, problems, _ = pipe.read_gold(examples)
         assert not problems
         if gold.dtype != bool:
             gold = (gold[:, None] == np.arange(len(pipe.tags))) | (gold[:, None] < 0)
@@ -223,7 +222,7 @@ def test_random_weights_break_no_rule(untrained, decoder, batch, seed):
     preset_tokens = [{i for ent in doc.ents for i in range(ent.start, ent.end)} for doc in docs]
     ids = np.concatenate([prediction.tags for prediction in pipe.predict(docs)])
     lengths = [len(doc) for doc in docs]
-    starts, ends, labels = pipe.scheme.decode_ids(ids, lengths)  # ValueError if invalid
+    starts, ends, labels = pipe.codec.scheme.decode_ids(ids, lengths)  # ValueError if invalid
     for doc in pipe.pipe(docs):
         assert doc.has_annotation("ENT_IOB", require_complete=True)
     offsets = np.cumsum([0, *lengths])
@@ -347,7 +346,7 @@ def test_gold_across_a_predicted_sentence_start():
 
 def test_bio_trims_whitespace_off_the_end_but_not_off_presets(untrained):
     pipe = untrained
-    if pipe.scheme.name != "BIO":
+    if pipe.codec.scheme.name != "BIO":
         pytest.skip("other schemes have a tag for the end")
     docs = [Doc(pipe.vocab, words=["Ann", "\n", "\n", "\n"]) for _ in range(2)]
     docs[1].ents = [Span(docs[1], 0, 2, label="A")]

@@ -46,11 +46,7 @@ def make(nlp, ents, *, annotated=None, allowed=None, ambiguous=(), incorrect=(),
 
 def entity_sets(pipe, example):
     """The sets of entities that gold allows, each by its spans."""
-    potentials = (
-        pipe.zero_potentials([example.predicted]) if hasattr(pipe, "zero_potentials") else None
-    )
-    potentials = potentials or pipe.find_potentials([example.predicted])
-    gold = pipe._read_gold([example], potentials)
+    gold = pipe.read_gold([example])
     assert not gold.problems
     n_tags, n_tokens = len(pipe.tags), len(example.predicted)
     tags = gold.tags
@@ -59,11 +55,11 @@ def entity_sets(pipe, example):
     found = set()
     for ids in itertools.product(*(np.flatnonzero(row).tolist() for row in tags)):
         names = [pipe.tags[i] for i in ids]
-        if pipe.scheme.repair(names)[1]:
+        if pipe.codec.scheme.repair(names)[1]:
             continue
         rejected = any(r.allowed[np.arange(n_tokens), list(ids)].all() for r in gold.rejections)
         if not rejected:
-            found.add(frozenset(pipe.scheme.spans(names)))
+            found.add(frozenset(pipe.codec.scheme.spans(names)))
     return found
 
 
@@ -172,9 +168,8 @@ def test_lattice_and_rejections_allow_exactly_what_is_said(scheme, case):
     reference = Doc(nlp.vocab).from_bytes(example.reference.to_bytes())
     whole = make(nlp, ["O", "B-PER", "O", "O"])
     batch = [whole, Example(example.predicted, reference), whole]
-    potentials = pipe.find_potentials([eg.predicted for eg in batch])
-    alone = pipe._read_gold([example], pipe.find_potentials([example.predicted])).tags
-    tags = pipe._read_gold(batch, potentials).tags
+    alone = pipe.read_gold([example]).tags
+    tags = pipe.read_gold(batch).tags
     if tags.dtype == bool:
         np.testing.assert_array_equal(tags[4:8], alone if alone.dtype == bool else tags[4:8])
 
@@ -256,9 +251,8 @@ def test_marked_documents_are_encoded_with_their_batch(monkeypatch):
         encoded.append(len(iob))
         return encode(self, iob, types, first)
 
-    potentials = pipe.find_potentials([example.predicted for example in examples])
     monkeypatch.setattr(EntityTags, "encode", count)
-    assert not pipe._read_gold(examples, potentials).problems
+    assert not pipe.read_gold(examples).problems
     assert encoded == [8]
 
 
@@ -349,7 +343,7 @@ def test_annotated_labels_that_are_in_no_span_are_warned_of():
         warnings.simplefilter("error")
         nlp.initialize(lambda: [good])
     typo = make(nlp, ["B-PER", OUT, OUT, OUT], annotated=["PERSN", "PER"])
-    with pytest.warns(UserWarning, match="annotated_labels has PERSN, of which the training data"):
+    with pytest.warns(UserWarning, match="annotated_labels has PERSN, but no entity"):
         nlp.initialize(lambda: [good, typo])
     # They are of entities, whatever else a pipeline annotates.
     nlp = English()
@@ -363,7 +357,7 @@ def test_annotated_labels_that_are_in_no_span_are_warned_of():
 def test_keys_of_spans_are_options():
     nlp, pipe = recognizer(incorrect_spans_key=None, ambiguous_spans_key="unsure")
     example = make(nlp, [OUT] * 4, ambiguous=[(0, 2)], incorrect=[(0, 2)])
-    gold = pipe._read_gold([example], pipe.find_potentials([example.predicted]))
+    gold = pipe.read_gold([example])
     assert gold.tags.tolist() == [0, 0, 0, 0]
 
 
@@ -406,7 +400,7 @@ def test_tagger_learns_from_allowed_tags():
     doc = Doc(nlp.vocab, words=["a", "b", "c"], tags=["N", "", ""])
     doc[1]._.allowed_tags = ["V", "X"]
     example = Example(Doc(nlp.vocab, words=["a", "b", "c"]), doc)
-    gold = pipe._read_gold([example], pipe.find_potentials([example.predicted]))
+    gold = pipe.read_gold([example])
     assert gold.tags.tolist() == [[1, 0, 0], [0, 1, 1], [1, 1, 1]]
     for _ in range(30):
         nlp.update([example])

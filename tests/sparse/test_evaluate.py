@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_bcrf.annotation.schemes import read_spans
 from experiments.sapo.evaluate import find_spans, span_f
+from spacy_bcrf.annotation.schemes import read_spans
 
 TAGS = ["B-X", "B-Y", "I-X", "I-Y", "O"]
 

@@ -1,0 +1,110 @@
+"""Flat spans in a span group: `Doc.spans[key]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from spacy.attrs import IS_SPACE, SENT_START  # type: ignore[import-not-found]
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_bcrf.annotation.arrays import (
+    Bools,
+    Values,
+    doc_lengths,
+    read_docs,
+    read_gold,
+    split_spans,
+    starts_document,
+)
+from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
+from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.chain import Potentials
+
+from .codec import Ops, Tags
+from .spans import SpanCodec
+
+
+class SpanGroupCodec(SpanCodec):
+    """Spans that do not overlap, which respect sentence starts and whitespace.
+
+    Gold is the group of the reference, an empty one too; a reference without it is unannotated.
+    `write` replaces the group of a document.
+    """
+
+    def __init__(self, scheme: str, spans_key: str) -> None:
+        """scheme: BILUO, BIO or BIES. spans_key: the name of the group."""
+        restrictions = f"the scheme {scheme}, sentence starts or whitespace at an edge"
+        super().__init__(scheme, restrictions, spans_key=spans_key)
+        self._key = spans_key
+
+    def find_labels(self, doc: Doc) -> set[str]:
+        return {span.label_ for span in doc.spans.get(self._key, []) if span.label}
+
+    def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+        return read_gold(examples, 2, self._align, self._read)
+
+    def _read(self, doc: Doc) -> Values:
+        return _encode_spans(doc.spans.get(self._key, None), len(doc))
+
+    def _align(self, example: Example) -> Values:
+        if self._key not in example.reference.spans:
+            return _encode_spans(None, len(example.predicted))
+        spans = list(example.reference.spans[self._key])
+        aligned = example.get_aligned_spans_y2x(spans, allow_overlap=True)
+        if len(aligned) < len(spans):
+            raise ValueError(f"{len(spans) - len(aligned)} spans begin or end inside of a token")
+        return _encode_spans(aligned, len(example.predicted))
+
+    def is_whole(self, doc: Doc) -> bool:
+        return self._key in doc.spans
+
+    def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
+        return self._open_tags(docs)[0]
+
+    def restrict(
+        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
+    ) -> Potentials:
+        allowed, is_space = self._open_tags(docs)
+        if allowed is not None:
+            potentials = potentials.restrict(ops.asarray(allowed))
+        if self.entities.is_end_open and is_space.any():
+            return self.entities.forbid_ends(potentials, is_space)
+        return potentials
+
+    def _open_tags(self, docs: Sequence[Doc]) -> tuple[Bools | None, Bools]:
+        """Return the lattice, and a mask of whitespace (N,)."""
+        sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
+        missing = np.zeros(len(is_space), dtype="uint64")
+        first = starts_document(doc_lengths(docs))
+        allowed, _ = self.entities.lattice(missing, missing, sent_start, is_space, first)
+        return allowed, is_space
+
+    def write(
+        self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
+    ) -> list[Doc]:
+        starts, ends, labels = self.scheme.decode_ids(np.concatenate(tags), doc_lengths(docs))
+        spans = split_spans(docs, starts, ends, labels)
+        for doc, found, user_data in zip(docs, spans, data, strict=True):
+            doc.spans[self._key] = [self.make_span(doc, *span) for span in found]
+            doc.user_data.update(user_data)
+        return list(docs)
+
+
+def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
+    """Return spans as ENT_IOB and ENT_TYPE (n, 2); None is missing annotation."""
+    values = np.zeros((length, 2), dtype="uint64")
+    if spans is None:
+        return values
+    values[:, 0] = OUTSIDE
+    for span in spans:
+        if not len(span):
+            raise ValueError(f"a span {span.label_!r} has no tokens, before token {span.start}")
+        if not span.label:
+            raise ValueError(f"the span {span.text!r} has no label")
+        if values[span.start : span.end, 1].any():
+            raise ValueError(f"the span {span.text!r} overlaps another one")
+        values[span.start : span.end] = INSIDE, span.label
+        values[span.start, 0] = BEGIN
+    return values

@@ -1,0 +1,113 @@
+"""Words and their parts of speech, from characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import IS_SPACE, POS, SENT_START, TAG  # type: ignore[import-not-found]
+from spacy.parts_of_speech import IDS as UPOS  # type: ignore[import-not-found]
+from spacy.strings import StringStore
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_bcrf.annotation.arrays import (
+    Bools,
+    Values,
+    allowed_tags,
+    doc_lengths,
+    read_doc,
+    read_docs,
+    read_gold,
+    starts_document,
+)
+from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
+from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.annotation.word_tags import merge_characters, read_words
+from spacy_bcrf.chain import Potentials
+
+from .codec import Ops, Tags, Unit
+from .spans import SpanCodec
+from .tags import check_attribute, check_upos
+
+
+class WordCodec(SpanCodec):
+    """Words as spans of characters in the scheme BIES; whitespace is O.
+
+    Words respect sentence starts. Gold is the words of the reference, whatever characters they have
+    in the predicted document.
+    """
+
+    confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "word", "tag_confidence": "word"}
+
+    def __init__(self, name: str, attribute: str) -> None:
+        """attribute: "tag" or "pos", the attribute of gold words that is the label."""
+        check_attribute(name, attribute)
+        super().__init__("BIES", "sentence starts", attribute=attribute)
+        self._attribute = attribute
+        self._ids = (TAG, POS) if attribute == "tag" else (POS, TAG)
+
+    def check_label(self, label: str) -> None:
+        check_upos(self._attribute, label)
+
+    def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
+        super().set_labels(labels, strings)
+        values = zip(labels, self._label_values, strict=True)
+        words = [(value, value if label in UPOS else 0) for label, value in values]
+        by_tag = [(0, 0), *(word for word in words for _ in self.scheme.prefixes)]
+        self._values = np.array(by_tag, dtype="uint64")
+
+    def find_labels(self, doc: Doc) -> set[str]:
+        values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
+        return {doc.vocab.strings[value] for value in np.unique(values[is_space == 0]) if value}
+
+    def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+        # A reference with the same tokens may have no words, which only `read_words` sees.
+        return read_gold(examples, 2, partial(read_words, attribute=self._ids[0]))
+
+    def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
+        iob, types = values.T
+        untagged = ((iob == BEGIN) | (iob == INSIDE)) & (types == 0)
+        if not untagged.any() or not self._label_values:
+            return super().encode(values, lengths)
+        # A word without a tag has known boundaries. Encode it with the first label, then allow all.
+        known = np.column_stack([iob, np.where(untagged, self._label_values[0], types)])
+        ids, is_unknown = super().encode(known, lengths)
+        allowed = allowed_tags(ids, len(self.tags))
+        of_first_label = allowed[untagged, 1 : 1 + self.tags_per_label]
+        allowed[untagged, 1:] = np.tile(of_first_label, len(self._label_values))
+        return allowed, is_unknown
+
+    def is_whole(self, doc: Doc) -> bool:
+        return bool(read_doc(doc, self._ids[:1]).all())
+
+    def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools:
+        sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
+        allowed = np.empty((len(is_space), len(self.tags)), dtype=bool)
+        allowed[:, 0], allowed[:, 1:] = is_space, ~is_space[:, None]
+        new_sentence = sent_start & ~starts_document(doc_lengths(docs))
+        allowed[new_sentence] &= self.entities.may_start
+        return allowed
+
+    def restrict(
+        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
+    ) -> Potentials:
+        return potentials.restrict(ops.asarray(self.lattice(docs)))
+
+    def write(
+        self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
+    ) -> list[Doc]:
+        words = []
+        for doc, ids, user_data in zip(docs, tags, data, strict=True):
+            is_first = self.entities.may_start[ids]
+            merged = merge_characters(doc, is_first, self._ids, self._values[ids[is_first]])
+            merged.user_data.update(user_data)
+            words.append(merged)
+        return words
+
+    def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
+        # The tag of a word without a gold tag is neither right nor wrong.
+        return super().compare_with_gold(tags, np.where(values[:, 1:] == 0, 0, values), lengths)
