@@ -47,14 +47,10 @@ def make_head(
     transition_width: width of the hidden layer of `Pairwise`.
     scale: factor from scores to potentials.
 
-    Attributes of the model:
-    objective, scale: see above.
-    decoder: function from potentials to tag ids.
-    constraints: `Constraints` or None. A forbidden tag or transition has potential -inf: it has
-        probability and gradient zero, and no decoder emits it.
-    tags: names of the nO tags, or None.
+    The model has the attributes of `output_attrs` and `scale`. A tag or transition that its
+    `constraints` forbid has potential -inf: it has probability and gradient zero, and no decoder
+    emits it. The model saves `tags` and `scale` with the parameters.
 
-    The model saves `tags` and `scale` with the parameters. Config and component set the others.
     Raises ValueError for an option out of range.
     """
     # A config can hold numbers as strings, such as "inf".
