@@ -28,8 +28,8 @@ from . import confidence
 from .codecs import Codec
 from .gold import Gold, GoldReader, warn_of_problems
 
-LossTerm = Callable[[Potentials, Gold], tuple[float, Potentials]]
-"""What a component adds to the objective: the term's value for a batch, and its gradient."""
+LossTerm = Callable[[Potentials, Gold], tuple[float, Potentials] | None]
+"""A term added to the objective: its value for a batch and its gradient, None for nothing."""
 
 
 class Prediction(NamedTuple):
@@ -297,8 +297,8 @@ class SequenceLabeler(TrainablePipe):
             losses, more = unlikelihood_loss(inference, allowed, gold.rejections)
             loss, gradient = loss + float(losses.sum()), _add(gradient, more)
         for term in self._loss_terms:
-            value, more = term(potentials, gold)
-            loss, gradient = loss + value, _add(gradient, more)
+            if added := term(potentials, gold):
+                loss, gradient = loss + added[0], _add(gradient, added[1])
         return loss, gradient
 
     def initialize(

@@ -11,7 +11,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from spacy_bcrf.chain import Inference, Potentials
-from spacy_bcrf.chain.label_smoothing import LabelSmoothing
+from spacy_bcrf.chain.label_smoothing import smooth_labels
 
 from .codecs import TagCodec
 from .gold import Gold
@@ -51,10 +51,9 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         label_smoothing: the share of each gold tag that training spreads over all tags, in [0, 1).
         scorer, annotate, temperature: see `SequenceLabeler`.
         """
-        try:
-            self.label_smoothing = LabelSmoothing(label_smoothing)
-        except ValueError as error:
-            raise ValueError(f"[{name}] {error}") from None
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"[{name}] label_smoothing must be in [0, 1), got {label_smoothing}")
+        self.label_smoothing = label_smoothing
         codec = TagCodec(name, attribute, overwrite)
         super().__init__(
             vocab,
@@ -64,17 +63,19 @@ class Tagger(PosteriorQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
-            loss_terms=[self._smooth] if label_smoothing else [],
+            loss_terms=[self._smooth],
         )
         objective = self.head.attrs["objective"]
         if label_smoothing and not isinstance(objective, Inference):
             # Without probabilities, smoothing would pull all scores together at no cost.
-            self.label_smoothing = LabelSmoothing(0.0)
+            self.label_smoothing = 0.0
             warnings.warn(
                 f"[{name}] label_smoothing = {label_smoothing} is left out: "
                 f"{type(objective).__name__} has no probabilities to smooth",
                 stacklevel=2,
             )
 
-    def _smooth(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
-        return self.label_smoothing.loss(potentials, gold.tags)
+    def _smooth(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials] | None:
+        if not self.label_smoothing:
+            return None
+        return smooth_labels(self.label_smoothing, potentials, gold.tags)

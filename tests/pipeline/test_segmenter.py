@@ -203,7 +203,7 @@ def test_universal_parts_of_speech_are_pos_too(attribute, label):
 
 def test_a_label_must_be_one_of_the_attribute():
     segmenter = blank().add_pipe("bcrf_segmenter", config={"attribute": "pos"})
-    with pytest.raises(ValueError, match="'NN' is no universal part of speech"):
+    with pytest.raises(ValueError, match="'NN' is not a universal part of speech"):
         segmenter.add_label("NN")
     with pytest.raises(ValueError, match="attribute must be tag or pos, got 'dep'"):
         blank().add_pipe("bcrf_segmenter", config={"attribute": "dep"})

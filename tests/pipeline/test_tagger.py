@@ -117,7 +117,7 @@ class TestPosTagger(NetworkSuite):
 
     def test_a_label_must_be_a_part_of_speech(self):
         pipe = self.add(English())
-        with pytest.raises(ValueError, match=r"'NN' is no universal part of speech.*ADJ, ADP"):
+        with pytest.raises(ValueError, match=r"'NN' is not a universal part of speech.*ADJ, ADP"):
             pipe.add_label("NN")
 
 

@@ -51,6 +51,8 @@ class SpanGroupCodec(SpanCodec):
     def _align(self, example: Example) -> Values:
         if self._key not in example.reference.spans:
             return _encode_spans(None, len(example.predicted))
+        # An invalid group is reported as such, not as misaligned.
+        self._read(example.reference)
         spans = list(example.reference.spans[self._key])
         aligned = example.get_aligned_spans_y2x(spans, allow_overlap=True)
         if len(aligned) < len(spans):
