@@ -105,7 +105,7 @@ def speed(model: Path, texts: list[str], rounds: int) -> dict[str, str]:
         docs = timed("characters", map(nlp.make_doc, texts))
         batches = list(minibatch(docs, nlp.batch_size))
         predictions = [segmenter.predict(batch) for batch in batches]
-        timed("merging", map(segmenter.merge, batches, predictions))
+        timed("merging", map(segmenter.write, batches, predictions))
     # A fork makes the parent's next writes copy memory, so the two kinds do not interleave.
     for _ in range(rounds + 1):
         timed("two", nlp.pipe(texts, n_process=2), time.perf_counter)
