@@ -1,5 +1,5 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
-# make test         all that CI checks; EXTRAS=dev,torch,transformers for what is skipped without
+# make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a header
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 HEADERS := $(wildcard spacy_bcrf/kernels/cpu/*.hh spacy_bcrf/kernels/cpu/sparse/*.hh spacy_bcrf/kernels/shared/*.hh)
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx) $(HEADERS)
-# Where the tests run: what the source distribution holds but for the package, which is installed.
+# The tests run here, in the source distribution without the package, which is installed.
 AWAY := $(VENV)-test/away
 
 .PHONY: quickstart test lint installed compile-commands clean
@@ -27,7 +27,7 @@ lint: $(VENV)/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# The wheel is built from the source distribution, and tested with the tests that this has.
+# Build the source distribution, and a wheel from it. Test the wheel.
 installed: $(VENV)/dev
 	rm -rf dist $(AWAY)
 	$(BIN)/python -m build --outdir dist .
@@ -48,7 +48,7 @@ $(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable ".[dev]"
 	touch $@
 
-# The headers only: the compiler sees no other C++ that is in the repository.
+# Headers only: Cython generates the other C++ files.
 compile-commands:
 	for header in $(HEADERS); do \
 		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ispacy_bcrf/kernels -c %s"}\n' \
@@ -58,7 +58,7 @@ compile-commands:
 clean:
 	rm -rf $(VENV) $(VENV)-test build dist corpus training metrics project.lock
 
-# The tests that need a GPU. The environment must have CuPy: pip install -e ".[cuda12x]"
+# Run the tests that need a GPU. The environment must have CuPy: pip install -e ".[cuda12x]"
 .PHONY: gpu
 gpu: $(VENV)/dev
 	$(BIN)/python -m pytest -m gpu
