@@ -63,8 +63,8 @@ class BCRF(Inference):
     def decode(self, potentials: Potentials) -> Array:
         """Return the tag of highest marginal at each token under sharpened potentials, int32 (N,).
 
-        This is minimum-risk decoding. The labeling can use a forbidden transition (paper,
-        footnote 4); that of `minimum_risk` cannot.
+        The labeling minimizes the risk of each token alone, so it can use a forbidden transition
+        (paper, footnote 4). `minimum_risk` returns only allowed labelings.
         """
         result = self._project(potentials, "none", "upper", self.inverse_temperature)
         raise_infeasible(result.value, "allowed")

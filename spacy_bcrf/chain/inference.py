@@ -31,9 +31,9 @@ class Marginals(NamedTuple):
 class Inference(ABC):
     """Log-partition, marginals, decoding and loss of potentials.
 
-    A subclass defines `infer` and `decode`. `infer` computes a convex function of the potentials,
-    such as the log-partition A(w) of a CRF or B(w) of a Bregman CRF, and its gradient, the
-    marginals.
+    A subclass defines `infer` and `decode`. `infer` computes a convex function of the potentials
+    and its gradient, the marginals. The function is the log-partition A(w) of a CRF, for example,
+    or B(w) of a Bregman CRF.
     """
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Inference(ABC):
         """Return the value (B,) and the marginals.
 
         edges: which edge marginals to compute, see `kernels.Edges`.
-        bound: whether an inexact value is an upper or a lower bound of the exact one.
+        bound: whether an inexact value is an upper or a lower bound of the exact value.
         marginals: False permits the inference to skip them.
         """
 
@@ -110,6 +110,6 @@ class Inference(ABC):
 
 
 def unary_and_edges(result: kernels.Result) -> tuple[Array, Array]:
-    """Return both marginals of a result that was computed with edges."""
+    """Return the unary and the edge marginals of a result that has both."""
     assert result.unary is not None and result.edges is not None
     return result.unary, result.edges

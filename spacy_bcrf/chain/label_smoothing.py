@@ -8,11 +8,11 @@ from .potentials import Potentials
 
 
 def smooth_labels(weight: float, potentials: Potentials, gold: Array) -> tuple[float, Potentials]:
-    """Return what label smoothing adds to the loss of a batch, and its gradient.
+    """Return the term that label smoothing adds to the loss of a batch, and its gradient.
 
     Smoothing moves a share of each gold tag to all tags evenly; gold transitions stay (Szegedy et
-    al. 2016). A Fenchel-Young loss is B(w) - <w, y>, so this adds weight * (<w, y> - <w, uniform>),
-    over the unary potentials of the tokens with one gold tag.
+    al. 2016). A Fenchel-Young loss is B(w) - <w, y>, so the term is
+    weight * (<w, y> - <w, uniform>). Only unary potentials of tokens with one gold tag count.
 
     weight: the share, in [0, 1). gold: int32 (N,) with -1 for unknown, or bool (N, T).
     """

@@ -71,9 +71,9 @@ class Perceptron:
 class MIRA:
     """The margin-infused relaxed algorithm on the n-best list (McDonald et al. 2005).
 
-    MIRA (Crammer and Singer 2003) finds the smallest change d of the potentials that scores gold
-    above each of the n best labelings by a margin. The margin is the labeling's Hamming cost, the
-    number of tags that gold does not allow. Slack costs C per unit.
+    MIRA (Crammer and Singer 2003) finds the smallest change d of the potentials that puts gold
+    above each of the n best labelings by a margin. The margin is the labeling's Hamming cost:
+    the number of tags that gold does not allow. Slack costs C per unit.
 
     The loss is min over d of |d|^2 / 2 + C sum_k slack_k(potentials + d), solved by Hildreth's
     method. Its gradient is -d, so a step of -gradient with learning rate 1 is MIRA's update. The

@@ -57,7 +57,7 @@ class MeanField(FullyFactorized):
         """
         lattice = GoldLattice(potentials, gold)
         tags = _complete_tags(potentials, lattice)
-        # Unknown tokens need some tag here. Their sequences are then left out.
+        # `path_scores` needs a tag for every token. The next line ignores unknown sequences.
         scores = path_scores(potentials, tags.clip(min=0))
         raise_infeasible(potentials.xp.where(lattice.unknown, 0, scores), "gold")
         losses, d_unary, d_transitions = kernels.mean_field_loss(

@@ -1,6 +1,6 @@
 """Entropy, divergence and samples of the posterior distribution over labelings.
 
-The posterior is the CRF's, p(y) ~ exp <w, y>, whatever objective trained the potentials.
+The posterior is the CRF's, p(y) ~ exp <w, y>, for potentials trained by any objective.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Potentials:
             raise ValueError(f"lengths[{int(lengths.argmin())}] is negative")
         if int(lengths.sum()) != n:
             raise ValueError(f"lengths sum to {int(lengths.sum())}, but unary has {n} rows")
-        # One maximum finds both NaN and +inf. Only then are they located.
+        # One maximum detects both NaN and +inf. The search for their sequence comes only then.
         if unary.size and not unary.max() < xp.inf:
             token = int((~(unary < xp.inf).all(axis=1)).argmax())
             raise ValueError(f"unary has NaN or +inf in sequence {self.sequence_of(token)}")

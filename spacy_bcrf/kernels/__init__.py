@@ -3,9 +3,9 @@
 All functions take a ragged batch of B sequences with N tokens and T tags:
 
 unary        (N, T) float32 or float64, C-contiguous; -inf forbids a tag
-transitions  (T, T), shared by all edges, or (N, T, T), where row i scores the edge from flat token
-             i to i + 1 and the row of each sequence's last token is ignored; C-contiguous, with
-             the dtype of `unary`; -inf forbids a transition
+transitions  (T, T), shared by all edges, or (N, T, T); C-contiguous, with the dtype of `unary`;
+             -inf forbids a transition. In (N, T, T), row i scores the edge from flat token i to
+             i + 1. The row of each sequence's last token is ignored.
 lengths      (B,) int32, zeros allowed, with sum N
 
 The functions do not check values and shapes; `chain.Potentials` does. They raise ValueError for
@@ -63,8 +63,8 @@ def sum_product(
 ) -> Result:
     """Log-partition (B,) and marginals of the linear-chain CRF by the forward-backward algorithm.
 
-    With `marginals=False` and `edges="none"` only the log-partition. O(N T^2) time; O(N T) memory
-    with shared transitions.
+    With `marginals=False` and `edges="none"`, it computes the log-partition only.
+    O(N T^2) time; O(N T) memory with shared transitions.
     """
     xp, backend = _dispatch(unary)
     return backend.sum_product(xp, unary, transitions, lengths, edges, marginals)
@@ -123,7 +123,7 @@ def nbest(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Arr
 def beam_search(
     unary: Array, transitions: Array, lengths: Array, n: int, width: int
 ) -> tuple[Array, Array]:
-    """The n best labelings that beam search finds, with results like those of `nbest`.
+    """The n best labelings that beam search finds, in the form that `nbest` returns.
 
     The beam holds the `width` best prefixes. It skips prefixes that no allowed labeling extends, so
     it finds a labeling if there is one. O(N width T) time, O(longest sequence * width) memory.
@@ -160,8 +160,8 @@ def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge:
 def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
     """Gram matrix (B, n, n), float64, of the features of n labelings, int32 (n, N).
 
-    With shared transitions the edge features count each pair of tags in the sequence; otherwise
-    each edge has features of its own.
+    With shared transitions, the edge features count each pair of tags in the sequence. Otherwise
+    each edge has its own features.
     """
     xp, backend = _dispatch(tags)
     return backend.gram_matrices(xp, tags, lengths, n_tags, shared)
@@ -223,7 +223,9 @@ def set_threads(n: int | None) -> None:
     None restores the default: the environment variable BCRF_THREADS, else OMP_NUM_THREADS, else the
     number of cores available to this process. In worker processes (forked, or started by
     multiprocessing) the default is 1 if neither variable is set. A forked process starts from the
-    default. Results do not depend on the number of threads, to the last bit. ValueError if n < 1.
+    default. Results do not depend on the number of threads, to the last bit.
+
+    Raises ValueError if n < 1.
     """
     threads.set_count(n)
 
@@ -236,7 +238,7 @@ def instruction_sets() -> tuple[str, ...]:
 def instruction_set() -> str:
     """The instruction set that the CPU kernels use.
 
-    ValueError if the environment variable BCRF_ISA names one that this machine lacks.
+    Raises ValueError if the environment variable BCRF_ISA names one that this machine lacks.
     """
     return _native().instruction_set()
 

@@ -9,9 +9,9 @@ Array = Any
 """A NumPy or CuPy array."""
 
 Edges = Literal["none", "sum", "each"]
-"""Edge marginals to return: none, their sum over all edges (T, T), or those of each edge (N, T, T).
+"""Edge marginals to return: none, their sum over all edges (T, T), or one matrix for each edge.
 
-The sum needs shared transitions."""
+The sum needs shared transitions. The matrices are (N, T, T)."""
 
 
 class Result(NamedTuple):

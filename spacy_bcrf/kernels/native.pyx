@@ -215,7 +215,7 @@ def add_features(
     labelings.tags, labelings.weights, labelings.lengths = &tags[0, 0], &weights[0, 0], &lengths[0]
     labelings.n, labelings.size = <int>tags.shape[0], <int>lengths.shape[0]
     labelings.n_tags, labelings.tokens = <int>node.shape[1], <size_t>tags.shape[1]
-    # Float32 sums over a whole batch would lose digits, so shared transitions are summed in double.
+    # Float32 sums over a whole batch would lose digits, so shared transitions add up in double.
     sums = numpy.zeros(edge.shape) if edge.ndim == 2 else None
     cdef double[:, ::1] sums_ = sums
     cdef real[:, :, ::1] each = None if edge.ndim == 2 else edge
@@ -269,7 +269,7 @@ cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] le
 cdef _mean_field(
     const real[:, ::1] unary, transitions, const int[::1] lengths, gold, int n_iter, edges
 ):
-    """The loss of `gold` and its gradient, or the value and the marginals if `gold` is None."""
+    """Return the loss of `gold` and its gradient; without gold, the value and the marginals."""
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
     value, node, sums, each = _outputs(unary, lengths, edges, True)
     cdef const int[::1] gold_ = gold
@@ -285,12 +285,12 @@ cdef _mean_field(
 
 
 cdef _zeros(const real[:, ::1] unary, shape):
-    """Zeros of the dtype of `unary`."""
+    """Return zeros with the dtype of `unary`."""
     return numpy.zeros(shape, "float32" if real is float else "float64")
 
 
 cdef _no_labelings(const real[:, ::1] unary, const int[::1] lengths, int n):
-    """Tags and scores of lists without labelings, except that an empty sequence has one."""
+    """Return tags and scores of empty n-best lists. An empty sequence has one labeling."""
     scores = _zeros(unary, (lengths.shape[0], n))
     scores.fill(-numpy.inf)
     scores[numpy.equal(lengths, 0), 0] = 0

@@ -231,13 +231,16 @@ cdef class Learner:
 
     @property
     def n_rows(self):
+        """The number of rows of weights."""
         return self.c.v.rows()
 
     @property
     def stride(self):
+        """The number of columns of the weights: the tags, rounded up to whole vectors."""
         return self.c.stride
 
     def set_n_sequences(self, double n_sequences):
+        """Set the number of sequences in a pass, which scales l2 and the decay of the rate."""
         self.c.options.n_sequences = n_sequences
 
     def resize(self, size_t n_features):
@@ -254,11 +257,13 @@ cdef class Learner:
 
     def learn(self, const int[::1] rows, const int64_t[::1] starts, gold, allowed, open,
               const int64_t[::1] offsets, const int[::1] order):
-        """Take one step for each sequence of `order`. Return the sum of losses and the number of
-        steps, which is smaller than len(order) if the learner diverges.
+        """Take one step for each sequence of `order`. Return the sum of losses and the step count.
+
+        The count is smaller than len(order) if the learner diverges.
 
         gold: int32 (N,), -1 for unknown, or None. allowed, open: uint8 (N, T) or None.
-        offsets: (B + 1,), the first token of each sequence. IndexError for a row without weights.
+        offsets: (B + 1,), the first token of each sequence.
+        Raises IndexError for a row without weights.
         """
         cdef Sequences data
         cdef const int[::1] gold_
@@ -305,7 +310,7 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
           const int64_t[::1] starts, const int[::1] lengths):
     """Return tag scores, float32 (N, T), under weights (n_rows, stride).
 
-    Rows of -1, unknown features, do not count. IndexError for other rows without weights.
+    Rows of -1, unknown features, do not count. Raises IndexError for other rows without weights.
     """
     cdef Sequences data
     unary = numpy.empty((starts.shape[0] - 1, n_tags), dtype="float32")

@@ -10,7 +10,7 @@ _forked = False
 
 
 def count() -> int:
-    """The number set by `kernels.set_threads`, or the default."""
+    """Return the number set by `kernels.set_threads`, or the default."""
     global _count
     if _count is None:
         _count = _default()
@@ -18,7 +18,7 @@ def count() -> int:
 
 
 def set_count(n: int | None) -> None:
-    """Set the number of threads; None restores the default. ValueError if n < 1."""
+    """Set the number of threads; None restores the default. Raises ValueError if n < 1."""
     global _count
     if n is not None and n < 1:
         raise ValueError(f"the number of threads must be at least 1, got {n}")

@@ -19,8 +19,10 @@ GENERAL = ("bias", "start", "end")
 
 
 class Weight(NamedTuple):
-    """Weight of a feature for a tag. For a transition, `tag` is the second tag, and `feature` names
-    the first one."""
+    """Weight of a feature or of a transition for a tag.
+
+    For a transition, `tag` is the second tag, and `feature` names the first tag.
+    """
 
     tag: str
     feature: str
@@ -94,7 +96,7 @@ def feature_weights(
 ) -> list[Weight]:
     """List the nonzero weights of features, tag by tag.
 
-    names: names of features by row; a feature without a name is shown by its key.
+    names: names of features by row. The key replaces a missing name.
     rows: (T, n) features of each tag; None for all, largest absolute weight first.
     """
     weights = _features(chain)

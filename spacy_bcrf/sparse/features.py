@@ -96,7 +96,7 @@ class Features:
         origins: bool = False,
         listed: Bags | None = None,
     ) -> tuple[Keys, Any, Any]:
-        """Extract feature keys from arrays; see `keys` for what it returns.
+        """Extract feature keys from arrays, and return them in the form of `keys`.
 
         orths: (N,) hashes of the words.
         values: (N, A) values of the A attributes in `columns`, 0 for a missing value.

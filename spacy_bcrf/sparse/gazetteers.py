@@ -52,7 +52,7 @@ class Gazetteers:
         self._matchers = None, {}
 
     def restore(self, phrases: Mapping[str, list[str]]) -> None:
-        """Set the phrases of a saved model, whatever the sources are now."""
+        """Set the phrases of a saved model, without reading the sources."""
         self.phrases, self._matchers = dict(phrases), (None, {})
 
     def find(self, name: str, doc: Doc) -> list[str]:

@@ -121,8 +121,11 @@ class OnlineLearner:
 
     @property
     def weights(self) -> NDArray[np.float32]:
-        """Weights (T + 3 + F, stride), read-only: transitions `[from, to]`, then the bias, the
-        start, the end, and the features. Columns beyond T are 0."""
+        """Weights (T + 3 + F, stride), float32.
+
+        The rows are the transitions `[from, to]`, then the bias, the start, the end, and the
+        features. Columns beyond T are 0. The array is read-only: assign a new one instead.
+        """
         if self._weights is None:
             self._weights = self._last_good = self._learner.read()
         return self._weights
@@ -146,8 +149,11 @@ class OnlineLearner:
         self._weights = None
 
     def constrain(self, transitions: NDArray, start: NDArray, end: NDArray) -> None:
-        """Set the hard constraints: allowed transitions (T, T), `[from, to]`, and allowed first
-        and last tags (T,)."""
+        """Set the hard constraints.
+
+        transitions: allowed transitions (T, T), `[from, to]`. start, end: allowed first and last
+        tags (T,).
+        """
         masks = [np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)]
         for learner in (self._learner, *(self._workers.learners if self._workers else ())):
             learner.constrain(*masks)

@@ -68,7 +68,7 @@ class SparseChain:
     def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
         """Count the features of the documents, and set all weights to 0.
 
-        Warns, with min_freq > 1, of templates for which the documents have no values.
+        With min_freq > 1, warns of templates whose attributes have no values in the documents.
         """
         from spacy_bcrf.kernels.sparse import Dictionary
 
@@ -89,8 +89,10 @@ class SparseChain:
         self._learner = OnlineLearner(n_tags, len(self.dictionary), self.settings, len(docs))
 
     def rows(self, docs: Sequence[Doc], add: bool = False) -> Rows:
-        """Look up the features of N tokens. `add` gives unknown features new rows; otherwise they
-        are left out."""
+        """Look up the features of N tokens.
+
+        add: whether unknown features get new rows; otherwise the result omits them.
+        """
         keys, starts, _ = self.features.keys(docs)
         return known_rows(self.dictionary.find(keys, add), starts)
 
@@ -157,7 +159,7 @@ class SparseChain:
         return srsly.msgpack_dumps(data)
 
     def from_bytes(self, data: bytes) -> SparseChain:
-        """Load what `to_bytes` returned; b"" changes nothing.
+        """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
         Raises ValueError if the format version or the templates differ.
         """

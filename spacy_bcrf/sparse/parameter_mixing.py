@@ -70,7 +70,7 @@ class Workers:
 
     @staticmethod
     def _grown(weights: NDArray[np.float32] | None, main: Any) -> NDArray[np.float32]:
-        """Append zero rows for new features. Without weights, return those of `main`."""
+        """Append zero rows for new features. Without weights, return the weights of `main`."""
         if weights is None:
             return main.read(True)
         return np.pad(weights, ((0, main.n_rows - len(weights)), (0, 0)))

@@ -116,8 +116,8 @@ template <class R, class In> class Projections {
         }
     }
 
-    // Project token i. Return the violation before, the L1 distance between the tag marginals of the
-    // arcs in and out, if WATCHED.
+    // Project token i. If WATCHED, return the violation before the projection: the L1 distance between
+    // the tag marginals of the arcs in and of the arcs out.
     template <bool RELAXED, bool WATCHED> R project(int i, int r, R excess) {
         R *fi = f(i), *gi = g(i), *ei = e(i), *into = in(r), *outof = out(r);
         Vec<R> sum_in{}, sum_out{}, violation{};

@@ -21,13 +21,13 @@ struct Chunk {
 constexpr double LEAST_WORK = 3e5, LEAST_WORK_A_SUM = 400;
 constexpr size_t MOST_CHUNKS = 16;
 
-// Return the work of one pass over the transitions, for each token. The 800 is for everything else.
+// Return the work of one pass over the transitions, for each token. 800 stands for all other work.
 template <class In> double pass(const Batch<In>& batch) {
     return double(batch.tags) * batch.tags + 800;
 }
 
-// Split a batch into chunks of similar size. They do not depend on the number of threads, so the
-// sums do not either, to the last bit.
+// Split a batch into chunks of similar size. Neither the chunks nor the sums, to the last bit, depend
+// on the number of threads.
 template <class In> std::vector<Chunk> split(const Batch<In>& batch, double work, size_t sums) {
     const size_t tokens = batch.tokens();
     const double least_work = std::max(LEAST_WORK, LEAST_WORK_A_SUM * double(sums));

@@ -78,7 +78,7 @@ template <class R> class NBest : Viterbi<R> {
         return row_;
     }
 
-    // Return the score of a labeling's suffix from position i, given that from position i + 1.
+    // Return the score of a labeling's suffix from position i, given the score from position i + 1.
     double extended(const Sequence<R>& s, const int* tags, int i, double score) const {
         score += s.unary[size_t(i) * tags_ + tags[i]];
         if (i + 1 < s.length) score += s.edge(i)[size_t(tags[i]) * tags_ + tags[i + 1]];
@@ -110,7 +110,7 @@ template <class R> class NBest : Viterbi<R> {
         for (int t = 0; t < width_; ++t) row_[t] = -infinity<R>;
     }
 
-    // Find the n best labelings. Return their number, which is less if there are fewer.
+    // Find the n best labelings. Return their number, at most n.
     int run(const Sequence<R>& s) {
         found_ = 0;
         next_ = 0;

@@ -1,8 +1,8 @@
 """The kernels for CuPy arrays.
 
 Each function imported here is a kernel of `spacy_bcrf.kernels`, with the array module as first
-argument. Kernels do not wait for the GPU and do not copy to the host, except those that `search`
-runs there.
+argument. Kernels do not wait for the GPU and do not copy to the host. The exceptions are the
+kernels that `search` runs on the host.
 """
 
 from .bregman import bregman as bregman

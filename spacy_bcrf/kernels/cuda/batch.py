@@ -18,8 +18,9 @@ FETCHED_ROWS = 16  # as in scan.cuh
 
 
 class Batch:
-    """Unary scores (N, T), transitions (T, T) or (N, T, T) and lengths (B,), contiguous and on one
-    device.
+    """A ragged batch on one device, with contiguous arrays.
+
+    unary: (N, T). transitions: (T, T) or (N, T, T). lengths: (B,).
 
     No method waits for the device. Sizes come from the shapes of the arrays.
     """
@@ -62,8 +63,10 @@ class Batch:
         return self.starts[order], self.lengths[order]
 
     def scan_memory(self) -> tuple[bool, int]:
-        """Return whether `scan` of scan.cuh can cache the transitions in shared memory, and the
-        shared memory it takes, in doubles."""
+        """Return whether `scan` can cache the transitions, and the shared memory that it takes.
+
+        `scan` of scan.cuh caches in shared memory, if that is large enough. The size is in doubles.
+        """
         size = self.unary.dtype.itemsize
         rows = (2 + FETCHED_ROWS) * self.tags * size
         matrix = self.tags * (self.tags | 1) * size
@@ -91,8 +94,9 @@ class Batch:
         """Launch a kernel of `file`.cu over `grid` blocks.
 
         threads: threads a block, by default one a tag. doubles: shared memory, besides one double
-        for each thread. real: dtype of the inner loops, by default that of the scores.
-        ValueError if the GPU has too little shared memory for a block.
+        for each thread. real: dtype of the inner loops, by default the dtype of the scores.
+
+        Raises ValueError if the GPU has too little shared memory for a block.
         """
         grid = grid if isinstance(grid, tuple) else (grid,)
         if 0 in grid:

@@ -37,7 +37,7 @@ __device__ void find_completable(const Score* unary, const Score* transitions, l
 }
 
 // Keep the `width` best prefixes of each token, best first. A candidate prefix is the number
-// tag + tags * (its place in the previous beam). Of equal scores the lower number is better. A block
+// tag + tags * (its place in the previous beam). In a tie the lower number is better. A block
 // takes sequences in turn from `order`.
 // keys (blocks, width * tags), completable (N, tags) and backpointers (N, width) are workspace.
 // out (n, N), scores (B, n): missing labelings leave them unchanged.

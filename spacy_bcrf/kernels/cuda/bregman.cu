@@ -82,7 +82,7 @@ KERNEL initialize(const Real* e, const double* lows, const double* edge_lows, co
     if (threadIdx.x == 0 && (!(total > 0) || low < -Limits::MAX_RANGE)) failed[b] = 1;
 }
 
-// Project inner token i. violation: raised to the one before the projection, or null.
+// Project inner token i. violation: null, or the running maximum of violations before a projection.
 __device__ void project_token(long long i, const Real* e, const Real* matrices, const int* rows,
                               const Real* messages_in, const Real* messages_out, Real* f, Real* g,
                               Real excess, long long* violation, int tags, long long stride) {

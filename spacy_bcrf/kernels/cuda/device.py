@@ -40,7 +40,7 @@ class Launch(NamedTuple):
 class Device(Protocol):
     """A GPU, or its emulation in tests.
 
-    multiprocessors: their number; each runs one block or more at once. shared_memory: the most
+    multiprocessors: their number; each runs one block or more at once. shared_memory: maximum
     bytes of a block.
     """
 
@@ -60,8 +60,8 @@ class Device(Protocol):
 def find(*arrays: Array) -> Device:
     """Return the device of CuPy arrays.
 
-    ValueError if the arrays are on different devices, RuntimeError if the device cannot run or
-    compile kernels.
+    Raises ValueError if the arrays are on different devices, RuntimeError if the device cannot run
+    or compile kernels.
     """
     indices = [array.device.id for array in arrays]
     if len(set(indices)) > 1:
@@ -72,8 +72,11 @@ def find(*arrays: Array) -> Device:
 
 
 def source(file: str) -> str:
-    """Return the text of a file with its included files, because the text is the key of CuPy's
-    cache. file: path from this folder."""
+    """Return the text of a file with its included files inline.
+
+    The text is the key of CuPy's cache, so it must change with an included file.
+    file: path from this folder.
+    """
     path = SOURCES / file
     included = re.compile(r'#include "(.+)"')
     return included.sub(lambda found: source(str(path.parent / found[1])), path.read_text())

@@ -1,5 +1,5 @@
-// The values of sequences after the forward-backward algorithm. A sequence whose scores exceed the
-// range of probability space is computed again here, in log space and double precision.
+// The values of sequences after the forward-backward algorithm. A sequence fails if its scores exceed
+// the range of probability space. This file computes it again in log space and double precision.
 #include "block.cuh"
 
 // alpha (N, tags): log of the forward weights.

@@ -1,6 +1,6 @@
-// The values of sequences after the Bregman projections. A sequence whose scores exceed the range of
-// probability space is computed again here, in log space and double precision, and so is a sequence
-// without an allowed labeling. One block a sequence.
+// The values of sequences after the Bregman projections, one block a sequence. A sequence fails if its
+// scores exceed the range of probability space or if it has no allowed labeling. This file computes
+// failed sequences again in log space and double precision.
 #include "block.cuh"
 #include "../shared/projection.hh"
 
@@ -54,7 +54,7 @@ struct LogProjections {
         return total(u + first * tags) > forbidden;
     }
 
-    // Project token i. Return the violation before.
+    // Project token i. Return the violation before the projection.
     __device__ double project(long long i, double excess) const {
         double *fi = f + i * tags, *gi = g + i * tags, gap = 0;
         for (int t = threadIdx.x; t < tags; t += blockDim.x)

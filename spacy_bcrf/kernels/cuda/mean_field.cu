@@ -79,8 +79,8 @@ KERNEL add_expected_scores(const Real* unary, const Real* w, const Real* message
     if (threadIdx.x == 0) terms[i] += score;
 }
 
-// delta = r - onehot(gold), the gradient by the logits of the last update; 0 for tokens without gold.
-// gradient, by the unary scores, starts with it.
+// delta = r - onehot(gold), the gradient of the logits of the last update; 0 for tokens without gold.
+// gradient, of the unary scores, starts with it.
 KERNEL start_backward(const Real* r, const int* gold, const int* segment_ids, const int* failed,
                       Real* delta, Real* gradient, int tags) {
     const long long i = blockIdx.x;
@@ -90,8 +90,8 @@ KERNEL start_backward(const Real* r, const int* gold, const int* segment_ids, co
             known ? r[i * tags + t] - Real(t == gold[i]) : Real(0);
 }
 
-// out: the gradient by the logits of iterate r, from delta, the gradient by the next logits. Adds it
-// to `gradient`.
+// out: the gradient of the logits of iterate r, from delta, the gradient of the next logits. The kernel
+// also adds it to `gradient`.
 KERNEL backward(const Real* w, const Real* r, const Real* delta, const Real* messages_in,
                 const Real* messages_out, const int* segment_ids, const long long* starts,
                 const int* lengths, Real* out, Real* gradient, int tags, long long stride) {
@@ -112,8 +112,8 @@ KERNEL backward(const Real* w, const Real* r, const Real* delta, const Real* mes
     }
 }
 
-// each (N, tags, tags): gradients by the transitions of each edge; 0 in the rows of last tokens.
-// r and delta (n, N, tags): the iterates, and the gradients by the logits of the next iterate.
+// each (N, tags, tags): gradients of the transitions of each edge; 0 in the rows of last tokens.
+// r and delta (n, N, tags): the iterates, and the gradients of the logits of the next iterate.
 KERNEL edge_gradients(const Real* r, const Real* delta, const int* segment_ids,
                       const long long* starts, const int* lengths, Real* each, int n,
                       long long tokens, int tags) {

@@ -38,7 +38,7 @@ def mean_field_loss(
     chain = _MeanField(Batch(xp, unary, transitions, lengths))
     gold = xp.ascontiguousarray(gold, dtype="int32")
     n, tags = unary.shape
-    # deltas[k]: the gradient by the logits of iterate k + 1. The last row is that of iterate 0,
+    # deltas[k]: the gradient of the logits of iterate k + 1. The last row belongs to iterate 0,
     # whose logits depend on no transition.
     r = chain.batch.empty(n_iter + 1, n, tags)
     deltas = chain.batch.empty(n_iter + 1, n, tags)
@@ -96,15 +96,17 @@ class _MeanField:
         return self.batch.xp.where((self.failed == 0)[self.batch.segment_ids][:, None], r, 0)
 
     def start_backward(self, r: Array, gold: Array, delta: Array) -> Array:
-        """Set delta, the gradient by the last logits. Return the gradient by the unary scores,
-        to which `backward` adds."""
+        """Set `delta`, the gradient of the last logits. Return the gradient of the unary scores.
+
+        `backward` adds to the returned gradient.
+        """
         gradient = self.batch.empty(self.batch.n, self.batch.tags)
         args = r, gold, self.batch.segment_ids, self.failed, delta, gradient, self.batch.tags
         self._launch("start_backward", *args)
         return gradient
 
     def backward(self, r: Array, delta: Array, out: Array, gradient: Array) -> None:
-        """Set `out`, the gradient by the logits of r, from that by the next logits, `delta`."""
+        """Set `out`, the gradient of the logits of r, from `delta`, the gradient of the next."""
         messages_in, messages_out = self._messages(delta)
         self._launch(
             *("backward", self.w, r, delta, messages_in, messages_out, *self.tokens),
@@ -113,7 +115,7 @@ class _MeanField:
         )
 
     def edge_gradients(self, r: Array, deltas: Array) -> Array:
-        """Return the gradient by the transitions, in their shape."""
+        """Return the gradient of the transitions, in their shape."""
         batch = self.batch
         if not batch.shared:
             each = batch.empty(batch.n, batch.tags, batch.tags)

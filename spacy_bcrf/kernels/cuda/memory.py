@@ -51,7 +51,7 @@ def within_memory(kernel: Kernel) -> Kernel:
 
 
 def _halves(named: dict[str, Any]) -> list[dict[str, Any]]:
-    """Divide the arguments between sequences, near half of the tokens."""
+    """Divide the arguments between two sequences, near the middle of the tokens."""
     stops = to_host(named["lengths"]).cumsum()
     at = int(np.searchsorted(stops, stops[-1] / 2)) + 1 if len(stops) else 0
     if at >= len(stops):

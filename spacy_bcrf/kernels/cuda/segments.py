@@ -9,7 +9,7 @@ from spacy_bcrf.kernels import Array
 from .batch import Batch
 
 BLOCKS = 16
-"""Small blocks that a multiprocessor is assumed to run at once."""
+"""Assumed number of small blocks that a multiprocessor runs at once."""
 
 
 class Segments(NamedTuple):

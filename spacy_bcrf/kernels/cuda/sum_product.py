@@ -1,4 +1,4 @@
-"""The forward-backward algorithm of the CRF on a GPU, and the answers that its marginals give."""
+"""The forward-backward algorithm of the CRF on a GPU: log-partition, marginals and entropy."""
 
 from __future__ import annotations
 
@@ -92,8 +92,10 @@ class _ForwardBackward:
     """
 
     def __init__(self, batch: Batch, marginals: bool, shifts: bool = True) -> None:
-        """shifts: whether the values include the maxima of the scores, as the log-partition does
-        and the entropy does not."""
+        """shifts: whether the values include the maxima of the scores.
+
+        The log-partition includes them, the entropy does not.
+        """
         self.batch = batch
         n, tags = batch.unary.shape
         self.marginals = batch.empty(n, tags) if marginals else None

@@ -1,8 +1,8 @@
 // The Viterbi algorithm, and the scores and features of labelings.
 #include "scan.cuh"
 
-// One block a sequence. backpointers (N, tags): the best previous tag of each token and tag; of equal
-// scores the lowest tag. best (N,): the best labeling. If the potentials contain NaN, its score is NaN.
+// One block a sequence. backpointers (N, tags): the best previous tag of each token and tag; in a tie
+// the lowest tag. best (N,): the best labeling. If the potentials contain NaN, its score is NaN.
 KERNEL max_product(const Score* unary, const Score* transitions, const long long* starts,
                    const int* lengths, unsigned short* backpointers, int* best, int tags,
                    long long stride, int cached) {
@@ -60,9 +60,9 @@ KERNEL path_scores(const Score* unary, const Score* transitions, const long long
     if (threadIdx.x == 0) scores[blockIdx.x] = total;
 }
 
-// Add the features of n labelings (n, N), weighted (B, n), to unary (N, tags) and to the edges: to
-// sums (tags, tags) if these share transitions, else to each (N, tags, tags). The other one is null.
-// One thread a token.
+// Add the features of n labelings (n, N), weighted (B, n), to unary (N, tags), and edge features to
+// sums (tags, tags) for shared transitions, else to each (N, tags, tags). The other one is null. One
+// thread a token.
 KERNEL add_features(const int* labelings, const Score* weights, const int* segment_ids, Score* unary,
                     double* sums, Score* each, int n, long long tokens, int tags) {
     const long long threads = (long long)gridDim.x * blockDim.x;

@@ -65,7 +65,7 @@ class Online {
         for (int i = 0; i < length_; ++i) {
             prefetch_rows(i + 2);
             const int n = rows_of(i);
-            // The sum has `stride` numbers; those beyond T are overwritten by the next token.
+            // The sum has `stride` numbers. The next token overwrites the numbers beyond T.
             float* unary = unary_.data() + size_t(i) * T;
             sum_rows(unary, m_.v.row(0), m_.stride, features_.data(), n);
             for (int t = 0; t < T; ++t) {

@@ -10,7 +10,7 @@
 
 namespace bcrf {
 
-// Minimizes |w|^2 / 2 under w . -f_k >= violation_k, for a few sparse vectors f_k.
+// Minimize |w|^2 / 2 under w . -f_k >= violation_k, for a few sparse vectors f_k.
 class Quadratic {
     typedef std::vector<std::pair<std::size_t, double>> Sparse;
     std::vector<Sparse> differences_;
