@@ -105,7 +105,7 @@ def peak_memory() -> int:
 
 
 def sentence_lengths(corpora: Path | None) -> tuple[NDArray[np.int32], str]:
-    """Return the lengths of English sentences, and their source in words."""
+    """Return the lengths of English sentences, and a description of their source."""
     path = corpora / EWT if corpora else SAMPLE
     lengths = [len(sentence.words) for sentence in read_conllu(read_lines(path))]
     source = "UD English EWT, train" if corpora else "the sample corpus (no --corpora given)"

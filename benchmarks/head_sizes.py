@@ -30,7 +30,7 @@ THEIRS: dict[str, type[TorchHead]] = {
     "plain CRF": PlainCRF,
     "plain BCRF(10)": PlainBCRF,
 }
-# What each PyTorch head computes, where it is not a CRF. Algorithm 1 has no over-relaxation.
+# The inference of each PyTorch head that is not a CRF. Algorithm 1 has no over-relaxation.
 COMPUTED: dict[str, Inference] = {"plain BCRF(10)": BCRF(10, relaxation=1.0)}
 Task = dict[str, Callable[[], object]]
 
@@ -119,6 +119,7 @@ def draw(n_tags: int, length: int, batch: int) -> tuple[Potentials, NDArray[np.i
 
 
 def to_device(potentials: Potentials, gold: Any, device: str) -> tuple[Potentials, Any]:
+    """Copy potentials and gold tags to the device."""
     if device == "cpu":
         return potentials, gold
     import cupy
@@ -128,6 +129,7 @@ def to_device(potentials: Potentials, gold: Any, device: str) -> tuple[Potential
 
 
 def decode(inference: Inference, potentials: Potentials) -> NDArray[np.int32]:
+    """Decode and copy the tags to the host."""
     return to_host(inference.decode(potentials))
 
 
@@ -145,6 +147,7 @@ def time_within(budget: float, contenders: Task, rounds: int, device: str) -> di
 
 
 def synchronized(run: Callable[[], object]) -> None:
+    """Call `run` and wait for the GPU."""
     import torch
 
     run()
@@ -152,6 +155,7 @@ def synchronized(run: Callable[[], object]) -> None:
 
 
 def free_memory(device: str) -> int:
+    """Return the free bytes of the device."""
     if device == "cuda":
         import torch
 
@@ -160,7 +164,7 @@ def free_memory(device: str) -> int:
 
 
 def check(n_tags: int, device: str, missing: Mapping[str, str]) -> None:
-    """Check that each PyTorch head computes what its counterpart here computes."""
+    """Check that each PyTorch head agrees with its counterpart in `chain`."""
     potentials, gold = draw(n_tags, 6, 5)
     for name, head in THEIRS.items():
         if name not in missing:

@@ -110,16 +110,19 @@ def measure(n_tags: int, batches: list[Batch], rounds: int) -> list[dict[str, ob
 
 
 def compute_losses(inference: Inference, batches: list[Batch]) -> None:
+    """Compute loss and gradient of each batch."""
     for potentials, gold in batches:
         inference.loss(potentials, gold)
 
 
 def decode_all(inference: Inference, batches: list[Batch]) -> None:
+    """Decode each batch."""
     for potentials, _ in batches:
         inference.decode(potentials)
 
 
 def run_all(batches: list[PytorchCRF], method: str, n_threads: int) -> None:
+    """Call a method of each batch with this number of PyTorch threads."""
     import torch
 
     torch.set_num_threads(n_threads)

@@ -32,8 +32,8 @@ from spacy_bcrf.layers.crf import CRF as crf_head
 from spacy_bcrf.layers.decoding import get_decoder
 from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder
 
-# Experiment whose train part gives the sentence lengths, and number of tags. The lengths of "pos"
-# are in words, those of "seg" in characters.
+# Experiment whose train part gives the sentence lengths, and number of tags. "pos" has lengths in
+# words, "seg" in characters.
 TASKS = {"en": ("pos", 17), "zh": ("seg", 64), "ja": ("seg", 64)}
 TRAINED: dict[str, Inference] = {"CRF": CRF(), "MF 10": MeanField(10), "BCRF 10": BCRF(10)}
 DECODED = {title: decoder for title, decoder in DECODERS.items() if title != "argmax"}

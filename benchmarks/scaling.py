@@ -160,6 +160,7 @@ def calls(
 
 
 def waited(run: Callable[[], object], wait: Callable[[], object]) -> None:
+    """Call `run` and wait for the device."""
     run()
     wait()
 

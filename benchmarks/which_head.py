@@ -14,7 +14,7 @@ from benchmarks.common import ROOT, add_options, describe_machine, print_table
 from benchmarks.pipeline import Runs
 from benchmarks.tasks import AVERAGED, HEADS
 
-# Training steps. The model knows WNUT 2017's 3,400 sentences by heart after these.
+# Training steps. By then the model has memorized WNUT 2017's 3,400 sentences.
 STEPS = {"ewt": 3000, "jnlpba": 3000, "wnut": 2000}
 
 

@@ -23,7 +23,9 @@ def convert_parts(
     """Convert the train, dev and test files of a corpus, one sentence a Doc.
 
     `files` are relative to `source`. Each part is written to `{prefix}{part}.spacy`, unless that
-    file exists. CorpusError and FileNotFoundError name the file that cannot be read.
+    file exists.
+
+    Raises CorpusError or FileNotFoundError naming the file that cannot be read.
     """
     paths = {part: Path(f"{prefix}{part}.spacy") for part in PARTS}
     for file, path in zip(files, paths.values(), strict=True):

@@ -13,14 +13,14 @@ from spacy_bcrf.io.extras import require
 
 
 def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
-    """Write rows, the first of them the column names, as CSV."""
+    """Write rows as CSV. The first row holds the column names."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     write_text(path, text.getvalue())
 
 
 def markdown_table(rows: Sequence[Sequence[object]]) -> str:
-    """Format rows, the first of them the column names, as a Markdown table."""
+    """Format rows as a Markdown table. The first row holds the column names."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 

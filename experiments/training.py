@@ -46,8 +46,8 @@ class Run(NamedTuple):
 def perform(runs: Sequence[Run], jobs: int) -> list[Scores]:
     """Perform the runs without stored scores, `jobs` at a time. Return the scores of all.
 
-    Each run has a process of its own with one thread. After an error no further run starts;
-    SystemExit then names the run and its log.
+    Each run has its own process with one thread. After an error no further run starts. Raises
+    SystemExit naming the run that failed and its log.
     """
     left = [run for run in runs if run.load() is None]
     use_one_thread()

@@ -53,7 +53,7 @@ _ROWS = {
         ("BCRF", "BCRF 10"): (83.2, 89.6, 84.2, 90.4, 83.8, 90.6),
     },
 }
-# The paper's CoNLL-2003 with BERT base has no counterpart here and gets columns of its own.
+# The paper's CoNLL-2003 with BERT base has no counterpart here, so it has its own columns.
 _CONLL = {
     ("unstructured", "argmax"): {"supervised": 91.6},
     ("CRF", "Viterbi"): {"supervised": 91.9, "partial": 90.5},

@@ -1,6 +1,6 @@
 """The experiments of Corro et al. (2025): corpora, networks and training.
 
-Other corpora replace those of the paper that were not available. French is UD Sequoia instead of
+Other corpora replace unavailable corpora of the paper. French is UD Sequoia instead of
 GSD, Dutch and Chinese are from UD 1.4, and JNLPBA and WNUT 2017 replace CoNLL-2003. German is
 missing.
 """
@@ -74,7 +74,7 @@ class Corpus:
 
 
 def _ud(lang: str, name: str) -> Corpus:
-    """Return a corpus of Universal Dependencies; `name` is a path that `-ud-{part}` completes."""
+    """Return a corpus of Universal Dependencies. name: path of its files before `-ud-{part}`."""
     return Corpus(lang, tuple(f"{name}-ud-{part}.conllu" for part in PARTS), read_conllu)
 
 

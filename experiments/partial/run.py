@@ -1,4 +1,4 @@
-"""Compare partial annotation with full annotation and with missing tokens taken as O.
+"""Compare partial annotation with full annotation and with missing annotation taken as O.
 
     python -m experiments.partial.run corpus/jnlpba-ner metrics/partial/jnlpba --steps 2000
 
@@ -31,7 +31,7 @@ from spacy_bcrf.io.shards import write_all
 ROOT = Path(__file__).resolve().parents[2]
 HEADS = {"CRF": "spacy-bcrf.CRF.v1", "BCRF": "spacy-bcrf.BCRF.v1"}
 # Either a head that learns from missing annotation, or a CRF that takes it as O.
-METHODS = ("CRF", "BCRF", "holes as O")
+METHODS = ("CRF", "BCRF", "missing as O")
 
 Setting = tuple[str, float, str]
 """Kind of annotation, share of the entities that is annotated, and method."""
@@ -91,7 +91,7 @@ def make_corpus(args: argparse.Namespace, annotation: str, share: float, method:
     source = args.corpus / "train.spacy"
     if annotation == "full":
         return source
-    as_outside = method == "holes as O"
+    as_outside = method == "missing as O"
     kind = "O" if as_outside else "partial"
     path = args.output / f"{annotation}-{share:g}-{kind}-{args.seed}.spacy"
     if not path.exists():

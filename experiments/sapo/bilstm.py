@@ -49,15 +49,17 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def settings(name: str) -> str:
-    """Describe the settings of a network, so that a run with other settings is repeated."""
+    """Describe the settings of a network. `run` repeats a run that had other settings."""
     return f"batches of {BATCH_SIZE}, Adam {RATE}, {NETWORKS[name]}"
 
 
 def learn(
     name: str, task: Task, train: list, test: list, n_passes: int, seed: int = 0
 ) -> Iterator[tuple[float, float, float]]:
-    """Yield after each pass the test score in percent, the mean absolute parameter, and the seconds
-    of processor time."""
+    """Yield test score, mean absolute parameter and seconds after each pass.
+
+    The score is in percent. The seconds are the processor time of the pass.
+    """
     import torch
 
     # The linear chains use one thread too.

@@ -1,10 +1,10 @@
-"""The convergence theorem of the SAPO paper in numbers: how close SAPO's update is to the gradient.
+"""Measure how close SAPO's update is to the gradient: the convergence theorem of the SAPO paper.
 
     python -m experiments.sapo.convergence chunking --corpora DIR --output convergence.csv
 
-The theorem compares SAPO's update s(w) with the gradient of the CRF's objective f. If
-(grad f(w) - s(w))' (w - w*) <= tau, training with a small constant rate ends within an error of the
-optimum w* that is proportional to tau.
+The theorem compares SAPO's update s(w) with the gradient of the CRF's objective f. Let w* be the
+optimum and (grad f(w) - s(w))' (w - w*) <= tau. Training with a small constant rate then ends at an
+error proportional to tau.
 
 For each n, the table has the gap |grad f - s| / |grad f| and tau, at weights from the training of
 the CRF. It also has the distance from w* at which training with this n ends.
@@ -58,8 +58,10 @@ class Problem:
         return float(losses.sum(dtype="float64") + self.l2 / 2 * (weights**2).sum())
 
     def update(self, weights: NDArray[np.float64], settings: OnlineSettings) -> NDArray[np.float64]:
-        """Sum the negative steps of all sentences, each from these weights. For a CRF, this is the
-        gradient without the regularizer."""
+        """Sum the negative steps of all sentences, each from these weights.
+
+        For a CRF, the sum is the gradient without the regularizer.
+        """
         learner = self.make_learner(replace(settings, rate=1, decay=0, l2=0, averaged=False))
         start, rows = weights.astype("float32"), self.data.rows
         total = np.zeros(weights.shape)
@@ -84,7 +86,7 @@ def main() -> None:
     args = parser.parse_args()
     task = TASKS[args.task]
     train, _ = task.load(args.corpora)
-    # lambda counts for all sentences together, so a part of them gets its share.
+    # lambda is for all sentences together, so a part of the sentences gets its share of it.
     part = train[: args.sentences]
     l2 = task.l2 * len(part) / len(train)
     problem = Problem(Dataset(part, get_templates(task.templates), task.labels), l2)
@@ -93,8 +95,8 @@ def main() -> None:
         # Only a falling rate reaches the optimum.
         best = problem.train(replace(small, rate=0.1, decay=0.2), 10 * args.passes)
         lowest = problem.value(best)
-        met = {p: problem.train(small, p) for p in (1, 10, args.passes)}
-        exact = {p: problem.update(weights, small) for p, weights in met.items()}
+        by_passes = {p: problem.train(small, p) for p in (1, 10, args.passes)}
+        exact = {p: problem.update(weights, small) for p, weights in by_passes.items()}
         bar.update(3)
         rows = []
         for n in SIZES:
@@ -102,7 +104,7 @@ def main() -> None:
             sapo = replace(small, objective="sapo", n=n)
             end = problem.train(sapo, args.passes)
             bar.update()
-            for p, weights in met.items():
+            for p, weights in by_passes.items():
                 difference = exact[p] - problem.update(weights, sapo)
                 values = (
                     n,

@@ -21,8 +21,9 @@ _COLUMNS: dict[str, Callable[[Sentence], list[str]]] = {
 class Dataset:
     """Training sentences: their feature rows, lengths and gold tag ids.
 
-    labels: returns the tags of a sentence that are to be learned.
+    labels: returns the gold tags of a sentence.
     min_freq: least number of occurrences of a feature.
+
     Raises ValueError if a template needs a spaCy document.
     """
 

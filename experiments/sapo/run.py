@@ -128,8 +128,10 @@ def n_done(rows: list[Row], name: str, seed: int, settings: str) -> int:
 def learn(
     settings: OnlineSettings, task: Task, data: Dataset, test: list, n_passes: int
 ) -> Iterator[tuple[float, float, float]]:
-    """Yield after each pass the test score in percent, the mean absolute weight, and the seconds of
-    processor time."""
+    """Yield test score, mean absolute weight and seconds after each pass.
+
+    The score is in percent. The seconds are the processor time of the pass.
+    """
     rows, lengths = data.read(test)
     gold = [task.labels(sentence) for sentence in test]
     model = OnlineLearner(len(data.tags), len(data.dictionary), settings, len(data.lengths))

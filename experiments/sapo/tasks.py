@@ -29,7 +29,7 @@ class Task:
     """A corpus and the settings of its experiments.
 
     read: reads sentences from lines.
-    labels: returns the tags of a sentence that are to be learned.
+    labels: returns the gold tags of a sentence.
     score: computes the test score in percent from gold and predicted tags.
     l2: lambda of the paper.
     rate, decay: the same for CRF and SAPO, chosen on development data (for chunking, on the last
@@ -49,7 +49,9 @@ class Task:
     decay: float
 
     def load(self, corpora: Path, limit: int = 0) -> tuple[list[Sentence], list[Sentence]]:
-        """Read the training sentences, of which `limit` keeps the first ones, and the test part.
+        """Read the training and the test sentences.
+
+        limit: maximum number of training sentences; 0 for all.
 
         Raises CorpusError if a part has no sentences.
         """

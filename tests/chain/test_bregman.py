@@ -51,7 +51,7 @@ def _solve(u, w):
     length, tags = u.shape
     scores = w + u[1:, None, :]
     scores[0] += u[0][:, None]
-    # The multiplier of a forbidden tag has no finite minimum. It is left out.
+    # The multiplier of a forbidden tag has no finite minimum, so the solver omits it.
     alive = _reachable(u, w)
 
     def edges(multipliers):

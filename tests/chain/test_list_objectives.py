@@ -126,7 +126,7 @@ def test_one_mira_update_reaches_the_margin():
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
-class TestAll:
+class TestAllObjectives:
     @given(batch=problems.potentials(), data=st.data())
     def test_partial_gold_is_the_best_labeling_it_allows(self, objective, batch, data):
         allowed = data.draw(problems.gold_sets(batch))

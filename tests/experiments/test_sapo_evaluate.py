@@ -1,3 +1,5 @@
+"""Scores of the SAPO experiments."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ def test_f_is_the_harmonic_mean_of_precision_and_recall(sentences):
     assert span_f(gold, found) == pytest.approx(expected_f)
 
 
-def test_f():
+def test_f_of_single_sentences():
     gold = [["B-X", "I-X", "O", "B-Y"]]
     assert span_f(gold, gold) == 100
     assert span_f(gold, [["B-X", "O", "O", "B-Y"]]) == 50

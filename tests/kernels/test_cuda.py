@@ -216,7 +216,7 @@ def test_add_features_is_the_compiled_one(host, shared):
 
 
 @compiled
-def test_of_equal_scores_the_lower_tag_wins(host):
+def test_ties_go_to_the_lower_tag(host):
     lengths = np.array([40, 1, 3], "int32")
     unary = np.zeros((44, 5), "float32")
     unary[7] = 1e4, 1, 1e4, 0, 1e4

@@ -67,7 +67,7 @@ def learn():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", OTHERS)
-def test_kernel_tests(isa):
+def test_the_kernel_tests_pass(isa):
     done = run(
         isa,
         "-m",
@@ -96,7 +96,7 @@ def test_all_kernels_agree(isa, tmp_path):
             )
 
 
-def test_the_environment_selects_one():
+def test_the_environment_selects_an_instruction_set():
     code = "from spacy_bcrf import kernels; print(kernels.instruction_set())"
     for isa in kernels.instruction_sets():
         assert run(isa, "-c", code).stdout == f"{isa}\n"
@@ -111,7 +111,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_an_unknown_one_is_an_error(call):
+def test_an_unknown_instruction_set_is_an_error(call):
     names = kernels.instruction_sets()
     done = run(
         "nonsense",

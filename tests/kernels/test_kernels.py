@@ -82,7 +82,7 @@ def test_arrays_that_are_not_contiguous():
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_beam_search_avoids_dead_ends(shared):
-    """The best prefixes are left out if no allowed labeling continues them."""
+    """Beam search leaves out the best prefixes if no allowed labeling continues them."""
     forbidden = -np.inf
     unary = np.array([[9.0, 1.0, 0.0], [0.0, 5.0, 2.0], [forbidden, forbidden, 0.0]])
     transitions = np.array([[0, 0, forbidden], [0, 0, forbidden], [0, forbidden, 0]])

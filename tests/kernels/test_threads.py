@@ -133,7 +133,7 @@ def test_default_is_the_cores_of_the_process(monkeypatch):
     assert 1 <= threads.count() <= (os.cpu_count() or 1)
 
 
-def test_no_threads():
+def test_zero_threads_are_an_error():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         kernels.set_threads(0)
 
@@ -161,7 +161,7 @@ assert np.isfinite(kernels.sum_product(unary, transitions, lengths).value).all()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory as Linux does")
-def test_running_out_of_memory_in_a_thread_is_an_error_here():
+def test_running_out_of_memory_in_a_thread_is_an_error_in_the_caller():
     run = subprocess.run(
         [sys.executable, "-c", OUT_OF_MEMORY], capture_output=True, text=True, timeout=120
     )

@@ -10,7 +10,7 @@ from .reference import INF, edge_scores, finite, logsumexp, sequences, sum_produ
 
 
 def entropy(xp: Any, unary: Array, transitions: Array, lengths: Array) -> Array:
-    """By the chain rule: entropy of the last tag plus entropy of the prefix given that tag."""
+    """Entropy by the chain rule: of the last tag, plus of the prefix given that tag."""
     entropies = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     for b, rows in sequences(lengths):
         u, w = unary[rows], edge_scores(xp, transitions, rows)

@@ -35,7 +35,7 @@ def nbest(xp: Any, unary: Array, transitions: Array, lengths: Array, n: int) -> 
 def beam_search(
     xp: Any, unary: Array, transitions: Array, lengths: Array, n: int, width: int
 ) -> tuple[Array, Array]:
-    """Keep the `width` best prefixes at each token, among those with an allowed continuation."""
+    """Keep the `width` best prefixes at each token that have an allowed continuation."""
 
     def run(u: Array, w: Array) -> list[tuple[float, list[int]]]:
         alive = [u[-1] > -INF]
@@ -61,7 +61,7 @@ def beam_search(
 def dijkstra(
     xp: Any, unary: Array, transitions: Array, lengths: Array
 ) -> tuple[Array, Array, Array]:
-    """Best-first search with a heap. Also return the number of expanded pairs."""
+    """Best-first search with a heap. It also counts the expanded pairs."""
     tags = xp.zeros(unary.shape[0], dtype="int32")
     scores = xp.zeros(lengths.shape[0], dtype=unary.dtype)
     expanded = xp.zeros(lengths.shape[0], dtype="int64")
