@@ -163,7 +163,7 @@ def test_context_comes_through(nlp):
 def test_a_document_is_not_changed_in_place(nlp):
     segmenter = nlp.get_pipe("bcrf_segmenter")
     docs = [nlp.make_doc("我喜欢绿鸡蛋")]
-    with pytest.raises(TypeError, match="the tokens of a Doc stay"):
+    with pytest.raises(TypeError, match="the tokens of a Doc cannot change in place"):
         segmenter.set_annotations(docs, segmenter.predict(docs))
 
 

@@ -1,13 +1,12 @@
 """Tests of sparse linear chains with spaCy's commands."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
+from forked_commands import run_spacy as run
 from spacy.tokens import DocBin
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -42,13 +41,6 @@ path = {path}
 max_steps = 20
 eval_frequency = 10
 """
-
-
-def run(*arguments, fails=False):
-    command = [sys.executable, "-m", "spacy", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
