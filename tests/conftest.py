@@ -22,13 +22,13 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of real corpora. Tests that need it are skipped without one."""
+    """The folder of real corpora. Without one, tests that need it are skipped."""
     if "BCRF_CORPORA" not in os.environ:
         pytest.skip("BCRF_CORPORA, the folder of real corpora, is not set")
     return Path(os.environ["BCRF_CORPORA"])
 
 
-# Without a GPU there are no GPU twins. tests/chain/test_gpu.py reports why, in one skip for all.
+# Without a GPU all tests run on the CPU only. tests/chain/test_gpu.py reports why, as one skip.
 PROCESSORS = ["cpu"] if on_gpu.why_not() else ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)]
 
 

@@ -1,4 +1,4 @@
-"""The CUDA kernels in place of the compiled ones, so that the tests of these run on both."""
+"""CUDA kernels in place of the compiled ones, so that the same tests run on both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spacy_bcrf.kernels import Result, native
 
 @cache
 def why_not() -> str:
-    """Return why there is no GPU to test on, or an empty string if there is one."""
+    """Return why no GPU is available for tests, or an empty string if one is available."""
     try:
         import cupy
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def pairwise(*parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """A sample of the cross product in which each pair of values of two parameters occurs.
+    """Return a sample of the cross product in which each pair of values of two parameters occurs.
 
     Greedy: each case covers as many missing pairs as possible. The sample is always the same.
     """

@@ -1,4 +1,4 @@
-"""Random small problems for hypothesis."""
+"""Hypothesis strategies for small random problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every registration in setup.cfg leads to something."""
+"""The entry points of setup.cfg resolve, and factories import quickly."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ REGISTRIES = {
 
 
 @pytest.mark.parametrize("entry", ENTRY_POINTS, ids=lambda entry: entry.name)
-def test_entry_point_is_what_the_registry_finds(entry):
+def test_the_registry_finds_each_entry_point(entry):
     registered = getattr(registry, REGISTRIES[entry.group]).get(entry.name)
     assert registered is entry.load()
 
@@ -32,7 +32,7 @@ def test_there_are_entry_points():
 
 
 def test_factories_import_nothing_heavy():
-    """Every `Language()` imports them."""
+    """Every `Language()` imports the factories."""
     code = (
         "import spacy.pipeline.ner, sys; before = set(sys.modules); "
         "import spacy_bcrf.pipeline.factories; "

@@ -89,7 +89,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def project(folder, monkeypatch):
-    """The project's folder, whose commands run without starting Python anew."""
+    """The project's folder. Its commands run in forks, without a new interpreter."""
 
     def run_command(command, **options):
         assert command[:2] == [sys.executable, "-m"]
@@ -105,7 +105,7 @@ def project(folder, monkeypatch):
 
 @pytest.fixture
 def run(folder, project, capsys):
-    """Run a workflow. Return for each of its commands, in order, whether it ran or was skipped."""
+    """Return a function that runs a workflow, and returns for each command whether it ran."""
 
     def run(name, **variables):
         overrides = {f"vars.{key}": value for key, value in variables.items()}
@@ -118,7 +118,7 @@ def run(folder, project, capsys):
 
 
 @pytest.mark.slow
-def test_all_tasks_run_and_then_only_what_changed(project, run):
+def test_all_tasks_run_once_and_again_only_after_changes(project, run):
     few = {"pos_steps": 2, "ner_steps": 2, "chunking_epochs": 2, "seg_steps": 2}
     assert all(run("all", **few).values())
     for task, score in SCORES.items():

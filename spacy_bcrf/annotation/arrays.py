@@ -1,7 +1,7 @@
 """Token annotation of a batch of documents as flat arrays.
 
-A batch of B documents has N tokens in all. `Values` hold A attributes of each token: uint64
-(N, A), 0 where the annotation is missing.
+Shapes: B documents have N tokens in all, one document has n. `Values` hold A attributes of each
+token: uint64 (N, A), 0 for missing annotation.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def split_spans(
 ) -> list[list[tuple[Any, ...]]]:
     """Return the spans of each document as (start, end, *columns), in its own tokens.
 
-    starts, ends: (M,) flat tokens in ascending order. columns: (M,) what else belongs to each span.
+    starts, ends: (M,) flat tokens in ascending order. columns: (M,) further values of each span.
     """
     offsets = np.cumsum([0, *(len(doc) for doc in docs)])
-    owner = np.searchsorted(offsets, starts, side="right") - 1
-    shift = offsets[owner]
+    doc_index = np.searchsorted(offsets, starts, side="right") - 1
+    shift = offsets[doc_index]
     parts = (starts - shift, ends - shift, *columns)
     spans = list(zip(*(part.tolist() for part in parts), strict=True))
     splits = np.searchsorted(starts, offsets).tolist()
@@ -51,7 +51,7 @@ def split_spans(
 
 
 def read_doc(doc: Doc, attributes: Attributes) -> Values:
-    """Return the attributes of a document's tokens (n, A), with two axes for one attribute too."""
+    """Return the attributes of a document's tokens (n, A), a matrix even if A is 1."""
     values: Any = doc.to_array(list(attributes))
     return values.reshape(len(doc), len(attributes))
 
@@ -67,11 +67,12 @@ def read_gold(
     align: Callable[[Example], Values],
     read: Callable[[Doc], Values] | None = None,
 ) -> tuple[Values, dict[int, str]]:
-    """Return the references' annotation (N, A) of the predicted tokens, and problems by example.
+    """Return gold annotation (N, A) aligned with the predicted tokens, and problems by example.
 
-    align: annotation (n, A) of an example, projected to the predicted tokens. read: annotation of a
-    reference with the same tokens; None always aligns. An example for which one of them raises
-    ValueError counts as unannotated, with the error as its problem.
+    align: returns the gold annotation (n, A) of an example, aligned with the predicted tokens.
+    read: returns the annotation of a reference with the same tokens; None to always align.
+    If one of them raises ValueError, the example counts as unannotated and the error is its
+    problem.
     """
     values, problems = [], {}
     for i, example in enumerate(examples):
@@ -96,7 +97,7 @@ def allowed_tags(tags: NDArray, n_tags: int) -> Bools:
 
 
 class LabelIndex:
-    """Map from the values of a token attribute to the indices of the labels they stand for."""
+    """Map from the values of a token attribute to label indices."""
 
     def __init__(self, values: Sequence[int]) -> None:
         unsorted = np.array(values, dtype="uint64")
@@ -104,7 +105,7 @@ class LabelIndex:
         self._values = unsorted[self._order]
 
     def find(self, values: Values) -> NDArray[np.int64]:
-        """Return the indices (N,) of the labels, -1 for the value of no label."""
+        """Return the label indices (N,) of values, -1 for a value without a label."""
         if not len(self._values):
             return np.full(len(values), -1)
         at = self._values.searchsorted(values).clip(max=len(self._values) - 1)

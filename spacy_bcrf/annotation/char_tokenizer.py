@@ -10,8 +10,8 @@ from spacy.tokens import Doc
 from spacy.util import DummyTokenizer
 from spacy.vocab import Vocab
 
-# These characters join their predecessor although their category is not a mark: zero-width joiner
-# and non-joiner, halfwidth sound marks, Thai and Lao AM.
+# These characters join their predecessor, but their Unicode category is not "mark": zero-width
+# joiner and non-joiner, halfwidth sound marks, Thai and Lao AM.
 _JOINERS = "\u200c\u200d\uff9e\uff9f\u0e33\u0eb3"
 # The same outside the basic plane: skin tones, tags, variation selectors.
 _ASTRAL_JOINERS = "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"

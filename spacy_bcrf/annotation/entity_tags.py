@@ -1,4 +1,4 @@
-"""Entities as spaCy holds them in tokens, and as tag ids of a scheme.
+"""Entities as token attributes of spaCy, and as tag ids of a scheme.
 
 Arrays are flat over a batch with N tokens and T tags. `iob` (N,) and `types` (N,) are the tokens'
 ENT_IOB and ENT_TYPE; `first` (N,) is a mask of the first token of each document.
@@ -155,7 +155,7 @@ class EntityTags:
         return wrong
 
     def pin(self, allowed: Bools, start: int, end: int, label: int) -> Bools:
-        """Return the allowed tags (n, T) of the labelings that contain this span."""
+        """Return the allowed tags (n, T) of all labelings with this span."""
         pinned = allowed.copy()
         pinned[start:end] &= self._of_span(end - start, [label])
         pinned[end : end + 1] &= ~self._continues
@@ -176,8 +176,8 @@ class EntityTags:
     def forbid_ends(self, potentials: Potentials, tokens: Bools) -> Potentials:
         """Return potentials that forbid an entity to end at these tokens (N,).
 
-        For schemes with `is_end_open`: pairs of tags decide where an entity ends, and a lattice
-        restricts single tags only. O(N T^2) memory.
+        Only schemes with `is_end_open` need it: a pair of tags decides where an entity ends, but a
+        lattice restricts single tags. O(N T^2) memory.
         """
         xp = array_module(potentials.unary)
         n_tokens, n_tags = potentials.unary.shape
@@ -191,7 +191,7 @@ class EntityTags:
         return Potentials(unary, transitions, potentials.lengths)
 
     def _of_span(self, length: int, labels: Sequence[int]) -> Bools:
-        """Return the tags (length, T) of a span that has one of these labels."""
+        """Return the tags (length, T) of a span with one of these labels."""
         tags = np.zeros((length, len(self)), dtype=bool)
         first, inside, last, single = self.span_tags
         tags[1:-1, inside[labels]] = True
@@ -201,7 +201,7 @@ class EntityTags:
         return tags
 
     def _find(self, names: Iterable[str]) -> list[int]:
-        """Return the indices of labels by name; of all labels if a name is empty."""
+        """Return the indices of labels by name, or of all labels if a name is empty."""
         if "" in names:
             return list(range(len(self.labels)))
         if unknown := sorted(set(names) - set(self.labels)):
@@ -214,5 +214,5 @@ class EntityTags:
 
 
 def _after(tokens: Bools, first: Bools) -> Bools:
-    """Return a mask (N,) of the tokens that follow one of these in the same document."""
+    """Return a mask (N,) of the tokens after one of `tokens` (N,) in the same document."""
     return np.roll(tokens, 1) & ~first

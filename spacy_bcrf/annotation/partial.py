@@ -1,6 +1,6 @@
 """Partial annotation of a document, and its contradictions.
 
-There are these kinds:
+Kinds of partial annotation:
 
 - Missing annotation, as in spaCy: `Token.ent_iob` is 0, or the tag is empty.
 - Annotated labels: `doc._.annotated_labels = ["PERSON"]`. An O then means "no entity of these
@@ -13,7 +13,7 @@ There are these kinds:
 - Incorrect spans: a span in `doc.spans["incorrect_spans"]` is no entity of its label, as in spaCy's
   `ner`; an empty label means any.
 
-`to_bytes` and `DocBin(store_user_data=True)` keep all of it. Partial annotation overrides O and
+`to_bytes` and `DocBin(store_user_data=True)` keep all kinds. Partial annotation overrides O and
 must not contradict entities.
 """
 
@@ -43,11 +43,11 @@ Bounds = tuple[int, int]
 class PartialAnnotation:
     """Partial annotation by the tokens of one document.
 
-    annotated_labels: None for all.
-    allowed: by token, its possible labels; "O" for no entity.
-    ambiguous: by span, its possible labels; an empty one for any.
-    incorrect: by span, the labels it does not have; an empty one for any.
-    unknown: tokens of ambiguous spans that cannot be aligned with the tokens.
+    annotated_labels: the labels that O refers to; None for all.
+    allowed: possible labels by token; "O" means no entity.
+    ambiguous: possible labels by span; an empty label means any.
+    incorrect: excluded labels by span; an empty label means any.
+    unknown: tokens of ambiguous spans that could not be aligned.
     """
 
     annotated_labels: frozenset[str] | None = None
@@ -62,14 +62,14 @@ def read_partial_annotation(
     ambiguous_key: str | None = AMBIGUOUS,
     incorrect_key: str | None = INCORRECT,
 ) -> tuple[dict[int, PartialAnnotation], dict[int, str]]:
-    """Return the partial annotation of the references, by the tokens of the predicted documents.
+    """Return the references' partial annotation, aligned with the predicted tokens.
 
-    As in spaCy's alignment, a span counts if it starts and ends at boundaries of predicted tokens,
-    and a token's labels count if it is one predicted token. The tokens of other ambiguous spans are
-    unknown.
+    As in spaCy's alignment, a span counts if it starts and ends at boundaries of predicted tokens.
+    The labels of a token count if it equals one predicted token. The tokens of other ambiguous
+    spans become `unknown`.
 
-    RETURNS the annotation of each example that has any, and the problem of each example where a
-    string takes the place of a list of labels; both by index.
+    RETURNS annotation and problems, both by the index of the example. A problem is a string in
+    place of a list of labels.
     """
 
     def read(example: Example, attributes: Attributes) -> PartialAnnotation | None:
@@ -127,7 +127,7 @@ def find_labels(doc: Doc, span_keys: Iterable[str | None]) -> set[str]:
 
 
 class Contradiction(NamedTuple):
-    """what: a message with the text of the spans. labels: of the spans; "" for any."""
+    """A contradiction. what: message with the texts of spans. labels: their labels; "" is any."""
 
     what: str
     labels: frozenset[str]
@@ -136,9 +136,9 @@ class Contradiction(NamedTuple):
 def find_contradictions(
     doc: Doc, annotation: PartialAnnotation, entities: Mapping[Bounds, str]
 ) -> list[Contradiction]:
-    """Return the contradictions within partial annotation, and between it and entities.
+    """Return the contradictions of partial annotation with itself and with entities.
 
-    entities: labels by span; the spans do not overlap.
+    entities: labels by span, without overlaps.
     """
     spans, confirmed = sorted(annotation.ambiguous), sorted(entities)
     ends = [end for _, end in confirmed]

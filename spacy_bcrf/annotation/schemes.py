@@ -174,7 +174,7 @@ class Scheme:
         """Return prefix codes and label indices of all T tags."""
         return self._split(np.arange(1 + len(labels) * len(self.prefixes)))
 
-    # The next three arrays have shape (1 + P,), indexed by prefix code.
+    # The next three arrays (1 + P,) are indexed by prefix code.
     @property
     def _continues(self) -> NDArray[np.bool_]:
         opening = (self.first, self.single)

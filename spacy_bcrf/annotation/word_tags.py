@@ -24,10 +24,10 @@ def read_words(example: Example, attribute: int) -> Values:
     Column 1 is the word's `attribute`, or 0 if the word has none.
 
     A word is unannotated if it begins or ends within a character or contains whitespace. All words
-    are unannotated if the reference has the same tokens and no `attribute`: it is not segmented.
+    are unannotated if the reference has the same tokens without `attribute`: it is not segmented.
 
     Raises ValueError if the texts differ in more than whitespace. Also raises ValueError if the
-    characters are the words themselves, because the corpus does not tell where spaces are.
+    characters equal the words because the corpus has unknown spaces.
     """
     starts, ends = _visible_bounds(example.predicted)
     first, last = _visible_bounds(example.reference)
@@ -44,7 +44,7 @@ def read_words(example: Example, attribute: int) -> Values:
     is_same = len(first) == len(starts) and (first == starts).all()
     if is_same and example.reference.has_unknown_spaces and (last - first > 1).any():
         raise ValueError(
-            "the reference does not say where spaces are, so its words would be the characters; "
+            "the reference has unknown spaces, so its words would be the characters; "
             "convert the corpus with the --lang of its text"
         )
     if is_same and not tags.any():
@@ -105,7 +105,7 @@ def merge_characters(
 
 
 def _move_spans(doc: Doc, words: Doc, word: NDArray[np.int64]) -> None:
-    """Copy spans and entities; word: index of each character's word, (n,)."""
+    """Copy spans and entities. word: index of each character's word, (n,)."""
     bounds = [*word.tolist(), len(words)]
 
     def move(span: Span) -> Span:

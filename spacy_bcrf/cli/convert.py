@@ -35,6 +35,8 @@ _JSON = ("json", "jsonl", "prodigy", "label-studio")
 
 
 class Format(str, Enum):
+    """Formats of --format."""
+
     auto = "auto"
     conllu = "conllu"
     columns = "columns"
@@ -44,11 +46,15 @@ class Format(str, Enum):
 
 
 class Tag(str, Enum):
+    """Columns of --tag."""
+
     upos = "upos"
     xpos = "xpos"
 
 
 class Scheme(str, Enum):
+    """Schemes of --scheme."""
+
     auto = "auto"
     bio = "bio"
     iob1 = "iob1"
@@ -77,8 +83,7 @@ def convert_cli(
         Opt(
             "--lang",
             "-l",
-            help="Language of the tokenizer. Decides whether there are spaces between words if a "
-            "file does not",
+            help="Language of the tokenizer. Decides about spaces between words if a file does not",
         ),
     ] = "xx",
     shard: Annotated[
@@ -86,7 +91,7 @@ def convert_cli(
     ] = 0,
     labels: Annotated[
         str | None,
-        Opt("--labels", help="JSON: the only valid labels, with commas, or a file of them"),
+        Opt("--labels", help="JSON: the valid labels, separated by commas, or a file of labels"),
     ] = None,
     strict: Annotated[
         bool, Opt("--strict", help="JSON: write nothing if a record has a problem")
@@ -96,7 +101,7 @@ def convert_cli(
         Opt(
             "--n-sents",
             "-n",
-            help="Sentences in a Doc, all of one document (0 for whole documents)",
+            help="Number of sentences in a Doc (0 for whole documents)",
         ),
     ] = 1,
     tag: Annotated[

@@ -62,7 +62,7 @@ def explain_cli(
 ) -> None:
     """
     Show the strongest features and transitions of each tag, for a component with a linear chain.
-    With --text, show the marginals of each token and the features that decided.
+    With --text, show the marginals of each token and its decisive features.
     """
     with exit_on(ValueError, OSError):
         nlp, name, pipe = load_labeler(model, pipe_name)
@@ -104,7 +104,7 @@ def explain_cli(
 
 
 def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterable[Doc]:
-    """Yield documents as they reach the component; none if there is no corpus."""
+    """Yield the corpus as the component sees it, nothing if the config's corpus cannot be read."""
     config = nlp.config.interpolate()
     try:
         if path is not None:

@@ -34,7 +34,8 @@ def inspect_cli(
         list[Path], Arg(help=".spacy files, or folders of them", metavar="DATA.spacy")
     ],
     labels: Annotated[
-        str | None, Opt("--labels", help="The expected labels, with commas, or a file of them")
+        str | None,
+        Opt("--labels", help="The expected labels, separated by commas, or a file of labels"),
     ] = None,
     ambiguous_key: Annotated[
         str, Opt("--ambiguous-spans-key", help="ambiguous_spans_key of bcrf_ner")
@@ -43,7 +44,7 @@ def inspect_cli(
         str, Opt("--incorrect-spans-key", help="incorrect_spans_key of bcrf_ner")
     ] = "incorrect_spans",
     strict: Annotated[
-        bool, Opt("--strict", help="Exit with code 1 if there are contradictions")
+        bool, Opt("--strict", help="Exit with code 1 if the corpus has contradictions")
     ] = False,
 ) -> None:
     """

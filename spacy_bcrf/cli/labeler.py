@@ -1,4 +1,4 @@
-"""Loading of a trained pipeline and of its component that a command is about."""
+"""Loading of a trained pipeline and of one of its components."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,9 +10,9 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 
 def load_labeler(model: str, name: str | None) -> tuple[Language, str, SequenceLabeler]:
-    """Load a pipeline. Return it with the name and the component of spacy-bcrf.
+    """Load a pipeline. Return it with the name of a component of spacy-bcrf, and the component.
 
-    name: None if the pipeline has only one. ValueError lists the components if none fits.
+    name: None for the only component. ValueError lists the components if none fits.
     """
     try:
         nlp = spacy.load(model)
@@ -33,7 +33,7 @@ def load_labeler(model: str, name: str | None) -> tuple[Language, str, SequenceL
 
 
 def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[Doc]:
-    """Yield the documents as they reach the component `name`: annotated by all earlier ones."""
+    """Yield the documents, annotated by all components before `name`."""
     pipes = [pipe for pipe, _ in nlp.pipeline]
     with nlp.select_pipes(enable=pipes[: pipes.index(name)]):
         yield from nlp.pipe(docs)

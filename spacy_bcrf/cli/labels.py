@@ -5,10 +5,10 @@ from pathlib import Path
 
 
 def read_labels(option: str | None) -> list[str] | None:
-    """Read labels from a list with commas or from a file.
+    """Read labels from a list separated by commas, or from a file.
 
     The file has one label a line, or a JSON list, as `spacy init labels` writes it. None for None.
-    ValueError if there are no labels.
+    ValueError without labels.
     """
     if option is None:
         return None

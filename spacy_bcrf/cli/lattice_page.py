@@ -1,4 +1,4 @@
-"""An HTML page of one document: a heat map of marginals, and the features that decided."""
+"""HTML page of one document: a heat map of marginals, and the decisive features."""
 
 from html import escape
 
@@ -51,7 +51,7 @@ keep their predicted tags.</p>
 
 
 def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
-    """Return the page of a document as it reaches the component.
+    """Return the page of a document that all earlier components have annotated.
 
     n_reasons: number of features shown for each token. Only a sparse linear chain with at least two
     tags has them: the features of a network have no names.

@@ -14,6 +14,8 @@ from .errors import exit_on
 
 
 class Others(str, Enum):
+    """Annotation of --others."""
+
     outside = "outside"
     missing = "missing"
 
@@ -78,7 +80,7 @@ def mask_cli(
             return
         labels = sorted({ent.label_ for doc in docs for ent in doc.ents})
         if not labels:
-            raise ValueError(f"{corpus}: there are no entities")
+            raise ValueError(f"{corpus}: found no entities")
         if unfit := [label for label in labels if Path(label).name != label]:
             raise ValueError(f"{corpus}: label {unfit[0]!r} cannot be the name of a file")
         masked_by_label = list(one_label_each(docs, labels, seed))

@@ -17,6 +17,8 @@ from .errors import exit_on
 
 
 class Measure(str, Enum):
+    """Uncertainty measures of --by."""
+
     entropy = "entropy"
     confidence = "confidence"
     margin = "margin"
@@ -61,7 +63,7 @@ class Reader:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """Parse an object with a `text`. ValueError if it is none, or cannot be written as UTF-8."""
+    """Parse an object with a `text`. ValueError for another value, or half a surrogate pair."""
     fields = parse_object(line.strip())
     if not isinstance(fields.get("text"), str):
         raise ValueError('no "text" that is a string')

@@ -36,11 +36,11 @@ class Counts:
     """Words without an entity tag that became O."""
     entities: int = 0
     scheme: str = ""
-    """The scheme of the entity tags, in which `repaired` tags are not valid."""
+    """The scheme of the entity tags, which the `repaired` tags violate."""
     repaired: int = 0
     empty_nodes: int = 0
     unknown_spaces: int = 0
-    """Sentences whose spaces neither the file nor the language tells."""
+    """Sentences with unknown spaces: neither the file nor the language decides about them."""
 
     def __str__(self) -> str:
         entity_tags = self.tokens - self.missing_entities - self.assumed_outside
@@ -69,14 +69,14 @@ def convert(
     """Write the sentences of all sources to `output`.
 
     sources: files and the readers of their formats.
-    lang: decides about spaces if a file does not. Without spaces in the language, words have none.
-        Otherwise the Doc's `has_unknown_spaces` is set: spaCy then trains on its words instead of
-        tokenizing a text that nobody wrote.
+    lang: language of the words, for files without spaces. Words of a language without spaces have
+        none. For other languages `Doc.has_unknown_spaces` is set, so that spaCy trains on the words
+        and does not tokenize a made-up text.
     n_sents: sentences in a Doc; 0 for all of a document. A Doc never crosses the end of a document.
     scheme: of the entity tags, one of `entity_tag_reader.SCHEMES` or "auto".
     ent_complete: words without an entity tag are O, not missing.
     spans_key: write the entity tags to `spans[spans_key]`, for instance as chunks, and not to
-        `ents`. A Doc without any such tag gets no such spans.
+        `ents`. A Doc without any such tag gets no span group.
     shard: number of Docs in a file, see `shards.Writer`; 0 for one file.
 
     CorpusError names the malformed line of a source, ValueError a wrong argument; `output` then
@@ -168,7 +168,7 @@ def _make_doc(
 def _move_entities(
     doc: Doc, spans_key: str, tags: Sequence[str | None], sentences: Sequence[Sentence]
 ) -> None:
-    """Move entities to a span group, which can be missing as a whole, but not for some words."""
+    """Move entities to a span group. It can be missing as a whole, but not for some words."""
     if None in tags and tags.count(None) < len(tags):
         lines = [line for sentence in sentences for line in sentence.lines]
         raise lines[tags.index(None)].error(

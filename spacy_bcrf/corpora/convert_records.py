@@ -1,4 +1,4 @@
-"""Conversion of annotation tools' records to `.spacy` files, with a count of every record."""
+"""Conversion of annotation tools' records to `.spacy` files, with counts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MAX_REPORTS = 20
 
 @dataclass
 class RecordCounts:
-    """Every record and every span in one of these counts; `ignored` and `skipped` by reason."""
+    """Counts of records and spans. `ignored` and `skipped` count by reason."""
 
     docs: int = 0
     merged: int = 0
-    """Records of a text that an earlier record has too."""
+    """Records with the same text as an earlier record."""
     ignored: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     entities: int = 0
@@ -46,14 +46,16 @@ class RecordCounts:
     missing: int = 0
     """Tokens with missing entity annotation."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Other contents of records that have no place in a Doc, by kind."""
+    """Contents of records that a Doc cannot store, by kind."""
 
     @property
     def records(self) -> int:
+        """Number of records."""
         return self.docs + self.merged + self.ignored.total() + self.skipped.total()
 
     @property
     def spans(self) -> int:
+        """Number of spans."""
         found = self.entities + self.ambiguous + self.rejected + self.repeated
         return found + self.ignored_spans + self.skipped_spans
 
@@ -112,9 +114,9 @@ def convert_records(
     strict: write nothing if a record has a problem.
     report: receives the first MAX_REPORTS problems, each with file and line.
 
-    A record with a problem is skipped as a whole: without one of its spans, the tokens of that span
-    would become O. CorpusError if a file cannot be read, if no record is left, or if `strict` and
-    one is skipped; then nothing is written. ValueError for an unknown language.
+    A record with a problem is skipped as a whole. Otherwise the tokens of a skipped span would
+    become O. CorpusError, without any output, if a file cannot be read, if no record is left, or if
+    `strict` is set and a record is skipped. ValueError for an unknown language.
     """
     try:
         nlp = spacy.blank(lang)
@@ -130,7 +132,7 @@ def convert_records(
                 f"{output}: not written, because --strict allows no skipped records: {counts}"
             )
         if not counts.docs:
-            raise CorpusError(f"{output}: not written, because there are no documents: {counts}")
+            raise CorpusError(f"{output}: not written, because no record is left: {counts}")
     return counts
 
 
@@ -185,7 +187,7 @@ class _Conversion:
                         yield name, record
 
     def _merge(self, records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
-        """Merge Prodigy's answers about the same text, which may be anywhere, so they come last."""
+        """Merge Prodigy's answers about the same text. They come last: a text recurs anywhere."""
         groups: dict[object, list[Record]] = {}
         for name, record in records:
             if name == "prodigy":
@@ -211,7 +213,7 @@ class _Conversion:
 
 
 def _detect_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
-    """Return the format that the first object has, and all items."""
+    """Return the format of the first object, and all items."""
     head = []
     fields: dict[str, Any] = {}
     for item in items:
@@ -229,5 +231,5 @@ def _detect_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
 
 
 def _count_spans(fields: dict[str, Any]) -> int:
-    """Count the spans of an object that is no valid record, whichever tool wrote it."""
+    """Count the spans of an invalid record of any tool."""
     return label_studio.count_regions(fields) or jsonl.count_spans(fields)

@@ -1,4 +1,4 @@
-"""Conversion of a file's entity tags, of any scheme and not always valid, to IOB2."""
+"""Conversion of a file's entity tags, of any scheme and possibly invalid, to IOB2."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ from .sentence import Sentence
 
 
 def _encode_iob1(spans: Sequence[Span], length: int) -> list[str]:
-    """IOB1 (CoNLL-2003): B only for an entity right after another one of the same label."""
+    """Encode in IOB1 (CoNLL-2003): B only for an entity right after one of the same label."""
     tags = BIO.encode(spans, length)
     previous_end, previous_label = 0, ""
     for start, end, label in spans:
@@ -28,7 +28,7 @@ _ENCODE: dict[str, Callable[[Sequence[Span], int], list[str]]] = {
 _PREFIXES = {"bio": "BI", "iob1": "BI", "biluo": "BILU", "bies": "BIES"}
 
 SCHEMES = tuple(_ENCODE)
-"""Schemes of entity tags in files. Among equally good ones, the first is the scheme of a file."""
+"""Schemes of entity tags in files. "auto" takes the first of several with the fewest repairs."""
 
 
 class EntityTagReader:
@@ -36,9 +36,9 @@ class EntityTagReader:
 
     scheme: one of SCHEMES, or "auto". complete: words without a tag are O, not missing.
 
-    The entities do not depend on the scheme, only the number of repaired tags does. So "auto" needs
-    one pass: it counts the repairs for every scheme that has all prefixes of the file, and takes
-    the scheme with the fewest.
+    Only the number of repaired tags depends on the scheme, not the entities. So "auto" needs one
+    pass. It counts the repairs for every scheme with all prefixes of the file, and takes the scheme
+    with the fewest.
     """
 
     def __init__(self, scheme: str = "auto", *, complete: bool = False) -> None:
@@ -106,7 +106,7 @@ class EntityTagReader:
 
 
 def _clashing(prefix: str, seen: dict[str, Line]) -> str | None:
-    """Return an earlier prefix that no scheme has together with this one."""
+    """Return an earlier prefix that shares no scheme with this one."""
     schemes = [prefixes for prefixes in _PREFIXES.values() if prefix in prefixes]
     return next(
         (p for p in seen if schemes and not any(p in prefixes for prefixes in schemes)), None

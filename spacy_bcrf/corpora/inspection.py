@@ -25,19 +25,19 @@ from spacy_bcrf.annotation.partial import (
 )
 
 ANY = ""
-"""Label of spans that are of any label."""
+"""The label of spans of any label."""
 
 MAX_NAMED = 10
-"""How many contradictions `Inspection` names."""
+"""Largest number of contradictions that `Inspection` names."""
 
 
 class Row(NamedTuple):
     """Counts for one label.
 
     docs: documents with an entity of the label. entities, ambiguous, rejected: spans.
-    contradictory: documents with a contradiction. inside, outside, other, missing: tokens in an
-    entity of the label, in no entity, in another entity or possible one, and with unknown
-    annotation; together all tokens.
+    contradictory: documents with a contradiction. inside: tokens in an entity of the label.
+    outside: O tokens of documents that annotate the label. other: tokens in another entity, certain
+    or possible. missing: all other tokens.
     """
 
     label: str
@@ -66,7 +66,7 @@ class Tags:
 
 @dataclass
 class Inspection:
-    """Counts for a corpus, document by document.
+    """Counts for a corpus. `add` counts one document.
 
     ambiguous_key, incorrect_key: keys of the span groups; None to ignore them.
     """
@@ -88,7 +88,7 @@ class Inspection:
     _outside: Counter[frozenset[str] | None] = field(default_factory=Counter)
     """Tokens in no entity, by the annotated labels of their document; None for all labels."""
     _open: Counter[frozenset[str]] = field(default_factory=Counter)
-    """Tokens with several possible labels, by these labels."""
+    """Tokens with several possible labels, by the set of labels."""
 
     def add(self, doc: Doc, place: str) -> None:
         """Count a document. place: its name in messages about contradictions."""

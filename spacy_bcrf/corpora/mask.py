@@ -1,6 +1,6 @@
-"""Partial annotation made from full annotation, to compare models trained on both.
+"""Masking: partial annotation from full annotation, to compare models trained on both.
 
-Each function takes documents with complete entity annotation and makes new ones.
+Each function takes documents with complete entity annotation and yields new documents.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MISSING, OUTSIDE = 0, 2
 def one_label_each(
     docs: Sequence[Doc], labels: Sequence[str], seed: int
 ) -> Iterator[tuple[str, Doc]]:
-    """Yield each document with the annotation of only one label, and this label.
+    """Yield each document with the entities of only one label, after this label.
 
     Every label gets the same number of documents, in random order (Corro et al. 2025, partial NER).
     """
@@ -38,8 +38,8 @@ def drop_entities(
 ) -> Iterator[Doc]:
     """Yield documents without a random share of the entities.
 
-    others: annotation of all tokens outside of the remaining entities: "outside", which looks
-    complete but is wrong for dropped entities, or "missing".
+    others: annotation of all tokens outside of the remaining entities, "missing" or "outside".
+    "outside" looks complete, but is wrong for dropped entities.
     """
     rng = random.Random(seed)
     for doc in docs:

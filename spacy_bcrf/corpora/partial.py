@@ -32,16 +32,18 @@ class Part:
 def make_reader(
     corpora: dict[str, dict[str, Any]], seed: int = 0
 ) -> Callable[[Language], Iterator[Example]]:
-    """Mix the examples of several corpora at random.
+    """Return a corpus reader that mixes the examples of several corpora at random.
 
-    corpora: by name, `path`, and optionally `annotated_labels` and `weight` (1.0).
-    seed: of the random order. Every pass has another order.
+    corpora: settings by name of the corpus: `path`, and optionally `annotated_labels` and `weight`
+        (1.0), see `Part`.
+    seed: random seed. Every pass has another order.
 
     Each step draws a corpus in proportion to the weights and yields its next example. A pass ends
-    when every corpus has ended at least once; shorter corpora start again. One file of each corpus
-    is in memory at a time. So memory does not grow with the corpora, if they are folders of small
-    files (`--shard`) and `max_epochs = -1` makes spaCy read while it trains. ValueError names the
+    when every corpus has ended at least once; shorter corpora start again. ValueError names the
     corpus and the wrong setting.
+
+    One file of each corpus is in memory at a time. Memory does not grow with the corpora if they
+    are folders of small files (`--shard`) and `max_epochs = -1` lets spaCy stream them.
     """
     parts = [_check(name, settings) for name, settings in corpora.items()]
     if not parts:
@@ -59,7 +61,7 @@ def make_reader(
                 streams[i] = _read(parts[i], nlp)
                 example = next(streams[i], None)
                 if example is None:
-                    raise ValueError(f"{parts[i].path}: there are no documents")
+                    raise ValueError(f"{parts[i].path}: found no documents")
                 if not unfinished:
                     return
             yield example

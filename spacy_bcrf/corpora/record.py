@@ -46,8 +46,8 @@ class Record:
     """One text with its entity annotation.
 
     places: file and line of each source. text: None if only the words are known. words: None if the
-    text is not tokenized. rejected: spans that are no entity of these labels. complete: tokens
-    outside of all spans are O, not missing.
+    text is not tokenized. rejected: spans that are no entity of their labels. complete: whether
+    tokens outside of all spans are O, not missing.
     """
 
     places: list[str]
@@ -62,7 +62,7 @@ class Record:
 
     @property
     def n_spans(self) -> int:
-        """Number of spans, rejected and repeated ones too."""
+        """Number of all spans, including rejected and repeated spans."""
         return len(self.spans) + len(self.rejected)
 
 
@@ -142,7 +142,7 @@ def _find_bounds(doc: Doc, span: RecordSpan, in_tokens: bool) -> Bounds:
 
 
 def _check_overlaps(doc: Doc, spans: list[LabeledBounds]) -> None:
-    """Problem if two of the spans, which are sorted, overlap."""
+    """Raise Problem if two of the sorted spans overlap."""
     for first, second in pairwise(spans):
         if second[0][0] < first[0][1]:
             names = (
@@ -153,7 +153,7 @@ def _check_overlaps(doc: Doc, spans: list[LabeledBounds]) -> None:
 
 
 def _labels_by_bounds(spans: Iterable[LabeledBounds]) -> dict[Bounds, frozenset[str]]:
-    """Return the labels as `PartialAnnotation` has them: an empty label for any."""
+    """Return the labels by bounds, for `PartialAnnotation`: an empty label means any."""
     by_bounds: dict[Bounds, frozenset[str]] = {}
     for bounds, labels in spans:
         by_bounds[bounds] = by_bounds.get(bounds, frozenset()) | frozenset(labels or ("",))

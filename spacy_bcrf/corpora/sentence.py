@@ -1,4 +1,4 @@
-"""`Sentence`: words and their annotation, which every reader of a column format yields."""
+"""`Sentence`: words and their annotation, the output of all readers of column formats."""
 
 from dataclasses import dataclass, field
 
@@ -23,4 +23,4 @@ class Sentence:
     consist of the words."""
     starts_document: bool = False
     empty_nodes: int = 0
-    """Number of CoNLL-U empty nodes, which the sentence leaves out: they are not in the text."""
+    """Number of CoNLL-U empty nodes. They are not in the text, so the sentence leaves them out."""

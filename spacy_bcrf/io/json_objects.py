@@ -15,7 +15,7 @@ _WHITE_SPACE = " \t\r\n"
 
 
 class Problem(ValueError):
-    """Why a record cannot be converted. reason: the kind of problem, to count by."""
+    """Error of a record that cannot be converted. reason: the kind of problem, for counts."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class Problem(ValueError):
 
 
 class Item(NamedTuple):
-    """place: file and line. value: the object, or the problem of a bad line."""
+    """An object of a file. place: file and line. value: the object, or the bad line's problem."""
 
     place: str
     value: dict[str, Any] | Problem
@@ -32,7 +32,7 @@ class Item(NamedTuple):
 def read_objects(
     path: Path, advance: Callable[[int], object] = lambda n_bytes: None
 ) -> Iterator[Item]:
-    """Yield the objects of a file: one on each line that is not blank, or the items of one list.
+    """Yield the objects of a file: one on each non-blank line, or the items of one list.
 
     If the first line starts with a bracket, the file is a list. Then the whole text is in memory,
     but only one of its items at a time. A bad line yields an item with a problem. Broken JSON in

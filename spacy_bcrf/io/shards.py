@@ -1,4 +1,4 @@
-"""Documents in a `.spacy` file, or in a folder of several (shards), read one file at a time."""
+"""Corpora in one `.spacy` file or in a folder of them (shards), read one file at a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .text import CorpusError
 
 
 def find_files(path: Path) -> list[Path]:
-    """Return the `.spacy` files of a corpus, sorted by name. ValueError if there are none."""
+    """Return the `.spacy` files of a corpus, sorted by name. ValueError without any."""
     files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
     if not files or not all(file.is_file() for file in files):
-        raise ValueError(f"{path}: there is no .spacy file or folder of .spacy files here")
+        raise ValueError(f"{path}: found no .spacy file or folder of .spacy files")
     return files
 
 
@@ -39,8 +39,8 @@ class Writer:
     """Write documents to one file, or to a folder of files with `shard` documents each.
 
     shard: 0 for one file. attrs: token attributes to store.
-    As a context manager, it leaves nothing behind after an exception, and an older file stays.
-    ValueError if `path` cannot be such a file or folder.
+    Use it as a context manager. An exception removes all new files and keeps an older file.
+    ValueError for a path without `.spacy`, or for a folder that is not empty.
     """
 
     def __init__(self, path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> None:

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.BCRF.v1`"""
+"""`spacy-bcrf.BCRF.v1`: head of a Bregman conditional random field."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.CRF.v1`"""
+"""`spacy-bcrf.CRF.v1`: head of a conditional random field."""
 
 from thinc.api import Model
 

@@ -129,9 +129,9 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
 def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Model[InT, OutT]:
     """Return a head with nO tags that keeps the parameters of the old tags.
 
-    New tags come last. `annotation.label_resize` defines their initial parameters.
-    If there are parameters to resize, the result is a new layer, because an optimizer keeps its
-    state by layer. Otherwise it is `model`.
+    New tags come last. `annotation.label_resize` defines their initial parameters. A head with
+    parameters becomes a new layer, because an optimizer keeps its state by layer. A head without
+    parameters is changed in place.
 
     Raises ValueError if nO is smaller than the current number of tags.
     """
@@ -164,7 +164,7 @@ def _make_model(
 
 
 def _masks(model: Model) -> dict[str, Array]:
-    """Return the constraints by parameter name, on the model's device; empty if there are none."""
+    """Return the constraints by parameter name, on the model's device, {} without constraints."""
     constraints = model.attrs["constraints"]
     if constraints is None:
         return {}

@@ -81,6 +81,8 @@ def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
 def forward(
     model: Model[list[Doc], Potentials], docs: list[Doc], is_train: bool
 ) -> tuple[Potentials, Callable]:
+    """Return the potentials of a batch. The backpropagation raises ValueError."""
+
     def backprop(_: Potentials) -> list[Doc]:
         raise ValueError("a sparse linear chain has no gradient; train it with `learn`")
 
@@ -111,7 +113,7 @@ def learn(
 def resize_output(
     model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
 ) -> Model[list[Doc], Potentials]:
-    """Append tags in place until there are nO. Raises ValueError if there are more already.
+    """Append tags in place, up to nO. Raises ValueError if the model has more tags already.
 
     A new tag starts from the mean of the old tags with the same role, see `label_resize`.
     """

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.MeanField.v1`"""
+"""`spacy-bcrf.MeanField.v1`: head of mean-field inference."""
 
 from thinc.api import Model
 

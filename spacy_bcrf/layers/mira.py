@@ -1,4 +1,4 @@
-"""`spacy-bcrf.MIRA.v1`"""
+"""`spacy-bcrf.MIRA.v1`: head of MIRA."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.Perceptron.v1`"""
+"""`spacy-bcrf.Perceptron.v1`: head of a structured perceptron."""
 
 from thinc.api import Model
 

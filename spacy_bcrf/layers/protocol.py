@@ -1,8 +1,8 @@
-"""What a component asks of its Thinc model.
+"""The interface between a component and its Thinc model.
 
-A labeling model maps documents to potentials. Its architecture attaches `Hooks`; the output layer
-holds the objective, the decoder, the constraints and the names of the tags. `LabelingModel` is the
-typed view that components use, so no component knows which architecture it holds.
+A labeling model maps documents to potentials. Its architecture attaches `Hooks`. The output layer
+stores the objective, the decoder, the constraints and the names of the tags. Components use a model
+through `LabelingModel`, independently of its architecture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOOKS = "labeling_hooks"
 
 
 class Objective(Protocol):
-    """What a head learns by: an `Inference`, or an objective on a list of labelings."""
+    """The training objective of a head: an `Inference`, or an objective on n-best lists."""
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Return losses (B,) and their gradient, see `Inference.loss`."""
@@ -45,7 +45,7 @@ class Constraints:
     end: NDArray[np.bool_]
 
     def apply(self, potentials: Potentials) -> Potentials:
-        """Return NumPy potentials with -inf on everything that the constraints forbid."""
+        """Return NumPy potentials with -inf on all forbidden tags and transitions."""
         unary = potentials.unary.copy()
         forbidden = unary.dtype.type("-inf")
         unary[np.ix_(potentials.starts, ~self.start)] = forbidden
@@ -56,15 +56,16 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Hooks:
-    """How an architecture answers what Thinc has no method for. The model comes first.
+    """The operations of an architecture that Thinc has no method for.
 
-    is_ready: whether the output layer has weights, initialized or loaded.
-    resize: (n_tags, tags_per_label) give the output layer this many tags, see
-        `annotation.label_resize`.
-    sample_size: how many documents `initialize` needs; None for the whole training data.
-    learn: (docs, gold, lattice) make one online step a document and return the sum of the losses;
-        gold is int32 (N,) or bool (N, T), lattice bool (N, T) or None. None where the gradient of
-        the potentials and the config's optimizer train the model.
+    The first argument of each function is the model.
+
+    is_ready: () returns whether the output layer has weights, initialized or loaded.
+    resize: (n_tags, tags_per_label) sets the number of tags, see `annotation.label_resize`.
+    sample_size: number of documents for `initialize`; None for the whole training data.
+    learn: (docs, gold, lattice) makes one online step per document and returns the sum of the
+        losses. gold is int32 (N,) or bool (N, T), lattice bool (N, T) or None. learn is None for a
+        model that learns from gradients with the config's optimizer.
     """
 
     is_ready: Callable[[Model], bool]
@@ -74,10 +75,10 @@ class Hooks:
 
 
 def attach(model: Model, output_layer: Model, hooks: Hooks) -> Model:
-    """Make a model from documents to potentials a labeling model."""
+    """Attach hooks and output layer to a model from documents to potentials, and return it."""
     model.set_ref("output_layer", output_layer)
     model.attrs[_HOOKS] = hooks
-    # spaCy takes a model with this attribute for resizable.
+    # spaCy checks this attribute to see whether a model can be resized.
     model.attrs["resize_output"] = hooks.resize
     return model
 
@@ -85,9 +86,10 @@ def attach(model: Model, output_layer: Model, hooks: Hooks) -> Model:
 def output_attrs(objective: Objective, decoder: str, **attrs: Any) -> dict[str, Any]:
     """Return the attributes of an output layer.
 
-    objective: returns the loss of potentials, and its gradient. decoder: see `decoding.DECODERS`.
-    constraints: `Constraints` or None, set by the component. tags: names of the tags, set with the
-    size of the layer. Thinc saves `tags` and the attributes that are numbers.
+    objective: the training objective. decoder: see `decoding.DECODERS`. attrs: further attributes.
+
+    The component sets `constraints`, and `tags`, the names of the tags, with the size of the layer.
+    Thinc saves `tags` and all attributes that are numbers.
     """
     return {
         "objective": objective,
@@ -99,18 +101,18 @@ def output_attrs(objective: Objective, decoder: str, **attrs: Any) -> dict[str, 
 
 
 def sparse_chain(model: Model) -> SparseChain | None:
-    """Return the linear chain over boolean features, if a labeling model is one."""
+    """Return the sparse linear chain of a labeling model, None if it has no such chain."""
     return model.get_ref("output_layer").attrs.get("chain")
 
 
 class LabelingModel:
-    """A Thinc model from documents to potentials, as a component uses it."""
+    """A component's view of a Thinc model from documents to potentials."""
 
     def __init__(self, name: str, model: Model) -> None:
-        """name: the component, for the ValueError if the model is of another kind."""
+        """name: the component's name, for errors. ValueError for a model without potentials."""
         if _HOOKS not in model.attrs:
             raise ValueError(
-                f"[{name}] the model {model.name!r} gives no potentials: use the architecture "
+                f"[{name}] the model {model.name!r} has no potentials: use the architecture "
                 "spacy-bcrf.SequenceLabeler.v1 or spacy-bcrf.LinearChain.v1"
             )
         self.name = name
@@ -120,15 +122,17 @@ class LabelingModel:
 
     @property
     def output_layer(self) -> Model:
+        """The layer with weights by tag."""
         return self.model.get_ref("output_layer")
 
     @property
     def tags(self) -> list[str] | None:
-        """Names of the tags that the weights belong to."""
+        """Names of the tags of the weights."""
         return self.output_layer.attrs["tags"]
 
     @property
     def constraints(self) -> Constraints | None:
+        """The hard constraints on tags, None without any."""
         return self.output_layer.attrs["constraints"]
 
     @constraints.setter
@@ -146,18 +150,18 @@ class LabelingModel:
         return ops.asarray(array)
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
-        """Return one tag for each token (N,), by the decoder of the output layer."""
+        """Return the tag ids (N,) of the best labelings, by the decoder of the output layer."""
         attrs = self.model.get_ref("output_layer").attrs
         return self.model.ops.to_numpy(attrs["decoder"](potentials))
 
     def set_decoder(self, name: str) -> None:
-        """Use another of `decoding.DECODERS`. ValueError lists them."""
+        """Set the decoder by name, see `decoding.DECODERS`. ValueError lists the names."""
         self.output_layer.attrs["decoder"] = get_decoder(name, self.objective)
 
     def resize(self, tags: list[str], tags_per_label: int) -> None:
-        """Give the output layer these tags; the new ones are last.
+        """Resize the output layer to these tags. New tags come last.
 
-        ValueError if its weights have more tags, or if the config sets another nO.
+        ValueError if the layer has more tags, or if the config sets another nO.
         """
         layer = self.output_layer
         if layer.has_dim("nO") and not self.is_ready and layer.get_dim("nO") != len(tags):

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.SAPO.v1`"""
+"""`spacy-bcrf.SAPO.v1`: head of SAPO."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.SelfAttentiveEncoder.v1`"""
+"""`spacy-bcrf.SelfAttentiveEncoder.v1`: encoder with self-attention."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.SequenceLabeler.v1`"""
+"""`spacy-bcrf.SequenceLabeler.v1`: model of an encoder and a head."""
 
 from spacy.tokens import Doc
 from thinc.api import Model, chain

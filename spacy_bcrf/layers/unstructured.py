@@ -1,4 +1,4 @@
-"""`spacy-bcrf.Unstructured.v1`"""
+"""`spacy-bcrf.Unstructured.v1`: head without structure."""
 
 from thinc.api import Model
 

@@ -1,0 +1,1 @@
+"""Pipeline components: codecs, training on gold, prediction, posterior queries, calibration."""

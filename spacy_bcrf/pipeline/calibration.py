@@ -1,4 +1,4 @@
-"""Calibration: reliability of a component's confidence, and the temperature that improves it."""
+"""Calibration of confidences: reliability, and the temperature that minimizes the loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EPS = 1e-6
 
 
 class Reliability(NamedTuple):
-    """Predictions in K bins of confidence with equal widths from 0 to 1.
+    """A reliability table: predictions in K bins of equal width, by confidence from 0 to 1.
 
     confidence, accuracy: (K,) means of each bin, 0 for an empty bin. counts: (K,) predictions.
     """
@@ -77,8 +77,10 @@ class Calibration:
                 correct.append(is_correct)
                 progress.update(len(batch))
         self.correct = np.concatenate([np.zeros(0, dtype=bool), *correct])
-        """bool (M,) which of M predictions are right. Predictions that the gold annotation does not
-        decide are left out."""
+        """Whether each of M predictions is correct, bool (M,).
+
+        Predictions without gold annotation are left out.
+        """
 
     def confidence(self, temperature: float) -> NDArray[np.float64]:
         """Return the probabilities (M,) of the predictions."""
@@ -100,7 +102,9 @@ class Calibration:
         predictions.
         """
         if not len(self.correct):
-            raise ValueError(f"{self._pipe.name} predicts nothing there that is annotated")
+            raise ValueError(
+                f"{self._pipe.name} has no predictions with gold annotation to compare with"
+            )
         return math.exp(
             golden_section(lambda x: self.loss(math.exp(x)), -math.log(1e3), math.log(1e3))
         )

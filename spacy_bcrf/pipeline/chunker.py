@@ -1,4 +1,4 @@
-"""`bcrf_chunker`: flat chunks, such as those of CoNLL-2000, written to `Doc.spans`."""
+"""`bcrf_chunker`: flat chunks in `Doc.spans`, as in CoNLL-2000."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ from .sequence_labeler import SequenceLabeler
 
 
 class Chunker(PosteriorQueries, SpanQueries, SequenceLabeler):
-    """Predicts spans of a span group that do not overlap."""
+    """Predict the spans of a span group. They do not overlap."""
 
     def __init__(
         self,

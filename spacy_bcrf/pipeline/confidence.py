@@ -1,8 +1,8 @@
 """Confidence, entropy and uncertainty of predictions.
 
 All probabilities are exact under the CRF of the component's potentials, p(y) ~ exp(score(y) /
-temperature). A component writes them to custom attributes, which live in `Doc.user_data` and so
-survive to_bytes, n_process and DocBin(store_user_data=True). If two components set the same
+temperature). A component writes them to custom attributes. These are stored in `Doc.user_data`, so
+to_bytes, n_process and DocBin(store_user_data=True) keep them. If two components set the same
 attribute, the later one wins.
 """
 
@@ -50,7 +50,7 @@ TEMPERATURES = 1e-6, 1e6
 
 
 def check_annotate(name: str, annotate: Iterable[str]) -> None:
-    """Raise ValueError, listing ANNOTATIONS, for anything else."""
+    """Raise ValueError unless `annotate` is a list of ANNOTATIONS."""
     if isinstance(annotate, str) or not set(annotate) <= set(ANNOTATIONS):
         raise ValueError(
             f"[{name}] annotate must be a list of {', '.join(ANNOTATIONS)}, got {annotate!r}"
@@ -67,10 +67,10 @@ def check_temperature(name: str, temperature: float) -> None:
 
 
 class Predicted(NamedTuple):
-    """A batch of predictions whose confidence is wanted.
+    """A batch of predictions to annotate.
 
-    lengths: (B,) numbers of tokens. posterior: the potentials of all probabilities.
-    tags: int32 (N,), UNKNOWN for a kept tag that the component does not know.
+    lengths: (B,) numbers of tokens. posterior: the potentials after temperature.
+    tags: int32 (N,), UNKNOWN for a preset tag that is no label of the component.
     """
 
     docs: list[Doc]
@@ -82,7 +82,7 @@ class Predicted(NamedTuple):
 
 
 def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[UserData]:
-    """Return the user data of each document for these ANNOTATIONS."""
+    """Return the new user data of each document, for the given names of ANNOTATIONS."""
     user_data: list[UserData] = [{} for _ in predicted.docs]
     for name in names:
         if name == "entropy":
@@ -111,7 +111,7 @@ def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
 
 
 def _annotate_words(predicted: Predicted, user_data: list[UserData]) -> None:
-    """A word starts at the first character of its span."""
+    """Set the confidence of each word, at the first character of its span."""
     for data, first, _, p in _span_confidences(predicted, user_data):
         data[token_key(TAG_CONFIDENCE, first)] = p
 
@@ -127,8 +127,8 @@ def _span_confidences(
         return []
     p = codec.confidences(posterior, (starts, ends, labels), ops)
     at = np.concatenate([doc.to_array([IDX, LENGTH]) for doc in docs if len(doc)]).astype("int64")
-    owners = lengths.cumsum().searchsorted(starts, side="right")
-    columns = owners, at[starts, 0], at[ends - 1].sum(axis=1), p
+    docs_of_spans = lengths.cumsum().searchsorted(starts, side="right")
+    columns = docs_of_spans, at[starts, 0], at[ends - 1].sum(axis=1), p
     spans = zip(*(column.tolist() for column in columns), strict=True)
     return [(user_data[i], first, last, value) for i, first, last, value in spans]
 
@@ -141,7 +141,7 @@ def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:
 
 
 def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> None:
-    """The probability is None where the document keeps a tag that the component does not know."""
+    """Set the sequence probability, None for a document with an unknown preset tag."""
     _, lengths, posterior, tags, _, ops = predicted
     labeling = ops.asarray(tags.clip(min=0))
     xp = array_module(labeling)
@@ -179,4 +179,4 @@ UNCERTAINTIES = {
     "confidence": _least_confidence,
     "margin": _margin,
 }
-"""Functions from potentials to uncertainties (B,) (Settles 2012, chapter 2)."""
+"""Uncertainty measures: functions from potentials to uncertainties (B,) (Settles 2012, ch. 2)."""

@@ -1,6 +1,6 @@
-"""The factories of the components.
+"""Factories of the components.
 
-Every `Language()` imports this module, so each factory imports its component when it is called.
+Every `Language()` imports this module. So a factory imports its component only when called.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ch
         "temperature": 1.0,
         "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
     },
-    # Only one of the two scores exists, by `attribute`. The other one counts as 0.
+    # `attribute` decides which of the two scores exists. The other one counts as 0.
     default_score_weights={"tag_acc": 0.5, "pos_acc": 0.5},
 )
 def make_tagger(
@@ -93,6 +93,7 @@ def make_tagger(
     temperature: float,
     scorer: Callable | None,
 ) -> Tagger:
+    """Make a `bcrf_tagger`, see `tagger.Tagger`."""
     from .tagger import Tagger
 
     return Tagger(
@@ -135,6 +136,7 @@ def make_ner(
     temperature: float,
     scorer: Callable | None,
 ) -> EntityRecognizer:
+    """Make a `bcrf_ner`, see `ner.EntityRecognizer`."""
     from spacy_bcrf.chain import ExpectedEntityRatio
 
     from .ner import EntityRecognizer
@@ -178,6 +180,7 @@ def make_chunker(
     temperature: float,
     scorer: Callable | None,
 ) -> Chunker:
+    """Make a `bcrf_chunker`, see `chunker.Chunker`."""
     from .chunker import Chunker
 
     return Chunker(
@@ -222,6 +225,7 @@ def make_segmenter(
     temperature: float,
     scorer: Callable | None,
 ) -> Segmenter:
+    """Make a `bcrf_segmenter`, see `segmenter.Segmenter`."""
     from .segmenter import Segmenter
 
     return Segmenter(

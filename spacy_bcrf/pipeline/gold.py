@@ -1,4 +1,4 @@
-"""Gold annotation of examples, for a component's codec and model."""
+"""Gold annotation of examples, as tags of a component."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .codecs import Codec
 
 
 class Gold(NamedTuple):
-    """What examples teach.
+    """Gold annotation of a batch.
 
     tags: int32 (N,) with UNKNOWN, or allowed tags, bool (N, T).
-    problems: by example, why nothing is learned from it. rejections: wrong labelings.
+    problems: by example, why training treats it as unannotated. rejections: wrong labelings.
     """
 
     tags: Array
@@ -33,23 +33,25 @@ class Gold(NamedTuple):
 
 
 class GoldReader:
-    """Reads the gold of examples, and leaves out examples that cannot be learned."""
+    """Read the gold annotation of examples. Treat infeasible gold as unannotated."""
 
     def __init__(self, name: str, codec: Codec, model: LabelingModel) -> None:
         self._name = name
         self._codec = codec
         self._model = model
         self._needs_whole_gold = getattr(model.objective, "needs_whole_gold", False)
-        # By reference: a hash of its gold and lattice, and whether gold and lattice have a labeling
-        # in common. Training sees the same references in every pass.
+        # By reference: a hash of its gold and lattice, and whether they have a labeling in common.
+        # Training passes the same references in every epoch.
         self._checked: WeakKeyDictionary[Doc, tuple[int, bool]] = WeakKeyDictionary()
 
     def __reduce__(self) -> tuple:
         return GoldReader, (self._name, self._codec, self._model)
 
     def read(self, examples: Sequence[Example], lattice: Bools | None) -> Gold:
-        """Return the gold of examples. lattice: the tags (N, T) that the predicted documents leave
-        open, None for all."""
+        """Return the gold of examples.
+
+        lattice: the open tags (N, T) of the predicted documents, None if all are open.
+        """
         codec = self._codec
         ops: Any = self._model.model.ops
         lengths = np.array([len(example.predicted) for example in examples], dtype="int32")
@@ -65,7 +67,7 @@ class GoldReader:
             examples, partial, np.split(values, stops[:-1]), by_doc, problems
         )
         if self._model.hooks.learn is not None:
-            why = "a sparse linear chain cannot learn that a span of several tokens is no entity"
+            why = "a sparse linear chain cannot learn an incorrect span of several tokens"
             problems.update((i, why) for i, _ in rejected if i not in problems)
         if has_unknown_label.any():
             for i in np.unique(stops.searchsorted(np.flatnonzero(has_unknown_label), "right")):
@@ -85,10 +87,10 @@ class GoldReader:
         by_doc: Sequence[NDArray],
         problems: dict[int, str],
     ) -> None:
-        """Add examples with gold for some tokens only, where the objective needs whole gold.
+        """Add problems of partial gold, if the objective needs a complete labeling.
 
-        Such gold comes from misaligned tokens. ValueError for a reference that is annotated only in
-        part: the choice of the head is wrong then.
+        A complete reference has partial gold if its tokens are misaligned. ValueError for a
+        partially annotated reference: the head is the wrong choice for it.
         """
         if not self._needs_whole_gold:
             return
@@ -100,12 +102,14 @@ class GoldReader:
             reference = example.reference
             if i in partial or not self._codec.is_whole(reference):
                 raise ValueError(
-                    f"[{self._name}] {reference.text!r} is annotated only in part: the head "
-                    f"{head!r} cannot learn from that, since its distribution cannot be restricted "
-                    "to a set of labelings. Use a CRF or BCRF, or annotate all tokens of a "
-                    "document or none"
+                    f"[{self._name}] {reference.text!r} is partially annotated: the head {head!r} "
+                    "cannot learn from partial annotation, because its distribution cannot be "
+                    "restricted to a set of labelings. Use a CRF or BCRF, or annotate all tokens "
+                    "of a document or none"
                 )
-            problems[i] = f"its tokens are not the pipeline's, and {head} needs gold for all tokens"
+            problems[i] = (
+                f"its tokens differ from the pipeline's, and {head} needs gold for all tokens"
+            )
 
     def _find_infeasible(
         self,
@@ -114,9 +118,9 @@ class GoldReader:
         lattice: Bools | None,
         problems: dict[int, str],
     ) -> None:
-        """Add examples whose gold labelings the constraints or the lattice forbid.
+        """Add problems of gold that the constraints or the lattice forbid.
 
-        Each pair of gold and lattice is decoded once, as long as the reference lives.
+        Each pair of gold and lattice is decoded once in the lifetime of the reference.
         """
         if lattice is None and self._codec.constraints is None and by_doc[0].dtype != bool:
             return
@@ -146,14 +150,14 @@ class GoldReader:
                 problems.setdefault(i, f"{self._codec.restrictions} forbid it")
 
     def forget(self) -> None:
-        """Check all gold again, after a change of the constraints."""
+        """Forget all feasibility checks, after a change of the constraints."""
         self._checked.clear()
 
 
 def warn_of_problems(
     name: str, where: str, examples: Sequence[Example], problems: dict[int, str]
 ) -> None:
-    """Warn how many examples cannot be learned, and name the first one and its problem."""
+    """Warn about the number of infeasible examples, and name the first one and its problem."""
     first = min(problems)
     text = examples[first].reference.text
     start = text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,4 +1,4 @@
-"""`spacy-bcrf.LoadLocalTransformers.v1`"""
+"""`spacy-bcrf.LoadLocalTransformers.v1`: clear errors for unusable transformer directories."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +10,8 @@ from spacy.language import Language
 def make_callback() -> Callable[[Language], Language]:
     """Return a callback for `initialize.before_init` that loads local transformers.
 
-    spacy-transformers loads them a little later anyway. But it looks for a missing directory on the
-    Hugging Face Hub, and its errors often do not name the model.
+    spacy-transformers loads them later anyway. But it looks for a missing directory on the Hugging
+    Face Hub, and its errors often do not name the model.
     """
     return load_local_transformers
 
@@ -19,7 +19,7 @@ def make_callback() -> Callable[[Language], Language]:
 def load_local_transformers(nlp: Language) -> Language:
     """Load the transformers of a pipeline from their directories.
 
-    ValueError names the component and the directory that is missing or has no usable model.
+    ValueError names the component and its directory, if this is missing or has no usable model.
     """
     for name, pipe in nlp.pipeline:
         model: Any = getattr(pipe, "model", None)
@@ -33,12 +33,12 @@ def _load(name: str, node: Any) -> None:
     path = node.attrs["name"]
     if not Path(path).is_dir():
         raise ValueError(
-            f"[{name}] there is no directory {path!r}. The transformer must be a local "
+            f"[{name}] directory {path!r} does not exist. The transformer must be a local "
             "directory with a model and a tokenizer saved by save_pretrained"
         )
     try:
         node.initialize()
-    # A model of another kind raises any exception.
+    # A model of another kind can raise any exception.
     except Exception as error:
         raise ValueError(
             f"[{name}] the model in {path!r} cannot be used. It must be an encoder such as BERT, "

@@ -1,4 +1,4 @@
-"""`bcrf_ner`: named entities, as tags of a scheme that no labeling can break."""
+"""`bcrf_ner`: named entities as tags of a scheme, under its hard constraints."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,9 +17,10 @@ from .sequence_labeler import SequenceLabeler
 
 
 class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
-    """Predicts Doc.ents, under sentence starts, whitespace and the entities a document has.
+    """Predict `Doc.ents`.
 
-    ValueError names a preset entity of a type that the component does not know.
+    Entities do not cross sentence starts, have no whitespace at an edge, and keep preset entities.
+    ValueError names a preset entity with an unknown label.
     """
 
     def __init__(
@@ -37,9 +38,9 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         temperature: float = 1.0,
     ) -> None:
         """scheme: BILUO, BIO or BIES.
-        incorrect_spans_key, ambiguous_spans_key: span groups of gold documents with rejected
-        entities and with entities of an uncertain type, see `annotation.partial`.
-        entity_ratio: the share of tokens in entities to expect of every batch.
+        incorrect_spans_key, ambiguous_spans_key: span groups of gold documents with incorrect and
+        ambiguous spans, see `annotation.partial`; None to ignore them.
+        entity_ratio: the expected share of tokens in entities, as a loss on each batch.
         scorer, annotate, temperature: see `SequenceLabeler`.
         """
         self.entity_ratio = entity_ratio
@@ -51,11 +52,11 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
-            loss_terms=[] if entity_ratio is None else [self._expect_ratio],
+            loss_terms=[] if entity_ratio is None else [self._entity_ratio_loss],
         )
 
-    def _expect_ratio(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
-        """Return the loss of the entity ratio, once for each document."""
+    def _entity_ratio_loss(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
+        """Return the loss of the batch's entity ratio, times the number of documents."""
         assert self.entity_ratio is not None
         is_entity = self.model.ops.xp.arange(len(self.tags)) > 0
         loss, gradient = self.entity_ratio.loss(potentials, is_entity)

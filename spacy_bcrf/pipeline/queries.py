@@ -18,15 +18,15 @@ from .codecs import Codec
 from .codecs.spans import SpanCodec
 from .confidence import UNCERTAINTIES
 
-# Documents in one batch of a query.
+# Number of documents in a batch of a query.
 BATCH_SIZE = 128
 
 
 class Alternative(NamedTuple):
     """One labeling of a document.
 
-    annotation: the tag of each token, or the entities as spans of the document.
-    probability: of the whole labeling.
+    annotation: the tag of each token, or the spans of the labeling.
+    probability: the probability of the whole labeling.
     """
 
     annotation: list[Any]
@@ -49,29 +49,31 @@ class Candidate(NamedTuple):
 
 
 class Queryable(Protocol):
-    """What the queries need of a component, see `SequenceLabeler`."""
+    """The part of `SequenceLabeler` that the queries need."""
 
     name: str
     model: Model
     codec: Codec
 
-    def find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials: ...
+    def find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
+        """Return the potentials of the tags, see `SequenceLabeler`."""
 
-    def with_temperature(self, potentials: Potentials) -> Potentials: ...
+    def with_temperature(self, potentials: Potentials) -> Potentials:
+        """Return the potentials after temperature, see `SequenceLabeler`."""
 
 
 class PosteriorQueries:
-    """Queries that every component answers from its potentials.
+    """Posterior queries of every component.
 
-    `ignore_annotation` queries documents as if they had no annotation of the component's kind, so
-    that one can ask it about its own output. Otherwise preset entities stay, as in prediction. The
-    components before it must have annotated the documents.
+    All earlier components must have annotated the documents. `ignore_annotation` ignores annotation
+    of the component's own kind, so its own output can be queried. Without it, preset entities stay,
+    as in prediction.
     """
 
     def nbest(
         self: Queryable, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
     ) -> list[list[Alternative]]:
-        """Return the n best labelings of each document, best first, or all if there are fewer."""
+        """Return up to n labelings of each document, the best first."""
         ops = self.model.ops
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
@@ -85,7 +87,7 @@ class PosteriorQueries:
     def token_marginals(
         self: Queryable, docs: Iterable[Doc], *, ignore_annotation: bool = True
     ) -> list[NDArray[np.floating]]:
-        """Return the probability (n, T) of each of `tags` at each token, for each document."""
+        """Return the marginals (n, T) of each document: probabilities of the tags at each token."""
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary)
@@ -99,14 +101,14 @@ class PosteriorQueries:
         *,
         ignore_annotation: bool = True,
     ) -> NDArray[np.float64]:
-        """Return the uncertainty (B,) of each document, for choosing what to annotate next.
+        """Return the uncertainty (B,) of each document, for active learning.
 
-        by: "entropy" of the labelings, in nats per token; "confidence", 1 - p(best labeling);
-        "margin", 1 - (p(best labeling) - p(second best)).
+        by: "entropy", the entropy of the labelings in nats per token; "confidence",
+        1 - p(best labeling); "margin", 1 - (p(best labeling) - p(second best)).
         """
         if by not in UNCERTAINTIES:
             known = ", ".join(UNCERTAINTIES)
-            raise ValueError(f"[{self.name}] uncertainty is measured by one of {known}, got {by!r}")
+            raise ValueError(f"[{self.name}] uncertainty must be one of {known}, got {by!r}")
         found = [np.zeros(0)]
         for _, posterior in _posteriors(self, docs, ignore_annotation):
             found.append(self.model.ops.to_numpy(UNCERTAINTIES[by](posterior)))
@@ -114,7 +116,7 @@ class PosteriorQueries:
 
 
 class SpanQueries:
-    """Queries that components with spans answer besides."""
+    """Posterior queries of components that predict spans."""
 
     def entity_candidates(
         self: Queryable,
@@ -123,7 +125,7 @@ class SpanQueries:
         *,
         ignore_annotation: bool = True,
     ) -> list[list[Candidate]]:
-        """Return all spans with at least this probability, in the order of the text.
+        """Return the spans of each document with at least this probability, in order of the text.
 
         Candidates may overlap.
         """

@@ -21,9 +21,9 @@ def score_words(
 ) -> dict[str, Any]:
     """Return precision, recall and F of words, and of words with their tag.
 
-    Words are compared by their characters: `token_p`, `token_r` and `token_f`, as in spaCy, and
-    with `attribute` `tagged_token_p`, `tagged_token_r` and `tagged_token_f`. A gold word without
-    the attribute is left out of the tagged scores, and so are documents with unknown spaces.
+    Words are compared by their character offsets. `token_p`, `token_r` and `token_f` are spaCy's.
+    `tagged_token_p`, `tagged_token_r` and `tagged_token_f` compare `attribute` too. They leave out
+    gold words without the attribute, and documents with unknown spaces.
     """
     examples = list(examples)
     tagged = PRFScore()
@@ -45,15 +45,15 @@ def score_words(
 
 
 def make_scorer() -> Callable:
-    """`spacy-bcrf.segmenter_scorer.v1`"""
+    """Return `score_words`, registered as `spacy-bcrf.segmenter_scorer.v1`."""
     return score_words
 
 
 class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
-    """Merges the tokens of a document, which are characters, into words with a part of speech.
+    """Merge the characters of a document into words with a part of speech.
 
-    The component returns another Doc of the same text, whose tokens are the words: `tag` is the
-    label, and `pos` too if the label is a universal part of speech.
+    The tokens of the input are characters. The component returns a new Doc of the same text, whose
+    tokens are words. `tag` is the label, and so is `pos` for a universal part of speech.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
     ) -> None:
-        """attribute: "tag" or "pos", the attribute of gold words that is the label.
+        """attribute: "tag" or "pos", the attribute of gold words to predict.
         scorer, annotate, temperature: see `SequenceLabeler`.
         """
         super().__init__(

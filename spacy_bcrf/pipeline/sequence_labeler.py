@@ -1,4 +1,4 @@
-"""The component that all factories make: a codec and a model."""
+"""The base of all components: a codec and a model."""
 
 # Without `from __future__ import annotations`: spaCy evaluates the type hints of `initialize`.
 
@@ -29,21 +29,21 @@ from .codecs import Codec
 from .gold import Gold, GoldReader, warn_of_problems
 
 LossTerm = Callable[[Potentials, Gold], tuple[float, Potentials] | None]
-"""A term added to the objective: its value for a batch and its gradient, None for nothing."""
+"""An additional loss: its sum over a batch and its gradient, or None."""
 
 
 class Prediction(NamedTuple):
-    """The tags int32 (n,) of a document's tokens, and its new entries of Doc.user_data."""
+    """The predicted tags int32 (n,) of one document, and its new entries of `Doc.user_data`."""
 
     tags: NDArray[np.int32]
     user_data: UserData
 
 
 class SequenceLabeler(TrainablePipe):
-    """Predicts one tag a token, as the best labeling of the whole document.
+    """Predict the best label sequence of each document, one tag per token.
 
-    The codec decides what the tags are and how a Doc holds them; the model gives their potentials.
-    A batch of B documents has N tokens in all, and there are T tags.
+    The codec defines the tags and how a Doc stores them. The model computes their potentials.
+    Shapes: B documents have N tokens in all; T is the number of tags.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SequenceLabeler(TrainablePipe):
         """model: an architecture such as `spacy-bcrf.SequenceLabeler.v1`.
         annotate: the custom attributes to write, see `confidence.ANNOTATIONS`.
         temperature: divides all scores before probabilities are computed from them.
-        loss_terms: added to the objective's loss.
+        loss_terms: additional losses, added to the objective's loss.
         """
         self.name = name
         self.annotate = annotate
@@ -82,29 +82,34 @@ class SequenceLabeler(TrainablePipe):
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """The labels, in the order in which they were added."""
         return tuple(self.cfg["labels"])
 
     @property
     def label_data(self) -> tuple[str, ...]:
+        """The labels, for `spacy init labels`."""
         return self.labels
 
     @property
     def tags(self) -> list[str]:
-        """The T tags by id. A new label appends its tags."""
+        """The T tags in the order of their ids. A new label appends its tags."""
         return self.codec.tags
 
     @property
     def head(self) -> Model:
+        """The output layer of the model."""
         return self._labeling.output_layer
 
     def add_label(self, label: str) -> int:
-        """Add a label with its tags, the last ones. RETURNS 0 if the label exists, else 1."""
+        """Add a label and append its tags. RETURNS 0 if the label exists, else 1."""
         if not isinstance(label, str):
             raise ValueError(Errors.E187)
         if label in self.labels:
             return 0
         if not label:
-            raise ValueError(f"[{self.name}] a label cannot be empty: that means missing")
+            raise ValueError(
+                f"[{self.name}] a label cannot be empty: an empty label means missing annotation"
+            )
         try:
             self.codec.check_label(label)
         except ValueError as error:
@@ -117,7 +122,7 @@ class SequenceLabeler(TrainablePipe):
         return 1
 
     def _set_labels(self) -> None:
-        """Bring everything that depends on the labels up to date, except the size of the head."""
+        """Update codec, constraints and gold checks after a change of the labels."""
         self.codec.set_labels(self.labels, self.vocab.strings)
         self._labeling.constraints = self.codec.constraints
         self._gold.forget()
@@ -145,16 +150,16 @@ class SequenceLabeler(TrainablePipe):
         self._temperature = temperature
 
     def set_decoder(self, name: str) -> None:
-        """Use another of `layers.decoding.DECODERS` from now on.
+        """Set the decoder, one of `layers.decoding.DECODERS`.
 
-        A saved pipeline decodes as its config says, components.NAME.model.head.decoder.
+        A saved pipeline keeps the decoder of its config, components.NAME.model.head.decoder.
         """
         self._labeling.set_decoder(name)
 
     def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
-        """Return the potentials of the tags, -inf for everything that a document does not allow.
+        """Return the potentials of the tags, with -inf outside of each document's lattice.
 
-        ignore_annotation: as if the documents had no annotation of the component's kind.
+        ignore_annotation: ignore preset annotation of the component's own kind.
         """
         if not any(len(doc) for doc in docs):
             nothing = np.ones((0, max(1, len(self.tags))), dtype=bool)
@@ -163,15 +168,15 @@ class SequenceLabeler(TrainablePipe):
         return self.codec.restrict(potentials, docs, self.model.ops, ignore_annotation)
 
     def with_temperature(self, potentials: Potentials) -> Potentials:
-        """Return the potentials from which probabilities are computed."""
+        """Return the potentials after temperature, the basis of all probabilities."""
         return potentials if self._temperature == 1 else potentials.scale(1 / self._temperature)
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
-        """Return the tags (N,) that the decoder of the head finds."""
+        """Return the tags (N,) of the best labelings, by the decoder of the head."""
         return self._labeling.decode(potentials)
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
-        """Return the tags of each document, and the user data that `annotate` asks for."""
+        """Return the tags of each document, and the user data of `annotate`."""
         docs = list(docs)
         if not docs:
             return []
@@ -190,14 +195,14 @@ class SequenceLabeler(TrainablePipe):
         return [Prediction(*pair) for pair in zip(by_doc, user_data, strict=True)]
 
     def write(self, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
-        """Write predictions. RETURNS the annotated documents, new ones where tokens change."""
+        """Write predictions. RETURNS the annotated documents: new ones if the tokens change."""
         if not docs:
             return []
         tags, user_data = zip(*predictions, strict=True)
         return self.codec.write(docs, tags, user_data)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
-        """Write predictions in place. TypeError where the annotation needs other tokens."""
+        """Write predictions in place. TypeError if the annotation needs other tokens."""
         docs = list(docs)
         for doc, written in zip(docs, self.write(docs, predictions), strict=True):
             if written is not doc:
@@ -227,9 +232,9 @@ class SequenceLabeler(TrainablePipe):
     def compare_with_gold(
         self, examples: Sequence[Example], *, ignore_annotation: bool = True
     ) -> tuple[Potentials, Any, NDArray[np.bool_]]:
-        """Return potentials and M predictions, for `confidences`, and which are right (M,).
+        """Return potentials, M predictions for `confidences`, and which are correct (M,).
 
-        Predictions that the gold annotation does not decide are left out.
+        Predictions without gold annotation are left out.
         """
         docs = [example.predicted for example in examples]
         potentials = self.find_potentials(docs, ignore_annotation)
@@ -244,7 +249,7 @@ class SequenceLabeler(TrainablePipe):
     # Training
 
     def read_gold(self, examples: Sequence[Example]) -> Gold:
-        """Return what the examples teach, and why some teach nothing."""
+        """Return the gold of examples, and the problems of infeasible gold."""
         return self._gold.read(examples, self.codec.lattice([eg.predicted for eg in examples]))
 
     def update(
@@ -255,7 +260,7 @@ class SequenceLabeler(TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Learn from a batch. A sparse linear chain makes online steps, without the optimizer."""
+        """Learn from a batch. A sparse linear chain makes online steps without the optimizer."""
         learn = self._labeling.hooks.learn
         if learn is None:
             return super().update(examples, drop=drop, sgd=sgd, losses=losses)
@@ -274,7 +279,7 @@ class SequenceLabeler(TrainablePipe):
     def get_loss(self, examples: Iterable[Example], scores: Potentials) -> tuple[float, Potentials]:
         """Return the sum of the documents' losses, and its gradient.
 
-        A document whose gold cannot be learned counts as unannotated.
+        A document with infeasible gold counts as unannotated.
         """
         # A sum, as in spaCy's tagger and ner, so that components on a shared tok2vec weigh alike.
         # In short trials the mean over tokens did better on JNLPBA, worse on EWT, mixed on WNUT17.
@@ -310,8 +315,8 @@ class SequenceLabeler(TrainablePipe):
     ) -> None:
         """Set the labels, by default all labels of the examples, and initialize the model.
 
-        ValueError if there are no labels, if the examples have labels that are not given, or if the
-        config sets another size of the head.
+        ValueError without any label, for examples with labels outside of `labels`, or for a config
+        with another number of tags.
         """
         validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
         check_lexeme_norms(self.vocab, self.name)
@@ -325,8 +330,8 @@ class SequenceLabeler(TrainablePipe):
             raise ValueError(Errors.E923.format(name=self.name))
         if unknown := [label for label in found if label not in self.labels]:
             raise ValueError(
-                f"[{self.name}] the examples have labels that it was not given: "
-                f"{', '.join(unknown)}. It has {', '.join(self.labels)}"
+                f"[{self.name}] the examples have unknown labels: {', '.join(unknown)}. "
+                f"The component has {', '.join(self.labels)}"
             )
         self._labeling.resize(self.tags, self.codec.tags_per_label)
         sample = examples[: self._labeling.hooks.sample_size]
@@ -341,7 +346,7 @@ class SequenceLabeler(TrainablePipe):
         self._warn("the training data", examples, problems)
 
     def _warn(self, where: str, examples: Sequence[Example], problems: dict[int, str]) -> None:
-        """Warn once a training, in `initialize` if possible."""
+        """Warn about problems of gold, once per training."""
         if problems and not self._has_warned:
             self._has_warned = True
             warn_of_problems(self.name, where, examples, problems)
@@ -349,19 +354,24 @@ class SequenceLabeler(TrainablePipe):
     # Serialization
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
+        """Load the component from bytes. ValueError if it does not fit the config."""
         return self._load(super().from_bytes, bytes_data, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
+        """Load the component from a folder. ValueError if it does not fit the config."""
         return self._load(super().from_disk, path, exclude)
 
     def _load(self, load: Callable, source: Any, exclude: Iterable[str]) -> "SequenceLabeler":
-        """Load. ValueError for other settings than the config's, or weights of other tags."""
+        """Load the component.
+
+        ValueError if saved settings differ from the config, or weights belong to other tags.
+        """
         settings = {key: value for key, value in self.cfg.items() if key != "labels"}
         load(source, exclude=exclude)
         for key, value in settings.items():
             if self.cfg[key] != value:
                 raise ValueError(
-                    f"[{self.name}] the config says {key} = {value!r}, but the saved component has "
+                    f"[{self.name}] the config sets {key} = {value!r}, but the saved component has "
                     f"{key} = {self.cfg[key]!r}"
                 )
         self._set_labels()

@@ -1,4 +1,4 @@
-"""`bcrf_tagger`: one tag a token, fine-grained or universal parts of speech."""
+"""`bcrf_tagger`: one tag per token, a fine-grained or universal part of speech."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -27,12 +27,12 @@ def score_tags(
 
 
 def make_scorer() -> Callable:
-    """`spacy-bcrf.Tagger.v1`"""
+    """Return `score_tags`, registered as `spacy-bcrf.Tagger.v1`."""
     return score_tags
 
 
 class Tagger(PosteriorQueries, SequenceLabeler):
-    """Predicts Token.tag or Token.pos."""
+    """Predict `Token.tag` or `Token.pos`."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
     ) -> None:
-        """attribute: "tag" or "pos". overwrite: whether to replace tags that a document has.
+        """attribute: "tag" or "pos". overwrite: whether to replace preset tags.
         label_smoothing: the share of each gold tag that training spreads over all tags, in [0, 1).
         scorer, annotate, temperature: see `SequenceLabeler`.
         """
@@ -70,8 +70,8 @@ class Tagger(PosteriorQueries, SequenceLabeler):
             # Without probabilities, smoothing would pull all scores together at no cost.
             self.label_smoothing = 0.0
             warnings.warn(
-                f"[{name}] label_smoothing = {label_smoothing} is left out: "
-                f"{type(objective).__name__} has no probabilities to smooth",
+                f"[{name}] label_smoothing = {label_smoothing} has no effect: "
+                f"{type(objective).__name__} has no probabilities",
                 stacklevel=2,
             )
 

@@ -83,7 +83,7 @@ def test_preset_entities_count_as_predictions(folder):
     [
         (("model", "dev.spacy"), "--pipe is missing; expected --pipe to be one of tagger, ner"),
         (("model", "dev.spacy", "-p", "lemma"), "no component 'lemma' of spacy-bcrf"),
-        (("model", "nope.spacy", "-p", "ner"), "nope.spacy: there is no .spacy file"),
+        (("model", "nope.spacy", "-p", "ner"), "nope.spacy: found no .spacy file"),
         (("model", "model/config.cfg", "-p", "ner"), "config.cfg: expected a .spacy file"),
         (
             ("model", "dev.spacy", "-p", "ner", "-o", "dev.spacy"),

@@ -103,9 +103,9 @@ def test_malformed_lines(text, message):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"word_column": 3}, r"f.conll:1: 2 columns; there is no column 3"),
-        ({"word_column": 0}, r"f.conll:1: 2 columns; there is no column 0"),
-        ({"tag_column": -3}, r"f.conll:1: 2 columns; there is no column -3"),
+        ({"word_column": 3}, r"f.conll:1: 2 columns; column 3 does not exist"),
+        ({"word_column": 0}, r"f.conll:1: 2 columns; column 0 does not exist"),
+        ({"tag_column": -3}, r"f.conll:1: 2 columns; column -3 does not exist"),
         (
             {"tag_column": 2},
             r"f.conll:1: .*different columns for word \(1\), tag \(2\) and .* \(-1\)",

@@ -421,9 +421,9 @@ def test_unusable_rejections_are_ignored(tmp_path):
         ('[{"text": "a"}\n', "in.jsonl:1: no JSON: expected a comma or the end"),
         ('[{"text": "a"}]\n[]', "in.jsonl:2: no JSON: more text after the end of the list"),
         ("[", "in.jsonl:1: no JSON: Expecting value"),
-        ("[]", "out.spacy: not written, because there are no documents: 0 records"),
-        ("\n\n", "out.spacy: not written, because there are no documents: 0 records"),
-        ("no\nno", "out.spacy: not written, because there are no documents: 2 records"),
+        ("[]", "out.spacy: not written, because no record is left: 0 records"),
+        ("\n\n", "out.spacy: not written, because no record is left: 0 records"),
+        ("no\nno", "out.spacy: not written, because no record is left: 2 records"),
     ],
 )
 def test_unreadable_files(tmp_path, text, message):

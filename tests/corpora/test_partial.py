@@ -101,7 +101,7 @@ def test_weights(folder):
             {"labels": ["PER"]},
             r"corpora\.a: unknown labels; expected path, annotated_labels or weight",
         ),
-        ({"path": "nowhere.spacy"}, r"corpora\.a: nowhere.spacy: there is no \.spacy file"),
+        ({"path": "nowhere.spacy"}, r"corpora\.a: nowhere.spacy: found no \.spacy file"),
     ],
 )
 def test_wrong_settings_are_named(folder, settings, message):

@@ -1,8 +1,8 @@
-"""Tests that every component passes.
+"""Tests of every component with every kind of model.
 
-A suite of a component derives from `ComponentSuite` and defines its annotation. A suite of a kind
-of model, such as `NetworkSuite`, defines `add` and the fixtures `head` and `any_head`. A test class
-derives from one of each.
+The suite of a component derives from `ComponentSuite` and defines its annotation. The suite of a
+kind of model, such as `NetworkSuite`, defines `add` and the fixtures `head` and `any_head`. A test
+class derives from one suite of each kind.
 """
 
 import pickle
@@ -18,7 +18,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
-# Most tests run with these, those that depend on the objective with all.
+# Most tests run with HEADS. Tests that depend on the objective run with ALL_HEADS.
 HEADS = ("CRF", "BCRF")
 OTHER_HEADS = ("MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA")
 ALL_HEADS = (*HEADS, "BCRF/pairwise", *OTHER_HEADS)
@@ -36,7 +36,7 @@ LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream
 
 
 def head_config(head: str) -> dict[str, Any]:
-    """head: its name, and after a slash its transitions, if they are not shared."""
+    """Return the config of a head. head: its name, with "/pairwise" for pairwise transitions."""
     name, _, transitions = head.partition("/")
     return {"@layers": f"spacy-bcrf.{name}.v1", "transitions": transitions or "shared"}
 
@@ -50,33 +50,39 @@ class ComponentSuite:
     factory: ClassVar[str]
     settings: ClassVar[dict[str, Any]] = {}
     labels: ClassVar[tuple[str, ...]]
-    """Those of `data`, as they are found."""
+    """The labels of `data`, in the order in which `initialize` finds them."""
     data: ClassVar[Data]
-    """Fully annotated, learnable in a few steps."""
+    """Complete annotation that a component learns in a few steps."""
     partial: ClassVar[Data]
-    """Misaligned and with missing annotation."""
+    """Misaligned tokens and missing annotation."""
     unannotated: ClassVar[Data] = [("I'm so happy .", {"cats": {"POSITIVE": 1.0}})]
+    """No annotation of the component's kind."""
     other_settings: ClassVar[dict[str, Any]]
-    """With which a saved component must not be loaded."""
+    """Settings that do not match a saved component."""
+    new_label: ClassVar[str]
+    new_data: ClassVar[Data]
+    """Examples with `new_label`."""
 
     @staticmethod
     def blank() -> Language:
-        """A pipeline without components."""
+        """Return a pipeline without components."""
         return English()
 
     @staticmethod
     def annotation(doc: Doc) -> list:
-        """What the component writes."""
+        """Return the annotation that the component writes."""
         raise NotImplementedError
 
     @staticmethod
     def check_partial(nlp: Language) -> None:
-        """Assert what `partial` teaches."""
+        """Assert that a pipeline trained on `partial` predicts its annotation."""
         raise NotImplementedError
 
     def add(self, nlp: Language, head: str | None = None, name: str | None = None, **settings):
-        """Add the component with a model; `head` is a value of the fixtures `head` and `any_head`,
-        or None for a default."""
+        """Add the component with a model.
+
+        head: a value of the fixtures `head` and `any_head`, or None for a default.
+        """
         raise NotImplementedError
 
     @staticmethod
@@ -99,27 +105,27 @@ class ComponentSuite:
             expected = Example.from_dict(nlp.make_doc(text), gold).reference
             assert self.annotation(nlp(text)) == self.annotation(expected)
 
-    def test_no_labels(self):
+    def test_initialize_without_examples_or_labels_is_an_error(self):
         nlp = self.blank()
         self.add(nlp)
         with pytest.raises(ValueError, match="E143"):
             nlp.initialize()
 
-    def test_data_without_its_annotation(self):
+    def test_initialize_without_annotation_is_an_error(self):
         nlp = self.blank()
         self.add(nlp)
         examples = self.examples(nlp, self.unannotated)
         with pytest.raises(ValueError, match="E143"):
             nlp.initialize(lambda: examples)
 
-    def test_no_examples(self):
+    def test_initialize_with_an_empty_corpus_is_an_error(self):
         nlp = self.blank()
         pipe = self.add(nlp)
         pipe.add_label(self.labels[0])
         with pytest.raises(TypeError):
             pipe.initialize(lambda: [])
 
-    def test_not_initialized(self):
+    def test_prediction_before_initialize_is_an_error(self):
         nlp = self.blank()
         self.add(nlp).add_label(self.labels[0])
         with pytest.raises(ValueError, match="E109"):
@@ -132,7 +138,7 @@ class ComponentSuite:
             nlp.add_pipe(self.factory, config={"model": tagger})
 
     @pytest.mark.parametrize("label", [9, None, b"X", ""])
-    def test_bad_label(self, label):
+    def test_an_invalid_label_is_refused(self, label):
         nlp = self.blank()
         pipe = self.add(nlp)
         with pytest.raises(ValueError):
@@ -155,7 +161,7 @@ class ComponentSuite:
         pickled = pickle.loads(pickle.dumps(nlp.get_pipe(self.factory)))
         assert [self.annotation(pickled(nlp.make_doc(text))) for text in texts] == expected
 
-    def test_scores(self, head):
+    def test_a_trained_component_has_a_perfect_score(self, head):
         nlp, _ = self.trained(head)
         scores = nlp.evaluate(self.examples(nlp, self.data))
         weighted = {key: weight for key, weight in self.score_weights(nlp).items() if weight}
@@ -164,17 +170,17 @@ class ComponentSuite:
     def score_weights(self, nlp):
         return nlp.get_factory_meta(self.factory).default_score_weights
 
-    def test_incomplete_and_misaligned_annotation(self, any_head):
+    def test_learns_from_incomplete_and_misaligned_annotation(self, any_head):
         if any_head == "MeanField":
             text = self.partial[0][0]
-            with pytest.raises(ValueError, match=f"{text!r} is annotated only in part"):
+            with pytest.raises(ValueError, match=f"{text!r} is partially annotated"):
                 self.trained(any_head, self.partial, steps=1)
             return
         nlp, losses = self.trained(any_head, self.partial, steps=100)
         assert losses[self.factory] < 0.5
         self.check_partial(nlp)
 
-    def test_missing_annotation_teaches_nothing(self, any_head):
+    def test_missing_annotation_has_zero_loss_and_gradient(self, any_head):
         nlp, _ = self.trained(any_head, steps=3)
         pipe = nlp.get_pipe(self.factory)
         examples = self.examples(nlp, self.unannotated)
@@ -200,14 +206,14 @@ class ComponentSuite:
             assert np.isfinite(losses[pipe.name])
         assert nlp.update([], losses={}) == {}
 
-    def test_empty_document_while_initializing(self):
+    def test_initialize_on_empty_documents(self):
         nlp = self.blank()
         self.add(nlp).add_label(self.labels[0])
         empty = Example(nlp.make_doc(""), nlp.make_doc(""))
         optimizer = nlp.initialize(lambda: [empty, empty])
         nlp.update([empty], sgd=optimizer)
 
-    def test_batches_do_not_matter(self, head):
+    def test_prediction_does_not_depend_on_the_batch_size(self, head):
         nlp, _ = self.trained(head)
         texts = [text for text, _ in [*self.data, *self.partial]] * 3
         expected = [self.annotation(nlp(text)) for text in texts]
@@ -216,14 +222,14 @@ class ComponentSuite:
             assert [self.annotation(doc) for doc in docs] == expected
 
     @pytest.mark.slow
-    def test_several_processes(self):
+    def test_several_processes_predict_the_same(self):
         nlp, _ = self.trained()
         texts = [text for text, _ in self.data] * 5
         expected = [self.annotation(doc) for doc in nlp.pipe(texts)]
         docs = nlp.pipe(texts, n_process=2, batch_size=3)
         assert [self.annotation(doc) for doc in docs] == expected
 
-    def test_sourced_renamed_and_frozen(self):
+    def test_a_sourced_component_is_renamed_and_frozen(self):
         source, _ = self.trained()
         pipe = source.get_pipe(self.factory)
         nlp = self.blank()
@@ -240,7 +246,7 @@ class ComponentSuite:
         assert other.labels == pipe.labels
         assert set(nlp.update(examples, losses={})) == {"renamed", "other"}
 
-    def test_resume_training(self):
+    def test_resumed_training_learns(self):
         nlp, _ = self.trained(steps=5)
         examples = self.examples(nlp, self.data)
         optimizer = nlp.resume_training()
@@ -248,7 +254,7 @@ class ComponentSuite:
             nlp.update(examples, sgd=optimizer)
         self.assert_learned(nlp)
 
-    def test_labels_given(self):
+    def test_given_labels_keep_their_order(self):
         nlp = self.blank()
         pipe = self.add(nlp)
         examples = self.examples(nlp, self.data)
@@ -257,14 +263,16 @@ class ComponentSuite:
         assert pipe.labels == tuple(labels)
         assert pipe.head.get_dim("nO") == len(pipe.tags)
 
-    def test_labels_given_that_the_data_contradicts(self):
+    def test_given_labels_must_cover_the_data(self):
         nlp = self.blank()
         pipe = self.add(nlp)
         examples = self.examples(nlp, self.data)
-        with pytest.raises(ValueError, match=f"{self.labels[0]}.*It has {self.labels[1]}"):
+        with pytest.raises(
+            ValueError, match=f"{self.labels[0]}.*The component has {self.labels[1]}"
+        ):
             pipe.initialize(lambda: examples, nlp=nlp, labels=self.labels[1:])
 
-    def test_right_number_of_tags_in_the_config(self):
+    def test_the_config_may_set_the_number_of_tags(self):
         nlp, _ = self.trained(steps=1)
         n_tags = len(nlp.get_pipe(self.factory).tags)
         again = self.blank()
@@ -280,7 +288,7 @@ class ComponentSuite:
         assert nlp.get_pipe(self.factory).labels == self.labels
         nlp.update(examples)
 
-    def test_number_of_tags_in_the_config_must_fit(self):
+    def test_a_wrong_number_of_tags_in_the_config_is_refused(self):
         nlp = self.blank()
         pipe = self.add(nlp)
         pipe.head.set_dim("nO", 2)
@@ -289,9 +297,6 @@ class ComponentSuite:
             ValueError, match=rf"nO = 2, but {len(self.labels)}|nO = 2, but \d+ tags"
         ):
             nlp.initialize(lambda: examples)
-
-    new_label: ClassVar[str]
-    new_data: ClassVar[Data]
 
     def test_add_label_after_training(self, any_head):
         nlp, _ = self.trained(any_head)
@@ -311,7 +316,7 @@ class ComponentSuite:
         loaded = spacy.blank("en", config=nlp.config).from_bytes(nlp.to_bytes())
         self.assert_learned(loaded, [*self.data, *self.new_data])
 
-    def test_unknown_gold_label_is_reported_once_and_not_learned(self, head):
+    def test_unknown_gold_labels_give_one_warning_and_no_gradient(self, head):
         nlp, _ = self.trained(head, steps=1)
         pipe = nlp.get_pipe(self.factory)
         examples = self.examples(nlp, [*self.data, *self.new_data])
@@ -327,7 +332,7 @@ class ComponentSuite:
         assert gradient.unary[:known].any()
         assert not gradient.unary[known:].any()
 
-    def test_texts_that_do_not_align_are_reported_and_not_learned(self, head):
+    def test_texts_that_do_not_align_give_a_warning_and_no_loss(self, head):
         nlp, _ = self.trained(head, steps=1)
         pipe = nlp.get_pipe(self.factory)
         reference = self.examples(nlp, self.data)[0].reference
@@ -337,7 +342,7 @@ class ComponentSuite:
             loss, _ = pipe.get_loss(examples, scores)
         assert loss == 0
 
-    def test_good_data_gives_no_warning(self, head):
+    def test_valid_data_gives_no_warning(self, head):
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             self.trained(head, [*self.data, *self.partial, *self.unannotated], steps=2)
@@ -347,7 +352,7 @@ class ComponentSuite:
         other = self.blank()
         self.add(other, **self.other_settings)
         (setting, value), *_ = self.other_settings.items()
-        with pytest.raises(ValueError, match=f"config says {setting} = {value!r}, but"):
+        with pytest.raises(ValueError, match=f"config sets {setting} = {value!r}, but"):
             other.from_bytes(nlp.to_bytes())
 
     def test_loading_a_model_of_other_labels_is_refused(self, tmp_path):
@@ -381,7 +386,7 @@ class NetworkSuite(ComponentSuite):
         config = {"model": model, **self.settings, **settings}
         return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
 
-    def test_default_config_is_complete(self):
+    def test_the_default_config_trains(self):
         nlp = self.blank()
         pipe = nlp.add_pipe(self.factory, config=self.settings)
         examples = self.examples(nlp, self.data)
@@ -390,7 +395,7 @@ class NetworkSuite(ComponentSuite):
         assert pipe.head.name == "bcrf"
         assert nlp.evaluate(examples)["speed"] > 0
 
-    def test_mean_field_leaves_misaligned_documents_out(self):
+    def test_mean_field_leaves_out_misaligned_documents(self):
         nlp = self.blank()
         self.add(nlp, "MeanField")
         examples = self.examples(nlp, self.data)
@@ -398,10 +403,10 @@ class NetworkSuite(ComponentSuite):
         words = [token.text for token in reference]
         words[1:3] = [" ".join(words[1:3])]
         examples.append(Example(Doc(nlp.vocab, words=words), reference))
-        with pytest.warns(UserWarning, match="1 of 3 documents.*tokens are not the pipeline's"):
+        with pytest.warns(UserWarning, match="1 of 3 documents.*tokens differ from the pipeline's"):
             nlp.initialize(lambda: examples)
 
-    def test_loss_is_that_of_the_documents_added_up(self, head):
+    def test_the_loss_is_the_sum_over_documents(self, head):
         nlp, _ = self.trained(head, steps=3)
         pipe = nlp.get_pipe(self.factory)
 
@@ -415,8 +420,8 @@ class NetworkSuite(ComponentSuite):
         nlp.update(examples, sgd=False, losses=losses)
         assert losses[self.factory] > 10.0
 
-    def shared(self, head):
-        """Two components that listen to one tok2vec."""
+    def train_listeners(self, head):
+        """Return a trained pipeline with two components that listen to one tok2vec."""
         nlp = self.blank()
         nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
         self.add(nlp, head, "first", LISTENER)
@@ -428,16 +433,16 @@ class NetworkSuite(ComponentSuite):
         assert losses["tok2vec"] > 0
         return nlp
 
-    def test_listeners(self, head, tmp_path):
-        nlp = self.shared(head)
+    def test_two_components_share_a_tok2vec(self, head, tmp_path):
+        nlp = self.train_listeners(head)
         assert set(nlp.get_pipe("tok2vec").listening_components) == {"first", "second"}
         with nlp.select_pipes(disable="second"):
             self.assert_learned(nlp)
         nlp.to_disk(tmp_path)
         self.assert_learned(spacy.load(tmp_path, disable=["second"]))
 
-    def test_replace_listeners(self, head, tmp_path):
-        nlp = self.shared(head)
+    def test_replaced_listeners_keep_their_predictions(self, head, tmp_path):
+        nlp = self.train_listeners(head)
         pipe = nlp.get_pipe("first")
         nlp.replace_listeners("tok2vec", "first", ["model.tok2vec"])
         assert nlp.get_pipe("tok2vec").listening_components == ["second"]
@@ -449,7 +454,7 @@ class NetworkSuite(ComponentSuite):
         self.assert_learned(spacy.load(tmp_path))
         nlp.update(self.examples(nlp, self.data))
 
-    def test_decoder_can_be_chosen_on_loading(self, tmp_path):
+    def test_config_and_component_set_the_decoder(self, tmp_path):
         nlp, _ = self.trained()
         nlp.to_disk(tmp_path)
         for decoder in ("argmax", "mbr", "bcrf(5)", "mf(10)"):

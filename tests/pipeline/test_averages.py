@@ -1,4 +1,4 @@
-"""The averaged perceptron and averaged MIRA: the optimizer's averages of the weights."""
+"""Averaged perceptron and averaged MIRA: training with the optimizer's weight averages."""
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ DATA = [
 
 
 def train(head, use_averages):
+    """Return a trained pipeline, its head and optimizer, and the weights after each step."""
     nlp = English()
     model = {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}
     pipe = nlp.add_pipe("bcrf_ner", config={"model": model})
@@ -28,13 +29,13 @@ def train(head, use_averages):
 
 
 @pytest.mark.parametrize("head", ["Perceptron", "MIRA"])
-def test_what_is_saved_is_the_average_when_asked_for(head, tmp_path):
+def test_use_averages_saves_the_average(head, tmp_path):
     nlp, layer, optimizer, history = train(head, use_averages=True)
     average = np.zeros_like(history[0])
     for step, weights in enumerate(history, start=1):
         average += (1 - (1 + step) / (10 + step)) * (weights - average)
     assert not np.allclose(average, history[-1], rtol=0.01)
-    # As spaCy's training loop scores and saves.
+    # spaCy's training loop scores and saves in this way.
     with nlp.use_params(optimizer.averages):
         np.testing.assert_allclose(layer.get_param("W"), average, rtol=1e-4, atol=1e-7)
         nlp.to_disk(tmp_path)
@@ -43,6 +44,6 @@ def test_what_is_saved_is_the_average_when_asked_for(head, tmp_path):
     np.testing.assert_allclose(loaded.get_param("W"), average, rtol=1e-4, atol=1e-7)
 
 
-def test_there_is_no_average_unless_asked_for():
+def test_without_use_averages_the_optimizer_keeps_no_average():
     _, _, optimizer, _ = train("Perceptron", use_averages=False)
     assert not optimizer.averages

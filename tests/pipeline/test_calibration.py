@@ -1,4 +1,4 @@
-"""Reliability tables, and the search for the temperature."""
+"""Reliability, and the temperature that calibrates confidences."""
 
 import math
 
@@ -11,7 +11,7 @@ from spacy.training import Example
 from spacy_bcrf.pipeline.calibration import Calibration, golden_section, measure_reliability
 
 
-def test_reliability_by_hand():
+def test_reliability_equals_hand_computed_bins():
     confidence = np.array([0.05, 0.62, 0.68, 0.7, 1.0])
     correct = np.array([False, True, False, True, True])
     table = measure_reliability(confidence, correct, n_bins=10)
@@ -21,7 +21,7 @@ def test_reliability_by_hand():
     assert table.error == pytest.approx((0.05 + 2 * 0.15 + 0.3 + 0.0) / 5)
 
 
-def test_perfectly_reliable_predictions_have_no_error():
+def test_calibrated_predictions_have_no_calibration_error():
     rng = np.random.default_rng(0)
     confidence = rng.random(200_000)
     table = measure_reliability(confidence, rng.random(200_000) < confidence)
@@ -29,35 +29,37 @@ def test_perfectly_reliable_predictions_have_no_error():
     assert measure_reliability(confidence, rng.random(200_000) < confidence**3).error > 0.1
 
 
-def test_no_predictions_have_no_error():
+def test_reliability_without_predictions():
     assert measure_reliability(np.zeros(0), np.zeros(0, dtype=bool)).error == 0
 
 
 @pytest.mark.parametrize("best", [-2.0, 0.3, 1.7])
-def test_minimum_is_found(best):
+def test_golden_section_finds_the_minimum(best):
     found = golden_section(lambda x: math.cosh(x - best), -3, 3)
     assert found == pytest.approx(best, abs=0.01)
 
 
-def test_labels_the_component_does_not_know_are_known_to_be_wrong():
+def test_predictions_on_unknown_gold_labels_are_wrong():
     nlp = English()
     words = ["Ann", "saw", "Rome"]
     nlp.add_pipe("bcrf_ner")
     nlp.add_pipe("bcrf_tagger")
-    taught = Doc(nlp.vocab, words=words, tags=["N", "V", "N"], ents=["B-PER", "O", "B-LOC"])
-    example = Example(Doc(nlp.vocab, words=words), taught)
+    train = Doc(nlp.vocab, words=words, tags=["N", "V", "N"], ents=["B-PER", "O", "B-LOC"])
+    example = Example(Doc(nlp.vocab, words=words), train)
     optimizer = nlp.initialize(lambda: [example])
     for _ in range(30):
         nlp.update([example], sgd=optimizer)
-    other = Doc(nlp.vocab, words=words, tags=["N", "", "X"], ents=["B-PER", "O", "B-CITY"])
-    asked = [Example(Doc(nlp.vocab, words=words), other)]
-    _, (starts, _, _), right = nlp.get_pipe("bcrf_ner").compare_with_gold(asked)
-    assert (starts.tolist(), right.tolist()) == ([0, 2], [True, False])
-    _, (tokens, _), right = nlp.get_pipe("bcrf_tagger").compare_with_gold(asked)
-    assert (tokens.tolist(), right.tolist()) == ([0, 2], [True, False])
+    dev = Doc(nlp.vocab, words=words, tags=["N", "", "X"], ents=["B-PER", "O", "B-CITY"])
+    dev_examples = [Example(Doc(nlp.vocab, words=words), dev)]
+    _, (starts, _, _), correct = nlp.get_pipe("bcrf_ner").compare_with_gold(dev_examples)
+    assert (starts.tolist(), correct.tolist()) == ([0, 2], [True, False])
+    _, (tokens, _), correct = nlp.get_pipe("bcrf_tagger").compare_with_gold(dev_examples)
+    assert (tokens.tolist(), correct.tolist()) == ([0, 2], [True, False])
 
 
-def test_without_predictions_there_is_nothing_to_fit():
+def test_fit_without_predictions_is_an_error():
     pipe = English().add_pipe("bcrf_ner", name="ner")
-    with pytest.raises(ValueError, match="ner predicts nothing there that is annotated"):
+    with pytest.raises(
+        ValueError, match="ner has no predictions with gold annotation to compare with"
+    ):
         Calibration(pipe, []).fit()

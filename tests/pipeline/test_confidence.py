@@ -1,4 +1,4 @@
-"""What components say of their own predictions, against enumeration of all labelings."""
+"""Confidences and posterior queries against enumeration of all labelings."""
 
 import pickle
 from collections import defaultdict
@@ -23,7 +23,7 @@ ALL = ["confidence", "tag_confidence", "entropy", "probability"]
 
 
 def build(factory, **settings):
-    """A component with random weights, so that nothing is certain."""
+    """Return a pipeline with random weights, so that no prediction is certain."""
     fix_random_seed(0)
     nlp = English()
     pipe = nlp.add_pipe(factory, config=settings)
@@ -39,7 +39,7 @@ def build(factory, **settings):
 
 
 def labelings(pipe, doc, temperature=1.0):
-    """Every allowed labeling of a document and its probability, best first."""
+    """Return all allowed labelings of a document and their probabilities, the best first."""
     potentials = pipe.model.predict([doc])
     scaled = (a.astype("float64") / temperature for a in (potentials.unary, potentials.transitions))
     batch = Potentials(*scaled, potentials.lengths)
@@ -51,6 +51,7 @@ def labelings(pipe, doc, temperature=1.0):
 
 
 def span_probabilities(pipe, doc, temperature=1.0):
+    """Return the probability of each span, summed over all labelings."""
     scheme, totals = get_scheme(pipe.cfg["scheme"]), defaultdict(float)
     for path, p in zip(*labelings(pipe, doc, temperature), strict=True):
         for start, end, label in scheme.spans([pipe.tags[tag] for tag in path]):
@@ -61,7 +62,7 @@ def span_probabilities(pipe, doc, temperature=1.0):
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("scheme", ["BIO", "BILUO", "BIES"])
 @pytest.mark.parametrize("head", ["BCRF", "BCRF/pairwise"])
-def test_entities_say_how_sure_they_are(head, scheme, temperature):
+def test_annotations_of_entities_equal_enumeration(head, scheme, temperature):
     model = {"head": head_config(head)}
     nlp = build("bcrf_ner", model=model, scheme=scheme, annotate=ALL, temperature=temperature)
     pipe = nlp.get_pipe("bcrf_ner")
@@ -85,7 +86,7 @@ def test_entities_say_how_sure_they_are(head, scheme, temperature):
             assert token._.tag_confidence == pytest.approx(marginal, abs=1e-5)
 
 
-def test_tags_say_how_sure_they_are():
+def test_annotations_of_tags_equal_enumeration():
     nlp = build("bcrf_tagger", annotate=["confidence", "entropy", "probability"])
     pipe = nlp.get_pipe("bcrf_tagger")
     for doc in nlp.pipe(filter(None, TEXTS)):
@@ -98,7 +99,8 @@ def test_tags_say_how_sure_they_are():
         assert doc._.sequence_probability == pytest.approx(p[0], rel=1e-4)
 
 
-def said(doc):
+def confidences_of(doc):
+    """Return all annotations of a document's predictions."""
     return (
         [ent._.confidence for ent in doc.ents],
         [token._.tag_confidence for token in doc],
@@ -108,40 +110,40 @@ def said(doc):
     )
 
 
-def test_nothing_is_said_that_was_not_asked_for():
+def test_without_annotate_no_attribute_is_set():
     nlp = build("bcrf_ner")
     for doc in nlp.pipe(TEXTS):
         assert not doc.user_data
-        assert set(said(doc)[2:]) == {None}
+        assert set(confidences_of(doc)[2:]) == {None}
 
 
-def test_what_is_said_survives():
+def test_serialized_documents_keep_their_confidences():
     nlp = build("bcrf_ner", annotate=ALL)
     docs = list(nlp.pipe(TEXTS))
-    expected = [said(doc) for doc in docs]
+    expected = [confidences_of(doc) for doc in docs]
     assert any(confidences for confidences, *_ in expected)
     from_bytes = [Doc(nlp.vocab).from_bytes(doc.to_bytes()) for doc in docs]
-    assert [said(doc) for doc in from_bytes] == expected
+    assert [confidences_of(doc) for doc in from_bytes] == expected
     bin = DocBin(docs=docs, store_user_data=True).to_bytes()
-    assert [said(doc) for doc in DocBin().from_bytes(bin).get_docs(nlp.vocab)] == expected
-    assert [said(pickle.loads(pickle.dumps(doc))) for doc in docs] == expected
-    assert [said(doc.copy()) for doc in docs] == expected
+    assert [confidences_of(doc) for doc in DocBin().from_bytes(bin).get_docs(nlp.vocab)] == expected
+    assert [confidences_of(pickle.loads(pickle.dumps(doc))) for doc in docs] == expected
+    assert [confidences_of(doc.copy()) for doc in docs] == expected
 
 
 @pytest.mark.slow
-def test_what_is_said_survives_processes_and_loading(tmp_path):
+def test_processes_and_loaded_pipelines_give_the_same_confidences(tmp_path):
     nlp = build("bcrf_ner", annotate=ALL, temperature=1.5)
-    expected = [said(doc) for doc in nlp.pipe(TEXTS)]
-    assert [said(doc) for doc in nlp.pipe(TEXTS, n_process=2, batch_size=2)] == expected
+    expected = [confidences_of(doc) for doc in nlp.pipe(TEXTS)]
+    assert [confidences_of(doc) for doc in nlp.pipe(TEXTS, n_process=2, batch_size=2)] == expected
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     assert loaded.get_pipe("bcrf_ner").temperature == 1.5
     for doc, values in zip(loaded.pipe(TEXTS), expected, strict=True):
-        np.testing.assert_allclose(said(doc)[0], values[0], rtol=1e-5)
-        assert said(doc)[2:] == pytest.approx(values[2:], rel=1e-5)
+        np.testing.assert_allclose(confidences_of(doc)[0], values[0], rtol=1e-5)
+        assert confidences_of(doc)[2:] == pytest.approx(values[2:], rel=1e-5)
 
 
-def test_preset_entities_are_certain():
+def test_a_preset_entity_has_confidence_one():
     nlp = build("bcrf_ner", annotate=["confidence"])
     doc = nlp.make_doc("one two three")
     doc.ents = [Span(doc, 1, 2, label="B")]
@@ -151,10 +153,10 @@ def test_preset_entities_are_certain():
 
 @pytest.mark.parametrize("n", [1, 3, 10_000])
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_nbest_entities(n, temperature):
+def test_nbest_entities_equal_enumeration(n, temperature):
     nlp = build("bcrf_ner", temperature=temperature)
     pipe = nlp.get_pipe("bcrf_ner")
-    # Annotated already: it is answered all the same.
+    # Queries ignore the entities that the documents already have.
     docs = list(nlp.pipe(TEXTS))
     for doc, alternatives in zip(docs, pipe.nbest(docs, n=n), strict=True):
         p = labelings(pipe, doc, temperature)[1] if len(doc) else np.ones(1)
@@ -169,7 +171,7 @@ def test_nbest_entities(n, temperature):
         pipe.nbest(docs, n=0)
 
 
-def test_nbest_tags_and_marginals():
+def test_nbest_tags_and_marginals_equal_enumeration():
     nlp = build("bcrf_tagger")
     pipe = nlp.get_pipe("bcrf_tagger")
     docs = list(nlp.pipe(TEXTS))
@@ -189,7 +191,7 @@ def test_nbest_tags_and_marginals():
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BILUO"])
-def test_entity_candidates(scheme):
+def test_entity_candidates_equal_enumeration(scheme):
     nlp = build("bcrf_ner", scheme=scheme)
     pipe = nlp.get_pipe("bcrf_ner")
     docs = list(nlp.pipe(TEXTS))
@@ -214,12 +216,12 @@ def test_entity_candidates(scheme):
     ],
 )
 @pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
-def test_bad_options_are_refused_when_the_config_is_read(factory, settings, message):
+def test_a_config_with_invalid_options_is_refused(factory, settings, message):
     with pytest.raises(ValueError, match=rf"\[{factory}\] {message}"):
         English().add_pipe(factory, config=settings)
 
 
-def test_tags_that_stay_are_those_spoken_of():
+def test_annotations_describe_preset_tags():
     nlp = build("bcrf_tagger", annotate=["tag_confidence", "probability"])
     pipe = nlp.get_pipe("bcrf_tagger")
     known, unknown = (nlp.make_doc("one two three") for _ in range(2))
@@ -245,8 +247,8 @@ def test_tags_that_stay_are_those_spoken_of():
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BILUO"])
-def test_whitespace_at_an_edge_has_no_probability(scheme):
-    """Of all labelings those count that may come out, and each of these once."""
+def test_spans_with_whitespace_at_an_edge_have_probability_zero(scheme):
+    """Probabilities are normalized over the labelings that a Doc can have, each counted once."""
     nlp = build("bcrf_ner", scheme=scheme, annotate=ALL)
     pipe = nlp.get_pipe("bcrf_ner")
     words = ["one", "\n", "two", "\n", "\n"]
@@ -268,24 +270,24 @@ def test_whitespace_at_an_edge_has_no_probability(scheme):
     assert len(pipe.nbest(docs, n=1000)[1]) == len(found) == len(expected)
     for spans, p in expected.items():
         assert found[spans] == pytest.approx(p, rel=1e-3, abs=1e-7)
-    sure = defaultdict(float)
+    totals = defaultdict(float)
     for spans, p in expected.items():
         for span in spans:
-            sure[span] += p
+            totals[span] += p
     candidates = pipe.entity_candidates(docs, threshold=1e-3)[1]
     by_span = {(c.span.start, c.span.end, c.span.label_): c.probability for c in candidates}
-    assert by_span == pytest.approx({k: p for k, p in sure.items() if p >= 1e-3}, abs=1e-5)
+    assert by_span == pytest.approx({k: p for k, p in totals.items() if p >= 1e-3}, abs=1e-5)
     best = max(expected, key=expected.__getitem__)
     _, doc, _ = pipe.pipe(docs)
     assert {(ent.start, ent.end, ent.label_) for ent in doc.ents} == best and best
     for ent in doc.ents:
-        assert ent._.confidence == pytest.approx(sure[ent.start, ent.end, ent.label_], abs=1e-5)
+        assert ent._.confidence == pytest.approx(totals[ent.start, ent.end, ent.label_], abs=1e-5)
     assert doc._.sequence_probability == pytest.approx(expected[best], rel=1e-4)
     entropy = -sum(p * np.log(p) for p in expected.values())
     assert doc._.sequence_entropy == pytest.approx(entropy, abs=1e-4)
 
 
-def test_questions_about_documents_that_have_entities():
+def test_queries_ignore_or_keep_preset_entities():
     nlp = build("bcrf_ner", annotate=["confidence", "entropy"])
     pipe = nlp.get_pipe("bcrf_ner")
     doc = nlp.make_doc("one two three")
@@ -293,25 +295,25 @@ def test_questions_about_documents_that_have_entities():
     (blank,) = pipe.nbest([nlp.make_doc(doc.text)], n=3)
     (ignoring,) = pipe.nbest([doc], n=3)
     assert [a.probability for a in ignoring] == [a.probability for a in blank]
-    asked = {"docs": [doc], "ignore_annotation": False}
-    (alternatives,) = pipe.nbest(**asked, n=1000)
+    query = {"docs": [doc], "ignore_annotation": False}
+    (alternatives,) = pipe.nbest(**query, n=1000)
     assert all(
         (1, 2, "B") in {(s.start, s.end, s.label_) for s in a.annotation} for a in alternatives
     )
     assert sum(a.probability for a in alternatives) == pytest.approx(1, abs=1e-4)
-    (candidates,) = pipe.entity_candidates(**asked, threshold=0.99)
+    (candidates,) = pipe.entity_candidates(**query, threshold=0.99)
     assert (1, 2, "B") in {(c.span.start, c.span.end, c.span.label_) for c in candidates}
-    assert pipe.token_marginals(**asked)[0][1].max() == pytest.approx(1)
-    uncertainty = pipe.uncertainty(**asked)[0]
-    _, _, right = pipe.compare_with_gold([Example(doc, doc)], ignore_annotation=False)
-    assert right.any()
+    assert pipe.token_marginals(**query)[0][1].max() == pytest.approx(1)
+    uncertainty = pipe.uncertainty(**query)[0]
+    _, _, correct = pipe.compare_with_gold([Example(doc, doc)], ignore_annotation=False)
+    assert correct.any()
     nlp(doc)
     assert uncertainty == pytest.approx(doc._.entropy_per_token, abs=1e-5)
     assert {(ent.start, ent.end) for ent in doc.ents} >= {(1, 2)}
 
 
 @pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
-def test_bad_options_are_refused_when_they_are_set(factory):
+def test_setting_an_invalid_option_is_refused(factory):
     pipe = English().add_pipe(factory)
     for annotate in (["cofidence"], "entropy"):
         with pytest.raises(ValueError, match=rf"\[{factory}\] annotate must be a list of"):
@@ -325,7 +327,7 @@ def test_bad_options_are_refused_when_they_are_set(factory):
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
-def test_extreme_temperatures_can_be_predicted_with(temperature):
+def test_extreme_temperatures_give_finite_entropies(temperature):
     nlp = build("bcrf_ner", annotate=ALL, temperature=temperature)
     for doc in nlp.pipe(TEXTS):
         assert np.isfinite(doc._.sequence_entropy)

@@ -23,7 +23,7 @@ OBJECTIVES = ("crf", "sapo", "perceptron", "mira")
 
 
 class LinearChainSuite(ComponentSuite):
-    """Tests of a component whose model is a linear chain."""
+    """Tests of a component whose model is a sparse linear chain."""
 
     @pytest.fixture(params=OBJECTIVES)
     def head(self, request) -> str:
@@ -43,8 +43,8 @@ class LinearChainSuite(ComponentSuite):
         config = {"model": model, **self.settings, **settings}
         return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
 
-    def test_loss_is_that_of_the_documents_added_up(self, head):
-        # Without earlier steps, since a perceptron learns the data in three.
+    def test_the_loss_is_the_sum_over_documents(self, head):
+        # No training before: after three steps, the perceptron's loss is zero.
         nlp, _ = self.trained(head, steps=0)
         data = [*self.data, *self.unannotated]
         losses = {self.factory: 10.0}
@@ -94,11 +94,11 @@ class TestChunker(LinearChainSuite):
     @pytest.mark.parametrize(
         ("spans", "problem"),
         [
-            ([(0, 7, "NP"), (4, 13, "VP")], "overlaps another one"),
+            ([(0, 7, "NP"), (4, 13, "VP")], "overlaps another span"),
             ([(0, 7, "")], "has no label"),
         ],
     )
-    def test_spans_that_are_no_chunks(self, spans, problem):
+    def test_invalid_chunks_give_a_warning_and_no_loss(self, spans, problem):
         nlp, _ = self.trained(steps=1)
         bad = self.examples(nlp, [("Old men sleep", {"spans": {"chunks": spans}})])
         with pytest.warns(UserWarning, match=f"1 of 1 documents .*{problem}"):
@@ -107,16 +107,16 @@ class TestChunker(LinearChainSuite):
 
     @pytest.mark.parametrize("words", [["Old", "men", "sleep"], ["Old men", "sleep"]])
     @pytest.mark.parametrize("at", [0, 1, 3])
-    def test_a_span_of_no_tokens_is_no_chunk(self, words, at):
+    def test_empty_spans_give_a_warning_and_no_loss(self, words, at):
         nlp, _ = self.trained(steps=1)
         reference = nlp.make_doc("Old men sleep")
         reference.spans["chunks"] = [Span(reference, at, at, label="VP")]
         bad = [Example(Doc(nlp.vocab, words=words), reference)]
-        problem = f"a span 'VP' has no tokens, before token {at}"
+        problem = f"the span 'VP' before token {at} has no tokens"
         with pytest.warns(UserWarning, match=f"1 of 1 documents .*{problem}"):
             assert nlp.update(bad, losses={})["bcrf_chunker"] == 0
 
-    def test_mean_field_is_told_what_is_wrong_with_chunks(self):
+    def test_mean_field_warns_about_unknown_labels_of_chunks(self):
         """The warning names the unknown label, not partial annotation."""
         nlp = English()
         model = {
@@ -133,29 +133,29 @@ class TestChunker(LinearChainSuite):
             losses = nlp.update([*good, *bad], losses={})
         assert losses["bcrf_chunker"] > 0
 
-    def test_no_group_is_unknown_and_an_empty_one_is_no_chunk(self):
+    def test_a_missing_group_is_unannotated_and_an_empty_one_is_gold(self):
         nlp, _ = self.trained(steps=1)
         unknown = self.examples(nlp, [("He reckons", {})])
         assert nlp.update(unknown, losses={})["bcrf_chunker"] == 0
         none = self.examples(nlp, [("He reckons", {"spans": {"chunks": []}})])
         assert nlp.update(none, losses={})["bcrf_chunker"] > 0
 
-    def test_confidences_and_candidates(self):
+    def test_confidences_equal_candidate_probabilities(self):
         nlp, _ = self.trained(annotate=["confidence", "probability"])
         (doc, *_) = nlp.pipe(["He reckons the deficit"])
-        sure = [span._.confidence for span in doc.spans["chunks"]]
-        assert len(sure) == 3
-        assert all(0.2 < p <= 1 for p in sure)
-        assert doc._.sequence_probability <= min(sure) + 1e-6
+        confidences = [span._.confidence for span in doc.spans["chunks"]]
+        assert len(confidences) == 3
+        assert all(0.2 < p <= 1 for p in confidences)
+        assert doc._.sequence_probability <= min(confidences) + 1e-6
         pipe = nlp.get_pipe(self.factory)
         (found,) = pipe.entity_candidates([nlp.make_doc(doc.text)], threshold=0.01)
         by_span = {(c.span.start, c.span.end, c.span.label_): c.probability for c in found}
-        for span, p in zip(doc.spans["chunks"], sure, strict=True):
+        for span, p in zip(doc.spans["chunks"], confidences, strict=True):
             assert by_span[span.start, span.end, span.label_] == pytest.approx(p, rel=1e-4)
-        _, _, right = pipe.compare_with_gold(self.examples(nlp, self.data))
-        assert right.all() and len(right) == 5
+        _, _, correct = pipe.compare_with_gold(self.examples(nlp, self.data))
+        assert correct.all() and len(correct) == 5
 
-    def test_entities_are_left_alone(self):
+    def test_the_chunker_keeps_entities(self):
         nlp, _ = self.trained()
         doc = nlp.make_doc("He reckons the deficit")
         doc.set_ents([doc.char_span(3, 14, label="X")])
@@ -164,16 +164,18 @@ class TestChunker(LinearChainSuite):
 
 
 def tagger(nlp, **settings):
+    """Add a tagger with a sparse linear chain."""
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], **settings}
     return nlp.add_pipe("bcrf_tagger", config={"model": model})
 
 
 def examples(nlp, n=20):
+    """Return n equal examples for a tagger."""
     gold = {"words": ["a", "b", "a"], "tags": ["A", "B", "A"]}
     return [Example.from_dict(Doc(nlp.vocab, words=gold["words"]), gold) for _ in range(n)]
 
 
-def test_each_document_is_a_step_whatever_the_batch_size():
+def test_weights_do_not_depend_on_the_batch_size():
     weights = []
     for size in (1, 7, 20):
         nlp = English()
@@ -187,7 +189,7 @@ def test_each_document_is_a_step_whatever_the_batch_size():
     assert (weights[0] == weights[2]).all()
 
 
-def test_diverging_restores_the_last_used_weights():
+def test_divergence_restores_the_last_used_weights():
     nlp = English()
     pipe = tagger(nlp, rate=1e-3)
     data = examples(nlp)
@@ -206,7 +208,7 @@ def test_diverging_restores_the_last_used_weights():
 
 
 @pytest.mark.parametrize("min_freq", [1, 2])
-def test_features_that_first_occur_in_training(min_freq):
+def test_training_adds_features_unless_min_freq_is_set(min_freq):
     nlp = English()
     pipe = tagger(nlp, min_freq=min_freq)
     nlp.initialize(lambda: examples(nlp))
@@ -218,7 +220,7 @@ def test_features_that_first_occur_in_training(min_freq):
     assert n_features == (3 if min_freq == 1 else 2)
 
 
-def test_min_freq_warns_of_templates_over_later_annotation():
+def test_min_freq_warns_about_templates_without_features():
     nlp = English()
     pipe = tagger(nlp, templates=["w[0]", "p[-1..0]|w[0]", "p[1]"], min_freq=2)
     names = r"tag\[-1\]\|orth\[0\], tag\[0\]\|orth\[0\], tag\[1\]:"
@@ -233,7 +235,7 @@ def test_min_freq_warns_of_templates_over_later_annotation():
         nlp.initialize(lambda: examples(nlp))
 
 
-def test_the_defaults_equal_the_settings_of_the_learner():
+def test_defaults_equal_the_settings_of_the_learner():
     parameters = inspect.signature(LinearChain).parameters
     learned = [field for field in fields(OnlineSettings) if field.name in parameters]
     assert len(learned) == len(fields(OnlineSettings)) - 1
@@ -242,7 +244,7 @@ def test_the_defaults_equal_the_settings_of_the_learner():
     }
 
 
-def test_other_templates_are_refused_on_loading(tmp_path):
+def test_loading_with_other_templates_is_refused(tmp_path):
     nlp = English()
     tagger(nlp)
     nlp.initialize(lambda: examples(nlp))

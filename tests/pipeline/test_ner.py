@@ -1,3 +1,5 @@
+"""Tests of `bcrf_ner`: gold, preset entities, hard constraints and infeasible gold."""
+
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +20,8 @@ SCHEMES = ("BILUO", "BIO", "BIES")
 
 
 class NerSuite(ComponentSuite):
+    """Tests of `bcrf_ner` with any model."""
+
     factory = "bcrf_ner"
     labels = ("LOC", "PERSON")
     data: ClassVar = [
@@ -30,7 +34,7 @@ class NerSuite(ComponentSuite):
             {"entities": ["B-PERSON", "L-PERSON", "-", "-"]},
         ),
         (
-            # Half of the entity is inside of another token, so nothing is known of its tokens.
+            # Half of the entity is within another token, so its tokens have no annotation.
             "She saw New Yorkers in Berlin",
             {
                 "words": ["She", "saw", "New", "York", "ers", "in", "Berlin"],
@@ -55,7 +59,7 @@ class NerSuite(ComponentSuite):
         assert ("Berlin", "LOC") in [(ent.text, ent.label_) for ent in doc.ents]
 
     def gold(self, data, labels=("LOC", "PERSON")):
-        """For each token the tags it may have by the examples."""
+        """Return the allowed tags of each token in the gold of examples, and all tags."""
         nlp = English()
         pipe = self.add(nlp)
         for label in labels:
@@ -68,7 +72,7 @@ class NerSuite(ComponentSuite):
             gold = (gold[:, None] == np.arange(len(pipe.tags))) | (gold[:, None] < 0)
         return [{pipe.tags[i] for i in np.flatnonzero(row)} for row in gold], pipe.tags
 
-    def test_gold_of_complete_annotation(self):
+    def test_complete_annotation_allows_one_tag_per_token(self):
         gold, _ = self.gold(self.data)
         scheme = get_scheme(self.settings["scheme"])
         expected = [
@@ -77,14 +81,14 @@ class NerSuite(ComponentSuite):
         ]
         assert gold == [{tag} for tag in expected]
 
-    def test_gold_of_misaligned_annotation(self):
+    def test_misaligned_annotation_allows_all_tags(self):
         gold, tags = self.gold(self.partial[1:])
         scheme = get_scheme(self.settings["scheme"])
         (unit,) = scheme.encode([(0, 1, "LOC")], 1)
         unknown = set(tags)
         assert gold == [{"O"}, {"O"}, unknown, unknown, {"O"}, {unit}]
 
-    def test_gold_ends_entities_where_annotation_is_missing(self):
+    def test_a_gold_entity_ends_before_missing_annotation(self):
         gold, tags = self.gold(self.partial[:1])
         scheme = get_scheme(self.settings["scheme"])
         first, last = scheme.encode([(0, 2, "PERSON")], 2)
@@ -93,7 +97,7 @@ class NerSuite(ComponentSuite):
             after -= {"I-PERSON", "I-LOC"}
         assert gold == [{first}, {last}, after, set(tags)]
 
-    def test_outside_is_written(self):
+    def test_tokens_without_entities_become_o(self):
         nlp, _ = self.trained(steps=1)
         pipe = nlp.get_pipe("bcrf_ner")
         doc = nlp.make_doc("nothing here")
@@ -101,7 +105,7 @@ class NerSuite(ComponentSuite):
         assert [token.ent_iob_ for token in doc] == ["O", "O"]
         assert doc.has_annotation("ENT_IOB", require_complete=True)
 
-    def test_only_entities_are_written(self):
+    def test_the_component_sets_only_entities(self):
         nlp, _ = self.trained()
         words = ["I", "like", "London", "and", "Berlin", "."]
         doc = Doc(nlp.vocab, words=words, tags=words, pos=["X"] * 6, lemmas=words)
@@ -111,16 +115,16 @@ class NerSuite(ComponentSuite):
         before.pop("ents", None)
         assert after == before
 
-    def test_unknown_preset_type_is_named(self):
+    def test_a_preset_entity_with_an_unknown_label_is_an_error(self):
         nlp, _ = self.trained(steps=1)
         doc = nlp.make_doc("A green frog")
         doc.ents = [Span(doc, 1, 3, label="ANIMAL")]
-        with pytest.raises(ValueError, match=r"type 'ANIMAL'.*knows LOC, PERSON.*add_label"):
+        with pytest.raises(ValueError, match=r"label 'ANIMAL'.*has LOC, PERSON.*add_label"):
             nlp.get_pipe("bcrf_ner")(doc)
         nlp.get_pipe("bcrf_ner").add_label("ANIMAL")
         assert [ent.text for ent in nlp.get_pipe("bcrf_ner")(doc).ents][-1] == "green frog"
 
-    def test_after_entity_ruler(self):
+    def test_entities_of_an_entity_ruler_stay(self):
         nlp, _ = self.trained()
         ruler = nlp.add_pipe("entity_ruler", before="bcrf_ner")
         ruler.add_patterns([{"label": "PERSON", "pattern": "London and"}])
@@ -130,7 +134,7 @@ class NerSuite(ComponentSuite):
             ("Berlin", "LOC"),
         ]
 
-    def test_presets_are_kept_while_training(self):
+    def test_gold_that_contradicts_preset_entities_gives_a_warning_and_no_loss(self):
         nlp, _ = self.trained(steps=1)
         pipe = nlp.get_pipe("bcrf_ner")
         example = self.examples(nlp, self.data)[1]
@@ -140,7 +144,7 @@ class NerSuite(ComponentSuite):
             loss, gradient = pipe.get_loss([example], scores)
         assert loss == 0
         assert not gradient.unary.any()
-        # A preset that agrees with gold is no problem.
+        # A preset entity of the gold annotation is valid.
         example.predicted.ents = example.reference.ents[:1]
         assert pipe.get_loss([example], scores)[0] > 0
 
@@ -163,7 +167,7 @@ def test_unknown_scheme_is_refused():
         English().add_pipe("bcrf_ner", config={"scheme": "IOB1"})
 
 
-# Presets, sentence starts and whitespace against a network of random weights.
+# Preset entities, sentence starts and whitespace, with random weights.
 
 WORDS = ("Ann", "of", "Rome", "\n", " ")
 PRESET_TYPES = ("A", "B")
@@ -171,7 +175,7 @@ PRESET_TYPES = ("A", "B")
 
 @st.composite
 def documents(draw):
-    """Words, ENT_IOB, ENT_TYPE (0, 1, 2) and sentence starts, of any document there can be."""
+    """Words, ENT_IOB, ENT_TYPE (0, 1, 2) and sentence starts of a random document."""
     length = draw(st.integers(1, 8))
     words = draw(st.lists(st.sampled_from(WORDS), min_size=length, max_size=length))
     iob = draw(st.lists(st.integers(0, 3), min_size=length, max_size=length))
@@ -186,6 +190,7 @@ def documents(draw):
 
 
 def make_doc(vocab, document):
+    """Make a Doc of a draw from `documents`."""
     words, iob, types, sent_starts = document
     doc = Doc(vocab, words=words, spaces=[False] * len(words))
     hashes = [0, *(vocab.strings.add(label) for label in PRESET_TYPES)]
@@ -199,6 +204,7 @@ def make_doc(vocab, document):
 
 @pytest.fixture(scope="module", params=SCHEMES)
 def untrained(request):
+    """An untrained component, for each scheme."""
     nlp = English()
     pipe = nlp.add_pipe("bcrf_ner", config={"scheme": request.param})
     for label in PRESET_TYPES:
@@ -208,7 +214,7 @@ def untrained(request):
 
 
 def randomize(pipe, seed, decoder="viterbi"):
-    """Parameters under which entities are as likely as none."""
+    """Draw large random weights, so that many tokens are in entities."""
     pipe.head.attrs["decoder"] = get_decoder(decoder, pipe.head.attrs["objective"])
     rng = np.random.default_rng(seed)
     for name in pipe.head.param_names:
@@ -218,7 +224,7 @@ def randomize(pipe, seed, decoder="viterbi"):
 
 @pytest.mark.parametrize("decoder", ["viterbi", "mbr"])
 @given(batch=st.lists(documents(), min_size=1, max_size=3), seed=st.integers(0, 1000))
-def test_random_weights_break_no_rule(untrained, decoder, batch, seed):
+def test_predictions_obey_all_constraints(untrained, decoder, batch, seed):
     pipe = untrained
     randomize(pipe, seed, decoder)
     docs = [make_doc(pipe.vocab, document) for document in batch]
@@ -251,8 +257,8 @@ def test_random_weights_break_no_rule(untrained, decoder, batch, seed):
 
 
 @given(document=documents(), seed=st.integers(0, 1000))
-def test_entities_agree_with_the_doc(untrained, document, seed):
-    """What is written is what `Doc.set_ents` would write for the same entities."""
+def test_token_attributes_equal_those_of_set_ents(untrained, document, seed):
+    """The component sets the same ENT_IOB and ENT_TYPE as `Doc.set_ents`."""
     pipe = untrained
     randomize(pipe, seed)
     doc = make_doc(pipe.vocab, document)
@@ -269,7 +275,7 @@ def test_entities_agree_with_the_doc(untrained, document, seed):
     np.testing.assert_array_equal(doc.to_array(attributes), other.to_array(attributes))
 
 
-def test_preset_set_token_by_token_need_not_begin_with_b(untrained):
+def test_a_preset_entity_may_start_with_i(untrained):
     pipe = untrained
     randomize(pipe, 0)
     a, b = (pipe.vocab.strings[label] for label in PRESET_TYPES)
@@ -282,11 +288,11 @@ def test_preset_set_token_by_token_need_not_begin_with_b(untrained):
         assert {(0, 1, "A"), (2, 4, "B"), (4, 5, "A")} <= spans
 
 
-# Gold that cannot be.
+# Infeasible gold.
 
 
 def broken_examples(nlp):
-    """Three bad documents among ten, and what is wrong with each."""
+    """Return ten examples. Three have infeasible gold: orphaned I, edge whitespace, two labels."""
     good = [Example.from_dict(nlp.make_doc("I saw Ann"), {"entities": [(6, 9, "A")]})] * 7
     person = nlp.vocab.strings.add("A")
     orphan = Doc(nlp.vocab, words=["First", "bad", "Ann"])
@@ -307,7 +313,7 @@ def broken_examples(nlp):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("head", ["CRF", "BCRF"])
-def test_impossible_gold_is_reported_once_and_left_out(scheme, head):
+def test_infeasible_gold_gives_one_warning_and_no_gradient(scheme, head):
     nlp = English()
     config = {"scheme": scheme, "model": {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}}
     pipe = nlp.add_pipe("bcrf_ner", config=config)
@@ -328,7 +334,7 @@ def test_impossible_gold_is_reported_once_and_left_out(scheme, head):
     assert gradient.unary[~is_bad].any()
 
 
-def test_impossible_gold_is_reported_again_in_the_next_training():
+def test_each_training_warns_about_infeasible_gold():
     nlp = English()
     nlp.add_pipe("bcrf_ner")
     examples = broken_examples(nlp)
@@ -337,7 +343,7 @@ def test_impossible_gold_is_reported_again_in_the_next_training():
             nlp.initialize(lambda: examples)
 
 
-def test_gold_across_a_predicted_sentence_start():
+def test_gold_across_a_predicted_sentence_start_is_infeasible():
     nlp = English()
     pipe = nlp.add_pipe("bcrf_ner")
     example = Example.from_dict(nlp.make_doc("I saw Ann Lee"), {"entities": [(6, 13, "A")]})
@@ -348,7 +354,7 @@ def test_gold_across_a_predicted_sentence_start():
         assert pipe.get_loss([example], scores)[0] == 0
 
 
-def test_bio_trims_whitespace_off_the_end_but_not_off_presets(untrained):
+def test_bio_entities_do_not_end_on_whitespace_except_preset_ones(untrained):
     pipe = untrained
     if pipe.codec.scheme.name != "BIO":
         pytest.skip("other schemes have a tag for the end")
@@ -357,7 +363,7 @@ def test_bio_trims_whitespace_off_the_end_but_not_off_presets(untrained):
     begin, inside = (pipe.tags.index(tag) for tag in ("B-A", "I-A"))
     scores = np.full((5, 5), -10.0, dtype="float32")
     randomize(pipe, 0)
-    # What the network makes of the words must not matter: its weights differ from run to run.
+    # Remove the influence of the words: the weights of the network differ between runs.
     for name in ("W", "b", "end"):
         pipe.head.set_param(name, np.zeros_like(pipe.head.get_param(name)))
     pipe.head.set_param("transitions", np.where(np.arange(5) == inside, 50.0, scores).astype("f"))

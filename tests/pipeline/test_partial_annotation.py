@@ -1,4 +1,4 @@
-"""What documents say besides fully annotated tokens, and what components learn from it."""
+"""Partial annotation: its lattice, its contradictions, and training on it."""
 
 import itertools
 import warnings
@@ -27,6 +27,7 @@ MISSING, OUT = "", "O"
 
 
 def recognizer(scheme="BILUO", head="CRF", **options):
+    """Return a pipeline with an initialized recognizer of LABELS, and the recognizer."""
     fix_random_seed(0)
     nlp = English()
     model = {"head": head_config(head)}
@@ -38,7 +39,7 @@ def recognizer(scheme="BILUO", head="CRF", **options):
 
 
 def make(nlp, ents, *, annotated=None, allowed=None, ambiguous=(), incorrect=(), words=WORDS):
-    """A reference that says this; ents: a tag a token."""
+    """Make an example with partial annotation. ents: one tag per token."""
     doc = Doc(nlp.vocab, words=words, ents=ents)
     doc._.annotated_labels = annotated
     for i, names in (allowed or {}).items():
@@ -50,7 +51,7 @@ def make(nlp, ents, *, annotated=None, allowed=None, ambiguous=(), incorrect=(),
 
 
 def entity_sets(pipe, example):
-    """The sets of entities that gold allows, each by its spans."""
+    """Return the sets of entities that the gold allows. A set consists of spans."""
     gold = pipe.read_gold([example])
     assert not gold.problems
     n_tags, n_tokens = len(pipe.tags), len(example.predicted)
@@ -69,7 +70,7 @@ def entity_sets(pipe, example):
 
 
 def all_sets(n_tokens):
-    """Every set of entities over so many tokens."""
+    """Return every set of entities in a sentence of n_tokens."""
     spans = [
         (i, j, label)
         for i in range(n_tokens)
@@ -87,12 +88,14 @@ def all_sets(n_tokens):
 
 
 def covers(chosen, token):
+    """Return the span of a set that covers a token, or None."""
     return next((span for span in chosen if span[0] <= token < span[1]), None)
 
 
+# Partial annotation by name, and the predicate of the allowed sets of entities.
 CASES = {
-    "nothing known": ({"ents": [MISSING] * 4}, lambda c: True),
-    "all known": (
+    "all missing": ({"ents": [MISSING] * 4}, lambda c: True),
+    "all annotated": (
         {"ents": ["B-PER", "I-PER", OUT, "B-PER"]},
         lambda c: c == {(0, 2, "PER"), (3, 4, "PER")},
     ),
@@ -100,51 +103,51 @@ CASES = {
         {"ents": ["B-PER", "I-PER", OUT, OUT], "annotated": ["PER"]},
         lambda c: (0, 2, "PER") in c and {s[2] for s in c if s[0] >= 2} <= {"ORG"},
     ),
-    "only PER annotated, and none there": (
+    "only PER annotated, without any PER": (
         {"ents": [OUT] * 4, "annotated": ["PER"]},
         lambda c: {s[2] for s in c} <= {"ORG"},
     ),
-    "some of a token's labels": (
+    "allowed labels of a token": (
         {"ents": [MISSING] * 4, "allowed": {1: ["O", "ORG"]}},
         lambda c: covers(c, 1) is None or covers(c, 1)[2] == "ORG",
     ),
-    "a token that is in an entity of some type, the others outside": (
+    "allowed labels of a token, the other tokens O": (
         {"ents": [OUT] * 4, "allowed": {3: ["ORG", "PER"]}},
         lambda c: len(c) == 1 and {(3, 4)} == {s[:2] for s in c},
     ),
-    "an entity of unknown type": (
+    "ambiguous span of any label": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)]},
         lambda c: {s[:2] for s in c} == {(0, 2)},
     ),
-    "an entity of unknown type, nothing else known": (
+    "ambiguous span of any label, the other tokens missing": (
         {"ents": [MISSING] * 4, "ambiguous": [(1, 3)]},
         lambda c: (1, 3) in {s[:2] for s in c},
     ),
-    "an entity of one of two types, of one token": (
+    "ambiguous span of two labels": (
         {"ents": [OUT] * 4, "ambiguous": [(3, 4, "ORG"), (3, 4, "PER")]},
         lambda c: {s[:2] for s in c} == {(3, 4)},
     ),
-    "not that type": (
+    "incorrect span of one token": (
         {"ents": [MISSING] * 4, "incorrect": [(3, 4, "PER")]},
         lambda c: (3, 4, "PER") not in c,
     ),
-    "two spans that are not": (
+    "two incorrect spans": (
         {"ents": [MISSING] * 4, "incorrect": [(0, 2, "PER"), (1, 4, "ORG")]},
         lambda c: not c & {(0, 2, "PER"), (1, 4, "ORG")},
     ),
-    "no entity of any type": (
+    "incorrect span of any label": (
         {"ents": [MISSING] * 4, "incorrect": [(0, 2)]},
         lambda c: (0, 2) not in {s[:2] for s in c},
     ),
-    "of unknown type, but not that one": (
+    "ambiguous span with an incorrect label": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "incorrect": [(0, 2, "ORG")]},
         lambda c: c == {(0, 2, "PER")},
     ),
-    "of unknown type, and its token of some": (
+    "ambiguous span with allowed labels of a token": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O", "PER"]}},
         lambda c: c == {(0, 2, "PER")},
     ),
-    "only ORG annotated, a token said to be PER, an entity rejected": (
+    "only ORG annotated, an allowed label PER, an incorrect span": (
         {
             "ents": [OUT] * 4,
             "annotated": ["ORG"],
@@ -160,12 +163,12 @@ CASES = {
 
 @pytest.mark.parametrize("scheme", ["BILUO", "BIO", "BIES"])
 @pytest.mark.parametrize("case", CASES)
-def test_lattice_and_rejections_allow_exactly_what_is_said(scheme, case):
-    said, is_allowed = CASES[case]
+def test_gold_allows_exactly_the_sets_that_the_annotation_allows(scheme, case):
+    fields, is_allowed = CASES[case]
     nlp, pipe = recognizer(scheme)
-    example = make(nlp, **said)
+    example = make(nlp, **fields)
     assert entity_sets(pipe, example) == {c for c in all_sets(4) if is_allowed(c)}
-    # As it comes back from a file, and beside other documents in a batch.
+    # Gold is the same after serialization and in a batch with other documents.
     docs = DocBin(docs=[example.reference], store_user_data=True).to_bytes()
     (reference,) = DocBin().from_bytes(docs).get_docs(nlp.vocab)
     again = Example(example.predicted, reference)
@@ -180,7 +183,7 @@ def test_lattice_and_rejections_allow_exactly_what_is_said(scheme, case):
 
 
 CONTRADICTIONS = {
-    "confirmed and rejected": (
+    "entity and incorrect span": (
         {"ents": ["B-PER", "I-PER", OUT, OUT], "incorrect": [(0, 2, "PER")]},
         r"'Ann Lee' \(tokens 0:2\) is both PER and not PER",
     ),
@@ -188,44 +191,44 @@ CONTRADICTIONS = {
         {"ents": [OUT] * 4, "ambiguous": [(0, 2), (1, 3)]},
         r"the ambiguous spans 'Ann Lee' \(tokens 0:2\) and 'Lee met' \(tokens 1:3\) overlap",
     ),
-    "an entity overlaps": (
+    "an entity overlaps an ambiguous span": (
         {"ents": ["B-PER", "I-PER", OUT, OUT], "ambiguous": [(1, 3)]},
         r"'Lee met' \(tokens 1:3\) overlaps 'Ann Lee' \(tokens 0:2\), which is PER",
     ),
-    "confirmed of another type": (
+    "entity of another label than the ambiguous span": (
         {"ents": ["B-PER", "I-PER", OUT, OUT], "ambiguous": [(0, 2, "ORG")]},
         r"'Ann Lee' \(tokens 0:2\) is PER, but may only be ORG",
     ),
-    "ambiguous, and of none of its types": (
+    "all labels of an ambiguous span are incorrect": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2, "ORG")], "incorrect": [(0, 2, "ORG")]},
         r"'Ann Lee' \(tokens 0:2\) is an ambiguous span, but all of its labels are incorrect",
     ),
-    "nothing is left": (
+    "no labeling is left": (
         {"ents": [OUT] * 4, "allowed": {1: ["PER"]}, "incorrect": [(1, 2, "PER")]},
         "forbid it",
     ),
-    "confirmed, and its token in none": (
+    "entity and allowed labels without its label": (
         {"ents": ["B-PER", "I-PER", OUT, OUT], "allowed": {1: ["O", "ORG"]}},
         r"'Lee' \(tokens 1:2\) is PER, but may only be O or ORG",
     ),
-    "ambiguous, and its token in none": (
+    "ambiguous span with a token that allows only O": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {1: ["O"]}},
         r"'Ann Lee' \(tokens 0:2\) is an ambiguous span, but its tokens allow none of its labels",
     ),
-    "ambiguous, and its tokens of different types": (
+    "ambiguous span with tokens of different labels": (
         {"ents": [OUT] * 4, "ambiguous": [(0, 2)], "allowed": {0: ["ORG"], 1: ["PER"]}},
         "its tokens allow none of its labels",
     ),
-    "unknown label": ({"ents": [OUT] * 4, "annotated": ["DATE"]}, "unknown labels DATE"),
-    "unknown label of a token": ({"ents": [OUT] * 4, "allowed": {0: ["X"]}}, "unknown labels X"),
+    "unknown annotated label": ({"ents": [OUT] * 4, "annotated": ["DATE"]}, "unknown labels DATE"),
+    "unknown allowed label": ({"ents": [OUT] * 4, "allowed": {0: ["X"]}}, "unknown labels X"),
 }
 
 
 @pytest.mark.parametrize("case", CONTRADICTIONS)
-def test_contradictions_are_named_and_teach_nothing(case):
-    said, message = CONTRADICTIONS[case]
+def test_contradictions_give_a_warning_and_no_gradient(case):
+    fields, message = CONTRADICTIONS[case]
     nlp, pipe = recognizer()
-    good, bad = make(nlp, ["B-PER", "I-PER", OUT, OUT]), make(nlp, **said)
+    good, bad = make(nlp, ["B-PER", "I-PER", OUT, OUT]), make(nlp, **fields)
     scores, _ = pipe.model.begin_update([good.predicted, bad.predicted])
     with pytest.warns(UserWarning, match=f"1 of 2 documents.*document 1, .*{message}"):
         loss, gradient = pipe.get_loss([good, bad], scores)
@@ -239,16 +242,16 @@ SOME_SPANS = [(i, j) for i in range(7) for j in range(i + 1, 8)]
 def test_every_overlap_is_found(spans, edges):
     entities = dict.fromkeys(zip(edges[::2], edges[1::2], strict=False), "PER")
     doc = Doc(English().vocab, words=list("abcdefg"))
-    markings = PartialAnnotation(ambiguous=dict.fromkeys(spans, frozenset([""])))
+    annotation = PartialAnnotation(ambiguous=dict.fromkeys(spans, frozenset([""])))
     pairs = [*itertools.combinations(sorted(spans), 2), *itertools.product(spans, entities)]
     crossing = [(a, b) for a, b in pairs if a != b and a[0] < b[1] and b[0] < a[1]]
-    assert len(find_contradictions(doc, markings, entities)) == len(crossing)
+    assert len(find_contradictions(doc, annotation, entities)) == len(crossing)
 
 
-def test_marked_documents_are_encoded_with_their_batch(monkeypatch):
+def test_partially_annotated_documents_are_encoded_in_one_batch(monkeypatch):
     nlp, pipe = recognizer()
-    said = {"ents": ["B-PER", "I-PER", OUT, OUT], "annotated": ["PER"]}
-    examples = [make(nlp, **said), make(nlp, **said, ambiguous=[(2, 4)], incorrect=[(0, 1)])]
+    fields = {"ents": ["B-PER", "I-PER", OUT, OUT], "annotated": ["PER"]}
+    examples = [make(nlp, **fields), make(nlp, **fields, ambiguous=[(2, 4)], incorrect=[(0, 1)])]
     encoded = []
     encode = EntityTags.encode
 
@@ -261,8 +264,8 @@ def test_marked_documents_are_encoded_with_their_batch(monkeypatch):
     assert encoded == [8]
 
 
-def test_misaligned_markings():
-    """A span counts if its ends are ends of tokens; else nothing is known of what it covers."""
+def test_misaligned_partial_annotation():
+    """A span counts if it starts and ends at token boundaries. Otherwise its tokens are missing."""
     nlp, pipe = recognizer()
     reference = make(nlp, [OUT] * 4, ambiguous=[(0, 2)], allowed={3: ["PER"]}).reference
     merged = Doc(nlp.vocab, words=["Ann Lee", "met", "Bob"])
@@ -274,7 +277,7 @@ def test_misaligned_markings():
 
 
 @pytest.mark.parametrize("name", ["allowed_labels", "allowed_tags"])
-def test_what_is_said_of_a_token_that_the_pipeline_does_not_have_is_left_out(name):
+def test_annotation_of_tokens_missing_in_the_predicted_document_is_left_out(name):
     nlp, _ = recognizer()
     reference = Doc(nlp.vocab, words=["Ann", " ", "left"], spaces=[True, False, False])
     for token in reference[1:]:
@@ -289,7 +292,7 @@ def test_what_is_said_of_a_token_that_the_pipeline_does_not_have_is_left_out(nam
 
 
 @pytest.mark.parametrize("head", [head for head in ALL_HEADS if head != "MeanField"])
-def test_every_objective_learns_from_it(head):
+def test_every_objective_learns_from_partial_annotation(head):
     nlp, pipe = recognizer(head=head)
     examples = [
         make(nlp, ["B-PER", "I-PER", OUT, OUT], annotated=["PER"]),
@@ -306,38 +309,38 @@ def test_every_objective_learns_from_it(head):
     assert (0, 2, "PER") in ents
 
 
-def test_mean_field_refuses_it():
+def test_mean_field_refuses_partial_annotation():
     nlp, pipe = recognizer(head="MeanField")
     example = make(nlp, ["B-PER", "I-PER", OUT, OUT], annotated=["PER"])
     scores, _ = pipe.model.begin_update([example.predicted])
-    with pytest.raises(ValueError, match=r"'Ann Lee met Bob.*' is annotated only in part"):
+    with pytest.raises(ValueError, match=r"'Ann Lee met Bob.*' is partially annotated"):
         pipe.get_loss([example], scores)
 
 
-def test_labels_are_found_wherever_they_are_spoken_of():
+def test_initialize_finds_the_labels_of_partial_annotation():
     nlp = English()
     pipe = nlp.add_pipe("bcrf_ner")
-    said = {
+    fields = {
         "annotated": ["A"],
         "allowed": {0: ["O", "B"]},
         "ambiguous": [(1, 2, "C")],
         "incorrect": [(2, 3, "D")],
     }
     with pytest.warns(UserWarning, match="annotated_labels has A"):
-        nlp.initialize(lambda: [make(nlp, [OUT] * 4, **said)])
+        nlp.initialize(lambda: [make(nlp, [OUT] * 4, **fields)])
     assert pipe.labels == ("A", "B", "C", "D")
 
 
 @pytest.mark.parametrize(
-    "said, message",
+    "fields, message",
     [
         ({"annotated": "PER"}, r"doc\._\.annotated_labels must be a list, got 'PER' in 'Ann Lee"),
         ({"allowed": {1: "ORG"}}, r"token\._\.allowed_labels must be a list, got 'ORG' in 'Ann"),
     ],
 )
-def test_a_string_is_no_list_of_labels(said, message):
+def test_a_string_in_place_of_a_list_of_labels_is_refused(fields, message):
     nlp, pipe = recognizer()
-    example = make(nlp, [OUT] * 4, **said)
+    example = make(nlp, [OUT] * 4, **fields)
     with pytest.raises(ValueError, match=message):
         pipe.initialize(lambda: [example])
     scores, _ = pipe.model.begin_update([example.predicted])
@@ -345,7 +348,7 @@ def test_a_string_is_no_list_of_labels(said, message):
         pipe.get_loss([example], scores)
 
 
-def test_annotated_labels_that_are_in_no_span_are_warned_of():
+def test_annotated_labels_without_any_span_give_a_warning():
     nlp = English()
     nlp.add_pipe("bcrf_ner")
     good = make(nlp, ["B-PER", OUT, OUT, OUT], annotated=["PER", "ORG"], incorrect=[(1, 2, "ORG")])
@@ -353,9 +356,9 @@ def test_annotated_labels_that_are_in_no_span_are_warned_of():
         warnings.simplefilter("error")
         nlp.initialize(lambda: [good])
     typo = make(nlp, ["B-PER", OUT, OUT, OUT], annotated=["PERSN", "PER"])
-    with pytest.warns(UserWarning, match="annotated_labels has PERSN, but no entity"):
+    with pytest.warns(UserWarning, match="annotated_labels has PERSN, but no span"):
         nlp.initialize(lambda: [good, typo])
-    # They are of entities, whatever else a pipeline annotates.
+    # Annotated labels are labels of entities. A chunker ignores them.
     nlp = English()
     nlp.add_pipe("bcrf_chunker")
     typo.reference.spans["chunks"] = [Span(typo.reference, 0, 1, "NP")]
@@ -364,7 +367,7 @@ def test_annotated_labels_that_are_in_no_span_are_warned_of():
         nlp.initialize(lambda: [typo])
 
 
-def test_keys_of_spans_are_options():
+def test_the_config_sets_the_keys_of_span_groups():
     nlp, pipe = recognizer(incorrect_spans_key=None, ambiguous_spans_key="unsure")
     example = make(nlp, [OUT] * 4, ambiguous=[(0, 2)], incorrect=[(0, 2)])
     gold = pipe.read_gold([example])
@@ -373,9 +376,10 @@ def test_keys_of_spans_are_options():
 
 @pytest.mark.parametrize("head", ["CRF", "CRF/pairwise"])
 def test_expected_entity_ratio_keeps_entities_rare(head):
-    """All that is annotated are entities; without the ratio nothing speaks against more."""
+    """Only entities are annotated, so without the ratio the component predicts too many."""
 
     def share(**options):
+        """Return the share of tokens in predicted entities."""
         nlp, pipe = recognizer(head=head, **options)
         texts = [["Ann", "sat", "there"], ["then", "Bob", "left"], ["we", "saw", "Eve"]]
         tags = {"Ann", "Bob", "Eve"}
@@ -396,12 +400,12 @@ def test_expected_entity_ratio_keeps_entities_rare(head):
     )
 
 
-def test_wrong_constants_of_the_ratio_are_refused_when_the_config_is_read():
+def test_a_config_with_an_invalid_entity_ratio_is_refused():
     with pytest.raises(ValueError, match=r"entity_ratio\.ratio must be between 0 and 1, got 2"):
         recognizer(entity_ratio={"ratio": 2.0})
 
 
-def test_tagger_learns_from_allowed_tags():
+def test_the_tagger_learns_from_allowed_tags():
     nlp = English()
     pipe = nlp.add_pipe("bcrf_tagger", config={"label_smoothing": 0.1})
     for label in "NVX":
@@ -418,5 +422,5 @@ def test_tagger_learns_from_allowed_tags():
     assert tagged[0].tag_ == "N" and tagged[1].tag_ in "VX"
     doc[0]._.allowed_tags = ["V"]
     scores, _ = pipe.model.begin_update([example.predicted])
-    with pytest.warns(UserWarning, match=r"'a' \(token 0\) is N, and may only be V"):
+    with pytest.warns(UserWarning, match=r"'a' \(token 0\) is N, but may only be V"):
         pipe.get_loss([example], scores)

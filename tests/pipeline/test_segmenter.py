@@ -1,3 +1,5 @@
+"""Tests of `bcrf_segmenter`: words, scores, probabilities and training."""
+
 import tracemalloc
 from typing import ClassVar
 
@@ -18,13 +20,14 @@ from spacy_bcrf.pipeline.segmenter import score_words
 
 
 def gold(words: str) -> dict:
-    """From "word/tag word/tag", a tag can be missing; words are not separated by spaces."""
+    """Read words without spaces between them from "word/tag word/tag". A tag can be empty."""
     parts = [word.partition("/") for word in words.split()]
     words = [word for word, _, _ in parts]
     return {"words": words, "spaces": [False] * len(words), "tags": [tag for *_, tag in parts]}
 
 
 def blank():
+    """Return a pipeline whose tokens are characters."""
     tokenizer = {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}
     return spacy.blank("en", config={"nlp": {"tokenizer": tokenizer}})
 
@@ -38,7 +41,7 @@ class TestSegmenter(NetworkSuite):
     ]
     partial: ClassVar = [
         ("我喜欢绿鸡蛋", gold("我/ 喜欢/V 绿/J 鸡蛋/")),
-        # The boundary is within a character.
+        # A gold boundary is within a character.
         ("他喜欢e\u0301鸡蛋", gold("他/ 喜欢e/S \u0301/S 鸡蛋/")),
     ]
     new_label = "D"
@@ -60,11 +63,12 @@ class TestSegmenter(NetworkSuite):
 
 @pytest.fixture(scope="module")
 def nlp():
+    """A trained pipeline."""
     suite = TestSegmenter()
     return suite.trained()[0]
 
 
-# Seen in training or not, of all kinds, with whitespace between.
+# Characters from the training data and others, with whitespace.
 TEXTS = st.lists(
     st.sampled_from(
         ["我", "喜", "欢", "鸡蛋", "aZ", "7", "。", "é", "👨‍👩‍👧", "🇩🇪", "𠮷", "e\u0301", "\x00"]
@@ -75,7 +79,7 @@ TEXTS = st.lists(
 
 
 @given(text=TEXTS)
-def test_the_text_stays_and_every_word_has_a_tag(nlp, text):
+def test_the_text_is_unchanged_and_every_word_has_a_tag(nlp, text):
     doc = nlp(text)
     characters = nlp.make_doc(text)
     assert doc.text == text
@@ -91,13 +95,13 @@ def test_texts_without_training_characters(nlp, text):
     assert [doc.text for doc in nlp.pipe([text, "我喜欢绿鸡蛋", text])][::2] == [text, text]
 
 
-def test_spaces(nlp):
+def test_words_keep_spaces(nlp):
     doc = nlp(" 我喜欢  绿鸡蛋\n")
     assert [token.text_with_ws for token in doc] == [" ", "我", "喜欢 ", " ", "绿", "鸡蛋", "\n"]
 
 
 @pytest.mark.slow
-def test_a_million_characters_without_a_break(nlp):
+def test_a_document_of_a_million_characters(nlp):
     text = "我喜欢绿鸡蛋x" * 150_000
     text = text[:1_000_000]
     doc = nlp(text)
@@ -115,7 +119,7 @@ def test_memory_is_linear(nlp):
     assert peaks[2] < 2.1 * peaks[1] < 2.1 * 10.5 * peaks[0]
 
 
-def test_what_else_a_document_says_stays(nlp):
+def test_words_keep_all_other_annotation(nlp):
     doc = nlp.make_doc("我喜欢绿鸡蛋吃蓝色火腿")
     Doc.set_extension("source", default=None, force=True)
     Span.set_extension("note", default=None, force=True)
@@ -142,25 +146,25 @@ def test_what_else_a_document_says_stays(nlp):
     assert words[1:2]._.note == "a word"
     assert words.cats == {"FOOD": 1.0}
     assert words._context == "context"
-    # And the document that it was made from is as it was.
+    # The input document is unchanged.
     assert len(doc) == 11
     assert not doc.has_annotation("TAG")
 
 
-def test_words_end_where_sentences_start(nlp):
+def test_words_do_not_cross_sentence_starts(nlp):
     doc = nlp.make_doc("我喜欢绿鸡蛋")
     for i, token in enumerate(doc):
         token.is_sent_start = i in (0, 2)
     assert [token.text for token in nlp.get_pipe("bcrf_segmenter")(doc)][:3] == ["我", "喜", "欢"]
 
 
-def test_context_comes_through(nlp):
+def test_pipe_keeps_the_context(nlp):
     pairs = [("我喜欢绿鸡蛋", 1), ("吃蓝色火腿", 2)]
     found = [(doc.text, len(doc), context) for doc, context in nlp.pipe(pairs, as_tuples=True)]
     assert found == [("我喜欢绿鸡蛋", 4, 1), ("吃蓝色火腿", 3, 2)]
 
 
-def test_a_document_is_not_changed_in_place(nlp):
+def test_set_annotations_cannot_change_tokens_in_place(nlp):
     segmenter = nlp.get_pipe("bcrf_segmenter")
     docs = [nlp.make_doc("我喜欢绿鸡蛋")]
     with pytest.raises(TypeError, match="the tokens of a Doc cannot change in place"):
@@ -185,7 +189,7 @@ def test_errors_go_to_the_error_handler(nlp, monkeypatch):
 
 
 @pytest.mark.parametrize(("attribute", "label"), [("tag", "NOUN"), ("pos", "NOUN"), ("tag", "NN")])
-def test_universal_parts_of_speech_are_pos_too(attribute, label):
+def test_a_universal_part_of_speech_sets_tag_and_pos(attribute, label):
     nlp = blank()
     words = {**gold("鸡蛋/x"), f"{attribute}s".replace("poss", "pos"): [label]}
     if attribute == "pos":
@@ -201,7 +205,7 @@ def test_universal_parts_of_speech_are_pos_too(attribute, label):
     assert nlp.evaluate([example])["tagged_token_f"] == 1.0
 
 
-def test_a_label_must_be_one_of_the_attribute():
+def test_attribute_pos_accepts_only_universal_parts_of_speech():
     segmenter = blank().add_pipe("bcrf_segmenter", config={"attribute": "pos"})
     with pytest.raises(ValueError, match="'NN' is not a universal part of speech"):
         segmenter.add_label("NN")
@@ -210,7 +214,10 @@ def test_a_label_must_be_one_of_the_attribute():
 
 
 def example(characters, words, spaces=True, **annotation):
-    """Of the text of the words, separated by spaces if `spaces` is True."""
+    """Make an example of characters and gold words.
+
+    spaces: whether a space follows each word, one value or a list.
+    """
     vocab = blank().vocab
     spaces = [spaces] * len(words) if isinstance(spaces, bool) else spaces
     reference = Doc(vocab, words=words, spaces=spaces, **annotation)
@@ -222,7 +229,7 @@ def example(characters, words, spaces=True, **annotation):
     [
         ("abcd", ["a", "bcd"], "B BII"),
         ("abcd", ["abcd"], "BIII"),
-        # Whitespace is in no word, wherever it is.
+        # Whitespace is never in a word.
         (["a", " ", "b", "c", "\n"], ["a", "bc"], "B O BI O"),
         ("abc", ["a", " ", "bc"], "B BI"),
         # Boundaries within a character.
@@ -234,7 +241,7 @@ def example(characters, words, spaces=True, **annotation):
         (["a", " ", "b"], [" ", "ab"], "- O -"),
     ],
 )
-def test_words_as_characters_have_them(characters, words, found):
+def test_gold_words_become_spans_of_characters(characters, words, found):
     eg = example(list(characters), words, tags=["T"] * len(words))
     codes = {"B": BEGIN, "I": INSIDE, "O": OUTSIDE, "-": MISSING}
     values = read_words(eg, spacy.attrs.TAG)
@@ -243,39 +250,39 @@ def test_words_as_characters_have_them(characters, words, found):
     assert (values[:, 1] == np.where(tagged, eg.reference.vocab.strings["T"], 0)).all()
 
 
-def test_a_space_may_be_within_a_word():
-    """As in Vietnamese."""
+def test_a_word_may_contain_a_space():
+    """Vietnamese words contain spaces."""
     vocab = blank().vocab
     reference = Doc(vocab, words=["a b", "c"], tags=["T", "U"])
     eg = Example(Doc(vocab, words=["a", "b", "c"]), reference)
     assert read_words(eg, spacy.attrs.TAG)[:, 0].tolist() == [BEGIN, INSIDE, BEGIN]
 
 
-def test_the_tokens_themselves_without_tags_are_no_words():
+def test_untagged_characters_are_no_gold_words():
     assert not read_words(example("ab", ["a", "b"]), spacy.attrs.TAG).any()
     assert read_words(example("abc", ["ab", "c"]), spacy.attrs.TAG).any()
 
 
-def test_words_in_place_of_characters_teach_nothing(nlp):
-    """What spaCy makes of a document with unknown spaces."""
+def test_words_in_place_of_characters_give_a_warning_and_no_loss():
+    """spaCy copies the words of a reference with unknown spaces to the predicted document."""
+    nlp, _ = TestSegmenter().trained(steps=1)
     reference = Doc(nlp.vocab, words=["我", "喜欢"], tags=["N", "V"])
     assert reference.has_unknown_spaces
     copy = Doc(nlp.vocab, words=["我", "喜欢"], spaces=[True, True])
     segmenter = nlp.get_pipe("bcrf_segmenter")
-    segmenter._has_warned = False
     examples = [Example(copy, reference)]
     scores = segmenter.model.predict([copy])
-    with pytest.warns(UserWarning, match=r"1 of 1 .* does not say where spaces are.* --lang"):
+    with pytest.warns(UserWarning, match=r"1 of 1 .* has unknown spaces.* --lang"):
         assert segmenter.get_loss(examples, scores)[0] == 0
     assert segmenter.score(examples)["token_f"] is None
-    # But words of a text that is there can be learned.
+    # With the text as characters, the words are valid gold.
     examples = [Example(nlp.make_doc("我喜欢"), reference)]
     scores = segmenter.model.predict([examples[0].predicted])
     assert segmenter.get_loss(examples, scores)[0] != 0
 
 
 @pytest.mark.parametrize("head", ["CRF", "BCRF", "SAPO"])
-def test_boundaries_without_tags_are_learned(head):
+def test_the_component_learns_boundaries_without_tags(head):
     suite = TestSegmenter()
     untagged = [("绿鸡蛋火腿", gold("绿/ 鸡蛋/ 火腿/")), ("蓝色鸡蛋", gold("蓝色/ 鸡蛋/"))]
     nlp, losses = suite.trained(head, [("吃", gold("吃/V")), ("我", gold("我/N")), *untagged])
@@ -284,7 +291,7 @@ def test_boundaries_without_tags_are_learned(head):
         assert [token.text for token in nlp(text)] == words["words"]
 
 
-def test_scores_by_characters():
+def test_scores_compare_words_by_characters():
     nlp = blank()
 
     def doc(words):
@@ -292,7 +299,7 @@ def test_scores_by_characters():
         return Doc(nlp.vocab, **words)
 
     pairs = [
-        # Right: 我, 喜欢 but for its tag, 绿 has none, 鸡蛋 are two; and spaces do not count.
+        # 我 is correct, 喜欢 has a wrong tag, 绿 has no gold tag, 鸡蛋 is split in two.
         ("我/N 喜欢/V 绿/ 鸡蛋/N", "我/N 喜欢/N 绿/J 鸡/N 蛋/N"),
         ("吃/V 火腿/N", "吃火/V 腿/N"),
     ]
@@ -308,7 +315,7 @@ def test_scores_by_characters():
     assert set(score_words([Example(unknown.copy(), unknown)]).values()) == {None}
 
 
-def test_probabilities_of_words(nlp):
+def test_probabilities_of_words_equal_pinned_log_partitions(nlp):
     segmenter = nlp.get_pipe("bcrf_segmenter")
     characters = nlp.make_doc("吃蓝色 鸡蛋x")
     potentials = segmenter.find_potentials([characters])
@@ -347,7 +354,7 @@ def test_calibration_leaves_out_words_without_a_tag(nlp):
     assert calibration.correct.tolist() == [True] * 9
 
 
-def test_what_comes_after_sees_words():
+def test_later_components_receive_words():
     nlp = blank()
     TestSegmenter().add(nlp)
     ner = {"model": {"tok2vec": TOK2VEC}}
@@ -365,7 +372,7 @@ def test_what_comes_after_sees_words():
     assert [(ent.text, ent.end - ent.start) for ent in doc.ents] == [("鸡蛋", 1)]
 
 
-def test_a_word_without_a_tag_may_have_any_and_no_other_boundaries(nlp):
+def test_an_untagged_word_allows_all_labels_within_its_boundaries(nlp):
     segmenter = nlp.get_pipe("bcrf_segmenter")
     examples = TestSegmenter.examples(nlp, TestSegmenter.partial[:1])
     allowed = segmenter.read_gold(examples).tags

@@ -1,4 +1,4 @@
-"""From CoNLL-U to a trained segmenter by commands alone."""
+"""Commands from CoNLL-U to a trained segmenter."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ SENTENCES = ["我/PRON 喜欢/VERB 绿/ADJ 鸡蛋/NOUN 。/PUNCT", "吃/VERB 蓝
 
 
 @pytest.mark.slow
-def test_convert_train_evaluate_and_calibrate(tmp_path):
+def test_convert_train_evaluate_and_rank(tmp_path):
     lines = []
     for sentence in SENTENCES * 20:
         for i, word in enumerate(sentence.split(), start=1):
@@ -21,7 +21,7 @@ def test_convert_train_evaluate_and_calibrate(tmp_path):
         lines.append("")
     source, corpus = tmp_path / "corpus.conllu", tmp_path / "corpus.spacy"
     source.write_text("\n".join([*lines, ""]), encoding="utf8")
-    # As UD Chinese GSD 1.4 has it: neither a text nor SpaceAfter.
+    # Like UD Chinese GSD 1.4, the file has neither a text nor SpaceAfter.
     assert "(0 with unknown spaces)" in run("bcrf", "convert", source, corpus, "--lang", "zh")
     paths = ("--paths.train", corpus, "--paths.dev", corpus)
     few = ("--training.max_steps", 60, "--training.eval_frequency", 20)

@@ -1,4 +1,4 @@
-"""spaCy's own commands, with nothing but the package installed: no --code."""
+"""spaCy's own commands with the installed package, without --code."""
 
 import json
 import subprocess
@@ -83,7 +83,7 @@ path = {path}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A config, filled in, and a corpus."""
+    """A folder with a filled config and a corpus."""
     folder = tmp_path_factory.mktemp("cli")
     vocab = spacy.blank("en").vocab
     people, places = ("Ann", "Bob", "Eve"), ("Rome", "Oslo")
@@ -112,6 +112,7 @@ def start(*arguments):
 
 
 def corpus(folder):
+    """Return the options for the corpus."""
     return ("--paths.train", folder / "corpus.spacy", "--paths.dev", folder / "corpus.spacy")
 
 
@@ -123,7 +124,7 @@ def test_fill_config_fills_in_the_head(folder):
 
 
 @pytest.mark.slow
-def test_debug(folder):
+def test_debug_config_and_debug_data(folder):
     run("debug", "config", folder / "config.cfg", *corpus(folder))
     run("debug", "data", folder / "config.cfg", *corpus(folder))
 
@@ -136,7 +137,7 @@ def test_debug(folder):
         ("spacy-bcrf.SequenceLabeler.v1", "architectures"),
     ],
 )
-def test_find_function(name, registry):
+def test_find_function_names_the_plug_in(name, registry):
     assert "spacy_bcrf" in run("find-function", name, "-r", registry)
 
 

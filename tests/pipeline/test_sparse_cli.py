@@ -1,4 +1,4 @@
-"""Tests of sparse linear chains with spaCy's commands."""
+"""spaCy's commands with sparse linear chains."""
 
 import json
 from pathlib import Path
@@ -45,6 +45,7 @@ eval_frequency = 10
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """A folder with a training corpus, and a development corpus with one more label."""
     folder = tmp_path_factory.mktemp("linear")
     for name, text in (("train", COLUMNS), ("dev", COLUMNS + MORE)):
         (folder / f"{name}.txt").write_text(text)
@@ -54,6 +55,7 @@ def folder(tmp_path_factory):
 
 
 def train(folder, output, *more, dev="dev", fails=False):
+    """Train with the chunking config and return the output of the command."""
     paths = ("--paths.train", folder / "train.spacy", "--paths.dev", folder / f"{dev}.spacy")
     options = ("--output", folder / output, "--training.max_epochs", 4)
     frequency = ("--training.eval_frequency", 1)
@@ -65,7 +67,7 @@ def test_train_evaluate_and_use(folder):
     output = train(folder, "out", dev="train")
     assert "SPANS_CHUN" in output
     model = folder / "out" / "model-best"
-    # The training data has no ADVP, so the model misses it.
+    # The training data has no ADVP, so the model finds none.
     run("evaluate", model, folder / "dev.spacy", "--output", folder / "scores.json")
     scores = json.loads((folder / "scores.json").read_text())
     assert scores["spans_chunks_per_type"]["NP"]["r"] > 0.7
@@ -88,7 +90,7 @@ def test_the_same_seed_gives_the_same_model(folder):
 
 @pytest.mark.slow
 def test_a_rate_too_high_stops_training_and_keeps_the_best_model(folder):
-    # One document a batch: spaCy saves the model after the first; the second step diverges.
+    # One document per batch: spaCy saves the model after the first step, and the second diverges.
     settings = ("--components.chunker.model.rate", "1e30", "--training.batcher.size", 1)
     output = train(folder, "diverged", *settings, dev="train", fails=True)
     assert "rate = 1e+30 is too high" in output
@@ -98,7 +100,7 @@ def test_a_rate_too_high_stops_training_and_keeps_the_best_model(folder):
 
 
 @pytest.mark.slow
-def test_a_bad_template_is_named(folder):
+def test_an_error_names_a_bad_template(folder):
     setting = ("--components.chunker.model.templates", '["w[0]", "wrd[0]"]')
     output = train(folder, "bad", *setting, fails=True)
     assert "template 'wrd[0]', position 1: unknown attribute wrd" in output
@@ -106,7 +108,7 @@ def test_a_bad_template_is_named(folder):
 
 
 @pytest.mark.slow
-def test_a_corpus_in_the_format_of_crfsuite(folder):
+def test_training_on_a_crfsuite_corpus(folder):
     text = "".join(
         "\n" if not line else "{2}\tw[0]={0}\tp[0]={1}\n".format(*line.split())
         for line in COLUMNS.splitlines()
@@ -118,14 +120,14 @@ def test_a_corpus_in_the_format_of_crfsuite(folder):
     run("train", folder / "crfsuite.cfg", "--output", folder / "crfsuite")
     meta = json.loads((folder / "crfsuite/model-best/meta.json").read_text())
     assert meta["performance"]["spans_chunks_f"] == 1
-    # A malformed line is named before training starts.
+    # The error names a malformed line before training starts.
     path.write_text(text + "B-NP\tw[0]=x:half\n")
     output = run("train", folder / "crfsuite.cfg", "--output", folder / "no", fails=True)
     assert "train.crfsuite:61: feature 'w[0]=x:half' has the value 'half'" in output
     assert not (folder / "no/model-best").exists()
 
 
-def test_the_corpus_is_whole(folder):
+def test_the_converted_corpus_is_complete(folder):
     docs = list(DocBin().from_disk(folder / "train.spacy").get_docs(spacy.blank("en").vocab))
     assert len(docs) == 10
     assert all(len(doc.spans["chunks"]) == 3 for doc in docs)

@@ -1,3 +1,5 @@
+"""Tests of `bcrf_tagger`: gold, preset tags, scores and label smoothing."""
+
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +11,8 @@ from spacy.training import Example
 
 
 class TaggerSuite(ComponentSuite):
+    """Tests of `bcrf_tagger` with any model."""
+
     factory = "bcrf_tagger"
     labels = ("J", "N", "V")
     data: ClassVar = [
@@ -36,7 +40,7 @@ class TaggerSuite(ComponentSuite):
         doc = nlp("I like green eggs")
         assert [doc[1].tag_, doc[2].tag_] == ["V", "J"]
 
-    def test_misaligned_token_is_unknown_not_wrong(self):
+    def test_a_misaligned_token_is_unannotated(self):
         nlp, _ = self.trained(steps=1)
         pipe = nlp.get_pipe("bcrf_tagger")
         pipe.add_label("S")
@@ -46,7 +50,7 @@ class TaggerSuite(ComponentSuite):
         assert tags == ["", "V", "J", "", "", "", "J", ""]
         assert not problems
 
-    def test_as_many_tokens_need_not_be_the_same(self):
+    def test_tokens_are_aligned_even_if_their_number_is_equal(self):
         nlp, _ = self.trained(steps=1)
         pipe = nlp.get_pipe("bcrf_tagger")
         reference = Doc(nlp.vocab, words=["a", "bc", "d"], tags=["J", "V", "N"])
@@ -55,7 +59,7 @@ class TaggerSuite(ComponentSuite):
         assert ["" if i < 0 else pipe.tags[i] for i in gold] == ["", "V", "N"]
 
     @pytest.mark.parametrize("overwrite", [True, False])
-    def test_overwrite(self, overwrite):
+    def test_overwrite_replaces_preset_tags(self, overwrite):
         nlp, _ = self.trained(overwrite=overwrite)
         doc = Doc(
             nlp.vocab, words=["Eat", "blue", "ham"], tags=["X", "", ""], lemmas=["eat", "", ""]
@@ -63,7 +67,7 @@ class TaggerSuite(ComponentSuite):
         doc = nlp.get_pipe("bcrf_tagger")(doc)
         assert self.annotation(doc) == ["V" if overwrite else "X", "J", "N"]
 
-    def test_nothing_but_the_attribute_is_written(self):
+    def test_the_component_sets_only_its_attribute(self):
         nlp, _ = self.trained()
         words = ["Eat", "blue", "ham"]
         doc = Doc(
@@ -115,7 +119,7 @@ class TestPosTagger(NetworkSuite):
         doc = nlp("I like green eggs")
         assert [doc[1].pos_, doc[2].pos_] == ["VERB", "ADJ"]
 
-    def test_a_label_must_be_a_part_of_speech(self):
+    def test_attribute_pos_accepts_only_universal_parts_of_speech(self):
         pipe = self.add(English())
         with pytest.raises(ValueError, match=r"'NN' is not a universal part of speech.*ADJ, ADP"):
             pipe.add_label("NN")
@@ -126,7 +130,7 @@ def test_unknown_attribute_is_refused():
         English().add_pipe("bcrf_tagger", config={"attribute": "lemma"})
 
 
-def test_scorer_follows_the_attribute():
+def test_the_attribute_decides_the_score():
     nlp = English()
     doc = Doc(nlp.vocab, words=["a"], tags=["T"], pos=["NOUN"])
     for attribute in ("tag", "pos"):
@@ -134,7 +138,7 @@ def test_scorer_follows_the_attribute():
         assert pipe.score([Example(doc, doc)]) == {f"{attribute}_acc": 1.0}
 
 
-def test_label_smoothing_moves_gold_towards_all_tags():
+def test_label_smoothing_moves_the_gradient_towards_all_tags():
     nlp = English()
     tagger = nlp.add_pipe("bcrf_tagger")
     words = {"words": ["a", "b", "c"], "tags": ["X", "", "Y"]}
@@ -151,14 +155,14 @@ def test_label_smoothing_moves_gold_towards_all_tags():
     assert loss - plain_loss == pytest.approx(0.2 * ((1 - 1.5) + (7 - 6)), abs=1e-5)
 
 
-def test_label_smoothing_is_a_share():
+def test_label_smoothing_out_of_range_is_refused():
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), got 1"):
         English().add_pipe("bcrf_tagger", config={"label_smoothing": 1.0})
 
 
 @pytest.mark.parametrize("head", ["SAPO", "Perceptron", "MIRA"])
-def test_label_smoothing_needs_probabilities(head):
+def test_label_smoothing_without_probabilities_gives_a_warning(head):
     model = {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}
-    with pytest.warns(UserWarning, match=r"label_smoothing = 0\.1 is left out: .* no probab"):
+    with pytest.warns(UserWarning, match=r"label_smoothing = 0\.1 has no effect: .* no probab"):
         pipe = English().add_pipe("bcrf_tagger", config={"label_smoothing": 0.1, "model": model})
     assert pipe.label_smoothing == 0

@@ -1,4 +1,4 @@
-"""Components on spacy-transformers, with a tiny BERT that is made here."""
+"""Components on spacy-transformers, with a tiny random BERT."""
 
 import shutil
 from pathlib import Path
@@ -34,7 +34,7 @@ ANNOTATION = {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """A folder of model directories, of which only `bert` is of use."""
+    """A folder of model directories. Only `bert` is usable."""
     folder = tmp_path_factory.mktemp("models")
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{x}" for x in LETTERS)]
     (folder / "vocab.txt").write_text("\n".join(pieces))
@@ -62,6 +62,7 @@ def models(tmp_path_factory):
 
 
 def load(task, model):
+    """Return the pipeline of a task's config with a transformer directory."""
     overrides = {"paths.transformer": str(model)}
     config = load_config(CONFIGS / f"{task}_trf.cfg", overrides=overrides, interpolate=True)
     return load_model_from_config(config, auto_fill=True)
@@ -72,11 +73,11 @@ def examples(nlp):
 
 
 @pytest.mark.parametrize("task", ["pos", "ner"])
-def test_the_configs_learn_and_need_no_directory_afterwards(task, models, tmp_path):
+def test_a_trained_pipeline_needs_no_transformer_directory(task, models, tmp_path):
     shutil.copytree(models / "bert", tmp_path / "bert")
     nlp = load(task, tmp_path / "bert")
     nlp.initialize(lambda: examples(nlp))
-    # The configs' rates are for large models, pretrained.
+    # The rates of the configs are for large pretrained models.
     optimizer = Adam(0.005)
     for _ in range(40):
         nlp.update(examples(nlp), sgd=optimizer)
@@ -89,7 +90,7 @@ def test_the_configs_learn_and_need_no_directory_afterwards(task, models, tmp_pa
         else:
             found = {(ent.text, ent.label_) for ent in doc.ents}
             assert found == {("ann lee", "PER"), ("bob", "PER"), ("rome", "LOC")}
-        # Strided spans: 3,000 words are far more than the 512 positions of the model.
+        # 3,000 words exceed the 512 positions of the model: the config reads strided spans.
         long = trained(Doc(trained.vocab, words=WORDS * 500))
         assert long.has_annotation("TAG" if task == "pos" else "ENT_IOB", require_complete=True)
 
@@ -112,15 +113,15 @@ def test_spacy_train(models, tmp_path):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("missing", "there is no directory"),
-        ("vocab.txt", "there is no directory"),
+        ("missing", "does not exist"),
+        ("vocab.txt", "does not exist"),
         ("empty", "cannot be used"),
         ("without_weights", "cannot be used"),
         ("unknown", "cannot be used"),
         ("t5", "cannot be used"),
     ],
 )
-def test_a_model_that_cannot_be_used_is_named_before_training(name, message, models, tmp_path):
+def test_an_unusable_model_is_an_error_before_training(name, message, models, tmp_path):
     nlp = load("pos", models / name)
     with pytest.raises(
         ValueError, match=rf"(?s)\[transformer\].*{name}.*{message}|{message}.*{name}"
@@ -128,6 +129,6 @@ def test_a_model_that_cannot_be_used_is_named_before_training(name, message, mod
         nlp.initialize(lambda: pytest.fail("read the corpus before"))
 
 
-def test_no_directory_given():
+def test_a_config_without_a_directory_is_refused():
     with pytest.raises(ValueError, match=r"transformer\.model(.|\n)*name"):
         load_model_from_config(load_config(CONFIGS / "pos_trf.cfg"), auto_fill=True)

@@ -75,13 +75,13 @@ def read_columns(
 
 
 def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
-    """Return whether tabs separate the columns, and the lines read to find out."""
+    """Return whether tabs separate the columns, and the lines read so far."""
     head = []
     for line in lines:
         head.append(line)
         if line.text.strip(" \t") and not line.text.startswith(("#", "-DOCSTART-")):
             break
-    # The first rows may be of the word "#".
+    # The word of the first rows may be "#".
     return any(
         "\t" in line.text
         for line in head
@@ -94,11 +94,11 @@ def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
 def _find_columns(
     line: Line, n_columns: int, word_column: int, tag_column: int, ent_column: int
 ) -> tuple[int, int | None, int | None]:
-    """Return the indices of word, tag and entity tag in a row. CorpusError if there are none."""
+    """Return the indices of word, tag and entity tag in a row. CorpusError for a missing column."""
 
     def index(column: int) -> int:
         if not 1 <= abs(column) <= n_columns:
-            raise line.error(f"{n_columns} columns; there is no column {column}")
+            raise line.error(f"{n_columns} columns; column {column} does not exist")
         return column - 1 if column > 0 else n_columns + column
 
     word = index(word_column)

@@ -25,8 +25,8 @@ def read_conllu(
 ) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, one token for each syntactic word.
 
-    tag: the column of the tag, "upos" or "xpos"; `_` there is missing annotation.
-    ent_key: key of the entity tag in MISC; `_`, `-` or no key is missing annotation.
+    tag: the column of the tag, "upos" or "xpos"; `_` means missing annotation.
+    ent_key: key of the entity tag in MISC; `_`, `-` or no key means missing annotation.
 
     If the words of a multiword range (3-4) do not make up its form ("du": de le), the spaces of the
     sentence are None. CorpusError names the first malformed line.
@@ -158,7 +158,7 @@ class _Builder:
         if self.text is None and (self.forms_differ or all(self.spaces)):
             spaces = None
         elif self.text is not None and join(self.words, self.spaces) != self.text:
-            # Some files have the text, but no SpaceAfter.
+            # Some files have a text but no SpaceAfter.
             spaces = align(self.words, self.text)
         return Sentence(
             lines=self.lines,

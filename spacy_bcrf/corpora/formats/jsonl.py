@@ -1,12 +1,12 @@
-"""JSON lines: texts and what is known of their entities, one object a line.
+"""JSON lines: texts and their entity annotation, one object per line.
 
-- `text`, or `tokens` (strings, or objects with a `text`), or both, if the tokens are in the text.
-- `spans`: objects with `start` and `end` (exclusive) in characters, or in tokens if there is no
-  text. Alternatively `token_start` and `token_end` (inclusive) in tokens, as in Prodigy. `label`
+- `text`, or `tokens` (strings, or objects with a `text`), or both.
+- `spans`: objects with `start` and `end` (exclusive) in characters, or in tokens without a text.
+  Alternatively `token_start` and `token_end` (inclusive) in tokens, as in Prodigy. `label`
   is the entity's label, a list of its possible labels, or null for an entity of any label. If a
   span has a `text`, it must be the same as in the record's text.
-- `rejected`: spans that are no entity of this label, of none in a list, or for null of no label.
-- `annotated_labels`: the only labels that the annotator looked for. By default all.
+- `rejected`: spans that are no entity of their label. A list excludes all its labels, null any.
+- `annotated_labels`: the labels that the annotator annotated, by default all.
 - `complete`: true (the default) if tokens outside of all spans are O, false if they are missing.
 
 All other fields are ignored. The readers of other tools translate their fields to these.
@@ -22,7 +22,7 @@ from typing import Any
 from spacy_bcrf.corpora.record import Record, RecordSpan
 from spacy_bcrf.io.json_objects import Problem
 
-# Other tools and older versions have spans under these names.
+# Names of the spans in other tools and older versions.
 _OTHER_NAMES = ("entities", "ents", "label", "labels", "span")
 
 
@@ -139,8 +139,10 @@ class _SpanReader:
 
     @cached_property
     def _words_in_text(self) -> list[tuple[int, int]]:
-        """Bounds of the tokens in characters. A token of white space gets an empty range, because
-        the text may have other white space."""
+        """Bounds of the tokens in characters.
+
+        A token of white space has an empty range: the text may have other white space.
+        """
         assert self.text is not None and self.words is not None
         bounds, end = [], 0
         for word in self.words:
@@ -166,7 +168,7 @@ class _SpanReader:
         return span[keys[0]], span[keys[1]] + by_token
 
     def _trim(self, start: int, end: int, what: str) -> tuple[int, int]:
-        """Leave out white space at the ends."""
+        """Trim white space at both ends."""
         assert self.text is not None
         content = self.text[start:end]
         left = len(content) - len(content.lstrip())
@@ -177,7 +179,7 @@ class _SpanReader:
         return start + left, end - right
 
     def _compare_text(self, span: dict[str, Any], start: int, end: int, what: str) -> None:
-        """Compare the span's own text, without white space: tools do not keep it."""
+        """Compare the span's own text, without white space, because tools change it."""
         assert self.text is not None
         own, content = span.get("text"), self.text[start:end]
         if isinstance(own, str) and _squeeze(own) != _squeeze(content):

@@ -1,6 +1,6 @@
-"""Label Studio's JSON exports: tasks with a text in `data` and `annotations` of it.
+"""Label Studio's JSON exports: tasks with a text in `data` and its `annotations`.
 
-The reader takes the first annotation that was not cancelled (skipped). Tokens outside of its
+The reader takes the first annotation that the annotator did not cancel. Tokens outside of its
 regions are O. A region with several labels is an ambiguous span.
 """
 
@@ -51,7 +51,7 @@ def read_record(
 
 
 def count_regions(task: dict[str, Any]) -> int:
-    """Count the regions of the annotation that `read_record` takes, in an object of any shape."""
+    """Count the regions that `read_record` takes, in an object of any shape."""
     annotations = task.get("annotations")
     found = [a for a in annotations if isinstance(a, dict)] if isinstance(annotations, list) else []
     found.sort(key=lambda annotation: bool(annotation.get("was_cancelled")))
@@ -103,7 +103,7 @@ def _read_region(result: Any, text: str) -> Any:
 def _count_characters(text: str, start: int, end: int, own: str) -> tuple[int, int]:
     """Return bounds in characters.
 
-    Versions before 2022 count UTF-16 code units, of which an emoji has two (Label Studio's issue
+    Versions before 2022 count UTF-16 code units: an emoji counts as two (Label Studio's issue
     1347).
     """
     if start < 0 or end < start or text[start:end] == own:

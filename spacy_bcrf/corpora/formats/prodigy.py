@@ -1,9 +1,9 @@
-"""Prodigy's exports (`prodigy db-out`): one answer to one task a line.
+"""Prodigy's exports (`prodigy db-out`): one answered task per line.
 
 - A manual interface (such as `ner_manual`): an accepted task has all spans. A rejected task is
-  ignored, because it does not say which span is wrong.
-- A binary interface (`ner.teach`): the task has one span. Accepted, the span is an entity.
-  Rejected, it is no entity of this label. All other tokens are missing.
+  ignored, because it is unknown which span is wrong.
+- A binary interface (`ner.teach`): the task has one span. An accepted span is an entity. A
+  rejected span is no entity of its label. All other tokens are missing.
 - An ignored task has no annotation.
 
 `merge` makes one record of all answers about one text.
@@ -51,9 +51,9 @@ def read_record(
 
 
 def _is_binary(task: dict[str, Any]) -> bool:
-    """Whether the interface asks about one span.
+    """Return whether the interface asks about one span.
 
-    Older versions do not name the interface; then tokens mean a manual one.
+    Older versions do not name the interface. Their tasks with tokens are manual.
     """
     if isinstance(flag := task.get("_is_binary"), bool):
         return flag

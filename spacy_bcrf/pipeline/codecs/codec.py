@@ -22,52 +22,53 @@ Ops = Any
 """Thinc's Ops. Its type hints do not admit boolean arrays."""
 
 Unit = Literal["token", "span", "word"]
-"""What has a confidence: the tag of a token, a span, or a word made of tokens."""
+"""The unit of a confidence: the tag of a token, a span, or a word made of tokens."""
 
 
 class Codec(Protocol):
-    """One kind of annotation as T tags: reads gold, gives the lattice, writes predictions.
+    """One kind of annotation as T tags: reads gold, builds the lattice, writes predictions.
 
-    A batch of B documents has N tokens in all; Values are (N, A) for A attributes.
+    Shapes: B documents have N tokens in all, one document has n. `Values` are (N, A) for A
+    attributes.
     """
 
     settings: dict[str, str]
-    """What decides on the tags besides the labels; saved with them."""
+    """The settings that define the tags together with the labels. They are saved."""
 
     labels: tuple[str, ...]
 
     tags: list[str]
-    """The tags by id. A new label appends its tags."""
+    """The tags in the order of their ids. A new label appends its tags."""
 
     tags_per_label: int
 
     @property
     def constraints(self) -> Constraints | None:
-        """Which tags may follow one another, and start and end a document."""
+        """The hard constraints on neighbouring, first and last tags; None without any."""
 
     restrictions: str
-    """Everything that can forbid a labeling, for warnings."""
+    """Names of everything that can forbid a labeling, for warnings."""
 
     confidence_units: ClassVar[dict[str, Unit]]
-    """The unit of the annotations "confidence" and "tag_confidence"."""
+    """The units of "confidence" and "tag_confidence" in `confidence.ANNOTATIONS`."""
 
     def check_label(self, label: str) -> None:
-        """Raise ValueError for a label that the annotation cannot hold."""
+        """Raise ValueError for a label that the annotation cannot store."""
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
-        """Bring tags and constraints up to date."""
+        """Set the labels, and with them tags and constraints."""
 
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of a gold document."""
 
     def find_misspelled(self, docs: Sequence[Doc]) -> str:
-        """Describe labels that the partial annotation of gold documents names in vain, or ""."""
+        """Describe labels of partial annotation that no gold document has, or return ""."""
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
-        """Return the references' annotation of the predicted tokens, and problems by example."""
+        """Return gold annotation aligned with the predicted tokens, and problems by example."""
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
-        """Return gold, and a mask of unknown labels (N,).
+        """Return gold tags, and a mask (N,) of tokens with unknown labels.
 
         Gold is int32 (N,), UNKNOWN without annotation, or the allowed tags, bool (N, T).
         """
@@ -88,43 +89,43 @@ class Codec(Protocol):
     ) -> list[tuple[int, Bools]]:
         """Apply partial annotation to the allowed tags (n, T) of each document, in place.
 
-        values, allowed: by document. Annotation that contradicts itself, and unknown labels, are
-        added to the problems.
-        RETURNS wrong labelings that allowed tags cannot exclude: an example and tags (n, T).
+        values, allowed: by document. Adds contradictions and unknown labels to the problems.
+        RETURNS the wrong labelings that allowed tags cannot exclude, each as the index of its
+        example and tags (n, T).
         """
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
-        """Return the tags (N, T) open to each token, None where all are.
+        """Return the lattice, the open tags (N, T); None if all are open.
 
-        ignore_annotation: as if the documents had no annotation of this kind.
+        ignore_annotation: ignore preset annotation of this kind.
         """
 
     def restrict(
         self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
     ) -> Potentials:
-        """Return the potentials of prediction, with -inf on everything that is not open."""
+        """Return the potentials for prediction, with -inf outside of the lattice."""
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
-        """Return the tags (N,) that documents have after `write`, UNKNOWN for unknown labels."""
+        """Return the tags (N,) of the documents after `write`, UNKNOWN for unknown labels."""
 
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
         """Write the tags and the user data of each document.
 
-        RETURNS the documents; new documents where the annotation needs other tokens.
+        RETURNS the documents: new ones if the annotation needs other tokens.
         """
 
     def interpret(self, doc: Doc, tags: Tags) -> list[Any]:
-        """Return the annotation that the tags of one document stand for."""
+        """Return the annotation of one document with these tags."""
 
     def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
-        """Return M predictions, for `confidences`, and which are right (M,).
+        """Return M predictions for `confidences`, and which are correct (M,).
 
-        Predictions that the gold annotation does not decide are left out.
+        Predictions without gold annotation are left out.
         """
 
     def confidences(
         self, posterior: Potentials, predictions: Any, ops: Ops
     ) -> NDArray[np.floating]:
-        """Return the probabilities of predictions (M,)."""
+        """Return the probabilities (M,) of predictions."""

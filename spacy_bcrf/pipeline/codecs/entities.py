@@ -1,4 +1,4 @@
-"""Named entities: `Doc.ents`."""
+"""The codec of named entities, `Doc.ents`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ATTRIBUTES = (ENT_IOB, ENT_TYPE)
 
 
 class EntityCodec(SpanCodec):
-    """Entities, which respect sentence starts, whitespace and the entities a document has."""
+    """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class EntityCodec(SpanCodec):
         ambiguous_spans_key: str | None = AMBIGUOUS,
     ) -> None:
         """scheme: BILUO, BIO or BIES.
-        incorrect_spans_key, ambiguous_spans_key: the span groups of gold documents with rejected
-        entities and with entities of an uncertain type, see `annotation.partial`.
+        incorrect_spans_key, ambiguous_spans_key: span groups of gold documents with incorrect and
+        ambiguous spans, see `annotation.partial`; None to ignore them.
         """
         restrictions = (
             f"the scheme {scheme}, preset entities, sentence starts or whitespace at an edge"
@@ -66,6 +66,7 @@ class EntityCodec(SpanCodec):
         self._keys = ambiguous_spans_key, incorrect_spans_key
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
+        """Set the labels, their tags, and the values of ENT_IOB and ENT_TYPE by tag."""
         super().set_labels(labels, strings)
         opening = (self.scheme.first, self.scheme.single)
         codes = [BEGIN if prefix in opening else INSIDE for prefix in self.scheme.prefixes]
@@ -73,6 +74,7 @@ class EntityCodec(SpanCodec):
         self._values = np.array([(OUTSIDE, 0), *values], dtype="uint64")
 
     def find_labels(self, doc: Doc) -> set[str]:
+        """Return the labels of entities and of partial annotation."""
         return self._find_used(doc) | (read_annotated_labels(doc) or set())
 
     def _find_used(self, doc: Doc) -> set[str]:
@@ -81,6 +83,7 @@ class EntityCodec(SpanCodec):
         return in_entities | find_labels(doc, self._keys)
 
     def find_misspelled(self, docs: Sequence[Doc]) -> str:
+        """Describe annotated labels that no span of the gold documents has, or return ""."""
         annotated = set().union(*(read_annotated_labels(doc) or () for doc in docs))
         if not annotated:
             return ""
@@ -88,11 +91,12 @@ class EntityCodec(SpanCodec):
         if not unused:
             return ""
         return (
-            f"annotated_labels has {', '.join(unused)}, but no entity and no other span of the "
-            "training data has this label. Check the spelling"
+            f"annotated_labels has {', '.join(unused)}, but no span of the training data has this "
+            "label. Check the spelling"
         )
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+        """Return gold ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
         return read_gold(examples, 2, self._align, lambda doc: read_doc(doc, ATTRIBUTES))
 
     def _align(self, example: Example) -> Values:
@@ -107,9 +111,11 @@ class EntityCodec(SpanCodec):
         return values
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
+        """Return the partial annotation of entities, and problems by example."""
         return read_partial_annotation(examples, *self._keys)
 
     def is_whole(self, doc: Doc) -> bool:
+        """Return whether no token has missing entity annotation."""
         return bool(read_doc(doc, (ENT_IOB,)).all())
 
     def constrain(
@@ -120,6 +126,7 @@ class EntityCodec(SpanCodec):
         allowed: Sequence[Bools],
         problems: dict[int, str],
     ) -> list[tuple[int, Bools]]:
+        """Apply partial annotation to the allowed tags, see `Codec.constrain`."""
         rejected = []
         for i, annotation in partial.items():
             iob, types = values[i].T
@@ -135,11 +142,16 @@ class EntityCodec(SpanCodec):
         return rejected
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
+        """Return the tags that preset entities, sentence starts and whitespace allow."""
         return self._open_tags(docs, ignore_annotation)[0]
 
     def restrict(
         self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
     ) -> Potentials:
+        """Return the potentials with -inf outside of the lattice.
+
+        A BIO entity that ends on whitespace is forbidden too: its tags alone do not show its end.
+        """
         allowed, is_loose = self._open_tags(docs, ignore_annotation)
         if allowed is not None:
             potentials = potentials.restrict(ops.asarray(allowed))
@@ -150,7 +162,7 @@ class EntityCodec(SpanCodec):
     def _open_tags(
         self, docs: Sequence[Doc], ignore_annotation: bool
     ) -> tuple[Bools | None, Bools]:
-        """Return the lattice, and a mask of whitespace outside of preset entities (N,)."""
+        """Return the lattice, and a mask (N,) of whitespace outside of preset entities."""
         iob, types, sent_start, is_space = read_docs(docs, (*ATTRIBUTES, SENT_START, IS_SPACE)).T
         if ignore_annotation:
             iob, types = np.zeros_like(iob), np.zeros_like(types)
@@ -159,15 +171,15 @@ class EntityCodec(SpanCodec):
         if unknown.any():
             label = docs[0].vocab.strings[types[unknown][0].item()]
             raise ValueError(
-                f"[{self._name}] a document already has an entity of type {label!r}, which the "
-                f"component does not know. It knows {', '.join(self.labels)}; "
-                f"add_label({label!r}) makes it known"
+                f"[{self._name}] a preset entity has the unknown label {label!r}. The component "
+                f"has {', '.join(self.labels)}; add_label({label!r}) adds a label"
             )
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)
 
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
+        """Set `Doc.ents`. Blocked tokens stay blocked."""
         for doc, ids, user_data in zip(docs, tags, data, strict=True):
             values: Any = self._values[ids]
             if doc.has_annotation(ENT_IOB):

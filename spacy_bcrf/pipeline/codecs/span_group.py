@@ -1,4 +1,4 @@
-"""Flat spans in a span group: `Doc.spans[key]`."""
+"""The codec of flat spans in a span group, `Doc.spans[key]`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .spans import SpanCodec
 
 
 class SpanGroupCodec(SpanCodec):
-    """Spans that do not overlap, which respect sentence starts and whitespace.
+    """Flat spans as tags of a scheme, under sentence starts and whitespace.
 
-    Gold is the group of the reference, an empty one too; a reference without it is unannotated.
-    `write` replaces the group of a document.
+    Gold is the span group of the reference, even if it is empty. A reference without the group is
+    unannotated. `write` replaces the group.
     """
 
     def __init__(self, scheme: str, spans_key: str) -> None:
@@ -40,9 +40,11 @@ class SpanGroupCodec(SpanCodec):
         self._key = spans_key
 
     def find_labels(self, doc: Doc) -> set[str]:
+        """Return the labels of the span group."""
         return {span.label_ for span in doc.spans.get(self._key, []) if span.label}
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+        """Return the gold spans as ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
         return read_gold(examples, 2, self._align, self._read)
 
     def _read(self, doc: Doc) -> Values:
@@ -51,23 +53,26 @@ class SpanGroupCodec(SpanCodec):
     def _align(self, example: Example) -> Values:
         if self._key not in example.reference.spans:
             return _encode_spans(None, len(example.predicted))
-        # An invalid group is reported as such, not as misaligned.
+        # Report the problem of an invalid group, not a misalignment.
         self._read(example.reference)
         spans = list(example.reference.spans[self._key])
         aligned = example.get_aligned_spans_y2x(spans, allow_overlap=True)
         if len(aligned) < len(spans):
-            raise ValueError(f"{len(spans) - len(aligned)} spans begin or end inside of a token")
+            raise ValueError(f"{len(spans) - len(aligned)} spans start or end within a token")
         return _encode_spans(aligned, len(example.predicted))
 
     def is_whole(self, doc: Doc) -> bool:
+        """Return whether the document has the span group."""
         return self._key in doc.spans
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
+        """Return the tags that sentence starts and whitespace allow."""
         return self._open_tags(docs)[0]
 
     def restrict(
         self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
     ) -> Potentials:
+        """Return the potentials with -inf outside of the lattice, see `EntityCodec.restrict`."""
         allowed, is_space = self._open_tags(docs)
         if allowed is not None:
             potentials = potentials.restrict(ops.asarray(allowed))
@@ -76,7 +81,7 @@ class SpanGroupCodec(SpanCodec):
         return potentials
 
     def _open_tags(self, docs: Sequence[Doc]) -> tuple[Bools | None, Bools]:
-        """Return the lattice, and a mask of whitespace (N,)."""
+        """Return the lattice, and a mask (N,) of whitespace."""
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
         first = is_first(doc_lengths(docs))
@@ -86,6 +91,7 @@ class SpanGroupCodec(SpanCodec):
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
+        """Replace the span group of each document."""
         starts, ends, labels = self.scheme.decode_ids(np.concatenate(tags), doc_lengths(docs))
         spans = split_spans(docs, starts, ends, labels)
         for doc, found, user_data in zip(docs, spans, data, strict=True):
@@ -95,18 +101,18 @@ class SpanGroupCodec(SpanCodec):
 
 
 def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
-    """Return spans as ENT_IOB and ENT_TYPE (n, 2); None is missing annotation."""
+    """Return spans as ENT_IOB and ENT_TYPE (n, 2). None means missing annotation."""
     values = np.zeros((length, 2), dtype="uint64")
     if spans is None:
         return values
     values[:, 0] = OUTSIDE
     for span in spans:
         if not len(span):
-            raise ValueError(f"a span {span.label_!r} has no tokens, before token {span.start}")
+            raise ValueError(f"the span {span.label_!r} before token {span.start} has no tokens")
         if not span.label:
             raise ValueError(f"the span {span.text!r} has no label")
         if values[span.start : span.end, 1].any():
-            raise ValueError(f"the span {span.text!r} overlaps another one")
+            raise ValueError(f"the span {span.text!r} overlaps another span")
         values[span.start : span.end] = INSIDE, span.label
         values[span.start, 0] = BEGIN
     return values

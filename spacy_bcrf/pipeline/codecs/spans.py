@@ -1,4 +1,4 @@
-"""What the codecs of spans share: a tagging scheme, and spans in place of tags."""
+"""The base of the codecs of spans: a tagging scheme."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .codec import Ops, Tags, Unit
 
 
 class SpanCodec:
-    """Spans that do not overlap, as the tags of a scheme. See `Codec`.
+    """Flat spans as tags of a scheme. See `Codec`.
 
-    Values are (N, 2), as spaCy holds entities: ENT_IOB and ENT_TYPE.
+    Values (N, 2) are ENT_IOB and ENT_TYPE, as spaCy stores entities.
     """
 
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "span", "tag_confidence": "token"}
@@ -37,9 +37,10 @@ class SpanCodec:
         self.tags_per_label = len(self.scheme.prefixes)
 
     def check_label(self, label: str) -> None:
-        """Any label is a label of spans."""
+        """Accept any label."""
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
+        """Set the labels, their tags and the constraints of the scheme."""
         self.labels = tuple(labels)
         self._label_values = [strings.add(label) for label in labels]
         self.entities = EntityTags(self.scheme, labels, self._label_values)
@@ -49,14 +50,16 @@ class SpanCodec:
         )
 
     def find_misspelled(self, docs: Sequence[Doc]) -> str:
+        """Return "": only entities have partial annotation."""
         return ""
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
+        """Return gold tags of the scheme, and a mask (N,) of tokens with unknown labels."""
         iob, types = values.T
         return self.entities.gold(iob, types, is_first(lengths))
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        """Return nothing: partial annotation is about entities."""
+        """Return nothing: only entities have partial annotation."""
         return {}, {}
 
     def constrain(
@@ -67,33 +70,40 @@ class SpanCodec:
         allowed: Sequence[Bools],
         problems: dict[int, str],
     ) -> list[tuple[int, Bools]]:
+        """Return no wrong labelings: only entities have partial annotation."""
         return []
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
+        """Return the predicted tags: `write` replaces all annotation."""
         return tags
 
     def interpret(self, doc: Doc, tags: Tags) -> list[Span]:
+        """Return the spans of one document with these tags."""
         lists = (part.tolist() for part in self.scheme.decode_ids(tags))
         return [self.make_span(doc, *span) for span in zip(*lists, strict=True)]
 
     def make_span(self, doc: Doc, start: int, end: int, label: int) -> Span:
-        """Return a span of a document, by the index of its label."""
+        """Return a span of a document. label: the index of its label."""
         return Span(doc, start, end, label=self._label_values[label])
 
     def span_tags(self, ops: Ops) -> SpanTags:
-        """Return the tag ids of each label's spans, on the device of `ops`."""
+        """Return the tag ids of the spans of each label, on the device of `ops`."""
         return SpanTags(*map(ops.asarray, self.entities.span_tags))
 
     def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
+        """Return predicted spans and which are correct, see `Codec.compare_with_gold`.
+
+        A span without gold annotation on all its tokens is left out.
+        """
         iob, types = values.T
         first = is_first(lengths)
         starts, ends, labels = self.scheme.decode_ids(tags, lengths)
         gold, has_unknown_label = self.entities.encode(iob, types, first)
-        # A token with an unknown label is annotated, and every prediction there is wrong.
+        # A token with an unknown label is annotated. Every prediction on it is wrong.
         missing = (gold == UNKNOWN) & ~has_unknown_label
         n_missing, n_wrong = (np.append(0, x.cumsum()) for x in (missing, gold != tags))
         known = n_missing[starts] == n_missing[ends]
-        # A gold BIO entity can continue where the predicted one ends.
+        # A gold BIO entity can continue after the predicted one ends.
         continues = np.append(self.entities.continues(iob, first), False)[ends]
         correct = (n_wrong[starts] == n_wrong[ends]) & ~continues
         return tuple(part[known] for part in (starts, ends, labels)), correct[known]

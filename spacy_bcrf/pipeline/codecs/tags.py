@@ -1,4 +1,4 @@
-"""One tag a token: `Token.tag` or `Token.pos`."""
+"""The codec of part-of-speech tags, `Token.tag` or `Token.pos`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_attribute(name: str, attribute: str) -> None:
 
 
 def check_upos(attribute: str, label: str) -> None:
-    """Raise ValueError for a label that the attribute cannot hold."""
+    """Raise ValueError for a label that the attribute cannot store."""
     if attribute == "pos" and label not in UPOS:
         raise ValueError(
             f"{label!r} is not a universal part of speech, and attribute = 'pos' needs one of "
@@ -50,13 +50,13 @@ def check_upos(attribute: str, label: str) -> None:
 def token_confidences(
     posterior: Potentials, tokens: NDArray[np.int64], tags: Tags, ops: Ops
 ) -> NDArray[np.floating]:
-    """Return the marginal probabilities (M,) of tags at flat tokens."""
+    """Return the marginals (M,) of tags at flat tokens."""
     marginals = ops.to_numpy(CRF().marginals(posterior).unary)
     return marginals[tokens, tags].clip(max=1)
 
 
 class TagCodec:
-    """Tags of which any may follow any. See `Codec`."""
+    """One tag per token, without constraints on transitions. See `Codec`."""
 
     tags_per_label = 1
     constraints: Constraints | None = None
@@ -64,7 +64,7 @@ class TagCodec:
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "token", "tag_confidence": "token"}
 
     def __init__(self, name: str, attribute: str, overwrite: bool) -> None:
-        """attribute: "tag" or "pos". overwrite: whether `write` replaces tags of a document."""
+        """attribute: "tag" or "pos". overwrite: whether `write` replaces preset tags."""
         check_attribute(name, attribute)
         self.settings = {"attribute": attribute}
         self.overwrite = overwrite
@@ -72,9 +72,11 @@ class TagCodec:
         self._ids = (IDS[attribute.upper()],)
 
     def check_label(self, label: str) -> None:
+        """Raise ValueError if the attribute is "pos" and the label no universal part of speech."""
         check_upos(self._attribute, label)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
+        """Set the labels, which are the tags."""
         self.labels = tuple(labels)
         values = [strings.add(label) for label in labels]
         self.tags = list(labels)
@@ -82,13 +84,16 @@ class TagCodec:
         self._index = LabelIndex(values)
 
     def find_labels(self, doc: Doc) -> set[str]:
+        """Return the tags of a gold document."""
         values = np.unique(doc.to_array(self._ids[0]))
         return {doc.vocab.strings[value] for value in values.tolist() if value}
 
     def find_misspelled(self, docs: Sequence[Doc]) -> str:
+        """Return "": allowed tags name no labels for the whole document."""
         return ""
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
+        """Return the gold attribute values (N, 1), and problems by example."""
         return read_gold(examples, 1, self._align, lambda doc: read_doc(doc, self._ids))
 
     def _align(self, example: Example) -> Values:
@@ -96,13 +101,16 @@ class TagCodec:
         return np.array([[value or 0] for value in aligned], dtype="uint64").reshape(-1, 1)
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
+        """Return gold tags, and a mask (N,) of tokens with unknown labels."""
         ids = self._index.find(values[:, 0]).astype("int32")
         return ids, (ids < 0) & (values[:, 0] != 0)
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
+        """Return the allowed tags by token, and problems by example."""
         return read_allowed_tags(examples)
 
     def is_whole(self, doc: Doc) -> bool:
+        """Return whether every token has a tag."""
         return bool(read_doc(doc, self._ids).all())
 
     def constrain(
@@ -113,6 +121,7 @@ class TagCodec:
         allowed: Sequence[Bools],
         problems: dict[int, str],
     ) -> list[tuple[int, Bools]]:
+        """Apply allowed tags in place. RETURNS no wrong labelings."""
         for i, by_token in partial.items():
             for token, names in by_token.items():
                 tags = np.isin(self.tags, list(names))
@@ -121,20 +130,23 @@ class TagCodec:
                 elif not (tags & allowed[i][token]).any():
                     tag = self.tags[int(allowed[i][token].argmax())]
                     word, expected = examples[i].predicted[token].text, ", ".join(sorted(names))
-                    what = f"{word!r} (token {token}) is {tag}, and may only be {expected}"
+                    what = f"{word!r} (token {token}) is {tag}, but may only be {expected}"
                     problems.setdefault(i, what)
                 allowed[i][token] &= tags
         return []
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
+        """Return None: all tags are open."""
         return None
 
     def restrict(
         self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
     ) -> Potentials:
+        """Return the potentials unchanged: all tags are open."""
         return potentials
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
+        """Return preset tags, unless `overwrite` is set, and predicted tags elsewhere."""
         if self.overwrite:
             return tags
         old = read_docs(docs, self._ids)[:, 0]
@@ -143,6 +155,7 @@ class TagCodec:
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
+        """Set the tags. Preset tags stay unless `overwrite` is set."""
         for doc, ids, user_data in zip(docs, tags, data, strict=True):
             values: Any = self._values[ids]
             if not self.overwrite and doc.has_annotation(self._ids[0]):
@@ -153,16 +166,19 @@ class TagCodec:
         return list(docs)
 
     def interpret(self, doc: Doc, tags: Tags) -> list[str]:
+        """Return the tag of each token."""
         return [self.tags[tag] for tag in tags.tolist()]
 
     def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
+        """Return predicted tags and which are correct, see `Codec.compare_with_gold`."""
         gold, has_unknown_label = self.encode(values, lengths)
-        # A token with an unknown label is annotated, and every prediction there is wrong.
+        # A token with an unknown label is annotated. Every prediction on it is wrong.
         known = np.flatnonzero((gold != UNKNOWN) | has_unknown_label)
         return (known, tags[known]), gold[known] == tags[known]
 
     def confidences(
         self, posterior: Potentials, predictions: Any, ops: Ops
     ) -> NDArray[np.floating]:
+        """Return the marginals (M,) of predicted tags."""
         tokens, tags = predictions
         return token_confidences(posterior, tokens, tags, ops)

@@ -1,4 +1,4 @@
-"""Words and their parts of speech, from characters."""
+"""The codec of words and their parts of speech, as spans of characters."""
 
 from __future__ import annotations
 
@@ -35,25 +35,27 @@ from .tags import check_attribute, check_upos
 
 
 class WordCodec(SpanCodec):
-    """Words as spans of characters in the scheme BIES; whitespace is O.
+    """Words as spans of characters in the scheme BIES. Whitespace is O.
 
-    Words respect sentence starts. Gold is the words of the reference, whatever characters they have
-    in the predicted document.
+    Words do not cross sentence starts. Gold is the words of the reference, aligned with the
+    characters of the predicted document.
     """
 
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "word", "tag_confidence": "word"}
 
     def __init__(self, name: str, attribute: str) -> None:
-        """attribute: "tag" or "pos", the attribute of gold words that is the label."""
+        """attribute: "tag" or "pos", the attribute of gold words to predict."""
         check_attribute(name, attribute)
         super().__init__("BIES", "sentence starts", attribute=attribute)
         self._attribute = attribute
         self._ids = (TAG, POS) if attribute == "tag" else (POS, TAG)
 
     def check_label(self, label: str) -> None:
+        """Raise ValueError if the attribute is "pos" and the label no universal part of speech."""
         check_upos(self._attribute, label)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
+        """Set the labels, their tags, and the values of TAG and POS by tag."""
         super().set_labels(labels, strings)
         values = zip(labels, self._label_values, strict=True)
         words = [(value, value if label in UPOS else 0) for label, value in values]
@@ -61,19 +63,25 @@ class WordCodec(SpanCodec):
         self._values = np.array(by_tag, dtype="uint64")
 
     def find_labels(self, doc: Doc) -> set[str]:
+        """Return the labels of the gold words."""
         values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
         return {doc.vocab.strings[value] for value in np.unique(values[is_space == 0]) if value}
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
-        # A reference with the same tokens may have no words, which only `read_words` sees.
+        """Return the gold words as spans of characters (N, 2), and problems by example."""
+        # Always align: only `read_words` recognizes a reference without words.
         return read_gold(examples, 2, partial(read_words, attribute=self._ids[0]))
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
+        """Return gold tags, and a mask (N,) of characters with unknown labels.
+
+        A word without a tag allows the tags of its boundaries with every label.
+        """
         iob, types = values.T
         untagged = ((iob == BEGIN) | (iob == INSIDE)) & (types == 0)
         if not untagged.any() or not self._label_values:
             return super().encode(values, lengths)
-        # A word without a tag has known boundaries. Encode it with the first label, then allow all.
+        # A word without a tag has known boundaries. Encode the first label, then allow all labels.
         known = np.column_stack([iob, np.where(untagged, self._label_values[0], types)])
         ids, is_unknown = super().encode(known, lengths)
         allowed = allowed_tags(ids, len(self.tags))
@@ -82,9 +90,11 @@ class WordCodec(SpanCodec):
         return allowed, is_unknown
 
     def is_whole(self, doc: Doc) -> bool:
+        """Return whether every token has the attribute."""
         return bool(read_doc(doc, self._ids[:1]).all())
 
     def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools:
+        """Return the tags that whitespace and sentence starts allow."""
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
         allowed = np.empty((len(is_space), len(self.tags)), dtype=bool)
         allowed[:, 0], allowed[:, 1:] = is_space, ~is_space[:, None]
@@ -95,11 +105,13 @@ class WordCodec(SpanCodec):
     def restrict(
         self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
     ) -> Potentials:
+        """Return the potentials with -inf outside of the lattice."""
         return potentials.restrict(ops.asarray(self.lattice(docs)))
 
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
+        """Merge characters into words. RETURNS new documents."""
         words = []
         for doc, ids, user_data in zip(docs, tags, data, strict=True):
             is_first = self.entities.may_start[ids]
@@ -109,5 +121,6 @@ class WordCodec(SpanCodec):
         return words
 
     def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
-        # The tag of a word without a gold tag is neither right nor wrong.
+        """Return predicted words and which are correct, see `Codec.compare_with_gold`."""
+        # A word without a gold tag is left out.
         return super().compare_with_gold(tags, np.where(values[:, 1:] == 0, 0, values), lengths)
