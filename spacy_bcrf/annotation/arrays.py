@@ -16,12 +16,11 @@ from spacy.attrs import ORTH  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_bcrf.chain.gold import UNKNOWN as UNKNOWN
+
 Values = NDArray[np.uint64]
 Attributes = Sequence[int]
 Bools = NDArray[np.bool_]
-
-# The tag id of a token without gold annotation.
-UNKNOWN = -1
 
 
 def doc_lengths(docs: Sequence[Doc]) -> NDArray[np.int32]:

@@ -101,7 +101,7 @@ class EntityTags:
         preset = (iob == BEGIN) | (iob == INSIDE)
         new_sentence = starts_sentence & ~first
         if not (preset.any() or new_sentence.any() or is_space.any()):
-            return None, preset
+            return None, np.zeros_like(preset)
         allowed = np.ones((len(iob), len(self)), dtype=bool)
         allowed[new_sentence] &= ~self._continues
         allowed[is_space] &= ~self._is_edge

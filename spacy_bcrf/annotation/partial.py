@@ -206,10 +206,8 @@ def _as_set(doc: Doc, where: str, names: Sequence[str]) -> frozenset[str]:
 
 
 def _annotated_labels(doc: Doc, attributes: Attributes) -> frozenset[str] | None:
-    if ANNOTATED_LABELS not in attributes:
-        return None
-    (labels,) = attributes[ANNOTATED_LABELS].values()
-    return _as_set(doc, "doc._.annotated_labels", labels)
+    labels = attributes.get(ANNOTATED_LABELS, {}).get(None)
+    return None if labels is None else _as_set(doc, "doc._.annotated_labels", labels)
 
 
 def _align_allowed(

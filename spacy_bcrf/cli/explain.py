@@ -17,7 +17,7 @@ from spacy.util import registry
 from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.layers.protocol import sparse_chain
+from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.explain import (
     Weight,
     feature_weights,

@@ -12,7 +12,7 @@ from typing import Any
 from spacy.attrs import ENT_IOB, ENT_TYPE  # type: ignore[import-not-found]
 from spacy.tokens import Doc, Span
 
-MISSING, OUTSIDE = 0, 2
+from spacy_bcrf.annotation.entity_tags import MISSING
 
 
 def one_label_each(

@@ -7,8 +7,8 @@ import numpy as np
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from spacy_bcrf.annotation.label_resize import extend_rows, extend_square, matching_tags
 from spacy_bcrf.chain import Potentials, boundaries
+from spacy_bcrf.chain.label_resize import extend_rows, extend_square, matching_tags
 from spacy_bcrf.kernels import Array
 
 from .pairwise import Pairwise
@@ -129,7 +129,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
 def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Model[InT, OutT]:
     """Return a head with nO tags that keeps the parameters of the old tags.
 
-    New tags come last. `annotation.label_resize` defines their initial parameters. A head with
+    New tags come last. `chain.label_resize` defines their initial parameters. A head with
     parameters becomes a new layer, because an optimizer keeps its state by layer. A head without
     parameters is changed in place.
 

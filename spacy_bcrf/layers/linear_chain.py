@@ -8,8 +8,8 @@ from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
 from spacy_bcrf import chain
-from spacy_bcrf.annotation.label_resize import matching_tags
 from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.label_resize import matching_tags
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.learner import OnlineSettings
@@ -72,6 +72,11 @@ def LinearChain(
     )
     hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None, learn=learn)
     return attach(model, model, hooks)
+
+
+def sparse_chain(model: Model) -> SparseChain | None:
+    """Return the sparse linear chain of a labeling model, None if it has no such chain."""
+    return model.get_ref("output_layer").attrs.get("chain")
 
 
 def _is_ready(model: Model[list[Doc], Potentials]) -> bool:

@@ -19,7 +19,6 @@ from thinc.api import Model
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
-from spacy_bcrf.sparse.model import SparseChain
 
 from .decoding import get_decoder
 
@@ -61,7 +60,7 @@ class Hooks:
     The first argument of each function is the model.
 
     is_ready: () returns whether the output layer has weights, initialized or loaded.
-    resize: (n_tags, tags_per_label) sets the number of tags, see `annotation.label_resize`.
+    resize: (n_tags, tags_per_label) sets the number of tags, see `chain.label_resize`.
     sample_size: number of documents for `initialize`; None for the whole training data.
     learn: (docs, gold, lattice) makes one online step per document and returns the sum of the
         losses. gold is int32 (N,) or bool (N, T), lattice bool (N, T) or None. learn is None for a
@@ -98,11 +97,6 @@ def output_attrs(objective: Objective, decoder: str, **attrs: Any) -> dict[str, 
         "tags": None,
         **attrs,
     }
-
-
-def sparse_chain(model: Model) -> SparseChain | None:
-    """Return the sparse linear chain of a labeling model, None if it has no such chain."""
-    return model.get_ref("output_layer").attrs.get("chain")
 
 
 class LabelingModel:

@@ -70,7 +70,7 @@ class Predicted(NamedTuple):
     """A batch of predictions to annotate.
 
     lengths: (B,) numbers of tokens. posterior: the potentials after temperature.
-    tags: int32 (N,), UNKNOWN for a preset tag that is no label of the component.
+    tags: int32 (N,), before the codec keeps preset tags.
     """
 
     docs: list[Doc]
@@ -96,7 +96,8 @@ def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[Use
 
 
 def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
-    docs, _, posterior, tags, _, ops = predicted
+    docs, _, posterior, tags, codec, ops = predicted
+    tags = codec.kept(docs, tags)
     known = tags != UNKNOWN
     p = token_confidences(posterior, np.arange(len(tags)), tags, ops)
     values = iter(np.where(known, p, None).tolist())  # type: ignore[call-overload]
@@ -142,7 +143,8 @@ def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:
 
 def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> None:
     """Set the sequence probability, None for a document with an unknown preset tag."""
-    _, lengths, posterior, tags, _, ops = predicted
+    docs, lengths, posterior, tags, codec, ops = predicted
+    tags = codec.kept(docs, tags)
     labeling = ops.asarray(tags.clip(min=0))
     xp = array_module(labeling)
     logs = path_scores(posterior, labeling) - CRF().log_partition(posterior)

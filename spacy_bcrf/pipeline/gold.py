@@ -35,25 +35,25 @@ class Gold(NamedTuple):
 class GoldReader:
     """Read the gold annotation of examples. Treat infeasible gold as unannotated."""
 
-    def __init__(self, name: str, codec: Codec, model: LabelingModel) -> None:
-        self._name = name
+    def __init__(self, codec: Codec) -> None:
         self._codec = codec
-        self._model = model
-        self._needs_whole_gold = getattr(model.objective, "needs_whole_gold", False)
-        # By reference: a hash of its gold and lattice, and whether they have a labeling in common.
+        # By reference: whether gold and lattice have a labeling in common, by a hash of both.
         # Training passes the same references in every epoch.
-        self._checked: WeakKeyDictionary[Doc, tuple[int, bool]] = WeakKeyDictionary()
+        self._checked: WeakKeyDictionary[Doc, dict[int, bool]] = WeakKeyDictionary()
 
     def __reduce__(self) -> tuple:
-        return GoldReader, (self._name, self._codec, self._model)
+        return GoldReader, (self._codec,)
 
-    def read(self, examples: Sequence[Example], lattice: Bools | None) -> Gold:
+    def read(
+        self, examples: Sequence[Example], lattice: Bools | None, model: LabelingModel
+    ) -> Gold:
         """Return the gold of examples.
 
-        lattice: the open tags (N, T) of the predicted documents, None if all are open.
+        lattice: the open tags (N, T) of the predicted documents, None if all are open. ValueError
+        for a partially annotated reference that the head cannot learn from.
         """
         codec = self._codec
-        ops: Any = self._model.model.ops
+        ops: Any = model.model.ops
         lengths = np.array([len(example.predicted) for example in examples], dtype="int32")
         stops = lengths.cumsum()
         values, problems = codec.read_gold(examples)
@@ -66,15 +66,18 @@ class GoldReader:
         rejected = codec.constrain(
             examples, partial, np.split(values, stops[:-1]), by_doc, problems
         )
-        if self._model.hooks.learn is not None:
+        if model.hooks.learn is not None:
             why = "a sparse linear chain cannot learn an incorrect span of several tokens"
             problems.update((i, why) for i, _ in rejected if i not in problems)
         if has_unknown_label.any():
             for i in np.unique(stops.searchsorted(np.flatnonzero(has_unknown_label), "right")):
                 unknown = codec.find_labels(examples[i].reference).difference(codec.labels)
                 problems[int(i)] = f"unknown labels {', '.join(sorted(unknown))}"
-        self._find_partial(examples, partial, by_doc, problems)
-        self._find_infeasible(examples, by_doc, lattice, problems)
+        if getattr(model.objective, "needs_whole_gold", False):
+            head = model.output_layer.name
+            self._find_partial(head, examples, partial, by_doc, problems)
+        if lattice is not None or codec.constraints is not None or tags.dtype == bool:
+            self._find_infeasible(examples, by_doc, lattice, model, problems)
         for i in problems:
             by_doc[i][:] = True if tags.dtype == bool else UNKNOWN
         kept = [Rejection(i, ops.asarray(x)) for i, x in rejected if i not in problems]
@@ -82,19 +85,17 @@ class GoldReader:
 
     def _find_partial(
         self,
+        head: str,
         examples: Sequence[Example],
         partial: dict[int, Any],
         by_doc: Sequence[NDArray],
         problems: dict[int, str],
     ) -> None:
-        """Add problems of partial gold, if the objective needs a complete labeling.
+        """Add problems of partial gold, for a head that needs a complete labeling.
 
         A complete reference has partial gold if its tokens are misaligned. ValueError for a
         partially annotated reference: the head is the wrong choice for it.
         """
-        if not self._needs_whole_gold:
-            return
-        head = self._model.output_layer.name
         for i, (example, tags) in enumerate(zip(examples, by_doc, strict=True)):
             known = tags.sum(axis=1) == 1 if tags.dtype == bool else tags != UNKNOWN
             if i in problems or known.all() or not known.any():
@@ -102,7 +103,7 @@ class GoldReader:
             reference = example.reference
             if i in partial or not self._codec.is_whole(reference):
                 raise ValueError(
-                    f"[{self._name}] {reference.text!r} is partially annotated: the head {head!r} "
+                    f"{reference.text!r} is partially annotated: the head {head!r} "
                     "cannot learn from partial annotation, because its distribution cannot be "
                     "restricted to a set of labelings. Use a CRF or BCRF, or annotate all tokens "
                     "of a document or none"
@@ -116,37 +117,28 @@ class GoldReader:
         examples: Sequence[Example],
         by_doc: Sequence[NDArray],
         lattice: Bools | None,
+        model: LabelingModel,
         problems: dict[int, str],
     ) -> None:
         """Add problems of gold that the constraints or the lattice forbid.
 
         Each pair of gold and lattice is decoded once in the lifetime of the reference.
         """
-        if lattice is None and self._codec.constraints is None and by_doc[0].dtype != bool:
-            return
-        n_tags = len(self._codec.tags)
         stops = np.cumsum([len(tags) for tags in by_doc])
-        open_tags = None if lattice is None else np.split(lattice, stops[:-1])
-        passes: dict[int, bool] = {}
-        hashes = []
-        for i, (example, tags) in enumerate(zip(examples, by_doc, strict=True)):
-            hashes.append(hash((tags.tobytes(), open_tags and open_tags[i].tobytes())))
-            checked, is_feasible = self._checked.get(example.reference, (None, False))
-            if checked == hashes[i]:
-                passes[i] = is_feasible
-        if new := [i for i in range(len(examples)) if i not in passes]:
-            lengths = np.array([len(by_doc[i]) for i in new], dtype="int32")
-            allowed = np.concatenate([by_doc[i] for i in new])
-            if allowed.dtype != bool:
-                allowed = allowed_tags(allowed, n_tags)
-            if open_tags is not None:
-                allowed = allowed & np.concatenate([open_tags[i] for i in new])
-            found = feasible(self._model.zero_potentials(lengths, allowed)).tolist()
-            passes.update(zip(new, found, strict=True))
-            for i in new:
-                self._checked[examples[i].reference] = hashes[i], passes[i]
-        for i, is_feasible in passes.items():
-            if not is_feasible:
+        n_tags = len(self._codec.tags)
+        allowed = [t if t.dtype == bool else allowed_tags(t, n_tags) for t in by_doc]
+        if lattice is not None:
+            allowed = [a & b for a, b in zip(allowed, np.split(lattice, stops[:-1]), strict=True)]
+        hashes = [hash((tags.shape, tags.tobytes())) for tags in allowed]
+        known = [self._checked.setdefault(example.reference, {}) for example in examples]
+        if new := [i for i in range(len(examples)) if hashes[i] not in known[i]]:
+            lengths = np.array([len(allowed[i]) for i in new], dtype="int32")
+            masks = np.concatenate([allowed[i] for i in new])
+            found = feasible(model.zero_potentials(lengths, masks)).tolist()
+            for i, is_feasible in zip(new, found, strict=True):
+                known[i][hashes[i]] = is_feasible
+        for i in range(len(examples)):
+            if not known[i][hashes[i]]:
                 problems.setdefault(i, f"{self._codec.restrictions} forbid it")
 
     def forget(self) -> None:

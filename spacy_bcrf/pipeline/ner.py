@@ -13,7 +13,7 @@ from spacy_bcrf.chain import ExpectedEntityRatio, Potentials
 from .codecs import EntityCodec
 from .gold import Gold
 from .queries import PosteriorQueries, SpanQueries
-from .sequence_labeler import SequenceLabeler
+from .sequence_labeler import SequenceLabeler, add_gradient
 
 
 class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
@@ -43,22 +43,32 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         entity_ratio: the expected share of tokens in entities, as a loss on each batch.
         scorer, annotate, temperature: see `SequenceLabeler`.
         """
-        self.entity_ratio = entity_ratio
         super().__init__(
             vocab,
             model,
             name,
-            EntityCodec(name, scheme, incorrect_spans_key, ambiguous_spans_key),
+            EntityCodec(scheme, incorrect_spans_key, ambiguous_spans_key),
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
-            loss_terms=[] if entity_ratio is None else [self._entity_ratio_loss],
         )
+        self.entity_ratio = entity_ratio
 
-    def _entity_ratio_loss(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
+    @property
+    def entity_ratio(self) -> ExpectedEntityRatio | None:
+        """The expected share of tokens in entities, as a loss on each batch."""
+        return self._entity_ratio
+
+    @entity_ratio.setter
+    def entity_ratio(self, entity_ratio: ExpectedEntityRatio | None) -> None:
+        self._entity_ratio = entity_ratio
+        self.loss_terms = [] if entity_ratio is None else [self._entity_ratio_loss]
+
+    def _entity_ratio_loss(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:
         """Return the loss of the batch's entity ratio, times the number of documents."""
-        assert self.entity_ratio is not None
-        is_entity = self.model.ops.xp.arange(len(self.tags)) > 0
-        loss, gradient = self.entity_ratio.loss(potentials, is_entity)
+        assert self._entity_ratio is not None
+        is_entity = potentials.xp.arange(len(self.tags)) > 0
+        loss, more = self._entity_ratio.loss(potentials, is_entity)
         n_docs = len(potentials.lengths)
-        return n_docs * loss, gradient.scale(n_docs)
+        add_gradient(gradient, more, times=n_docs)
+        return n_docs * loss

@@ -28,8 +28,8 @@ from . import confidence
 from .codecs import Codec
 from .gold import Gold, GoldReader, warn_of_problems
 
-LossTerm = Callable[[Potentials, Gold], tuple[float, Potentials] | None]
-"""An additional loss: its sum over a batch and its gradient, or None."""
+LossTerm = Callable[[Potentials, Gold, Potentials], float]
+"""Returns an additional loss of a batch and adds its gradient to the last argument, in place."""
 
 
 class Prediction(NamedTuple):
@@ -56,12 +56,10 @@ class SequenceLabeler(TrainablePipe):
         scorer: Callable | None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
-        loss_terms: Sequence[LossTerm] = (),
     ) -> None:
         """model: an architecture such as `spacy-bcrf.SequenceLabeler.v1`.
         annotate: the custom attributes to write, see `confidence.ANNOTATIONS`.
         temperature: divides all scores before probabilities are computed from them.
-        loss_terms: additional losses, added to the objective's loss.
         """
         self.name = name
         self.annotate = annotate
@@ -72,11 +70,19 @@ class SequenceLabeler(TrainablePipe):
         self.codec = codec
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"labels": [], **codec.settings}
-        self._labeling = LabelingModel(name, model)
-        self._gold = GoldReader(name, codec, self._labeling)
-        self._loss_terms = tuple(loss_terms)
+        self._view = LabelingModel(name, model)
+        self._gold = GoldReader(codec)
+        self.loss_terms: list[LossTerm] = []
+        """Additional losses, added to the objective's loss."""
         self._has_warned = False
         self._set_labels()
+
+    @property
+    def _labeling(self) -> LabelingModel:
+        """The typed view of `model`. spaCy may replace the model and rename the component."""
+        if self._view.model is not self.model or self._view.name != self.name:
+            self._view = LabelingModel(self.name, self.model)
+        return self._view
 
     # Labels and tags
 
@@ -165,7 +171,10 @@ class SequenceLabeler(TrainablePipe):
             nothing = np.ones((0, max(1, len(self.tags))), dtype=bool)
             return self._labeling.zero_potentials(doc_lengths(docs), nothing)
         potentials = self.model.predict(list(docs))
-        return self.codec.restrict(potentials, docs, self.model.ops, ignore_annotation)
+        try:
+            return self.codec.restrict(potentials, docs, self.model.ops, ignore_annotation)
+        except ValueError as error:
+            raise ValueError(f"[{self.name}] {error}") from None
 
     def with_temperature(self, potentials: Potentials) -> Potentials:
         """Return the potentials after temperature, the basis of all probabilities."""
@@ -186,9 +195,8 @@ class SequenceLabeler(TrainablePipe):
         lengths = self.model.ops.to_numpy(potentials.lengths)
         if self._annotate:
             posterior = self.with_temperature(potentials)
-            kept = self.codec.kept(docs, tags)
             predicted = confidence.Predicted(
-                docs, lengths, posterior, kept, self.codec, self.model.ops
+                docs, lengths, posterior, tags, self.codec, self.model.ops
             )
             user_data = confidence.annotate_predictions(self._annotate, predicted)
         by_doc = np.split(tags, lengths.cumsum()[:-1])
@@ -249,8 +257,17 @@ class SequenceLabeler(TrainablePipe):
     # Training
 
     def read_gold(self, examples: Sequence[Example]) -> Gold:
-        """Return the gold of examples, and the problems of infeasible gold."""
-        return self._gold.read(examples, self.codec.lattice([eg.predicted for eg in examples]))
+        """Return what the examples teach, and why some teach nothing."""
+        return self._read_gold(examples)[0]
+
+    def _read_gold(self, examples: Sequence[Example]) -> tuple[Gold, NDArray[np.bool_] | None]:
+        """Return the gold, and the lattice of the predicted documents."""
+        labeling = self._labeling
+        try:
+            lattice = self.codec.lattice([example.predicted for example in examples])
+            return self._gold.read(examples, lattice, labeling), lattice
+        except ValueError as error:
+            raise ValueError(f"[{self.name}] {error}") from None
 
     def update(
         self,
@@ -270,8 +287,7 @@ class SequenceLabeler(TrainablePipe):
         validate_examples(examples, f"{type(self).__name__}.update")
         docs = [example.predicted for example in examples]
         if any(len(doc) for doc in docs):
-            lattice = self.codec.lattice(docs)
-            gold = self._gold.read(examples, lattice)
+            gold, lattice = self._read_gold(examples)
             self._warn("a batch", examples, gold.problems)
             losses[self.name] += learn(self.model, docs, gold.tags, lattice)
         return losses
@@ -285,8 +301,7 @@ class SequenceLabeler(TrainablePipe):
         # In short trials the mean over tokens did better on JNLPBA, worse on EWT, mixed on WNUT17.
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.get_loss")
-        lattice = self.codec.lattice([example.predicted for example in examples])
-        gold = self._gold.read(examples, lattice)
+        gold, lattice = self._read_gold(examples)
         self._warn("a batch", examples, gold.problems)
         if lattice is not None:
             scores = scores.restrict(self._labeling.asarray(lattice))
@@ -300,11 +315,9 @@ class SequenceLabeler(TrainablePipe):
             inference = objective if isinstance(objective, Inference) else CRF()
             allowed = potentials.restrict(gold.tags)
             losses, more = unlikelihood_loss(inference, allowed, gold.rejections)
-            loss, gradient = loss + float(losses.sum()), _add(gradient, more)
-        for term in self._loss_terms:
-            if added := term(potentials, gold):
-                loss, gradient = loss + added[0], _add(gradient, added[1])
-        return loss, gradient
+            loss += float(losses.sum())
+            add_gradient(gradient, more)
+        return loss + sum(term(potentials, gold, gradient) for term in self.loss_terms), gradient
 
     def initialize(
         self,
@@ -384,11 +397,8 @@ class SequenceLabeler(TrainablePipe):
         return self
 
 
-def _add(gradient: Potentials, more: Potentials) -> Potentials:
-    """Return the sum in the precision of the first gradient."""
+def add_gradient(gradient: Potentials, more: Potentials, times: float = 1) -> None:
+    """Add a gradient to another in place, in the precision of the first."""
     dtype = gradient.unary.dtype
-    return Potentials.unchecked(
-        gradient.unary + more.unary.astype(dtype),
-        gradient.transitions + more.transitions.astype(dtype),
-        gradient.lengths,
-    )
+    gradient.unary[...] += (times * more.unary).astype(dtype)
+    gradient.transitions[...] += (times * more.transitions).astype(dtype)

@@ -54,7 +54,7 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"[{name}] label_smoothing must be in [0, 1), got {label_smoothing}")
         self.label_smoothing = label_smoothing
-        codec = TagCodec(name, attribute, overwrite)
+        self._tag_codec = codec = TagCodec(name, attribute, overwrite)
         super().__init__(
             vocab,
             model,
@@ -63,8 +63,8 @@ class Tagger(PosteriorQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
-            loss_terms=[self._smooth],
         )
+        self.loss_terms = [self._smooth]
         objective = self.head.attrs["objective"]
         if label_smoothing and not isinstance(objective, Inference):
             # Without probabilities, smoothing would pull all scores together at no cost.
@@ -75,7 +75,16 @@ class Tagger(PosteriorQueries, SequenceLabeler):
                 stacklevel=2,
             )
 
-    def _smooth(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials] | None:
+    @property
+    def overwrite(self) -> bool:
+        """Whether predictions replace the tags that a document has."""
+        return self._tag_codec.overwrite
+
+    @overwrite.setter
+    def overwrite(self, overwrite: bool) -> None:
+        self._tag_codec.overwrite = overwrite
+
+    def _smooth(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:
         if not self.label_smoothing:
-            return None
-        return smooth_labels(self.label_smoothing, potentials, gold.tags)
+            return 0.0
+        return smooth_labels(self.label_smoothing, potentials, gold.tags, gradient)

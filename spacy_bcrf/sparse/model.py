@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.annotation.label_resize import extend_rows, extend_square
 from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.label_resize import extend_rows, extend_square
 
 from .features import Features, Rows, known_rows
 from .gazetteers import Gazetteers
@@ -110,13 +110,14 @@ class SparseChain:
         """
         learner = self.learner
         rows = self.rows(docs, add=self.min_freq == 1)
-        learner.resize(len(self.dictionary))
+        if len(self.dictionary) > learner.n_features:
+            learner.resize(len(self.dictionary))
         return learner.step(rows, doc_lengths(docs), gold, lattice)
 
     def resize_tags(self, matching: NDArray[np.int64]) -> None:
         """Append tags whose weights are the mean of the weights of matching old tags.
 
-        matching: (new tags, K) old tags, see `annotation.label_resize`.
+        matching: (new tags, K) old tags, see `chain.label_resize`.
         """
         old = self.learner
         n_old, n_tags = old.n_tags, old.n_tags + len(matching)

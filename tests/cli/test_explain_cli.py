@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
 from spacy_bcrf.cli.lattice_page import lattice_page
-from spacy_bcrf.layers.protocol import sparse_chain
+from spacy_bcrf.layers.linear_chain import sparse_chain
 
 LINEAR = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[-1..1]"], "rate": 0.5}
 GOLD = {"tags": ["DT", "X", "NN", "X"], "spans": {"chunks": [(0, 5, "NP")]}}

@@ -15,7 +15,7 @@ from spacy.training import Example
 from test_ner import NerSuite
 from test_tagger import TaggerSuite
 
-from spacy_bcrf.layers.linear_chain import LinearChain
+from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
 from spacy_bcrf.sparse.learner import DivergedError, OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 
@@ -184,7 +184,7 @@ def test_weights_do_not_depend_on_the_batch_size():
         nlp.initialize(lambda data=data: data)
         for start in range(0, 20, size):
             nlp.update(data[start : start + size])
-        weights.append(pipe.model.attrs["chain"].learner.weights)
+        weights.append(sparse_chain(pipe.model).learner.weights)
     assert (weights[0] == weights[1]).all()
     assert (weights[0] == weights[2]).all()
 
@@ -197,7 +197,7 @@ def test_divergence_restores_the_last_used_weights():
     nlp.update(data)
     good = pipe.model.to_bytes()
     # A realistic rate diverges too slowly for a test.
-    sparse = pipe.model.attrs["chain"]
+    sparse = sparse_chain(pipe.model)
     too_high = SparseChain(sparse.features.texts, OnlineSettings("crf", rate=1e30))
     pipe.model.attrs["chain"] = too_high.from_bytes(sparse.to_bytes())
     pipe.model.predict([data[0].predicted])
@@ -216,7 +216,7 @@ def test_training_adds_features_unless_min_freq_is_set(min_freq):
     more = [Example.from_dict(Doc(nlp.vocab, words=later["words"]), later)]
     for _ in range(30):
         nlp.update([*examples(nlp, 3), *more])
-    n_features = pipe.model.attrs["chain"].learner.n_features
+    n_features = sparse_chain(pipe.model).learner.n_features
     assert n_features == (3 if min_freq == 1 else 2)
 
 
@@ -228,7 +228,7 @@ def test_min_freq_warns_about_templates_without_features():
         nlp.initialize(lambda: examples(nlp))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pipe.model.attrs["chain"].min_freq = 1
+        sparse_chain(pipe.model).min_freq = 1
         nlp.initialize(lambda: examples(nlp))
         nlp = English()
         tagger(nlp, min_freq=2)
@@ -262,7 +262,7 @@ def test_weights_are_saved_as_float16(factor):
     nlp.initialize(lambda: data)
     for _ in range(5):
         nlp.update(data)
-    sparse = pipe.model.attrs["chain"]
+    sparse = sparse_chain(pipe.model)
     sparse.learner.weights = sparse.learner.weights * factor
     if factor > 1:
         assert np.abs(sparse.learner.weights).max() > np.finfo("float16").max

@@ -20,6 +20,8 @@ from spacy_bcrf.annotation.partial import (
     read_allowed_tags,
     read_partial_annotation,
 )
+from spacy_bcrf.chain import feasible
+from spacy_bcrf.pipeline import gold
 
 LABELS = ("ORG", "PER")
 WORDS = ["Ann", "Lee", "met", "Bob"]
@@ -424,3 +426,27 @@ def test_the_tagger_learns_from_allowed_tags():
     scores, _ = pipe.model.begin_update([example.predicted])
     with pytest.warns(UserWarning, match=r"'a' \(token 0\) is N, but may only be V"):
         pipe.get_loss([example], scores)
+
+
+def test_each_gold_is_checked_once(monkeypatch):
+    """A reference is decoded once, alone and beside a partially annotated one, until it changes."""
+    nlp, pipe = recognizer()
+    whole = make(nlp, ["B-PER", "I-PER", OUT, OUT])
+    partial = make(nlp, [OUT] * 4, annotated=["PER"])
+    checked = []
+
+    def count(potentials):
+        checked.append(len(potentials.lengths))
+        return feasible(potentials)
+
+    monkeypatch.setattr(gold, "feasible", count)
+    for _ in range(3):
+        for batch in ([whole], [whole, partial], [partial, whole, whole]):
+            assert not pipe.read_gold(batch).problems
+    assert checked == [1, 1]
+    whole.reference.set_ents([Span(whole.reference, 0, 1, "PER")])
+    pipe.read_gold([whole])
+    assert checked == [1, 1, 1]
+    pipe.add_label("LOC")
+    pipe.read_gold([whole, partial])
+    assert checked == [1, 1, 1, 2]

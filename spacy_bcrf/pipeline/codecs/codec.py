@@ -94,16 +94,16 @@ class Codec(Protocol):
         example and tags (n, T).
         """
 
-    def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
-        """Return the lattice, the open tags (N, T); None if all are open.
-
-        ignore_annotation: ignore preset annotation of this kind.
-        """
+    def lattice(self, docs: Sequence[Doc]) -> Bools | None:
+        """Return the lattice, the open tags (N, T); None if all are open."""
 
     def restrict(
         self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
     ) -> Potentials:
-        """Return the potentials for prediction, with -inf outside of the lattice."""
+        """Return the potentials for prediction, with -inf outside of the lattice.
+
+        ignore_annotation: ignore preset annotation of this kind.
+        """
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return the tags (N,) of the documents after `write`, UNKNOWN for unknown labels."""

@@ -35,10 +35,9 @@ from spacy_bcrf.annotation.partial import (
     read_annotated_labels,
     read_partial_annotation,
 )
-from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.potentials import is_first
 
-from .codec import Ops, Tags
+from .codec import Tags
 from .spans import SpanCodec
 
 ATTRIBUTES = (ENT_IOB, ENT_TYPE)
@@ -49,7 +48,6 @@ class EntityCodec(SpanCodec):
 
     def __init__(
         self,
-        name: str,
         scheme: str,
         incorrect_spans_key: str | None = INCORRECT,
         ambiguous_spans_key: str | None = AMBIGUOUS,
@@ -62,7 +60,6 @@ class EntityCodec(SpanCodec):
             f"the scheme {scheme}, preset entities, sentence starts or whitespace at an edge"
         )
         super().__init__(scheme, restrictions)
-        self._name = name
         self._keys = ambiguous_spans_key, incorrect_spans_key
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
@@ -141,28 +138,10 @@ class EntityCodec(SpanCodec):
             rejected += [(i, self.entities.pin(allowed[i], *span)) for span in wrong]
         return rejected
 
-    def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
+    def open_tags(
+        self, docs: Sequence[Doc], ignore_annotation: bool = False
+    ) -> tuple[Bools | None, Bools | None]:
         """Return the tags that preset entities, sentence starts and whitespace allow."""
-        return self._open_tags(docs, ignore_annotation)[0]
-
-    def restrict(
-        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
-    ) -> Potentials:
-        """Return the potentials with -inf outside of the lattice.
-
-        A BIO entity that ends on whitespace is forbidden too: its tags alone do not show its end.
-        """
-        allowed, is_loose = self._open_tags(docs, ignore_annotation)
-        if allowed is not None:
-            potentials = potentials.restrict(ops.asarray(allowed))
-        if self.entities.is_end_open and is_loose.any():
-            return self.entities.forbid_ends(potentials, is_loose)
-        return potentials
-
-    def _open_tags(
-        self, docs: Sequence[Doc], ignore_annotation: bool
-    ) -> tuple[Bools | None, Bools]:
-        """Return the lattice, and a mask (N,) of whitespace outside of preset entities."""
         iob, types, sent_start, is_space = read_docs(docs, (*ATTRIBUTES, SENT_START, IS_SPACE)).T
         if ignore_annotation:
             iob, types = np.zeros_like(iob), np.zeros_like(types)
@@ -171,7 +150,7 @@ class EntityCodec(SpanCodec):
         if unknown.any():
             label = docs[0].vocab.strings[types[unknown][0].item()]
             raise ValueError(
-                f"[{self._name}] a preset entity has the unknown label {label!r}. The component "
+                f"a preset entity has the unknown label {label!r}. The component "
                 f"has {', '.join(self.labels)}; add_label({label!r}) adds a label"
             )
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)

@@ -19,10 +19,9 @@ from spacy_bcrf.annotation.arrays import (
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
 from spacy_bcrf.annotation.extensions import UserData
-from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.potentials import is_first
 
-from .codec import Ops, Tags
+from .codec import Tags
 from .spans import SpanCodec
 
 
@@ -65,23 +64,10 @@ class SpanGroupCodec(SpanCodec):
         """Return whether the document has the span group."""
         return self._key in doc.spans
 
-    def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
+    def open_tags(
+        self, docs: Sequence[Doc], ignore_annotation: bool = False
+    ) -> tuple[Bools | None, Bools | None]:
         """Return the tags that sentence starts and whitespace allow."""
-        return self._open_tags(docs)[0]
-
-    def restrict(
-        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
-    ) -> Potentials:
-        """Return the potentials with -inf outside of the lattice, see `EntityCodec.restrict`."""
-        allowed, is_space = self._open_tags(docs)
-        if allowed is not None:
-            potentials = potentials.restrict(ops.asarray(allowed))
-        if self.entities.is_end_open and is_space.any():
-            return self.entities.forbid_ends(potentials, is_space)
-        return potentials
-
-    def _open_tags(self, docs: Sequence[Doc]) -> tuple[Bools | None, Bools]:
-        """Return the lattice, and a mask (N,) of whitespace."""
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
         first = is_first(doc_lengths(docs))

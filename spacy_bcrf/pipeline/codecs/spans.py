@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from spacy_bcrf.layers.protocol import Constraints
 from .codec import Ops, Tags, Unit
 
 
-class SpanCodec:
+class SpanCodec(ABC):
     """Flat spans as tags of a scheme. See `Codec`.
 
     Values (N, 2) are ENT_IOB and ENT_TYPE, as spaCy stores entities.
@@ -36,7 +37,7 @@ class SpanCodec:
         self.restrictions = restrictions
         self.tags_per_label = len(self.scheme.prefixes)
 
-    def check_label(self, label: str) -> None:
+    def check_label(self, label: str) -> None:  # noqa: B027
         """Accept any label."""
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
@@ -73,6 +74,30 @@ class SpanCodec:
         """Return no wrong labelings: only entities have partial annotation."""
         return []
 
+    @abstractmethod
+    def open_tags(
+        self, docs: Sequence[Doc], ignore_annotation: bool = False
+    ) -> tuple[Bools | None, Bools | None]:
+        """Return the lattice, None if all tags are open, and whitespace that ends no span (N,)."""
+
+    def lattice(self, docs: Sequence[Doc]) -> Bools | None:
+        """Return the open tags, see `Codec.lattice`."""
+        return self.open_tags(docs)[0]
+
+    def restrict(
+        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
+    ) -> Potentials:
+        """Return the potentials with -inf outside of the lattice.
+
+        A BIO span that ends on whitespace is forbidden too: its tags alone do not show its end.
+        """
+        allowed, is_loose = self.open_tags(docs, ignore_annotation)
+        if allowed is not None:
+            potentials = potentials.restrict(ops.asarray(allowed))
+        if is_loose is not None and self.entities.is_end_open and is_loose.any():
+            potentials = self.entities.forbid_ends(potentials, is_loose)
+        return potentials
+
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return the predicted tags: `write` replaces all annotation."""
         return tags
@@ -84,7 +109,7 @@ class SpanCodec:
 
     def make_span(self, doc: Doc, start: int, end: int, label: int) -> Span:
         """Return a span of a document. label: the index of its label."""
-        return Span(doc, start, end, label=self._label_values[label])
+        return Span(doc, start, end, label=self.labels[label])
 
     def span_tags(self, ops: Ops) -> SpanTags:
         """Return the tag ids of the spans of each label, on the device of `ops`."""

@@ -135,7 +135,7 @@ class TagCodec:
                 allowed[i][token] &= tags
         return []
 
-    def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools | None:
+    def lattice(self, docs: Sequence[Doc]) -> Bools | None:
         """Return None: all tags are open."""
         return None
 

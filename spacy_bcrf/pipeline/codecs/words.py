@@ -26,10 +26,9 @@ from spacy_bcrf.annotation.arrays import (
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
-from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.potentials import is_first
 
-from .codec import Ops, Tags, Unit
+from .codec import Tags, Unit
 from .spans import SpanCodec
 from .tags import check_attribute, check_upos
 
@@ -93,20 +92,16 @@ class WordCodec(SpanCodec):
         """Return whether every token has the attribute."""
         return bool(read_doc(doc, self._ids[:1]).all())
 
-    def lattice(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Bools:
+    def open_tags(
+        self, docs: Sequence[Doc], ignore_annotation: bool = False
+    ) -> tuple[Bools | None, Bools | None]:
         """Return the tags that whitespace and sentence starts allow."""
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
         allowed = np.empty((len(is_space), len(self.tags)), dtype=bool)
         allowed[:, 0], allowed[:, 1:] = is_space, ~is_space[:, None]
         new_sentence = sent_start & ~is_first(doc_lengths(docs))
         allowed[new_sentence] &= self.entities.may_start
-        return allowed
-
-    def restrict(
-        self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
-    ) -> Potentials:
-        """Return the potentials with -inf outside of the lattice."""
-        return potentials.restrict(ops.asarray(self.lattice(docs)))
+        return allowed, None
 
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
@@ -114,8 +109,8 @@ class WordCodec(SpanCodec):
         """Merge characters into words. RETURNS new documents."""
         words = []
         for doc, ids, user_data in zip(docs, tags, data, strict=True):
-            is_first = self.entities.may_start[ids]
-            merged = merge_characters(doc, is_first, self._ids, self._values[ids[is_first]])
+            starts = self.entities.may_start[ids]
+            merged = merge_characters(doc, starts, self._ids, self._values[ids[starts]])
             merged.user_data.update(user_data)
             words.append(merged)
         return words
