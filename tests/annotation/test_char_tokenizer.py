@@ -1,3 +1,5 @@
+"""The character tokenizer: one token per grapheme cluster."""
+
 import pickle
 import time
 from itertools import pairwise

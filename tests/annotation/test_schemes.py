@@ -1,3 +1,5 @@
+"""Tagging schemes: constraints, encoding, decoding and repair."""
+
 import itertools
 
 import numpy as np

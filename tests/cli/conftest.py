@@ -23,8 +23,10 @@ def make_docs(vocab, wrong=0):
 
 @pytest.fixture(scope="session")
 def pipeline(tmp_path_factory):
-    """A folder with `model`, a tagger and an entity recognizer, and `dev.spacy`, in which a third
-    of the labels differ from the training data."""
+    """A folder with `model`, a pipeline of tagger and entity recognizer, and `dev.spacy`.
+
+    A third of the labels in `dev.spacy` differ from the training data.
+    """
     folder = tmp_path_factory.mktemp("pipeline")
     fix_random_seed(0)
     nlp = English()

@@ -24,7 +24,7 @@ def folder(pipeline, tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_temperature_is_stored_with_the_pipeline(folder):
+def test_calibrate_stores_the_temperature_with_the_pipeline(folder):
     before = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
     result = run("model", "dev.spacy", "-p", "ner")
     assert result.exit_code == 0, result.output

@@ -68,7 +68,7 @@ def test_several_files_and_options(folder):
     assert load("o.spacy")[0][0].ent_iob_ == "O" and "0 with unknown spaces" in result.output
 
 
-def test_format_of_the_extension_or_the_option(folder):
+def test_the_extension_or_the_option_decides_the_format(folder):
     (folder / "more.tsv.xz").rename(folder / "data.annotated.xz")
     result = run("data.annotated.xz", "o.spacy")
     assert result.exit_code == 1

@@ -60,7 +60,7 @@ def test_several_corpora_and_contradictions(folder):
     assert run("many", "--strict").exit_code == 0
 
 
-def test_no_evidence_for_o(folder):
+def test_labels_without_any_o_give_a_warning(folder):
     assert "Warning" not in run("many", "--labels", "PER,LOC").output
     result = run("found.spacy")
     assert "no token is known to be in no entity of PER. " in result.output
@@ -74,7 +74,7 @@ def test_missing_and_unexpected_labels(folder):
     assert "Warning: labels that are not in --labels: LOC" in result.output
 
 
-def test_keys_of_spans_are_options(folder):
+def test_options_set_the_keys_of_span_groups(folder):
     doc = Doc(VOCAB, words=WORDS, ents=["B-PER", "O", "O"])
     doc.spans["unsure"] = [Span(doc, 2, 3, label="LOC")]
     doc.spans["wrong"] = [Span(doc, 0, 1, label="PER")]

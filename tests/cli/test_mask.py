@@ -56,7 +56,7 @@ def test_drop_and_forget_are_seeded(corpus):
         (("holes.spacy", "x.spacy", "--drop", "0.5"), "document 0, 'Ann saw Rome ', has missing"),
     ],
 )
-def test_wrong_input_is_named_and_nothing_written(corpus, args, message):
+def test_wrong_input_is_an_error_without_output(corpus, args, message):
     doc = Doc(VOCAB, words=["Ann", "saw", "Rome"], ents=["B-PER", "", "O"])
     write_all([doc], corpus / "holes.spacy")
     result = run(*args)
@@ -65,7 +65,7 @@ def test_wrong_input_is_named_and_nothing_written(corpus, args, message):
     assert not list(corpus.glob("*x.*"))
 
 
-def test_by_label_needs_a_new_folder_and_leaves_no_partial_one(corpus):
+def test_by_label_needs_a_new_folder_and_writes_it_atomically(corpus):
     assert run("full.spacy", "masked", "--by-label").exit_code == 0
     again = run("full.spacy", "masked", "--by-label")
     assert again.exit_code == 1 and "masked: expected a new or empty folder" in again.output

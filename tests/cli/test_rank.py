@@ -59,7 +59,7 @@ def test_other_measures(pipeline, folder, by):
         assert record["uncertainty"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_only_the_first(pipeline, folder):
+def test_n_limits_the_output(pipeline, folder):
     result = run(pipeline / "model", "texts.jsonl", "-p", "tagger", "-n", 2, "-o", "out.jsonl")
     assert result.exit_code == 0, result.output
     assert len((folder / "out.jsonl").read_text().splitlines()) == 2
@@ -77,7 +77,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("line", BAD, ids=lambda line: line[:30])
-def test_bad_lines_are_errors_or_skipped(tmp_path, line):
+def test_bad_lines_are_errors_unless_skipped(tmp_path, line):
     path = tmp_path / "texts.jsonl"
     path.write_text(f'{{"text": "a"}}\n\n{line}\n{line}\n{{"text": "b"}}\n')
     steps = []

@@ -1,3 +1,5 @@
+"""The reader of CoNLL columns."""
+
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def test_blank_lines_separate_sentences():
     ["-DOCSTART-", "-DOCSTART-\tO", "-DOCSTART- -X- O O", "###MEDLINE:95369245", "# newdoc"],
 )
 @pytest.mark.parametrize("blank_lines, separator", [("", "\t"), ("\n", " ")])
-def test_document_markers_start_documents_and_are_no_tokens(marker, blank_lines, separator):
+def test_document_markers_start_documents(marker, blank_lines, separator):
     text = f"{marker}\n{blank_lines}a O\nb O\n\nc O\n{blank_lines}{marker}\n{blank_lines}d O"
     text = text.replace(" O", f"{separator}O")
     sentences = read(text)
@@ -75,7 +77,7 @@ def test_words_that_start_with_a_number_sign_are_no_comments():
     assert read("# O\n#newdoc O\n#text O\na O")[0].words == ["#", "#newdoc", "#text", "a"]
 
 
-def test_all_comments_in_a_file_with_tabs():
+def test_lines_with_a_number_sign_and_no_tab_are_comments():
     assert [s.words for s in read("# Made by hand\na\tO\n#\n# and so on\nb\tO")] == [["a"], ["b"]]
 
 

@@ -1,3 +1,5 @@
+"""The reader of CoNLL-U."""
+
 from pathlib import Path
 
 import pytest

@@ -1,3 +1,5 @@
+"""Conversion of column formats: documents, spaces, counts and errors."""
+
 from functools import partial
 
 import pytest
@@ -139,7 +141,7 @@ def test_bad_options(tmp_path, options, message):
         run(tmp_path, "a\tO", **options)
 
 
-def test_output_has_to_be_a_spacy_file(tmp_path):
+def test_the_output_must_be_a_spacy_file(tmp_path):
     (tmp_path / "a.txt").write_text("a\tO\n")
     (tmp_path / "folder.spacy").mkdir()
     for name in ("out.json", "out", "folder.spacy"):
@@ -149,7 +151,7 @@ def test_output_has_to_be_a_spacy_file(tmp_path):
     assert len(DocBin().from_disk(tmp_path / "new" / "folder" / "out.spacy")) == 1
 
 
-def test_a_failure_leaves_the_output_as_it_was(tmp_path, monkeypatch):
+def test_a_failure_leaves_the_output_unchanged(tmp_path, monkeypatch):
     run(tmp_path, "a\tO")
     before = (tmp_path / "out.spacy").read_bytes()
     with pytest.raises(CorpusError, match=r"1.txt:2: 1 columns"):

@@ -1,4 +1,4 @@
-"""Any file gives all of its sentences or a CorpusError, and no other error."""
+"""Fuzz tests: each file gives all of its sentences or a CorpusError."""
 
 import tempfile
 from functools import partial
@@ -98,6 +98,7 @@ def write(format, sentences):
 
 
 def check(format, text):
+    """Assert that written sentences are read again unchanged, or that the text is an error."""
     try:
         sentences = read(format, text)
     except CorpusError as err:
@@ -113,6 +114,7 @@ def check(format, text):
 
 
 def check_file(format, data):
+    """Assert that a file is converted completely, or that the error leaves no output."""
     with tempfile.TemporaryDirectory() as folder:
         source, output = Path(folder) / "f.txt", Path(folder) / "f.spacy"
         source.write_bytes(data)
@@ -132,7 +134,7 @@ def check_file(format, data):
 
 
 @pytest.mark.parametrize("format, text", [("conllu", CONLLU), ("columns", COLUMNS)])
-def test_the_unmutated_files_are_valid(format, text):
+def test_the_files_without_mutations_are_valid(format, text):
     assert len(read(format, text)) == 2
     check(format, text)
     check_file(format, text.encode())

@@ -1,4 +1,4 @@
-"""Every record of any file, and every one of its spans, is counted once."""
+"""Fuzz tests: each record and each span of a file is counted once."""
 
 import json
 import tempfile
@@ -81,6 +81,7 @@ def check(data, name):
 
 
 def count(objects):
+    """Return the number of spans."""
     lists = [fields.get(key) for fields in objects for key in ("spans", "rejected")]
     return sum(len(found) for found in lists if isinstance(found, list))
 

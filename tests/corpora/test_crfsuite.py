@@ -1,3 +1,5 @@
+"""The corpus reader of CRFsuite's text format."""
+
 import pytest
 import spacy
 

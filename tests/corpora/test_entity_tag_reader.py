@@ -1,3 +1,5 @@
+"""Conversion of entity tags of any scheme to IOB2."""
+
 from pathlib import Path
 
 import pytest

@@ -1,4 +1,4 @@
-"""Numbers of sentences, tokens and entities in published corpora, as documented with them.
+"""Numbers of sentences, tokens and entities in published corpora, against their documentation.
 
 The corpora are in the folder BCRF_CORPORA. Without this variable, the tests are skipped.
 """

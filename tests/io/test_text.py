@@ -1,3 +1,5 @@
+"""Lines of plain and compressed text files."""
+
 import bz2
 import gzip
 import lzma

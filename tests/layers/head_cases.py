@@ -47,6 +47,7 @@ class Head:
         return f"{self.name}-{self.transitions}"
 
     def build(self, **options: Any) -> Model:
+        """Build the head."""
         return BUILDERS[self.name](transitions=self.transitions, transition_width=3, **options)
 
     def randomize(self, rng, n_tags, scale=1.0, dtype="float32", **options: Any) -> Model:
@@ -92,8 +93,10 @@ def covering(*factors: list) -> list[tuple]:
 
 
 def random_vectors(rng, dtype="float32"):
+    """Return token vectors of documents with LENGTHS."""
     return [rng.normal(size=(length, WIDTH)).astype(dtype) for length in LENGTHS]
 
 
 def biluo_constraints(labels):
+    """Return the hard constraints of BILUO."""
     return Constraints(BILUO.transitions(labels), BILUO.starts(labels), BILUO.ends(labels))

@@ -85,6 +85,7 @@ def test_gradient_equals_the_numeric_gradient(head, constrained, partial, rng):
 
 
 def numeric_gradient(function, values, step=1e-5):
+    """Return the gradient of a function of `values`, by central differences."""
     gradient = np.zeros_like(values)
     for at in np.ndindex(values.shape):
         value = values[at]

@@ -13,7 +13,7 @@ from spacy_bcrf.layers.sequence_labeler import SequenceLabeler, resize_output
 
 
 def with_encoder(head: Model) -> Model:
-    """A model of the head on an encoder that returns its input."""
+    """Return a model of the head on an encoder that returns its input."""
     identity: Model = Model("identity", lambda model, X, is_train: (X, lambda dX: dX))
     return SequenceLabeler(identity, head)
 

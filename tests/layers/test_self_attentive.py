@@ -1,3 +1,5 @@
+"""The self-attentive encoder: windows, gradients, dropout, serialization and training."""
+
 import subprocess
 import sys
 
@@ -26,11 +28,13 @@ POSITIONS = ("learned", "sinusoidal")
 
 
 def make_docs(*lengths):
+    """Return documents with these lengths."""
     words = [chr(ord("a") + i % 26) * (1 + i % 3) for i in range(max(lengths, default=0))]
     return [Doc(VOCAB, words=words[:length]) for length in lengths]
 
 
 def make(lengths=(5, 3), **options):
+    """Return an initialized encoder."""
     fix_random_seed(0)
     model = SelfAttentiveEncoder(**{**SMALL, **options})
     model.initialize(X=make_docs(*lengths))
@@ -38,7 +42,7 @@ def make(lengths=(5, 3), **options):
 
 
 def network_of(model):
-    """The PyTorch module, which Thinc holds in a shim."""
+    """Return the PyTorch module, which Thinc stores in a shim."""
     (shim,) = (shim for node in model.walk() for shim in node.shims)
     return shim._model
 

@@ -99,7 +99,7 @@ class SpanCodec(ABC):
         return potentials
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
-        """Return the predicted tags: `write` replaces all annotation."""
+        """Return the predicted tags: the lattice already keeps preset annotation."""
         return tags
 
     def interpret(self, doc: Doc, tags: Tags) -> list[Span]:
