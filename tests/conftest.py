@@ -1,6 +1,11 @@
 """Fixtures and settings of all tests."""
 
 import os
+
+# Each worker of pytest-xdist has a core. More threads of BLAS only wait for one another. The
+# libraries read the variable when they are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,3 +44,10 @@ def processor(request: pytest.FixtureRequest) -> Iterator[str]:
         if request.param == "gpu":
             on_gpu.replace_compiled_kernels(patch)
         yield request.param
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize `head` and `any_head` by the attributes `some_heads` and `heads` of the class."""
+    for fixture, attribute in (("head", "some_heads"), ("any_head", "heads")):
+        if fixture in metafunc.fixturenames and hasattr(metafunc.cls, attribute):
+            metafunc.parametrize(fixture, getattr(metafunc.cls, attribute))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -77,7 +78,7 @@ class GoldReader:
             head = model.output_layer.name
             self._find_partial(head, examples, partial, by_doc, problems)
         if lattice is not None or codec.constraints is not None or tags.dtype == bool:
-            self._find_infeasible(examples, by_doc, lattice, model, problems)
+            self._find_infeasible(examples, tags, stops, lattice, model, problems)
         for i in problems:
             by_doc[i][:] = True if tags.dtype == bool else UNKNOWN
         kept = [Rejection(i, ops.asarray(x)) for i, x in rejected if i not in problems]
@@ -115,7 +116,8 @@ class GoldReader:
     def _find_infeasible(
         self,
         examples: Sequence[Example],
-        by_doc: Sequence[NDArray],
+        tags: NDArray,
+        stops: NDArray[np.integer],
         lattice: Bools | None,
         model: LabelingModel,
         problems: dict[int, str],
@@ -124,16 +126,17 @@ class GoldReader:
 
         Each pair of gold and lattice is decoded once in the lifetime of the reference.
         """
-        stops = np.cumsum([len(tags) for tags in by_doc])
         n_tags = len(self._codec.tags)
-        allowed = [t if t.dtype == bool else allowed_tags(t, n_tags) for t in by_doc]
+        allowed = tags if tags.dtype == bool else allowed_tags(tags, n_tags)
         if lattice is not None:
-            allowed = [a & b for a, b in zip(allowed, np.split(lattice, stops[:-1]), strict=True)]
-        hashes = [hash((tags.shape, tags.tobytes())) for tags in allowed]
+            allowed = allowed & lattice
+        data, bounds = allowed.tobytes(), [0, *(stops * n_tags).tolist()]
+        hashes = [hash(data[start:end]) for start, end in pairwise(bounds)]
         known = [self._checked.setdefault(example.reference, {}) for example in examples]
         if new := [i for i in range(len(examples)) if hashes[i] not in known[i]]:
-            lengths = np.array([len(allowed[i]) for i in new], dtype="int32")
-            masks = np.concatenate([allowed[i] for i in new])
+            by_doc = np.split(allowed, stops[:-1])
+            lengths = np.array([len(by_doc[i]) for i in new], dtype="int32")
+            masks = np.concatenate([by_doc[i] for i in new])
             found = feasible(model.zero_potentials(lengths, masks)).tolist()
             for i, is_feasible in zip(new, found, strict=True):
                 known[i][hashes[i]] = is_feasible

@@ -1,5 +1,6 @@
 """Each C++ header compiles on its own."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,3 +22,13 @@ def test_compiles_on_its_own(header):
     text = f'#include "{header}"\n' * 2
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_all_headers_of_an_instruction_set_are_compiled_again():
+    """Their include guards are undefined between the passes of targets.hh."""
+    forgotten = set(re.findall(r"#undef (\w+)", (FOLDER / "cpu/forget_guards.hh").read_text()))
+    for header in HEADERS:
+        text = (FOLDER / header).read_text()
+        if re.search(r"^namespace BCRF_TARGET", text, re.MULTILINE):
+            guard = re.search(r"#ifndef (\w+)\n#define \1\n", text)
+            assert guard and guard[1] in forgotten, header

@@ -1,7 +1,7 @@
 """Tests of every component with every kind of model.
 
 The suite of a component derives from `ComponentSuite` and defines its annotation. The suite of a
-kind of model, such as `NetworkSuite`, defines `add` and the fixtures `head` and `any_head`. A test
+kind of model, such as `NetworkSuite`, defines `add` and the values of `head` and `any_head`. A test
 class derives from one suite of each kind.
 """
 
@@ -369,13 +369,9 @@ class ComponentSuite:
 class NetworkSuite(ComponentSuite):
     """Tests of a component whose model is a tok2vec and a head."""
 
-    @pytest.fixture(params=HEADS)
-    def head(self, request) -> str:
-        return request.param
-
-    @pytest.fixture(params=ALL_HEADS)
-    def any_head(self, request) -> str:
-        return request.param
+    # Classes whose components share their code sample the heads among them.
+    some_heads: ClassVar = HEADS
+    heads: ClassVar = ALL_HEADS
 
     def add(self, nlp, head=None, name=None, tok2vec=TOK2VEC, **settings):
         model = {

@@ -16,6 +16,7 @@ from spacy.util import fix_random_seed
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.pipeline.confidence import TEMPERATURES
+from spacy_bcrf.pipeline.queries import Alternative, Candidate
 
 LABELS = ("A", "B")
 TEXTS = ["one two three", "", "four", "five one six two", "three three"]
@@ -331,3 +332,13 @@ def test_extreme_temperatures_give_finite_entropies(temperature):
     nlp = build("bcrf_ner", annotate=ALL, temperature=temperature)
     for doc in nlp.pipe(TEXTS):
         assert np.isfinite(doc._.sequence_entropy)
+
+
+def test_answers_show_labels_and_probabilities():
+    """In a notebook, labelings that differ in their labels only look different."""
+    doc = Doc(English().vocab, words=["Ann", "saw", "Rome"])
+    spans = [Span(doc, 0, 1, "PER"), Span(doc, 2, 3, "LOC")]
+    assert repr(Alternative(spans, 0.25)) == "Alternative(0.250: PER 'Ann', LOC 'Rome')"
+    assert repr(Alternative(["N", "V", "N"], 0.5)) == "Alternative(0.500: N, V, N)"
+    assert repr(Alternative([], 1.0)) == "Alternative(1.000: no spans)"
+    assert repr(Candidate(spans[1], 0.125)) == "Candidate(0.125: LOC 'Rome')"

@@ -25,13 +25,8 @@ OBJECTIVES = ("crf", "sapo", "perceptron", "mira")
 class LinearChainSuite(ComponentSuite):
     """Tests of a component whose model is a sparse linear chain."""
 
-    @pytest.fixture(params=OBJECTIVES)
-    def head(self, request) -> str:
-        return request.param
-
-    @pytest.fixture(params=OBJECTIVES)
-    def any_head(self, request) -> str:
-        return request.param
+    some_heads: ClassVar = OBJECTIVES
+    heads: ClassVar = OBJECTIVES
 
     def add(self, nlp, head=None, name=None, **settings):
         model = {

@@ -154,11 +154,15 @@ class TestBiluo(NerSuite, NetworkSuite):
 
 
 class TestBio(NerSuite, NetworkSuite):
+    some_heads = ("BCRF",)
+    heads = ("CRF", "MeanField", "SAPO")
     settings: ClassVar = {"scheme": "BIO"}
     other_settings: ClassVar = {"scheme": "BILUO"}
 
 
 class TestBies(NerSuite, NetworkSuite):
+    some_heads = ("CRF",)
+    heads = ("BCRF/pairwise", "Unstructured", "MIRA")
     settings: ClassVar = {"scheme": "BIES"}
 
 

@@ -33,6 +33,7 @@ def blank():
 
 
 class TestSegmenter(NetworkSuite):
+    heads = ("CRF", "BCRF", "MeanField", "Perceptron")
     factory = "bcrf_segmenter"
     labels = ("J", "N", "V")
     data: ClassVar = [

@@ -92,6 +92,8 @@ class TestTagger(TaggerSuite, NetworkSuite):
 
 
 class TestPosTagger(NetworkSuite):
+    some_heads = ("CRF",)
+    heads = ("BCRF", "Perceptron")
     factory = "bcrf_tagger"
     settings: ClassVar = {"attribute": "pos"}
     labels = ("ADJ", "NOUN", "VERB")
