@@ -44,8 +44,11 @@ $(VENV)/installed: $(SOURCES)
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
+# Install the requirements of the extra alone: with the package, pip compiles the extensions again.
 $(VENV)/dev: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(BIN)/python -c 'from importlib.metadata import requires; print(*(r.split(";")[0] \
+		for r in requires("spacy-bcrf") if "dev" in r.partition("extra")[2]), sep="\0", end="\0")' \
+		| xargs -0 $(BIN)/pip install --quiet
 	touch $@
 
 # Headers only: Cython generates the other C++ files.

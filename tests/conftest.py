@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "default",
     deadline=None,
-    max_examples=50,
+    max_examples=30,
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.filter_too_much],
 )
 settings.load_profile("default")
