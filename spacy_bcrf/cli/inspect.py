@@ -104,7 +104,7 @@ def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:
         yield from (f"- {problem}" for problem in found.named)
     if never := [row.label for row in rows if row.label and not row.outside]:
         yield (
-            f"Warning: no token is known to be in no entity of {', '.join(never)}. "
+            f"Warning: no token is annotated as outside of {', '.join(never)}. "
             "See entity_ratio of bcrf_ner"
         )
     if labels and (others := sorted(found.labels - {*labels, ""})):

@@ -158,7 +158,7 @@ def warn_of_problems(
     start = text if len(text) <= 60 else f"{text[:60]}..."
     warnings.warn(
         f"[{name}] {len(problems)} of {len(examples)} documents in {where} have gold annotation "
-        f"that cannot be learned; they are trained on as unannotated. The first is document "
-        f"{first}, {start!r}: {problems[first]}. Further problems are not reported.",
+        f"that cannot be learned. Training treats them as unannotated. The first is document "
+        f"{first}, {start!r}: {problems[first].rstrip('.')}. Further problems are not reported.",
         stacklevel=2,
     )

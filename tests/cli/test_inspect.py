@@ -63,7 +63,7 @@ def test_several_corpora_and_contradictions(folder):
 def test_labels_without_any_o_give_a_warning(folder):
     assert "Warning" not in run("many", "--labels", "PER,LOC").output
     result = run("found.spacy")
-    assert "no token is known to be in no entity of PER. " in result.output
+    assert "no token is annotated as outside of PER. " in result.output
     assert result.exit_code == 0
 
 
