@@ -1,12 +1,12 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
-# make compile-commands   write compile_commands.json, which tells an editor how to compile a header
+# make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 PYTHON ?= python3
 EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
-HEADERS := $(wildcard spacy_bcrf/kernels/cpu/*.hh spacy_bcrf/kernels/cpu/sparse/*.hh spacy_bcrf/kernels/shared/*.hh)
-SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx) $(HEADERS)
+CXX_FILES := $(shell find spacy_bcrf/kernels -name "*.hh" -o -name "*.cc")
+SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx) $(CXX_FILES)
 
 .PHONY: quickstart test lint installed compile-commands clean
 
@@ -49,11 +49,11 @@ $(VENV)/$(EXTRAS): $(VENV)/installed
 		sep="\0", end="\0")' | xargs -0 $(BIN)/pip install --quiet
 	touch $@
 
-# Headers only: Cython generates the other C++ files.
+# Without the C++ files that Cython generates.
 compile-commands:
-	for header in $(HEADERS); do \
+	for file in $(CXX_FILES); do \
 		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ispacy_bcrf/kernels -c %s"}\n' \
-			"$(CURDIR)" "$$header" "$$header"; \
+			"$(CURDIR)" "$$file" "$$file"; \
 	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 
 clean:

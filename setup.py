@@ -1,31 +1,70 @@
 """Build of the compiled extensions. setup.cfg holds all other metadata."""
 
+import os
+import shlex
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 if sys.platform == "win32":
     compile_args, link_args = ["/O2", "/std:c++17"], []
 else:
     # No -march=native: a wheel must run on any processor, so it contains the kernels for several
-    # instruction sets (cpu/targets.hh). No -ffast-math: the kernels rely on infinities.
+    # instruction sets (cpu/targets). No -ffast-math: the kernels rely on infinities.
     compile_args = ["-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-pthread"]
+    # GCC warns of vectors as arguments, but all functions that have some are inlined.
+    compile_args += ["-Wno-psabi"] if sys.platform.startswith("linux") else []
+    # Python's own flags contain -g, and debug information triples the size of the extensions.
+    # Flags of the environment come last, so that they win.
+    compile_args += ["-g0", *shlex.split(os.environ.get("CFLAGS", ""))]
     link_args = ["-pthread"]
 
-headers = sorted(map(str, Path("spacy_bcrf/kernels").glob("**/*.hh")))
+folder = Path("spacy_bcrf/kernels")
+headers = sorted(map(str, folder.glob("**/*.hh")))
+targets = {"native": "cpu/targets", "sparse": "cpu/sparse/targets"}
 extensions = [
     Extension(
         f"spacy_bcrf.kernels.{name}",
-        [f"spacy_bcrf/kernels/{name}.pyx"],
-        include_dirs=["spacy_bcrf/kernels"],
+        [str(folder / f"{name}.pyx"), *sorted(map(str, (folder / path).glob("*.cc")))],
+        include_dirs=[str(folder)],
         depends=headers,
         language="c++",
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )
-    for name in ("native", "sparse")
+    for name, path in targets.items()
 ]
 
-setup(ext_modules=cythonize(extensions, language_level=3))
+
+class ParallelBuild(build_ext):
+    """Compile the changed source files of all extensions in parallel."""
+
+    def build_extensions(self) -> None:
+        self.parallel = True
+        compile_files = self.compiler.compile
+
+        def compile_file(source: str, output_dir: str, **options: Any) -> list[str]:
+            objects = self.compiler.object_filenames([source], output_dir=output_dir)
+            if not self.force and not newer_group([source, "setup.py", *headers], objects[0]):
+                return objects
+            return compile_files([source], output_dir=output_dir, **options)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+
+            def compile_each(sources: list[str], **options: Any) -> list[str]:
+                found = pool.map(partial(compile_file, **options), sources)
+                return list(chain.from_iterable(found))
+
+            self.compiler.compile = compile_each
+            super().build_extensions()
+
+
+setup(ext_modules=cythonize(extensions, language_level=3), cmdclass={"build_ext": ParallelBuild})

@@ -38,16 +38,19 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
 
     vector[string] c_instruction_sets "bcrf::instruction_sets"() except +
     int c_level "bcrf::level"() except +
-    void c_sum_product "bcrf::sum_product"[In](const Batch[In]&, In*, In*, double*, In*) except +
-    void c_max_product "bcrf::max_product"[In](const Batch[In]&, int*, In*) except +
-    void c_bregman "bcrf::bregman"[In](const Batch[In]&, const BregmanOptions&, In*, In*, double*, In*) except +
-    void c_mean_field "bcrf::mean_field"[In](const Batch[In]&, int, const int*, In*, In*, double*, In*) except +
-    void c_entropy "bcrf::entropy"[In](const Batch[In]&, In*) except +
-    void c_pair_marginals "bcrf::pair_marginals"[In](const Batch[In]&, int, const int*, const int*, In*, In*) except +
-    void c_sample "bcrf::sample"[In](const Batch[In]&, int, const double*, int*) except +
-    void c_nbest "bcrf::nbest"[In](const Batch[In]&, int, int*, In*) except +
-    void c_beam_search "bcrf::beam_search"[In](const Batch[In]&, int, int, int*, In*) except +
-    void c_dijkstra "bcrf::dijkstra"[In](const Batch[In]&, int*, In*, long long*) except +
+    cdef cppclass Kernels[In]:
+        @staticmethod
+        const Kernels[In]& get() except +
+        void sum_product(const Batch[In]&, In*, In*, double*, In*) except +
+        void max_product(const Batch[In]&, int*, In*) except +
+        void bregman(const Batch[In]&, const BregmanOptions&, In*, In*, double*, In*) except +
+        void mean_field(const Batch[In]&, int, const int*, In*, In*, double*, In*) except +
+        void entropy(const Batch[In]&, In*) except +
+        void pair_marginals(const Batch[In]&, int, const int*, const int*, In*, In*) except +
+        void sample(const Batch[In]&, int, const double*, int*) except +
+        void nbest(const Batch[In]&, int, int*, In*) except +
+        void beam_search(const Batch[In]&, int, int, int*, In*) except +
+        void dijkstra(const Batch[In]&, int*, In*, long long*) except +
     void c_path_scores "bcrf::path_scores"[In](const Batch[In]&, const int*, In*)
     void c_add_features "bcrf::add_features"[In](const Labelings[In]&, In*, double*, In*)
     void c_gram_matrices "bcrf::gram_matrices"[In](const Labelings[In]&, bint, double*) except +
@@ -81,7 +84,7 @@ def sum_product(
     cdef double[:, ::1] sums_ = sums
     cdef real[:, :, ::1] each_ = each
     with nogil:
-        c_sum_product(batch, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0])
+        Kernels[real].get().sum_product(batch, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0])
     return Result(value, node, _edges(unary, sums, each))
 
 
@@ -92,7 +95,7 @@ def max_product(xp, const real[:, ::1] unary, transitions, const int[::1] length
     cdef int[::1] tags_ = tags
     cdef real[::1] scores_ = scores
     with nogil:
-        c_max_product(batch, &tags_[0], &scores_[0])
+        Kernels[real].get().max_product(batch, &tags_[0], &scores_[0])
     return tags, scores
 
 
@@ -110,7 +113,7 @@ def bregman(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, o
     c_options.lower = options.bound == "lower"
     c_options.scale = options.scale
     with nogil:
-        c_bregman(batch, c_options, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0])
+        Kernels[real].get().bregman(batch, c_options, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0])
     return Result(value, node, _edges(unary, sums, each))
 
 
@@ -133,7 +136,7 @@ def entropy(xp, const real[:, ::1] unary, transitions, const int[::1] lengths):
     entropies = _zeros(unary, lengths.shape[0])
     cdef real[::1] entropies_ = entropies
     with nogil:
-        c_entropy(batch, &entropies_[0])
+        Kernels[real].get().entropy(batch, &entropies_[0])
     return entropies
 
 
@@ -147,7 +150,7 @@ def pair_marginals(
     pairs = _zeros(unary, (unary.shape[0], n))
     cdef real[:, ::1] node_ = node, pairs_ = pairs
     with nogil:
-        c_pair_marginals(batch, n, &heads[0], &tails[0], &node_[0, 0], &pairs_[0, 0])
+        Kernels[real].get().pair_marginals(batch, n, &heads[0], &tails[0], &node_[0, 0], &pairs_[0, 0])
     return node, pairs
 
 
@@ -158,7 +161,7 @@ def sample(
     tags = numpy.zeros((uniform.shape[0], uniform.shape[1]), "int32")
     cdef int[:, ::1] tags_ = tags
     with nogil:
-        c_sample(batch, <int>uniform.shape[0], &uniform[0, 0], &tags_[0, 0])
+        Kernels[real].get().sample(batch, <int>uniform.shape[0], &uniform[0, 0], &tags_[0, 0])
     return tags
 
 
@@ -168,7 +171,7 @@ def nbest(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, int
     cdef int[:, ::1] tags_ = tags
     cdef real[:, ::1] scores_ = scores
     with nogil:
-        c_nbest(batch, n, &tags_[0, 0], &scores_[0, 0])
+        Kernels[real].get().nbest(batch, n, &tags_[0, 0], &scores_[0, 0])
     return tags, scores
 
 
@@ -180,7 +183,7 @@ def beam_search(
     cdef int[:, ::1] tags_ = tags
     cdef real[:, ::1] scores_ = scores
     with nogil:
-        c_beam_search(batch, n, width, &tags_[0, 0], &scores_[0, 0])
+        Kernels[real].get().beam_search(batch, n, width, &tags_[0, 0], &scores_[0, 0])
     return tags, scores
 
 
@@ -193,7 +196,7 @@ def dijkstra(xp, const real[:, ::1] unary, transitions, const int[::1] lengths):
     cdef real[::1] scores_ = scores
     cdef long long[::1] expanded_ = expanded
     with nogil:
-        c_dijkstra(batch, &tags_[0], &scores_[0], &expanded_[0])
+        Kernels[real].get().dijkstra(batch, &tags_[0], &scores_[0], &expanded_[0])
     return tags, scores, expanded
 
 
@@ -278,7 +281,7 @@ cdef _mean_field(
     cdef double[:, ::1] sums_ = sums
     cdef real[:, :, ::1] each_ = each
     with nogil:
-        c_mean_field(
+        Kernels[real].get().mean_field(
             batch, n_iter, &gold_[0], &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
         )
     return Result(value, node, _edges(unary, sums, each))

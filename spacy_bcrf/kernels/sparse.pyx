@@ -76,8 +76,11 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         const unsigned char* allowed
         const unsigned char* open
 
-    void c_learn "bcrf::learn"(Model&, const Sequences&, const int64_t*, const int*, int, double&, int&) except +
-    void c_score "bcrf::score"(const float*, size_t, int, const Sequences&, const int*, int, float*) except +
+    cdef cppclass SparseKernels:
+        @staticmethod
+        const SparseKernels& get() except +
+        void learn(Model&, const Sequences&, const int64_t*, const int*, int, double&, int&) except +
+        void score(const float*, size_t, int, const Sequences&, const int*, int, float*) except +
     vector[int] c_shuffled "bcrf::shuffled"(int, uint64_t) except +
 
 
@@ -286,7 +289,7 @@ cdef class Learner:
             open_ = open
             data.open = &open_[0, 0]
         with nogil:
-            c_learn(self.c[0], data, &offsets[0], &order[0], <int>order.shape[0], loss, done)
+            SparseKernels.get().learn(self.c[0], data, &offsets[0], &order[0], <int>order.shape[0], loss, done)
         return loss, done
 
     def read(self, bint current=False):
@@ -321,7 +324,7 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
     data.rows = &rows[0] if rows.shape[0] else NULL
     data.starts = &starts[0]
     with nogil:
-        c_score(&weights[0, 0], weights.shape[1], n_tags, data, &lengths[0],
+        SparseKernels.get().score(&weights[0, 0], weights.shape[1], n_tags, data, &lengths[0],
                 <int>lengths.shape[0], &out[0, 0])
     return unary
 

@@ -1,5 +1,6 @@
-"""Each C++ header compiles on its own."""
+"""Each C++ header compiles on its own, and instruction sets stay apart."""
 
+import platform
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import spacy_bcrf.kernels
+from spacy_bcrf.kernels import native, sparse
 
 FOLDER = Path(spacy_bcrf.kernels.__file__).parent
 HEADERS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.hh"))
@@ -24,11 +26,17 @@ def test_compiles_on_its_own(header):
     assert done.returncode == 0, done.stderr
 
 
-def test_all_headers_of_an_instruction_set_are_compiled_again():
-    """Their include guards are undefined between the passes of targets.hh."""
-    forgotten = set(re.findall(r"#undef (\w+)", (FOLDER / "cpu/forget_guards.hh").read_text()))
-    for header in HEADERS:
-        text = (FOLDER / header).read_text()
-        if re.search(r"^namespace BCRF_TARGET", text, re.MULTILINE):
-            guard = re.search(r"#ifndef (\w+)\n#define \1\n", text)
-            assert guard and guard[1] in forgotten, header
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="there is one instruction set")
+@pytest.mark.parametrize("module", [native, sparse], ids=["native", "sparse"])
+def test_only_kernels_of_an_instruction_set_use_it(module):
+    """The linker merges functions of the standard library, which must run on any processor."""
+    command = ["objdump", "--disassemble", "--no-show-raw-insn", "--demangle", module.__file__]
+    code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    users = set()
+    for function in code.split("\n\n"):
+        # All mnemonics of AVX start with v.
+        if re.search(r"\tv[a-z]", function):
+            users.add(function.partition("\n")[0])
+    assert any("avx512::" in name for name in users)
+    assert [name for name in users if "avx2::" not in name and "avx512::" not in name] == []

@@ -1,6 +1,5 @@
 // Beam search for the n best labelings.
-#ifndef BCRF_BEAM_HH
-#define BCRF_BEAM_HH
+#pragma once
 
 #include "nbest.hh"
 
@@ -105,5 +104,3 @@ void beam_search(const Batch<R>& batch, int n, int width, int* tags, R* scores) 
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

@@ -1,6 +1,5 @@
 // Iterative Bregman projections on the factors f and g of ../shared/projection.hh, in vectors.
-#ifndef BCRF_BREGMAN_HH
-#define BCRF_BREGMAN_HH
+#pragma once
 
 #include "../shared/projection.hh"
 #include "bregman_options.hh"
@@ -351,5 +350,3 @@ void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

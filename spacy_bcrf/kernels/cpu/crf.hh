@@ -1,6 +1,5 @@
 // Forward-backward of the linear-chain CRF, in probability space with scaling.
-#ifndef BCRF_CRF_HH
-#define BCRF_CRF_HH
+#pragma once
 
 #include "../shared/precision.hh"
 #include "for_each_sequence.hh"
@@ -164,5 +163,3 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

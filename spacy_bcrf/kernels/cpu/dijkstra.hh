@@ -1,6 +1,5 @@
 // The best labeling, by Dijkstra's algorithm.
-#ifndef BCRF_DIJKSTRA_HH
-#define BCRF_DIJKSTRA_HH
+#pragma once
 
 #include "for_each_sequence.hh"
 #include "target.hh"
@@ -130,5 +129,3 @@ void dijkstra(const Batch<R>& batch, int* tags, R* scores, long long* expanded) 
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

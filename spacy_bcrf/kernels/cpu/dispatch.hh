@@ -1,7 +1,7 @@
 // The choice of an instruction set at run time.
 //
-// A wheel must run on any processor, so it cannot use -march=native. targets.hh compiles the
-// kernels for several instruction sets, and BCRF_CALL picks one.
+// A wheel must run on any processor, so it cannot use -march=native. Each file in targets/ compiles
+// the kernels for one instruction set, and BCRF_CHOOSE picks one.
 #pragma once
 
 #include <cstdlib>
@@ -53,15 +53,10 @@ inline int level() {
 
 }  // namespace bcrf
 
+// Evaluate a call in the namespace of the instruction set in use.
 #ifdef BCRF_DISPATCH
-#define BCRF_CALL(function, ...)                        \
-    switch (level()) {                                  \
-        case 2: avx512::function(__VA_ARGS__); break;   \
-        case 1: avx2::function(__VA_ARGS__); break;     \
-        default: baseline::function(__VA_ARGS__);       \
-    }
+#define BCRF_CHOOSE(call) \
+    (level() == 2 ? avx512::call : level() == 1 ? avx2::call : baseline::call)
 #else
-#define BCRF_CALL(function, ...) \
-    level();                     \
-    baseline::function(__VA_ARGS__);
+#define BCRF_CHOOSE(call) (level(), baseline::call)
 #endif

@@ -1,63 +1,44 @@
-// The kernels: each function runs its implementation for the instruction set in use.
+// The table of kernels. Each instruction set has one.
 #pragma once
 
 #include "batch.hh"
 #include "bregman_options.hh"
+#include "dispatch.hh"
 #include "features.hh"
-#include "targets.hh"
 
 namespace bcrf {
 
 // node, sum and each may be null if they are not wanted. `sum` needs shared transitions.
-template <class In>
-void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
-    BCRF_CALL(sum_product, batch, value, node, sum, each)
-}
+template <class In> struct Kernels {
+    void (*sum_product)(const Batch<In>&, In* value, In* node, double* sum, In* each);
+    void (*max_product)(const Batch<In>&, int* tags, In* scores);
+    void (*nbest)(const Batch<In>&, int n, int* tags, In* scores);
+    void (*beam_search)(const Batch<In>&, int n, int width, int* tags, In* scores);
+    void (*dijkstra)(const Batch<In>&, int* tags, In* scores, long long* expanded);
+    void (*bregman)(const Batch<In>&, const BregmanOptions&, In* value, In* node, double* sum,
+                    In* each);
+    void (*mean_field)(const Batch<In>&, int n_iter, const int* gold, In* value, In* node,
+                       double* sum, In* each);
+    // -inf for a sequence without an allowed labeling.
+    void (*entropy)(const Batch<In>&, In* entropies);
+    void (*pair_marginals)(const Batch<In>&, int n, const int* heads, const int* tails, In* node,
+                           In* pairs);
+    void (*sample)(const Batch<In>&, int n, const double* uniform, int* tags);
 
-template <class In> void max_product(const Batch<In>& batch, int* tags, In* scores) {
-    BCRF_CALL(max_product, batch, tags, scores)
-}
+    // Return the kernels of the instruction set in use.
+    static const Kernels& get();
+};
 
-template <class In> void nbest(const Batch<In>& batch, int n, int* tags, In* scores) {
-    BCRF_CALL(nbest, batch, n, tags, scores)
-}
+// Each file in targets/ defines `kernels` for float and double in its namespace.
+namespace baseline { template <class In> Kernels<In> kernels(); }
+#ifdef BCRF_DISPATCH
+namespace avx2 { template <class In> Kernels<In> kernels(); }
+namespace avx512 { template <class In> Kernels<In> kernels(); }
+#endif
 
-template <class In>
-void beam_search(const Batch<In>& batch, int n, int width, int* tags, In* scores) {
-    BCRF_CALL(beam_search, batch, n, width, tags, scores)
-}
-
-template <class In>
-void dijkstra(const Batch<In>& batch, int* tags, In* scores, long long* expanded) {
-    BCRF_CALL(dijkstra, batch, tags, scores, expanded)
-}
-
-template <class In>
-void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
-             double* sum, In* each) {
-    BCRF_CALL(bregman, batch, options, value, node, sum, each)
-}
-
-template <class In>
-void mean_field(const Batch<In>& batch, int n_iter, const int* gold, In* value, In* node,
-                double* sum, In* each) {
-    BCRF_CALL(mean_field, batch, n_iter, gold, value, node, sum, each)
-}
-
-// -inf for a sequence without an allowed labeling.
-template <class In> void entropy(const Batch<In>& batch, In* entropies) {
-    BCRF_CALL(entropy, batch, entropies)
-}
-
-template <class In>
-void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* tails, In* node,
-                    In* pairs) {
-    BCRF_CALL(pair_marginals, batch, n, heads, tails, node, pairs)
-}
-
-template <class In>
-void sample(const Batch<In>& batch, int n, const double* uniform, int* tags) {
-    BCRF_CALL(sample, batch, n, uniform, tags)
+template <class In> const Kernels<In>& Kernels<In>::get() {
+    static const Kernels<In> chosen = BCRF_CHOOSE(kernels<In>());
+    return chosen;
 }
 
 }  // namespace bcrf

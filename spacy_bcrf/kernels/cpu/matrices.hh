@@ -1,6 +1,5 @@
 // Transitions in probability space.
-#ifndef BCRF_MATRICES_HH
-#define BCRF_MATRICES_HH
+#pragma once
 
 #include "simd.hh"
 
@@ -65,5 +64,3 @@ template <class R, class In> class Matrices {
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

@@ -1,6 +1,5 @@
 // Mean field for the linear chain, and its loss with the gradient.
-#ifndef BCRF_MEAN_FIELD_HH
-#define BCRF_MEAN_FIELD_HH
+#pragma once
 
 #include "for_each_sequence.hh"
 #include "products.hh"
@@ -241,5 +240,3 @@ void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R*
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

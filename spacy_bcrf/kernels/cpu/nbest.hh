@@ -1,6 +1,5 @@
 // The n best labelings, by A*.
-#ifndef BCRF_NBEST_HH
-#define BCRF_NBEST_HH
+#pragma once
 
 #include "viterbi.hh"
 
@@ -163,5 +162,3 @@ template <class R> void nbest(const Batch<R>& batch, int n, int* tags, R* scores
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

@@ -1,6 +1,5 @@
 // Edge marginals a[i, u] K[u, v] b[i+1, v] from node factors a and b.
-#ifndef BCRF_PAIR_SUMS_HH
-#define BCRF_PAIR_SUMS_HH
+#pragma once
 
 #include "matrices.hh"
 #include "products.hh"
@@ -53,5 +52,3 @@ void write_arcs(In* out, const R* a, const R* b, Matrices<R, In>& matrices, int 
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

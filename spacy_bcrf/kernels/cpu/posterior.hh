@@ -1,6 +1,5 @@
 // Entropy, marginals of tag pairs, and samples of the linear-chain CRF.
-#ifndef BCRF_POSTERIOR_HH
-#define BCRF_POSTERIOR_HH
+#pragma once
 
 #include "crf.hh"
 
@@ -145,5 +144,3 @@ template <class In> void sample(const Batch<In>& batch, int n, const double* uni
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

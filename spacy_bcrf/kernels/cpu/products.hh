@@ -1,6 +1,5 @@
 // Products of rows with a T x T matrix, in the sum-product and the max-plus semiring.
-#ifndef BCRF_PRODUCTS_HH
-#define BCRF_PRODUCTS_HH
+#pragma once
 
 #include "simd.hh"
 
@@ -142,5 +141,3 @@ void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, in
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

@@ -1,8 +1,8 @@
 // Compiler vectors, and the vector loops that the kernels share.
 //
-// targets.hh compiles this header, and the headers that include it, once for each instruction set.
-#ifndef BCRF_SIMD_HH
-#define BCRF_SIMD_HH
+// Each file in targets/ compiles this header, and the headers that include it, for one instruction
+// set.
+#pragma once
 
 #include "batch.hh"
 #include "target.hh"
@@ -254,5 +254,3 @@ template <class In> BCRF_INLINE In smallest_finite(const In* x, size_t n) {
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

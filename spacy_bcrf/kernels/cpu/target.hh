@@ -1,10 +1,10 @@
 // The instruction set that the headers are compiled for: its namespace and the size of its vectors.
-// targets.hh defines both; a header on its own is compiled for the baseline.
+// The files in targets/ define both; a header on its own is compiled for the baseline.
 #pragma once
 
 #ifndef BCRF_TARGET
 #define BCRF_TARGET baseline
-#define BCRF_VECTOR_BYTES 32
+#define BCRF_VECTOR_BYTES 16
 #endif
 
 #if defined(__GNUC__)

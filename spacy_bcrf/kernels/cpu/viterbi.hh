@@ -1,6 +1,5 @@
 // The best labeling, by the Viterbi algorithm.
-#ifndef BCRF_VITERBI_HH
-#define BCRF_VITERBI_HH
+#pragma once
 
 #include "for_each_sequence.hh"
 #include "products.hh"
@@ -97,5 +96,3 @@ void max_product(const Batch<R>& batch, int* tags, R* scores) {
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

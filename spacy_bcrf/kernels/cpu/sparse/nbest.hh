@@ -1,6 +1,5 @@
 // The n-best list of one sequence.
-#ifndef BCRF_SPARSE_NBEST_HH
-#define BCRF_SPARSE_NBEST_HH
+#pragma once
 
 #include "../beam.hh"
 
@@ -36,5 +35,3 @@ void search_list(Search search, const Sequence<float>& s, int n, BestList& out) 
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

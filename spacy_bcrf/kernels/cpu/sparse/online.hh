@@ -1,6 +1,5 @@
 // One online step for each sequence: scores, the objective's gradient, and the update of its rows.
-#ifndef BCRF_SPARSE_ONLINE_HH
-#define BCRF_SPARSE_ONLINE_HH
+#pragma once
 
 #include "../crf.hh"
 #include "model.hh"
@@ -334,5 +333,3 @@ inline void learn(Model& model, const Sequences& data, const std::int64_t* offse
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

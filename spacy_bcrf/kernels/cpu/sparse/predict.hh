@@ -1,6 +1,5 @@
 // Scores of sequences under fixed weights.
-#ifndef BCRF_SPARSE_PREDICT_HH
-#define BCRF_SPARSE_PREDICT_HH
+#pragma once
 
 #include "model.hh"
 #include "rows.hh"
@@ -29,5 +28,3 @@ inline void score(const float* weights, size_t stride, int tags, const Sequences
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

@@ -1,6 +1,5 @@
 // Sums and updates of rows of the weight table.
-#ifndef BCRF_SPARSE_ROWS_HH
-#define BCRF_SPARSE_ROWS_HH
+#pragma once
 
 #include "../batch.hh"
 #include "../target.hh"
@@ -73,5 +72,3 @@ inline void add_to_rows(float* table, size_t stride, const int* rows, int n, con
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf
-
-#endif

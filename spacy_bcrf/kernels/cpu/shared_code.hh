@@ -1,0 +1,11 @@
+// All headers that the kernels include and that do not depend on the instruction set.
+//
+// A file in targets/ includes them before it selects an instruction set. The linker keeps one copy
+// of each function that several files define, which must run on any processor.
+#pragma once
+
+#include "../shared/precision.hh"
+#include "../shared/projection.hh"
+#include "for_each_sequence.hh"
+#include "kernels.hh"
+#include "log_space.hh"
