@@ -25,7 +25,7 @@ extensions = [
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )
-    for name in ("native", "sparse")
+    for name in ("native", "sparse", "encoder")
 ]
 
 setup(ext_modules=cythonize(extensions, language_level=3))
