@@ -209,6 +209,16 @@ cdef class Stack:
 
     def backward(self, Trace trace, const float[:, ::1] dy):
         """Return the gradient of the input (N, width_in) and of each layer's parameters."""
+        cdef Py_ssize_t i, total = 0
+        for i in range(<Py_ssize_t>trace.trace.lengths.size()):
+            total += trace.trace.lengths[i]
+        if dy.shape[0] != total or dy.shape[1] != self.stack.shape.width:
+            raise ValueError(
+                f"dy must have shape {(total, self.stack.shape.width)}, "
+                f"got {(dy.shape[0], dy.shape[1])}"
+            )
+        if <int>trace.trace.layers.size() != self.stack.shape.depth:
+            raise ValueError("the trace is of another stack")
         cdef vector[MaxoutParams[float]] views
         cdef MaxoutParams[float] view
         cdef StackShape shape = self.stack.shape

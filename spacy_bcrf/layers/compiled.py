@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.attrs import ORTH, intify_attr
@@ -49,6 +49,8 @@ def compile_layers(model: Model, cache_size: int = CACHE_SIZE) -> Layers:
 
     cache_size: the number of distinct words whose embeddings an embedding layer keeps between
         predictions; 0 keeps none. With static vectors it keeps none either.
+
+    Raises ValueError if a parameter is not finite.
     """
     layers = Layers()
     for node in list(model.walk()):
@@ -62,13 +64,15 @@ def compile_layers(model: Model, cache_size: int = CACHE_SIZE) -> Layers:
                 layers.kept[node.name] = str(error)
                 continue
             if found:
+                if found.ready and isinstance(model.ops, NumpyOps):
+                    found.stack()
                 node._func = function
                 node.attrs["compiled"] = _State(cache_size)
                 layers.compiled.append(node.name)
     return layers
 
 
-class _Unsupported(ValueError):
+class _Unsupported(Exception):
     """A layer of the right kind that the kernels do not cover."""
 
 
@@ -102,20 +106,23 @@ class _Maxout:
     def ready(self) -> bool:
         return self.maxout.has_param("W") is True and self.norm.has_param("G") is True
 
-    def params(self) -> tuple[Any, Any, Any, Any]:
-        return (
-            self.maxout.get_param("W"),
-            self.maxout.get_param("b"),
-            self.norm.get_param("G"),
-            self.norm.get_param("b"),
-        )
+    def params(self) -> tuple[Any, ...]:
+        return tuple(node.get_param(name) for node, name in self._names())
 
-    def inc_grad(self, gradients: tuple[Any, Any, Any, Any]) -> None:
-        for node, name, gradient in zip(
-            (self.maxout, self.maxout, self.norm, self.norm), ("W", "b", "G", "b"), gradients,
-            strict=True,
-        ):
+    def inc_grad(self, gradients: tuple[Any, ...]) -> None:
+        for (node, name), gradient in zip(self._names(), gradients, strict=True):
             node.inc_grad(name, gradient)
+
+    def check(self, where: str) -> None:
+        for node, name in self._names():
+            if not np.isfinite(node.get_param(name)).all():
+                raise ValueError(
+                    f"the parameter {name} of a {node.name} layer ({where}) is not finite. The "
+                    "training diverged, or the file of the model is damaged"
+                )
+
+    def _names(self) -> list[tuple[Model, str]]:
+        return [(self.maxout, "W"), (self.maxout, "b"), (self.norm, "G"), (self.norm, "b")]
 
     @property
     def rate(self) -> float:
@@ -130,15 +137,24 @@ class _Compiled:
     residual: bool
     _stack: kernels.Stack | None = None
 
-    def stack(self) -> kernels.Stack:
+    @property
+    def ready(self) -> bool:
+        """Whether the layers have parameters."""
+        return all(layer.ready for layer in self.layers)
+
+    def stack(self, check: bool = True) -> kernels.Stack:
+        """Return the packed parameters. `check` raises ValueError if one is not finite."""
         params = [layer.params() for layer in self.layers]
         stack = self._stack
         if stack is None or not stack.has(params):
+            if check:
+                for i, layer in enumerate(self.layers):
+                    layer.check(f"layer {i + 1} of {len(self.layers)}")
             stack = kernels.Stack(params, window=self.window, residual=self.residual)
             self._stack = stack
         return stack
 
-    def add_gradients(self, gradients: list[tuple[Any, Any, Any, Any]]) -> None:
+    def add_gradients(self, gradients: list[tuple[Any, ...]]) -> None:
         for layer, gradient in zip(self.layers, gradients, strict=True):
             layer.inc_grad(gradient)
 
@@ -177,11 +193,14 @@ class _Encoder(_Compiled):
 class _Embedding(_Compiled):
     """Hashed embeddings mixed by a Maxout: extractor, list2ragged, tables, Maxout, ragged2list."""
 
-    def __init__(self, columns: list[int], tables: list[Model], vectors: Model | None, mix: _Maxout):
+    def __init__(
+        self, columns: list[int], tables: list[Model], vectors: Model | None, mix: _Maxout
+    ):
         self.columns, self.tables, self.vectors = columns, tables, vectors
         self.layers, self.window, self.residual = [mix], 0, False
         self.lock = threading.Lock()
         self.cache: _Cache | None = None
+        self.hits = self.misses = 0
 
     @classmethod
     def of(cls, node: Model) -> _Embedding | None:
@@ -243,9 +262,7 @@ class _Embedding(_Compiled):
             part, get_dx = self.vectors([keys], is_train)
             parts.append(part.dataXd)
             lengths = part.lengths
-            backprops.append(
-                (part.dataXd.shape[1], lambda d: get_dx(type(part)(d, lengths)))
-            )
+            backprops.append((part.dataXd.shape[1], lambda d: get_dx(type(part)(d, lengths))))
         return np.concatenate(parts, axis=1), backprops
 
     def predict(self, docs: list[Any], cache_size: int) -> Any:
@@ -259,17 +276,22 @@ class _Embedding(_Compiled):
             mark = kernels.fingerprint([table.get_param("E") for table in self.tables])
             cache = self.cache
             if cache is None or cache.stack is not stack or cache.mark != mark:
-                cache = self.cache = _Cache(stack, mark, rows.shape[1], self.layers[0].maxout.get_dim("nO"))
+                cache = self.cache = _Cache(
+                    stack, mark, rows.shape[1], self.layers[0].maxout.get_dim("nO")
+                )
             numbers = cache.index.number(rows)
             if new := len(cache.index) - len(cache.vectors):
                 more = self._mix(stack, cache.index.rows(len(cache.vectors)), docs)
                 cache.vectors = np.concatenate([cache.vectors, more])
-            cache.hits += len(rows) - new
-            cache.misses += new
+            self.hits += len(rows) - new
+            self.misses += new
             if len(cache.index) > cache_size:
                 self.cache = None
             vectors = cache.vectors
         return vectors[numbers]
+
+    def cache_info(self) -> CacheInfo:
+        return CacheInfo(self.hits, self.misses, len(self.cache.index) if self.cache else 0)
 
     def _mix(self, stack: kernels.Stack, rows: Any, docs: list[Any]) -> Any:
         tables, _ = self.tables_of(rows, docs, False)
@@ -283,7 +305,6 @@ class _Cache:
         self.stack, self.mark = stack, mark
         self.index = kernels.DistinctRows(attributes)
         self.vectors = np.zeros((0, width), "float32")
-        self.hits = self.misses = 0
 
 
 class _Keys:
@@ -303,6 +324,14 @@ def _vectors_attribute(docs: list[Any]) -> int:
     return getattr(docs[0].vocab.vectors, "attr", ORTH)
 
 
+class CacheInfo(NamedTuple):
+    """How many tokens had an embedding in the cache, how many had none, and its size in words."""
+
+    hits: int
+    misses: int
+    size: int
+
+
 class _State:
     """What a compiled layer keeps between calls. Copies, bytes and pickles of a model leave it out.
 
@@ -313,6 +342,9 @@ class _State:
     def __init__(self, cache_size: int):
         self.cache_size = cache_size
         self.parts: Any = None
+
+    def cache_info(self) -> CacheInfo:
+        return self.parts.cache_info() if self.parts else CacheInfo(0, 0, 0)
 
     def __deepcopy__(self, memo: Any) -> _State:
         return _State(self.cache_size)
@@ -328,7 +360,7 @@ def _parts(model: Model, kind: Any) -> Any:
     state = model.attrs["compiled"]
     if state.parts is None:
         state.parts = kind.of(model)
-    return state.parts if all(layer.ready for layer in state.parts.layers) else None
+    return state.parts if state.parts.ready else None
 
 
 def _split(rows: Any, lengths: list[int]) -> list[Any]:
@@ -347,12 +379,14 @@ def _embed(model: Model, docs: list[Any], is_train: bool) -> tuple[list[Any], Ca
     if parts is None or not sum(lengths):
         return chain(model, docs, is_train)
     if not is_train:
-        return _split(parts.predict(docs, model.attrs["compiled"].cache_size), lengths), _no_backprop
+        return _split(
+            parts.predict(docs, model.attrs["compiled"].cache_size), lengths
+        ), _no_backprop
     rows = parts.features(docs)
     distinct = kernels.DistinctRows(rows.shape[1])
     numbers = distinct.number(rows)
     tables, backprops = parts.tables_of(distinct.rows(0), docs, True)
-    stack = parts.stack()
+    stack = parts.stack(check=False)
     mixed, trace = stack.train(tables, np.array([len(tables)], "int32"), [0.0], [0])
     out = mixed[numbers]
     # Tokens of one word share its embedding, and have dropout of their own.
@@ -386,7 +420,7 @@ def _encode(model: Model, xs: Any, is_train: bool) -> tuple[Any, Callable]:
         return with_array(model, xs, is_train)
     x = np.ascontiguousarray(np.concatenate(xs), dtype="float32")
     each = np.array(lengths, "int32")
-    stack = parts.stack()
+    stack = parts.stack(check=not is_train)
     if not is_train:
         return _split(stack.predict(x, each), lengths), _no_backprop
     rates = [layer.rate for layer in parts.layers]
