@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.attrs import ORTH, intify_attr
+from spacy.attrs import ORTH, intify_attr  # type: ignore[import-not-found]
 from spacy.ml.featureextractor import forward as extract
 from spacy.ml.staticvectors import forward as static_vectors
 from thinc.api import Model, NumpyOps
@@ -97,7 +97,7 @@ class _Maxout:
             return None
         if not (_is(inner.layers[0], maxout) and _is(inner.layers[1], layernorm)):
             return None
-        found = cls(*inner.layers, node.layers[1])
+        found = cls(inner.layers[0], inner.layers[1], node.layers[1])
         if (pieces := found.maxout.get_dim("nP")) not in (2, 3):
             raise _Unsupported(f"the kernels have 2 or 3 pieces, not {pieces}")
         return found
@@ -115,7 +115,7 @@ class _Maxout:
 
     def check(self, where: str) -> None:
         for node, name in self._names():
-            if not np.isfinite(node.get_param(name)).all():
+            if not node.ops.xp.isfinite(node.get_param(name)).all():
                 raise ValueError(
                     f"the parameter {name} of a {node.name} layer ({where}) is not finite. The "
                     "training diverged, or the file of the model is damaged"
@@ -390,9 +390,10 @@ def _embed(model: Model, docs: list[Any], is_train: bool) -> tuple[list[Any], Ca
     mixed, trace = stack.train(tables, np.array([len(tables)], "int32"), [0.0], [0])
     out = mixed[numbers]
     # Tokens of one word share its embedding, and have dropout of their own.
+    ops: Any = model.ops
     mask = None
     if rate := parts.layers[0].rate:
-        mask = model.ops.get_dropout_mask(out.shape, rate)
+        mask = ops.get_dropout_mask(out.shape, rate)
         out *= mask
 
     def backprop(d_out: list[Any]) -> list[Any]:
@@ -400,7 +401,7 @@ def _embed(model: Model, docs: list[Any], is_train: bool) -> tuple[list[Any], Ca
         if mask is not None:
             dy = dy * mask
         d_mixed = np.zeros_like(mixed)
-        model.ops.scatter_add(d_mixed, numbers, dy)
+        ops.scatter_add(d_mixed, numbers, dy)
         d_tables, gradients = stack.backward(trace, d_mixed)
         parts.add_gradients(gradients)
         first = 0

@@ -24,8 +24,8 @@ class Accelerated:
 def accelerate(nlp: Language, cache_size: int = CACHE_SIZE) -> Accelerated:
     """Let the CNN of a pipeline's components run in compiled kernels, on the CPU.
 
-    It swaps the functions of hashed embeddings and Maxout window encoders in all components, such as
-    spaCy's `tok2vec`, `ner`, `tagger` and `parser`. Parameters stay in place, so `nlp.to_disk`
+    It swaps the functions of hashed embeddings and Maxout window encoders in all components, such
+    as spaCy's `tok2vec`, `ner`, `tagger` and `parser`. Parameters stay in place, so `nlp.to_disk`
     writes a pipeline that spaCy alone loads. Outputs differ by rounding. Other models, such as
     transformers, stay as they are.
 

@@ -13,7 +13,7 @@ from spacy.util import fix_random_seed
 from thinc.api import Adam, set_dropout_rate
 
 from spacy_bcrf import kernels
-from spacy_bcrf.layers.cnn import HashEmbedCNN, MaxoutWindowEncoder, MultiHashEmbed
+from spacy_bcrf.layers.cnn import MaxoutWindowEncoder, MultiHashEmbed
 from spacy_bcrf.layers.compiled import compile_layers
 
 VOCAB = English().vocab
@@ -240,7 +240,7 @@ def test_changes_in_place_are_noticed(name):
     theirs, ours = make_pair(docs)
     ours.predict(docs)
     for model in (theirs, ours):
-        node = [node for node in model.walk() if node.has_param(name)][0]
+        node = next(node for node in model.walk() if node.has_param(name))
         node.get_param(name)[:] *= 1.5
     assert relative(ours.predict(docs)[0], theirs.predict(docs)[0]) < 1e-5
 
@@ -305,7 +305,7 @@ def test_kernels_refuse_wrong_arrays():
         Stack([params(), params()[:2] + params(width=5)[2:]], window=1, residual=True)
     stack = Stack([params()], window=1, residual=True)
     for x, lengths in [((5, 4), [4]), ((5, 3), [5]), ((5, 4), [6, -1]), ((5, 4), [2**31 - 1] * 2)]:
-        with pytest.raises(ValueError, match="x must have shape|lengths must be"):
+        with pytest.raises(ValueError, match=r"x must have shape|lengths must be"):
             stack.predict(np.ones(x, "float32"), np.array(lengths, "int32"))
     _, trace = stack.train(np.ones((5, 4), "float32"), np.array([5], "int32"), [0.0], [1])
     with pytest.raises(ValueError, match=r"dy must have shape \(5, 4\)"):

@@ -1,8 +1,5 @@
 """spaCy's own pipelines with compiled kernels."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import spacy
