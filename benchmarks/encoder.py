@@ -84,8 +84,9 @@ def main() -> None:
         rows += measure_shape(shape, docs, words, args.rounds, peak)
     notes = (
         f"{describe_machine(['numpy', 'thinc', 'spacy'])}\n{source}; {words} words in batches of "
-        f"256 documents, dropout 0.1 in training; us/word, median of {args.rounds} interleaved rounds; "
-        f"{args.threads} thread(s), {kernels.instruction_set()}, peak {peak / 1e9:.0f} GFLOP/s"
+        f"256 documents, dropout 0.1 in training; us/word, median of {args.rounds} interleaved "
+        f"rounds; {args.threads} thread(s), {kernels.instruction_set()}, "
+        f"peak {peak / 1e9:.0f} GFLOP/s"
     )
     print_table("Encoder", rows, notes, args.csv)
 
