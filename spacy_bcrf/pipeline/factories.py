@@ -23,7 +23,7 @@ DEFAULT_MODEL = Config().from_str(
 @architectures = "spacy-bcrf.SequenceLabeler.v1"
 
 [model.tok2vec]
-@architectures = "spacy.HashEmbedCNN.v2"
+@architectures = "spacy-bcrf.HashEmbedCNN.v1"
 pretrained_vectors = null
 width = 96
 depth = 4

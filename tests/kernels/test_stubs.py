@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_bcrf.kernels import native, sparse
+from spacy_bcrf.kernels import encoder, native, sparse
 
 
 def functions(nodes, owner):
@@ -23,7 +23,7 @@ def is_public(name, value):
     return callable(value) and not isinstance(value, type) and not name.startswith("_")
 
 
-@pytest.mark.parametrize("module", [native, sparse], ids=["native", "sparse"])
+@pytest.mark.parametrize("module", [native, sparse, encoder], ids=["native", "sparse", "encoder"])
 def test_lists_the_functions_of_its_module(module):
     stub = Path(module.__file__).parent / f"{module.__name__.rpartition('.')[2]}.pyi"
     found = list(functions(ast.parse(stub.read_text()).body, module))
