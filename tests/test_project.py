@@ -162,18 +162,23 @@ def test_partial_annotation_is_compared_with_full(project, run, capsys):
     folder = project / "metrics/partial"
     table = (folder / "results.md").read_text()
     assert table in capsys.readouterr().out
-    assert len(table.splitlines()) == 2 + 2 + 3 + 3
+    assert len(table.splitlines()) == 2 + 2 + 3 + 2 + 3
     assert (folder / "curve.png").stat().st_size > 1000
     # Stored results are not computed again, only the table.
     (folder / "results.md").unlink()
     done = {path: path.stat().st_mtime_ns for path in folder.glob("*/result.json")}
-    assert len(done) == 8
+    assert len(done) == 10
     partial.main([*arguments, "0.5"])
     assert (folder / "results.md").read_text() == table
     assert {path: path.stat().st_mtime_ns for path in done} == done
-    # Another seed makes other runs, here without the share of entities.
-    partial.main([*arguments, "--seed", "1"])
-    assert len(list(folder.glob("*/result.json"))) == len(done) + 2 + 3
+    # A second seed adds runs, here of one method and without the share of entities.
+    partial.main([*arguments[:-1], "--seeds", "2", "--methods", "CRF", "--shares"])
+    assert len(list(folder.glob("*/result.json"))) == len(done) + 3
+    assert " ± " in (folder / "results.md").read_text()
+    # Options of the training config make the runs anew.
+    partial.main([*arguments[:-1], "--methods", "CRF", "--shares", "--training.dropout", "0.3"])
+    again = [path for path in done if path.stat().st_mtime_ns != done[path]]
+    assert len(again) == 3
 
 
 @pytest.mark.slow
