@@ -91,8 +91,12 @@ def write_results(folder: Path, experiment: str, runs: Mapping[Key, dict[str, fl
     means = {key: mean(values) for key, values in scores.items()}
     columns = list(dict.fromkeys((variant, corpus) for corpus, variant, *_ in means))
     columns.sort(key=lambda column: task.variants.index(column[0]))
+    trained = {objective for _, _, objective, _ in runs}
     rows = [
-        (objective, decoder) for objective, decoders in DECODED_BY.items() for decoder in decoders
+        (objective, decoder)
+        for objective, decoders in DECODED_BY.items()
+        for decoder in decoders
+        if objective in trained
     ]
     n_seeds = len({seed for *_, seed in runs})
     lines: list[list[str]] = [["trained", "decoded", *(f"{c}, {v}" for v, c in columns)]]

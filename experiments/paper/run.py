@@ -6,8 +6,8 @@
 
 Train every objective on every corpus, with every encoder depth and seed. Decode each model with
 every decoder. A run with a stored result is not repeated, so the command can be interrupted and
-resumed. Write results.csv, results.md and accuracy.png to OUTPUT/SCALE/EXPERIMENT. --help lists
-the differences from the paper.
+resumed. Write results.csv, results.md and accuracy.png to OUTPUT/SCALE/EXPERIMENT. Options such as
+--training.dropout 0.1 override the training configs. --help lists the differences from the paper.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from spacy.cli._util import parse_config_overrides
+from spacy.util import dot_to_dict
+from thinc.api import Config
+
 from experiments.corpora import (
     Corpus,
     annotate_one_label,
@@ -35,6 +39,7 @@ from experiments.paper.tasks import (
     DECODERS,
     DIFFERENCES,
     EXPERIMENTS,
+    HEADS,
     SCALES,
     make_config,
     objectives,
@@ -74,11 +79,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--only", nargs="*", help="default corpora, such as en (default: all)")
     parser.add_argument("--variants", nargs="*", help='columns, such as "0 layers" (default: all)')
+    parser.add_argument("--objectives", nargs="+", choices=HEADS, default=list(HEADS))
     parser.add_argument("--steps", type=int, default=0, help="training steps, 0: the scale's")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs in parallel")
     parser.add_argument("--transformer", metavar="DIR", help="for entities (default: a CNN)")
     parser.add_argument("--gpu", type=int, default=-1)
-    args = parser.parse_args(arguments)
+    args, rest = parser.parse_known_args(arguments)
+    overrides = dot_to_dict(parse_config_overrides(rest, env_var=""))
     if args.steps < 0:
         parser.error(f"--steps {args.steps}: expected 1 or more, or 0 for the scale's")
     if args.seeds < 0:
@@ -111,10 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Some languages of spaCy need a tokenizer of their own, which the experiments do not use.
         lang = "xx" if args.corpus else corpus.lang
         for variant in variants:
-            for objective in objectives(variant):
+            for objective in (o for o in objectives(variant) if o in args.objectives):
                 for seed in range(args.seeds or scale.seeds):
                     setting = (args.experiment, variant, objective, scale, seed, files)
-                    config = make_config(*setting, lang, args.transformer)
+                    config = Config(make_config(*setting, lang, args.transformer)).merge(overrides)
                     path = folder / f"{name}-{variant}-{objective}-{seed}".replace(" ", "_")
                     score = partial(evaluate, args.experiment, objective, files)
                     keys.append((name, variant, objective, seed))
