@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--gpu", type=int, default=-1, help="number of the GPU; -1 is the CPU")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16, help="sentences")
-    parser.add_argument("--scale", choices=SCALES, default="full", help="full: the paper's")
+    parser.add_argument("--scale", choices=SCALES, default="full", help="full: the paper's encoder")
     parser.add_argument("--layers", type=int, nargs="+", default=LAYERS)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
