@@ -104,8 +104,8 @@ points:
 - corpora: the default ones replace corpora of the paper; --corpus names your own copy;
 - the length of the training (10,000 updates; the best of four evaluations on dev counts), the batch
   size (2,000 words) and the dropout (0.2) are ours;
-- the sizes of the character convolution and of the hidden layers (128) are ours; word embeddings
-  are hashed tables, so no word or character is unknown;
+- the sizes and details of the character convolution and of the hidden layers (128) are ours;
+  embeddings are hashed tables, so no word or character is unknown;
 - the transition scores of a pair of words are added to scores that all pairs share;
 - no decoder returns a labeling that the tagging scheme forbids;
 - entities need --transformer for the paper's BERT, and have a CNN without it.

@@ -39,9 +39,9 @@ def CharConvEmbed(
 ) -> Model[InT, OutT]:
     """Embed each token by its word and by a convolution over its characters.
 
-    The word embeddings of Corro et al. (2025, Appendix I) have both parts. `width` is the paper's;
+    Corro et al. (2025, Appendix I) embed words with convolved characters. `width` is the paper's;
     the other sizes are ours. A token's vector is the word's embedding, followed by the maxima over
-    the word's characters of `filters` convolution filters (ReLU). Use it as the `embed` of
+    the word's characters of `filters` convolution filters (ReLU). Use the layer as the `embed` of
     `spacy.Tok2Vec.v2`.
 
     width: width of the token vectors. The word's embedding has width - filters of it.

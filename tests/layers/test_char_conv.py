@@ -1,6 +1,7 @@
 """The embedding of words and of their convolved characters, alone and in an encoder."""
 
 import numpy as np
+import on_gpu
 import pytest
 import spacy
 from spacy import registry
@@ -143,6 +144,26 @@ def test_gradients_equal_numeric_gradients():
                 assert gradient[at] == pytest.approx(numeric, rel=1e-5, abs=1e-7)
                 checked += gradient[at] != 0
     assert checked > 100
+
+
+@pytest.mark.gpu
+def test_vectors_and_gradients_on_a_gpu_equal_those_on_the_host():
+    if reason := on_gpu.why_not():
+        pytest.skip(reason)
+    docs = [make_doc("a", "cat", "a"), make_doc(), make_doc(*TEXTS)]
+    host, device = make(), make()
+    device.to_gpu(0)
+    expected, host_backprop = host.begin_update(docs)
+    found, device_backprop = device.begin_update(docs)
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine.get(), other, atol=1e-5)
+    host_backprop(expected)
+    device_backprop(found)
+    for mine, other in zip(device.walk(), host.walk(), strict=True):
+        for name in other.param_names:
+            np.testing.assert_allclose(
+                mine.get_grad(name).get(), other.get_grad(name), atol=1e-4, err_msg=other.name
+            )
 
 
 def test_dropout_follows_spacy_and_only_in_training():
