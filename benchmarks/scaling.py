@@ -109,13 +109,18 @@ def measure(
             row: Row = {"against": name, "value": value}
             for kernel, total in seconds.items():
                 each = total / (size["length"] * size["batch"])
-                operations, n_bytes = WORK[kernel](size["tags"])
-                operations *= (size["length"] - 1) / size["length"]
-                least = max(operations / peak[0], n_bytes / peak[1]) / size["threads"]
+                edges = (size["length"] - 1) / size["length"]
+                least = least_seconds(kernel, size["tags"], edges, peak) / size["threads"]
                 row[kernel] = f"{each * 1e6:.4f}"
                 row[f"{kernel} of limit"] = f"{least / each:.3f}"
             rows.append(row)
     return rows, peak
+
+
+def least_seconds(kernel: str, n_tags: int, edges: float, peak: tuple[float, float]) -> float:
+    """Return the least seconds for a token. edges: edges a token; peak: see `limits`."""
+    operations, n_bytes = WORK[kernel](n_tags)
+    return max(operations * edges / peak[0], n_bytes / peak[1])
 
 
 def array_library(device: str) -> tuple[ModuleType, Callable[[], object]]:

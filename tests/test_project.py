@@ -12,8 +12,8 @@ from forked_commands import run_module
 from spacy.cli.project.run import project_run
 from spacy.util import load_config, load_model_from_config, registry
 
+from experiments.paper import by_step, violation
 from experiments.paper import run as paper
-from experiments.paper import violation
 from experiments.partial import run as partial
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -157,23 +157,28 @@ def test_the_sapo_experiments_resume_and_are_drawn(project, run):
 def test_partial_annotation_is_compared_with_full(project, run, capsys):
     pytest.importorskip("matplotlib", reason="draws figures")
     run("wnut-ner", ner_steps=2)
-    arguments = ["corpus/wnut-ner", "metrics/partial", "--steps", "2", "--shares"]
-    partial.main([*arguments, "0.5"])
+    arguments = ["corpus/wnut-ner", "metrics/partial", "--steps", "2"]
+    methods = ["--methods", "CRF", "missing as O", "--shares", "0.5"]
+    partial.main([*arguments, *methods])
     folder = project / "metrics/partial"
     table = (folder / "results.md").read_text()
     assert table in capsys.readouterr().out
-    assert len(table.splitlines()) == 2 + 2 + 3 + 3
+    assert len(table.splitlines()) == 2 + 1 + 2 + 1 + 2
     assert (folder / "curve.png").stat().st_size > 1000
     # Stored results are not computed again, only the table.
     (folder / "results.md").unlink()
     done = {path: path.stat().st_mtime_ns for path in folder.glob("*/result.json")}
-    assert len(done) == 8
-    partial.main([*arguments, "0.5"])
+    assert len(done) == 6
+    partial.main([*arguments, *methods])
     assert (folder / "results.md").read_text() == table
     assert {path: path.stat().st_mtime_ns for path in done} == done
-    # Another seed makes other runs, here without the share of entities.
-    partial.main([*arguments, "--seed", "1"])
-    assert len(list(folder.glob("*/result.json"))) == len(done) + 2 + 3
+    # Two seeds without a share of entities, with another setting of the training config.
+    two_seeds = ["--methods", "CRF", "--shares", "--seeds", "2", "--training.dropout", "0.3"]
+    partial.main([*arguments, *two_seeds])
+    again = [path for path in done if path.stat().st_mtime_ns != done[path]]
+    assert len(again) == 3
+    assert len(list(folder.glob("*/result.json"))) == len(done) + 3
+    assert (folder / "results.md").read_text().count(" ± ") == 3 * 2
 
 
 @pytest.mark.slow
@@ -181,9 +186,11 @@ def test_the_papers_entity_experiment_runs_again_with_other_settings(folder, pro
     results = run_paper(folder, capsys, "ner", "wnut", "supervised", "partial", n_scores=20)
     before = {path: path.stat().st_mtime_ns for path in results}
     arguments = ["ner", "--output", "metrics/paper", "--corpora", str(folder / "corpora")]
-    paper.main([*arguments, "--only", "wnut", "--variants", "partial", "--steps", "1"])
-    again = [path for path in results if path.stat().st_mtime_ns != before[path]]
-    assert [path.parent.name for path in again] == ["wnut-partial-BCRF-0", "wnut-partial-CRF-0"]
+    arguments += ["--only", "wnut", "--variants", "partial", "--steps", "2"]
+    paper.main([*arguments, "--objectives", "BCRF", "--training.dropout", "0.25"])
+    (again,) = (path for path in results if path.stat().st_mtime_ns != before[path])
+    assert again.parent.name == "wnut-partial-BCRF-0"
+    assert srsly.read_json(again)["config"]["training"]["dropout"] == 0.25
 
 
 @pytest.mark.slow
@@ -194,6 +201,10 @@ def test_the_papers_segmentation_experiment_resumes(folder, project, capsys):
     assert run_paper(folder, capsys, "seg", "zh", "0 layers", n_scores=12) == results
     again = [path for path in results if path.stat().st_mtime_ns != before[path]]
     assert again == results[:1]
+    by_step.main(["metrics/paper/small/seg"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "| corpus, variant, trained | 0 | 1 | 2 |"
+    assert len(lines) == 2 + 4 + 1
     violation.main(["metrics/paper/small/seg"])
     assert (project / "metrics/paper/small/seg/violation.png").stat().st_size > 1000
 

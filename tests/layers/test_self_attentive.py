@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 from thinc.api import Adam, set_dropout_rate
 
-from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder
+from spacy_bcrf.layers.self_attentive import SelfAttention, SelfAttentiveEncoder
 
 torch = pytest.importorskip("torch", reason="the encoder needs PyTorch, spacy-bcrf[torch]")
 torch.set_num_threads(1)
@@ -270,3 +270,27 @@ def test_a_tagger_learns_from_context(listens, tmp_path):
     assert [[token.tag_ for token in doc] for doc in docs] == gold
     # This document is longer than a window and than any training document.
     assert all(token.tag_ for token in nlp("a b " * 300))
+
+
+@pytest.mark.parametrize("lengths, depth", covering(BATCHES, [0, 1]))
+def test_attention_over_other_embeddings_is_the_second_half_of_the_encoder(lengths, depth):
+    options = {key: value for key, value in SMALL.items() if key != "rows"}
+    docs = make_docs(*lengths)
+    expected = make(depth=depth, window=16).predict(docs)
+    embeddings = make(depth=0).predict(docs)
+    fix_random_seed(0)
+    model = SelfAttention(**options, depth=depth, window=16)
+    model.initialize()
+    assert model.get_dim("nO") == 8
+    vectors, backprop = model.begin_update(embeddings)
+    assert len(vectors) == len(docs)
+    for found, vector in zip(vectors, expected, strict=True):
+        np.testing.assert_allclose(found, vector, atol=1e-5)
+    if any(lengths):
+        assert [d.shape for d in backprop(vectors)] == [v.shape for v in vectors]
+
+
+@pytest.mark.parametrize("option, value", [("depth", -1), ("heads", 5), ("window", 0)])
+def test_attention_checks_its_options(option, value):
+    with pytest.raises(ValueError, match=option):
+        SelfAttention(**{option: value})
