@@ -119,5 +119,6 @@ def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
     text.write_text(f'#include "{HEADER}"\n{device.source(f"{file}.cu")}\n{launches}\n')
     score, real = (device.C_TYPES[dtype] for dtype in types)
     defines = [f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"]
-    subprocess.run([COMPILER, *OPTIONS, "-shared", "-fPIC", *defines, text, "-o", library], check=True)
+    command = [COMPILER, *OPTIONS, "-shared", "-fPIC", *defines, text, "-o", library]
+    subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.sparse_learner import Reference
+from pairwise import pairwise
 
 from spacy_bcrf.chain import viterbi
 from spacy_bcrf.kernels.sparse import shuffled
@@ -66,10 +67,9 @@ OBJECTIVES = [
 ]
 
 
-@pytest.mark.parametrize("online", OBJECTIVES, ids=str)
-@pytest.mark.parametrize("unknown", [0.0, 0.3])
-@pytest.mark.parametrize("constrained", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "online, unknown, constrained, seed", pairwise(OBJECTIVES, [0.0, 0.3], [False, True], range(3))
+)
 def test_weights_equal_the_reference(online, unknown, constrained, seed):
     features, lengths, gold = make_problem(seed, unknown=unknown)
     constraints = lattice = None
@@ -238,7 +238,7 @@ def test_l2_that_removes_all_weights_is_refused(threads):
     )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=5)
 @given(st.integers(0, 10**6))
 def test_learns_separable_data(seed):
     # The tag is a feature, so every objective learns to make no error.
@@ -251,7 +251,7 @@ def test_learns_separable_data(seed):
         if online.l2 or online.averaged or online.n == 1 or not len(tags):
             continue
         model = OnlineLearner(T, F, online)
-        model.fit(rows, lengths, tags, 300)
+        model.fit(rows, lengths, tags, 100)
         assert (viterbi(model.potentials(rows, lengths))[0] == tags).all(), online
 
 
