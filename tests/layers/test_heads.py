@@ -26,7 +26,7 @@ from spacy_bcrf.layers.head import resize_head
 BILUO_TAGS = BILUO.tags(LABELS)
 REGISTERED = ("BCRF", "CRF", "MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA")
 # The difference of marginals is the gradient of the reported loss only at convergence.
-CONVERGED = {"BCRF": {"n_iter": 3000, "relaxation": 1.0}}
+CONVERGED = {"BCRF": {"n_iter": 3000, "relaxation": 1.0, "tolerance": 1e-12}}
 # Mean field learns from complete documents only.
 UNKNOWN_TOKENS = {"MeanField": [0, 1, 2]}
 
