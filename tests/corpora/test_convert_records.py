@@ -15,7 +15,7 @@ from spacy_bcrf.io.shards import find_files, read_docs
 from spacy_bcrf.io.text import CorpusError
 
 EXPORTS = Path(__file__).parent / "exports"
-VOCAB = spacy.blank("en").vocab
+VOCAB = spacy.blank("xx").vocab
 
 ADA = {"text": "Ada Lovelace lived in Rome", "spans": [{"start": 0, "end": 12, "label": "PER"}]}
 
@@ -32,9 +32,7 @@ def convert(folder, *sources, name="in.jsonl", **options):
         paths.append((source, None))
     problems = []
     output = folder / "out.spacy"
-    counts = convert_records(
-        paths, output, report=problems.append, **{"lang": "en", "shard": 0, **options}
-    )
+    counts = convert_records(paths, output, report=problems.append, **{"shard": 0, **options})
     return list(read_docs(output, VOCAB)), counts, problems
 
 
@@ -45,6 +43,24 @@ def spans(doc, key=None):
 
 def iob(doc):
     return "".join(token.ent_iob_ or "-" for token in doc)
+
+
+def change(**fields):
+    return {**ADA, **fields}
+
+
+def token_span(first, last, tokens, text=None):
+    span = {"token_start": first, "token_end": last, "label": "PER"}
+    fields = {"tokens": tokens, "text": text, "spans": [span]}
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def at(start=0, end=12, label="PER", **more):
+    return {"start": start, "end": end, "label": label, **more}
+
+
+def span(*args, **fields):
+    return change(spans=[at(*args, **fields)])
 
 
 def test_all_fields_of_a_record(tmp_path):
@@ -59,11 +75,8 @@ def test_all_fields_of_a_record(tmp_path):
         "meta": {"source": "an unknown field"},
     }
     (full, doc), counts, problems = convert(tmp_path, [ADA, partial])
-    assert (iob(full), spans(full), full._.annotated_labels) == (
-        "BIOOO",
-        [("Ada Lovelace", "PER")],
-        None,
-    )
+    assert (iob(full), spans(full)) == ("BIOOO", [("Ada Lovelace", "PER")])
+    assert full._.annotated_labels is None
     assert (iob(doc), spans(doc)) == ("BI---", spans(full))
     assert spans(doc, "ambiguous_spans") == [("lived", "LOC"), ("lived", "ORG"), ("Rome", "")]
     assert spans(doc, "incorrect_spans") == [("Ada", "LOC"), ("Ada", "ORG")]
@@ -77,10 +90,7 @@ def test_all_fields_of_a_record(tmp_path):
 
 
 def test_a_record_with_tokens(tmp_path):
-    words = {
-        "tokens": ["New", "York-based", "Ann"],
-        "spans": [{"start": 1, "end": 3, "label": "X"}],
-    }
+    words = {"tokens": ["New", "York-based", "Ann"], "spans": [at(1, 3, "X")]}
     prodigy = {**words, "spans": [{"token_start": 1, "token_end": 2, "label": "X"}]}
     both = {"text": "New  York-based", "tokens": ["New", "York-based"], "spans": []}
     (one, other, text), _, _ = convert(tmp_path, [words, prodigy, both])
@@ -130,11 +140,7 @@ def test_prodigys_binary_interface(tmp_path):
 
 
 def test_prodigy_without_the_name_of_its_interface(tmp_path):
-    task = {
-        "text": "Ann left",
-        "spans": [{"start": 0, "end": 3, "label": "PER"}],
-        "answer": "accept",
-    }
+    task = {"text": "Ann left", "spans": [at(0, 3)], "answer": "accept"}
     by_hand = {**task, "tokens": [{"text": "Ann"}, {"text": "left"}]}
     assert iob(convert(tmp_path, [task])[0][0]) == "B-"
     assert iob(convert(tmp_path, [by_hand])[0][0]) == "BO"
@@ -167,10 +173,7 @@ def test_label_studio(tmp_path):
         "1 spans trimmed of white space; 1 further annotations left out; "
         "1 results without text labels left out"
     )
-    lines = "".join(
-        json.dumps(task) + "\n" for task in json.loads((EXPORTS / "label_studio.json").read_text())
-    )
-    docs, again, _ = convert(tmp_path, lines)
+    docs, again, _ = convert(tmp_path, json.loads((EXPORTS / "label_studio.json").read_text()))
     assert (len(docs), str(again)) == (2, str(counts))
 
 
@@ -223,18 +226,6 @@ def test_line_breaks_blank_lines_byte_order_marks_and_compression(tmp_path, suff
     assert [doc.text for doc in docs] == [record["text"] for record in records]
 
 
-def change(**fields):
-    return {**ADA, **fields}
-
-
-def token_span(first, last):
-    return {"token_start": first, "token_end": last, "label": "PER"}
-
-
-def span(start=0, end=12, label="PER", **more):
-    return change(spans=[{"start": start, "end": end, "label": label, **more}])
-
-
 @pytest.mark.parametrize(
     "record, reason, message",
     [
@@ -244,11 +235,7 @@ def span(start=0, end=12, label="PER", **more):
         ('"a"', "no object", 'expected an object, got "a"'),
         ({"spans": []}, "no text", 'no "text" and no "tokens"'),
         ({"text": ""}, "empty", '"text" is empty'),
-        (
-            {"text": "a", "entities": [[0, 1, "PER"]]},
-            "no spans",
-            'expected this name instead of "entities"',
-        ),
+        ({"text": "a", "entities": [[0, 1, "PER"]]}, "no spans", 'name instead of "entities"'),
         ({"tokens": []}, "empty", '"tokens" is empty'),
         ({"tokens": ["a", ""]}, "empty", 'each of "tokens" is empty'),
         ({"tokens": "a b"}, "wrong type", '"tokens" must be a list, got "a b"'),
@@ -259,18 +246,10 @@ def span(start=0, end=12, label="PER", **more):
         (change(spans={}), "wrong type", '"spans" must be a list, got {}'),
         (change(spans=[3]), "wrong type", "a span must be an object, got 3"),
         (change(rejected=[None]), "wrong type", "a rejected span must be an object, got null"),
-        (
-            change(spans=[{"start": 0, "end": 3}]),
-            "wrong type",
-            "has no label; expected one, or null for any",
-        ),
+        (change(spans=[{"start": 0, "end": 3}]), "wrong type", "has no label; expected one, or"),
         (change(annotated_labels="PER"), "wrong type", '"annotated_labels" must be a list'),
         (change(annotated_labels=["PER", 1]), "wrong type", '"annotated_labels" must be a string'),
-        (
-            change(annotated_labels=["PSN"]),
-            "unknown label",
-            "\"annotated_labels\": unknown 'PSN'; expected one of LOC, PER",
-        ),
+        (change(annotated_labels=["PSN"]), "unknown label", "unknown 'PSN'; expected one of LOC"),
         (span(label="psn"), "unknown label", "the label of the span 0:12: unknown 'psn'"),
         (span(label="O"), "unknown label", "the label of the span 0:12 is O, which is no label"),
         (span(label=""), "empty", "the label of the span 0:12 is empty"),
@@ -280,78 +259,34 @@ def span(start=0, end=12, label="PER", **more):
         (span(end=27), "outside the text", 'span 0:27 "PER" is not in the text, which has 26 char'),
         (span(start=-1), "outside the text", 'span -1:12 "PER" is not in the text'),
         (span(start=12), "outside the text", "expected 0 <= start < end <= 26"),
-        (
-            {"tokens": ["a"], "spans": [{"start": 0, "end": 2, "label": "PER"}]},
-            "outside the text",
-            "which has 1 tokens",
-        ),
-        (
-            {"text": "a b", "tokens": ["a", "b"], "spans": [token_span(1, 2)]},
-            "outside the text",
-            'span 1:3 "PER" is not in the text, which has 2 tokens',
-        ),
-        (
-            {"text": "a c b", "tokens": ["a", "b"], "spans": [token_span(1, 1)]},
-            "not tokenized",
-            "token 'b' is not next in the text, which has ' c b'",
-        ),
-        (
-            {"text": "a b", "tokens": ["a", " ", "b"], "spans": [token_span(1, 1)]},
-            "white space",
-            "span 1:1 is white space",
-        ),
-        ({"text": "a b", "spans": [token_span(1, 1)]}, "wrong type", '"start" of a span must be'),
+        ({"tokens": ["a"], "spans": [at(0, 2)]}, "outside the text", "which has 1 tokens"),
+        (token_span(1, 2, ["a", "b"], "a b"), "outside the text", 'span 1:3 "PER" is not in the'),
+        (token_span(1, 1, ["a", "b"], "a c b"), "not tokenized", "'b' is not next in the text"),
+        (token_span(1, 1, ["a", " ", "b"], "a b"), "white space", "span 1:1 is white space"),
+        (token_span(1, 1, None, "a b"), "wrong type", '"start" of a span must be'),
         (span(start=12, end=13), "white space", "span 12:13 is white space, ' '"),
+        (span(text="Ada L."), "another text", "is 'Ada Lovelace', but its \"text\" is 'Ada L.'"),
+        (span(end=6), "cut token", "0:6 'Ada Lo' PER cuts tokens of 'Ada Lovelace'; expected 0:12"),
+        (change(rejected=[at(1, 3, None)]), "cut token", "span 1:3 'da'  cuts"),
+        (change(rejected=ADA["spans"]), "contradiction", "(tokens 0:2) is both PER and not PER"),
         (
-            span(text="Ada L."),
-            "another text",
-            "span 0:12 is 'Ada Lovelace', but its \"text\" is 'Ada L.'",
-        ),
-        (
-            span(end=6),
-            "cut token",
-            "span 0:6 'Ada Lo' PER cuts tokens of 'Ada Lovelace'; expected 0:12",
-        ),
-        (
-            change(rejected=[{"start": 1, "end": 3, "label": None}]),
-            "cut token",
-            "span 1:3 'da'  cuts",
-        ),
-        (
-            change(rejected=ADA["spans"]),
-            "contradiction",
-            "'Ada Lovelace' (tokens 0:2) is both PER and not PER",
-        ),
-        (
-            change(spans=[*ADA["spans"], {"start": 4, "end": 18, "label": "LOC"}]),
+            change(spans=[at(), at(4, 18, "LOC")]),
             "contradiction",
             "'Ada Lovelace' (tokens 0:2) PER and 'Lovelace lived' (tokens 1:3) LOC overlap",
         ),
+        (change(spans=[at(), at(label="LOC")]), "contradiction", "overlap"),
         (
-            change(spans=[*ADA["spans"], {"start": 0, "end": 12, "label": "LOC"}]),
-            "contradiction",
-            "overlap",
-        ),
-        (
-            change(spans=[*ADA["spans"], {"start": 4, "end": 12, "label": None}]),
+            change(spans=[at(), at(4, 12, None)]),
             "contradiction",
             "'Lovelace' (tokens 1:2) overlaps 'Ada Lovelace' (tokens 0:2), which is PER",
         ),
         (
-            {
-                **span(label=["LOC", "PER"]),
-                "rejected": [{"start": 0, "end": 12, "label": ["LOC", "PER"]}],
-            },
+            change(spans=[at(label=["LOC", "PER"])], rejected=[at(label=["LOC", "PER"])]),
             "contradiction",
             "is an ambiguous span, but all of its labels are incorrect",
         ),
         (
-            change(
-                spans=[
-                    {"start": 0, "end": 12, "label": ["LOC", "PER"]},
-                    {"start": 0, "end": 12, "label": None},
-                ]
-            ),
+            change(spans=[at(label=["LOC", "PER"]), at(label=None)]),
             "contradiction",
             "'Ada Lovelace' has ambiguous spans with different labels",
         ),
@@ -378,19 +313,13 @@ def test_a_bad_record_is_reported_skipped_and_counted(tmp_path, record, reason, 
 @pytest.mark.parametrize(
     "task, message",
     [
-        (
-            {"answer": "maybe", "text": "a"},
-            '"answer" must be accept, reject or ignore, got "maybe"',
-        ),
+        ({"answer": "maybe", "text": "a"}, 'must be accept, reject or ignore, got "maybe"'),
         ({"answer": "accept", "text": "a", "_view_id": "choice"}, '"_view_id" "choice"; expected'),
         ({"data": {"text": "a"}}, 'expected "data" and "annotations"'),
         ({"data": {"text": "a"}, "annotations": [1]}, 'each of "annotations" must be an object'),
         ({"data": {"text": "a"}, "annotations": [{}]}, '"result" of the annotation must be a list'),
         ({"data": {"text": "a"}, "annotations": [{"result": [1]}]}, "must be an object, got 1"),
-        (
-            {"data": {"text": 1}, "annotations": [{"result": []}]},
-            '"text" in "data" must be a string',
-        ),
+        ({"data": {"text": 1}, "annotations": [{"result": []}]}, '"text" in "data" must be a str'),
         ({"data": {"a": "b", "c": "d"}, "annotations": [{"result": []}]}, "found a, c"),
     ],
 )
@@ -403,8 +332,7 @@ def test_a_bad_task(tmp_path, task, message):
 
 def test_unusable_rejections_are_ignored(tmp_path):
     task = {"answer": "reject", "text": "a b", "spans": [], "_view_id": "ner"}
-    two = [{"start": 0, "end": 1, "label": "X"}, {"start": 2, "end": 3, "label": "X"}]
-    good = {"answer": "accept", "text": "b"}
+    good, two = {"answer": "accept", "text": "b"}, [at(0, 1), at(2, 3)]
     _, counts, _ = convert(tmp_path, [good, task, {**task, "spans": two}])
     assert counts.ignored == {
         "rejected with 0 spans instead of one": 1,

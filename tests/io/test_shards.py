@@ -8,7 +8,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.io.shards import Writer, find_files, read_docs, write_all
 
 set_extensions()
-NLP = spacy.blank("en")
+NLP = spacy.blank("xx")
 
 
 def make_docs(n):

@@ -6,12 +6,12 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import spacy
-from component_suite import head_config
 from oracles import enumeration
-from spacy.lang.en import English
+from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.util import fix_random_seed
+from training import network
 
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials
@@ -26,8 +26,8 @@ ALL = ["confidence", "tag_confidence", "entropy", "probability"]
 def build(factory, **settings):
     """Return a pipeline with random weights, so that no prediction is certain."""
     fix_random_seed(0)
-    nlp = English()
-    pipe = nlp.add_pipe(factory, config=settings)
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe(factory, config={"model": network(), **settings})
     for label in LABELS:
         pipe.add_label(label)
     nlp.initialize()
@@ -64,8 +64,8 @@ def span_probabilities(pipe, doc, temperature=1.0):
 @pytest.mark.parametrize("scheme", ["BIO", "BILUO", "BIES"])
 @pytest.mark.parametrize("head", ["BCRF", "BCRF/pairwise"])
 def test_annotations_of_entities_equal_enumeration(head, scheme, temperature):
-    model = {"head": head_config(head)}
-    nlp = build("bcrf_ner", model=model, scheme=scheme, annotate=ALL, temperature=temperature)
+    settings = {"scheme": scheme, "annotate": ALL, "temperature": temperature}
+    nlp = build("bcrf_ner", model=network(head), **settings)
     pipe = nlp.get_pipe("bcrf_ner")
     docs = list(nlp.pipe(TEXTS))
     assert sum(len(doc.ents) for doc in docs) >= 3
@@ -77,14 +77,18 @@ def test_annotations_of_entities_equal_enumeration(head, scheme, temperature):
         for ent in doc.ents:
             key = ent.start, ent.end, ent.label_
             assert ent._.confidence == pytest.approx(expected[key], abs=1e-5)
-        paths, p = labelings(pipe, nlp.make_doc(doc.text), temperature)
-        assert doc._.sequence_probability == pytest.approx(p[0], rel=1e-4)
-        entropy = -(p * np.log(p)).sum()
-        assert doc._.sequence_entropy == pytest.approx(entropy, abs=1e-4)
-        assert doc._.entropy_per_token == pytest.approx(entropy / len(doc), abs=1e-4)
-        for i, token in enumerate(doc):
-            marginal = p[paths[:, i] == paths[0, i]].sum()
-            assert token._.tag_confidence == pytest.approx(marginal, abs=1e-5)
+        check_annotations(doc, *labelings(pipe, nlp.make_doc(doc.text), temperature))
+
+
+def check_annotations(doc, paths, p):
+    """Assert that probability, entropy and confidences of a document equal enumeration."""
+    assert doc._.sequence_probability == pytest.approx(p[0], rel=1e-4)
+    entropy = -(p * np.log(p)).sum()
+    assert doc._.sequence_entropy == pytest.approx(entropy, abs=1e-4)
+    assert doc._.entropy_per_token == pytest.approx(entropy / len(doc), abs=1e-4)
+    for i, token in enumerate(doc):
+        marginal = p[paths[:, i] == paths[0, i]].sum()
+        assert token._.tag_confidence == pytest.approx(marginal, abs=1e-5)
 
 
 def test_annotations_of_tags_equal_enumeration():
@@ -93,11 +97,7 @@ def test_annotations_of_tags_equal_enumeration():
     for doc in nlp.pipe(filter(None, TEXTS)):
         paths, p = labelings(pipe, nlp.make_doc(doc.text))
         assert [token.tag_ for token in doc] == [pipe.tags[tag] for tag in paths[0]]
-        for i, token in enumerate(doc):
-            marginal = p[paths[:, i] == paths[0, i]].sum()
-            assert token._.tag_confidence == pytest.approx(marginal, abs=1e-5)
-        assert doc._.sequence_entropy == pytest.approx(-(p * np.log(p)).sum(), abs=1e-4)
-        assert doc._.sequence_probability == pytest.approx(p[0], rel=1e-4)
+        check_annotations(doc, paths, p)
 
 
 def confidences_of(doc):
@@ -208,20 +208,6 @@ def test_entity_candidates_equal_enumeration(scheme):
         pipe.entity_candidates(docs, threshold=2)
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"annotate": ["certainty"]}, r"annotate must be a list of confidence, tag_confidence"),
-        ({"temperature": 0.0}, "temperature must be between 1e-06 and 1e\\+06, got 0"),
-        ({"temperature": -1.0}, "temperature must be between 1e-06 and 1e\\+06, got -1"),
-    ],
-)
-@pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
-def test_a_config_with_invalid_options_is_refused(factory, settings, message):
-    with pytest.raises(ValueError, match=rf"\[{factory}\] {message}"):
-        English().add_pipe(factory, config=settings)
-
-
 def test_annotations_describe_preset_tags():
     nlp = build("bcrf_tagger", annotate=["tag_confidence", "probability"])
     pipe = nlp.get_pipe("bcrf_tagger")
@@ -314,14 +300,20 @@ def test_queries_ignore_or_keep_preset_entities():
 
 
 @pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
-def test_setting_an_invalid_option_is_refused(factory):
-    pipe = English().add_pipe(factory)
-    for annotate in (["cofidence"], "entropy"):
-        with pytest.raises(ValueError, match=rf"\[{factory}\] annotate must be a list of"):
-            pipe.annotate = annotate
-    for temperature in (0, -1, float("nan"), float("inf"), 1e300, 1e-300, 1e-40):
-        with pytest.raises(ValueError, match=r"temperature must be between 1e-06 and 1e\+06, got"):
-            pipe.temperature = temperature
+def test_an_invalid_option_of_the_config_or_the_component_is_refused(factory):
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe(factory)
+    bounds, names = r"between 1e-06 and 1e\+06, got", "a list of confidence"
+    invalid = [("temperature", value, bounds) for value in (0.0, -1.0, 1e300, 1e-300, 1e-40)]
+    invalid += [("annotate", ["cofidence"], names)]
+    for option, value, expected in invalid:
+        with pytest.raises(ValueError, match=rf"\[other\] {option} must be {expected}"):
+            nlp.add_pipe(factory, "other", config={option: value})
+    # A config cannot have these values.
+    invalid += [("temperature", float(value), bounds) for value in ("nan", "inf")]
+    for option, value, expected in [*invalid, ("annotate", "entropy", names)]:
+        with pytest.raises(ValueError, match=rf"\[{factory}\] {option} must be {expected}"):
+            setattr(pipe, option, value)
     assert (pipe.annotate, pipe.temperature) == ((), 1)
     pipe.annotate, pipe.temperature = ["entropy"], 2
     assert (pipe.annotate, pipe.temperature) == (("entropy",), 2)
@@ -336,7 +328,7 @@ def test_extreme_temperatures_give_finite_entropies(temperature):
 
 def test_answers_show_labels_and_probabilities():
     """In a notebook, labelings that differ in their labels only look different."""
-    doc = Doc(English().vocab, words=["Ann", "saw", "Rome"])
+    doc = Doc(MultiLanguage().vocab, words=["Ann", "saw", "Rome"])
     spans = [Span(doc, 0, 1, "PER"), Span(doc, 2, 3, "LOC")]
     assert repr(Alternative(spans, 0.25)) == "Alternative(0.250: PER 'Ann', LOC 'Rome')"
     assert repr(Alternative(["N", "V", "N"], 0.5)) == "Alternative(0.500: N, V, N)"

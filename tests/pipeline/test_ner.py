@@ -8,9 +8,10 @@ from component_suite import ComponentSuite, NetworkSuite
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.attrs import ENT_IOB, ENT_TYPE
-from spacy.lang.en import English
+from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from training import network, train
 
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.layers.decoding import get_decoder
@@ -60,7 +61,7 @@ class NerSuite(ComponentSuite):
 
     def gold(self, data, labels=("LOC", "PERSON")):
         """Return the allowed tags of each token in the gold of examples, and all tags."""
-        nlp = English()
+        nlp = MultiLanguage()
         pipe = self.add(nlp)
         for label in labels:
             pipe.add_label(label)
@@ -72,29 +73,18 @@ class NerSuite(ComponentSuite):
             gold = (gold[:, None] == np.arange(len(pipe.tags))) | (gold[:, None] < 0)
         return [{pipe.tags[i] for i in np.flatnonzero(row)} for row in gold], pipe.tags
 
-    def test_complete_annotation_allows_one_tag_per_token(self):
-        gold, _ = self.gold(self.data)
+    def test_gold_allows_all_tags_of_missing_and_misaligned_tokens(self):
         scheme = get_scheme(self.settings["scheme"])
-        expected = [
-            *scheme.encode([(2, 4, "PERSON")], 5),
-            *scheme.encode([(2, 3, "LOC"), (4, 5, "LOC")], 6),
-        ]
-        assert gold == [{tag} for tag in expected]
-
-    def test_misaligned_annotation_allows_all_tags(self):
-        gold, tags = self.gold(self.partial[1:])
-        scheme = get_scheme(self.settings["scheme"])
+        gold, tags = self.gold(self.data)
+        spans = [(2, 4, "PERSON"), (7, 8, "LOC"), (9, 10, "LOC")]
+        assert gold == [{tag} for tag in scheme.encode(spans, 11)]
+        gold, _ = self.gold(self.partial[1:])
         (unit,) = scheme.encode([(0, 1, "LOC")], 1)
-        unknown = set(tags)
-        assert gold == [{"O"}, {"O"}, unknown, unknown, {"O"}, {unit}]
-
-    def test_a_gold_entity_ends_before_missing_annotation(self):
-        gold, tags = self.gold(self.partial[:1])
-        scheme = get_scheme(self.settings["scheme"])
+        assert gold == [{"O"}, {"O"}, set(tags), set(tags), {"O"}, {unit}]
+        # A gold entity ends before missing annotation.
+        gold, _ = self.gold(self.partial[:1])
         first, last = scheme.encode([(0, 2, "PERSON")], 2)
-        after = set(tags)
-        if scheme.name == "BIO":
-            after -= {"I-PERSON", "I-LOC"}
+        after = set(tags) - ({"I-PERSON", "I-LOC"} if scheme.name == "BIO" else set())
         assert gold == [{first}, {last}, after, set(tags)]
 
     def test_tokens_without_entities_become_o(self):
@@ -168,7 +158,7 @@ class TestBies(NerSuite, NetworkSuite):
 
 def test_unknown_scheme_is_refused():
     with pytest.raises(ValueError, match="'IOB1'; expected one of BIO, BILUO, BIES"):
-        English().add_pipe("bcrf_ner", config={"scheme": "IOB1"})
+        MultiLanguage().add_pipe("bcrf_ner", config={"scheme": "IOB1"})
 
 
 # Preset entities, sentence starts and whitespace, with random weights.
@@ -209,8 +199,8 @@ def make_doc(vocab, document):
 @pytest.fixture(scope="module", params=SCHEMES)
 def untrained(request):
     """An untrained component, for each scheme."""
-    nlp = English()
-    pipe = nlp.add_pipe("bcrf_ner", config={"scheme": request.param})
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"scheme": request.param, "model": network()})
     for label in PRESET_TYPES:
         pipe.add_label(label)
     nlp.initialize()
@@ -318,14 +308,11 @@ def broken_examples(nlp):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("head", ["CRF", "BCRF"])
 def test_infeasible_gold_gives_one_warning_and_no_gradient(scheme, head):
-    nlp = English()
-    config = {"scheme": scheme, "model": {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}}
-    pipe = nlp.add_pipe("bcrf_ner", config=config)
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"scheme": scheme, "model": network(head)})
     examples = broken_examples(nlp)
     with pytest.warns(UserWarning) as caught:
-        optimizer = nlp.initialize(lambda: examples)
-        for _ in range(3):
-            losses = nlp.update(examples, sgd=optimizer, losses={})
+        losses = train(nlp, examples, 3)
     (message,) = [str(warning.message) for warning in caught]
     assert "3 of 10 documents in the training data" in message
     assert "document 2, 'First bad Ann '" in message
@@ -339,8 +326,8 @@ def test_infeasible_gold_gives_one_warning_and_no_gradient(scheme, head):
 
 
 def test_each_training_warns_about_infeasible_gold():
-    nlp = English()
-    nlp.add_pipe("bcrf_ner")
+    nlp = MultiLanguage()
+    nlp.add_pipe("bcrf_ner", config={"model": network()})
     examples = broken_examples(nlp)
     for _ in range(2):
         with pytest.warns(UserWarning, match="3 of 10"):
@@ -348,8 +335,8 @@ def test_each_training_warns_about_infeasible_gold():
 
 
 def test_gold_across_a_predicted_sentence_start_is_infeasible():
-    nlp = English()
-    pipe = nlp.add_pipe("bcrf_ner")
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": network()})
     example = Example.from_dict(nlp.make_doc("I saw Ann Lee"), {"entities": [(6, 13, "A")]})
     nlp.initialize(lambda: [example])
     example.predicted[3].is_sent_start = True
