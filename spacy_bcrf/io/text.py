@@ -63,34 +63,45 @@ def read_lines(
     all with its number. CorpusError if the file cannot be read or decoded, or if a line that is not
     in pieces is longer than MAX_LINE bytes.
     """
-    number, is_open, n_pieces = 0, False, 0
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    number, column, rest = 0, 0, b""
+
+    def not_utf8(start: int) -> CorpusError:
+        return CorpusError(
+            f"{path}:{number}: byte 0x{data[start]:02x} at column {column + start + 1} is not "
+            "UTF-8; expected a text file encoded as UTF-8"
+        )
+
     try:
         with path.open("rb") as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             # A pipe has neither position nor length.
             tell = raw.tell if raw.seekable() else int
             position = 0
-            while data := stream.readline(BLOCK if in_pieces else MAX_LINE + 1):
-                number += not is_open
-                n_pieces = n_pieces + 1 if is_open else 0
-                is_open = not data.endswith(b"\n")
-                if len(data) > MAX_LINE:
+            while read := stream.readline(BLOCK if in_pieces else MAX_LINE + 1):
+                number += not column
+                if len(read) > MAX_LINE:
                     raise CorpusError(
                         f"{path}:{number}: the line is longer than {MAX_LINE >> 20} MiB; expected "
                         "a text file with a word or a record on each line"
                     )
+                if number == 1 and not column:
+                    read = read.removeprefix(codecs.BOM_UTF8)
+                data, rest = rest + read, b""
                 try:
-                    text = decoder.decode(data, final=not is_open)
-                except UnicodeDecodeError as err:
-                    column = n_pieces * BLOCK + err.start + 1
-                    raise CorpusError(
-                        f"{path}:{number}: byte 0x{err.object[err.start]:02x} at column {column} "
-                        "is not UTF-8; expected a text file encoded as UTF-8"
-                    ) from None
+                    text = data.decode()
+                except UnicodeDecodeError as error:
+                    # A piece may end within a character, which has at most four bytes.
+                    if not in_pieces or read.endswith(b"\n") or error.start < len(data) - 3:
+                        raise not_utf8(error.start) from None
+                    rest = data[error.start :]
+                    text = data[: error.start].decode()
+                column = 0 if read.endswith(b"\n") else column + len(data) - len(rest)
                 yield Line(path, number, text.removesuffix("\n").removesuffix("\r"))
-                if number % 1000 == 0 or n_pieces:
+                if number % 1000 == 0 or column:
                     advance(tell() - position)
                     position = tell()
+            if rest:
+                data = rest
+                raise not_utf8(0)
             advance(tell() - position)
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as err:
         raise CorpusError(
