@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from spacy_bcrf.io.text import CorpusError, Line
 
 OnMalformed = Callable[[CorpusError], object]
-"""Receives the error of a malformed sentence. Raises it, or returns to skip the sentence."""
+"""Receives the error of a malformed sentence, and raises it or returns to skip the sentence."""
 
 
 def raise_error(error: CorpusError) -> None:
-    """Raise the error: the end of the reading."""
+    """Raise the error. Malformed sentences end the reading."""
     raise error
 
 

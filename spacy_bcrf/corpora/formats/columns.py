@@ -40,8 +40,8 @@ def read_columns(
 
     Tabs separate the columns if the first row has one, else blanks. `-DOCSTART-`, `# newdoc` and
     `###MEDLINE:` start a document. `# key = value` is a comment; in a file with tabs, so is every
-    line that starts with `#` and has no tab. CorpusError names a malformed line, or the first row if
-    it lacks a column.
+    line that starts with `#` and has no tab. CorpusError names a malformed line, or the first row
+    if it lacks a column.
     """
     lines = iter(lines)
     tabs, head = _find_separator(lines)
