@@ -55,7 +55,9 @@ def test_the_records_of_each_format_convert(tmp_path):
 
 def test_the_files_that_the_readme_names_exist():
     """The source distribution runs this test too, so it must have the files."""
-    files = re.findall(r"(?:(?:docs|configs|assets|benchmarks|experiments)/[\w./-]*|Makefile)", README)
+    files = re.findall(
+        r"(?:(?:docs|configs|assets|benchmarks|experiments)/[\w./-]*|Makefile)", README
+    )
     modules = re.findall(r"python -m ((?:benchmarks|experiments)[\w.]+)", README)
     assert {"docs/results.md", "benchmarks/"} <= set(files) and len(modules) > 5
     for name in {*files, *(f"{module.replace('.', '/')}.py" for module in modules)}:

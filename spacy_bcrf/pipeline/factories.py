@@ -142,7 +142,6 @@ def make_ner(
     from .ner import EntityRecognizer
 
     _check_scheme(name, scheme)
-    _check_scheme(name, scheme)
     return EntityRecognizer(
         nlp.vocab,
         model,
@@ -185,7 +184,6 @@ def make_chunker(
     """Make a `bcrf_chunker`, see `chunker.Chunker`."""
     from .chunker import Chunker
 
-    _check_scheme(name, scheme)
     _check_scheme(name, scheme)
     return Chunker(
         nlp.vocab,

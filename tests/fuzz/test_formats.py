@@ -9,7 +9,7 @@ TOKENS = (
     *(b"\n", b"\t", b" ", b"\r\n", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"_", b"-"),
     *(b"null", b"true", b"-1", b"1e400", b"NaN", b"{}", b"[]", b'"', b"[", b"]", b",", b"\\ud800"),
 )
-N_INPUTS = {"settings": 30, "convert": 10, ".gz": 50, ".xz": 50, ".bz2": 50}
+N_INPUTS = {"settings": 30, "convert": 10, ".gz": 30, ".xz": 30, ".bz2": 30}
 """Fewer inputs for the slow targets."""
 
 
