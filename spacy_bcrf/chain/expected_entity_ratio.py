@@ -44,8 +44,8 @@ class ExpectedEntityRatio:
         Raises ValueError for an unknown option, a missing ratio or a value that is not a number.
         """
         names = [field.name for field in fields(cls)]
-        wrong = [name for name, value in options.items() if not isinstance(value, (int, float))]
-        if "ratio" not in options or set(options) - set(names) or wrong:
+        is_block = isinstance(options, dict) and "ratio" in options and set(options) <= set(names)
+        if not is_block or not all(isinstance(value, (int, float)) for value in options.values()):
             raise ValueError(
                 f"entity_ratio must have the numbers {', '.join(names)}, got {options}"
             )

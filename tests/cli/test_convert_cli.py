@@ -8,6 +8,8 @@ from commands import command
 from forked_commands import run_spacy
 from spacy.tokens import DocBin
 
+from spacy_bcrf.corpora.convert import MAX_REPORTS
+
 run = command("convert")
 GOOD = "EU\tB-ORG\nrejects\tO\n\nPeter\tI-PER\n"
 CONLLU = "1\tHi\t_\tINTJ\tUH\t_\t_\t_\t_\tNE=O\n\n"
@@ -28,7 +30,7 @@ def folder(here):
 @pytest.mark.slow
 def test_a_good_file_from_spacys_command_line(folder):
     assert run_spacy("bcrf", "convert", "good.conll", "out/good.spacy") == (
-        "out/good.spacy: 2 docs, 2 sentences (2 with unknown spaces), 3 tokens; "
+        "out/good.spacy: 2 docs, 2 sentences (2 with unknown spaces) + 0 skipped, 3 tokens; "
         "tags: 0 + 3 missing; pos: 0 + 3 missing; entity tags: 3 (bio, 1 repaired) "
         "+ 0 taken as O + 0 missing; 2 entities; 0 empty nodes left out\n"
     )
@@ -37,10 +39,73 @@ def test_a_good_file_from_spacys_command_line(folder):
 
 def test_a_malformed_file(folder):
     (folder / "bad.conll").write_text(GOOD + "oops\n")
+    problem = "bad.conll:5: 1 columns; expected 2, separated by tabs, as in line 1"
     result = run("bad.conll", "bad.spacy", exit_code=1)
-    assert result.stdout == ""
-    assert result.stderr == "bad.conll:5: 1 columns; expected 2, separated by tabs, as in line 1\n"
+    assert (result.stdout, result.stderr) == (
+        "",
+        f"{problem}. --skip-malformed skips such sentences\n",
+    )
     assert not list(folder.glob("*bad.spacy*")) and not list(folder.glob(".*"))
+    skipped = run("bad.conll", "bad.spacy", "--skip-malformed")
+    assert (skipped.exit_code, skipped.stderr) == (0, f"{problem}\n")
+    assert "1 docs, 1 sentences (1 with unknown spaces) + 1 skipped, 2 tokens" in skipped.stdout
+
+
+MALFORMED = {
+    "columns": (
+        ["EU\tB-ORG", "Bonn\tI-ORG"],
+        ["\tO", "a\tI", "a\tb\tO", "a\tZ-ORG", "a\tB-"],
+        "x.conll",
+    ),
+    "conllu": (
+        [f"1\tEU\t_\t_\t_\t_\t_\t_\t_\tNER={tag}" for tag in ("B-ORG", "I-ORG")],
+        [
+            "1\t\t_\t_\t_\t_\t_\t_\t_\t_",
+            "2\ta\t_\t_\t_\t_\t_\t_\t_\t_",
+            "1\ta\t_\tNOON\t_\t_\t_\t_\t_\t_",
+            "1-2\ta\t_\t_\t_\t_\t_\t_\t_\t_",
+            "1\ta\t_\t_\t_\t_\t_\t_\t_\tNER=O-X",
+        ],
+        "x.conllu",
+    ),
+}
+
+
+@pytest.mark.parametrize("format", MALFORMED)
+def test_malformed_sentences_are_skipped_named_and_counted(folder, format):
+    good, bad, name = MALFORMED[format]
+    sentences = [good[0]]
+    for line in bad:
+        sentences += [f"# newdoc id = 1\n{line}", good[1]]
+    (folder / name).write_text("\n\n".join(sentences) + "\n")
+    result = run(name, "o.spacy", "--skip-malformed", "-n", 0)
+    lines = result.stderr.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        f"{name}:{4 + 5 * i}" for i in range(len(bad))
+    ]
+    assert f"6 docs, 6 sentences (6 with unknown spaces) + {len(bad)} skipped" in result.stdout
+    # The sentence after a skipped one starts the document in its place.
+    assert [[ent.text for ent in doc.ents] for doc in load("o.spacy")] == [["EU"]] + [
+        [good[1].split("\t")[format == "conllu"]]
+    ] * 5
+    stopped = run(name, "stopped.spacy", "--strict", exit_code=1)
+    assert stopped.stderr.startswith(lines[0])
+
+
+def test_only_the_first_malformed_sentences_are_reported(folder):
+    (folder / "bad.conll").write_text(GOOD + "oops\n\n" * (MAX_REPORTS + 5))
+    result = run("bad.conll", "o.spacy", "--skip-malformed")
+    assert f"+ {MAX_REPORTS + 5} skipped, " in result.stdout
+    assert result.stderr.splitlines()[MAX_REPORTS:] == ["and 5 more skipped sentences"]
+
+
+def test_a_folder_is_no_file(folder):
+    (folder / "data").mkdir()
+    for name in ("a.txt.gz", "b.conll", "c.conll", "LICENSE"):
+        (folder / "data" / name).touch()
+    for args in ((), ("--format", "columns")):
+        result = run("data", "o.spacy", *args, exit_code=1)
+        assert result.stderr == "data: is a folder; expected files, for instance data/*.conll\n"
 
 
 def test_several_files_and_options(folder):

@@ -7,6 +7,7 @@ import spacy
 from commands import command
 
 from spacy_bcrf.cli.rank import Reader
+from spacy_bcrf.io.text import MAX_LINE
 
 run = command("rank")
 TEXTS = ["Ann saw Rome .", "", "Why on earth not ?", "Bob saw Oslo .", "Ann saw Rome ."]
@@ -61,6 +62,9 @@ BAD = {
     '{"txt": "x"}': 'no "text" that is a string',
     '["text"]': 'expected an object, got ["text"]',
     "[" * 100_000: "no JSON that can be read: nested too deep",
+    '{"text": "x", "score": 1e400}': "1e400 is not a finite number",
+    '{"text": "x", "text": "y"}': 'an object has 2 values of "text"; expected one',
+    " " * (2 * MAX_LINE + 3) + '{"text": "x"}': "the line is longer than 16 MiB; expected one text",
     r'{"text": "\ud800 x"}': r"\ud800 is half a surrogate pair",
     r'{"text": "x", "note": "\udfff"}': r"\udfff is half a surrogate pair",
     json.dumps({"text": "a " * 600_000}): "[E088] Text of length 1200000 exceeds",
@@ -77,6 +81,7 @@ def test_bad_lines_are_errors_unless_skipped(tmp_path, line):
     assert str(caught.value).startswith(f"{path}:3: {BAD[line]}")
     reader = Reader(path, True, spacy.blank("xx").make_doc)
     assert [candidate.doc.text for candidate in reader.read(steps.append)] == ["a", "b"]
+    assert sum(steps) >= path.stat().st_size
     assert reader.n_bad == 2 and reader.first_bad.startswith(f"{path}:3: {BAD[line]}")
 
 
@@ -92,9 +97,19 @@ def test_skip_bad(pipeline, folder):
     assert len((folder / "out.jsonl").read_text().splitlines()) == len(TEXTS)
 
 
-def test_a_missing_file(pipeline, folder):
-    result = run(pipeline / "model", "nope.jsonl", exit_code=1)
-    assert "nope.jsonl: expected a file" in result.output
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("nope.jsonl", "nope.jsonl: there is no such file; expected JSON lines"),
+        ("folder", "folder: expected a file, because rank reads it twice"),
+        ("dev.spacy", 'dev.spacy: is no plain text; expected JSON lines, {"text": "..."} on each'),
+    ],
+)
+def test_other_inputs(tmp_path, monkeypatch, name, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "dev.spacy").touch()
+    assert run("no_model", name, exit_code=1).output.startswith(message)
 
 
 def test_earlier_components_annotate_first(pipeline, folder):

@@ -89,6 +89,66 @@ def test_all_fields_of_a_record(tmp_path):
     assert not problems
 
 
+def test_a_record_without_spans_has_missing_annotation(tmp_path):
+    text = {"text": "Ada left"}
+    empty, complete = {**text, "spans": []}, {**text, "complete": True}
+    rejected = {**text, "rejected": [{"start": 0, "end": 3, "label": "PER"}]}
+    null = {**text, "spans": None, "uncertainty": 0.5}
+    docs, counts, _ = convert(tmp_path, [text, empty, complete, rejected, null])
+    assert [iob(doc) for doc in docs] == ["--", "OO", "OO", "--", "--"]
+    assert spans(docs[3], "incorrect_spans") == [("Ada", "PER")]
+    assert counts.unannotated == 2 and str(counts).endswith(
+        "10 tokens, 6 of them missing; 2 docs without annotation"
+    )
+
+
+TAGS = ["O", "B-PER", "I-PER", "B-LOC"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"entities": [[0, 12, "PER"], [22, 26, "LOC"]]},
+        {"label": [[22, 26, "LOC"], [0, 12, "PER"]], "id": 3},
+        {
+            "entities": [
+                {"id": 1, "label": "PER", "start_offset": 0, "end_offset": 12},
+                {"id": 2, "label": "LOC", "start_offset": 22, "end_offset": 26},
+            ],
+            "relations": [],
+        },
+        {
+            "ents": [
+                {"start": 0, "end": 12, "label": "PER"},
+                {"start": 22, "end": 26, "label": "LOC"},
+            ]
+        },
+        {"tokens": ADA["text"].split(), "ner_tags": [1, 2, 0, 0, 3]},
+        {"tokens": ADA["text"].split(), "ner_tags": ["B-PER", "I-PER", "O", "O", "B-LOC"]},
+        {"tokens": ADA["text"].split(), "ner_tags": ["B-PER", "L-PER", "O", "O", "U-LOC"]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("with_text", [True, False])
+def test_spans_under_the_names_of_other_tools(tmp_path, fields, with_text):
+    if with_text or "tokens" not in fields:
+        fields = {**fields, "text": ADA["text"]}
+    (doc,), counts, problems = convert(tmp_path, [fields], labels=TAGS)
+    assert (spans(doc), iob(doc)) == ([("Ada Lovelace", "PER"), ("Rome", "LOC")], "BIOOB")
+    assert (counts.entities, counts.unannotated, problems) == (2, 0, [])
+
+
+def test_names_of_tags_are_valid_labels(tmp_path):
+    good = {"tokens": ["Ada", "left"], "ner_tags": [1, 0]}
+    records = [good, {**good, "ner_tags": [4, 0]}, {**good, "ner_tags": ["B-ORG", "O"]}]
+    docs, counts, problems = convert(
+        tmp_path, [*records, {**good, "ner_tags": [-100, 0]}], labels=TAGS
+    )
+    assert len(docs) == 1 and counts.skipped == {"unknown label": 3} and counts.skipped_spans == 1
+    assert problems[0].endswith('in.jsonl:2: "ner_tags" has the id 4, but --labels has 4 tags')
+    assert "unknown 'ORG'; expected one of LOC, PER" in problems[1]
+
+
 def test_a_record_with_tokens(tmp_path):
     words = {"tokens": ["New", "York-based", "Ann"], "spans": [at(1, 3, "X")]}
     prodigy = {**words, "spans": [{"token_start": 1, "token_end": 2, "label": "X"}]}
@@ -235,7 +295,37 @@ def test_line_breaks_blank_lines_byte_order_marks_and_compression(tmp_path, suff
         ('"a"', "no object", 'expected an object, got "a"'),
         ({"spans": []}, "no text", 'no "text" and no "tokens"'),
         ({"text": ""}, "empty", '"text" is empty'),
-        ({"text": "a", "entities": [[0, 1, "PER"]]}, "no spans", 'name instead of "entities"'),
+        (
+            {"text": "a", "entities": [[0, 1, "PER"]], "label": [[0, 1, "LOC"]]},
+            "several annotations",
+            'found entities and label; expected one, or "spans"',
+        ),
+        ({"text": "a", "label": [[0, 1]]}, "wrong type", "a span must be an object, got [0, 1]"),
+        (
+            {"tokens": ["a", "b"], "ner_tags": ["O"]},
+            "wrong type",
+            '"ner_tags" has 1 tags, but there are 2 tokens',
+        ),
+        (
+            {"text": "a", "ner_tags": ["O"]},
+            "wrong type",
+            '"ner_tags" has 1 tags, but there are no list "tokens"',
+        ),
+        (
+            {"tokens": ["a"], "ner_tags": ["PER"]},
+            "no tag",
+            "\"ner_tags\", token 0: 'PER' is not a tag; expected O or one of",
+        ),
+        (
+            {"tokens": ["a"], "ner_tags": [1]},
+            "ids without names",
+            '"ner_tags" has the id 1; expected --labels with all tags in the order of their ids',
+        ),
+        (
+            {"tokens": ["a"], "ner_tags": [None]},
+            "wrong type",
+            'each of "ner_tags" must be a tag or its id, got null',
+        ),
         ({"tokens": []}, "empty", '"tokens" is empty'),
         ({"tokens": ["a", ""]}, "empty", 'each of "tokens" is empty'),
         ({"tokens": "a b"}, "wrong type", '"tokens" must be a list, got "a b"'),
@@ -302,6 +392,8 @@ def test_a_bad_record_is_reported_skipped_and_counted(tmp_path, record, reason, 
     n_spans = 0
     if isinstance(record, dict):
         lists = [record.get(key) for key in ("spans", "rejected")]
+        if reason != "several annotations":
+            lists.append(record.get("label"))
         n_spans = sum(len(found) for found in lists if isinstance(found, list))
     assert counts.skipped_spans == n_spans and counts.spans == 2 + n_spans
     (tmp_path / "out.spacy").unlink()

@@ -156,9 +156,11 @@ class TestBies(NerSuite, NetworkSuite):
     settings: ClassVar = {"scheme": "BIES"}
 
 
-def test_unknown_scheme_is_refused():
-    with pytest.raises(ValueError, match="'IOB1'; expected one of BIO, BILUO, BIES"):
-        MultiLanguage().add_pipe("bcrf_ner", config={"scheme": "IOB1"})
+@pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_chunker"])
+@pytest.mark.parametrize("scheme", ["IOB", ["BIO"], None])
+def test_unknown_scheme_is_refused(factory, scheme):
+    with pytest.raises(ValueError, match=r"^\[first\] unknown tagging scheme .* BIO, BILUO, BIES"):
+        MultiLanguage().add_pipe(factory, name="first", config={"scheme": scheme})
 
 
 # Preset entities, sentence starts and whitespace, with random weights.
