@@ -268,6 +268,25 @@ def test_weights_are_saved_as_float16(factor):
     np.testing.assert_array_equal(after.transitions, before.transitions)
 
 
+def test_l1_makes_saved_models_smaller():
+    sizes, found = [], []
+    for l1 in (0.0, 1.0):
+        nlp = English()
+        pipe = tagger(nlp, l1=l1)
+        data = examples(nlp)
+        nlp.initialize(lambda: data)
+        for _ in range(20):
+            nlp.update(data)
+        sparse = sparse_chain(pipe.model)
+        saved = sparse.to_bytes()
+        again = SparseChain(sparse.features.texts, sparse.settings).from_bytes(saved)
+        sizes.append((len(saved), len(again.dictionary), len(sparse.dictionary)))
+        assert len(again.dictionary) == sparse.learner.weights[T + 3 :].any(axis=1).sum()
+        found.append([token.tag_ for token in nlp("A b a c")])
+    assert found[0] == found[1]
+    print(sizes)
+
+
 def test_a_saved_model_contains_its_gazetteers(tmp_path):
     path = tmp_path / "names.txt"
     path.write_text("a\n")
