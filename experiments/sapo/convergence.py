@@ -164,8 +164,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
     parser.add_argument("--sentences", type=int, default=300)
     parser.add_argument("--passes", type=int, default=100)
+    parser.add_argument("--l2", type=float, help="lambda in place of the tuned one")
     args = parser.parse_args()
     task = TASKS[args.task]
+    if args.l2 is not None:
+        task = replace(task, l2=args.l2)
     train, _ = task.load(args.corpora)
     # lambda is for all sentences together, so a part of the sentences gets its share of it.
     part = train[: args.sentences]
@@ -180,25 +183,26 @@ def main() -> None:
         exact = {p: problem.update(weights, small) for p, weights in by_passes.items()}
         bar.update(3)
         size = float(np.linalg.norm(best))
-        theorem = problem.theorem(max(size, *map(np.linalg.norm, by_passes.values())))
+        norms = [float(np.linalg.norm(weights)) for weights in by_passes.values()]
+        theorem = problem.theorem(max(size, *norms))
         rows: list[tuple[float, ...]] = []
         for n in SIZES:
             bar.set_description(f"n = {n}")
             sapo = replace(small, objective="sapo", n=n)
             end = problem.train(sapo, args.passes)
             bar.update()
-            gaps, taus = [], []
+            gaps, taus = list[float](), list[float]()
             for p, weights in by_passes.items():
                 difference = exact[p] - problem.update(weights, sapo)
-                gaps.append(np.linalg.norm(difference) / np.linalg.norm(exact[p]))
-                taus.append((difference * (weights - best)).sum() / problem.n)
+                gaps.append(float(np.linalg.norm(difference) / np.linalg.norm(exact[p])))
+                taus.append(float((difference * (weights - best)).sum()) / problem.n)
                 bar.update()
             above = (problem.value(end) - lowest) / problem.n
             # An error towards w* does no harm.
             tau = max(0.0, *taus)
             least = theorem.least_eps(tau)
             last = (
-                np.linalg.norm(end - best) / size,
+                float(np.linalg.norm(end - best)) / size,
                 above,
                 tau,
                 least,

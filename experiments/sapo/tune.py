@@ -15,10 +15,12 @@ from experiments.sapo.training import learn
 from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
 
-GRID = {
-    "l2": (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
-    "l1": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
-}
+# Pairs of l2 and l1.
+GRID = (
+    *((l2, 0.0) for l2 in (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)),
+    *((0.0, l1) for l1 in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)),
+)
+COLUMNS = ("l2", "l1", "CRF", "SAPO", "mean", "non-zero weights of SAPO, %")
 
 
 def tune(task: Task, corpora: Path, n: int, passes: int, seeds: int, limit: int = 0) -> str:
@@ -32,27 +34,29 @@ def tune(task: Task, corpora: Path, n: int, passes: int, seeds: int, limit: int 
     train, dev = task.load_dev(corpora, limit)
     data = Dataset(train, get_templates(task.templates), task.labels)
     plain = OnlineSettings("crf", n=n, averaged=False, rate=task.rate, decay=task.decay)
-    rows: list[tuple[str, float, float, float, float, float]] = []
-    with tqdm(total=2 * seeds * sum(map(len, GRID.values())), desc=task.name) as bar:
-        for name, values in GRID.items():
-            for value in values:
-                scores, nonzero = [], []
-                for objective in ("crf", "sapo"):
-                    setting = {"objective": objective, name: value}
-                    runs = []
-                    for seed in range(seeds):
-                        settings = replace(plain, seed=seed, **setting)
-                        *_, last = learn(settings, task, data, dev, passes)
-                        runs.append(last)
-                        bar.update()
-                    scores.append(mean(run.score for run in runs))
-                    nonzero.append(mean(run.nonzero for run in runs))
-                rows.append((name, value, *scores, mean(scores), nonzero[1]))
-    columns = ("", "value", "CRF", "SAPO", "mean", "non-zero weights of SAPO, %")
-    lines = [[name, f"{value:g}", *(f"{x:.2f}" for x in rest)] for name, value, *rest in rows]
-    best = (max((row for row in rows if row[0] == name), key=lambda row: row[4]) for name in GRID)
+    rows: list[tuple[float, float, float, float, float, float]] = []
+    with tqdm(total=2 * seeds * len(GRID), desc=task.name) as bar:
+
+        def measure(settings: OnlineSettings) -> tuple[float, float]:
+            """Return the mean score and share of non-zero weights over the seeds."""
+            runs = []
+            for seed in range(seeds):
+                *_, last = learn(replace(settings, seed=seed), task, data, dev, passes)
+                runs.append(last)
+                bar.update()
+            return mean(run.score for run in runs), mean(run.nonzero for run in runs)
+
+        for l2, l1 in GRID:
+            crf, _ = measure(replace(plain, l2=l2, l1=l1))
+            sapo, nonzero = measure(replace(plain, objective="sapo", l2=l2, l1=l1))
+            rows.append((l2, l1, crf, sapo, (crf + sapo) / 2, nonzero))
+    lines = [[f"{l2:g}", f"{l1:g}", *(f"{x:.2f}" for x in rest)] for l2, l1, *rest in rows]
+    best_l2, best_l1 = (
+        max((row for row in rows if (row[1] > 0) == is_l1), key=lambda row: row[4])
+        for is_l1 in (False, True)
+    )
     return (
         f"{task.title} on the {len(dev)} development sentences, {passes} passes, {seeds} orders, "
-        f"n = {n}\n\n{markdown_table([columns, *lines])}\n"
-        f"best: {', '.join(f'{row[0]} = {row[1]:g}' for row in best)}"
+        f"n = {n}\n\n{markdown_table([COLUMNS, *lines])}\n"
+        f"best: l2 = {best_l2[0]:g}, l1 = {best_l1[1]:g}"
     )

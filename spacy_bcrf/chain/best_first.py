@@ -55,7 +55,7 @@ def best_first(semiring: Semiring, potentials: Potentials) -> list[tuple[list[in
 
 
 def _factors(unary: list[list[float]], edges: list[list[list[float]]]) -> Factors:
-    first = [[[(score,) for score in unary[0]]]] if unary else []
+    first: Factors = [[[(score,) for score in unary[0]]]] if unary else []
     return first + [
         [list(zip(row, scores, strict=True)) for row in w]
         for w, scores in zip(edges, unary[1:], strict=True)
