@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
     parser.add_argument("--sentences", type=int, default=300)
     parser.add_argument("--passes", type=int, default=100)
-    parser.add_argument("--l2", type=float, help="lambda in place of the tuned one")
+    parser.add_argument("--l2", type=float, help="lambda; default: see `Task`")
     args = parser.parse_args()
     task = TASKS[args.task]
     if args.l2 is not None:

@@ -8,7 +8,6 @@ non-zero weights, and seconds. It is written after each method and seed. A run w
 settings is not repeated.
 
 `--tune` trains CRF and SAPO with a grid of l2 and l1, and prints the scores on development data.
-`tasks.TASKS` has the best values.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="number of sentence orders")
     parser.add_argument("--methods", nargs="*", help="run only these methods")
     parser.add_argument("--n", type=int, default=10, help="length of SAPO's n-best list")
-    parser.add_argument("--l2", type=float, help="lambda of CRF and SAPO in place of the tuned one")
+    parser.add_argument("--l2", type=float, help="lambda of CRF and SAPO; default: see `Task`")
     parser.add_argument(
         "--decay", type=float, help="decay of the rate of CRF and SAPO; 0 for a fixed rate"
     )
