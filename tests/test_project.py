@@ -144,9 +144,9 @@ def test_the_sapo_experiments_resume_and_are_drawn(project, run):
     assert len(figures) == 6
     measured = project / "metrics/sapo/chunking.csv"
     rows = measured.read_text().splitlines()
-    assert len(rows) == 1 + 10 * 2 * 2
+    assert len(rows) == 1 + 12 * 2 * 2
     results = (project / "figures/sapo/results.md").read_text()
-    for name in ("CRF", "SAPO", "averaged n-best MIRA", "Convergence"):
+    for name in ("CRF", "SAPO", "averaged n-best MIRA", "SAPO, beam", "Convergence"):
         assert name in results
     # The last pass of the last method and seed is missing. Only this method and seed run again.
     measured.write_text("\n".join(rows[:-1]) + "\n")

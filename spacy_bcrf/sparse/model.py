@@ -142,9 +142,9 @@ class SparseChain:
         # Larger weights would overflow float16.
         limit = float(np.finfo("float16").max)
         scale = max(1.0, float(np.abs(features).max(initial=0)) / limit)
-        used = np.flatnonzero(features.any(axis=1))
-        keys = self.dictionary.keys[used]
-        packed = (features[used] / scale).astype("float16")
+        packed = (features / scale).astype("float16")
+        used = np.flatnonzero(packed.any(axis=1))
+        keys, packed = self.dictionary.keys[used], packed[used]
         data = {
             "version": VERSION,
             "templates": self.features.texts,

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from oracles import enumeration
 
 from spacy_bcrf.chain import Potentials, dijkstra, nbest, nbest_arrays, viterbi
-from spacy_bcrf.chain.semirings import COUNTING, EXPECTATION, LOG
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -125,10 +124,3 @@ def test_invalid_options_are_named(options, message):
     batch = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], "int32"))
     with pytest.raises(ValueError, match=message):
         nbest(batch, **options)
-
-
-@pytest.mark.parametrize("semiring", [LOG, COUNTING, EXPECTATION])
-def test_dijkstra_rejects_other_semirings(semiring):
-    batch = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], "int32"))
-    with pytest.raises(ValueError, match=f"wrong for the {semiring.name} semiring: "):
-        dijkstra(batch, semiring)

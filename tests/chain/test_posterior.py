@@ -11,7 +11,6 @@ from oracles import enumeration
 from scipy.stats import chisquare
 
 from spacy_bcrf.chain import Potentials, entropy, kl_divergence, sample, viterbi
-from spacy_bcrf.chain.semirings import EXPECTATION, forward
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -23,13 +22,6 @@ def test_entropy_is_enumerated(batch):
         p = enumeration.probabilities(u, w)
         expected.append(-(p[p > 0] * np.log(p[p > 0])).sum())
     np.testing.assert_allclose(entropy(batch), expected, atol=1e-9)
-
-
-@given(problems.potentials(max_tags=3, max_length=5))
-def test_entropy_by_the_expectation_semiring(batch):
-    totals = forward(EXPECTATION, batch)
-    expected = [h / z + np.log(z) for z, h in totals]
-    np.testing.assert_allclose(entropy(batch), expected, atol=1e-8)
 
 
 @given(problems.potentials(max_tags=3, max_length=5), st.integers(0, 2**32 - 1), st.booleans())

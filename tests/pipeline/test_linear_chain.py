@@ -228,6 +228,53 @@ def test_weights_are_saved_as_float16(factor):
     np.testing.assert_array_equal(after.transitions, before.transitions)
 
 
+def test_l1_makes_saved_models_smaller():
+    size = {}
+    for l1 in (0.0, 2.0):
+        nlp = English()
+        # Each document has a word of its own, with a random tag.
+        pipe = tagger(nlp, objective="crf", averaged=False, l1=l1)
+        tags = np.random.default_rng(0).choice(["A", "B"], 200)
+        data = []
+        for i, tag in enumerate(tags):
+            words = {"words": ["a", "b", f"noise{i}"], "tags": ["A", "B", tag]}
+            data.append(Example.from_dict(Doc(nlp.vocab, words=words["words"]), words))
+        nlp.initialize(lambda data=data: data)
+        for _ in range(10):
+            nlp.update(data)
+        sparse = sparse_chain(pipe.model)
+        saved = sparse.to_bytes()
+        size[l1] = len(saved)
+        n_used = sparse.learner.weights[sparse.learner.n_tags + 3 :].any(axis=1).sum()
+        again = SparseChain(sparse.features.texts, sparse.settings).from_bytes(saved)
+        assert len(again.dictionary) == n_used
+        assert [token.tag_ for token in nlp("a b")] == ["A", "B"]
+    assert size[2.0] < 0.5 * size[0.0]
+
+
+def test_documents_without_annotation_regularize_nothing():
+    """The lattice of preset entities leaves gold without a tag to forbid."""
+    weights = []
+    for missing in (False, True):
+        nlp = English()
+        model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
+        model |= {"l2": 0.1, "l1": 0.01, "decay": 1}
+        pipe = nlp.add_pipe("bcrf_ner", config={"model": model})
+        gold = {"entities": [(0, 3, "PERSON")]}
+        data = [Example.from_dict(nlp.make_doc("Ada left"), gold)]
+        nlp.initialize(lambda data=data: data)
+        nlp.update(data)
+        if missing:
+            preset = nlp.make_doc("Ada left")
+            preset.set_ents([Span(preset, 0, 1, label="PERSON")], default="missing")
+            blank = Doc(nlp.vocab, words=["Ada", "left"])
+            for doc in (preset, blank):
+                assert nlp.update([Example(doc, blank)], losses={})["bcrf_ner"] == 0
+        nlp.update(data)
+        weights.append(sparse_chain(pipe.model).learner.weights)
+    np.testing.assert_array_equal(*weights)
+
+
 def test_a_saved_model_contains_its_gazetteers(tmp_path):
     path = tmp_path / "names.txt"
     path.write_text("a\n")

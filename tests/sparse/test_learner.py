@@ -1,5 +1,7 @@
 """Tests of the online learner against plain NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -59,6 +61,10 @@ OBJECTIVES = [
     OnlineSettings("sapo", n=3, rate=0.3, l2=1, averaged=True),
     OnlineSettings("sapo", n=5, rate=0.3, l2=1, search="beam", beam_width=1000, averaged=False),
     OnlineSettings("sapo", n=1000, rate=0.3, averaged=False),
+    # Weights of 0 make ties, but not at the end of a list of all labelings.
+    OnlineSettings("sapo", n=1000, rate=0.3, l1=0.5, averaged=False),
+    OnlineSettings("crf", rate=0.3, l1=0.5, decay=0.5, averaged=True),
+    OnlineSettings("crf", rate=0.3, l1=0.5, l2=2, decay=0.5, averaged=True),
     OnlineSettings("perceptron", rate=0.7, averaged=False),
     OnlineSettings("perceptron", rate=0.7, averaged=True),
     OnlineSettings("perceptron", rate=0.7, l2=3, decay=1, averaged=True),
@@ -91,12 +97,12 @@ def test_weights_equal_the_reference(online, unknown, constrained, seed):
     ends = lengths.cumsum()
     for _ in range(2):
         for x, y, end in zip(features, gold, ends, strict=True):
-            if (y < 0).all() and not constrained:
-                continue
             reference.step(x, y, None if lattice is None else lattice[end - len(y) : end])
     model = learn(online, features, lengths, gold, 2, constraints, lattice)
     np.testing.assert_allclose(model.weights[:, :T], reference.weights, atol=2e-4)
     assert not model.weights[:, T:].any()
+    if online.l1:
+        np.testing.assert_array_equal(model.weights[:, :T] == 0, reference.weights == 0)
 
 
 def test_with_all_labelings_sapo_is_crf():
@@ -119,18 +125,78 @@ def test_nbest_mira_separates_by_the_number_of_wrong_tags():
         assert best - score >= (np.array(tags) != gold[0]).sum() - 1e-3
 
 
-@pytest.mark.parametrize("l2", [0.0, 900.0])
-def test_rescaling_does_not_change_the_weights(l2):
-    # With the larger l2, the learner multiplies the scale into the weights many times.
-    online = OnlineSettings("crf", rate=0.01, l2=l2)
+@pytest.mark.parametrize("l1", [0.0, 1.0])
+def test_rescaling_does_not_change_the_weights(l1):
+    # Every few steps, the learner multiplies the scale into the weights.
+    online = OnlineSettings("crf", rate=0.01, l2=900, l1=l1)
     features, lengths, gold = make_problem(3)
     reference = Reference(T, F, online, len(lengths))
     reference.w = start_weights()
-    for _ in range(20):
+    for _ in range(8):
         for x, y in zip(features, gold, strict=True):
             reference.step(x, y)
-    model = learn(online, features, lengths, gold, 20)
+    model = learn(online, features, lengths, gold, 8)
     np.testing.assert_allclose(model.weights[:, :T], reference.weights, atol=1e-5)
+
+
+def test_l1_makes_weights_exactly_zero():
+    features, lengths, gold = make_problem(3, n_sequences=60)
+    tags = np.concatenate(gold).astype("int32")
+    n_zero, losses = [], []
+    for l1 in (0.0, 1.0, 4.0, 1000.0):
+        model = OnlineLearner(T, F, OnlineSettings("sapo", averaged=False, l1=l1))
+        model.fit(flatten(features), lengths, tags, 10, lambda n, loss: losses.append(loss))
+        n_zero.append(int((model.weights[:, :T] == 0).sum()))
+    assert n_zero[0] < n_zero[1] < n_zero[2] < n_zero[3] == T * (T + 3 + F)
+
+
+def test_averaging_with_l1_counts_each_penalty_from_the_step_when_it_was_due():
+    """A feature of the first sequence alone pays for the many steps without it."""
+    n = 200
+    gold = [np.array([i % T]) for i in range(n)]
+    features = [[[0]]] + [[[1 + i % (F - 1)]] for i in range(1, n)]
+    online = OnlineSettings("crf", rate=0.5, l1=0.5, decay=1, averaged=True)
+    reference = Reference(T, F, online, n)
+    for x, y in zip(features, gold, strict=True):
+        reference.step(x, y)
+    model = OnlineLearner(T, F, online, n)
+    model.step(flatten(features), np.ones(n, "int32"), np.concatenate(gold).astype("int32"))
+    assert 0 < abs(reference.w[T + 3, 0]) < 0.8 * abs(reference.weights[T + 3, 0])
+    np.testing.assert_allclose(model.weights[:, :T], reference.weights, atol=1e-6)
+
+
+def test_averaging_with_l1_over_more_steps_than_the_learner_remembers():
+    n, rate, l1 = 70_000, 0.5, 0.3
+    online = OnlineSettings("crf", rate=rate, l1=l1, averaged=True)
+    model = OnlineLearner(2, 2, online, n)
+    rows = Rows(np.array([0] + [1] * (n - 1), "int32"), np.arange(n + 1))
+    model.step(rows, np.ones(n, "int32"), (np.arange(n) % 2).astype("int32"))
+    # Feature 0 learns in the first step alone, and then pays rate * l1 / n a step.
+    mean = rate / 2 - rate * l1 / n * (n + 1) / 2
+    np.testing.assert_allclose(model.weights[5, :2], [mean, -mean], rtol=1e-4)
+
+
+def test_unknown_gold_regularizes_nothing():
+    features, lengths, gold = make_problem(4, n_sequences=5)
+    n = lengths.sum()
+    rows, tags = flatten(features), np.concatenate(gold).astype("int32")
+    lattice = np.random.default_rng(0).random((n, T)) < 0.7
+    lattice[np.arange(n), tags] = True
+    allowed = np.ones((T, T), dtype=bool), np.array([True, True, False]), np.ones(T, dtype=bool)
+    # Unknown gold by id, all tags, and all tags that the constraints allow.
+    unknown = np.full(n, -1, "int32"), np.ones((n, T), dtype=bool), lattice
+    for online in OBJECTIVES:
+        online = replace(online, rate=min(online.rate, 1), l2=1, l1=0.1, decay=1)
+        models = [OnlineLearner(T, F, online, len(lengths)) for _ in range(2)]
+        for model in models:
+            model.constrain(*allowed)
+            model.step(rows, lengths, tags, lattice)
+        for missing in unknown:
+            assert models[0].step(rows, lengths, missing, lattice) == 0
+        for model in models:
+            model.step(rows, lengths, tags, lattice)
+        np.testing.assert_array_equal(*(model.weights for model in models))
+        assert models[0].weights.any()
 
 
 def test_forbidden_or_unknown_gold_changes_no_weights():
@@ -236,7 +302,7 @@ def test_learns_separable_data(seed):
     rows = Rows(tags, np.arange(len(tags) + 1, dtype="int64"))
     for online in OBJECTIVES:
         # With n = 1, a tie between two labelings ends the learning.
-        if online.l2 or online.averaged or online.n == 1 or not len(tags):
+        if online.l2 or online.l1 or online.averaged or online.n == 1 or not len(tags):
             continue
         model = OnlineLearner(T, F, online)
         model.fit(rows, lengths, tags, 100)
@@ -251,6 +317,7 @@ def test_learns_separable_data(seed):
         {"n": 0},
         {"l2": -1},
         {"l2": float("inf")},
+        {"l1": -1},
         {"decay": float("nan")},
         {"objective": "svm"},
         {"search": "greedy"},

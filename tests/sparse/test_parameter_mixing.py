@@ -11,6 +11,7 @@ from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 PARALLEL = [
     OnlineSettings("crf", averaged=False, rate=0.3, l2=1, decay=0.5),
     OnlineSettings("sapo", n=3, rate=0.3),
+    OnlineSettings("sapo", n=3, rate=0.3, l1=0.5),
     OnlineSettings("perceptron", rate=0.7),
     OnlineSettings("mira", n=1, averaged=False, rate=0.2),
 ]
