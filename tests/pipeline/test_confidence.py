@@ -212,8 +212,8 @@ def test_entity_candidates_equal_enumeration(scheme):
     "settings, message",
     [
         ({"annotate": ["certainty"]}, r"annotate must be a list of confidence, tag_confidence"),
-        ({"temperature": 0.0}, "temperature must be between 1e-06 and 1e\\+06, got 0"),
-        ({"temperature": -1.0}, "temperature must be between 1e-06 and 1e\\+06, got -1"),
+        ({"temperature": 0.0}, "temperature must be a number between 1e-06 and 1e\\+06, got 0"),
+        ({"temperature": -1.0}, "temperature must be a number between 1e-06 and 1e\\+06, got -1"),
     ],
 )
 @pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_tagger"])
@@ -319,8 +319,10 @@ def test_setting_an_invalid_option_is_refused(factory):
     for annotate in (["cofidence"], "entropy"):
         with pytest.raises(ValueError, match=rf"\[{factory}\] annotate must be a list of"):
             pipe.annotate = annotate
-    for temperature in (0, -1, float("nan"), float("inf"), 1e300, 1e-300, 1e-40):
-        with pytest.raises(ValueError, match=r"temperature must be between 1e-06 and 1e\+06, got"):
+    for temperature in ("2", None, True, 0, -1, float("nan"), float("inf"), 1e300, 1e-300, 1e-40):
+        with pytest.raises(
+            ValueError, match=r"temperature must be a number between 1e-06 and 1e\+06, got"
+        ):
             pipe.temperature = temperature
     assert (pipe.annotate, pipe.temperature) == ((), 1)
     pipe.annotate, pipe.temperature = ["entropy"], 2

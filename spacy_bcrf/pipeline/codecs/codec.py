@@ -46,6 +46,9 @@ class Codec(Protocol):
     def constraints(self) -> Constraints | None:
         """The hard constraints on neighbouring, first and last tags; None without any."""
 
+    what: str
+    """The name of the annotation, for messages."""
+
     restrictions: str
     """Names of everything that can forbid a labeling, for warnings."""
 

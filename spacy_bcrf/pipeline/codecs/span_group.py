@@ -36,6 +36,7 @@ class SpanGroupCodec(SpanCodec):
         """scheme: BILUO, BIO or BIES. spans_key: the name of the group."""
         restrictions = f"the scheme {scheme}, sentence starts or whitespace at an edge"
         super().__init__(scheme, restrictions, spans_key=spans_key)
+        self.what = f"doc.spans[{spans_key!r}]"
         self._key = spans_key
 
     def find_labels(self, doc: Doc) -> set[str]:
@@ -71,7 +72,7 @@ class SpanGroupCodec(SpanCodec):
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
         first = is_first(doc_lengths(docs))
-        allowed, _ = self.entities.lattice(missing, missing, sent_start, is_space, first)
+        allowed = self.entities.lattice(missing, missing, sent_start, is_space, first)
         return allowed, is_space
 
     def write(

@@ -68,6 +68,7 @@ class TagCodec:
         check_attribute(name, attribute)
         self.settings = {"attribute": attribute}
         self.overwrite = overwrite
+        self.what = f"token.{attribute}"
         self._attribute = attribute
         self._ids = (IDS[attribute.upper()],)
 

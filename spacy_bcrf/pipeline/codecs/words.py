@@ -40,6 +40,7 @@ class WordCodec(SpanCodec):
     characters of the predicted document.
     """
 
+    what = "words with a tag"
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "word", "tag_confidence": "word"}
 
     def __init__(self, name: str, attribute: str) -> None:
