@@ -13,7 +13,7 @@ from spacy.attrs import (  # type: ignore[import-not-found]
     SENT_START,
 )
 from spacy.strings import StringStore
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
@@ -75,6 +75,13 @@ class EntityCodec(SpanCodec):
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of entities and of partial annotation."""
         return self._find_used(doc) | (read_annotated_labels(doc) or set())
+
+    def find_spans(self, doc: Doc) -> list[Span]:
+        """Return the entities; none if spaCy cannot read them."""
+        try:
+            return list(doc.ents)
+        except ValueError:
+            return []
 
     def _find_used(self, doc: Doc) -> set[str]:
         values = np.unique(doc.to_array(ENT_TYPE)).tolist()

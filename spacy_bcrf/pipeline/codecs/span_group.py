@@ -43,6 +43,10 @@ class SpanGroupCodec(SpanCodec):
         """Return the labels of the span group."""
         return {span.label_ for span in doc.spans.get(self._key, []) if span.label}
 
+    def find_spans(self, doc: Doc) -> list[Span]:
+        """Return the spans of the group."""
+        return list(doc.spans.get(self._key, []))
+
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold spans as ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
         return read_gold(examples, 2, self._align, self._read)
