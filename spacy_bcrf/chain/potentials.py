@@ -12,6 +12,17 @@ from numpy.typing import NDArray
 from spacy_bcrf.kernels import Array, array_module
 
 
+class NotFiniteError(ValueError):
+    """Scores that are NaN or +inf.
+
+    sequence: the index of the first sequence with such scores; None for shared transitions.
+    """
+
+    def __init__(self, message: str, sequence: int | None = None) -> None:
+        super().__init__(message)
+        self.sequence = sequence
+
+
 @dataclass(frozen=True, eq=False)
 class Potentials:
     """Scores of a batch of B sequences with N tokens in all and T tags. NumPy or CuPy arrays.
@@ -21,8 +32,9 @@ class Potentials:
         scores the edge from flat token i to i + 1. The row of a sequence's last token is ignored.
     lengths: (B,) int32, summing to N. A length may be zero.
 
-    A score of -inf forbids a tag or a transition. Raises ValueError for shapes that do not fit, NaN
-    and +inf. The error names the shape or the index of the first bad sequence.
+    A score of -inf forbids a tag or a transition. Raises ValueError for shapes that do not fit, and
+    NotFiniteError for NaN and +inf. The error names the shape or the index of the first bad
+    sequence.
     """
 
     unary: Array
@@ -140,16 +152,17 @@ class Potentials:
             raise ValueError(f"lengths sum to {int(lengths.sum())}, but unary has {n} rows")
         # One maximum detects both NaN and +inf. The search for their sequence comes only then.
         if unary.size and not unary.max() < xp.inf:
-            token = int((~(unary < xp.inf).all(axis=1)).argmax())
-            raise ValueError(f"unary has NaN or +inf in sequence {self.sequence_of(token)}")
+            sequence = self.sequence_of(int((~(unary < xp.inf).all(axis=1)).argmax()))
+            raise NotFiniteError(f"unary has NaN or +inf in sequence {sequence}", sequence)
         if transitions.size and not transitions.max() < xp.inf:
             if transitions.ndim == 2:
-                raise ValueError("transitions have NaN or +inf")
+                raise NotFiniteError("transitions have NaN or +inf")
             # The rows of last tokens are ignored, so any score is valid there.
             bad = ~(transitions[self.inner_edges] < xp.inf).all(axis=(1, 2))
             if bad.any():
                 sequence = self.sequence_of(int(self.inner_edges[int(bad.argmax())]))
-                raise ValueError(f"transitions have NaN or +inf in sequence {sequence}")
+                what = f"transitions have NaN or +inf in sequence {sequence}"
+                raise NotFiniteError(what, sequence)
 
 
 def boundaries(lengths: Array) -> tuple[Array, Array]:
@@ -177,7 +190,8 @@ def raise_infeasible(values: Array, kind: str) -> None:
     if values.size and not values.min() > -float("inf"):
         sequence = int((~(values > -float("inf"))).argmax())
         if values[sequence] != values[sequence]:
-            raise ValueError(f"sequence {sequence} has NaN or +inf among its scores")
+            what = f"sequence {sequence} has NaN or +inf among its scores"
+            raise NotFiniteError(what, sequence)
         raise ValueError(f"sequence {sequence} has no {kind} labeling: -inf forbids all of them")
 
 

@@ -1,6 +1,8 @@
 """`bcrf_ner`: named entities as tags of a scheme, under its hard constraints."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from spacy.pipeline.ner import ner_score  # type: ignore[import-not-found]
 from spacy.tokens import Doc
@@ -20,7 +22,7 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
     """Predict `Doc.ents`.
 
     Entities do not cross sentence starts, have no whitespace at an edge, and keep preset entities.
-    ValueError names a preset entity with an unknown label.
+    A preset entity with an unknown label is outside of all predicted entities.
     """
 
     def __init__(
@@ -43,6 +45,8 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         entity_ratio: the expected share of tokens in entities, as a loss on each batch.
         scorer, annotate, temperature: see `SequenceLabeler`.
         """
+        # `settings` needs it before the base has the list of losses.
+        self._entity_ratio = entity_ratio
         super().__init__(
             vocab,
             model,
@@ -63,6 +67,18 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
     def entity_ratio(self, entity_ratio: ExpectedEntityRatio | None) -> None:
         self._entity_ratio = entity_ratio
         self.loss_terms = [] if entity_ratio is None else [self._entity_ratio_loss]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `SequenceLabeler.settings`."""
+        options = None if self._entity_ratio is None else asdict(self._entity_ratio)
+        return {**super().settings, "entity_ratio": options}
+
+    def change_setting(self, name: str, value: Any) -> None:
+        """See `SequenceLabeler.change_setting`."""
+        if name == "entity_ratio" and value is not None:
+            value = ExpectedEntityRatio.from_options(value)
+        super().change_setting(name, value)
 
     def _entity_ratio_loss(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:
         """Return the loss of the batch's entity ratio, times the number of documents."""

@@ -5,6 +5,8 @@ kind of model, such as `NetworkSuite`, defines `add` and the values of `head` an
 class derives from one suite of each kind.
 """
 
+import copy
+import json
 import pickle
 import warnings
 from typing import Any, ClassVar
@@ -12,16 +14,33 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import spacy
+import srsly
 from spacy.lang.xx import MultiLanguage
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.util import raise_error
+from thinc.api import Adam
 from training import LISTENER, TOK2VEC, network, optimizer, train, update
 
 # Most tests run with HEADS. Tests that depend on the objective run with ALL_HEADS.
 HEADS = ("CRF", "BCRF")
 OTHER_HEADS = ("MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA")
 ALL_HEADS = (*HEADS, "BCRF/pairwise", *OTHER_HEADS)
+
+
+def fail_on(text: str, pipe, monkeypatch) -> None:
+    """Let a component fail to predict a document with this text."""
+    predict = pipe.predict
+
+    def fail(docs):
+        if any(doc.text == text for doc in docs):
+            raise ValueError(f"no {text}")
+        return predict(docs)
+
+    monkeypatch.setattr(pipe, "predict", fail)
+
+
 Data = list[tuple[str, dict[str, Any]]]
 
 
@@ -39,6 +58,8 @@ class ComponentSuite:
     """Misaligned tokens and missing annotation."""
     unannotated: ClassVar[Data] = [("I'm so happy .", {"cats": {"POSITIVE": 1.0}})]
     """No annotation of the component's kind."""
+    other_code_settings: ClassVar[dict[str, Any]] = {}
+    """Values of the component's own settings that code can change."""
     other_settings: ClassVar[dict[str, Any]]
     """Settings that do not match a saved component."""
     new_label: ClassVar[str]
@@ -83,13 +104,42 @@ class ComponentSuite:
             expected = Example.from_dict(nlp.make_doc(text), gold).reference
             assert self.annotation(nlp(text)) == self.annotation(expected)
 
-    def test_initialize_needs_labels_and_examples_and_prediction_needs_initialize(self):
+    def test_initialize_without_annotation_is_an_error(self):
         nlp = self.blank()
         pipe = self.add(nlp)
-        examples = self.examples(nlp, self.unannotated)
-        for get_examples in (None, lambda: examples):
-            with pytest.raises(ValueError, match="E143"):
-                nlp.initialize(get_examples)
+        with pytest.raises(ValueError, match="no labels: none of the 1 training documents"):
+            nlp.initialize()
+        examples = self.examples(nlp, self.unannotated) * 2
+        message = rf"\[{self.factory}\] no labels: none of the 2 training documents.*add_label"
+        with pytest.raises(ValueError, match=message):
+            nlp.initialize(lambda: examples)
+        pipe.add_label(self.labels[0])
+        with pytest.warns(UserWarning, match="none of the 2 training documents"):
+            nlp.initialize(lambda: examples)
+        with pytest.raises(ValueError, match=f"labels must be a list.*got {self.labels[0]!r}"):
+            pipe.initialize(lambda: examples, labels=self.labels[0])
+
+    def test_other_objects_than_documents_are_refused(self):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe(self.factory)
+        doc = nlp.make_doc(self.data[0][0])
+        calls = [pipe.nbest, pipe.token_marginals, pipe.uncertainty, pipe.predict]
+        calls += [pipe.entity_candidates] if hasattr(pipe, "entity_candidates") else []
+        for call in calls:
+            with pytest.raises(TypeError, match=rf"\[{self.factory}\] .* got a Doc: pass \[doc\]"):
+                call(doc)
+            with pytest.raises(
+                TypeError, match=r"expected documents, got str 'some text'.*make_doc"
+            ):
+                call(["some text"])
+        with pytest.raises(TypeError, match="expected documents, got str"):
+            list(pipe.pipe(["some text"]))
+        with pytest.raises(TypeError, match="Example"):
+            pipe.update([doc])
+
+    def test_initialize_with_an_empty_corpus_is_an_error(self):
+        nlp = self.blank()
+        pipe = self.add(nlp)
         pipe.add_label(self.labels[0])
         with pytest.raises(TypeError):
             pipe.initialize(lambda: [])
@@ -102,12 +152,103 @@ class ComponentSuite:
         with pytest.raises(ValueError, match=r"spacy-bcrf\.SequenceLabeler\.v1"):
             nlp.add_pipe(self.factory, config={"model": tagger})
 
-    def test_an_invalid_label_is_refused(self):
-        pipe = self.add(self.blank())
-        for label in (9, None, b"X", ""):
-            with pytest.raises(ValueError):
-                pipe.add_label(label)
+    @pytest.mark.parametrize(
+        "label, message",
+        [
+            (9, "must be a string, got 9"),
+            (None, "must be a string, got None"),
+            (b"X", "must be a string, got b'X'"),
+            ("", "cannot be blank, got ''"),
+            (" \t", "cannot be blank, got "),
+        ],
+    )
+    def test_an_invalid_label_is_refused(self, label, message):
+        nlp = self.blank()
+        pipe = self.add(nlp)
+        with pytest.raises(ValueError, match=message):
+            pipe.add_label(label)
         assert pipe.labels == ()
+
+    def test_settings_changed_in_code_are_saved(self, tmp_path):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe(self.factory)
+        configured = pipe.settings
+        unchanged = pipe.to_bytes()
+        settings = {"temperature": 0.3, "annotate": ["entropy"], "decoder": "argmax"}
+        settings |= self.other_code_settings
+        for name, value in settings.items():
+            pipe.change_setting(name, value)
+        nlp.to_disk(tmp_path)
+        assert spacy.load(tmp_path).get_pipe(self.factory).settings == {**configured, **settings}
+        assert pickle.loads(pickle.dumps(pipe)).settings == pipe.settings
+        # Twice: a loaded component saves its settings again.
+        loaded = pipe
+        for _ in range(2):
+            loaded = self.add(self.blank()).from_bytes(loaded.to_bytes())
+            assert loaded.settings == {**configured, **settings}
+        # The config given to `spacy.load` wins over a change in code.
+        config = {"components": {self.factory: {"temperature": 4.0}}}
+        overridden = spacy.load(tmp_path, config=config).get_pipe(self.factory).settings
+        assert overridden == {**configured, **settings, "temperature": 4.0}
+        assert self.add(self.blank()).from_bytes(unchanged).settings == configured
+
+    def test_an_unknown_saved_setting_is_refused(self):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe(self.factory)
+        saved = srsly.msgpack_loads(pipe.to_bytes())
+        cfg = {**srsly.json_loads(saved["cfg"]), "changed": json.dumps({"vocab": [1, 2]})}
+        saved["cfg"] = srsly.json_dumps(cfg)
+        with pytest.raises(ValueError, match="unknown setting 'vocab'; expected one of annotate"):
+            pipe.from_bytes(srsly.msgpack_dumps(saved))
+        cfg["changed"] = json.dumps({"temperature": [1.0, -1.0]})
+        saved["cfg"] = srsly.json_dumps(cfg)
+        with pytest.raises(ValueError, match=r"temperature must be .* got -1\.0"):
+            pipe.from_bytes(srsly.msgpack_dumps(saved))
+
+    def test_a_component_without_saved_settings_loads(self):
+        """Version 0.1.0 saved only the labels and the settings of the tags."""
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe(self.factory)
+        saved = srsly.msgpack_loads(pipe.to_bytes())
+        cfg = srsly.json_loads(saved["cfg"])
+        del cfg["changed"]
+        saved["cfg"] = srsly.json_dumps(cfg)
+        pipe.from_bytes(srsly.msgpack_dumps(saved))
+        assert pipe.labels == self.labels
+
+    def test_a_failing_document_does_not_take_its_batch_along(self, monkeypatch):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe(self.factory)
+        fail_on("poison", pipe, monkeypatch)
+        texts = [self.data[0][0], "poison", self.data[1][0]]
+        reported = []
+        pipe.set_error_handler(lambda name, proc, docs, error: reported.append((name, docs, error)))
+        for batch_size in (1, 2, 10):
+            reported.clear()
+            docs = list(pipe.pipe(map(nlp.make_doc, texts), batch_size=batch_size))
+            assert [doc.text for doc in docs] == [texts[0], texts[2]]
+            ((name, (failed,), error),) = reported
+            assert (name, failed.text, str(error)) == (self.factory, "poison", "no poison")
+        pipe.set_error_handler(raise_error)
+        stream = pipe.pipe(map(nlp.make_doc, texts))
+        assert next(stream).text == texts[0]
+        with pytest.raises(ValueError, match="no poison"):
+            next(stream)
+
+    def test_a_batch_without_annotation_changes_no_weights(self):
+        nlp, _ = self.trained(steps=2)
+        pipe = nlp.get_pipe(self.factory)
+        optimizer = Adam(0.01, L2=0.1, use_averages=True)
+        nlp.update(self.examples(nlp, self.data), sgd=optimizer)
+        before, averages = pipe.model.to_bytes(), copy.deepcopy(optimizer.averages)
+        for _ in range(2):
+            nlp.update(self.examples(nlp, self.unannotated), sgd=optimizer)
+        assert pipe.model.to_bytes() == before
+        assert all((optimizer.averages[key] == averages[key]).all() for key in averages)
+        # Batches whose gradients are added up before one step.
+        nlp.update(self.examples(nlp, self.data), sgd=False)
+        nlp.update(self.examples(nlp, self.unannotated), sgd=optimizer)
+        assert pipe.model.to_bytes() != before
 
     def test_learns_and_survives_bytes_disk_and_pickle(self, any_head, tmp_path):
         nlp, losses = self.trained(any_head)
@@ -383,9 +524,9 @@ class NetworkSuite(ComponentSuite):
             override = {"components": {self.factory: {"model": {"head": {"decoder": decoder}}}}}
             loaded = spacy.load(tmp_path, config=override)
             self.assert_learned(loaded)
-            found = loaded.get_pipe(self.factory).head.attrs["decoder"]
+            assert loaded.get_pipe(self.factory).decoder == decoder
             nlp.get_pipe(self.factory).set_decoder(decoder)
-            assert type(nlp.get_pipe(self.factory).head.attrs["decoder"]) is type(found)
+            assert nlp.get_pipe(self.factory).decoder == decoder
             self.assert_learned(nlp)
         with pytest.raises(ValueError, match="unknown decoder 'beam'; expected one of viterbi"):
             nlp.get_pipe(self.factory).set_decoder("beam")

@@ -57,6 +57,6 @@ def test_predictions_on_unknown_gold_labels_are_wrong():
 def test_fit_without_predictions_is_an_error():
     pipe = MultiLanguage().add_pipe("bcrf_ner", name="ner")
     with pytest.raises(
-        ValueError, match="ner has no predictions with gold annotation to compare with"
+        ValueError, match=r"\[ner\] no prediction has gold annotation to compare with"
     ):
         Calibration(pipe, []).fit()

@@ -311,6 +311,7 @@ def test_an_invalid_option_of_the_config_or_the_component_is_refused(factory):
             nlp.add_pipe(factory, "other", config={option: value})
     # A config cannot have these values.
     invalid += [("temperature", float(value), bounds) for value in ("nan", "inf")]
+    invalid += [("temperature", value, bounds) for value in ("2", None, True)]
     for option, value, expected in [*invalid, ("annotate", "entropy", names)]:
         with pytest.raises(ValueError, match=rf"\[{factory}\] {option} must be {expected}"):
             setattr(pipe, option, value)

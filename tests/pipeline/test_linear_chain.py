@@ -231,7 +231,7 @@ def test_weights_are_saved_as_float16(factor):
 def test_l1_makes_saved_models_smaller():
     size = {}
     for l1 in (0.0, 2.0):
-        nlp = English()
+        nlp = MultiLanguage()
         # Each document has a word of its own, with a random tag.
         pipe = tagger(nlp, objective="crf", averaged=False, l1=l1)
         tags = np.random.default_rng(0).choice(["A", "B"], 200)
@@ -256,7 +256,7 @@ def test_documents_without_annotation_regularize_nothing():
     """The lattice of preset entities leaves gold without a tag to forbid."""
     weights = []
     for missing in (False, True):
-        nlp = English()
+        nlp = MultiLanguage()
         model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
         model |= {"l2": 0.1, "l1": 0.01, "decay": 1}
         pipe = nlp.add_pipe("bcrf_ner", config={"model": model})

@@ -29,6 +29,7 @@ class TaggerSuite(ComponentSuite):
     ]
     new_label = "D"
     new_data: ClassVar = [("The ham", {"tags": ["D", "N"]})]
+    other_code_settings: ClassVar = {"label_smoothing": 0.1, "overwrite": True}
     other_settings: ClassVar = {"attribute": "pos"}
 
     @staticmethod
@@ -153,6 +154,10 @@ def test_label_smoothing_moves_the_gradient_towards_all_tags():
 def test_label_smoothing_out_of_range_is_refused():
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), got 1"):
         MultiLanguage().add_pipe("bcrf_tagger", config={"label_smoothing": 1.0})
+    pipe = MultiLanguage().add_pipe("bcrf_tagger", config={"label_smoothing": 0.1})
+    with pytest.raises(ValueError, match=r"\[bcrf_tagger\] label_smoothing must be in \[0, 1\)"):
+        pipe.label_smoothing = -0.1
+    assert pipe.label_smoothing == 0.1
 
 
 @pytest.mark.parametrize("head", ["SAPO", "Perceptron", "MIRA"])

@@ -28,6 +28,7 @@ class SpanCodec(ABC):
     Values (N, 2) are ENT_IOB and ENT_TYPE, as spaCy stores entities.
     """
 
+    what: str
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "span", "tag_confidence": "token"}
 
     def __init__(self, scheme: str, restrictions: str, **settings: str) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, POS, SENT_START, TAG  # type: ignore[import-not-found]
 from spacy.parts_of_speech import IDS as UPOS  # type: ignore[import-not-found]
 from spacy.strings import StringStore
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
@@ -40,6 +40,7 @@ class WordCodec(SpanCodec):
     characters of the predicted document.
     """
 
+    what = "words with a tag"
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "word", "tag_confidence": "word"}
 
     def __init__(self, name: str, attribute: str) -> None:
@@ -65,6 +66,11 @@ class WordCodec(SpanCodec):
         """Return the labels of the gold words."""
         values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
         return {doc.vocab.strings[value] for value in np.unique(values[is_space == 0]) if value}
+
+    def find_spans(self, doc: Doc) -> list[Span]:
+        """Return the words."""
+        words = enumerate(read_doc(doc, (self._ids[0], IS_SPACE)).tolist())
+        return [Span(doc, i, i + 1, label=tag) for i, (tag, is_space) in words if not is_space]
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold words as spans of characters (N, 2), and problems by example."""
