@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.annotation.extensions import UserData, set_extensions
-from spacy_bcrf.chain import CRF, Inference, Potentials, unlikelihood_loss
+from spacy_bcrf.chain import Inference, Potentials, unlikelihood_loss
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import confidence
@@ -176,9 +176,18 @@ class SequenceLabeler(TrainablePipe):
         except ValueError as error:
             raise ValueError(f"[{self.name}] {error}") from None
 
-    def with_temperature(self, potentials: Potentials) -> Potentials:
-        """Return the potentials after temperature, the basis of all probabilities."""
-        return potentials if self._temperature == 1 else potentials.scale(1 / self._temperature)
+    @property
+    def inference(self) -> Inference:
+        """The inference of all probabilities: the head's objective, or a CRF if that has none."""
+        return self._labeling.inference
+
+    def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
+        """Return the chain of all probabilities: `Inference.to_crf` after temperature.
+
+        temperature: by default the component's.
+        """
+        divisor = self._temperature if temperature is None else temperature
+        return self.inference.to_crf(potentials if divisor == 1 else potentials.scale(1 / divisor))
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
         """Return the tags (N,) of the best labelings, by the decoder of the head."""
@@ -194,7 +203,7 @@ class SequenceLabeler(TrainablePipe):
         user_data: list[UserData] = [{} for _ in docs]
         lengths = self.model.ops.to_numpy(potentials.lengths)
         if self._annotate:
-            posterior = self.with_temperature(potentials)
+            posterior = self.posterior(potentials)
             predicted = confidence.Predicted(
                 docs, lengths, posterior, tags, self.codec, self.model.ops
             )
@@ -308,13 +317,11 @@ class SequenceLabeler(TrainablePipe):
         return self._compute_loss(scores, gold)
 
     def _compute_loss(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
-        objective = self._labeling.objective
-        losses, gradient = objective.loss(potentials, gold.tags)
+        losses, gradient = self._labeling.objective.loss(potentials, gold.tags)
         loss = float(losses.sum())
         if gold.rejections:
-            inference = objective if isinstance(objective, Inference) else CRF()
             allowed = potentials.restrict(gold.tags)
-            losses, more = unlikelihood_loss(inference, allowed, gold.rejections)
+            losses, more = unlikelihood_loss(self.inference, allowed, gold.rejections)
             loss += float(losses.sum())
             add_gradient(gradient, more)
         return loss + sum(term(potentials, gold, gradient) for term in self.loss_terms), gradient
