@@ -107,15 +107,15 @@ struct LogProjections {
                 const double share = i == first || !halved ? 1 : 0.5;
                 const double next_share = i + 1 == last ? 1 : halved ? 0.5 : 0;
                 const Score p = share * exp(a[t] - z);
-                Score &x = unary[i * tags + t], &next_x = unary[(i + 1) * tags + t];
-                x = i == first ? p : x + p;
-                next_x = next_share * exp(next_f[t] + message_in(i + 1, t) - z);
+                Score &here = unary[i * tags + t], &next = unary[(i + 1) * tags + t];
+                here = i == first ? p : here + p;
+                next = next_share * exp(next_f[t] + message_in(i + 1, t) - z);
                 if (rule == CHAIN) {
                     // a - g: the log of the sum of the arcs out over g.
-                    x = u[i * tags + t] == -infinity() ? -infinity()
-                        : i == first                   ? gi[t] - z
-                                                       : f[i * tags + t] + gi[t] - a[t];
-                    if (i + 1 == last) next_x = next_f[t];
+                    here = u[i * tags + t] == -infinity() ? -infinity()
+                           : i == first                   ? gi[t] - z
+                                                          : f[i * tags + t] + gi[t] - a[t];
+                    if (i + 1 == last) next = next_f[t];
                 }
                 for (int v = 0; v < tags; ++v) {
                     const double q = exp(gi[t] + w(i, t, v) + next_f[v] - z);
