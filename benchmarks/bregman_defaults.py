@@ -2,8 +2,9 @@
 
     python -m benchmarks.bregman_defaults --corpora DIR
 
-Short trainings of a small CNN: part-of-speech tags (EWT), entities (JNLPBA), and joint segmentation
-and tagging of characters (Chinese). --out keeps the converted corpora. stderr shows the rows so far.
+Short trainings of a small CNN: part-of-speech tags (EWT), entities (JNLPBA), and joint
+segmentation and tagging of characters (Chinese). --out keeps the converted corpora. stderr shows
+the rows so far.
 """
 
 import argparse
@@ -52,7 +53,9 @@ def main() -> None:
         *product(args.n_iter, args.relaxation, args.scale),
     ]
     rows: list[dict[str, object]] = [
-        {"head": "CRF"} if x is None else dict(zip(("n_iter", "relaxation", "scale"), x, strict=True))
+        {"head": "CRF"}
+        if x is None
+        else dict(zip(("n_iter", "relaxation", "scale"), x, strict=True))
         for x in settings
     ]
     for task in args.tasks:
@@ -65,9 +68,12 @@ def main() -> None:
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
         f"dev scores after half of {args.steps} steps and after all, of {args.words} tokens each; "
-        f"CNN of width {args.width} and depth 2; Viterbi; first {args.train} training and {args.dev} dev documents; one seed"
+        f"CNN of width {args.width} and depth 2; Viterbi; one seed; "
+        f"the first {args.train} training and {args.dev} dev documents"
     )
-    table = [{name: row.get(name, "BCRF" if name == "head" else "") for name in names} for row in rows]
+    table = [
+        {name: row.get(name, "BCRF" if name == "head" else "") for name in names} for row in rows
+    ]
     print_table("Bregman CRF", table, notes, args.csv)
 
 
@@ -91,7 +97,7 @@ class Task:
         nlp = spacy.blank("xx")
         if self.is_segmenter:
             nlp.tokenizer = spacy.registry.tokenizers.get("spacy-bcrf.CharTokenizer.v1")()(nlp)
-        head = CRF
+        head: dict[str, Any] = CRF
         if setting is not None:
             n_iter, relaxation, scale = setting
             head = {

@@ -16,8 +16,9 @@ class ExpectedEntityRatio:
     """weight * max(0, |r - ratio| - margin), r the expected share of entity tokens.
 
     The expectation is under the marginals of an inference; in the paper, of a CRF (Effland and
-    Collins 2021, equation 6). The loss serves partial annotation that marks entities, but never tokens outside of entities. It keeps a model from
-    predicting entities everywhere. The paper has ratio 0.15, margin 0.05 and weight 10.
+    Collins 2021, equation 6). The loss serves partial annotation that marks entities, but never
+    tokens outside of entities. It keeps a model from predicting entities everywhere. The paper has
+    ratio 0.15, margin 0.05 and weight 10.
     """
 
     ratio: float

@@ -35,9 +35,9 @@ class Marginals(NamedTuple):
 class Inference(ABC):
     """Log-partition, marginals, decoding and loss of potentials.
 
-    A subclass defines `infer`, `decode`, `to_crf` and `backprop_to_crf`. `infer` computes a function
-    of the potentials and its gradient, the marginals. The function is the log-partition A(w) of a
-    CRF, for example, or B(w) of a Bregman CRF.
+    A subclass defines `infer`, `decode`, `to_crf` and `backprop_to_crf`. `infer` computes a
+    function of the potentials and its gradient, the marginals. The function is the log-partition
+    A(w) of a CRF, for example, or B(w) of a Bregman CRF.
 
     All posterior queries (entropy, n-best, samples, span probabilities, rejections) ask the chain
     that `to_crf` returns.
@@ -98,7 +98,8 @@ class Inference(ABC):
             step = _STEP / largest
             for signed in (step, -step):
                 unary, transitions = (
-                    x + signed * d for x, d in zip((double.unary, double.transitions), steps, strict=True)
+                    x + signed * d
+                    for x, d in zip((double.unary, double.transitions), steps, strict=True)
                 )
                 found = unary_and_edges(self.infer(double.with_scores(unary, transitions), edges))
                 d_unary += found[0] / (2 * signed)

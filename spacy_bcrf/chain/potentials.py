@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 
-
 from spacy_bcrf.kernels import Array, array_module
 
 

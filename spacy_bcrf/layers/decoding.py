@@ -24,8 +24,8 @@ DECODERS = {
     "argmax": "the tag with the highest score at each token, without transitions",
     "mbr": "minimum Bayes risk: the labeling with the largest expected number of correct tags "
     "under the marginals of the head's own inference, or of a CRF if the head has none",
-    "bcrf(N)": "minimum Bayes risk under the marginals of BCRF(n_iter=N, relaxation=1) on sharpened "
-    "potentials, as Corro et al. (2025) decode. Options, as in "
+    "bcrf(N)": "minimum Bayes risk under the marginals of BCRF(n_iter=N, relaxation=1) on "
+    "sharpened potentials, as Corro et al. (2025) decode. Options, as in "
     "bcrf(10, relaxation=1.25, flow=mean): relaxation, a number or auto; flow, outgoing or mean",
     "mf(N)": "minimum Bayes risk under the marginals of MeanField(n_iter=N)",
 }

@@ -91,7 +91,9 @@ class InferenceTest(ABC):
     @given(problems.potentials(forbid=False, scale=1.5))
     def test_the_chain_has_the_marginals_of_the_inference(self, batch):
         chain = self.exact.to_crf(batch)
-        found, expected = (x.marginals(y, edges=True) for x, y in ((CRF(), chain), (self.exact, batch)))
+        found, expected = (
+            x.marginals(y, edges=True) for x, y in ((CRF(), chain), (self.exact, batch))
+        )
         np.testing.assert_allclose(found.unary, expected.unary, atol=1e-9)
         np.testing.assert_allclose(found.edges, expected.edges, atol=1e-9)
 

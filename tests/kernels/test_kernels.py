@@ -126,7 +126,9 @@ def test_reference_is_enumeration(batch):
 
 
 @pytest.mark.parametrize("kernels_of", [reference, native])
-@given(problems.potentials(max_tags=3, max_length=7, max_sequences=3, scale=2.0), st.integers(1, 12))
+@given(
+    problems.potentials(max_tags=3, max_length=7, max_sequences=3, scale=2.0), st.integers(1, 12)
+)
 def test_projections_are_algorithm_1(kernels_of, batch, n_iter):
     """n_iter is the paper's k: so many projections of one parity each, of explicit arcs."""
     arrays = batch.unary, batch.transitions, batch.lengths

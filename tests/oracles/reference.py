@@ -79,11 +79,12 @@ def bregman(
         log_z = logsumexp(xp, arcs.reshape(len(arcs), -1), 1)
         log_q = arcs - log_z[:, None, None]
         q = xp.exp(log_q)
-        tag_marginals[rows] = {
-            "mean": lambda: _tag_marginals(xp, q),
-            "outgoing": lambda: xp.concatenate([q.sum(axis=2), q[-1:].sum(axis=1)]),
-            "chain": lambda: _chain_scores(xp, u, w, f, g, log_z),
-        }[options.unary]()
+        if options.unary == "chain":
+            tag_marginals[rows] = _chain_scores(xp, u, w, f, g, log_z)
+        elif options.unary == "outgoing":
+            tag_marginals[rows] = xp.concatenate([q.sum(axis=2), q[-1:].sum(axis=1)])
+        else:
+            tag_marginals[rows] = _tag_marginals(xp, q)
         if edge_marginals is not None:
             _write_edges(edge_marginals, rows, q)
         if options.bound == "lower":

@@ -186,7 +186,14 @@ class _Projections:
             *(self.exp.shifts, self.exp.edge_shifts),
             *(batch.empty(3, batch.n, batch.tags, dtype="float64"), left, right),
             *(value, unary, each, sums, options.n_iter, self.relaxation, self.tolerance),
-            *(self.rule, self.lower, float(options.scale), np.int64(batch.n), batch.tags, batch.stride),
+            *(
+                self.rule,
+                self.lower,
+                float(options.scale),
+                np.int64(batch.n),
+                batch.tags,
+                batch.stride,
+            ),
             doubles=2 * batch.tags,
             real=self.real,
         )
