@@ -105,7 +105,7 @@ def write_results(folder: Path, experiment: str, runs: Mapping[Key, dict[str, fl
     for row in rows:
         cells = [_cell(experiment, scores, corpus, variant, row) for variant, corpus in columns]
         if experiment == "ner":
-            cells += [_number(_CONLL[row].get(variant)) for variant in task.variants]
+            cells += [_number(_CONLL.get(row, {}).get(variant)) for variant in task.variants]
         lines.append([*row, *cells])
     records: list[list[object]] = [
         ["corpus", "variant", "trained", "decoded", "score", "deviation", "paper", "seeds"]
@@ -127,7 +127,7 @@ def write_results(folder: Path, experiment: str, runs: Mapping[Key, dict[str, fl
 
 def _paper(experiment: str, corpus: str, variant: str, row: tuple[str, str]) -> float | None:
     columns = _COLUMNS.get(experiment, [])
-    if (corpus, variant) not in columns:
+    if (corpus, variant) not in columns or row not in _ROWS[experiment]:
         return None
     return _ROWS[experiment][row][columns.index((corpus, variant))]
 

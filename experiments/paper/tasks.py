@@ -21,6 +21,8 @@ HEADS = {
     "MF": "spacy-bcrf.MeanField.v1",
     "BCRF": "spacy-bcrf.BCRF.v1",
 }
+PROJECTIONS = {"n_iter": 10, "relaxation": 1.0}
+"""The paper's projections, for the training objective "BCRF"."""
 DECODERS = {
     "argmax": "argmax",
     "Viterbi": "viterbi",
@@ -28,14 +30,19 @@ DECODERS = {
     "MF 10": "mf(10)",
     "BCRF 5": "bcrf(5)",
     "BCRF 10": "bcrf(10)",
+    "BCRF 5, relaxed": "bcrf(5, relaxation=1.25)",
+    "BCRF 10, relaxed": "bcrf(10, relaxation=1.25)",
 }
+"""Decoders by the paper's names. Its projections are plain: those without "relaxed"."""
+
+_BCRF = ("BCRF 5", "BCRF 10", "BCRF 5, relaxed", "BCRF 10, relaxed")
 DECODED_BY = {
     "unstructured": ("argmax",),
-    "CRF": ("Viterbi", "MF 5", "MF 10", "BCRF 5", "BCRF 10"),
+    "CRF": ("Viterbi", "MF 5", "MF 10", *_BCRF),
     "MF": ("Viterbi", "MF 5", "MF 10"),
-    "BCRF": ("Viterbi", "BCRF 5", "BCRF 10"),
+    "BCRF": ("Viterbi", *_BCRF),
 }
-"""Decoders by training objective: the rows of the paper's tables."""
+"""Decoders by training objective: the rows of the paper's tables, and over-relaxed decoders."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +221,7 @@ def make_config(
             "hidden_width": scale.hidden_width,
             "transitions": "pairwise" if objective != "unstructured" else "shared",
             "transition_width": scale.transition_width,
+            **(PROJECTIONS if objective == "BCRF" else {}),
         },
     }
     pipeline = [*(["transformer"] if transformer else []), task.component]

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spacy_bcrf.kernels import Array, array_module
 
 
@@ -173,13 +170,6 @@ def boundaries(lengths: Array) -> tuple[Array, Array]:
     lengths = lengths[lengths > 0]
     ends = lengths.cumsum() - 1
     return ends + 1 - lengths, ends
-
-
-def is_first(lengths: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Return a NumPy mask (N,) of the first token of each sequence. lengths: (B,)."""
-    mask = np.zeros(lengths.sum(), dtype=bool)
-    mask[boundaries(lengths)[0]] = True
-    return mask
 
 
 def raise_infeasible(values: Array, kind: str) -> None:

@@ -187,8 +187,8 @@ def bregman(
 ) -> Result:
     """Bound of B(w) and its gradient, the marginals, by iterative Bregman projections.
 
-    Corro et al. (2025), Algorithm 1, in node-factor form: O(n_iter N T^2) time, O(N T) memory with
-    shared transitions.
+    `options.unary` selects other results for each tag. Corro et al. (2025), Algorithm 1, in
+    node-factor form: O(n_iter N T^2) time, O(N T) memory with shared transitions.
     """
     xp, backend = _dispatch(unary)
     return backend.bregman(xp, unary, transitions, lengths, options, edges)

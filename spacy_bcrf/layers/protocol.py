@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain import CRF, Inference, Potentials
 from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
 
@@ -125,6 +125,8 @@ class LabelingModel:
         self.model = model
         self.hooks: Hooks = model.attrs[_HOOKS]
         self.objective: Objective = self.output_layer.attrs["objective"]
+        self.inference = self.objective if isinstance(self.objective, Inference) else CRF()
+        """The inference of all probabilities: the objective, or a CRF if that has none."""
 
     @property
     def output_layer(self) -> Model:

@@ -92,7 +92,7 @@ class Calibration:
     def confidence(self, temperature: float) -> NDArray[np.float64]:
         """Return the probabilities (M,) of the predictions."""
         found = [
-            self._pipe.confidences(potentials.scale(1 / temperature), predictions)
+            self._pipe.confidences(self._pipe.posterior(potentials, temperature), predictions)
             for potentials, predictions in self._batches
         ]
         return np.concatenate([np.zeros(0), *found]).astype("float64")

@@ -84,7 +84,7 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         """Return the loss of the batch's entity ratio, times the number of documents."""
         assert self._entity_ratio is not None
         is_entity = potentials.xp.arange(len(self.tags)) > 0
-        loss, more = self._entity_ratio.loss(potentials, is_entity)
+        loss, more = self._entity_ratio.loss(self.inference, potentials, is_entity)
         n_docs = len(potentials.lengths)
         add_gradient(gradient, more, times=n_docs)
         return n_docs * loss

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData, set_extensions
-from spacy_bcrf.chain import CRF, Inference, NotFiniteError, Potentials, unlikelihood_loss
+from spacy_bcrf.chain import Inference, NotFiniteError, Potentials, unlikelihood_loss
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import confidence
@@ -249,9 +249,18 @@ class SequenceLabeler(TrainablePipe):
                     "nlp.make_doc(text) makes a document of a text"
                 )
 
-    def with_temperature(self, potentials: Potentials) -> Potentials:
-        """Return the potentials after temperature, the basis of all probabilities."""
-        return potentials if self._temperature == 1 else potentials.scale(1 / self._temperature)
+    @property
+    def inference(self) -> Inference:
+        """The inference of all probabilities: the head's objective, or a CRF if that has none."""
+        return self._labeling.inference
+
+    def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
+        """Return the chain of all probabilities: `Inference.to_crf` after temperature.
+
+        temperature: by default the component's.
+        """
+        divisor = self._temperature if temperature is None else temperature
+        return self.inference.to_crf(potentials if divisor == 1 else potentials.scale(1 / divisor))
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
         """Return the tags (N,) of the best labelings, by the decoder of the head."""
@@ -268,7 +277,7 @@ class SequenceLabeler(TrainablePipe):
         ops = self.model.ops
         lengths = ops.to_numpy(potentials.lengths)
         if self._annotate:
-            posterior = self.with_temperature(potentials)
+            posterior = self.posterior(potentials)
             predicted = confidence.Predicted(docs, lengths, posterior, tags, self._codec, ops)
             user_data = confidence.annotate_predictions(self._annotate, predicted)
         by_doc = np.split(tags, lengths.cumsum()[:-1])
@@ -414,14 +423,12 @@ class SequenceLabeler(TrainablePipe):
         return self._compute_loss(scores, gold)
 
     def _compute_loss(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
-        objective = self._labeling.objective
-        losses, gradient = objective.loss(potentials, gold.tags)
+        losses, gradient = self._labeling.objective.loss(potentials, gold.tags)
         loss = float(losses.sum())
         more_loss = 0.0
         if gold.rejections:
-            inference = objective if isinstance(objective, Inference) else CRF()
             allowed = potentials.restrict(gold.tags)
-            losses, more = unlikelihood_loss(inference, allowed, gold.rejections)
+            losses, more = unlikelihood_loss(self.inference, allowed, gold.rejections)
             more_loss += float(losses.sum())
             add_gradient(gradient, more)
         more_loss += sum(term(potentials, gold, gradient) for term in self.loss_terms)

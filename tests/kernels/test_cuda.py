@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from oracles import reference
 from pairwise import pairwise
-from test_kernels import assert_same, problem
+from test_kernels import assert_same, assert_same_projections, problem
 
 from spacy_bcrf.kernels import BregmanOptions, cuda, native
 from spacy_bcrf.kernels.cuda import device
@@ -67,10 +67,12 @@ def test_projections_are_the_reference(host, tags, dtype, shared, scores):
     double = unary.astype("float64"), transitions.astype("float64"), lengths
     edges = "sum" if shared else "each"
     for options in (
-        BregmanOptions(4, 1.25, None, "upper"),
+        BregmanOptions(5, 1.25, None, "upper"),
         BregmanOptions(4, 1.0, None, "lower"),
-        BregmanOptions(3, 1.25, None, "upper", 7.0),
-        BregmanOptions(9, None, 1e-3),
+        BregmanOptions(5, 1.25, None, "upper", 7.0, "outgoing"),
+        BregmanOptions(1, 1.0, None, "upper", unary="chain"),
+        BregmanOptions(6, 1.25, None, "lower", unary="chain"),
+        BregmanOptions(18, None, 1e-3),
     ):
         if options.relaxation is None and (dtype == "float32" or scale > 30):
             # The estimate needs small differences of probabilities, which float32 and large
@@ -78,7 +80,8 @@ def test_projections_are_the_reference(host, tags, dtype, shared, scores):
             continue
         with np.errstate(all="ignore"):
             expected = reference.bregman(np, *double, options, edges)
-        assert_same(cuda.bregman(np, *arrays, options, edges), expected, dtype, scale)
+        found = cuda.bregman(np, *arrays, options, edges)
+        assert_same_projections(found, expected, options, dtype, scale)
 
 
 @pytest.mark.parametrize("length", [4, 12])

@@ -20,6 +20,7 @@ from spacy_bcrf.annotation.arrays import (
     Bools,
     Values,
     doc_lengths,
+    is_first,
     read_doc,
     read_docs,
     read_gold,
@@ -35,7 +36,6 @@ from spacy_bcrf.annotation.partial import (
     read_annotated_labels,
     read_partial_annotation,
 )
-from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Tags
 from .spans import SpanCodec

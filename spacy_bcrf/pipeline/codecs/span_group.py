@@ -13,13 +13,13 @@ from spacy_bcrf.annotation.arrays import (
     Bools,
     Values,
     doc_lengths,
+    is_first,
     read_docs,
     read_gold,
     split_spans,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
 from spacy_bcrf.annotation.extensions import UserData
-from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Tags
 from .spans import SpanCodec

@@ -12,11 +12,10 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, Values
+from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, Values, is_first
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials, SpanTags, span_posteriors
-from spacy_bcrf.chain.potentials import is_first
 from spacy_bcrf.layers.protocol import Constraints
 
 from .codec import Ops, Tags, Unit

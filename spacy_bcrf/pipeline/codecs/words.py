@@ -19,6 +19,7 @@ from spacy_bcrf.annotation.arrays import (
     Values,
     allowed_tags,
     doc_lengths,
+    is_first,
     read_doc,
     read_docs,
     read_gold,
@@ -26,7 +27,6 @@ from spacy_bcrf.annotation.arrays import (
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
-from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Tags, Unit
 from .spans import SpanCodec
