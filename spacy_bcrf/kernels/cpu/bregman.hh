@@ -161,6 +161,7 @@ template <class R, class In> class Projections {
     void iterate(const Sequence<In>& s, const BregmanOptions& options) {
         projection::Relaxation relaxation;
         for (int k = 0; k < options.n_iter; ++k) {
+            check_signals();
             const R excess = R(relaxation.omega - 1);
             const R violation = k > 0 && options.needs_violation() ? sweep<true, true>(s, excess)
                                 : excess == 0                      ? sweep<false, false>(s, excess)
@@ -339,7 +340,7 @@ template <class In>
 void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
                               In* node, double* sum, In* each) {
     for_each_sequence(
-        batch, (2 * options.n_iter + 3) * pass(batch), sum,
+        batch, (2.0 * options.n_iter + 3) * pass(batch), sum,
         [&] { return Bregman<In>(batch, options); },
         [&](Bregman<In>& chain, const Sequence<In>& s, double* own) {
             Output<In> out = output(s, node, own, each);
