@@ -1,5 +1,7 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
+# make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
+# make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -48,6 +50,38 @@ $(VENV)/$(EXTRAS): $(VENV)/installed
 		for r in requires("spacy-bcrf") for extra in "$(EXTRAS)".split(",") if f"\"{extra}\"" in r), \
 		sep="\0", end="\0")' | xargs -0 $(BIN)/pip install --quiet
 	touch $@
+
+# Extensions with sanitizers, in folders of their own. Python itself has none, so the library must be
+# loaded first.
+SANITIZERS := build/sanitize
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+TSAN := -fsanitize=thread
+SECONDS ?= 60
+
+$(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/dev $(SOURCES)
+	CFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN)) -O1 -g -fno-omit-frame-pointer" \
+	LDFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN))" \
+		$(BIN)/python setup.py --quiet build --build-lib $@ --build-temp $@-objects
+	touch $@
+
+# detect_leaks: Python keeps memory until it exits. The seeds and the number of examples are small,
+# because the tests run 5 to 20 times slower.
+RUN_ASAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/asan LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) \
+	$$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
+RUN_TSAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/tsan LD_PRELOAD=$$($(CXX) -print-file-name=libtsan.so) \
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/kernels/tsan.supp"
+
+.PHONY: sanitize fuzz
+sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
+	$(RUN_ASAN) $(BIN)/pytest -x -o "pythonpath=. $(SANITIZERS)/asan" -m "not slow and not gpu" \
+		-p no:cacheprovider tests/kernels tests/attack tests/chain tests/sparse \
+		--deselect tests/kernels/test_cuda.py --deselect tests/kernels/test_headers.py
+	$(RUN_TSAN) $(BIN)/pytest -x -o "pythonpath=. $(SANITIZERS)/tsan" -m "not slow and not gpu" \
+		-p no:cacheprovider tests/kernels/test_threads.py tests/sparse/test_parameter_mixing.py
+
+fuzz: $(SANITIZERS)/asan
+	$(RUN_ASAN) $(BIN)/python -c "import sys; sys.path[:0] = ['$(SANITIZERS)/asan', '.']; \
+		from tests.fuzz.__main__ import main; main()" --seconds $(SECONDS)
 
 # Without the C++ files that Cython generates.
 compile-commands:

@@ -28,7 +28,7 @@ else:
     link_args = ["-pthread"]
 
 folder = Path("spacy_bcrf/kernels")
-headers = sorted(map(str, folder.glob("**/*.hh")))
+headers = sorted(map(str, [*folder.glob("*.pxd"), *folder.glob("**/*.hh")]))
 targets = {
     "native": "cpu/targets",
     "sparse": "cpu/sparse/targets",

@@ -41,7 +41,7 @@ class GoldLattice:
                     f"gold has tag {int(gold[token])} in sequence {potentials.sequence_of(token)}; "
                     f"tags go from 0 to {t - 1}, {UNKNOWN} is unknown"
                 )
-            gold = gold.astype("int32", copy=False)
+            gold = potentials.xp.ascontiguousarray(gold, dtype="int32")
         self._potentials = potentials
         self._gold = gold
         is_complete = gold.dtype != bool and not (n and int(gold.min()) == UNKNOWN)

@@ -29,9 +29,9 @@ class Potentials:
         scores the edge from flat token i to i + 1. The row of a sequence's last token is ignored.
     lengths: (B,) int32, summing to N. A length may be zero.
 
-    A score of -inf forbids a tag or a transition. Raises ValueError for shapes that do not fit, and
-    NotFiniteError for NaN and +inf. The error names the shape or the index of the first bad
-    sequence.
+    A score of -inf forbids a tag or a transition. Scores of float16 become float32. Raises
+    ValueError for another dtype and shapes that do not fit, and NotFiniteError for NaN and +inf.
+    The error names the dtype, the shape, or the index of the first bad sequence.
     """
 
     unary: Array
@@ -43,7 +43,14 @@ class Potentials:
         for name in ("transitions", "lengths"):
             if not isinstance(getattr(self, name), xp.ndarray):
                 raise ValueError(f"unary is a {xp.__name__} array, {name} is not")
-        # Callers may pass int64 or float16; everything below sees the types of the contract.
+        for name in ("unary", "transitions"):
+            if getattr(self, name).dtype.char not in "efd":
+                raise ValueError(
+                    f"{name} must be float32 or float64, got {getattr(self, name).dtype}"
+                )
+        # Numbers of another type would be cut off.
+        if self.lengths.dtype != "int32":
+            raise ValueError(f"lengths must be int32, got {self.lengths.dtype}")
         dtype = "float64" if self.unary.dtype == "float64" else "float32"
         for name, to in (("unary", dtype), ("transitions", dtype), ("lengths", "int32")):
             object.__setattr__(self, name, xp.ascontiguousarray(getattr(self, name), dtype=to))

@@ -8,9 +8,14 @@ transitions  (T, T), shared by all edges, or (N, T, T); C-contiguous, with the d
              i + 1. The row of each sequence's last token is ignored.
 lengths      (B,) int32, zeros allowed, with sum N
 
-The functions do not check values and shapes; `chain.Potentials` does. They raise ValueError for
-arrays that are not C-contiguous. Results have the array module and the dtype of `unary`. A sequence
-without an allowed labeling has the value -inf and zero marginals.
+The functions raise TypeError for arrays of another type or dtype, and ValueError for other shapes,
+arrays that are not C-contiguous, and options out of range. For NumPy arrays they also raise
+ValueError for lengths that do not sum to N and tags out of range; on a GPU, this would wait for it.
+They do not check scores; `chain.Potentials` does. Results have the array module and the dtype of
+`unary`. A sequence without an allowed labeling has the value -inf and zero marginals.
+
+A signal such as Ctrl-C ends a call of the CPU kernels within a fraction of a second, with the
+exception of the signal handler.
 
 The CPU kernels are compiled for several instruction sets and use the fastest that the machine has.
 The environment variable BCRF_ISA (baseline, avx2 or avx512) selects another; the first call of a
@@ -23,6 +28,19 @@ from types import ModuleType
 from typing import Any
 
 from . import threads
+from .arguments import (
+    FLOAT64,
+    INT32,
+    array_module,
+    check_array,
+    check_batch,
+    check_bregman,
+    check_count,
+    check_edges,
+    check_lengths,
+    check_output,
+    float_dtype,
+)
 from .backend import Array, Backend, BregmanOptions, Edges, Result
 
 __all__ = [
@@ -66,8 +84,9 @@ def sum_product(
     With `marginals=False` and `edges="none"`, it computes the log-partition only.
     O(N T^2) time; O(N T) memory with shared transitions.
     """
-    xp, backend = _dispatch(unary)
-    return backend.sum_product(xp, unary, transitions, lengths, edges, marginals)
+    xp = check_batch(unary, transitions, lengths)
+    check_edges(edges, transitions)
+    return _backend(xp).sum_product(xp, unary, transitions, lengths, edges, marginals)
 
 
 def max_product(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
@@ -75,8 +94,8 @@ def max_product(unary: Array, transitions: Array, lengths: Array) -> tuple[Array
 
     Ties go to the lower tag, from the last token to the first. O(N T^2) time.
     """
-    xp, backend = _dispatch(unary)
-    return backend.max_product(xp, unary, transitions, lengths)
+    xp = check_batch(unary, transitions, lengths)
+    return _backend(xp).max_product(xp, unary, transitions, lengths)
 
 
 def entropy(unary: Array, transitions: Array, lengths: Array) -> Array:
@@ -85,8 +104,8 @@ def entropy(unary: Array, transitions: Array, lengths: Array) -> Array:
     -inf for a sequence without an allowed labeling. O(N T^2) time, O(N T) memory with shared
     transitions.
     """
-    xp, backend = _dispatch(unary)
-    return backend.entropy(xp, unary, transitions, lengths)
+    xp = check_batch(unary, transitions, lengths)
+    return _backend(xp).entropy(xp, unary, transitions, lengths)
 
 
 def pair_marginals(
@@ -97,8 +116,10 @@ def pair_marginals(
     Pair m has tag heads[m] at a token and tag tails[m] at the next token; heads and tails are int32
     (M,). The row of each sequence's last token is 0. O(N T^2 + N M) time.
     """
-    xp, backend = _dispatch(unary)
-    return backend.pair_marginals(xp, unary, transitions, lengths, heads, tails)
+    xp = check_batch(unary, transitions, lengths)
+    check_array("heads", heads, xp, INT32, (None,))
+    check_array("tails", tails, xp, INT32, heads.shape)
+    return _backend(xp).pair_marginals(xp, unary, transitions, lengths, heads, tails)
 
 
 def sample(unary: Array, transitions: Array, lengths: Array, uniform: Array) -> Array:
@@ -106,8 +127,9 @@ def sample(unary: Array, transitions: Array, lengths: Array, uniform: Array) -> 
 
     uniform: float64 (n, N), random numbers in [0, 1). O(N T^2 + n N T) time.
     """
-    xp, backend = _dispatch(unary)
-    return backend.sample(xp, unary, transitions, lengths, uniform)
+    xp = check_batch(unary, transitions, lengths)
+    check_array("uniform", uniform, xp, FLOAT64, (None, len(unary)))
+    return _backend(xp).sample(xp, unary, transitions, lengths, uniform)
 
 
 def nbest(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Array, Array]:
@@ -116,8 +138,9 @@ def nbest(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Arr
     The search is exact. If a sequence has fewer labelings, the remaining scores are -inf; an empty
     sequence has one labeling, of score 0. O(N T^2 + n N T) time.
     """
-    xp, backend = _dispatch(unary)
-    return backend.nbest(xp, unary, transitions, lengths, n)
+    xp = check_batch(unary, transitions, lengths)
+    check_count("n", n)
+    return _backend(xp).nbest(xp, unary, transitions, lengths, n)
 
 
 def beam_search(
@@ -128,8 +151,10 @@ def beam_search(
     The beam holds the `width` best prefixes. It skips prefixes that no allowed labeling extends, so
     it finds a labeling if there is one. O(N width T) time, O(longest sequence * width) memory.
     """
-    xp, backend = _dispatch(unary)
-    return backend.beam_search(xp, unary, transitions, lengths, n, width)
+    xp = check_batch(unary, transitions, lengths)
+    check_count("n", n)
+    check_count("width", width)
+    return _backend(xp).beam_search(xp, unary, transitions, lengths, n, width)
 
 
 def dijkstra(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array, Array]:
@@ -137,14 +162,15 @@ def dijkstra(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, A
 
     The third array (B,) counts the pairs of token and tag that the search expanded.
     """
-    xp, backend = _dispatch(unary)
-    return backend.dijkstra(xp, unary, transitions, lengths)
+    xp = check_batch(unary, transitions, lengths)
+    return _backend(xp).dijkstra(xp, unary, transitions, lengths)
 
 
 def path_scores(unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
     """Score (B,) of one labeling, int32 (N,); -inf if it uses a forbidden tag or transition."""
-    xp, backend = _dispatch(unary)
-    return backend.path_scores(xp, unary, transitions, lengths, tags)
+    xp = check_batch(unary, transitions, lengths)
+    check_array("tags", tags, xp, INT32, (len(unary),))
+    return _backend(xp).path_scores(xp, unary, transitions, lengths, tags)
 
 
 def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge: Array) -> None:
@@ -153,8 +179,15 @@ def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge:
     The features of a labeling are the indicators of each token's tag and of each edge's two tags.
     tags: int32 (n, N); weights: (B, n). node: (N, T); edge: (T, T) or (N, T, T).
     """
-    xp, backend = _dispatch(node)
-    backend.add_features(xp, tags, weights, lengths, node, edge)
+    xp = array_module(node)
+    dtype = float_dtype("node", node, 2)
+    n_tokens, t = node.shape
+    check_lengths(lengths, xp)
+    check_array("tags", tags, xp, INT32, (None, n_tokens))
+    check_array("weights", weights, xp, dtype, (len(lengths), len(tags)))
+    check_output("node", node, xp, dtype, node.shape)
+    check_output("edge", edge, xp, dtype, (t, t), (n_tokens, t, t))
+    _backend(xp).add_features(xp, tags, weights, lengths, node, edge)
 
 
 def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Array:
@@ -163,8 +196,11 @@ def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Arr
     With shared transitions, the edge features count each pair of tags in the sequence. Otherwise
     each edge has its own features.
     """
-    xp, backend = _dispatch(tags)
-    return backend.gram_matrices(xp, tags, lengths, n_tags, shared)
+    xp = array_module(tags)
+    check_count("n_tags", n_tags)
+    check_lengths(lengths, xp)
+    check_array("tags", tags, xp, INT32, (None, None))
+    return _backend(xp).gram_matrices(xp, tags, lengths, n_tags, shared)
 
 
 def hildreth(gains: Array, gram: Array, most: float) -> Array:
@@ -173,8 +209,14 @@ def hildreth(gains: Array, gram: Array, most: float) -> Array:
     Coordinate ascent (Hildreth 1957) until no step moves. gains: float64 (B, n); gram: float64
     (B, n, n), positive semidefinite. A step whose diagonal entry is zero stays 0.
     """
-    xp, backend = _dispatch(gains)
-    return backend.hildreth(xp, gains, gram, most)
+    xp = array_module(gains)
+    float_dtype("gains", gains, 2)
+    size, n = gains.shape
+    check_array("gains", gains, xp, FLOAT64, (size, n))
+    check_array("gram", gram, xp, FLOAT64, (size, n, n))
+    if not 0 <= most < float("inf"):
+        raise ValueError(f"most must be at least 0 and finite, got {most}")
+    return _backend(xp).hildreth(xp, gains, gram, most)
 
 
 def bregman(
@@ -190,8 +232,10 @@ def bregman(
     `options.unary` selects other results for each tag. Corro et al. (2025), Algorithm 1, in
     node-factor form: O(n_iter N T^2) time, O(N T) memory with shared transitions.
     """
-    xp, backend = _dispatch(unary)
-    return backend.bregman(xp, unary, transitions, lengths, options, edges)
+    xp = check_batch(unary, transitions, lengths)
+    check_edges(edges, transitions)
+    check_bregman(options)
+    return _backend(xp).bregman(xp, unary, transitions, lengths, options, edges)
 
 
 def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:
@@ -200,8 +244,9 @@ def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) ->
     The updates start from softmax(unary) and set r_i ~ exp(unary_i + r_{i-1} W_{i-1} + W_i r_{i+1})
     (Wang et al. 2020). Forbidden transitions count as 0 in W. O(n_iter N T^2) time, O(N T) memory.
     """
-    xp, backend = _dispatch(unary)
-    return backend.mean_field(xp, unary, transitions, lengths, n_iter)
+    xp = check_batch(unary, transitions, lengths)
+    check_count("n_iter", n_iter)
+    return _backend(xp).mean_field(xp, unary, transitions, lengths, n_iter)
 
 
 def mean_field_loss(
@@ -213,8 +258,10 @@ def mean_field_loss(
     and are 0 for forbidden transitions. gold: int32 (N,); tokens with -1 do not count.
     O(n_iter N T^2) time, O(n_iter N T) memory.
     """
-    xp, backend = _dispatch(unary)
-    return backend.mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
+    xp = check_batch(unary, transitions, lengths)
+    check_array("gold", gold, xp, INT32, (len(unary),))
+    check_count("n_iter", n_iter)
+    return _backend(xp).mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
 
 
 def set_threads(n: int | None) -> None:
@@ -243,27 +290,13 @@ def instruction_set() -> str:
     return _native().instruction_set()
 
 
-def array_module(array: Array) -> ModuleType:
-    """The module of the array, NumPy or CuPy. Does not import CuPy for a NumPy array."""
-    import numpy
-
-    if isinstance(array, numpy.ndarray):
-        return numpy
-    if type(array).__module__.split(".")[0] == "cupy":
-        import cupy
-
-        return cupy
-    raise TypeError(f"expected a NumPy or CuPy array, got {type(array).__name__}")
-
-
-def _dispatch(array: Array) -> tuple[ModuleType, Backend]:
-    """The array module, and the kernels for its arrays."""
-    xp = array_module(array)
+def _backend(xp: ModuleType) -> Backend:
+    """The kernels for the arrays of a module."""
     if xp.__name__ == "numpy":
-        return xp, _native()
+        return _native()
     from . import cuda
 
-    return xp, cuda
+    return cuda
 
 
 def _native() -> Any:

@@ -5,7 +5,8 @@
 Each function allocates its outputs and calls a kernel of cpu/kernels.hh. Where an argument is of
 the fused type `real`, Cython compiles the function for float and for double and picks one by the
 dtype of the arrays. Views raise ValueError for arrays that are not C-contiguous. `&view[0]` is not
-read if the view is empty, and is a null pointer if it is None.
+read if the view is empty, and is a null pointer if it is None. `spacy_bcrf.kernels` has checked types
+and shapes; the functions here check lengths and tags, which the kernels use as indices.
 
 The module `cimport`s neither NumPy nor Thinc nor spaCy, so a wheel works with any build of these.
 """
@@ -65,6 +66,9 @@ import numpy
 
 from . import threads
 from .backend import UNARIES, Result
+from .checks cimport check_ids, check_lengths, run_python_handlers, run_signal_handlers
+
+run_signal_handlers = run_python_handlers
 
 
 def instruction_sets():
@@ -85,7 +89,9 @@ def sum_product(
     cdef double[:, ::1] sums_ = sums
     cdef real[:, :, ::1] each_ = each
     with nogil:
-        Kernels[real].get().sum_product(batch, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0])
+        Kernels[real].get().sum_product(
+            batch, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
+        )
     return Result(value, node, _edges(unary, sums, each))
 
 
@@ -115,7 +121,9 @@ def bregman(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, o
     c_options.unary = UNARIES.index(options.unary)
     c_options.scale = options.scale
     with nogil:
-        Kernels[real].get().bregman(batch, c_options, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0])
+        Kernels[real].get().bregman(
+            batch, c_options, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
+        )
     return Result(value, node, _edges(unary, sums, each))
 
 
@@ -148,11 +156,15 @@ def pair_marginals(
 ):
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
     cdef int n = <int>heads.shape[0]
+    check_ids("heads", heads, 0, batch.tags)
+    check_ids("tails", tails, 0, batch.tags)
     node = _zeros(unary, (unary.shape[0], unary.shape[1]))
     pairs = _zeros(unary, (unary.shape[0], n))
     cdef real[:, ::1] node_ = node, pairs_ = pairs
     with nogil:
-        Kernels[real].get().pair_marginals(batch, n, &heads[0], &tails[0], &node_[0, 0], &pairs_[0, 0])
+        Kernels[real].get().pair_marginals(
+            batch, n, &heads[0], &tails[0], &node_[0, 0], &pairs_[0, 0]
+        )
     return node, pairs
 
 
@@ -204,7 +216,8 @@ def dijkstra(xp, const real[:, ::1] unary, transitions, const int[::1] lengths):
 
 def path_scores(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, tags):
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    cdef const int[::1] tags_ = numpy.ascontiguousarray(tags)
+    cdef const int[::1] tags_ = tags
+    check_ids("tags", tags_, 0, batch.tags)
     scores = _zeros(unary, lengths.shape[0])
     cdef real[::1] scores_ = scores
     with nogil:
@@ -217,6 +230,8 @@ def add_features(
     real[:, ::1] node, edge
 ):
     cdef Labelings[real] labelings
+    check_lengths(lengths, tags.shape[1])
+    _check_labelings(tags, <int>node.shape[1])
     labelings.tags, labelings.weights, labelings.lengths = &tags[0, 0], &weights[0, 0], &lengths[0]
     labelings.n, labelings.size = <int>tags.shape[0], <int>lengths.shape[0]
     labelings.n_tags, labelings.tokens = <int>node.shape[1], <size_t>tags.shape[1]
@@ -232,6 +247,8 @@ def add_features(
 
 def gram_matrices(xp, const int[:, ::1] tags, const int[::1] lengths, int n_tags, bint shared):
     cdef Labelings[double] labelings
+    check_lengths(lengths, tags.shape[1])
+    _check_labelings(tags, n_tags)
     labelings.tags, labelings.lengths = &tags[0, 0], &lengths[0]
     labelings.n, labelings.size = <int>tags.shape[0], <int>lengths.shape[0]
     labelings.n_tags, labelings.tokens = n_tags, <size_t>tags.shape[1]
@@ -254,6 +271,7 @@ def hildreth(xp, const double[:, ::1] gains, const double[:, :, ::1] gram, doubl
 cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] lengths):
     """Point to the arrays of the caller, which must outlive the batch."""
     cdef Batch[real] batch
+    check_lengths(lengths, unary.shape[0])
     cdef const real[:, ::1] shared
     cdef const real[:, :, ::1] each
     batch.shared = transitions.ndim == 2
@@ -271,6 +289,13 @@ cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] le
     return batch
 
 
+cdef int _check_labelings(const int[:, ::1] tags, int n_tags) except -1:
+    cdef Py_ssize_t k
+    for k in range(tags.shape[0]):
+        check_ids("tags", tags[k], 0, n_tags)
+    return 0
+
+
 cdef _mean_field(
     const real[:, ::1] unary, transitions, const int[::1] lengths, gold, int n_iter, edges
 ):
@@ -278,6 +303,8 @@ cdef _mean_field(
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
     value, node, sums, each = _outputs(unary, lengths, edges, True)
     cdef const int[::1] gold_ = gold
+    if gold is not None:
+        check_ids("gold", gold_, -1, batch.tags)
     cdef real[::1] value_ = value
     cdef real[:, ::1] node_ = node
     cdef double[:, ::1] sums_ = sums

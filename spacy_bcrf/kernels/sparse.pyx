@@ -8,11 +8,18 @@ Features of N tokens are arrays `rows`, int32, and `starts`, int64 (N + 1,). Tok
 features rows[starts[i]:starts[i + 1]].
 """
 
+from libc.limits cimport INT_MAX
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
 import numpy
+
+from .checks cimport (
+    check_ids, check_lengths, check_starts, run_python_handlers, run_signal_handlers
+)
+
+run_signal_handlers = run_python_handlers
 
 
 cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
@@ -22,7 +29,7 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         void assign(const uint64_t*, size_t) except +
         void count(const uint64_t*, size_t) except +
         void keep(int64_t) except +
-        void find(const uint64_t*, size_t, bint, int32_t*) except +
+        void find(const uint64_t*, size_t, bint, int*) except +
 
     cdef cppclass Part:
         int column, offset
@@ -30,14 +37,14 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
     cdef cppclass TokenValues:
         const uint64_t* values
         int singles
-        const int32_t* words
+        const int* words
         const int64_t* bag_starts
         const uint64_t* bag_values
         int bags
 
     cdef cppclass CExtractor "bcrf::Extractor":
         void add(uint64_t, const vector[Part]&) except +
-        void extract(const TokenValues&, const int32_t*, int, vector[uint64_t]&, vector[int64_t]&,
+        void extract(const TokenValues&, const int*, int, vector[uint64_t]&, vector[int64_t]&,
                      vector[int32_t]*) except +
 
     cdef enum class Objective:
@@ -64,6 +71,7 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         int64_t steps
         double sequences_seen
         vector[unsigned char] transitions, start, end
+        bint stopped
         size_t first_feature()
         void resize(size_t) except +
         void read(float*, bint) except +
@@ -104,7 +112,7 @@ cdef class Dictionary:
     def find(self, const uint64_t[::1] keys, bint add=False):
         """Return the rows of the keys, int32. An unknown key gets a new row if `add`, else -1."""
         rows = numpy.empty(keys.shape[0], dtype="int32")
-        cdef int32_t[::1] out = rows
+        cdef int[::1] out = rows
         if keys.shape[0]:
             self.c.find(&keys[0], keys.shape[0], add, &out[0])
         return rows
@@ -130,6 +138,7 @@ cdef class Extractor:
     """Feature templates. A template is a seed and its parts, pairs (column, offset)."""
 
     cdef CExtractor c
+    cdef int n_columns
 
     def __init__(self, templates):
         cdef vector[Part] parts
@@ -137,14 +146,20 @@ cdef class Extractor:
         for seed, spec in templates:
             parts.clear()
             for column, offset in spec:
+                if column < 0 or not -MAX_OFFSET <= offset <= MAX_OFFSET:
+                    raise ValueError(
+                        f"a part must have a column of at least 0 and an offset of at most "
+                        f"{MAX_OFFSET}, got {column} and {offset}"
+                    )
                 part.column = column
                 part.offset = offset
                 parts.push_back(part)
+                self.n_columns = max(self.n_columns, column + 1)
             self.c.add(seed, parts)
 
-    def extract(self, const uint64_t[:, ::1] values, const int32_t[::1] words,
+    def extract(self, const uint64_t[:, ::1] values, const int[::1] words,
                 const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
-                const int32_t[::1] lengths, bint origins=False):
+                const int[::1] lengths, bint origins=False):
         """Return feature keys, uint64, and their starts, int64 (N + 1,).
 
         The third result is the template of each key, int32, or None unless `origins`.
@@ -158,13 +173,25 @@ cdef class Extractor:
         cdef vector[int32_t] found
         cdef vector[int32_t]* found_at = &found if origins else NULL
         cdef int batch = <int>lengths.shape[0]
+        check_lengths(lengths, values.shape[0])
+        if words.shape[0] != values.shape[0]:
+            raise ValueError(f"there are {values.shape[0]} values, but {words.shape[0]} words")
+        if bags < 0 or self.n_columns > values.shape[1] + bags:
+            raise ValueError(
+                f"the templates need {self.n_columns} columns, but there are {values.shape[1]} "
+                f"values and {bags} bags"
+            )
+        if bags:
+            check_starts("bag_starts", bag_starts, bag_values.shape[0])
+            check_ids("words", words, 0, <int>((bag_starts.shape[0] - 1) // bags))
         tokens.singles = <int>values.shape[1]
         tokens.bags = bags
         if values.shape[0]:
             if values.shape[1]:
                 tokens.values = &values[0, 0]
             tokens.words = &words[0]
-            tokens.bag_starts = &bag_starts[0]
+            if bags:
+                tokens.bag_starts = &bag_starts[0]
             if bag_values.shape[0]:
                 tokens.bag_values = &bag_values[0]
         starts.push_back(0)
@@ -178,6 +205,10 @@ cdef class Extractor:
             _copy(starts.data(), starts.size() * 8, "int64"),
             _copy(found.data(), found.size() * 4, "int32") if origins else None,
         )
+
+
+cdef int MAX_OFFSET = 1_000_000
+cdef int MAX_TAGS = 1_000_000
 
 
 cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
@@ -195,8 +226,17 @@ cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
         raise IndexError(
             f"feature {low if low < least else high} is not among the {n_features} that have weights"
         )
-    if starts[starts.shape[0] - 1] > n:
+    if starts.shape[0] and starts[starts.shape[0] - 1] > n:
         raise IndexError(f"starts end at {starts[starts.shape[0] - 1]}, but there are {n} rows")
+    check_starts("starts", starts, n)
+    return 0
+
+
+cdef int _check_mask(str name, const unsigned char[:, ::1] mask, Py_ssize_t n, int n_tags) except -1:
+    if mask.shape[0] != n or mask.shape[1] != n_tags:
+        raise ValueError(
+            f"{name} must be {(n, n_tags)}, got shape {(mask.shape[0], mask.shape[1])}"
+        )
     return 0
 
 
@@ -216,10 +256,17 @@ cdef class Learner:
     def __cinit__(self, str objective, int n_tags, *, int n, int beam, bint averaged, double rate,
                   double decay, double l2, double l1, double n_sequences):
         cdef Options options
-        options.objective = {
+        if not 1 <= n_tags <= MAX_TAGS:
+            raise ValueError(f"n_tags must be from 1 to {MAX_TAGS}, got {n_tags}")
+        if n < 1 or beam < 0:
+            raise ValueError(f"n must be at least 1 and beam at least 0, got {n} and {beam}")
+        objectives = {
             "crf": Objective.crf, "sapo": Objective.sapo,
             "perceptron": Objective.perceptron, "mira": Objective.mira,
-        }[objective]
+        }
+        if objective not in objectives:
+            raise ValueError(f"objective must be one of {', '.join(objectives)}, got {objective!r}")
+        options.objective = objectives[objective]
         options.n = n
         options.beam = beam
         options.averaged = averaged
@@ -255,6 +302,9 @@ cdef class Learner:
                   const unsigned char[::1] end):
         """Set the allowed transitions, [from, to], and the allowed first and last tags."""
         cdef size_t n = self.c.tags
+        _check_mask("transitions", transitions, n, n)
+        if start.shape[0] != n or end.shape[0] != n:
+            raise ValueError(f"start and end must be ({n},), got {start.shape[0]} and {end.shape[0]}")
         self.c.transitions.assign(&transitions[0, 0], &transitions[0, 0] + n * n)
         self.c.start.assign(&start[0], &start[0] + n)
         self.c.end.assign(&end[0], &end[0] + n)
@@ -267,31 +317,49 @@ cdef class Learner:
 
         gold: int32 (N,), -1 for unknown, or None. allowed, open: uint8 (N, T) or None.
         offsets: (B + 1,), the first token of each sequence.
-        Raises IndexError for a row without weights.
+        Raises IndexError for a row without weights, ValueError for arrays that do not fit. After an
+        exception, the learner has made some of the steps.
         """
         cdef Sequences data
         cdef const int[::1] gold_
         cdef const unsigned char[:, ::1] allowed_, open_
         cdef double loss = 0
         cdef int done = 0
+        cdef Py_ssize_t n = starts.shape[0] - 1
+        cdef int tags = self.c.tags
+        _check_rows(rows, starts, 0, self.c.v.rows(), tags)
+        check_starts("offsets", offsets, min(n, INT_MAX))
+        check_ids("order", order, 0, <int>(offsets.shape[0] - 1))
         data.rows = &rows[0] if rows.shape[0] else NULL
         data.starts = &starts[0]
         data.gold = data.allowed = data.open = NULL
         if not order.shape[0] or offsets[offsets.shape[0] - 1] == 0:
             return 0.0, order.shape[0]
-        _check_rows(rows, starts, 0, self.c.v.rows(), self.c.tags)
+        if gold is None and allowed is None:
+            raise ValueError("gold and allowed are both None: pass one of them")
         if gold is not None:
             gold_ = gold
+            if gold_.shape[0] != n:
+                raise ValueError(f"gold must be ({n},), got ({gold_.shape[0]},)")
+            check_ids("gold", gold_, -1, tags)
             data.gold = &gold_[0]
         if allowed is not None:
             allowed_ = allowed
+            _check_mask("allowed", allowed_, n, tags)
             data.allowed = &allowed_[0, 0]
         if open is not None:
             open_ = open
+            _check_mask("open", open_, n, tags)
             data.open = &open_[0, 0]
         with nogil:
-            SparseKernels.get().learn(self.c[0], data, &offsets[0], &order[0], <int>order.shape[0], loss, done)
+            SparseKernels.get().learn(
+                self.c[0], data, &offsets[0], &order[0], <int>order.shape[0], loss, done
+            )
         return loss, done
+
+    def stop(self):
+        """Make `learn`, in another thread, raise RuntimeError until the next `write`."""
+        self.c.stopped = True
 
     def read(self, bint current=False):
         """Return the weights, float32 (n_rows, stride): the average over all steps since `write`.
@@ -307,6 +375,11 @@ cdef class Learner:
 
     def write(self, const float[:, ::1] weights):
         """Restart from these weights, float32 (n_rows, stride)."""
+        if weights.shape[1] != self.c.stride or weights.shape[0] < self.c.first_feature():
+            raise ValueError(
+                f"weights must have at least {self.c.first_feature()} rows and {self.c.stride} "
+                f"columns, got shape {(weights.shape[0], weights.shape[1])}"
+            )
         self.c.write(&weights[0, 0], weights.shape[0])
 
 
@@ -317,11 +390,19 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
     Rows of -1, unknown features, do not count. Raises IndexError for other rows without weights.
     """
     cdef Sequences data
+    _check_rows(rows, starts, -1, weights.shape[0], n_tags)
+    check_lengths(lengths, starts.shape[0] - 1)
+    if n_tags < 1 or n_tags > weights.shape[1] or weights.shape[1] % 8:
+        raise ValueError(
+            f"weights must have at least n_tags = {n_tags} columns and a multiple of 8, got "
+            f"{weights.shape[1]}"
+        )
+    if weights.shape[0] < n_tags + 3:
+        raise ValueError(f"weights must have at least {n_tags + 3} rows, got {weights.shape[0]}")
     unary = numpy.empty((starts.shape[0] - 1, n_tags), dtype="float32")
     cdef float[:, ::1] out = unary
     if not unary.shape[0]:
         return unary
-    _check_rows(rows, starts, -1, weights.shape[0], n_tags)
     data.rows = &rows[0] if rows.shape[0] else NULL
     data.starts = &starts[0]
     with nogil:
@@ -332,5 +413,7 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
 
 def shuffled(int n, uint64_t seed):
     """Return a permutation of 0 to n - 1, int32 (n,), that depends only on the seed."""
+    if n < 0:
+        raise ValueError(f"n must be at least 0, got {n}")
     cdef vector[int] order = c_shuffled(n, seed)
     return _copy(order.data(), order.size() * 4, "int32")

@@ -527,7 +527,10 @@ class SequenceLabeler(TrainablePipe):
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
         """Load the component from a folder. ValueError if it does not fit the config."""
-        return self._load(super().from_disk, path, exclude)
+        try:
+            return self._load(super().from_disk, path, exclude)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def _load(self, load: Callable, source: Any, exclude: Iterable[str]) -> "SequenceLabeler":
         """Load the component.

@@ -203,6 +203,8 @@ class OnlineLearner:
             None if lattice is None else np.ascontiguousarray(lattice).view("uint8"),
             offsets,
         )
+        # The learner has made some steps even if a signal interrupts it.
+        self._weights = None
         if self._workers:
             loss, done = self._workers.learn(self._learner, order, *data)
         else:
@@ -215,7 +217,6 @@ class OnlineLearner:
                 f"the weights are not finite after {done} of {len(order)} steps: rate = "
                 f"{self.settings.rate} is too high. The learner has its last finite weights again"
             )
-        self._weights = None
         return loss
 
     def _check_l2(self) -> None:

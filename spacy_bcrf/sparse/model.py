@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import srsly
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
@@ -19,8 +17,7 @@ from spacy_bcrf.chain.label_resize import extend_rows, extend_square
 from .features import Features, Rows, known_rows
 from .gazetteers import Gazetteers
 from .learner import OnlineLearner, OnlineSettings
-
-VERSION = 1
+from .model_bytes import SavedChain, pack, unpack
 
 
 class SparseChain:
@@ -130,72 +127,50 @@ class SparseChain:
         self._learner = new
 
     def to_bytes(self) -> bytes:
-        """Serialize the chain: feature weights as float16 without all-zero rows, compressed.
-
-        Returns b"" if the chain has no weights yet.
-        """
+        """Serialize the chain, see `model_bytes`. Returns b"" if it has no weights yet."""
         if self._learner is None:
             return b""
         n_tags = self._learner.n_tags
         weights = self._learner.weights[:, :n_tags]
-        general, features = weights[: n_tags + 3], weights[n_tags + 3 :]
-        # Larger weights would overflow float16.
-        limit = float(np.finfo("float16").max)
-        scale = max(1.0, float(np.abs(features).max(initial=0)) / limit)
-        packed = (features / scale).astype("float16")
-        used = np.flatnonzero(packed.any(axis=1))
-        keys, packed = self.dictionary.keys[used], packed[used]
-        data = {
-            "version": VERSION,
-            "templates": self.features.texts,
-            "gazetteers": self.features.gazetteers.phrases,
-            "n_tags": n_tags,
-            "n_sequences": self._learner.n_sequences,
-            "scale": scale,
-            "general": np.ascontiguousarray(general).tobytes(),
-            "keys": keys.tobytes(),
-            # Zeros of one tag come in runs along the features, which compress well.
-            "features": zlib.compress(np.ascontiguousarray(packed.T).tobytes(), 1),
-        }
-        return srsly.msgpack_dumps(data)
+        features = weights[n_tags + 3 :]
+        used = np.flatnonzero(features.any(axis=1))
+        return pack(
+            SavedChain(
+                self.features.texts,
+                self.features.gazetteers.phrases,
+                self._learner.n_sequences,
+                weights[: n_tags + 3],
+                self.dictionary.keys[used],
+                features[used],
+            )
+        )
 
     def from_bytes(self, data: bytes) -> SparseChain:
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
-        Raises ValueError if the format version or the templates differ.
+        Raises ValueError if the bytes are damaged, and if the format version or the templates
+        differ. The chain then stays unchanged.
         """
         from spacy_bcrf.kernels.sparse import Dictionary
 
         if not data:
             return self
-        msg = srsly.msgpack_loads(data)
-        if msg["version"] != VERSION:
-            raise ValueError(
-                f"the linear chain was saved in format {msg['version']}; this version of "
-                f"spacy-bcrf reads format {VERSION}"
-            )
-        if msg["templates"] != self.features.texts:
+        saved = unpack(data)
+        if saved.templates != self.features.texts:
             raise ValueError(
                 f"the config has the templates {self.features.texts}, but the saved linear chain "
-                f"was trained with {msg['templates']}"
+                f"was trained with {saved.templates}"
             )
-        self.features.gazetteers.restore(msg["gazetteers"])
-        n_tags = msg["n_tags"]
-        keys = np.frombuffer(msg["keys"], dtype="uint64")
-        packed = np.frombuffer(zlib.decompress(msg["features"]), dtype="float16")
-        self.dictionary = Dictionary()
-        self.dictionary.keys = keys
-        learner = OnlineLearner(n_tags, len(keys), self.settings, msg["n_sequences"])
-        weights = np.zeros((n_tags + 3 + len(keys), learner.stride), dtype="float32")
-        general = np.frombuffer(msg["general"], dtype="float32")
-        weights[: n_tags + 3, :n_tags] = general.reshape(n_tags + 3, n_tags)
-        by_tag, features = packed.reshape(n_tags, len(keys)), weights[n_tags + 3 :]
-        # Transpose in blocks that fit the cache.
-        for start in range(0, len(keys), 2048):
-            features[start : start + 2048, :n_tags] = by_tag[:, start : start + 2048].T
-        if msg["scale"] != 1:
-            features *= msg["scale"]
+        n_tags = saved.general.shape[1]
+        dictionary = Dictionary()
+        dictionary.keys = saved.keys
+        learner = OnlineLearner(n_tags, len(saved.keys), self.settings, saved.n_sequences)
+        weights = np.zeros((n_tags + 3 + len(saved.keys), learner.stride), dtype="float32")
+        weights[: n_tags + 3, :n_tags] = saved.general
+        weights[n_tags + 3 :, :n_tags] = saved.features
         learner.weights = weights
+        self.features.gazetteers.restore(saved.gazetteers)
+        self.dictionary = dictionary
         self._learner = learner
         return self
 

@@ -39,14 +39,22 @@ class Workers:
 
         args: arguments of the compiled learner's `learn` before `order`.
         Returns the sum of the losses and the number of steps. If steps are missing because the
-        weights diverged, `main` stays unchanged.
+        weights diverged, or a signal handler raises an exception, `main` stays unchanged.
         """
         current = self._grown(self._current, main)
         shares = np.array_split(order, len(self.learners))
         for learner in self.learners:
             learner.write(current)
         with ThreadPoolExecutor(len(self.learners)) as pool:
-            results = list(pool.map(lambda pair: pair[0].learn(*args, pair[1]), self._with(shares)))
+            try:
+                results = list(
+                    pool.map(lambda pair: pair[0].learn(*args, pair[1]), self._with(shares))
+                )
+            except BaseException:
+                # A signal reaches only the main thread, which here waits for the others.
+                for learner in self.learners:
+                    learner.stop()
+                raise
         loss, done = (sum(values) for values in zip(*results, strict=True))
         if done < len(order):
             return loss, done

@@ -61,6 +61,7 @@ template <class R> class Beam {
     int run(const Sequence<R>& s) {
         find_alive(s);
         const Prefix empty{0, -1, -1};
+        SignalCheck signals;
         for (int i = 0; i < s.length; ++i) {
             const Prefix* before = i ? beams_[i - 1].data() : &empty;
             const int size = i ? int(beams_[i - 1].size()) : 1;
@@ -71,10 +72,13 @@ template <class R> class Beam {
                 for (int t = 0; t < tags_; ++t) {
                     if (!alive[t] || (w && w[t] == -infinity<R>)) continue;
                     const double step = double(s.unary[size_t(i) * tags_ + t]) + (w ? w[t] : 0);
-                    extended_.push_back({before[k].score + step, k, t});
+                    const double score = before[k].score + step;
+                    // Neither NaN nor overflow: the order of prefixes must be total.
+                    if (score > -infinity<double>) extended_.push_back({score, k, t});
                 }
             }
             keep_best(beams_[i]);
+            signals.add(50.0 * size * tags_);
         }
         const size_t found = beams_[s.length - 1].size();
         last_ = s.length - 1;

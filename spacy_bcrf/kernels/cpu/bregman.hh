@@ -161,6 +161,7 @@ template <class R, class In> class Projections {
     void iterate(const Sequence<In>& s, const BregmanOptions& options) {
         projection::Relaxation relaxation;
         for (int k = 0; k < options.n_iter; ++k) {
+            check_signals();
             const R excess = R(relaxation.omega - 1);
             const int first = projection::first_position(k);
             const R violation =

@@ -11,6 +11,7 @@ namespace BCRF_TARGET {
 
 template <class R, class In> class ForwardBackward {
   protected:
+    static constexpr int CHECKED = 1024;  // tokens between two looks at the signals
     int tags_, width_;
     Matrices<R, In> matrices_;
     Buffer<R> emission_, alpha_, inward_, row_;  // (longest, width)
@@ -68,6 +69,7 @@ template <class R, class In> class ForwardBackward {
             const R total = i == 0 ? row_sum(alpha) : multiply_and_sum(alpha, at(emission_, i));
             if (!(total > std::numeric_limits<R>::min() && total < infinity<R>)) return false;
             scale_[i] = total;
+            if (i % CHECKED == CHECKED - 1) check_signals();
             z.multiply(double(total));
             multiply(alpha, R(1) / total);
         }
@@ -97,6 +99,7 @@ template <class R, class In> class ForwardBackward {
             const R* alpha = at(alpha_, i);
             // alpha beta sums to one, but rounding errors accumulate along a long sequence.
             if (i % 32 == 0) multiply(beta, R(1) / dot(alpha, beta));
+            if (i % CHECKED == CHECKED - 1) check_signals();
             if (node) {
                 In* out = node + size_t(i) * tags_;
                 for (int t = 0; t < tags_; ++t) out[t] = In(alpha[t] * beta[t]);

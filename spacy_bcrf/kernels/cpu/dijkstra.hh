@@ -1,6 +1,9 @@
 // The best labeling, by Dijkstra's algorithm.
 #pragma once
 
+#include <stdexcept>
+#include <string>
+
 #include "for_each_sequence.hh"
 #include "target.hh"
 
@@ -70,9 +73,19 @@ template <class R> class Dijkstra {
             for (int v = 0; v < tags_; ++v) top_into_[v] = w[v] > top_into_[v] ? w[v] : top_into_[v];
     }
 
+    // Return the number of pairs, which must be an int. Throw std::invalid_argument, ValueError in
+    // Python, if there are too many.
+    static int count_pairs(int length, int tags) {
+        if (length > std::numeric_limits<int>::max() / tags)
+            throw std::invalid_argument("Dijkstra's algorithm takes a sequence of at most 2147483647 "
+                                        "pairs of token and tag, got " + std::to_string(length) +
+                                        " tokens and " + std::to_string(tags) + " tags");
+        return length * tags;
+    }
+
   public:
     Dijkstra(const Batch<R>& batch, int longest)
-        : tags_(batch.tags), score_(size_t(longest) * batch.tags), top_into_(batch.tags, 0.0),
+        : tags_(batch.tags), score_(count_pairs(longest, batch.tags)), top_into_(batch.tags, 0.0),
           before_(score_.size()), place_(score_.size()) {
         if (batch.shared) find_tops(batch.transitions);
     }
@@ -80,8 +93,8 @@ template <class R> class Dijkstra {
     // Write the best labeling to `tags` and return its score, or -inf if there is none. `expanded`
     // counts the dequeued pairs.
     double run(const Sequence<R>& s, int* tags, long long& expanded) {
-        const int pairs = s.length * tags_;
-        std::fill(place_.begin(), place_.begin() + pairs, UNSEEN);
+        std::fill(place_.begin(), place_.begin() + s.length * tags_, UNSEEN);
+        SignalCheck signals;
         queue_.clear();
         expanded = 0;
         std::vector<double> top(s.length);
@@ -98,6 +111,7 @@ template <class R> class Dijkstra {
         while (!queue_.empty()) {
             int pair = pop();
             ++expanded;
+            signals.add(50.0 * tags_);
             const int next = pair / tags_ + 1, tag = pair % tags_;
             if (next == s.length) return trace(s, pair, tags);
             const R *w = s.edge(next - 1) + size_t(tag) * tags_, *unary = s.unary + size_t(next) * tags_;

@@ -62,11 +62,13 @@ void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make ma
         if (next >= chunks.size()) return;
         FlushDenormals denormals;
         auto chain = make();
+        SignalCheck signals;
         for (size_t p = next++; p < chunks.size(); p = next++) {
             double* own = !sum ? nullptr : p == 0 ? sum : sums + (p - 1) * size;
             size_t token = chunks[p].token;
             for (int b = chunks[p].first; b < chunks[p].last; ++b) {
                 if (batch.lengths[b] > 0) run(chain, batch.sequence(b, token), own);
+                signals.add(batch.lengths[b] * work);
                 token += batch.lengths[b];
             }
             if (sum) flush(chain, own);

@@ -5,6 +5,7 @@
 
 #include "bregman_options.hh"
 #include "batch.hh"
+#include "interrupt.hh"
 
 namespace bcrf {
 namespace log_space {
@@ -33,45 +34,77 @@ template <class In> void write_edge(const Output<In>& out, int i, int tags, int 
     if (out.each) out.each[(size_t(i) * tags + u) * tags + v] = In(q);
 }
 
-// Return alpha (length, tags): the log-partition of the prefixes that end in each tag.
-template <class In> Row forward(const Sequence<In>& s) {
+// Subtract the largest number of a row from all. Return it, or 0 if all are -inf.
+inline double subtract_largest(double* row, int n) {
+    const double top = *std::max_element(row, row + n);
+    if (top == -infinity<double>) return 0;
+    for (int i = 0; i < n; ++i) row[i] -= top;
+    return top;
+}
+
+// Return alpha (length, tags): the log-partition of the prefixes that end in each tag, minus the
+// largest one at the token. So scores of 1e30 in one token do not cancel those of another. Add the
+// subtracted numbers to `shift`.
+template <class In> Row forward(const Sequence<In>& s, double& shift) {
     const int n = s.length, tags = s.tags;
     Row alpha(size_t(n) * tags);
     for (int t = 0; t < tags; ++t) alpha[t] = s.unary[t];
+    shift += subtract_largest(alpha.data(), tags);
     for (int i = 1; i < n; ++i) {
-        const double* last = &alpha[size_t(i - 1) * tags];
+        check_signals();
+        double *here = &alpha[size_t(i) * tags], *last = here - tags;
         const In* w = s.edge(i - 1);
         for (int v = 0; v < tags; ++v)
-            alpha[size_t(i) * tags + v] =
-                double(s.unary[size_t(i) * tags + v]) +
-                log_sum(tags, [&](int u) { return last[u] + w[size_t(u) * tags + v]; });
+            here[v] = double(s.unary[size_t(i) * tags + v]) +
+                      log_sum(tags, [&](int u) { return last[u] + w[size_t(u) * tags + v]; });
+        shift += subtract_largest(here, tags);
     }
     return alpha;
 }
 
+// Set p = softmax(x). Rounding errors of large scores cancel in the sum.
+inline void softmax(Row& x) {
+    const double top = *std::max_element(x.begin(), x.end());
+    double total = 0;
+    for (double& p : x) total += p = std::exp(p - top);
+    for (double& p : x) p /= total;
+}
+
 template <class In> void sum_product(const Sequence<In>& s, Output<In>& out) {
     const int n = s.length, tags = s.tags;
-    const Row alpha = forward(s);
-    Row beta(size_t(n) * tags, 0.0);
+    double shift = 0;
+    const Row alpha = forward(s, shift);
     const double* end = &alpha[size_t(n - 1) * tags];
     const double z = log_sum(tags, [&](int t) { return end[t]; });
     if (z == -infinity<double>) return clear(s, out);
-    out.value = z;
+    out.value = shift + z;
     if (!out.node && !out.sum && !out.each) return;
-    for (int i = n - 2; i >= 0; --i) {
-        const double* next = &beta[size_t(i + 1) * tags];
-        const In *w = s.edge(i), *unary = s.unary + size_t(i + 1) * tags;
-        for (int u = 0; u < tags; ++u)
-            beta[size_t(i) * tags + u] = log_sum(
-                tags, [&](int v) { return double(w[size_t(u) * tags + v]) + unary[v] + next[v]; });
-        for (int u = 0; u < tags; ++u)
-            for (int v = 0; v < tags; ++v)
-                write_edge(out, i, tags, u, v,
-                           std::exp(alpha[size_t(i) * tags + u] + w[size_t(u) * tags + v] +
-                                    unary[v] + next[v] - z));
+    Row beta(tags, 0.0), next(tags), p(tags), pairs;
+    for (int i = n - 1; i >= 0; --i) {
+        check_signals();
+        const double* here = &alpha[size_t(i) * tags];
+        if (i + 1 < n) {
+            // next: the log-partition of the suffixes that start with each tag.
+            const In *w = s.edge(i), *unary = s.unary + size_t(i + 1) * tags;
+            for (int v = 0; v < tags; ++v) next[v] = beta[v] + unary[v];
+            for (int u = 0; u < tags; ++u)
+                beta[u] = log_sum(tags, [&](int v) { return w[size_t(u) * tags + v] + next[v]; });
+            subtract_largest(beta.data(), tags);
+            if (out.sum || out.each) {
+                pairs.resize(size_t(tags) * tags);
+                for (size_t u = 0, k = 0; u < size_t(tags); ++u)
+                    for (int v = 0; v < tags; ++v, ++k) pairs[k] = here[u] + (w[k] + next[v]);
+                softmax(pairs);
+                for (int u = 0; u < tags; ++u)
+                    for (int v = 0; v < tags; ++v)
+                        write_edge(out, i, tags, u, v, pairs[size_t(u) * tags + v]);
+            }
+        }
+        if (!out.node) continue;
+        for (int t = 0; t < tags; ++t) p[t] = here[t] + beta[t];
+        softmax(p);
+        for (int t = 0; t < tags; ++t) out.node[size_t(i) * tags + t] = In(p[t]);
     }
-    if (out.node)
-        for (size_t k = 0; k < alpha.size(); ++k) out.node[k] = In(std::exp(alpha[k] + beta[k] - z));
 }
 
 // Return the entropy of a mixture of distributions with entropies h and weights softmax(x).
@@ -87,7 +120,8 @@ template <class X> double mixture_entropy(int tags, X x, const double* h) {
 // that end in each tag.
 template <class In> double entropy(const Sequence<In>& s) {
     const int tags = s.tags;
-    const Row alpha = forward(s);
+    double shift = 0;
+    const Row alpha = forward(s, shift);
     Row h(tags, 0.0), next(tags);
     for (int i = 1; i < s.length; ++i) {
         const double* last = &alpha[size_t(i - 1) * tags];
@@ -105,7 +139,8 @@ template <class In> double entropy(const Sequence<In>& s) {
 // Draw n labelings from uniform numbers (n, stride). Write nothing if no labeling is allowed.
 template <class In>
 void sample(const Sequence<In>& s, int n, size_t stride, const double* uniform, int* tags) {
-    const Row alpha = forward(s);
+    double shift = 0;
+    const Row alpha = forward(s, shift);
     Row x(s.tags);
     for (int k = 0; k < n; ++k, tags += stride, uniform += stride)
         for (int i = s.length - 1; i >= 0; --i) {
@@ -143,6 +178,7 @@ template <class In> class LogProjections {
     }
 
     double project(int i, double excess) {
+        check_signals();
         double *f = at(f_, i), *g = at(g_, i), *u = at(u_, i), *in = in_.data(), *out = out_.data();
         for (int t = 0; t < tags_; ++t) in[t] = into(i, t), out[t] = outof(i, t);
         const double sum_in = log_sum(tags_, [&](int t) { return f[t] + in[t]; });
@@ -216,15 +252,19 @@ template <class In> class LogProjections {
     void write(Output<In>& out, int rule, bool lower) {
         double value = 0;
         std::vector<double> mean(size_t(n_) * tags_, 0.0);
-        Row p(tags_), next(tags_), rows(tags_);
+        Row p(tags_), next(tags_), rows(tags_), arcs(size_t(tags_) * tags_);
         for (int i = 0; i + 1 < n_; ++i) {
             const double *g = at(g_, i), *f = at(f_, i + 1);
             for (int u = 0; u < tags_; ++u) rows[u] = g[u] + outof(i, u);
             const double z = total(rows.data());
             if (!lower) value += z;
             for (int u = 0; u < tags_; ++u)
+                for (int v = 0; v < tags_; ++v)
+                    arcs[size_t(u) * tags_ + v] = g[u] + w(i, u, v) + f[v];
+            log_space::softmax(arcs);
+            for (int u = 0; u < tags_; ++u)
                 for (int v = 0; v < tags_; ++v) {
-                    const double q = std::exp(g[u] + w(i, u, v) + f[v] - z);
+                    const double q = arcs[size_t(u) * tags_ + v];
                     const bool halved = rule == projection::MEAN;
                     at(mean, i)[u] += i > 0 && halved ? q / 2 : q;
                     if (halved || i + 2 == n_) at(mean, i + 1)[v] += i + 2 == n_ ? q : q / 2;
@@ -262,10 +302,9 @@ template <class In> class LogProjections {
 
     void softmax(Output<In>& out, int rule) {
         out.value = total(at(u_, 0));
-        for (int t = 0; t < tags_; ++t) {
-            const double log_p = u_[t] - out.value;
-            out.node[t] = In(rule == projection::CHAIN ? log_p : std::exp(log_p));
-        }
+        if (rule != projection::CHAIN) log_space::softmax(u_);
+        for (int t = 0; t < tags_; ++t)
+            out.node[t] = In(rule == projection::CHAIN ? u_[t] - out.value : u_[t]);
     }
 };
 

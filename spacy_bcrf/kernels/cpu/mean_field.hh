@@ -52,6 +52,8 @@ template <class R> class MeanField {
     Buffer<R> total_;             // (tags, width) gradient of shared transitions
     int pending_ = 0;
     double loss_ = 0, value_ = 0;
+    double pass_;  // work for a token's messages
+    SignalCheck signals_;
 
     R* row(R* rows, int i) { return rows + size_t(i) * width_; }
     R* iterate(int k) { return r_ + size_t(keep_ ? k : k % 2) * longest_ * width_; }
@@ -73,6 +75,7 @@ template <class R> class MeanField {
             product<SumProduct>(rows, into, before, scores_.rows(i ? i - 1 : 0), tags_, width_);
             product<SumProduct>(rows, outof, after, scores_.columns(i), tags_, width_);
             for (int r = 0; r < rows; ++r) use(i + r, r);
+            signals_.add(rows * pass_);
         }
     }
 
@@ -185,9 +188,9 @@ template <class R> class MeanField {
     MeanField(const Batch<R>& batch, int longest, int n_iter, bool keep)
         : tags_(batch.tags), width_(padded<R>(batch.tags)), longest_(longest), n_iter_(n_iter),
           keep_(keep), scores_(batch, longest), unary_(size_t(longest) * width_),
-          r_(size_t(keep ? n_iter + 1 : 2) * longest * width_), delta_(size_t(longest + 1) * width_),
+          r_((keep ? size_t(n_iter) + 1 : 2) * longest * width_), delta_(size_t(longest + 1) * width_),
           before_(size_t(longest) * width_), zeros_(width_), left_(ROWS * width_),
-          right_(ROWS * width_), total_(size_t(tags_) * width_) {}
+          right_(ROWS * width_), total_(size_t(tags_) * width_), pass_(pass(batch)) {}
 
     // With gold, return the loss and write the gradient; without, return the value and write the
     // tag marginals. Return -inf if a token has no allowed tag.
@@ -230,7 +233,7 @@ void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R*
     const size_t t = batch.tags;
     const int passes = gold ? 6 : 2;  // forward 2, backward 2, transitions 2
     for_each_sequence(
-        batch, passes * (n_iter + 1) * pass(batch), sum,
+        batch, passes * (n_iter + 1.0) * pass(batch), sum,
         [&] { return MeanField<R>(batch, batch.longest(), n_iter, gold != nullptr); },
         [&](MeanField<R>& chain, const Sequence<R>& s, double* own) {
             value[s.index] = R(chain.run(s, gold ? gold + s.first : nullptr, node + s.first * t, own,

@@ -29,6 +29,7 @@ template <class R> class NBest : Viterbi<R> {
     std::vector<int> order_;            // (found): labelings by score
     std::vector<double> suffix_score_;  // (n, longest), up to where a labeling leaves its parent
     Buffer<R> row_;
+    SignalCheck signals_;
 
     double total(int k) const { return suffix_score_[size_t(k) * longest_]; }
     int* labeling(int k) { return tags_of_.data() + size_t(k) * longest_; }
@@ -58,7 +59,7 @@ template <class R> class NBest : Viterbi<R> {
         for (int t = 0; t < width_; t += lanes<R>)
             rivals += BCRF_TARGET::load(row + t) > least ? broadcast<R>(1) : broadcast<R>(0);
         int best = 0;
-        while (row[best] != top) ++best;
+        while (best + 1 < tags_ && row[best] != top) ++best;
         // Usually no other tag is good enough.
         if (sum<R>(rivals) > 1)
             for (int t = 0; t < tags_; ++t)
@@ -119,6 +120,7 @@ template <class R> class NBest : Viterbi<R> {
         reserve();
         complete(s, s.length, 0, 0);
         while (found_ < n_ && next_ < queue_.size()) {
+            signals_.add(s.length * double(tags_));
             const Suffix suffix = queue_[next_++];
             reserve();
             const int* from = labeling(suffix.parent);

@@ -4,6 +4,9 @@
 // of each function that several files define, which must run on any processor.
 #pragma once
 
+#include <stdexcept>
+#include <string>
+
 #include "../shared/precision.hh"
 #include "../shared/projection.hh"
 #include "for_each_sequence.hh"

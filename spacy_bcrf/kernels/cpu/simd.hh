@@ -70,7 +70,7 @@ template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
 // not be a normal number.
 #if defined(__GNUC__)
 BCRF_INLINE Vec<float> exponential(Vec<float> x) {
-    typedef std::int32_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    typedef std::uint32_t Bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
     const float round = 12582912.0f;  // 1.5 * 2^23 moves the integer part to the low bits
     Vec<float> shifted = x * 1.44269504f + round;
     Vec<float> n = shifted - round;
@@ -81,20 +81,20 @@ BCRF_INLINE Vec<float> exponential(Vec<float> x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    Int bits, result;
+    Bits bits, result;
     std::memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits - 0x4B400000 + 127) << 23;
+    bits = (bits - 0x4B400000u + 127u) << 23;
     Vec<float> power;
     std::memcpy(&power, &bits, sizeof bits);
     p *= power;
     std::memcpy(&result, &p, sizeof result);
-    result &= (Int)(x > -87.0f);
+    result &= (Bits)(x > -87.0f);
     std::memcpy(&p, &result, sizeof p);
     return p;
 }
 
 BCRF_INLINE Vec<double> exponential(Vec<double> x) {
-    typedef std::int64_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    typedef std::uint64_t Bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
     const double round = 6755399441055744.0;  // 1.5 * 2^52
     Vec<double> shifted = x * 1.4426950408889634 + round;
     Vec<double> n = shifted - round;
@@ -106,14 +106,14 @@ BCRF_INLINE Vec<double> exponential(Vec<double> x) {
     q = q * square + 2.27265548208155028766e-1;
     q = q * square + 2.0;
     p = p / (q - p) * 2.0 + 1.0;
-    Int bits, result;
+    Bits bits, result;
     std::memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits - 0x4338000000000000 + 1023) << 52;
+    bits = (bits - 0x4338000000000000u + 1023u) << 52;
     Vec<double> power;
     std::memcpy(&power, &bits, sizeof bits);
     p *= power;
     std::memcpy(&result, &p, sizeof result);
-    result &= (Int)(x > -708.0);
+    result &= (Bits)(x > -708.0);
     std::memcpy(&p, &result, sizeof p);
     return p;
 }
@@ -127,15 +127,16 @@ template <class R> inline R exponential(R x) {
 #if defined(__GNUC__)
 BCRF_INLINE Vec<float> logarithm(Vec<float> x) {
     typedef std::int32_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    Int bits;
+    typedef std::uint32_t Bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    Bits bits;
     std::memcpy(&bits, &x, sizeof bits);
     // x = 2^n m, where m is in [sqrt(1/2), sqrt(2)).
-    const Int exponent = (bits - 0x3F3504F3) & ~0x7FFFFF;
+    const Bits exponent = (bits - 0x3F3504F3u) & ~0x7FFFFFu;
     bits -= exponent;
     Vec<float> r;
     std::memcpy(&r, &bits, sizeof bits);
     r -= 1.0f;
-    const Vec<float> n = __builtin_convertvector(exponent, Vec<float>) * 1.1920928955078125e-7f;
+    const Vec<float> n = __builtin_convertvector((Int)exponent, Vec<float>) * 1.1920928955078125e-7f;
     Vec<float> p = r * 7.0376836292e-2f - 1.1514610310e-1f;
     p = p * r + 1.1676998740e-1f;
     p = p * r - 1.2420140846e-1f;

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <thread>
 
+#include "interrupt.hh"
+
 #if !defined(_WIN32)
 #include <pthread.h>
 #endif
@@ -16,7 +18,9 @@
 namespace bcrf {
 
 class Threads {
-    std::mutex mutex_, taken_;
+    std::mutex mutex_;
+    // Not a mutex: a signal handler that runs in the middle of a call may call a kernel.
+    std::atomic_flag taken_ = ATOMIC_FLAG_INIT;
     std::condition_variable wake_, done_;
     const std::function<void()>* task_ = nullptr;
     int wanted_ = 0, running_ = 0, size_ = 0;
@@ -76,9 +80,8 @@ class Threads {
     // Call `task` in this thread and in up to n - 1 threads of the pool. Return when all calls have
     // returned. `task` must not throw, and a single call must be able to do all the work. While one
     // caller has the pool, other callers run `task` alone.
-    void run(int n, const std::function<void()>& task) {
-        std::unique_lock<std::mutex> alone(taken_, std::try_to_lock);
-        if (!alone) return task();
+    void run(int n, const std::function<void()>& task, Call& call) {
+        if (taken_.test_and_set(std::memory_order_acquire)) return task();
         {
             std::lock_guard<std::mutex> lock(mutex_);
             grow(n - 1);
@@ -89,25 +92,39 @@ class Threads {
         task();
         std::unique_lock<std::mutex> lock(mutex_);
         wanted_ = 0;
-        done_.wait(lock, [&] { return running_ == 0; });
+        while (!done_.wait_for(lock, Call::INTERVAL, [&] { return running_ == 0; })) {
+            lock.unlock();
+            call.look_at_signals();
+            lock.lock();
+        }
+        taken_.clear(std::memory_order_release);
     }
 };
 
-// Call `task`, which does any work that is left, in up to n threads at once. Rethrow an exception
-// of any thread here.
+// Call `task`, which does any work that is left, in up to n threads at once. An exception in one
+// thread stops the others; the first one is rethrown here. A signal throws Interrupted.
 inline void in_threads(int n, const std::function<void()>& task) {
-    if (n < 2) return task();
+    Call call;
+    if (n < 2) {
+        Scope scope(call, true);
+        return task();
+    }
     std::mutex mutex;
     std::exception_ptr error;
-    Threads::get().run(n, [&] {
+    const std::thread::id caller = std::this_thread::get_id();
+    const std::function<void()> guarded = [&] {
+        Scope scope(call, std::this_thread::get_id() == caller);
         try {
             task();
         } catch (...) {
             std::lock_guard<std::mutex> lock(mutex);
-            error = std::current_exception();
+            if (!error) error = std::current_exception();
+            call.stop();
         }
-    });
+    };
+    Threads::get().run(n, guarded, call);
     if (error) std::rethrow_exception(error);
+    if (call.is_stopped()) throw Interrupted();
 }
 
 }  // namespace bcrf

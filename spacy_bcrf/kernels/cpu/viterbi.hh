@@ -60,6 +60,7 @@ template <class R> class Viterbi {
             if (!shared_) load(s.edge(i - 1));
             product<MaxPlus>(at(i), at(i - 1), (const R*)forth_, tags_, width_);
             if (!step(at(i), s.unary + size_t(i) * tags_)) return false;
+            if (i % 1024 == 0) check_signals();
         }
         return largest(at(s.length - 1), tags_) > -infinity<R>;
     }

@@ -3,11 +3,23 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "prefetch.hh"
+#include "templates.hh"
 
 namespace bcrf {
+
+// Return a random number that is the same for the whole process. With it, nobody can choose keys
+// that collide.
+inline std::uint64_t hash_seed() {
+    static const std::uint64_t seed = [] {
+        std::random_device random;
+        return std::uint64_t(random()) << 32 | random();
+    }();
+    return seed;
+}
 
 // A hash table with linear probing. It distinguishes all keys. Two of n features have the same key
 // with a probability of about n^2 / 2^65.
@@ -20,7 +32,10 @@ class Dictionary {
     std::vector<std::uint64_t> keys_;    // by entry
     std::vector<std::int64_t> counts_;   // by entry; empty after `assign`
 
-    size_t home(std::uint64_t key) const { return key & (slots_.size() - 1); }
+    // The rows of the keys do not depend on the seed.
+    const std::uint64_t seed_ = hash_seed();
+
+    size_t home(std::uint64_t key) const { return mix(seed_, key) & (slots_.size() - 1); }
 
     size_t probe(std::uint64_t key) const {
         size_t at = home(key);

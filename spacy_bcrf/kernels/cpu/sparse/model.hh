@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -24,6 +25,8 @@ class Table {
 
     void reserve(size_t rows) {
         if (rows <= capacity_) return;
+        if (rows > std::numeric_limits<size_t>::max() / 4 / sizeof(float) / stride_)
+            throw std::bad_alloc();
         const size_t wanted = rows > 2 * capacity_ ? rows : 2 * capacity_;
         const size_t bytes = (wanted * stride_ * sizeof(float) + PAGE - 1) / PAGE * PAGE;
 #if defined(_MSC_VER)
@@ -105,6 +108,7 @@ struct Model {
     std::int64_t steps = 0;      // since the last `write`; the average is over these
     double sequences_seen = 0;   // in total; the rate depends on it
     std::vector<unsigned char> transitions, start, end;  // 1 if allowed; empty without constraints
+    std::atomic<bool> stopped{false};  // another thread asks `learn` to stop, until the next `write`
 
     Model(const Options& options, int tags)
         : options(options), tags(tags), stride((size_t(tags) + 7) / 8 * 8), v(stride), late(stride),
@@ -228,6 +232,7 @@ struct Model {
         scale = 1;
         mass = 0;
         steps = 0;
+        stopped = false;
     }
 };
 

@@ -338,12 +338,17 @@ class Online {
 };
 
 // Take a step for each of the n sequences of `order`. Sequence k starts at token offsets[k]. Set
-// `done` to the number of steps, which is n unless the learner diverged.
+// `done` to the number of steps, which is n unless the learner diverged. Throw Interrupted between two
+// steps if a signal handler raises an exception, or if another thread stops the model.
 inline void learn(Model& model, const Sequences& data, const std::int64_t* offsets,
                   const int* order, int n, double& loss, int& done) {
     FlushDenormals flush;
+    Call call;
+    Scope scope(call, true);
     Online online(model);
     for (done = 0; done < n; ++done) {
+        check_signals();
+        if (model.stopped) throw Interrupted();
         const std::int64_t start = offsets[order[done]];
         if (!online.step(data, size_t(start), int(offsets[order[done] + 1] - start), loss)) return;
     }

@@ -1,0 +1,159 @@
+"""The file format of sparse linear chains."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import srsly
+from numpy.typing import NDArray
+
+VERSION = 2
+
+# Compressed bytes cannot hold more than this many times their number.
+MAX_DEFLATE_RATIO = 1032
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "templates": list,
+    "gazetteers": dict,
+    "n_tags": int,
+    "n_sequences": (int, float),
+    "scale": (int, float),
+    "general": bytes,
+    "keys": bytes,
+    "features": bytes,
+}
+
+
+class SavedChain(NamedTuple):
+    """The parts of a chain with T tags and F features.
+
+    templates: their texts. gazetteers: phrases by name. n_sequences: number of training sequences.
+    general: (T + 3, T) float32, weights of the transitions, the bias, the start and the end.
+    keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
+    """
+
+    templates: list[str]
+    gazetteers: dict[str, list[str]]
+    n_sequences: float
+    general: NDArray[np.float32]
+    keys: NDArray[np.uint64]
+    features: NDArray[np.float32]
+
+
+def pack(saved: SavedChain) -> bytes:
+    """Serialize a chain: feature weights as float16, compressed, and a checksum of all bytes."""
+    # Larger weights would overflow float16.
+    limit = float(np.finfo("float16").max)
+    scale = max(1.0, float(np.abs(saved.features).max(initial=0)) / limit)
+    packed = (saved.features / np.float32(scale)).astype("float16")
+    # Small weights become 0.
+    used = packed.any(axis=1)
+    content = srsly.msgpack_dumps(
+        {
+            "templates": saved.templates,
+            "gazetteers": saved.gazetteers,
+            "n_tags": saved.general.shape[1],
+            "n_sequences": saved.n_sequences,
+            "scale": scale,
+            "general": np.ascontiguousarray(saved.general).tobytes(),
+            "keys": saved.keys[used].tobytes(),
+            # Zeros of one tag come in runs along the features, which compress well.
+            "features": zlib.compress(np.ascontiguousarray(packed[used].T).tobytes(), 1),
+        }
+    )
+    data = {"version": VERSION, "checksum": zlib.crc32(content), "content": content}
+    return srsly.msgpack_dumps(data)
+
+
+def unpack(data: bytes) -> SavedChain:
+    """Load the bytes that `pack` returned, or those of version 0.1.0, which have no checksum.
+
+    Checks types, sizes, the checksum and that weights are finite. Allocates at most 1,032 times the
+    size of the bytes. Raises ValueError naming what is wrong.
+    """
+    msg = _read(data, {"version": int})
+    if msg["version"] == VERSION:
+        _check_types(msg, {"checksum": int, "content": bytes})
+        if zlib.crc32(msg["content"]) != msg["checksum"]:
+            raise _damaged("the checksum differs")
+        msg = _read(msg["content"], TYPES)
+    elif msg["version"] == 1:
+        _check_types(msg, TYPES)
+    else:
+        raise ValueError(
+            f"the linear chain was saved in format {msg['version']}; this version of spacy-bcrf "
+            f"reads formats 1 and {VERSION}"
+        )
+    n_tags, scale, n_sequences = msg["n_tags"], msg["scale"], msg["n_sequences"]
+    if n_tags < 1 or len(msg["general"]) != 4 * (n_tags + 3) * n_tags:
+        raise _damaged(f"{len(msg['general'])} bytes of weights do not fit n_tags = {n_tags}")
+    if len(msg["keys"]) % 8:
+        raise _damaged(f"the keys have {len(msg['keys'])} bytes, not a multiple of 8")
+    if not (math.isfinite(scale) and scale > 0 and math.isfinite(n_sequences) and n_sequences >= 0):
+        raise _damaged(f"scale = {scale} and n_sequences = {n_sequences} must be positive numbers")
+    _check_texts(msg["templates"], msg["gazetteers"])
+    keys = np.frombuffer(msg["keys"], dtype="uint64")
+    general = np.frombuffer(msg["general"], dtype="float32").reshape(n_tags + 3, n_tags)
+    packed = np.frombuffer(_decompress(msg["features"], 2 * n_tags * len(keys)), dtype="float16")
+    by_tag = packed.reshape(n_tags, len(keys))
+    features = np.empty((len(keys), n_tags), dtype="float32")
+    # Transpose in blocks that fit the cache.
+    for start in range(0, len(keys), 2048):
+        features[start : start + 2048] = by_tag[:, start : start + 2048].T
+    if scale != 1:
+        with np.errstate(over="ignore", invalid="ignore"):
+            features *= np.float32(scale)
+    if not (np.isfinite(general).all() and np.isfinite(features).all()):
+        raise _damaged("there are weights that are not finite")
+    return SavedChain(msg["templates"], msg["gazetteers"], n_sequences, general, keys, features)
+
+
+def _damaged(problem: str) -> ValueError:
+    return ValueError(f"the bytes of the linear chain are damaged: {problem}")
+
+
+def _read(data: bytes, types: dict[str, Any]) -> dict[str, Any]:
+    try:
+        msg = srsly.msgpack_loads(data)
+    # msgpack raises exceptions of several types, and RecursionError for nested lists.
+    except Exception as error:
+        raise _damaged(f"not MessagePack ({error})") from error
+    if not isinstance(msg, dict):
+        raise _damaged(f"expected a map, got {type(msg).__name__}")
+    _check_types(msg, types)
+    return msg
+
+
+def _check_types(msg: dict[str, Any], types: dict[str, Any]) -> None:
+    for name, expected in types.items():
+        if name not in msg:
+            raise _damaged(f"{name} is missing")
+        if not isinstance(msg[name], expected) or isinstance(msg[name], bool):
+            raise _damaged(f"{name} has the type {type(msg[name]).__name__}")
+
+
+def _check_texts(templates: list[Any], gazetteers: dict[Any, Any]) -> None:
+    if not all(isinstance(text, str) for text in templates):
+        raise _damaged("there are templates that are not strings")
+    for name, phrases in gazetteers.items():
+        is_list = isinstance(phrases, list) and all(isinstance(text, str) for text in phrases)
+        if not isinstance(name, str) or not is_list:
+            raise _damaged(f"the gazetteer {name!r} is not a list of strings")
+
+
+def _decompress(data: bytes, size: int) -> bytes:
+    """Decompress exactly `size` bytes. Do not allocate more than the data can hold."""
+    if size > MAX_DEFLATE_RATIO * len(data):
+        raise _damaged(f"{len(data)} bytes cannot hold {size} bytes of weights")
+    stream = zlib.decompressobj()
+    try:
+        # One byte more, because a limit of 0 means none.
+        found = stream.decompress(data, size + 1)
+    except zlib.error as error:
+        raise _damaged(f"the weights cannot be decompressed ({error})") from error
+    if len(found) != size or not stream.eof or stream.unused_data:
+        raise _damaged(f"the weights have another size than {size} bytes")
+    return found
