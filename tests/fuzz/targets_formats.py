@@ -109,7 +109,6 @@ LABEL_STUDIO = [
 SETTINGS: dict[str, Any] = {
     "scheme": "BIO",
     "annotate": ["confidence"],
-    "temperature": 0.5,
     "incorrect_spans_key": None,
     "entity_ratio": {"ratio": 0.15, "margin": 0.05, "weight": 10.0},
     "model.head.@layers": "spacy-bcrf.CRF.v1",
