@@ -8,7 +8,7 @@ EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
 CXX_FILES := $(shell find spacy_bcrf/kernels -name "*.hh" -o -name "*.cc")
-SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.pyx) $(CXX_FILES)
+SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.p[yx]*) $(CXX_FILES)
 
 .PHONY: quickstart test lint installed compile-commands clean
 
@@ -58,30 +58,28 @@ ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 TSAN := -fsanitize=thread
 SECONDS ?= 60
 
-$(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/dev $(SOURCES)
+.PHONY: sanitize fuzz $(SANITIZERS)/asan $(SANITIZERS)/tsan
+$(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/dev
 	CFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN)) -O1 -g -fno-omit-frame-pointer" \
 	LDFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN))" \
 		$(BIN)/python setup.py --quiet build --build-lib $@ --build-temp $@-objects
-	touch $@
 
-# detect_leaks: Python keeps memory until it exits. The seeds and the number of examples are small,
-# because the tests run 5 to 20 times slower.
-RUN_ASAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/asan LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) \
+# The folder of the sanitized package comes before the clone on the path. detect_leaks: Python keeps
+# memory until it exits.
+RUN_ASAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/asan:$(CURDIR) LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) \
 	$$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
-RUN_TSAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/tsan LD_PRELOAD=$$($(CXX) -print-file-name=libtsan.so) \
-	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/kernels/tsan.supp"
+RUN_TSAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/tsan:$(CURDIR) LD_PRELOAD=$$($(CXX) -print-file-name=libtsan.so) \
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp"
 
-.PHONY: sanitize fuzz
 sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
-	$(RUN_ASAN) $(BIN)/pytest -x -o "pythonpath=. $(SANITIZERS)/asan" -m "not slow and not gpu" \
+	$(RUN_ASAN) $(BIN)/pytest -x -o pythonpath= -m "not slow and not gpu" \
 		-p no:cacheprovider tests/kernels tests/attack tests/chain tests/sparse \
 		--deselect tests/kernels/test_cuda.py --deselect tests/kernels/test_headers.py
-	$(RUN_TSAN) $(BIN)/pytest -x -o "pythonpath=. $(SANITIZERS)/tsan" -m "not slow and not gpu" \
+	$(RUN_TSAN) $(BIN)/pytest -x -o pythonpath= -m "not slow and not gpu" \
 		-p no:cacheprovider tests/kernels/test_threads.py tests/sparse/test_parameter_mixing.py
 
 fuzz: $(SANITIZERS)/asan
-	$(RUN_ASAN) $(BIN)/python -c "import sys; sys.path[:0] = ['$(SANITIZERS)/asan', '.']; \
-		from tests.fuzz.__main__ import main; main()" --seconds $(SECONDS)
+	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS)
 
 # Without the C++ files that Cython generates.
 compile-commands:

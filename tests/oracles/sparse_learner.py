@@ -57,7 +57,7 @@ class Reference:
             unary[-1, ~end] = -np.inf
         if lattice is not None:
             unary[~lattice] = -np.inf
-        return Potentials(unary, transitions, np.array([len(features)]))
+        return Potentials(unary, transitions, np.array([len(features)], dtype="int32"))
 
     def labelings(self, potentials, allowed=None):
         """Return pairs of score and tags, best first. allowed: bool (L, T), or None for all."""
