@@ -93,7 +93,9 @@ class Inference(ABC):
         edges: kernels.Edges = "sum" if shared and along.transitions.ndim == 2 else "each"
         steps = (along.unary, along.transitions)
         largest = max((float(xp.abs(x).max()) for x in steps if x.size), default=0.0)
-        d_unary, d_transitions = (xp.zeros_like(x) for x in steps)
+        n, tags = double.unary.shape
+        d_unary = xp.zeros((n, tags))
+        d_transitions = xp.zeros((tags, tags) if edges == "sum" else (n, tags, tags))
         if largest > 0:
             step = _STEP / largest
             for signed in (step, -step):
