@@ -59,7 +59,7 @@ TSAN := -fsanitize=thread
 SECONDS ?= 60
 
 .PHONY: sanitize fuzz $(SANITIZERS)/asan $(SANITIZERS)/tsan
-$(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/dev
+$(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/$(EXTRAS)
 	CFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN)) -O1 -g -fno-omit-frame-pointer" \
 	LDFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN))" \
 		$(BIN)/python setup.py --quiet build --build-lib $@ --build-temp $@-objects

@@ -19,6 +19,9 @@ from libcpp.vector cimport vector
 import numpy
 
 from . import threads
+from .checks cimport check_lengths, run_python_handlers, run_signal_handlers
+
+run_signal_handlers = run_python_handlers
 
 
 cdef extern from "cpu/encoder/distinct.hh" namespace "bcrf" nogil:
@@ -251,13 +254,8 @@ cdef class Stack:
         return dx, gradients
 
     cdef _check_batch(self, const float[:, ::1] x, const int[::1] lengths):
-        cdef Py_ssize_t i, total = 0
-        for i in range(lengths.shape[0]):
-            if lengths[i] < 0:
-                raise ValueError(f"lengths must be at least 0, got {lengths[i]} at {i}")
-            total += lengths[i]
-        if x.shape[0] != total or x.shape[1] != self.stack.shape.width_in:
+        check_lengths(lengths, x.shape[0])
+        if x.shape[1] != self.stack.shape.width_in:
             raise ValueError(
-                f"x must have shape {(total, self.stack.shape.width_in)}, "
-                f"got {(x.shape[0], x.shape[1])}"
+                f"x must have {self.stack.shape.width_in} columns, got {x.shape[1]}"
             )

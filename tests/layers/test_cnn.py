@@ -305,7 +305,7 @@ def test_kernels_refuse_wrong_arrays():
         Stack([params(), params()[:2] + params(width=5)[2:]], window=1, residual=True)
     stack = Stack([params()], window=1, residual=True)
     for x, lengths in [((5, 4), [4]), ((5, 3), [5]), ((5, 4), [6, -1]), ((5, 4), [2**31 - 1] * 2)]:
-        with pytest.raises(ValueError, match=r"x must have shape|lengths must be"):
+        with pytest.raises(ValueError, match=r"x must have 4 columns|lengths sum to|is negative"):
             stack.predict(np.ones(x, "float32"), np.array(lengths, "int32"))
     _, trace = stack.train(np.ones((5, 4), "float32"), np.array([5], "int32"), [0.0], [1])
     with pytest.raises(ValueError, match=r"dy must have shape \(5, 4\)"):

@@ -123,7 +123,10 @@ inline void predict(const Stack& stack, const float* x, const int* lengths, int 
     in_threads(int(std::min(size_t(threads), all.size())), [&] {
         FlushDenormals denormals;
         BlockOfRows block(stack);
-        for (size_t i = next++; i < all.size(); i = next++) block.predict(all[i], x, out);
+        for (size_t i = next++; i < all.size(); i = next++) {
+            check_signals();
+            block.predict(all[i], x, out);
+        }
     });
 }
 

@@ -41,7 +41,10 @@ template <class Task> void for_each_task(size_t n, int threads, const Task& task
     std::atomic<size_t> next{0};
     in_threads(int(std::min(size_t(threads), n)), [&] {
         FlushDenormals denormals;
-        for (size_t i = next++; i < n; i = next++) task(i);
+        for (size_t i = next++; i < n; i = next++) {
+            check_signals();
+            task(i);
+        }
     });
 }
 
