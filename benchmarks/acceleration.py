@@ -67,7 +67,7 @@ def make_pipeline(component: str, accelerated: bool) -> tuple[Any, list[Any]]:
     labels = LABELS[component.removeprefix("bcrf_")]
     pipe: Any = nlp.add_pipe(component)
     rng = np.random.default_rng(0)
-    examples = []
+    examples: list[Any] = []
     for _ in range(500):
         words = [f"w{i}" for i in (rng.zipf(1.3, 20) % 20000).tolist()]
         gold = Doc(nlp.vocab, words=words)

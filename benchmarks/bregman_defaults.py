@@ -86,7 +86,7 @@ class Task:
         self.args = args
         corpus = self.experiment.corpora[corpus_name]
         prefix = f"{args.out}/{corpus_name}-"
-        paths = convert_parts(args.corpora, corpus.files, corpus.reader, corpus.lang, prefix)
+        paths = convert_parts(args.corpora, corpus, prefix)
         self.is_segmenter = experiment == "seg"
         self.train_docs = read_corpus(paths["train"])[: args.train]
         self.dev_docs = read_corpus(paths["dev"])[: args.dev]

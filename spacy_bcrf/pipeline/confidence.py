@@ -10,6 +10,7 @@ attribute, the later one wins.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -61,9 +62,11 @@ def check_annotate(name: str, annotate: Iterable[str]) -> None:
 def check_temperature(name: str, temperature: float) -> None:
     """Raise ValueError for a temperature outside TEMPERATURES."""
     low, high = TEMPERATURES
-    if not low <= temperature <= high:
+    is_number = isinstance(temperature, Real) and not isinstance(temperature, bool)
+    if not is_number or not low <= temperature <= high:
         raise ValueError(
-            f"[{name}] temperature must be between {low:g} and {high:g}, got {temperature:g}"
+            f"[{name}] temperature must be a number between {low:g} and {high:g}, "
+            f"got {temperature!r}"
         )
 
 

@@ -323,7 +323,7 @@ def test_queries_ignore_or_keep_preset_entities():
 def test_an_invalid_option_of_the_config_or_the_component_is_refused(factory):
     nlp = MultiLanguage()
     pipe = nlp.add_pipe(factory)
-    bounds, names = r"between 1e-06 and 1e\+06, got", "a list of confidence"
+    bounds, names = r"a number between 1e-06 and 1e\+06, got", "a list of confidence"
     invalid = [("temperature", value, bounds) for value in (0.0, -1.0, 1e300, 1e-300, 1e-40)]
     invalid += [("annotate", ["cofidence"], names)]
     for option, value, expected in invalid:
