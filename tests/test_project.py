@@ -194,7 +194,7 @@ def test_the_papers_entity_experiment_runs_again_with_other_settings(
     corpora = paper.EXPERIMENTS["ner"].corpora
     monkeypatch.setitem(corpora, "wnut", replace(corpora["wnut"], lang="xx"))
     arguments = paper_arguments(folder, "ner", "wnut", "supervised", "partial")
-    assert len(run_paper(project, capsys, arguments, n_scores=20)) == 4 + 2
+    assert len(run_paper(project, capsys, arguments, n_scores=28)) == 4 + 2
     assert all(run.load() for run in plan(paper, arguments))
     for other in (["--steps", "2"], ["--training.dropout", "0.25"]):
         assert not any(run.load() for run in plan(paper, [*arguments, *other]))
@@ -203,10 +203,10 @@ def test_the_papers_entity_experiment_runs_again_with_other_settings(
 @pytest.mark.slow
 def test_the_papers_segmentation_experiment_resumes(folder, project, capsys):
     arguments = paper_arguments(folder, "seg", "zh", "0 layers")
-    before = run_paper(project, capsys, arguments, n_scores=12)
+    before = run_paper(project, capsys, arguments, n_scores=16)
     lost = min(before)
     lost.unlink()
-    after = run_paper(project, capsys, arguments, n_scores=12)
+    after = run_paper(project, capsys, arguments, n_scores=16)
     assert {path for path in after if after[path] != before[path]} == {lost}
     by_step.main(["metrics/paper/small/seg"])
     lines = capsys.readouterr().out.splitlines()

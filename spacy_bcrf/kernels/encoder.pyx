@@ -5,8 +5,8 @@
 A stack has `depth` layers. A layer concatenates the rows of a window of tokens, multiplies them by
 the weights of each piece, takes the maximum over the pieces, normalizes the outputs of a token, and
 adds its input if the stack is residual. Outside a document, rows are zero, as in Thinc's
-`with_array` with padding. Arrays are float32. Results depend on neither the number of threads nor
-on the other documents of a batch, to the last bit.
+`with_array` with padding. Arrays are float32. Results do not depend on the number of threads, to the
+last bit, and predictions of a document not on the other documents of its batch.
 
 This is an extension of its own because it has state. It `cimport`s neither NumPy nor Thinc nor
 spaCy, so a wheel works with any build of these.

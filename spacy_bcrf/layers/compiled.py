@@ -41,39 +41,51 @@ class Layers:
     """Which layers of a model run compiled, and why others of the same kind do not."""
 
     compiled: list[str] = field(default_factory=list)
-    kept: dict[str, str] = field(default_factory=dict)
+    kept: list[tuple[str, str]] = field(default_factory=list)
 
 
-def compile_layers(model: Model, cache_size: int = CACHE_SIZE) -> Layers:
+def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
     """Let the embeddings and encoders of spaCy's CNN in a model run compiled, in place.
 
     cache_size: the number of distinct words whose embeddings an embedding layer keeps between
-        predictions; 0 keeps none. With static vectors it keeps none either.
+        predictions; 0 keeps none. With static vectors it keeps none either. None keeps the size of
+        layers that are compiled already, and sets CACHE_SIZE for others.
 
-    Raises ValueError if a parameter is not finite.
+    Raises ValueError if a parameter is not finite, or if cache_size is negative.
     """
+    if cache_size is not None and cache_size < 0:
+        raise ValueError(f"cache_size must be at least 0, got {cache_size}")
     layers = Layers()
     for node in list(model.walk()):
         for function, match in ((_embed, _Embedding.of), (_encode, _Encoder.of)):
-            if node._func is function:
-                layers.compiled.append(node.name)
-                continue
             try:
                 found = match(node)
-            except _Unsupported as error:
-                layers.kept[node.name] = str(error)
-                continue
-            if found:
-                if found.ready and isinstance(model.ops, NumpyOps):
+                if not found:
+                    continue
+                if found.ready and isinstance(node.ops, NumpyOps):
                     found.stack()
+            except _Unsupported as error:
+                layers.kept.append((node.name, str(error)))
+                continue
+            if node._func is not function:
                 node._func = function
-                node.attrs["compiled"] = _State(cache_size)
-                layers.compiled.append(node.name)
+                node.attrs["compiled"] = _State(CACHE_SIZE)
+            if cache_size is not None:
+                node.attrs["compiled"].cache_size = cache_size
+            layers.compiled.append(node.name)
     return layers
 
 
 class _Unsupported(Exception):
     """A layer of the right kind that the kernels do not cover."""
+
+
+def _check_finite(node: Model, name: str, where: str) -> None:
+    if not node.ops.xp.isfinite(node.get_param(name)).all():
+        raise ValueError(
+            f"the parameter {name} of a {node.name} layer ({where}) is not finite. The training "
+            "diverged, or the file of the model is damaged"
+        )
 
 
 def _is(node: Model, forward: Callable) -> bool:
@@ -107,21 +119,14 @@ class _Maxout:
         return self.maxout.has_param("W") is True and self.norm.has_param("G") is True
 
     def params(self) -> tuple[Any, ...]:
-        return tuple(node.get_param(name) for node, name in self._names())
+        return tuple(node.get_param(name) for node, name in self.names())
 
     def inc_grad(self, gradients: tuple[Any, ...]) -> None:
-        for (node, name), gradient in zip(self._names(), gradients, strict=True):
+        for (node, name), gradient in zip(self.names(), gradients, strict=True):
             node.inc_grad(name, gradient)
 
-    def check(self, where: str) -> None:
-        for node, name in self._names():
-            if not node.ops.xp.isfinite(node.get_param(name)).all():
-                raise ValueError(
-                    f"the parameter {name} of a {node.name} layer ({where}) is not finite. The "
-                    "training diverged, or the file of the model is damaged"
-                )
-
-    def _names(self) -> list[tuple[Model, str]]:
+    def names(self) -> list[tuple[Model, str]]:
+        """Return the layers and names of the parameters, in the order of the kernels."""
         return [(self.maxout, "W"), (self.maxout, "b"), (self.norm, "G"), (self.norm, "b")]
 
     @property
@@ -136,6 +141,7 @@ class _Compiled:
     window: int
     residual: bool
     _stack: kernels.Stack | None = None
+    _checked: kernels.Stack | None = None
 
     @property
     def ready(self) -> bool:
@@ -147,12 +153,21 @@ class _Compiled:
         params = [layer.params() for layer in self.layers]
         stack = self._stack
         if stack is None or not stack.has(params):
-            if check:
-                for i, layer in enumerate(self.layers):
-                    layer.check(f"layer {i + 1} of {len(self.layers)}")
-            stack = kernels.Stack(params, window=self.window, residual=self.residual)
+            try:
+                stack = kernels.Stack(params, window=self.window, residual=self.residual)
+            except ValueError as error:
+                raise _Unsupported(str(error)) from error
             self._stack = stack
+        if check and self._checked is not stack:
+            self.check()
+            self._checked = stack
         return stack
+
+    def check(self) -> None:
+        """Raise ValueError if a parameter is not finite."""
+        for i, layer in enumerate(self.layers):
+            for node, name in layer.names():
+                _check_finite(node, name, f"layer {i + 1} of {len(self.layers)}")
 
     def add_gradients(self, gradients: list[tuple[Any, ...]]) -> None:
         for layer, gradient in zip(self.layers, gradients, strict=True):
@@ -265,30 +280,46 @@ class _Embedding(_Compiled):
             backprops.append((part.dataXd.shape[1], lambda d: get_dx(type(part)(d, lengths))))
         return np.concatenate(parts, axis=1), backprops
 
+    def check(self) -> None:
+        super().check()
+        self._check_tables()
+
+    def _check_tables(self) -> None:
+        for i, table in enumerate(self.tables):
+            _check_finite(table, "E", f"table {i + 1} of {len(self.tables)}")
+
     def predict(self, docs: list[Any], cache_size: int) -> Any:
+        """Return the embeddings of all tokens, (N, width)."""
         rows = self.features(docs)
         stack = self.stack()
-        if self.vectors or not cache_size:
+        # A signal handler may call the pipeline while this thread fills the cache, and a fork may
+        # copy the lock of another thread. Nobody waits for the lock.
+        if self.vectors or not cache_size or not self.lock.acquire(blocking=False):
             distinct = kernels.DistinctRows(rows.shape[1])
             numbers = distinct.number(rows)
             return self._mix(stack, distinct.rows(0), docs)[numbers]
-        with self.lock:
-            mark = kernels.fingerprint([table.get_param("E") for table in self.tables])
-            cache = self.cache
-            if cache is None or cache.stack is not stack or cache.mark != mark:
-                cache = self.cache = _Cache(
-                    stack, mark, rows.shape[1], self.layers[0].maxout.get_dim("nO")
-                )
-            numbers = cache.index.number(rows)
-            if new := len(cache.index) - len(cache.vectors):
-                more = self._mix(stack, cache.index.rows(len(cache.vectors)), docs)
-                cache.vectors = np.concatenate([cache.vectors, more])
-            self.hits += len(rows) - new
-            self.misses += new
-            if len(cache.index) > cache_size:
-                self.cache = None
-            vectors = cache.vectors
-        return vectors[numbers]
+        try:
+            return self._look_up(stack, rows, docs, cache_size)
+        finally:
+            self.lock.release()
+
+    def _look_up(self, stack: kernels.Stack, rows: Any, docs: list[Any], cache_size: int) -> Any:
+        """Return the embeddings of rows of attributes, from the cache where it has them."""
+        mark = kernels.fingerprint([table.get_param("E") for table in self.tables])
+        cache = self.cache
+        if cache is None or cache.stack is not stack or cache.mark != mark:
+            self._check_tables()
+            width = self.layers[0].maxout.get_dim("nO")
+            cache = self.cache = _Cache(stack, mark, rows.shape[1], width)
+        numbers = cache.index.number(rows)
+        new = len(cache.index) - cache.size
+        if new:
+            cache.add(self._mix(stack, cache.index.rows(cache.size), docs))
+        self.hits += len(rows) - new
+        self.misses += new
+        if cache.size > cache_size:
+            self.cache = None
+        return cache.vectors[numbers]
 
     def cache_info(self) -> CacheInfo:
         return CacheInfo(self.hits, self.misses, len(self.cache.index) if self.cache else 0)
@@ -304,7 +335,18 @@ class _Cache:
     def __init__(self, stack: kernels.Stack, mark: int, attributes: int, width: int):
         self.stack, self.mark = stack, mark
         self.index = kernels.DistinctRows(attributes)
-        self.vectors = np.zeros((0, width), "float32")
+        self.vectors = np.zeros((256, width), "float32")
+        self.size = 0
+
+    def add(self, vectors: Any) -> None:
+        """Append embeddings."""
+        size = self.size + len(vectors)
+        if size > len(self.vectors):
+            grown = np.zeros((max(size, 2 * len(self.vectors)), vectors.shape[1]), "float32")
+            grown[: self.size] = self.vectors[: self.size]
+            self.vectors = grown
+        self.vectors[self.size : size] = vectors
+        self.size = size
 
 
 class _Keys:
@@ -439,4 +481,4 @@ def _encode(model: Model, xs: Any, is_train: bool) -> tuple[Any, Callable]:
 
 
 def _no_backprop(_: Any) -> Any:
-    raise ValueError("a prediction has no gradient")
+    raise ValueError("a prediction has no gradient; call begin_update in place of predict")

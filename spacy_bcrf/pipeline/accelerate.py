@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from spacy.language import Language
 from thinc.api import Model
 
-from spacy_bcrf.layers.compiled import CACHE_SIZE, compile_layers
+from spacy_bcrf.layers.compiled import compile_layers
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,21 @@ class Accelerated:
     kept: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-def accelerate(nlp: Language, cache_size: int = CACHE_SIZE) -> Accelerated:
+def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
     """Let the CNN of a pipeline's components run in compiled kernels, on the CPU.
 
-    It swaps the functions of hashed embeddings and Maxout window encoders in all components, such
-    as spaCy's `tok2vec`, `ner`, `tagger` and `parser`. Parameters stay in place, so `nlp.to_disk`
-    writes a pipeline that spaCy alone loads. Outputs differ by rounding. Other models, such as
-    transformers, stay as they are.
+    It swaps the functions of hashed embeddings and Maxout window encoders in all components,
+    disabled ones too, such as spaCy's `tok2vec`, `ner`, `tagger` and `parser`. Parameters stay in
+    place, so `nlp.to_disk` writes a pipeline that spaCy alone loads. Outputs differ by rounding.
+    Other models, such as transformers, stay as they are.
 
     cache_size: the number of distinct words whose embeddings a layer keeps between predictions.
+        None keeps the size of layers that run compiled already, and is 20,000 for others.
 
     Raises ValueError, which names the component, if a parameter is not finite.
     """
     done = Accelerated()
-    for name, pipe in nlp.pipeline:
+    for name, pipe in nlp.components:
         model = getattr(pipe, "model", None)
         if isinstance(model, Model):
             try:
@@ -42,11 +43,11 @@ def accelerate(nlp: Language, cache_size: int = CACHE_SIZE) -> Accelerated:
             except ValueError as error:
                 raise ValueError(f"[{name}] {error}") from error
             done.swapped.extend((name, layer) for layer in layers.compiled)
-            done.kept.extend((name, layer, reason) for layer, reason in layers.kept.items())
+            done.kept.extend((name, layer, reason) for layer, reason in layers.kept)
     return done
 
 
-def make_callback(cache_size: int = CACHE_SIZE) -> Callable[[Language], Language]:
+def make_callback(cache_size: int | None = None) -> Callable[[Language], Language]:
     """Return a callback for `nlp.after_pipeline_creation` that accelerates the pipeline."""
 
     def callback(nlp: Language) -> Language:

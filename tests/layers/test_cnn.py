@@ -272,11 +272,52 @@ def test_layers_that_the_kernels_do_not_cover():
     model.initialize(X=docs)
     layers = compile_layers(model)
     assert len(layers.compiled) == 1
-    assert list(layers.kept.values()) == ["the kernels have 2 or 3 pieces, not 4"]
+    assert [reason for _, reason in layers.kept] == ["the kernels have 2 or 3 pieces, not 4"]
     theirs = registry.architectures.get("spacy.HashEmbedCNN.v2")(**SMALL | {"maxout_pieces": 4})
     theirs.initialize(X=docs)
     theirs.from_bytes(model.to_bytes())
     assert relative(model.predict(docs)[0], theirs.predict(docs)[0]) < 1e-5
+
+
+def test_fingerprints_see_signs():
+    from spacy_bcrf.kernels.encoder import fingerprint
+
+    x = np.random.default_rng(0).normal(size=(30, 33)).astype("float32")
+    pair = x.copy()
+    pair.reshape(-1)[[0, 64]] *= -1
+    assert len({fingerprint([y]) for y in (x, -x, pair, 2 * x, x[::-1].copy())}) == 5
+
+
+def test_a_call_during_a_call_does_not_wait(monkeypatch):
+    """A signal handler may call the pipeline while the cache is being filled."""
+    docs = make_docs(6, 2)
+    _, ours = make_pair(docs)
+    expected = ours.predict(docs)
+    parts = ours.layers[0].attrs["compiled"].parts
+    parts.cache = None
+    mix, nested = parts._mix, []
+
+    def interrupted(*args):
+        if not nested:
+            nested.append(None)
+            nested.append(ours.predict(docs))
+        return mix(*args)
+
+    monkeypatch.setattr(parts, "_mix", interrupted)
+    outer = ours.predict(docs)
+    for found in (outer, nested[1], ours.predict(docs)):
+        assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_the_size_of_the_cache_can_change():
+    _, ours = make_pair(make_docs(3))
+    state = ours.layers[0].attrs["compiled"]
+    compile_layers(ours, 0)
+    assert state.cache_size == 0
+    compile_layers(ours)
+    assert state.cache_size == 0
+    with pytest.raises(ValueError, match="cache_size must be at least 0, got -1"):
+        compile_layers(ours, -1)
 
 
 def test_weights_that_are_not_numbers():

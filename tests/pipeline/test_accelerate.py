@@ -81,6 +81,18 @@ def test_several_processes():
     assert annotations(nlp.pipe(TEXTS, n_process=2)) == annotations(nlp.pipe(TEXTS))
 
 
+def test_disabled_components_and_damaged_tables():
+    nlp = make_nlp(shared=False)
+    nlp.disable_pipe("ner")
+    assert len(accelerate(nlp).swapped) == 6
+    nlp = make_nlp(shared=True)
+    for node in nlp.get_pipe("tok2vec").model.walk():
+        if node.has_param("E"):
+            node.get_param("E")[7, 0] = np.nan
+    with pytest.raises(ValueError, match=r"\[tok2vec\] the parameter E of a hashembed layer"):
+        accelerate(nlp)
+
+
 def test_reasons_of_layers_that_stay():
     done = accelerate(make_nlp(shared=True, pieces=1))
     assert [name for name, _ in done.swapped] == ["tok2vec"]

@@ -27,7 +27,7 @@ class DistinctRows {
     }
 
     void grow() {
-        slots_.assign(slots_.size() * 2, -1);
+        std::vector<std::int32_t>(slots_.size() * 2, -1).swap(slots_);
         for (size_t i = 0; i < size(); ++i) slots_[slot(&rows_[i * width_])] = std::int32_t(i);
     }
 
@@ -41,8 +41,8 @@ class DistinctRows {
         for (size_t i = 0; i < n; ++i, rows += width_) {
             size_t at = slot(rows);
             if (slots_[at] < 0) {
-                slots_[at] = std::int32_t(size());
                 rows_.insert(rows_.end(), rows, rows + width_);
+                slots_[at] = std::int32_t(size() - 1);
                 if (size() * 2 > slots_.size()) {
                     grow();
                     at = slot(rows);

@@ -14,6 +14,14 @@ template <int pieces> constexpr int tile_rows = (BCRF_VECTOR_BYTES == 64 ? 24 : 
 typedef std::int32_t IntVec __attribute__((vector_size(BCRF_VECTOR_BYTES)));
 typedef std::uint32_t WordVec __attribute__((vector_size(BCRF_VECTOR_BYTES)));
 typedef unsigned char ByteVec __attribute__((vector_size(BCRF_VECTOR_BYTES / 4)));
+
+BCRF_INLINE ByteVec narrow(IntVec x) { return __builtin_convertvector(x, ByteVec); }
+#else
+typedef std::int32_t IntVec;
+typedef std::uint32_t WordVec;
+typedef unsigned char ByteVec;
+
+BCRF_INLINE ByteVec narrow(IntVec x) { return ByteVec(x); }
 #endif
 
 // Compute one group of outputs for a tile of rows: out[t] = max_p bias_p + <weights_p, x[t]>. If
@@ -53,7 +61,7 @@ inline void maxout_tile(const float* const* x, float* const* out, unsigned char*
         }
         store(out[t] + column, top);
         if (training) {
-            const ByteVec bytes = __builtin_convertvector(best, ByteVec);
+            const ByteVec bytes = narrow(best);
             std::memcpy(piece[t] + column, &bytes, sizeof bytes);
         }
     }

@@ -6,7 +6,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Mix numbers into a fingerprint. One lane or another changes with each number that changes.
+// Mix numbers into a fingerprint. Each step is a bijection of a lane, so a single number that changes
+// always changes it. The shift lets high bits, such as signs, reach all others.
 inline std::uint64_t fingerprint(const float* x, size_t n, std::uint64_t before) {
     constexpr int V = lanes<float>, several = 4;
     WordVec mixed[several]{};
@@ -15,12 +16,17 @@ inline std::uint64_t fingerprint(const float* x, size_t n, std::uint64_t before)
         for (int j = 0; j < several; ++j) {
             WordVec word;
             std::memcpy(&word, x + i + j * V, sizeof word);
-            mixed[j] = (mixed[j] ^ word) * 0x01000193u + 0x9E3779B9u;
+            const WordVec product = (mixed[j] ^ word) * 0x9E3779B1u + 0x7F4A7C15u;
+            mixed[j] = product ^ product >> 15;
         }
     std::uint64_t all = before ^ n;
-    auto mix = [&](std::uint32_t word) { all = (all ^ word) * 0x9E3779B97F4A7C15ull + (all >> 29); };
-    for (int j = 0; j < several; ++j)
-        for (int k = 0; k < V; ++k) mix(mixed[j][k]);
+    auto mix = [&](std::uint32_t word) {
+        all = (all ^ word) * 0x9E3779B97F4A7C15ull;
+        all ^= all >> 32;
+    };
+    std::uint32_t words[several * V];
+    std::memcpy(words, mixed, sizeof words);
+    for (std::uint32_t word : words) mix(word);
     for (; i < n; ++i) {
         std::uint32_t word;
         std::memcpy(&word, x + i, sizeof word);

@@ -25,8 +25,10 @@ class Dropout {
     Vec<float> factors(size_t row, int output) const {
         if (rate_ <= 0) return broadcast<float>(1);
         if (rate_ >= 1) return Vec<float>{};
+        std::uint32_t positions[lanes<float>];
+        for (int i = 0; i < lanes<float>; ++i) positions[i] = std::uint32_t(i);
         WordVec x;
-        for (int i = 0; i < lanes<float>; ++i) x[i] = i;
+        std::memcpy(&x, positions, sizeof x);
         // The finalizer of a hash of 32 bits (Wellons 2018).
         x = (x + std::uint32_t(output) + std::uint32_t(row) * 0x9E3779B9u) ^ seed_;
         x = (x ^ x >> 16) * 0x7FEB352Du;
@@ -264,8 +266,10 @@ class LayerGradient {
         }
         if (starts.back() < rows_.size()) starts.push_back(rows_.size());
         for_each_task(starts.size() - 1, threads_, [&](size_t task) {
-            for (size_t first = starts[task]; first < starts[task + 1]; first += 4 * PANEL)
+            for (size_t first = starts[task]; first < starts[task + 1]; first += 4 * PANEL) {
+                check_signals();
                 some_input(first, std::min(starts[task + 1], first + 4 * PANEL), dx);
+            }
         });
     }
 
