@@ -9,8 +9,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 CXX_FILES := $(shell find spacy_bcrf/kernels -name "*.hh" -o -name "*.cc")
 SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.p[yx]*) $(CXX_FILES)
-# The tests run here, in the source distribution without the package, which is installed.
-AWAY := $(VENV)-test/away
 
 .PHONY: quickstart test lint installed compile-commands clean
 
@@ -23,34 +21,34 @@ quickstart: $(VENV)/installed
 
 test: lint installed
 
-lint: $(VENV)/dev
+lint: $(VENV)/$(EXTRAS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Build the source distribution, and a wheel from it. Test the wheel.
-installed: $(VENV)/dev
-	rm -rf dist $(AWAY)
-	$(BIN)/python -m build --outdir dist .
-	test -d $(VENV)-test || $(PYTHON) -m venv $(VENV)-test
-	$(VENV)-test/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
-	$(VENV)-test/bin/pip install --quiet "$$(echo dist/*.whl)[$(EXTRAS)]"
-	mkdir -p $(AWAY)
-	tar xzf dist/*.tar.gz --strip-components 1 -C $(AWAY)
-	rm -r $(AWAY)/spacy_bcrf $(AWAY)/spacy_bcrf.egg-info
-	cd $(AWAY) && ../bin/python -m pytest -n auto --dist loadfile -rs --durations=15
+# Build the source distribution, and a wheel from it. Test the wheel, which PYTHONPATH puts before
+# the editable installation, by the tests of the source distribution.
+installed: $(VENV)/$(EXTRAS)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/pip install --quiet --no-deps --target dist/installed dist/*.whl
+	mkdir dist/source
+	tar xzf dist/*.tar.gz --strip-components 1 -C dist/source
+	rm -r dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
+	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m pytest \
+		-n auto --dist loadfile -rs --durations=15
 
 $(VENV)/installed: $(SOURCES)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
-# Install the requirements of the extra alone: with the package, pip compiles the extensions again.
-$(VENV)/dev: $(VENV)/installed
+# Install the requirements of the extras alone: with the package, pip compiles the extensions again.
+$(VENV)/$(EXTRAS): $(VENV)/installed
 	$(BIN)/python -c 'from importlib.metadata import requires; print(*(r.split(";")[0] \
-		for r in requires("spacy-bcrf") if "dev" in r.partition("extra")[2]), sep="\0", end="\0")' \
-		| xargs -0 $(BIN)/pip install --quiet
+		for r in requires("spacy-bcrf") for extra in "$(EXTRAS)".split(",") if f"\"{extra}\"" in r), \
+		sep="\0", end="\0")' | xargs -0 $(BIN)/pip install --quiet
 	touch $@
 
 # Extensions with sanitizers, in folders of their own. Python itself has none, so the library must be
@@ -61,7 +59,7 @@ TSAN := -fsanitize=thread
 SECONDS ?= 60
 
 .PHONY: sanitize fuzz $(SANITIZERS)/asan $(SANITIZERS)/tsan
-$(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/dev
+$(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/$(EXTRAS)
 	CFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN)) -O1 -g -fno-omit-frame-pointer" \
 	LDFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN))" \
 		$(BIN)/python setup.py --quiet build --build-lib $@ --build-temp $@-objects
@@ -93,9 +91,9 @@ compile-commands:
 	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 
 clean:
-	rm -rf $(VENV) $(VENV)-test build dist corpus training metrics project.lock
+	rm -rf $(VENV) build dist corpus training metrics project.lock
 
 # Run the tests that need a GPU. The environment must have CuPy: pip install -e ".[cuda12x]"
 .PHONY: gpu
-gpu: $(VENV)/dev
+gpu: $(VENV)/$(EXTRAS)
 	$(BIN)/python -m pytest -m gpu

@@ -29,7 +29,11 @@ else:
 
 folder = Path("spacy_bcrf/kernels")
 headers = sorted(map(str, [*folder.glob("*.pxd"), *folder.glob("**/*.hh")]))
-targets = {"native": "cpu/targets", "sparse": "cpu/sparse/targets"}
+targets = {
+    "native": "cpu/targets",
+    "sparse": "cpu/sparse/targets",
+    "encoder": "cpu/encoder/targets",
+}
 extensions = [
     Extension(
         f"spacy_bcrf.kernels.{name}",

@@ -22,10 +22,10 @@ from experiments.report import write_csv
 from experiments.training import use_one_thread
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.corpora.formats.conllu import read_conllu
-from spacy_bcrf.io.text import read_lines
+from spacy_bcrf.io.text import find_file, read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
-EWT = Path("ud-english-ewt/en_ewt-ud-train.conllu.xz")
+EWT = Path("ud-english-ewt/en_ewt-ud-train.conllu")
 SAMPLE = ROOT / "assets/sample/train.conllu"
 
 Result = TypeVar("Result")
@@ -106,7 +106,7 @@ def peak_memory() -> int:
 
 def sentence_lengths(corpora: Path | None) -> tuple[NDArray[np.int32], str]:
     """Return the lengths of English sentences, and a description of their source."""
-    path = corpora / EWT if corpora else SAMPLE
+    path = find_file(corpora / EWT) if corpora else SAMPLE
     lengths = [len(sentence.words) for sentence in read_conllu(read_lines(path))]
     source = "UD English EWT, train" if corpora else "the sample corpus (no --corpora given)"
     return np.array(lengths, dtype="int32"), f"sentence lengths of {source}"

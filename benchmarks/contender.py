@@ -80,7 +80,10 @@ def training_speed(nlp: Language, corpus: Path, steps: int, n_timed: int = 100) 
 
 
 def calibrate(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:
-    """Return the expected calibration error on test, raw and at the temperature fitted on dev."""
+    """Return the expected calibration error on test, and the share of correct predictions.
+
+    The errors are raw, and at the temperatures fitted on dev and on test itself.
+    """
     nlp = spacy.load(run / LAST)
     pipe: Any = nlp.get_pipe(component)
     parts = {}
@@ -89,12 +92,13 @@ def calibrate(run: Path, corpora: dict[str, Path], component: str) -> dict[str, 
         docs = annotate_before(nlp, component, [example.predicted for example in examples])
         pairs = zip(docs, examples, strict=True)
         parts[part] = Calibration(pipe, [Example(doc, eg.reference) for doc, eg in pairs])
-    temperature = parts["dev"].fit()
+    temperatures = {"raw": 1.0, "fitted": parts["dev"].fit(), "fitted on test": parts["test"].fit()}
     errors = {
-        what: measure_reliability(parts["test"].confidence(t), parts["test"].correct).error
-        for what, t in (("raw", 1.0), ("fitted", temperature))
+        what: measure_reliability(parts["test"].confidence(temperature), parts["test"].correct)
+        for what, temperature in temperatures.items()
     }
-    return {**errors, "temperature": temperature}
+    shares = {f"correct on {part}": float(parts[part].correct.mean()) for part in parts}
+    return {what: reliability.error for what, reliability in errors.items()} | shares
 
 
 def confidence_cost(run: Path, corpora: dict[str, Path], component: str) -> dict[str, float]:

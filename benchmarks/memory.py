@@ -5,6 +5,7 @@ python -m benchmarks.memory
 
 import argparse
 import time
+from statistics import median
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from benchmarks.common import (
 )
 from spacy_bcrf.chain import BCRF, CRF, Inference
 
+ROUNDS = 3
 INFERENCES: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(n_iter=10)}
 
 
@@ -34,7 +36,7 @@ def main() -> None:
             rows.append(in_own_process(measure, name, length, args.tags))
     notes = (
         f"{describe_machine(['numpy'])}\n{args.tags} tags; peak of a fresh process, "
-        "including potentials and gradient; one run after a warm-up"
+        f"including potentials and gradient; times: median of {ROUNDS} rounds after a warm-up"
     )
     print_table("One long sequence", rows, notes, args.csv)
 
@@ -44,7 +46,9 @@ def measure(name: str, length: int, n_tags: int) -> dict[str, object]:
     inference = INFERENCES[name]
     row: dict[str, object] = {"head": name, "tokens": f"{length:,}"}
     run(inference, 1000, n_tags)
-    for task, seconds in run(inference, length, n_tags).items():
+    rounds = [run(inference, length, n_tags) for _ in range(ROUNDS)]
+    for task in rounds[0]:
+        seconds = median(times[task] for times in rounds)
         row[f"{task} us/token"] = f"{seconds / length * 1e6:.2f}"
     row["peak MiB"] = f"{peak_memory() / 2**20:,.0f}"
     return row

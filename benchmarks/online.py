@@ -17,11 +17,11 @@ from experiments.sapo.tasks import spans
 from spacy_bcrf.chain import viterbi
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.io.text import read_lines
+from spacy_bcrf.io.text import find_file, read_lines
 from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
 
-TRAIN, TEST = "conll2000/train.txt.xz", "conll2000/test.txt"
+TRAIN, TEST = "conll2000/train.txt", "conll2000/test.txt"
 
 OURS = {
     "averaged perceptron": OnlineSettings("perceptron", rate=1),
@@ -216,7 +216,7 @@ def row(
 
 def load(path: Path) -> list[Sentence]:
     """Read the sentences of a file with chunk tags in the third column."""
-    return list(read_columns(read_lines(path), tag_column=2))
+    return list(read_columns(read_lines(find_file(path)), tag_column=2))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 
 from benchmarks import contender
 from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from benchmarks.tasks import CONTENDERS, TASKS
+from experiments.report import mean_and_deviation
 from spacy_bcrf.io.atomic import write_text
 
 Numbers = dict[str, float]
@@ -45,8 +46,8 @@ class Runs:
         return self._measure(contender.score, name, seed, "scores", self.task.score)
 
     def calibration(self, name: str, seed: int) -> Numbers:
-        """Return the calibration errors."""
-        return self._measure(contender.calibrate, name, seed, "calibration", self.task.component)
+        """Return the calibration errors and the shares of correct predictions."""
+        return self._measure(contender.calibrate, name, seed, "reliability", self.task.component)
 
     def speed(self, name: str, seed: int, time: int) -> Numbers:
         """Return the speeds of one round of timing."""
@@ -88,27 +89,29 @@ def main() -> None:
     parser.add_argument("--task", choices=TASKS, required=True)
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=CONTENDERS)
     parser.add_argument("--steps", type=int, help="training steps (default: the task's)")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds of timing")
     parser.add_argument("--out", type=Path, default=ROOT / "training/benchmarks", metavar="DIR")
     parser.add_argument("--profile", action="store_true", help="time each step of prediction")
     args = parser.parse_args()
     runs = Runs(args.task, args.corpora, args.out, args.steps)
-    scores = {name: [runs.scores(name, seed) for seed in args.seeds] for name in args.contenders}
+    scores = {
+        name: [runs.scores(name, seed) for seed in range(args.seeds)] for name in args.contenders
+    }
     if args.profile:
-        rows = [profile_row(runs, name, args.seeds[0]) for name in args.contenders]
+        rows = [profile_row(runs, name) for name in args.contenders]
         what = "us/word of prediction on dev; share of time that each option of `annotate` adds"
     else:
         speeds: dict[str, list[Numbers]] = {name: [] for name in args.contenders}
         for time in range(args.rounds):
             for name in args.contenders:
-                speeds[name].append(runs.speed(name, args.seeds[0], time))
+                speeds[name].append(runs.speed(name, 0, time))
         rows = compare(scores, speeds)
         what = f"words/s: median of {args.rounds} interleaved rounds, processor time of one thread"
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
-        f"{runs.steps} steps of spaCy's stock CPU config, seeds {args.seeds}, {runs.task.score} "
-        f"in percent; best dev: model-best, dev and test: last step\n{what}"
+        f"{runs.steps} steps of spaCy's stock CPU config, {args.seeds} seed(s), {runs.task.score} "
+        f"in percent (mean ± deviation); best: model-best; dev and test: last step\n{what}; seed 0"
     )
     print_table(f"{args.task}: {runs.task.component}", rows, notes, args.csv)
 
@@ -122,7 +125,7 @@ def compare(
     for name in scores:
         row: dict[str, object] = {"contender": name}
         for part in scores[name][0]:
-            row[part] = f"{mean(score[part] for score in scores[name]):.2f}"
+            row[part] = mean_and_deviation([score[part] for score in scores[name]])
         for task in ("predict", "train"):
             speed = median(numbers[task] for numbers in speeds[name])
             row[f"{task} words/s"] = f"{speed:,.0f}"
@@ -131,15 +134,15 @@ def compare(
     return rows
 
 
-def profile_row(runs: Runs, name: str, seed: int) -> dict[str, object]:
+def profile_row(runs: Runs, name: str) -> dict[str, object]:
     """Return the time of each step of prediction, and the cost of confidence and entropy."""
-    numbers = runs.profile(name, seed)
+    numbers = runs.profile(name, 0)
     own = sum(numbers[part] for part in ("scores", "decoding", "writing"))
     row: dict[str, object] = {"contender": name}
     row |= {part: f"{value:.2f}" for part, value in numbers.items()}
     row["after the vectors"] = f"{own:.2f}"
     # spaCy's components have no `annotate`.
-    seconds = {} if name == "spacy" else runs.confidence_cost(name, seed)
+    seconds = {} if name == "spacy" else runs.confidence_cost(name, 0)
     for option in ("confidence", "entropy"):
         row[option] = f"{seconds[option] / seconds['nothing'] - 1:+.1%}" if seconds else "-"
     return row

@@ -9,8 +9,9 @@ needs at least these operations for each edge, and these bytes read and written 
 
     CRF      6 T^2            forward, backward, pair sums     8 T      scores in, marginals out
     Viterbi  2 T^2            additions and comparisons        4 T + 4  scores in, tags out
-    BCRF(n)  2 (2 n + 3) T^2  two products an iteration, two   8 T
-                              for the marginals, pair sums
+    BCRF(n)  2 (n + 3) T^2    two products for every second    8 T
+                              token an iteration, two for the
+                              marginals, pair sums
     MF(n)    12 n T^2         two products an update, two back 8 T + 4  loss and gradient, gold in
                               through it, two pair sums
 
@@ -45,7 +46,7 @@ N_ITER = 10
 WORK: dict[str, Callable[[int], tuple[float, float]]] = {
     "CRF": lambda t: (6 * t * t, 8 * t),
     "Viterbi": lambda t: (2 * t * t, 4 * t + 4),
-    "BCRF(10)": lambda t: (2 * (2 * N_ITER + 3) * t * t, 8 * t),
+    "BCRF(10)": lambda t: (2 * (N_ITER + 3) * t * t, 8 * t),
     "MF(10)": lambda t: (12 * N_ITER * t * t, 8 * t + 4),
 }
 BASE = {"length": 30, "tags": 17, "batch": 64, "threads": 1}
@@ -109,13 +110,18 @@ def measure(
             row: Row = {"against": name, "value": value}
             for kernel, total in seconds.items():
                 each = total / (size["length"] * size["batch"])
-                operations, n_bytes = WORK[kernel](size["tags"])
-                operations *= (size["length"] - 1) / size["length"]
-                least = max(operations / peak[0], n_bytes / peak[1]) / size["threads"]
+                edges = (size["length"] - 1) / size["length"]
+                least = least_seconds(kernel, size["tags"], edges, peak) / size["threads"]
                 row[kernel] = f"{each * 1e6:.4f}"
                 row[f"{kernel} of limit"] = f"{least / each:.3f}"
             rows.append(row)
     return rows, peak
+
+
+def least_seconds(kernel: str, n_tags: int, edges: float, peak: tuple[float, float]) -> float:
+    """Return the least seconds for a token. edges: edges a token; peak: see `limits`."""
+    operations, n_bytes = WORK[kernel](n_tags)
+    return max(operations * edges / peak[0], n_bytes / peak[1])
 
 
 def array_library(device: str) -> tuple[ModuleType, Callable[[], object]]:

@@ -21,9 +21,8 @@ from spacy.util import minibatch
 
 from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from benchmarks.tasks import HEADS
-from experiments.corpora import convert_parts
-from experiments.paper.tasks import EXPERIMENTS, Corpus
-from spacy_bcrf.io.text import find_file, read_lines
+from experiments.corpora import Corpus, convert_parts
+from experiments.paper.tasks import EXPERIMENTS
 
 CORPORA = EXPERIMENTS["seg"].corpora
 
@@ -42,7 +41,7 @@ def main() -> None:
     for lang in args.langs:
         corpus = CORPORA[lang]
         prefix = f"{args.out / lang}/"
-        paths = convert_parts(args.corpora, corpus.files, corpus.reader, lang, prefix)
+        paths = convert_parts(args.corpora, corpus, prefix)
         for head in args.heads:
             model = train_head(lang, head, paths, args.out, args.steps)
             scores = evaluate(str(model), paths["test"])
@@ -81,8 +80,7 @@ def train_head(lang: str, head: str, paths: dict[str, Path], output: Path, steps
 
 def read_texts(corpora: Path, corpus: Corpus) -> list[str]:
     """Read the test sentences of a corpus without spaces."""
-    lines = read_lines(find_file(corpora / corpus.files[2]))
-    return ["".join(sentence.words) for sentence in corpus.reader(lines)]
+    return ["".join(sentence.words) for sentence in corpus.read(corpora, "test")]
 
 
 def speed(model: Path, texts: list[str], rounds: int) -> dict[str, str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from spacy.cli.init_config import init_config
 from thinc.api import Config
 
-from experiments.corpora import convert_parts
-from experiments.paper.tasks import EXPERIMENTS, Corpus
+from experiments.corpora import Corpus, convert_parts
+from experiments.paper.tasks import EXPERIMENTS
 
 HEADS = {
     "bcrf": "spacy-bcrf.BCRF.v1",
@@ -41,8 +41,7 @@ class Task:
 
     def corpora(self, source: Path, output: Path) -> dict[str, Path]:
         """Return the `.spacy` files of the corpus. Convert the missing ones."""
-        corpus = self.corpus
-        return convert_parts(source, corpus.files, corpus.reader, corpus.lang, f"{output}/")
+        return convert_parts(source, self.corpus, f"{output}/")
 
     def config(self, contender: str, corpora: dict[str, Path], steps: int, seed: int) -> Config:
         """Return spaCy's stock CPU config with the component and head of the contender."""

@@ -1,8 +1,10 @@
-"""Accuracy, speed and calibration of all heads on three tasks, in one table.
+"""Accuracy, speed and calibration of all heads on three tasks, in two tables.
 
     python -m benchmarks.which_head --corpora DIR
 
-Train each head on each task with spaCy's stock CPU config. --out keeps models and measurements, so
+Train each head on each task with spaCy's stock CPU config. The second table has more about the
+calibration: the error at the temperature fitted on test itself, and the shares of predicted tags or
+entities that are correct on dev and on test. --out keeps models and measurements, so
 the command can be interrupted and resumed.
 """
 
@@ -13,6 +15,7 @@ from statistics import median
 from benchmarks.common import ROOT, add_options, describe_machine, print_table
 from benchmarks.pipeline import Runs
 from benchmarks.tasks import AVERAGED, HEADS
+from experiments.report import mean_and_deviation
 
 # Training steps. By then the model has memorized WNUT 2017's 3,400 sentences.
 STEPS = {"ewt": 3000, "jnlpba": 3000, "wnut": 2000}
@@ -24,25 +27,30 @@ def main() -> None:
     parser.add_argument("--heads", nargs="+", choices=HEADS, default=list(HEADS))
     parser.add_argument("--tasks", nargs="+", choices=STEPS, default=list(STEPS))
     parser.add_argument("--steps", type=int, help="training steps for all tasks")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds of timing")
     parser.add_argument("--out", type=Path, default=ROOT / "training/which-head", metavar="DIR")
     args = parser.parse_args()
     rows: dict[str, dict[str, object]] = {head: {"head": head} for head in args.heads}
+    calibration: list[dict[str, object]] = []
     for task in args.tasks:
         runs = Runs(task, args.corpora, args.out, args.steps or STEPS[task])
         for head, row in rows.items():
-            scores = runs.scores(head, 0)
-            row[f"{task} dev"] = f"{scores['best dev']:.2f}"
-            row[f"{task} test"] = f"{scores['best test']:.2f}"
-            errors = runs.calibration(head, 0)
-            row[f"{task} ECE"] = f"{errors['raw']:.3f}"
-            row[f"{task} fitted"] = f"{errors['fitted']:.3f}"
+            scores = [runs.scores(head, seed) for seed in range(args.seeds)]
+            for part in ("dev", "test"):
+                row[f"{task} {part}"] = mean_and_deviation([one[f"best {part}"] for one in scores])
+            errors = [runs.calibration(head, seed) for seed in range(args.seeds)]
+            cells = {what: mean_and_deviation([e[what] for e in errors], 3) for what in errors[0]}
+            row[f"{task} ECE"], row[f"{task} fitted"] = cells["raw"], cells["fitted"]
+            calibration.append({"head": head, "task": task, **cells})
         speeds = {head: [runs.speed(head, 0, time) for time in range(args.rounds)] for head in rows}
         for head, row in rows.items():
             for what in ("train", "predict"):
                 speed = median(numbers[what] for numbers in speeds[head])
                 row[f"{task} {what}"] = f"{speed:,.0f}"
     print_table("which head when", list(rows.values()), describe(args), args.csv)
+    notes = "correct: share of the predicted tags or entities; errors as above, on test"
+    print_table("calibration", calibration, notes)
 
 
 def describe(args: argparse.Namespace) -> str:
@@ -50,11 +58,13 @@ def describe(args: argparse.Namespace) -> str:
     steps = ", ".join(f"{task} {args.steps or STEPS[task]}" for task in args.tasks)
     return (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
-        f"steps: {steps}; seed 0; averaged weights: {', '.join(AVERAGED)}\n"
+        f"steps: {steps}; {args.seeds} seed(s), mean ± deviation; "
+        f"averaged weights: {', '.join(AVERAGED)}\n"
         "dev, test: tag accuracy or entity F in percent, of the best step on dev\n"
         "ECE: expected calibration error of tags or entities on test, of the last step; "
         "fitted: at the temperature fitted on dev\n"
-        f"train, predict: words/s, median of {args.rounds} rounds, processor time of one thread"
+        f"train, predict: words/s, median of {args.rounds} rounds, "
+        "processor time of one thread, seed 0"
     )
 
 

@@ -2,35 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import spacy
 from spacy.tokens import Doc
+from spacy.util import get_lang_class
 
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.convert import Reader, convert
+from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.corpora.mask import one_label_each
+from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.io.shards import read_docs
-from spacy_bcrf.io.text import find_file
+from spacy_bcrf.io.text import CorpusError, find_file, read_lines, text_suffix
 
 PARTS = ("train", "dev", "test")
+# Which part a file is, by its name. CoNLL-2003 has eng.train, eng.testa (dev) and eng.testb.
+_IS_PART: dict[str, Callable[[str], object]] = {
+    "train": lambda name: "train" in name,
+    "dev": re.compile("dev|valid|testa").search,
+    "test": re.compile("test(?!a)").search,
+}
+_EXPECTED = (
+    "expected one file each for train, dev and test: a treebank's *-ud-train.conllu, "
+    "*-ud-dev.conllu and *-ud-test.conllu; CoNLL columns such as eng.train, eng.testa and "
+    "eng.testb, or train.txt, valid.txt and test.txt; or train.spacy, dev.spacy and test.spacy"
+)
 
 
-def convert_parts(
-    source: Path, files: Sequence[str], reader: Reader, lang: str, prefix: str
-) -> dict[str, Path]:
+@dataclass(frozen=True)
+class Corpus:
+    """Train, dev and test files and their format. reader: None for `.spacy` files."""
+
+    lang: str
+    files: tuple[str, ...]
+    reader: Reader | None
+
+    def read(self, source: Path, part: str) -> Iterator[Sentence]:
+        """Yield the sentences of a part. The files are relative to `source`."""
+        if self.reader is None:
+            raise ValueError(f"{self.files}: .spacy files are read by spaCy's readers")
+        return self.reader(read_lines(find_file(source / self.files[PARTS.index(part)])))
+
+
+def find_corpus(folder: Path) -> Corpus:
+    """Find the train, dev and test files of a folder: CoNLL-U, `.spacy` or CoNLL columns.
+
+    Files may be compressed. A folder with CoNLL-U files is a treebank, whatever else it has. The
+    files are absolute paths. The language is the prefix of a treebank's files, else "xx".
+
+    Raises CorpusError naming what was expected and what the folder has.
+    """
+    if not folder.is_dir():
+        raise CorpusError(f"{folder}: no such folder; {_EXPECTED}")
+    by_suffix: dict[str, list[Path]] = {".conllu": [], ".spacy": [], "columns": []}
+    for path in sorted(folder.resolve().iterdir()):
+        if path.is_file():
+            by_suffix.get(text_suffix(path), by_suffix["columns"]).append(path)
+    parts: dict[str, list[Path]] = {}
+    for paths in by_suffix.values():
+        parts = {
+            part: [path for path in paths if is_part(path.name.lower())]
+            for part, is_part in _IS_PART.items()
+        }
+        if any(parts.values()):
+            break
+    if any(len(found) != 1 for found in parts.values()):
+        found = "; ".join(
+            f"{part}: {', '.join(path.name for path in paths) or 'none'}"
+            for part, paths in parts.items()
+        )
+        raise CorpusError(f"{folder}: {_EXPECTED}; found {found}")
+    readers: dict[str, Reader | None] = {".conllu": read_conllu, ".spacy": None}
+    (train,) = parts["train"]
+    suffix = text_suffix(train)
+    lang = _language(train.name) if suffix == ".conllu" else "xx"
+    files = tuple(str(path) for (path,) in parts.values())
+    return Corpus(lang, files, readers.get(suffix, read_columns))
+
+
+def _language(name: str) -> str:
+    """Return the language of a treebank's file, such as "de" for de_gsd-ud-train.conllu."""
+    match = re.match("[a-z]{2,3}(?=[_-])", name)
+    try:
+        get_lang_class(match[0] if match else "xx")
+    except ImportError:
+        return "xx"
+    return match[0] if match else "xx"
+
+
+def convert_parts(source: Path, corpus: Corpus, prefix: str) -> dict[str, Path]:
     """Convert the train, dev and test files of a corpus, one sentence a Doc.
 
-    `files` are relative to `source`. Each part is written to `{prefix}{part}.spacy`, unless that
-    file exists.
+    The files are relative to `source`. Each part is written to `{prefix}{part}.spacy`, unless that
+    file exists. `.spacy` files are returned as they are.
 
     Raises CorpusError or FileNotFoundError naming the file that cannot be read.
     """
+    files = {part: source / file for part, file in zip(PARTS, corpus.files, strict=True)}
+    if corpus.reader is None:
+        return files
     paths = {part: Path(f"{prefix}{part}.spacy") for part in PARTS}
-    for file, path in zip(files, paths.values(), strict=True):
+    for part, path in paths.items():
         if not path.exists():
-            convert([(find_file(source / file), reader)], path, lang=lang)
+            convert([(find_file(files[part]), corpus.reader)], path, lang=corpus.lang)
     return paths
 
 

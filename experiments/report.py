@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from spacy_bcrf.io.atomic import replacing, write_text
@@ -23,6 +24,15 @@ def markdown_table(rows: Sequence[Sequence[object]]) -> str:
     """Format rows as a Markdown table. The first row holds the column names."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def mean_and_deviation(values: Sequence[float], digits: int = 2) -> str:
+    """Format the mean of several seeds and its standard deviation: `93.8 ± 0.1`.
+
+    The deviation is the sample's (n - 1). A single value has none.
+    """
+    average = f"{mean(values):.{digits}f}"
+    return average if len(values) == 1 else f"{average} ± {stdev(values):.{digits}f}"
 
 
 def make_figure(width: float, height: float) -> Any:

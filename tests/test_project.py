@@ -4,6 +4,7 @@ import hashlib
 import lzma
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from forked_commands import run_module
 from spacy.cli.project.run import project_run
 from spacy.util import load_config, load_model_from_config, registry
 
+from experiments.paper import by_step, violation
 from experiments.paper import run as paper
-from experiments.paper import violation
 from experiments.partial import run as partial
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,9 +73,14 @@ def test_the_local_corpora_are_the_published_ones(asset, corpora):
 def folder(tmp_path_factory):
     """A copy of the project, and tiny corpora with the file names of the assets."""
     folder = tmp_path_factory.mktemp("project")
-    for name in ("configs", "experiments"):
-        shutil.copytree(ROOT / name, folder / "project" / name)
-    shutil.copy(ROOT / "project.yml", folder / "project")
+    shutil.copytree(ROOT / "experiments", folder / "project/experiments")
+    (folder / "project/configs").mkdir()
+    for path in CONFIGS:
+        # Narrow networks, and a language without special cases of the tokenizer, which are slow.
+        quick = path.read_text().replace("width = 96", "width = 8").replace('"en"', '"xx"')
+        (folder / "project/configs" / path.name).write_text(quick)
+    commands = (ROOT / "project.yml").read_text().replace("-l en", "-l xx")
+    (folder / "project/project.yml").write_text(commands)
     sentences = (ROOT / "assets/sample/dev.conllu").read_text().split("\n\n")[:N_SENTENCES]
     conllu = "\n\n".join(sentences) + "\n\n"
     for asset in PROJECT["assets"]:
@@ -105,49 +111,46 @@ def project(folder, monkeypatch):
 
 @pytest.fixture
 def run(folder, project, capsys):
-    """Return a function that runs a workflow, and returns for each command whether it ran."""
+    """Return a function that runs a command or workflow, and returns which commands ran."""
 
     def run(name, **variables):
         overrides = {f"vars.{key}": value for key, value in variables.items()}
         project_run(project, name, overrides={"vars.corpora": str(folder / "corpora")} | overrides)
         lines = capsys.readouterr().out.splitlines()
         skipped = [line.split("'")[1] for line in lines if "Skipping" in line]
-        return {name: name not in skipped for name in PROJECT["workflows"][name]}
+        return [name for name in PROJECT["workflows"].get(name, [name]) if name not in skipped]
 
     return run
 
 
 @pytest.mark.slow
 def test_all_tasks_run_once_and_again_only_after_changes(project, run):
-    few = {"pos_steps": 2, "ner_steps": 2, "chunking_epochs": 2, "seg_steps": 2}
-    assert all(run("all", **few).values())
+    few = {"pos_steps": 1, "ner_steps": 1, "chunking_epochs": 1, "seg_steps": 1}
+    assert run("all", **few) == PROJECT["workflows"]["all"]
     for task, score in SCORES.items():
         assert srsly.read_json(project / f"metrics/{task}.json")[score] is not None
-    assert not any(run("all", **few).values())
-    assert run("wnut-ner", **few, head="spacy-bcrf.CRF.v1") == {
-        "convert-wnut-ner": False,
-        "train-wnut-ner": True,
-        "evaluate-wnut-ner": True,
-    }
+    assert run("all", **few) == []
+    again = run("wnut-ner", **few, head="spacy-bcrf.CRF.v1")
+    assert again == ["train-wnut-ner", "evaluate-wnut-ner"]
 
 
 @pytest.mark.slow
 def test_the_sapo_experiments_resume_and_are_drawn(project, run):
     pytest.importorskip("matplotlib", reason="draws figures")
     few = {"sapo_passes": 2, "sapo_seeds": 2, "bilstm_passes": 0}
-    for task in ("chunking", "bioner", "pos"):
-        assert all(run(f"sapo-{task}", **few).values())
+    for name in ("train-sapo-bioner", "train-sapo-pos", "sapo-chunking"):
+        assert run(name, **few)
     figures = [path.name for path in (project / "figures/sapo").glob("*.png")]
     assert len(figures) == 6
     measured = project / "metrics/sapo/chunking.csv"
     rows = measured.read_text().splitlines()
-    assert len(rows) == 1 + 10 * 2 * 2
+    assert len(rows) == 1 + 12 * 2 * 2
     results = (project / "figures/sapo/results.md").read_text()
-    for name in ("CRF", "SAPO", "averaged n-best MIRA", "Convergence"):
+    for name in ("CRF", "SAPO", "averaged n-best MIRA", "SAPO, beam", "Convergence"):
         assert name in results
     # The last pass of the last method and seed is missing. Only this method and seed run again.
     measured.write_text("\n".join(rows[:-1]) + "\n")
-    assert run("sapo-chunking", **few)["train-sapo-chunking"]
+    assert run("train-sapo-chunking", **few)
     again = measured.read_text().splitlines()
     assert again[:-2] == rows[:-2]
     assert len(again) == len(rows)
@@ -156,55 +159,88 @@ def test_the_sapo_experiments_resume_and_are_drawn(project, run):
 @pytest.mark.slow
 def test_partial_annotation_is_compared_with_full(project, run, capsys):
     pytest.importorskip("matplotlib", reason="draws figures")
-    run("wnut-ner", ner_steps=2)
-    arguments = ["corpus/wnut-ner", "metrics/partial", "--steps", "2", "--shares"]
-    partial.main([*arguments, "0.5"])
+    run("convert-wnut-ner")
+    arguments = ["corpus/wnut-ner", "metrics/partial", "--config", "configs/ner.cfg"]
+    arguments += ["--steps", "1"]
+    methods = ["--methods", "CRF", "missing as O", "--shares", "0.5"]
+    partial.main([*arguments, *methods])
     folder = project / "metrics/partial"
+    before = stored_results(folder)
+    assert len(before) == 6
     table = (folder / "results.md").read_text()
     assert table in capsys.readouterr().out
-    assert len(table.splitlines()) == 2 + 2 + 3 + 3
+    assert len(table.splitlines()) == 2 + 1 + 2 + 1 + 2
     assert (folder / "curve.png").stat().st_size > 1000
     # Stored results are not computed again, only the table.
     (folder / "results.md").unlink()
-    done = {path: path.stat().st_mtime_ns for path in folder.glob("*/result.json")}
-    assert len(done) == 8
-    partial.main([*arguments, "0.5"])
+    partial.main([*arguments, *methods])
     assert (folder / "results.md").read_text() == table
-    assert {path: path.stat().st_mtime_ns for path in done} == done
-    # Another seed makes other runs, here without the share of entities.
-    partial.main([*arguments, "--seed", "1"])
-    assert len(list(folder.glob("*/result.json"))) == len(done) + 2 + 3
+    assert stored_results(folder) == before
+    # Two seeds without a share of entities: one run of the first seed is stored.
+    two_seeds = ["--methods", "CRF", "--shares", "--seeds", "2"]
+    partial.main([*arguments, *two_seeds])
+    after = stored_results(folder)
+    assert len(after) == len(before) + 3 and after.items() >= before.items()
+    assert (folder / "results.md").read_text().count(" ± ") == 3 * 2
+    assert not any(
+        run.load() for run in plan(partial, [*arguments, *two_seeds, "--training.dropout", "0.3"])
+    )
 
 
 @pytest.mark.slow
-def test_the_papers_entity_experiment_runs_again_with_other_settings(folder, project, capsys):
-    results = run_paper(folder, capsys, "ner", "wnut", "supervised", "partial", n_scores=20)
-    before = {path: path.stat().st_mtime_ns for path in results}
-    arguments = ["ner", "--output", "metrics/paper", "--corpora", str(folder / "corpora")]
-    paper.main([*arguments, "--only", "wnut", "--variants", "partial", "--steps", "1"])
-    again = [path for path in results if path.stat().st_mtime_ns != before[path]]
-    assert [path.parent.name for path in again] == ["wnut-partial-BCRF-0", "wnut-partial-CRF-0"]
+def test_the_papers_entity_experiment_runs_again_with_other_settings(
+    folder, project, capsys, monkeypatch
+):
+    corpora = paper.EXPERIMENTS["ner"].corpora
+    monkeypatch.setitem(corpora, "wnut", replace(corpora["wnut"], lang="xx"))
+    arguments = paper_arguments(folder, "ner", "wnut", "supervised", "partial")
+    assert len(run_paper(project, capsys, arguments, n_scores=20)) == 4 + 2
+    assert all(run.load() for run in plan(paper, arguments))
+    for other in (["--steps", "2"], ["--training.dropout", "0.25"]):
+        assert not any(run.load() for run in plan(paper, [*arguments, *other]))
 
 
 @pytest.mark.slow
 def test_the_papers_segmentation_experiment_resumes(folder, project, capsys):
-    results = run_paper(folder, capsys, "seg", "zh", "0 layers", n_scores=12)
-    before = {path: path.stat().st_mtime_ns for path in results}
-    results[0].unlink()
-    assert run_paper(folder, capsys, "seg", "zh", "0 layers", n_scores=12) == results
-    again = [path for path in results if path.stat().st_mtime_ns != before[path]]
-    assert again == results[:1]
+    arguments = paper_arguments(folder, "seg", "zh", "0 layers")
+    before = run_paper(project, capsys, arguments, n_scores=12)
+    lost = min(before)
+    lost.unlink()
+    after = run_paper(project, capsys, arguments, n_scores=12)
+    assert {path for path in after if after[path] != before[path]} == {lost}
+    by_step.main(["metrics/paper/small/seg"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "| corpus, variant, trained | 0 | 1 | 2 |"
+    assert len(lines) == 2 + 4 + 1
     violation.main(["metrics/paper/small/seg"])
     assert (project / "metrics/paper/small/seg/violation.png").stat().st_size > 1000
 
 
-def run_paper(folder, capsys, experiment, corpus, *variants, n_scores):
-    """Run an experiment for two steps, check its tables and return the files of its results."""
+def paper_arguments(folder, experiment, corpus, *variants):
+    """Return the arguments of an experiment with one corpus for one step."""
     for module in ("torch", "matplotlib"):
         pytest.importorskip(module, reason="needs the extras torch and plot")
     arguments = [experiment, "--output", "metrics/paper", "--corpora", str(folder / "corpora")]
-    paper.main([*arguments, "--steps", "2", "--only", corpus, "--variants", *variants])
-    output = folder / "project/metrics/paper/small" / experiment
+    return [*arguments, "--only", corpus, "--variants", *variants, "--steps", "1"]
+
+
+def run_paper(project, capsys, arguments, n_scores):
+    """Run an experiment, check its tables and return its stored results."""
+    paper.main(arguments)
+    output = project / "metrics/paper/small" / arguments[0]
     assert (output / "results.md").read_text() in capsys.readouterr().out
     assert len((output / "results.csv").read_text().splitlines()) == 1 + n_scores
-    return sorted(output.glob("*/result.json"))
+    return stored_results(output)
+
+
+def stored_results(folder):
+    """Return the time at which each run has stored its result."""
+    return {path: path.stat().st_mtime_ns for path in folder.glob("*/result.json")}
+
+
+def plan(experiment, arguments):
+    """Return the runs that an experiment would perform."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
+        patch.setattr(experiment, "perform", lambda runs, jobs: sys.exit(runs))
+        experiment.main(arguments)
+    return stopped.value.code

@@ -38,15 +38,27 @@ def test_a_config_trains(text, tmp_path):
     corpus = tmp_path / "dev.spacy"
     convert([(ROOT / "assets/sample/dev.conllu", read_conllu)], corpus, lang="en")
     paths = {"paths.train": str(corpus), "paths.dev": str(corpus)}
-    train(tmp_path / "config.cfg", tmp_path / "out", overrides=paths | {"training.max_steps": 5})
+    train(tmp_path / "config.cfg", tmp_path / "out", overrides=paths | {"training.max_steps": 1})
     assert (tmp_path / "out/model-best").is_dir()
 
 
 def test_the_records_of_each_format_convert(tmp_path):
-    records = dict(re.findall(r"^\| (JSON lines|Prodigy|Label Studio) \| `(.*)` \|$", README, re.M))
+    tools = "JSON lines|Prodigy|Label Studio|doccano|Hugging Face|spaCy"
+    records = dict(re.findall(rf"^\| ({tools}) \| `(.*)` \|$", README, re.M))
     for name, record in records.items():
         path = tmp_path / "in.jsonl"
         path.write_text(record)
-        counts = convert_records([(path, None)], tmp_path / "out.spacy", lang="en", strict=True)
+        counts = convert_records([(path, None)], tmp_path / "out.spacy", lang="xx", strict=True)
         assert counts.docs == 1 and counts.spans > 0, name
-    assert len(records) == 3
+    assert len(records) == 6
+
+
+def test_the_files_that_the_readme_names_exist():
+    """The source distribution runs this test too, so it must have the files."""
+    files = re.findall(
+        r"(?:(?:docs|configs|assets|benchmarks|experiments)/[\w./-]*|Makefile)", README
+    )
+    modules = re.findall(r"python -m ((?:benchmarks|experiments)[\w.]+)", README)
+    assert {"docs/results.md", "benchmarks/"} <= set(files) and len(modules) > 5
+    for name in {*files, *(f"{module.replace('.', '/')}.py" for module in modules)}:
+        assert (ROOT / name.rstrip(".")).exists(), name

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 from experiments.paper.tasks import DECODED_BY, EXPERIMENTS
-from experiments.report import make_figure, markdown_table, save_figure, write_csv
+from experiments.report import (
+    make_figure,
+    markdown_table,
+    mean_and_deviation,
+    save_figure,
+    write_csv,
+)
 from spacy_bcrf.io.atomic import write_text
 
 # Columns (corpus, variant) and rows (objective, decoder) of the paper's tables.
 _COLUMNS = {
     "pos": [
-        (corpus, layers) for layers in ("0 layers", "2 layers") for corpus in ("nl", "en", "fr")
+        (corpus, layers)
+        for layers in ("0 layers", "2 layers")
+        for corpus in ("nl", "en", "fr", "de")
     ],
     "seg": [
         (corpus, layers)
@@ -23,20 +31,20 @@ _COLUMNS = {
         for corpus in ("zh", "ja")
     ],
 }
-_ROWS = {
+_ROWS: dict[str, dict[tuple[str, str], tuple[float, ...]]] = {
     "pos": {
-        ("unstructured", "argmax"): (90.5, 85.8, 92.7, 93.4, 90.8, 96.0),
-        ("CRF", "Viterbi"): (94.3, 91.3, 95.9, 94.7, 91.9, 96.2),
-        ("CRF", "MF 5"): (93.8, 90.6, 95.5, 94.4, 91.0, 95.8),
-        ("CRF", "MF 10"): (93.9, 90.7, 95.5, 94.5, 91.0, 95.8),
-        ("CRF", "BCRF 5"): (94.4, 91.3, 95.9, 94.7, 91.9, 96.2),
-        ("CRF", "BCRF 10"): (94.3, 91.3, 95.9, 94.7, 91.9, 96.2),
-        ("MF", "Viterbi"): (93.7, 89.1, 95.8, 94.6, 91.6, 96.3),
-        ("MF", "MF 5"): (94.3, 91.4, 95.9, 94.7, 91.7, 96.3),
-        ("MF", "MF 10"): (94.3, 91.4, 95.9, 94.7, 91.7, 96.3),
-        ("BCRF", "Viterbi"): (94.1, 91.1, 95.8, 94.6, 91.8, 96.5),
-        ("BCRF", "BCRF 5"): (94.1, 91.1, 95.8, 94.6, 91.8, 96.5),
-        ("BCRF", "BCRF 10"): (94.1, 91.1, 95.8, 94.6, 91.8, 96.5),
+        ("unstructured", "argmax"): (90.5, 85.8, 92.7, 89.0, 93.4, 90.8, 96.0, 94.0),
+        ("CRF", "Viterbi"): (94.3, 91.3, 95.9, 94.1, 94.7, 91.9, 96.2, 94.3),
+        ("CRF", "MF 5"): (93.8, 90.6, 95.5, 94.0, 94.4, 91.0, 95.8, 94.2),
+        ("CRF", "MF 10"): (93.9, 90.7, 95.5, 94.1, 94.5, 91.0, 95.8, 94.2),
+        ("CRF", "BCRF 5"): (94.4, 91.3, 95.9, 94.1, 94.7, 91.9, 96.2, 94.3),
+        ("CRF", "BCRF 10"): (94.3, 91.3, 95.9, 94.1, 94.7, 91.9, 96.2, 94.3),
+        ("MF", "Viterbi"): (93.7, 89.1, 95.8, 93.8, 94.6, 91.6, 96.3, 94.0),
+        ("MF", "MF 5"): (94.3, 91.4, 95.9, 94.0, 94.7, 91.7, 96.3, 94.1),
+        ("MF", "MF 10"): (94.3, 91.4, 95.9, 94.0, 94.7, 91.7, 96.3, 94.1),
+        ("BCRF", "Viterbi"): (94.1, 91.1, 95.8, 94.0, 94.6, 91.8, 96.5, 94.4),
+        ("BCRF", "BCRF 5"): (94.1, 91.1, 95.8, 94.0, 94.6, 91.8, 96.5, 94.4),
+        ("BCRF", "BCRF 10"): (94.1, 91.1, 95.8, 94.0, 94.6, 91.8, 96.5, 94.4),
     },
     "seg": {
         ("unstructured", "argmax"): (47.3, 52.9, 62.0, 86.3, 64.9, 89.0),
@@ -83,26 +91,33 @@ def write_results(folder: Path, experiment: str, runs: Mapping[Key, dict[str, fl
     means = {key: mean(values) for key, values in scores.items()}
     columns = list(dict.fromkeys((variant, corpus) for corpus, variant, *_ in means))
     columns.sort(key=lambda column: task.variants.index(column[0]))
+    trained = {objective for _, _, objective, _ in runs}
     rows = [
-        (objective, decoder) for objective, decoders in DECODED_BY.items() for decoder in decoders
+        (objective, decoder)
+        for objective, decoders in DECODED_BY.items()
+        for decoder in decoders
+        if objective in trained
     ]
     n_seeds = len({seed for *_, seed in runs})
     lines: list[list[str]] = [["trained", "decoded", *(f"{c}, {v}" for v, c in columns)]]
     if experiment == "ner":
         lines[0] += [f"paper: CoNLL-2003, {variant}" for variant in task.variants]
     for row in rows:
-        cells = [_cell(experiment, means, corpus, variant, row) for variant, corpus in columns]
+        cells = [_cell(experiment, scores, corpus, variant, row) for variant, corpus in columns]
         if experiment == "ner":
-            cells += [_number(_CONLL[row].get(variant)) for variant in task.variants]
+            cells += [_number(_CONLL.get(row, {}).get(variant)) for variant in task.variants]
         lines.append([*row, *cells])
     records: list[list[object]] = [
-        ["corpus", "variant", "trained", "decoded", "score", "paper", "seeds"]
+        ["corpus", "variant", "trained", "decoded", "score", "deviation", "paper", "seeds"]
     ]
-    for (corpus, variant, objective, decoder), score in means.items():
+    for (corpus, variant, objective, decoder), values in scores.items():
         paper = _number(_paper(experiment, corpus, variant, (objective, decoder)))
-        records.append([corpus, variant, objective, decoder, f"{score:.2f}", paper, n_seeds])
+        deviation = f"{stdev(values):.2f}" if len(values) > 1 else ""
+        figures = f"{mean(values):.2f}", deviation, paper, len(values)
+        records.append([corpus, variant, objective, decoder, *figures])
     write_csv(folder / "results.csv", records)
-    head = f"{task.title}; test, mean of {n_seeds} seed{'s' * (n_seeds > 1)}"
+    head = f"{task.title}; test, "
+    head += f"mean ± deviation of {n_seeds} seeds" if n_seeds > 1 else "one seed"
     head += "; in brackets the paper's figure" if experiment != "ner" else ""
     table = f"{head}\n\n{markdown_table(lines)}"
     write_text(folder / "results.md", table)
@@ -112,7 +127,7 @@ def write_results(folder: Path, experiment: str, runs: Mapping[Key, dict[str, fl
 
 def _paper(experiment: str, corpus: str, variant: str, row: tuple[str, str]) -> float | None:
     columns = _COLUMNS.get(experiment, [])
-    if (corpus, variant) not in columns:
+    if (corpus, variant) not in columns or row not in _ROWS[experiment]:
         return None
     return _ROWS[experiment][row][columns.index((corpus, variant))]
 
@@ -122,13 +137,17 @@ def _number(value: float | None) -> str:
 
 
 def _cell(
-    experiment: str, means: dict[Any, float], corpus: str, variant: str, row: tuple[str, str]
+    experiment: str,
+    scores: Mapping[Any, list[float]],
+    corpus: str,
+    variant: str,
+    row: tuple[str, str],
 ) -> str:
-    score = means.get((corpus, variant, *row))
-    if score is None:
+    values = scores.get((corpus, variant, *row))
+    if values is None:
         return ""
     paper = _paper(experiment, corpus, variant, row)
-    return f"{score:.1f}" + (f" ({paper:.1f})" if paper else "")
+    return mean_and_deviation(values, digits=1) + (f" ({paper:.1f})" if paper else "")
 
 
 def _draw(

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.corpora import PARTS
-from spacy_bcrf.corpora.convert import Reader
+from experiments.corpora import PARTS, Corpus
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 
@@ -22,6 +21,8 @@ HEADS = {
     "MF": "spacy-bcrf.MeanField.v1",
     "BCRF": "spacy-bcrf.BCRF.v1",
 }
+PROJECTIONS = {"n_iter": 10, "relaxation": 1.0}
+"""The paper's projections, for the training objective "BCRF"."""
 DECODERS = {
     "argmax": "argmax",
     "Viterbi": "viterbi",
@@ -29,48 +30,96 @@ DECODERS = {
     "MF 10": "mf(10)",
     "BCRF 5": "bcrf(5)",
     "BCRF 10": "bcrf(10)",
+    "BCRF 5, relaxed": "bcrf(5, relaxation=1.25)",
+    "BCRF 10, relaxed": "bcrf(10, relaxation=1.25)",
 }
+"""Decoders by the paper's names. Its projections are plain: those without "relaxed"."""
+
+_BCRF = ("BCRF 5", "BCRF 10", "BCRF 5, relaxed", "BCRF 10, relaxed")
 DECODED_BY = {
     "unstructured": ("argmax",),
-    "CRF": ("Viterbi", "MF 5", "MF 10", "BCRF 5", "BCRF 10"),
+    "CRF": ("Viterbi", "MF 5", "MF 10", *_BCRF),
     "MF": ("Viterbi", "MF 5", "MF 10"),
-    "BCRF": ("Viterbi", "BCRF 5", "BCRF 10"),
+    "BCRF": ("Viterbi", *_BCRF),
 }
-"""Decoders by training objective: the rows of the paper's tables."""
+"""Decoders by training objective: the rows of the paper's tables, and over-relaxed decoders."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of the networks and length of the training.
+    """Network, length of the training and number of seeds.
 
     width, heads, feed_forward: sizes of the self-attentive encoder.
     transition_width: width of the hidden layer that scores transitions.
+    hidden_width: width of the hidden layer that scores tags; 0 for linear tag scores.
+    convolves_characters: whether embeddings of words convolve their characters, as the paper's, or
+        add hashed prefixes, suffixes and shapes.
+    bcrf: options of the BCRF head.
     words: words (for "seg" characters) in a batch.
     steps: training steps by experiment.
+    seeds: number of seeds.
     """
 
     width: int
     heads: int
     feed_forward: int
     transition_width: int
+    hidden_width: int
+    convolves_characters: bool
+    bcrf: dict[str, Any]
     words: int
     learn_rate: float
     steps: dict[str, int]
+    seeds: int
 
 
 SCALES = {
-    "small": Scale(128, 4, 256, 32, 1000, 2e-3, {"pos": 500, "seg": 400, "ner": 800}),
-    "full": Scale(768, 8, 2048, 128, 2000, 3e-4, {"pos": 10_000, "seg": 10_000, "ner": 10_000}),
+    "small": Scale(
+        width=128,
+        heads=4,
+        feed_forward=256,
+        transition_width=32,
+        hidden_width=0,
+        convolves_characters=False,
+        bcrf={},
+        words=1000,
+        learn_rate=2e-3,
+        steps={"pos": 500, "seg": 400, "ner": 800},
+        seeds=1,
+    ),
+    "full": Scale(
+        width=768,
+        heads=8,
+        feed_forward=2048,
+        transition_width=128,
+        hidden_width=128,
+        convolves_characters=True,
+        # Algorithm 1: plain projections of the scores themselves.
+        bcrf={"n_iter": 10, "relaxation": 1.0, "scale": 1.0},
+        words=2000,
+        learn_rate=3e-4,
+        steps={"pos": 10_000, "seg": 10_000, "ner": 10_000},
+        seeds=5,
+    ),
 }
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Train, dev and test files, relative to the folder of corpora, and their format."""
-
-    lang: str
-    files: tuple[str, ...]
-    reader: Reader
+DIFFERENCES = """\
+Scale "full" follows the paper: self-attention of width 768 with 8 heads and feed-forward layers
+of 2048, word embeddings with convolved characters, tag and transition scores from hidden layers,
+plain Bregman projections with k = 10 and scale 1, Adam with warm-up on 10% of the updates, a
+learning rate of 3e-4 (3e-5 with --transformer), and 5 seeds. It differs from the paper in these
+points:
+- corpora: the default ones replace corpora of the paper; --corpus names your own copy;
+- the length of the training (10,000 updates; the best of four evaluations on dev counts), the batch
+  size (2,000 words) and the dropout (0.2) are ours;
+- the sizes and details of the character convolution and of the hidden layers (128) are ours;
+  embeddings are hashed tables, so no word or character is unknown;
+- the transition scores of a pair of words are added to scores that all pairs share;
+- no decoder returns a labeling that the tagging scheme forbids;
+- entities need --transformer for the paper's BERT, and have a CNN without it.
+Scale "small" is for two cores: width 128, 4 heads, feed-forward layers of 256, linear tag scores,
+hashed prefixes, suffixes and shapes in place of convolved characters, the default options of the
+BCRF head, a learning rate of 2e-3, a few hundred updates, and one seed.
+"""
 
 
 def _ud(lang: str, name: str) -> Corpus:
@@ -168,8 +217,11 @@ def make_config(
         "tok2vec": _encoder(experiment, variant, scale, transformer),
         "head": {
             "@layers": HEADS[objective],
+            **(scale.bcrf if objective == "BCRF" else {}),
+            "hidden_width": scale.hidden_width,
             "transitions": "pairwise" if objective != "unstructured" else "shared",
             "transition_width": scale.transition_width,
+            **(PROJECTIONS if objective == "BCRF" else {}),
         },
     }
     pipeline = [*(["transformer"] if transformer else []), task.component]
@@ -252,13 +304,22 @@ def _encoder(
             "subword_features": True,
             "pretrained_vectors": None,
         }
-    characters = experiment == "seg"
-    return {
-        "@architectures": "spacy-bcrf.SelfAttentiveEncoder.v1",
+    attention = {
         "width": scale.width,
         "depth": int(variant.split()[0]),
         "heads": scale.heads,
         "feed_forward": scale.feed_forward,
+    }
+    characters = experiment == "seg"
+    if scale.convolves_characters and not characters:
+        return {
+            "@architectures": "spacy.Tok2Vec.v2",
+            "embed": {"@architectures": "spacy-bcrf.CharConvEmbed.v1", "width": scale.width},
+            "encode": {"@architectures": "spacy-bcrf.SelfAttention.v1", **attention},
+        }
+    return {
+        "@architectures": "spacy-bcrf.SelfAttentiveEncoder.v1",
+        **attention,
         "attrs": ["ORTH"] if characters else ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
         "rows": [10_000] if characters else [10_000, 1000, 2500, 2500],
     }

@@ -6,8 +6,10 @@
 - complexity.png: mean absolute weight by pass.
 - seconds.png: processor time of a pass.
 - results.csv, results.md: score after the last pass, paired t-test of SAPO against each method over
-  the sentence orders, and growth of the weights.
-- convergence.png: the gradient gap against n, if the metrics have convergence.csv.
+  the sentence orders, growth of the weights, and seconds a pass. "SAPO" searches by A*, and "SAPO,
+  beam" by a beam of 50.
+- convergence.png: the gradient gap against n, if the metrics have convergence.csv; the constants of
+  the theorem and its bounds are in results.md.
 
 The figures follow the paper, with a panel for each task.
 """
@@ -33,12 +35,13 @@ ttest_rel = require("scipy.stats", "bench").ttest_rel
 SAPO = "SAPO"
 PERCEPTRONS = ("perceptron", "averaged perceptron")
 MIRAS = ("MIRA", "averaged MIRA", "n-best MIRA", "averaged n-best MIRA")
-GRADIENTS = ("CRF", "averaged CRF", "averaged SAPO", "BiLSTM", "BiLSTM-CRF")
+OTHER_SAPO = ("SAPO, beam", "SAPO, L1", "averaged SAPO")
+GRADIENTS = ("CRF", "averaged CRF", *OTHER_SAPO, "BiLSTM", "BiLSTM-CRF")
 FIGURES = {
     "accuracy-probabilistic": ("score", (SAPO, *GRADIENTS)),
     "accuracy-perceptron": ("score", (SAPO, *PERCEPTRONS)),
     "accuracy-mira": ("score", (SAPO, *MIRAS)),
-    "complexity": ("complexity", (SAPO, "CRF", *PERCEPTRONS, *MIRAS)),
+    "complexity": ("complexity", (SAPO, "SAPO, L1", "CRF", *PERCEPTRONS, *MIRAS)),
 }
 LABELS = {"score": "F or accuracy on test, %", "complexity": "mean absolute weight"}
 
@@ -48,6 +51,7 @@ class Curves(NamedTuple):
 
     score: NDArray[np.float64]
     complexity: NDArray[np.float64]
+    nonzero: NDArray[np.float64]
     seconds: NDArray[np.float64]
 
 
@@ -83,7 +87,7 @@ def read(path: Path) -> dict[str, Curves]:
     found: dict[str, dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     with path.open(encoding="utf8", newline="") as file:
         for row in csv.DictReader(file):
-            values = [float(row[column]) for column in ("score", "complexity", "seconds")]
+            values = [float(row[column]) for column in Curves._fields]
             found[row["method"]][row["seed"]].append(values)
     curves = {}
     for method, by_seed in found.items():
@@ -116,6 +120,7 @@ def summarize(task: str, curves: dict[str, Curves]) -> list[dict[str, str]]:
                 "p": significance(curves, method),
                 "weights at the end": f"{weights[-1]:.2g}",
                 "growth over the second half, %": "" if growth is None else f"{growth:+.1f}",
+                "non-zero weights, %": f"{curve.nonzero[:, -1].mean():.1f}",
                 "s/pass": f"{np.median(curve.seconds):.2f}",
             }
         )

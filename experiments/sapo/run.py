@@ -1,17 +1,19 @@
 """The experiments of the SAPO paper (Sun, Ma, Zhang and Ren) on one task.
 
     python -m experiments.sapo.run chunking --corpora DIR --output metrics/sapo/chunking.csv
+    python -m experiments.sapo.run chunking --corpora DIR --tune
 
-The output has a row for each method, seed and pass: test score, mean absolute weight and seconds.
-It is written after each method and seed. A run with the same settings is not repeated.
+The output has a row for each method, seed and pass: test score, mean absolute weight, share of
+non-zero weights, and seconds. It is written after each method and seed. A run with the same
+settings is not repeated.
+
+`--tune` trains CRF and SAPO with a grid of l2 and l1, and prints the scores on development data.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,32 +23,42 @@ from experiments.report import write_csv
 from experiments.sapo import bilstm
 from experiments.sapo.dataset import Dataset
 from experiments.sapo.tasks import TASKS, Task
-from spacy_bcrf.chain import viterbi
+from experiments.sapo.training import learn
+from experiments.sapo.tune import tune
 from spacy_bcrf.io.extras import require
-from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
+from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.template_sets import get_templates
 
-COLUMNS = ("task", "method", "seed", "pass", "score", "complexity", "seconds", "settings")
+COLUMNS = (
+    *("task", "method", "seed", "pass", "score", "complexity", "nonzero", "seconds"),
+    "settings",
+)
 Row = dict[str, str]
 
 
-def methods(task: Task) -> dict[str, OnlineSettings]:
-    """Return the settings of each method. CRF and SAPO share lambda and rate, as in the paper."""
+def methods(task: Task, n: int) -> dict[str, OnlineSettings]:
+    """Return the settings of each method. CRF and SAPO share lambda and rate, as in the paper.
+
+    n: length of SAPO's n-best list. The cap of MIRA's step, its C, is 0.1 and almost never binds.
+    """
     gradient = OnlineSettings("crf", averaged=False, rate=task.rate, decay=task.decay, l2=task.l2)
+    sapo = replace(gradient, objective="sapo", n=n)
     perceptron = OnlineSettings("perceptron", averaged=False, rate=1)
     mira = OnlineSettings("mira", n=1, averaged=False)
     return {
         "CRF": gradient,
-        "SAPO": replace(gradient, objective="sapo"),
+        "SAPO": sapo,
+        "SAPO, beam": replace(sapo, search="beam"),
         "perceptron": perceptron,
         "averaged perceptron": replace(perceptron, averaged=True),
         "MIRA": mira,
         "averaged MIRA": replace(mira, averaged=True),
         "n-best MIRA": replace(mira, n=5),
         "averaged n-best MIRA": replace(mira, n=5, averaged=True),
-        # These two are not in the paper.
+        # These are not in the paper.
         "averaged CRF": replace(gradient, averaged=True),
-        "averaged SAPO": replace(gradient, objective="sapo", averaged=True),
+        "averaged SAPO": replace(sapo, averaged=True),
+        "SAPO, L1": replace(sapo, l2=0, l1=task.l1),
     }
 
 
@@ -54,30 +66,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--corpora", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--output", type=Path, metavar="FILE.csv")
+    what.add_argument("--tune", action="store_true", help="print scores on dev by l2 and l1")
     parser.add_argument("--passes", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=3, help="number of sentence orders")
+    parser.add_argument("--seeds", type=int, default=5, help="number of sentence orders")
     parser.add_argument("--methods", nargs="*", help="run only these methods")
+    parser.add_argument("--n", type=int, default=10, help="length of SAPO's n-best list")
+    parser.add_argument("--l2", type=float, help="lambda of CRF and SAPO; default: see `Task`")
     parser.add_argument(
         "--decay", type=float, help="decay of the rate of CRF and SAPO; 0 for a fixed rate"
     )
     parser.add_argument(
-        "--bilstm-passes", type=int, default=3, help="passes of the networks; 0 skips them"
+        "--bilstm-passes", type=int, default=8, help="passes of the networks; 0 skips them"
     )
     parser.add_argument(
         "--limit", type=int, default=0, help="number of training sentences; 0 for all"
     )
     args = parser.parse_args()
+    given = {name: getattr(args, name) for name in ("l2", "decay")}
+    task = replace(TASKS[args.task], **{k: v for k, v in given.items() if v is not None})
+    if args.tune:
+        print(tune(task, args.corpora, args.n, args.passes, args.seeds, args.limit))
+        return
     # The figures need these packages; fail before training.
     require("scipy", "bench")
     if args.bilstm_passes:
         require("torch", "bench")
     if args.seeds < 2:
         parser.error("--seeds must be at least 2, for the significance test")
-    task = TASKS[args.task]
-    if args.decay is not None:
-        task = replace(task, decay=args.decay)
-    chains = methods(task)
+    chains = methods(task, args.n)
     networks = list(bilstm.NETWORKS) if args.bilstm_passes else []
     if unknown := set(args.methods or ()) - {*chains, *networks}:
         parser.error(f"unknown methods {', '.join(unknown)}; expected {', '.join(chains)}")
@@ -88,10 +106,8 @@ def main() -> None:
         for seed in range(1 if name in networks else args.seeds)
         if not args.methods or name in args.methods
     ]
-    settings = {
-        name: f"{chains[name] if name in chains else bilstm.settings(name)}, limit = {args.limit}"
-        for name, _ in wanted
-    }
+    used = {**chains, **{name: bilstm.settings(name, task) for name in networks}}
+    settings = {name: f"{used[name]}, limit = {args.limit}" for name, _ in wanted}
     n_passes = {name: args.bilstm_passes if name in networks else args.passes for name, _ in wanted}
     todo = [
         (name, seed)
@@ -111,8 +127,8 @@ def main() -> None:
             else:
                 results = learn(replace(chains[name], seed=seed), task, data, test, n_passes[name])
             new = []
-            for number, (score, complexity, seconds) in enumerate(results, start=1):
-                values = (task.name, name, seed, number, score, complexity, seconds, settings[name])
+            for number, measured in enumerate(results, start=1):
+                values = (task.name, name, seed, number, *measured, settings[name])
                 new.append(dict(zip(COLUMNS, map(str, values), strict=True)))
                 bar.update()
             rows = [row for row in rows if (row["method"], row["seed"]) != (name, str(seed))] + new
@@ -125,30 +141,13 @@ def n_done(rows: list[Row], name: str, seed: int, settings: str) -> int:
     return sum((row["method"], row["seed"], row["settings"]) == wanted for row in rows)
 
 
-def learn(
-    settings: OnlineSettings, task: Task, data: Dataset, test: list, n_passes: int
-) -> Iterator[tuple[float, float, float]]:
-    """Yield test score, mean absolute weight and seconds after each pass.
-
-    The score is in percent. The seconds are the processor time of the pass.
-    """
-    rows, lengths = data.read(test)
-    gold = [task.labels(sentence) for sentence in test]
-    model = OnlineLearner(len(data.tags), len(data.dictionary), settings, len(data.lengths))
-    for _ in range(n_passes):
-        start = time.process_time()
-        model.fit(data.rows, data.lengths, data.gold, 1)
-        seconds = time.process_time() - start
-        found, _ = viterbi(model.potentials(rows, lengths))
-        yield task.score(gold, data.split(found, lengths)), model.complexity, seconds
-
-
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows of earlier runs, if there are any."""
+    """Read the rows of earlier runs, if there are any with the same columns."""
     if not path.exists():
         return []
     with path.open(encoding="utf8", newline="") as file:
-        return list(csv.DictReader(file))
+        reader = csv.DictReader(file)
+        return list(reader) if tuple(reader.fieldnames or ()) == COLUMNS else []
 
 
 if __name__ == "__main__":

@@ -28,6 +28,13 @@ def doc_lengths(docs: Sequence[Doc]) -> NDArray[np.int32]:
     return np.array([len(doc) for doc in docs], dtype="int32")
 
 
+def is_first(lengths: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Return a mask (N,) of the first token of each sequence. lengths: (B,)."""
+    mask = np.zeros(lengths.sum(), dtype=bool)
+    mask[(lengths.cumsum() - lengths)[lengths > 0]] = True
+    return mask
+
+
 def find_bounds(docs: Sequence[Doc]) -> list[tuple[int, int]]:
     """Return the first flat token of each document, and one past its last."""
     return list(pairwise([0, *doc_lengths(docs).cumsum().tolist()]))

@@ -56,6 +56,18 @@ class EntityTags:
     def __len__(self) -> int:
         return len(self.may_start)
 
+    def keep_foreign(self, old: Values, predicted: Values) -> Values:
+        """Return predicted ENT_IOB and ENT_TYPE (n, 2) of a document, with old foreign ones.
+
+        Blocked tokens and entities with an unknown label are foreign.
+        """
+        iob, types = old.T
+        foreign = _in_entity(iob, types) & (self._index.find(types) < 0)
+        foreign |= (iob == BEGIN) & (types == 0)
+        first = np.arange(len(old)) == 0
+        kept = np.column_stack([_begin_entities(iob, types, first), types])
+        return np.where(foreign[:, None], kept, predicted)
+
     @staticmethod
     def continues(iob: Values, first: Bools) -> Bools:
         """Return a mask (N,) of the tokens that continue an entity."""
@@ -68,7 +80,7 @@ class EntityTags:
         labeling.
         """
         labels = self._index.find(types)
-        in_entity = ((iob == BEGIN) | (iob == INSIDE)) & (types > 0)
+        in_entity = _in_entity(iob, types)
         unknown_label = in_entity & (labels < 0)
         goes_on = np.roll(self.continues(iob, first), -1)
         prefix = self._prefix[(iob == INSIDE).astype(int), goes_on.astype(int)]
@@ -91,29 +103,27 @@ class EntityTags:
 
     def lattice(
         self, iob: Values, types: Values, starts_sentence: Bools, is_space: Bools, first: Bools
-    ) -> tuple[Bools | None, Bools]:
-        """Return the open tags (N, T), None if all are open, and a mask of unknown labels (N,).
+    ) -> Bools | None:
+        """Return the open tags (N, T), None if all are open.
 
         As in spaCy's `ner`, a preset entity and a blocked token stay, and everything else may
-        change. A new entity does not cross a sentence start and neither starts nor ends on
-        whitespace.
+        change. A preset entity with an unknown label is O. A new entity does not cross a sentence
+        start and neither starts nor ends on whitespace.
         """
         preset = (iob == BEGIN) | (iob == INSIDE)
         new_sentence = starts_sentence & ~first
         if not (preset.any() or new_sentence.any() or is_space.any()):
-            return None, np.zeros_like(preset)
+            return None
         allowed = np.ones((len(iob), len(self)), dtype=bool)
         allowed[new_sentence] &= ~self._continues
         allowed[is_space] &= ~self._is_edge
-        # Annotation set token by token may have I after O or another label. Read it as B.
-        in_entity = preset & (types > 0)
-        continues = _after(in_entity, first) & (types == np.roll(types, 1))
-        iob = np.where((iob == INSIDE) & ~continues, BEGIN, iob)
+        iob = _begin_entities(iob, types, first)
         ids, unknown_label = self.encode(iob, types, first)
+        ids[unknown_label] = 0
         allowed[preset] = False
         allowed[preset, ids[preset]] = True
         allowed[_after(preset, first) & ~preset] &= ~self._continues
-        return allowed, unknown_label
+        return allowed
 
     def constrain(
         self, allowed: Bools, iob: Values, partial: PartialAnnotation
@@ -211,6 +221,20 @@ class EntityTags:
     def _tags_of(self, names: Iterable[str]) -> NDArray[np.int64]:
         first = 1 + np.array(self._find(names), dtype="int64") * self._n_prefixes
         return (first[:, None] + np.arange(self._n_prefixes)).ravel()
+
+
+def _in_entity(iob: Values, types: Values) -> Bools:
+    """Return a mask (N,) of the tokens of entities."""
+    return ((iob == BEGIN) | (iob == INSIDE)) & (types > 0)
+
+
+def _begin_entities(iob: Values, types: Values, first: Bools) -> Values:
+    """Return `iob` with BEGIN at the start of each entity.
+
+    Annotation set token by token may have I after O or another label.
+    """
+    continues = _after(_in_entity(iob, types), first) & (types == np.roll(types, 1))
+    return np.where((iob == INSIDE) & ~continues, BEGIN, iob)
 
 
 def _after(tokens: Bools, first: Bools) -> Bools:

@@ -50,10 +50,12 @@ class Scheme:
 
     def transitions(self, labels: Sequence[str]) -> NDArray[np.bool_]:
         """Allowed transitions, bool (T, T), `[from, to]`."""
-        codes, types = self._split_all(labels)
-        between = self._may_end[codes][:, None] & ~self._continues[codes][None, :]
-        within = self._may_continue[codes][:, None] & self._continues[codes][None, :]
-        return between | (within & (types[:, None] == types[None, :]))
+        codes, _ = self._split_all(labels)
+        allowed = self._may_end[codes][:, None] & ~self._continues[codes]
+        tags = np.arange(1, len(codes)).reshape(len(labels), len(self.prefixes))
+        within = self._may_continue[1:, None] & self._continues[1:]
+        allowed[tags[:, :, None], tags[:, None, :]] |= within
+        return allowed
 
     def starts(self, labels: Sequence[str]) -> NDArray[np.bool_]:
         """Tags that may start a sequence, bool (T,)."""
@@ -198,7 +200,7 @@ _SCHEMES = {scheme.name: scheme for scheme in (BIO, BILUO, BIES)}
 
 def get_scheme(name: str) -> Scheme:
     """Return a scheme by name. Raises ValueError listing the known names."""
-    if name not in _SCHEMES:
+    if not isinstance(name, str) or name not in _SCHEMES:
         raise ValueError(f"unknown tagging scheme {name!r}; expected one of {', '.join(_SCHEMES)}")
     return _SCHEMES[name]
 

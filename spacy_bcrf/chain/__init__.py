@@ -8,7 +8,7 @@ from .inference import Inference, Marginals
 from .list_objectives import MIRA, SAPO, Perceptron
 from .mean_field import MeanField
 from .posterior import entropy, kl_divergence, sample
-from .potentials import Potentials, boundaries
+from .potentials import NotFiniteError, Potentials, boundaries
 from .search import Search, dijkstra, feasible, minimum_risk, nbest, nbest_arrays, viterbi
 from .span_posteriors import Spans, SpanTags, span_candidates, span_posteriors
 from .unlikelihood import Rejection, unlikelihood_loss
@@ -23,6 +23,7 @@ __all__ = [
     "Inference",
     "Marginals",
     "MeanField",
+    "NotFiniteError",
     "Perceptron",
     "Potentials",
     "Rejection",

@@ -36,6 +36,16 @@ class CRF(Inference):
             marginals=marginals,
         )
 
+    def to_crf(self, potentials: Potentials) -> Potentials:
+        """Return the potentials themselves."""
+        return potentials
+
+    def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
+        d_transitions = d_chain.transitions
+        if potentials.transitions.ndim == 2:
+            d_transitions = d_transitions.sum(axis=0)
+        return d_chain.with_scores(d_chain.unary, d_transitions)
+
     def decode(self, potentials: Potentials) -> Array:
         """Return the most probable labeling, int32 (N,)."""
         return viterbi(potentials)[0]

@@ -40,6 +40,22 @@ class FullyFactorized(Inference):
         each[at] = unary[at][:, :, None] * unary[at + 1][:, None, :]
         return kernels.Result(value, unary, each)
 
+    @abstractmethod
+    def log_tag_probabilities(self, potentials: Potentials) -> Array:
+        """Return the logs (N, T) of the tag distributions, finite for every allowed tag."""
+
+    def to_crf(self, potentials: Potentials) -> Potentials:
+        """Return the product of the tag distributions, restricted to the allowed labelings.
+
+        The transitions are 0, or -inf where the potentials forbid them. If they forbid none, the
+        log-partition is 0.
+
+        Raises ValueError naming the first sequence with a token without an allowed tag.
+        """
+        forbidden = potentials.unary.dtype.type("-inf")
+        transitions = potentials.xp.where(potentials.transitions > forbidden, 0, forbidden)
+        return potentials.with_scores(self.log_tag_probabilities(potentials), transitions)
+
     def decode(self, potentials: Potentials) -> Array:
         """Return the most probable tag of each token, int32 (N,).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from types import ModuleType
 from typing import Literal, NamedTuple
 
 from spacy_bcrf import kernels
@@ -10,6 +11,9 @@ from spacy_bcrf.kernels import Array
 
 from .gold import GoldLattice, path_scores
 from .potentials import Potentials, counted, raise_infeasible
+
+# Step of the central difference in float64. A probability's error is of the order of its square.
+_STEP = 1e-3
 
 
 class Marginals(NamedTuple):
@@ -31,9 +35,12 @@ class Marginals(NamedTuple):
 class Inference(ABC):
     """Log-partition, marginals, decoding and loss of potentials.
 
-    A subclass defines `infer` and `decode`. `infer` computes a convex function of the potentials
-    and its gradient, the marginals. The function is the log-partition A(w) of a CRF, for example,
-    or B(w) of a Bregman CRF.
+    A subclass defines `infer`, `decode`, `to_crf` and `backprop_to_crf`. `infer` computes a
+    function of the potentials and its gradient, the marginals. The function is the log-partition
+    A(w) of a CRF, for example, or B(w) of a Bregman CRF.
+
+    All posterior queries (entropy, n-best, samples, span probabilities, rejections) ask the chain
+    that `to_crf` returns.
     """
 
     @abstractmethod
@@ -54,6 +61,61 @@ class Inference(ABC):
     @abstractmethod
     def decode(self, potentials: Potentials) -> Array:
         """Return one labeling of each sequence, int32 (N,)."""
+
+    @abstractmethod
+    def to_crf(self, potentials: Potentials) -> Potentials:
+        """Return the inference's distribution over labelings, as potentials of a CRF.
+
+        Raises ValueError naming the first sequence without an allowed labeling.
+        """
+
+    @abstractmethod
+    def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
+        """Return the gradient of a function of `to_crf(potentials)`, in float64.
+
+        d_chain: the gradient with respect to the scores of the chain, (N, T) and (N, T, T).
+
+        The result has the gradient with respect to the potentials, in their shapes.
+        """
+
+    def differentiate_marginals(self, potentials: Potentials, direction: Potentials) -> Potentials:
+        """Return the derivative of the marginals as the potentials move along `direction`.
+
+        direction: scores (N, T), and (T, T) or (N, T, T). The edge marginals of shared transitions
+        are summed. The derivative is a central difference of two inferences, in float64. The
+        marginals are the gradient of the value, so the derivative is a product with a symmetric
+        matrix, the Hessian. It is therefore also the gradient of the direction's expected score
+        under the marginals.
+        """
+        # float32 would lose most digits in the difference of two nearly equal marginals.
+        double, along = potentials.astype("float64"), direction.astype("float64")
+        xp, shared = double.xp, double.transitions.ndim == 2
+        edges: kernels.Edges = "sum" if shared and along.transitions.ndim == 2 else "each"
+        steps = (along.unary, along.transitions)
+        largest = max((float(xp.abs(x).max()) for x in steps if x.size), default=0.0)
+        n, tags = double.unary.shape
+        d_unary = xp.zeros((n, tags))
+        d_transitions = xp.zeros((tags, tags) if edges == "sum" else (n, tags, tags))
+        if largest > 0:
+            step = _STEP / largest
+            for signed in (step, -step):
+                unary, transitions = (
+                    x + signed * d
+                    for x, d in zip((double.unary, double.transitions), steps, strict=True)
+                )
+                found = unary_and_edges(self.infer(double.with_scores(unary, transitions), edges))
+                d_unary += found[0] / (2 * signed)
+                d_transitions += found[1] / (2 * signed)
+        if shared and d_transitions.ndim == 3:
+            d_transitions = d_transitions.sum(axis=0)
+        return double.with_scores(d_unary, d_transitions)
+
+    def decoding_marginals(self, potentials: Potentials) -> Array:
+        """Return the tag marginals (N, T) of minimum-risk decoding.
+
+        Raises ValueError naming the first sequence without an allowed labeling.
+        """
+        return self.marginals(potentials).unary
 
     def log_partition(self, potentials: Potentials) -> Array:
         """Return the values (B,).
@@ -107,6 +169,12 @@ class Inference(ABC):
             d_transitions -= target_edges
         gradient = potentials.with_scores(d_unary, d_transitions)
         return losses.clip(min=0), gradient
+
+
+def divide(xp: ModuleType, x: Array, probabilities: Array) -> Array:
+    """Return x / probabilities, 0 where a probability has underflowed."""
+    is_normal = probabilities > xp.finfo(probabilities.dtype).tiny
+    return xp.where(is_normal, x, 0) / xp.where(is_normal, probabilities, 1)
 
 
 def unary_and_edges(result: kernels.Result) -> tuple[Array, Array]:

@@ -32,7 +32,8 @@ def matching_tags(name: str, old: int, new: int, tags_per_label: int) -> NDArray
 
 def extend_rows(xp: Any, values: Array, matching: Array) -> Array:
     """Append a row for each new tag to (T, ...) values: the mean of its matching rows."""
-    return xp.concatenate([values, values[matching].mean(axis=1)])
+    roles, role = _roles(xp, matching)
+    return xp.concatenate([values, values[roles].mean(axis=1)[role]])
 
 
 def extend_square(xp: Any, values: Array, matching: Array) -> Array:
@@ -40,6 +41,16 @@ def extend_square(xp: Any, values: Array, matching: Array) -> Array:
 
     If row and column are both new, the k-th matching row pairs with the k-th matching column.
     """
-    among = values[matching[:, None, :], matching[None, :, :]].mean(axis=2)
-    columns = xp.concatenate([values[:, matching].mean(axis=2), among])
+    roles, role = _roles(xp, matching)
+    among = values[roles[:, None, :], roles[None, :, :]].mean(axis=2)
+    columns = xp.concatenate([values[:, roles].mean(axis=2)[:, role], among[role][:, role]])
     return xp.concatenate([extend_rows(xp, values, matching), columns], axis=1)
+
+
+def _roles(xp: Any, matching: Array) -> tuple[Array, Array]:
+    """Return the matching tags (R, K) of each of R roles, and the role (new tags,) of each tag.
+
+    New tags with the same role have the same mean. It is computed once.
+    """
+    _, first, role = xp.unique(matching[:, 0], return_index=True, return_inverse=True)
+    return matching[first], role

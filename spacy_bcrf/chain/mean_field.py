@@ -10,6 +10,7 @@ from spacy_bcrf.kernels import Array
 
 from .fully_factorized import FullyFactorized
 from .gold import UNKNOWN, GoldLattice, path_scores
+from .inference import divide
 from .potentials import Potentials, raise_infeasible
 
 
@@ -46,6 +47,32 @@ class MeanField(FullyFactorized):
             potentials.unary, potentials.transitions, potentials.lengths, self.n_iter
         )
         return result.value, result.unary
+
+    def log_tag_probabilities(self, potentials: Potentials) -> Array:
+        value, unary = self.infer_tags(potentials)
+        raise_infeasible(value, "allowed")
+        xp, forbidden = potentials.xp, unary.dtype.type("-inf")
+        # A probability that underflows must not forbid a tag.
+        logs = xp.log(unary.clip(min=xp.finfo(unary.dtype).tiny))
+        return xp.where(potentials.unary > forbidden, logs, forbidden)
+
+    def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
+        """Return the gradient at convergence, in float64.
+
+        The chain's scores are log r. Converged updates maximize <w, r> + H(r), so r is the gradient
+        of the maximum. See `differentiate_marginals`.
+        """
+        xp = potentials.xp
+        _, unary = self.infer_tags(potentials.astype("float64"))
+        direction = divide(xp, d_chain.unary, unary)
+        zeros = xp.zeros(unary.shape[1:] * 2)
+        return self.differentiate_marginals(potentials, d_chain.with_scores(direction, zeros))
+
+    def differentiate_marginals(self, potentials: Potentials, direction: Potentials) -> Potentials:
+        found = super().differentiate_marginals(potentials, direction)
+        # The updates do not depend on the scores of forbidden transitions.
+        found.transitions[potentials.transitions == -float("inf")] = 0
+        return found
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Return the losses (B,) >= 0 and their gradient.

@@ -1,6 +1,7 @@
 """Entropy, divergence and samples of the posterior distribution over labelings.
 
-The posterior is the CRF's, p(y) ~ exp <w, y>, for potentials trained by any objective.
+The posterior is the CRF's, p(y) ~ exp <w, y>. For the distribution of another inference, pass the
+potentials that `Inference.to_crf` returns.
 """
 
 from __future__ import annotations

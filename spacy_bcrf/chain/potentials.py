@@ -6,10 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spacy_bcrf.kernels import Array, array_module
+
+
+class NotFiniteError(ValueError):
+    """Scores that are NaN or +inf.
+
+    sequence: the index of the first sequence with such scores; None for shared transitions.
+    """
+
+    def __init__(self, message: str, sequence: int | None = None) -> None:
+        super().__init__(message)
+        self.sequence = sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +30,8 @@ class Potentials:
     lengths: (B,) int32, summing to N. A length may be zero.
 
     A score of -inf forbids a tag or a transition. Scores of float16 become float32. Raises
-    ValueError for another dtype, shapes that do not fit, NaN and +inf. The error names the dtype,
-    the shape, or the index of the first bad sequence.
+    ValueError for another dtype and shapes that do not fit, and NotFiniteError for NaN and +inf.
+    The error names the dtype, the shape, or the index of the first bad sequence.
     """
 
     unary: Array
@@ -148,16 +156,17 @@ class Potentials:
             raise ValueError(f"lengths sum to {int(lengths.sum())}, but unary has {n} rows")
         # One maximum detects both NaN and +inf. The search for their sequence comes only then.
         if unary.size and not unary.max() < xp.inf:
-            token = int((~(unary < xp.inf).all(axis=1)).argmax())
-            raise ValueError(f"unary has NaN or +inf in sequence {self.sequence_of(token)}")
+            sequence = self.sequence_of(int((~(unary < xp.inf).all(axis=1)).argmax()))
+            raise NotFiniteError(f"unary has NaN or +inf in sequence {sequence}", sequence)
         if transitions.size and not transitions.max() < xp.inf:
             if transitions.ndim == 2:
-                raise ValueError("transitions have NaN or +inf")
+                raise NotFiniteError("transitions have NaN or +inf")
             # The rows of last tokens are ignored, so any score is valid there.
             bad = ~(transitions[self.inner_edges] < xp.inf).all(axis=(1, 2))
             if bad.any():
                 sequence = self.sequence_of(int(self.inner_edges[int(bad.argmax())]))
-                raise ValueError(f"transitions have NaN or +inf in sequence {sequence}")
+                what = f"transitions have NaN or +inf in sequence {sequence}"
+                raise NotFiniteError(what, sequence)
 
 
 def boundaries(lengths: Array) -> tuple[Array, Array]:
@@ -170,13 +179,6 @@ def boundaries(lengths: Array) -> tuple[Array, Array]:
     return ends + 1 - lengths, ends
 
 
-def is_first(lengths: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Return a NumPy mask (N,) of the first token of each sequence. lengths: (B,)."""
-    mask = np.zeros(lengths.sum(), dtype=bool)
-    mask[boundaries(lengths)[0]] = True
-    return mask
-
-
 def raise_infeasible(values: Array, kind: str) -> None:
     """Raise ValueError naming the first sequence whose value (B,) is -inf or NaN.
 
@@ -185,7 +187,8 @@ def raise_infeasible(values: Array, kind: str) -> None:
     if values.size and not values.min() > -float("inf"):
         sequence = int((~(values > -float("inf"))).argmax())
         if values[sequence] != values[sequence]:
-            raise ValueError(f"sequence {sequence} has NaN or +inf among its scores")
+            what = f"sequence {sequence} has NaN or +inf among its scores"
+            raise NotFiniteError(what, sequence)
         raise ValueError(f"sequence {sequence} has no {kind} labeling: -inf forbids all of them")
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
+from .best_first import best_first
 from .gold import GoldLattice
 from .potentials import Potentials, raise_infeasible
 from .semirings import MAX, Semiring
@@ -41,17 +42,27 @@ def dijkstra(potentials: Potentials, semiring: Semiring = MAX) -> tuple[Array, A
     O(N T log(N T) + N T^2), more than Viterbi's O(N T^2). But pairs far from the best labeling are
     never expanded: benchmarks/search.py measures when this pays.
 
-    Raises ValueError naming the first sequence without an allowed labeling, and for a semiring
-    that best-first search cannot solve.
+    semiring: MAX runs in the compiled kernel, any other in plain Python, see `best_first`. The
+        scores are then the products of the best labelings as elements of the semiring: (B,), or
+        (B, k) for elements of k numbers.
+
+    Raises ValueError naming the first sequence without an allowed labeling, and naming the violated
+    axiom if best-first search is wrong for the semiring.
     """
-    if semiring.dijkstra_error:
-        raise ValueError(
-            f"best-first search is wrong for the {semiring.name} semiring: "
-            f"{semiring.dijkstra_error}"
-        )
+    if semiring is not MAX:
+        return _dijkstra_in_semiring(potentials, semiring)
     tags, scores, _ = kernels.dijkstra(potentials.unary, potentials.transitions, potentials.lengths)
     raise_infeasible(scores, "allowed")
     return tags, scores
+
+
+def _dijkstra_in_semiring(potentials: Potentials, semiring: Semiring) -> tuple[Array, Array]:
+    xp = potentials.xp
+    found = best_first(semiring, potentials)
+    is_allowed = [total != semiring.zero for _, total in found]
+    raise_infeasible(xp.where(xp.asarray(is_allowed, dtype=bool), 0.0, -float("inf")), "allowed")
+    tags = xp.asarray([tag for labeling, _ in found for tag in labeling], dtype="int32")
+    return tags, xp.asarray([total for _, total in found])
 
 
 def nbest(

@@ -3,6 +3,8 @@
 The posterior of a CRF is a Markov chain over tags. A span's probability is therefore the marginal
 of its first tag times the conditional probability of each next tag. If no tag marks the end of a
 span, the last factor is the probability that the span does not continue.
+
+For the distribution of another inference than a CRF, pass the potentials of `Inference.to_crf`.
 """
 
 from __future__ import annotations

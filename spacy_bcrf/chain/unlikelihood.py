@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from spacy_bcrf.kernels import Array
 
-from .fully_factorized import FullyFactorized
+from .crf import CRF
 from .inference import Inference, unary_and_edges
 from .potentials import Potentials
 
@@ -30,11 +30,17 @@ def unlikelihood_loss(
 ) -> tuple[Array, Potentials]:
     """Return the losses (B,) >= 0, -log(1 - p) summed over rejections, and their gradient.
 
-    p = exp(B(w restricted to the rejected labelings) - B(w)). For a CRF, this is the exact
-    probability of the rejected labelings (unlikelihood loss, Welleck et al. 2020). No lattice of
-    allowed tags expresses such a loss.
+    p is the probability of the rejected labelings under the inference's own distribution,
+    `inference.to_crf` (unlikelihood loss, Welleck et al. 2020). The probabilities of mutually
+    exclusive and exhaustive sets sum to 1. No lattice of allowed tags expresses such a loss.
 
-    O(L T^2) time for each rejection, and memory for each sequence that has one.
+    The gradient is exact for a CRF and for independent tags. For a Bregman CRF and mean field, it
+    is the gradient of p at convergence, see their `backprop_to_crf`.
+
+    O(L T^2) time for each rejection, and memory for each sequence that has one. A Bregman CRF or
+    mean field adds three inferences of each sequence that has a rejection.
+
+    Raises ValueError naming the first sequence with a rejection and without an allowed labeling.
     """
     xp = potentials.xp
     losses = xp.zeros(len(potentials.lengths), dtype=potentials.unary.dtype)
@@ -44,24 +50,28 @@ def unlikelihood_loss(
         return losses, gradient
     sequences = sorted({rejection.sequence for rejection in rejections})
     free, tokens = _select(potentials, sequences)
-    free_result = inference.infer(free, "each")
-    free_unary, free_edges = unary_and_edges(free_result)
+    chain = inference.to_crf(free)
+    chain_result = CRF().infer(chain, "each")
+    chain_unary, chain_edges = unary_and_edges(chain_result)
+    d_chain = chain.with_scores(xp.zeros_like(chain_unary), xp.zeros_like(chain_edges))
     for chunk in _chunks(rejections):
         segments = xp.asarray([sequences.index(rejection.sequence) for rejection in chunk])
-        copies, rows = _select(free, segments.tolist())
+        copies, rows = _select(chain, segments.tolist())
         wrong = copies.restrict(xp.concatenate([rejection.allowed for rejection in chunk]))
-        rejected = inference.infer(wrong, "each")
+        rejected = CRF().infer(wrong, "each")
         rejected_unary, rejected_edges = unary_and_edges(rejected)
-        p = xp.exp(rejected.value - free_result.value[segments]).clip(max=1 - _EPS)
+        p = xp.exp(rejected.value - chain_result.value[segments]).clip(max=1 - _EPS)
         xp.add.at(losses, xp.asarray(sequences)[segments], -xp.log1p(-p))
         weights = (p / (1 - p))[wrong.segment_ids][:, None]
-        xp.add.at(d_unary, tokens[rows], weights * (rejected_unary - free_unary[rows]))
-        if not isinstance(inference, FullyFactorized):
-            edges = weights[:, :, None] * (rejected_edges - free_edges[rows])
-            if potentials.transitions.ndim == 2:
-                d_transitions += edges.sum(axis=0)
-            else:
-                xp.add.at(d_transitions, tokens[rows], edges)
+        xp.add.at(d_chain.unary, rows, weights * (rejected_unary - chain_unary[rows]))
+        d_edges = weights[:, :, None] * (rejected_edges - chain_edges[rows])
+        xp.add.at(d_chain.transitions, rows, d_edges)
+    d_free = inference.backprop_to_crf(free, d_chain)
+    d_unary[tokens] = d_free.unary
+    if potentials.transitions.ndim == 2:
+        d_transitions[...] = d_free.transitions
+    else:
+        d_transitions[tokens] = d_free.transitions
     return losses, gradient
 
 

@@ -21,10 +21,28 @@ class Unstructured(FullyFactorized):
     """
 
     def infer_tags(self, potentials: Potentials) -> tuple[Array, Array]:
+        result = self._log_partitions(potentials)
+        return _sums(potentials, result.value), result.unary
+
+    def _log_partitions(self, potentials: Potentials) -> kernels.Result:
+        """Return the log-partition (N,) and the tag distribution (N, T) of each token."""
         # A sequence of one token has no edges.
         ones = potentials.xp.ones(len(potentials.unary), dtype="int32")
-        result = kernels.sum_product(potentials.unary, potentials.transitions, ones)
-        return _sums(potentials, result.value), result.unary
+        return kernels.sum_product(potentials.unary, potentials.transitions, ones)
+
+    def log_tag_probabilities(self, potentials: Potentials) -> Array:
+        log_z = self._log_partitions(potentials).value
+        raise_infeasible(_sums(potentials, log_z), "allowed")
+        return potentials.unary - log_z[:, None]
+
+    def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
+        # The chain differs from the tag scores by one normalizer a token.
+        d_transitions = potentials.xp.zeros_like(potentials.transitions)
+        return d_chain.with_scores(d_chain.unary, d_transitions)
+
+    def differentiate_marginals(self, potentials: Potentials, direction: Potentials) -> Potentials:
+        found = super().differentiate_marginals(potentials, direction)
+        return found.with_scores(found.unary, potentials.xp.zeros_like(found.transitions))
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Return the losses (B,) >= 0 and their gradient, zero for the transitions.

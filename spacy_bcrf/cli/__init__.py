@@ -8,6 +8,7 @@ from spacy.cli import app as spacy_app
 
 from .calibrate import calibrate_cli
 from .convert import convert_cli
+from .debug import debug_cli
 from .explain import explain_cli
 from .inspect import inspect_cli
 from .mask import mask_cli
@@ -16,6 +17,10 @@ from .rank import rank_cli
 app = typer.Typer(help="Structured sequence labeling.", no_args_is_help=True)
 app.command("convert")(convert_cli)
 app.command("calibrate")(calibrate_cli)
+# Other options, such as --paths.train, override the config.
+app.command("debug", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    debug_cli
+)
 app.command("inspect")(inspect_cli)
 app.command("mask")(mask_cli)
 app.command("rank")(rank_cli)

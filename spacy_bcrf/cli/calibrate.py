@@ -19,12 +19,11 @@ def calibrate_cli(
     dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
     output: Annotated[
         Path | None,
-        Opt(
-            "--output",
-            "-o",
-            help="Folder to save the pipeline to (default: MODEL; only its config.cfg changes)",
-        ),
+        Opt("--output", "-o", help="Folder to save the pipeline to"),
     ] = None,
+    inplace: Annotated[
+        bool, Opt("--inplace", help="Change MODEL in place of --output: only its config.cfg")
+    ] = False,
     pipe: Annotated[
         str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
     ] = None,
@@ -37,7 +36,8 @@ def calibrate_cli(
     gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
 ) -> None:
     """
-    Fit the temperature that calibrates a component's confidences, and store it with the pipeline.
+    Fit the temperature that calibrates a component's confidences, and store it with the pipeline,
+    in --output or --inplace.
     Prints the expected calibration error before and after, and draws a reliability diagram of each.
     The predictions do not change.
     """
@@ -46,6 +46,11 @@ def calibrate_cli(
     from .labeler import annotate_before, load_labeler
 
     with exit_on(ValueError, ImportError, OSError):
+        if (output is None) == (not inplace):
+            raise ValueError(
+                "expected either --output, a folder to save the pipeline to, or --inplace, to "
+                f"change {model}"
+            )
         setup_gpu(gpu_id, silent=True)
         if not no_plot:
             require("matplotlib", "plot")
@@ -55,16 +60,14 @@ def calibrate_cli(
         if output is not None and output.exists() and not output.is_dir():
             raise ValueError(f"{output}: expected a folder to save the pipeline to")
         nlp, name, labeler = load_labeler(model, pipe)
-        if output is None and not Path(model).is_dir():
-            raise ValueError(f"{model} is a package; expected a folder to save it to as --output")
+        if inplace and not Path(model).is_dir():
+            raise ValueError(f"{model} is a package; expected --output, a folder to save it to")
         references = list(Corpus(dev)(nlp))
         docs = annotate_before(nlp, name, [example.predicted for example in references])
         examples = [
             Example(doc, example.reference) for doc, example in zip(docs, references, strict=True)
         ]
         calibration = Calibration(labeler, examples, ignore_annotation=False)
-        if not len(calibration.correct):
-            raise ValueError(f"{dev}: no prediction of {name} has annotation to compare with")
         temperature = calibration.fit()
         tables = {
             f"{what}, temperature {t:.2f}": measure_reliability(

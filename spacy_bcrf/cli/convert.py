@@ -1,6 +1,7 @@
 """`python -m spacy bcrf convert`"""
 
 import sys
+from collections import Counter
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -91,11 +92,20 @@ def convert_cli(
     ] = 0,
     labels: Annotated[
         str | None,
-        Opt("--labels", help="JSON: the valid labels, separated by commas, or a file of labels"),
+        Opt(
+            "--labels",
+            help="JSON: the valid labels, separated by commas, or a file of labels. For ner_tags "
+            "that are ids, all tags in the order of their ids, such as O,B-PER,I-PER",
+        ),
     ] = None,
-    strict: Annotated[
-        bool, Opt("--strict", help="JSON: write nothing if a record has a problem")
-    ] = False,
+    skip_malformed: Annotated[
+        bool | None,
+        Opt(
+            "--skip-malformed/--strict",
+            help="Report, skip and count malformed sentences or records (JSON: the default), or "
+            "write nothing if there are any (CoNLL: the default)",
+        ),
+    ] = None,
     n_sents: Annotated[
         int,
         Opt(
@@ -136,10 +146,11 @@ def convert_cli(
     """
     Convert annotated files to spaCy's binary format: CoNLL-U, CoNLL columns (one word and its tags
     a line, as in CoNLL-2000 and 2003, WNUT, JNLPBA, Universal NER), JSON lines, and exports of
-    Prodigy and Label Studio. Repairs and counts invalid sequences of entity tags. Stops at a
-    malformed CoNLL line and writes nothing. Reports, skips and counts JSON records with problems.
+    Prodigy, Label Studio, doccano, Hugging Face and spaCy. Repairs and counts invalid sequences of
+    entity tags. Text without annotation stays missing, not O.
     bcrf_segmenter trains on the same documents.
     """
+    report = partial(tqdm.write, file=sys.stderr)
     with exit_on(ValueError, OSError):
         sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]
         if any(name in _JSON for _, name in sources):
@@ -152,8 +163,8 @@ def convert_cli(
                 lang=lang,
                 labels=known_labels,
                 shard=shard,
-                strict=strict,
-                report=partial(tqdm.write, file=sys.stderr),
+                strict=skip_malformed is False,
+                report=report,
             )
         else:
             if labels is not None:
@@ -176,11 +187,15 @@ def convert_cli(
                 ent_complete=ent_complete,
                 spans_key=spans_key,
                 shard=shard,
+                skip_malformed=bool(skip_malformed),
+                report=report,
             )
     typer.echo(f"{output}: {counts}")
 
 
 def _find_format(path: Path, format: Format) -> str:
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; expected files{_suggest(path)}")
     if format != Format.auto:
         return format.value
     suffix = text_suffix(path)
@@ -190,3 +205,9 @@ def _find_format(path: Path, format: Format) -> str:
             f"--format {', '.join(name.value for name in Format if name != Format.auto)}"
         )
     return _FORMATS[suffix]
+
+
+def _suggest(folder: Path) -> str:
+    """Return an example of a pattern for the files of a folder."""
+    found = Counter(file.suffix for file in folder.iterdir() if text_suffix(file) in _FORMATS)
+    return f", for instance {folder}/*{found.most_common(1)[0][0]}" if found else ""

@@ -16,10 +16,12 @@ def read_labels(option: str | None) -> list[str] | None:
     if not path.is_file():
         labels = option.split(",")
     else:
-        text = path.read_text(encoding="utf-8-sig")
         try:
+            text = path.read_text(encoding="utf-8-sig")
             labels = json.loads(text) if path.suffix == ".json" else text.splitlines()
-        except ValueError as error:
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: byte {error.start + 1} is not UTF-8") from None
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}: no JSON: {error}") from None
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"{path}: expected a list of labels")

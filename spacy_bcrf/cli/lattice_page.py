@@ -58,7 +58,7 @@ def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
     """
     ops = pipe.model.ops
     potentials = pipe.find_potentials([doc])
-    marginals = ops.to_numpy(CRF().marginals(pipe.with_temperature(potentials)).unary).clip(0, 1)
+    marginals = ops.to_numpy(CRF().marginals(pipe.posterior(potentials)).unary).clip(0, 1)
     best = pipe.decode(potentials)
     tags, sparse = pipe.tags, sparse_chain(pipe.model)
     reasons = ""

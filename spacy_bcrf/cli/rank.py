@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.json_objects import parse_object
+from spacy_bcrf.io.text import MAX_LINE
 
 from .errors import exit_on
 
@@ -48,8 +49,12 @@ class Reader:
         """Yield documents. ValueError names file and line of a bad one, unless `skip_bad`."""
         offset = 0
         with self.path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(_read_lines(file), start=1):
                 try:
+                    if len(line) > MAX_LINE:
+                        raise ValueError(
+                            f"the line is longer than {MAX_LINE >> 20} MiB; expected one text"
+                        )
                     if line.strip():
                         yield Candidate(offset, self.make_doc(parse_line(line)["text"]))
                 except ValueError as error:
@@ -58,8 +63,17 @@ class Reader:
                         raise ValueError(f"{problem}. --skip-bad skips such lines") from None
                     self.first_bad = self.first_bad or problem
                     self.n_bad += 1
-                offset += len(line)
-                advance(len(line))
+                advance(file.tell() - offset)
+                offset = file.tell()
+
+
+def _read_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file, of a longer one only the first MAX_LINE + 1 bytes."""
+    while line := file.readline(MAX_LINE + 1):
+        rest = line
+        while len(rest) > MAX_LINE and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_LINE + 1)
+        yield line
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
@@ -73,6 +87,18 @@ def parse_line(line: bytes) -> dict[str, Any]:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise ValueError(f"{half} is half a surrogate pair") from None
     return fields
+
+
+def check_texts(path: Path) -> None:
+    """Raise ValueError if `path` cannot be a file of JSON lines."""
+    if not path.exists():
+        raise ValueError(f"{path}: there is no such file; expected JSON lines with a text")
+    if not path.is_file():
+        raise ValueError(f"{path}: expected a file, because rank reads it twice")
+    if path.suffix in (".spacy", ".gz", ".xz", ".bz2"):
+        raise ValueError(
+            f'{path}: is no plain text; expected JSON lines, {{"text": "..."}} on each line'
+        )
 
 
 def rank_cli(
@@ -107,8 +133,7 @@ def rank_cli(
 
     with exit_on(ValueError, OSError):
         setup_gpu(gpu_id, silent=True)
-        if not texts.is_file():
-            raise ValueError(f"{texts}: expected a file, because rank reads it twice")
+        check_texts(texts)
         nlp, name, labeler = load_labeler(model, pipe)
         reader = Reader(texts, skip_bad, nlp.make_doc)
         with tqdm(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from spacy.tokens import Doc
 from spacy.util import get_lang_class
@@ -13,11 +14,20 @@ from spacy_bcrf.io.shards import Writer
 from spacy_bcrf.io.text import CorpusError, Line, read_lines
 
 from .entity_tag_reader import EntityTagReader
-from .sentence import Sentence
+from .sentence import OnMalformed, Sentence, raise_error
 from .spacing import UNSPACED
 
-Reader = Callable[[Iterable[Line]], Iterator[Sentence]]
-"""Reads the sentences of one format."""
+MAX_REPORTS = 20
+"""Largest number of malformed sentences that `convert` reports."""
+
+
+class Reader(Protocol):
+    """Reads the sentences of one format."""
+
+    def __call__(
+        self, lines: Iterable[Line], *, on_malformed: OnMalformed = raise_error
+    ) -> Iterator[Sentence]: ...
+
 
 _ATTRS = ("ORTH", "TAG", "POS", "ENT_IOB", "ENT_TYPE", "SENT_START")
 
@@ -28,6 +38,8 @@ class Counts:
 
     docs: int = 0
     sentences: int = 0
+    skipped: int = 0
+    """Malformed sentences; none of the other numbers counts anything of them."""
     tokens: int = 0
     missing_tags: int = 0
     missing_pos: int = 0
@@ -46,7 +58,8 @@ class Counts:
         entity_tags = self.tokens - self.missing_entities - self.assumed_outside
         return (
             f"{self.docs:,} docs, {self.sentences:,} sentences "
-            f"({self.unknown_spaces:,} with unknown spaces), {self.tokens:,} tokens; "
+            f"({self.unknown_spaces:,} with unknown spaces) + {self.skipped:,} skipped, "
+            f"{self.tokens:,} tokens; "
             f"tags: {self.tokens - self.missing_tags:,} + {self.missing_tags:,} missing; "
             f"pos: {self.tokens - self.missing_pos:,} + {self.missing_pos:,} missing; "
             f"entity tags: {entity_tags:,} ({self.scheme}, {self.repaired:,} repaired) "
@@ -65,6 +78,8 @@ def convert(
     ent_complete: bool = False,
     spans_key: str | None = None,
     shard: int = 0,
+    skip_malformed: bool = False,
+    report: Callable[[str], object] = lambda problem: None,
 ) -> Counts:
     """Write the sentences of all sources to `output`.
 
@@ -79,6 +94,9 @@ def convert(
         `ents`. A Doc without any such tag gets no span group.
     shard: number of Docs in a file, see `shards.Writer`; 0 for one file.
 
+    skip_malformed: skip and count sentences with a malformed line.
+    report: receives the errors of the first MAX_REPORTS skipped sentences, each with file and line.
+
     CorpusError names the malformed line of a source, ValueError a wrong argument; `output` then
     stays as it was.
     """
@@ -91,12 +109,19 @@ def convert(
     counts = Counts()
     entity_reader = EntityTagReader(scheme, complete=ent_complete)
     vocab = Vocab()
+
+    def skip(error: CorpusError) -> None:
+        counts.skipped += 1
+        if counts.skipped <= MAX_REPORTS:
+            report(str(error))
+
+    sentences = _read(sources, entity_reader, skip if skip_malformed else _advise)
     with Writer(output, shard, _ATTRS) as writer:
-        for group in _group(_read(sources), n_sents):
+        for group in _group(sentences, n_sents):
             if lang in UNSPACED:
                 for sentence in group:
                     sentence.spaces = sentence.spaces or [False] * len(sentence.words)
-            writer.add(_make_doc(vocab, group, entity_reader, spans_key))
+            writer.add(_make_doc(vocab, group, spans_key))
             counts.sentences += len(group)
             for sentence in group:
                 counts.tokens += len(sentence.words)
@@ -104,6 +129,8 @@ def convert(
                 counts.missing_pos += sentence.pos.count(None)
                 counts.empty_nodes += sentence.empty_nodes
                 counts.unknown_spaces += sentence.spaces is None
+    if counts.skipped > MAX_REPORTS:
+        report(f"and {counts.skipped - MAX_REPORTS:,} more skipped sentences")
     counts.docs = writer.n_docs
     counts.entities = entity_reader.n_entities
     counts.missing_entities = entity_reader.n_missing
@@ -113,18 +140,36 @@ def convert(
     return counts
 
 
-def _read(sources: Sequence[tuple[Path, Reader]]) -> Iterator[Sentence]:
-    """Yield the sentences of all files under a progress bar. Each file starts a document."""
+def _advise(error: CorpusError) -> None:
+    raise CorpusError(f"{error}. --skip-malformed skips such sentences") from None
+
+
+def _read(
+    sources: Sequence[tuple[Path, Reader]],
+    entity_reader: EntityTagReader,
+    on_malformed: OnMalformed,
+) -> Iterator[Sentence]:
+    """Yield the sentences of all files, with IOB2 tags, under a progress bar.
+
+    Each file starts a document. CorpusError if nothing is left of a file.
+    """
     n_bytes = sum(path.stat().st_size for path, _ in sources if path.is_file())
     with tqdm(total=n_bytes, unit="B", unit_scale=True, delay=1.0, disable=None) as progress:
         for path, reader in sources:
             progress.set_description(path.name, refresh=False)
-            is_first = True
-            for sentence in reader(read_lines(path, progress.update)):
-                sentence.starts_document |= is_first
-                is_first = False
+            starts_document, n_sentences = True, 0
+            for sentence in reader(read_lines(path, progress.update), on_malformed=on_malformed):
+                sentence.starts_document |= starts_document
+                try:
+                    sentence.entities = entity_reader.read(sentence)
+                except CorpusError as error:
+                    on_malformed(error)
+                    starts_document = sentence.starts_document
+                    continue
+                starts_document = False
+                n_sentences += 1
                 yield sentence
-            if is_first:
+            if not n_sentences:
                 raise CorpusError(f"{path}: no sentences; expected at least one")
 
 
@@ -143,14 +188,13 @@ def _group(sentences: Iterable[Sentence], n_sents: int) -> Iterator[list[Sentenc
 def _make_doc(
     vocab: Vocab,
     sentences: Sequence[Sentence],
-    entity_reader: EntityTagReader,
     spans_key: str | None,
 ) -> Doc:
     spaces = [space for sentence in sentences for space in sentence.spaces or []]
     if spaces:
         # The text ends with the last word.
         spaces[-1] = False
-    tags = [tag for sentence in sentences for tag in entity_reader.read(sentence)]
+    tags = [tag for sentence in sentences for tag in sentence.entities]
     doc = Doc(
         vocab,
         words=[word for sentence in sentences for word in sentence.words],

@@ -45,6 +45,8 @@ class RecordCounts:
     tokens: int = 0
     missing: int = 0
     """Tokens with missing entity annotation."""
+    unannotated: int = 0
+    """Documents without spans, whose tokens are all missing."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Contents of records that a Doc cannot store, by kind."""
 
@@ -73,9 +75,11 @@ class RecordCounts:
         self.tokens += len(doc)
         iob: Any = doc.to_array(ENT_IOB)
         self.missing += int((iob == 0).sum())
+        self.unannotated += not (record.complete or record.spans or record.rejected)
 
     def __str__(self) -> str:
-        more = [f"{self.trimmed:,} spans trimmed of white space"] * bool(self.trimmed)
+        more = [f"{self.unannotated:,} docs without annotation"] * bool(self.unannotated)
+        more += [f"{self.trimmed:,} spans trimmed of white space"] * bool(self.trimmed)
         more += [f"{n:,} {what} left out" for what, n in self.left_out.items() if n]
         return "; ".join(
             [
@@ -109,7 +113,8 @@ def convert_records(
     """Write the records of all sources to `output`.
 
     sources: files and their formats: "jsonl", "prodigy", "label-studio", or None to detect one.
-    lang: language of the tokenizer. labels: the only valid labels; None for any.
+    lang: language of the tokenizer. labels: the only valid labels; None for any. With O among them,
+        they are the names of `ner_tags` in the order of their ids.
     shard: number of documents in a file, see `shards.Writer`; 0 for one file.
     strict: write nothing if a record has a problem.
     report: receives the first MAX_REPORTS problems, each with file and line.
@@ -122,7 +127,7 @@ def convert_records(
         nlp = spacy.blank(lang)
     except ImportError as error:
         raise ValueError(f"language {lang!r}: {error}") from None
-    conversion = _Conversion(nlp, None if labels is None else frozenset(labels), report)
+    conversion = _Conversion(nlp, labels, report)
     counts = conversion.counts
     with Writer(output, shard) as writer:
         for doc in conversion.convert(sources):
@@ -138,13 +143,14 @@ def convert_records(
 
 class _Conversion:
     def __init__(
-        self, nlp: Language, labels: frozenset[str] | None, report: Callable[[str], object]
+        self, nlp: Language, names: Iterable[str] | None, report: Callable[[str], object]
     ) -> None:
+        labels, self.tags = _split_names(names)
         self.nlp, self.report = nlp, report
         self.counts = RecordCounts()
         self._n_unreported = 0
         self._readers: dict[str, Callable[[dict[str, Any], str], Record]] = {
-            "jsonl": partial(jsonl.read_record, known_labels=labels),
+            "jsonl": partial(jsonl.read_record, known_labels=labels, tags=self.tags),
             "prodigy": partial(prodigy.read_record, known_labels=labels),
             "label-studio": partial(
                 label_studio.read_record, known_labels=labels, left_out=self.counts.left_out
@@ -179,10 +185,10 @@ class _Conversion:
                     try:
                         record = self._readers[name](value, place)
                     except Problem as problem:
-                        self._skip([place], _count_spans(value), problem)
+                        self._skip([place], self._count_spans(value), problem)
                     except Ignored as reason:
                         self.counts.ignored[str(reason)] += 1
-                        self.counts.ignored_spans += _count_spans(value)
+                        self.counts.ignored_spans += self._count_spans(value)
                     else:
                         yield name, record
 
@@ -201,6 +207,10 @@ class _Conversion:
             except Problem as problem:
                 places = [place for record in group for place in record.places]
                 self._skip(places, sum(record.n_spans for record in group), problem)
+
+    def _count_spans(self, fields: dict[str, Any]) -> int:
+        """Count the spans of an invalid record of any tool."""
+        return label_studio.count_regions(fields) or jsonl.count_spans(fields, self.tags)
 
     def _skip(self, places: Sequence[str], n_spans: int, problem: Problem) -> None:
         n_before = self.counts.skipped.total()
@@ -230,6 +240,11 @@ def _detect_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:
     return name, chain(head, items)
 
 
-def _count_spans(fields: dict[str, Any]) -> int:
-    """Count the spans of an invalid record of any tool."""
-    return label_studio.count_regions(fields) or jsonl.count_spans(fields)
+def _split_names(names: Iterable[str] | None) -> tuple[frozenset[str] | None, list[str]]:
+    """Return the valid labels, None for any, and the tags by id, empty if the names are labels."""
+    if names is None:
+        return None, []
+    names = list(names)
+    if "O" not in names:
+        return frozenset(names), []
+    return frozenset(name.partition("-")[2] or name for name in names if name != "O"), names

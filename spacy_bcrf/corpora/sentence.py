@@ -1,8 +1,17 @@
 """`Sentence`: words and their annotation, the output of all readers of column formats."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spacy_bcrf.io.text import Line
+from spacy_bcrf.io.text import CorpusError, Line
+
+OnMalformed = Callable[[CorpusError], object]
+"""Receives the error of a malformed sentence, and raises it or returns to skip the sentence."""
+
+
+def raise_error(error: CorpusError) -> None:
+    """Raise the error. Malformed sentences end the reading."""
+    raise error
 
 
 @dataclass(slots=True)

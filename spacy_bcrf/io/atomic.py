@@ -2,25 +2,52 @@
 
 import os
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+# spaCy and `shards.find_files` skip names that start with a dot. So no corpus includes the
+# temporary file of a killed process.
+_PREFIX = ".unfinished-"
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether `path` is a device or a pipe, such as /dev/null, /dev/stdout or a FIFO.
+
+    It keeps nothing that a failed write could lose, and a file must not take its place.
+    """
+    target = _resolve(path)
+    is_regular = target.is_file() and not _is_open_file(target)
+    return target.exists() and not is_regular and not target.is_dir()
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and move it to `path` at the end.
 
-    After an exception the old file stays and the temporary one is removed. Missing parent folders
-    are created. ValueError if `path` is a folder.
+    After an exception the old file stays and the temporary one is removed. The new file keeps the
+    mode of the old one. A link stays, and its target is replaced. Missing parent folders are
+    created. The path of a device or a pipe is yielded itself. ValueError if `path` is a folder.
     """
     if not path.name or path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = _temporary_path(path)
+    if is_stream(path):
+        yield path
+        return
+    target = _resolve(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # The suffix stays, because Matplotlib chooses the format by it.
+    descriptor, name = tempfile.mkstemp(target.suffix, _PREFIX, target.parent)
+    os.close(descriptor)
+    part = Path(name)
     try:
         yield part
-        part.replace(path)
+        _sync(part)
+        part.chmod(_mode(target, 0o666))
+        part.replace(target)
+        _sync(target.parent)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
@@ -30,18 +57,23 @@ def replacing(path: Path) -> Iterator[Path]:
 def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, and move it to `path` at the end.
 
-    After an exception the temporary folder is removed. ValueError if `path` is neither new nor
-    an empty folder.
+    After an exception the temporary folder is removed. A link to an empty folder stays. ValueError
+    if `path` is neither new nor an empty folder.
     """
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):
-        raise ValueError(f"{path}: expected a new or empty folder")
-    part = _temporary_path(path)
-    part.mkdir(parents=True)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise ValueError(f"{path}: expected a new or empty folder; nothing in it is replaced")
+    target = _resolve(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp("", _PREFIX, target.parent))
     try:
         yield part
-        if path.is_dir():
-            path.rmdir()
-        part.replace(path)
+        for file in (*part.rglob("*"), part):
+            _sync(file)
+        part.chmod(_mode(target, 0o777))
+        if target.is_dir():
+            target.rmdir()
+        part.replace(target)
+        _sync(target.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -52,5 +84,40 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf8")
 
 
-def _temporary_path(path: Path) -> Path:
-    return path.with_name(f".{os.getpid()}.{path.name}")
+def _resolve(path: Path) -> Path:
+    """Follow links to their target, but not the links to open files."""
+    path = path.absolute()
+    for _ in range(40):  # Linux follows as many links
+        path = path.parent.resolve() / path.name
+        if _is_open_file(path) or not path.is_symlink():
+            return path
+        path = path.parent / path.readlink()
+    raise ValueError(f"{path}: too many links, one to the next")
+
+
+def _is_open_file(path: Path) -> bool:
+    """Return whether `path` names a file that a process has open, as /dev/stdout does on Linux.
+
+    It may be a regular file. The process writes on to the open file, so it must not be replaced.
+    """
+    return path.is_relative_to("/proc") or path.is_relative_to("/dev/fd")
+
+
+def _mode(path: Path, default: int) -> int:
+    """Return the mode of a file or folder, by default the one that the umask allows."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    mask = os.umask(0o077)  # the only way to read it is to set it
+    os.umask(mask)
+    return default & ~mask
+
+
+def _sync(path: Path) -> None:
+    """Write the buffers of a file to the disk, or the names in a folder."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows cannot open folders
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from itertools import chain
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .text import Line, read_lines
+from .text import MAX_LINE, CorpusError, Line, read_lines
 
-_DECODER = json.JSONDecoder()
 _WHITE_SPACE = " \t\r\n"
+_SPACES = re.compile(f"[{_WHITE_SPACE}]*")
 
 
 class Problem(ValueError):
@@ -34,34 +37,34 @@ def read_objects(
 ) -> Iterator[Item]:
     """Yield the objects of a file: one on each non-blank line, or the items of one list.
 
-    If the first line starts with a bracket, the file is a list. Then the whole text is in memory,
-    but only one of its items at a time. A bad line yields an item with a problem. Broken JSON in
-    a list ends the reading with a CorpusError. `advance` receives the number of bytes read since
-    its last call.
+    If the first line starts with a bracket, the file is a list. Only one object is in memory at a
+    time, of at most MAX_LINE characters. A bad line or item yields an item with a problem. Broken
+    JSON in a list ends the reading with a CorpusError. `advance` receives the number of bytes read
+    since its last call.
     """
-    is_list = False
-    lines = read_lines(path, lambda n_bytes: None if is_list else advance(n_bytes))
-    filled = (line for line in lines if line.text.strip(_WHITE_SPACE))
-    first = next(filled, None)
+    pieces = read_lines(path, advance, in_pieces=True)
+    first = next((piece for piece in pieces if piece.text.strip(_WHITE_SPACE)), None)
     if first is None:
         return
     if first.text.lstrip(_WHITE_SPACE).startswith("["):
-        is_list = True
-        yield from _read_list(first, lines, advance)
+        yield from _ListReader(first, pieces).read()
         return
-    for line in chain([first], filled):
-        value: dict[str, Any] | Problem
-        try:
-            value = parse_object(line.text)
-        except Problem as problem:
-            value = problem
-        yield Item(f"{path}:{line.number}", value)
+    for number, group in groupby(chain([first], pieces), lambda piece: piece.number):
+        text = _join(group)
+        if text is None or text.strip(_WHITE_SPACE):
+            yield Item(f"{path}:{number}", _parse_line(text))
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
-    """Parse a JSON object. Problem if the text is broken JSON or another value."""
+    """Parse a JSON object.
+
+    Problem if the text is broken JSON or another value, if an object repeats a key, or for a
+    number that is not finite.
+    """
     try:
-        value = json.loads(text)
+        value = _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except Problem:
+        raise
     except json.JSONDecodeError as error:
         raise Problem("no JSON", f"no JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
@@ -69,6 +72,52 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _not_an_object(value)
     return value
+
+
+def _parse_line(text: str | None) -> dict[str, Any] | Problem:
+    if text is None:
+        return Problem(
+            "too long", f"more than {MAX_LINE:,} characters; expected one record on each line"
+        )
+    try:
+        return parse_object(text)
+    except Problem as problem:
+        return problem
+
+
+def _join(pieces: Iterable[Line]) -> str | None:
+    """Return the text of a line. None if it has more than MAX_LINE characters."""
+    texts, length = [], 0
+    for piece in pieces:
+        texts.append(piece.text)
+        length += len(piece.text)
+        if length > MAX_LINE:
+            texts.clear()
+    return "".join(texts) if length <= MAX_LINE else None
+
+
+def _check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object. A parser would keep either value of a repeated key."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        ((key, n),) = Counter(key for key, _ in pairs).most_common(1)
+        raise Problem(
+            "repeated key", f"an object has {n} values of {json.dumps(key)[:60]}; expected one"
+        )
+    return fields
+
+
+def _check_finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise Problem("not finite", f"{text[:60]} is not a finite number")
+    return number
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_check_keys, parse_float=_check_finite, parse_constant=_check_finite
+)
+_UNCHECKED_DECODER = json.JSONDecoder()
 
 
 def _describe(error: ValueError | RecursionError) -> str:
@@ -84,43 +133,95 @@ def _not_an_object(value: Any) -> Problem:
     return Problem("no object", f"expected an object, got {json.dumps(value)[:60]}")
 
 
-def _read_list(
-    first: Line, others: Iterator[Line], advance: Callable[[int], object]
-) -> Iterator[Item]:
-    text = "\n".join(line.text for line in chain([first], others))
-    n_bytes = first.path.stat().st_size
-    number, counted = first.number, 0
+class _ListReader:
+    """Read the items of a list, with one of them in memory at a time.
 
-    def line_at(position: int) -> Line:
-        nonlocal number, counted
-        number += text.count("\n", counted, position)
-        counted = position
-        return Line(first.path, number, "")
+    first: the piece of a line that starts the list. pieces: all pieces after it.
+    """
 
-    def skip_white_space(position: int) -> int:
-        while text[position : position + 1] and text[position] in _WHITE_SPACE:
-            position += 1
-        return position
+    def __init__(self, first: Line, pieces: Iterator[Line]) -> None:
+        self.path, self.pieces = first.path, pieces
+        self.text = first.text
+        self.position = first.text.index("[") + 1
+        self.last_number = first.number
+        """Line of the last piece in `text`."""
+        self.number, self.counted = first.number, 0
+        """A line, and its position in `text`."""
 
-    position = skip_white_space(text.index("[") + 1)
-    done = 0
-    while not text.startswith("]", position):
-        start = position
-        try:
-            value, position = _DECODER.raw_decode(text, start)
-        except json.JSONDecodeError as error:
-            raise line_at(error.pos).error(f"no JSON: {error.msg}") from None
-        except (ValueError, RecursionError) as error:
-            raise line_at(start).error(_describe(error)) from None
-        place = f"{first.path}:{line_at(start).number}"
-        yield Item(place, value if isinstance(value, dict) else _not_an_object(value))
-        position = skip_white_space(position)
-        if text.startswith(",", position):
-            position = skip_white_space(position + 1)
-        elif not text.startswith("]", position):
-            raise line_at(position).error("no JSON: expected a comma or the end of the list")
-        advance(n_bytes * position // len(text) - done)
-        done = n_bytes * position // len(text)
-    if (end := skip_white_space(position + 1)) < len(text):
-        raise line_at(end).error("no JSON: more text after the end of the list")
-    advance(n_bytes - done)
+    def read(self) -> Iterator[Item]:
+        self._skip_white_space()
+        while not self.text.startswith("]", self.position):
+            place = f"{self.path}:{self._line_at(self.position)}"
+            value = self._decode()
+            yield Item(place, value if isinstance(value, dict | Problem) else _not_an_object(value))
+            self._skip_white_space()
+            if self.text.startswith(",", self.position):
+                self.position += 1
+                self._skip_white_space()
+            elif not self.text.startswith("]", self.position):
+                raise self._error("no JSON: expected a comma or the end of the list")
+        self.position += 1
+        self._skip_white_space()
+        if self.position < len(self.text):
+            raise self._error("no JSON: more text after the end of the list")
+
+    def _decode(self) -> Any:
+        """Decode the next item. A problem if it repeats a key or has a number that is not finite.
+
+        CorpusError for broken JSON, after which the next item is unknown.
+        """
+        while True:
+            try:
+                value, end = _decode_at(self.text, self.position)
+            except json.JSONDecodeError as error:
+                if len(self.text) - self.position > MAX_LINE:
+                    raise self._error(f"an item of more than {MAX_LINE:,} characters") from None
+                length = error.pos - self.position
+                if not self._fill():
+                    raise self._error(f"no JSON: {error.msg}", length) from None
+            except (ValueError, RecursionError) as error:
+                raise self._error(_describe(error)) from None
+            else:
+                # A number may go on after the text: 1e+5 is no error until its "+".
+                is_whole, length = end + 3 < len(self.text), end - self.position
+                if is_whole or not self._fill():
+                    self.position += length
+                    return value
+
+    def _fill(self) -> bool:
+        """Drop the text before `position`, and double the rest. False at the end of the file."""
+        self._line_at(self.position)
+        self.text = self.text[self.position :]
+        self.position = self.counted = 0
+        texts = [self.text]
+        missing = max(len(self.text), 1 << 16)
+        while missing > 0 and (piece := next(self.pieces, None)):
+            texts += ["\n"] * (piece.number - self.last_number) + [piece.text]
+            missing -= len(piece.text) + 1
+            self.last_number = piece.number
+        self.text = "".join(texts)
+        return len(texts) > 1
+
+    def _skip_white_space(self) -> None:
+        while True:
+            spaces = _SPACES.match(self.text, self.position)
+            self.position = spaces.end() if spaces else self.position
+            if self.position < len(self.text) or not self._fill():
+                return
+
+    def _line_at(self, position: int) -> int:
+        """Return the line at a position, which is after that of the last call."""
+        self.number += self.text.count("\n", self.counted, position)
+        self.counted = position
+        return self.number
+
+    def _error(self, message: str, offset: int = 0) -> CorpusError:
+        return CorpusError(f"{self.path}:{self._line_at(self.position + offset)}: {message}")
+
+
+def _decode_at(text: str, position: int) -> tuple[Any, int]:
+    """Decode a value. Return it, or a problem, and its end."""
+    try:
+        return _DECODER.raw_decode(text, position)
+    except Problem as problem:
+        return problem, _UNCHECKED_DECODER.raw_decode(text, position)[1]

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 
 from spacy.tokens import Doc, DocBin
 from spacy.tokens._serialize import ALL_ATTRS
 from spacy.vocab import Vocab
 
-from .atomic import replacing
+from .atomic import is_stream, replacing, replacing_folder
 from .text import CorpusError
 
 
 def find_files(path: Path) -> list[Path]:
-    """Return the `.spacy` files of a corpus, sorted by name. ValueError without any."""
-    files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
+    """Return the `.spacy` files of a corpus, sorted by name. ValueError without any.
+
+    Names that start with a dot are left out, as in spaCy: unfinished files have such names.
+    """
+    files = [path]
+    if path.is_dir():
+        found = sorted(path.rglob("*.spacy"))
+        files = [
+            file
+            for file in found
+            if not any(part.startswith(".") for part in file.relative_to(path).parts)
+        ]
     if not files or not all(file.is_file() for file in files):
         raise ValueError(f"{path}: found no .spacy file or folder of .spacy files")
     return files
@@ -29,63 +41,81 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
     """
     for file in find_files(path):
         try:
-            docs = DocBin(store_user_data=True).from_disk(file)
+            yield from DocBin(store_user_data=True).from_disk(file).get_docs(vocab)
         except Exception as error:  # zlib, msgpack and spaCy raise different types
             raise ValueError(f"{file}: cannot be read as a .spacy file: {error}") from error
-        yield from docs.get_docs(vocab)
 
 
 class Writer:
     """Write documents to one file, or to a folder of files with `shard` documents each.
 
     shard: 0 for one file. attrs: token attributes to store.
-    Use it as a context manager. An exception removes all new files and keeps an older file.
-    ValueError for a path without `.spacy`, or for a folder that is not empty.
+    Use it as a context manager. The output appears at the end, whole: after an exception a file
+    stays as it was, and a folder does not exist, or is empty as before. ValueError for a path that
+    is neither a `.spacy` file nor a device, or for a folder that is not empty. CorpusError if the
+    output cannot be written.
     """
 
     def __init__(self, path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> None:
-        if not shard and (path.suffix != ".spacy" or path.is_dir()):
+        if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
             raise ValueError(f"{path}: expected the name of a .spacy file to write")
-        if shard and (path.is_file() or (path.is_dir() and any(path.iterdir()))):
+        if shard and path.exists() and not (path.is_dir() and not any(path.iterdir())):
             raise ValueError(
-                f"{path}: expected a new or empty folder for files of {shard} documents"
+                f"{path}: expected a new or empty folder for files of {shard} documents; shards of "
+                "an earlier corpus are neither replaced nor joined"
             )
         self.path, self.shard = path, shard
         self.n_docs = 0
-        self._is_new = not path.exists()
         self._new_bin = partial(DocBin, attrs, store_user_data=True)
         self._docs = self._new_bin()
-        self._written: list[Path] = []
+        self._folder = path
+        self._stack = ExitStack()
 
     def add(self, doc: Doc) -> None:
         """Add a document. A full shard goes to disk."""
         self._docs.add(doc)
         self.n_docs += 1
         if self.shard and len(self._docs) == self.shard:
-            self._flush()
+            self._write_shard()
 
-    def _flush(self) -> None:
-        name = f"{len(self._written):06d}.spacy"
-        path = self.path / name if self.shard else self.path
+    def _write_shard(self) -> None:
+        name = f"{(self.n_docs - 1) // self.shard:06d}.spacy"
         try:
-            with replacing(path) as part:
-                self._docs.to_disk(part)
+            self._docs.to_disk(self._folder / name)
         except OSError as error:
-            raise CorpusError(f"{path}: cannot be written: {error.strerror or error}") from None
+            raise self._describe(error) from None
         self._docs = self._new_bin()
-        self._written.append(path)
+
+    def _finish(self, kind: object, *_: object) -> None:
+        if kind is None and not self.shard:
+            with replacing(self.path) as part:
+                self._docs.to_disk(part)
+        elif kind is None and len(self._docs):
+            self._write_shard()
+
+    def _describe(self, error: OSError) -> CorpusError:
+        return CorpusError(f"{self.path}: cannot be written: {error.strerror or error}")
 
     def __enter__(self) -> Writer:
+        if self.shard:
+            try:
+                self._folder = self._stack.enter_context(replacing_folder(self.path))
+            except OSError as error:
+                raise self._describe(error) from None
+        self._stack.push(self._finish)
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            for path in self._written:
-                path.unlink(missing_ok=True)
-            if self._written and self._is_new:
-                self.path.rmdir()
-        elif len(self._docs) or not self.shard:
-            self._flush()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            # An error of `_finish` also removes the temporary folder.
+            self._stack.__exit__(kind, error, trace)
+        except OSError as failure:
+            raise self._describe(failure) from None
 
 
 def write_all(docs: Iterable[Doc], path: Path, shard: int = 0) -> int:

@@ -1,6 +1,7 @@
 """Lines of plain or compressed text files, each with its file and line number."""
 
 import bz2
+import codecs
 import gzip
 import lzma
 import zlib
@@ -13,6 +14,12 @@ _OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
 }
+
+
+BLOCK = 1 << 20
+"""Size of the pieces of a long line, in bytes."""
+MAX_LINE = 16 * BLOCK
+"""Largest size of a line, in bytes: a small compressed file can hold a line of many gigabytes."""
 
 
 class CorpusError(ValueError):
@@ -43,32 +50,58 @@ def find_file(path: Path) -> Path:
 
 
 def read_lines(
-    path: Path, advance: Callable[[int], object] = lambda n_bytes: None
+    path: Path,
+    advance: Callable[[int], object] = lambda n_bytes: None,
+    *,
+    in_pieces: bool = False,
 ) -> Iterator[Line]:
     """Yield the lines of a UTF-8 file. `.xz`, `.gz` and `.bz2` files are decompressed.
 
     `advance` receives the number of bytes read since its last call. Only a line feed, with or
     without a carriage return, ends a line: treebanks have words with the other characters that
-    `str.splitlines` splits at. CorpusError if the file cannot be read or decoded.
+    `str.splitlines` splits at. in_pieces: a line longer than BLOCK bytes comes in several pieces,
+    all with its number. CorpusError if the file cannot be read or decoded, or if a line that is not
+    in pieces is longer than MAX_LINE bytes.
     """
-    number = 0
+    number, column, rest = 0, 0, b""
+
+    def not_utf8(start: int) -> CorpusError:
+        return CorpusError(
+            f"{path}:{number}: byte 0x{data[start]:02x} at column {column + start + 1} is not "
+            "UTF-8; expected a text file encoded as UTF-8"
+        )
+
     try:
         with path.open("rb") as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             # A pipe has neither position nor length.
             tell = raw.tell if raw.seekable() else int
             position = 0
-            for number, data in enumerate(stream, start=1):
-                try:
-                    text = data.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as err:
+            while read := stream.readline(BLOCK if in_pieces else MAX_LINE + 1):
+                number += not column
+                if len(read) > MAX_LINE:
                     raise CorpusError(
-                        f"{path}:{number}: byte 0x{data[err.start]:02x} at column {err.start + 1} "
-                        "is not UTF-8; expected a text file encoded as UTF-8"
-                    ) from None
+                        f"{path}:{number}: the line is longer than {MAX_LINE >> 20} MiB; expected "
+                        "a text file with a word or a record on each line"
+                    )
+                if number == 1 and not column:
+                    read = read.removeprefix(codecs.BOM_UTF8)
+                data, rest = rest + read, b""
+                try:
+                    text = data.decode()
+                except UnicodeDecodeError as error:
+                    # A piece may end within a character, which has at most four bytes.
+                    if not in_pieces or read.endswith(b"\n") or error.start < len(data) - 3:
+                        raise not_utf8(error.start) from None
+                    rest = data[error.start :]
+                    text = data[: error.start].decode()
+                column = 0 if read.endswith(b"\n") else column + len(data) - len(rest)
                 yield Line(path, number, text.removesuffix("\n").removesuffix("\r"))
-                if number % 1000 == 0:
+                if number % 1000 == 0 or column:
                     advance(tell() - position)
                     position = tell()
+            if rest:
+                data = rest
+                raise not_utf8(0)
             advance(tell() - position)
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as err:
         raise CorpusError(

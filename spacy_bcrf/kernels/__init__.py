@@ -229,8 +229,8 @@ def bregman(
 ) -> Result:
     """Bound of B(w) and its gradient, the marginals, by iterative Bregman projections.
 
-    Corro et al. (2025), Algorithm 1, in node-factor form: O(n_iter N T^2) time, O(N T) memory with
-    shared transitions.
+    `options.unary` selects other results for each tag. Corro et al. (2025), Algorithm 1, in
+    node-factor form: O(n_iter N T^2) time, O(N T) memory with shared transitions.
     """
     xp = check_batch(unary, transitions, lengths)
     check_edges(edges, transitions)

@@ -28,6 +28,7 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         double relaxation
         double tolerance
         bint lower
+        int unary
         double scale
 
     cdef cppclass Labelings[In]:
@@ -64,7 +65,7 @@ ctypedef fused real:
 import numpy
 
 from . import threads
-from .backend import Result
+from .backend import UNARIES, Result
 from .checks cimport check_ids, check_lengths, run_python_handlers, run_signal_handlers
 
 run_signal_handlers = run_python_handlers
@@ -117,6 +118,7 @@ def bregman(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, o
     c_options.relaxation = 0 if options.relaxation is None else options.relaxation
     c_options.tolerance = -1 if options.tolerance is None else options.tolerance
     c_options.lower = options.bound == "lower"
+    c_options.unary = UNARIES.index(options.unary)
     c_options.scale = options.scale
     with nogil:
         Kernels[real].get().bregman(
@@ -283,7 +285,7 @@ cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] le
     batch.lengths = &lengths[0]
     batch.size = <int>lengths.shape[0]
     batch.tags = <int>unary.shape[1]
-    batch.threads = threads.count()
+    batch.threads = threads.chosen or threads.count()
     return batch
 
 

@@ -38,6 +38,7 @@ class Learner:
         rate: float,
         decay: float,
         l2: float,
+        l1: float,
         n_sequences: float,
     ) -> None: ...
     @property

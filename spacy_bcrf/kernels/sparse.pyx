@@ -57,7 +57,7 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         Objective objective
         int n, beam
         bint averaged
-        double rate, decay, l2, n_sequences
+        double rate, decay, l2, l1, n_sequences
 
     cdef cppclass Table:
         size_t rows()
@@ -254,7 +254,7 @@ cdef class Learner:
     cdef Model* c
 
     def __cinit__(self, str objective, int n_tags, *, int n, int beam, bint averaged, double rate,
-                  double decay, double l2, double n_sequences):
+                  double decay, double l2, double l1, double n_sequences):
         cdef Options options
         if not 1 <= n_tags <= MAX_TAGS:
             raise ValueError(f"n_tags must be from 1 to {MAX_TAGS}, got {n_tags}")
@@ -273,6 +273,7 @@ cdef class Learner:
         options.rate = rate
         options.decay = decay
         options.l2 = l2
+        options.l1 = l1
         options.n_sequences = n_sequences
         self.c = new Model(options, n_tags)
 
@@ -290,7 +291,7 @@ cdef class Learner:
         return self.c.stride
 
     def set_n_sequences(self, double n_sequences):
-        """Set the number of sequences in a pass, which scales l2 and the decay of the rate."""
+        """Set the number of sequences in a pass, which scales l2, l1 and the decay of the rate."""
         self.c.options.n_sequences = n_sequences
 
     def resize(self, size_t n_features):

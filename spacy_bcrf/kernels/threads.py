@@ -5,24 +5,26 @@ from __future__ import annotations
 import multiprocessing
 import os
 
-_count: int | None = None
+chosen: int | None = None
+"""The number of threads, None until `count` finds the default."""
+
 _forked = False
 
 
 def count() -> int:
     """Return the number set by `kernels.set_threads`, or the default."""
-    global _count
-    if _count is None:
-        _count = _default()
-    return _count
+    global chosen
+    if chosen is None:
+        chosen = _default()
+    return chosen
 
 
 def set_count(n: int | None) -> None:
     """Set the number of threads; None restores the default. Raises ValueError if n < 1."""
-    global _count
+    global chosen
     if n is not None and n < 1:
         raise ValueError(f"the number of threads must be at least 1, got {n}")
-    _count = n
+    chosen = n
 
 
 def _default() -> int:
@@ -44,8 +46,8 @@ def _default() -> int:
 
 
 def _after_fork() -> None:
-    global _count, _forked
-    _count, _forked = None, True
+    global chosen, _forked
+    chosen, _forked = None, True
 
 
 if hasattr(os, "register_at_fork"):

@@ -20,6 +20,7 @@ def BCRF(
     decoder: str = "viterbi",
     transitions: Transitions = "shared",
     transition_width: int = 64,
+    hidden_width: int = 0,
     scale: float = 2.0,
 ) -> Model[InT, OutT]:
     """Head trained as a Bregman conditional random field (Corro et al. 2025).
@@ -36,4 +37,6 @@ def BCRF(
         tolerance=tolerance,
         inverse_temperature=inverse_temperature,
     )
-    return make_head("bcrf", objective, decoder, nO, nI, transitions, transition_width, scale)
+    return make_head(
+        "bcrf", objective, decoder, nO, nI, transitions, transition_width, hidden_width, scale
+    )

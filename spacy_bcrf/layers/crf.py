@@ -14,9 +14,12 @@ def CRF(
     decoder: str = "viterbi",
     transitions: Transitions = "shared",
     transition_width: int = 64,
+    hidden_width: int = 0,
 ) -> Model[InT, OutT]:
     """Head trained as a conditional random field (Lafferty et al. 2001).
 
     Options: see `make_head`.
     """
-    return make_head("crf", chain.CRF(), decoder, nO, nI, transitions, transition_width)
+    return make_head(
+        "crf", chain.CRF(), decoder, nO, nI, transitions, transition_width, hidden_width
+    )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from spacy_bcrf.chain import (
     BCRF,
@@ -23,11 +24,19 @@ DECODERS = {
     "argmax": "the tag with the highest score at each token, without transitions",
     "mbr": "minimum Bayes risk: the labeling with the largest expected number of correct tags "
     "under the marginals of the head's own inference, or of a CRF if the head has none",
-    "bcrf(N)": "minimum Bayes risk under the marginals of BCRF(n_iter=N) on sharpened potentials",
+    "bcrf(N)": "minimum Bayes risk under the marginals of BCRF(n_iter=N, relaxation=1) on "
+    "sharpened potentials, as Corro et al. (2025) decode. Options, as in "
+    "bcrf(10, relaxation=1.25, flow=mean): relaxation, a number or auto; flow, outgoing or mean",
     "mf(N)": "minimum Bayes risk under the marginals of MeanField(n_iter=N)",
 }
 """Result of each decoder. If a result violates the hard constraints, the allowed labeling with the
 largest expected number of correct tags replaces it."""
+
+_BCRF = re.compile(
+    r"bcrf\((?P<n_iter>[1-9]\d*)"
+    r"(?:, *relaxation=(?P<relaxation>auto|\d+(?:\.\d+)?))?"
+    r"(?:, *flow=(?P<flow>outgoing|mean))?\)"
+)
 
 
 def get_decoder(name: str, objective: object) -> Decoder:
@@ -43,14 +52,21 @@ def get_decoder(name: str, objective: object) -> Decoder:
         return Unstructured().decode
     if name == "mbr":
         return _MinimumRisk(objective if isinstance(objective, Inference) else CRF())
-    match = re.fullmatch(r"(bcrf|mf)\((\d+)\)", name)
-    if not match or int(match[2]) < 1:
-        raise ValueError(
-            f"unknown decoder {name!r}; expected one of {', '.join(DECODERS)}, "
-            "where N is a number of iterations of at least 1, as in bcrf(10)"
+    if match := re.fullmatch(r"mf\(([1-9]\d*)\)", name):
+        inference: Inference = MeanField(int(match[1]))
+    elif match := _BCRF.fullmatch(name):
+        relaxation: Any = match["relaxation"] or 1.0
+        inference = BCRF(
+            int(match["n_iter"]),
+            relaxation if relaxation == "auto" else float(relaxation),
+            flow=match["flow"] or "outgoing",  # type: ignore[arg-type]
         )
-    n_iter = int(match[2])
-    return _MinimumRisk(BCRF(n_iter) if match[1] == "bcrf" else MeanField(n_iter))
+    else:
+        raise ValueError(
+            f"unknown decoder {name!r}; expected one of {', '.join(DECODERS)}, where N is a number "
+            "of iterations of at least 1, as in bcrf(10) or bcrf(10, relaxation=1.25)"
+        )
+    return _MinimumRisk(inference)
 
 
 def _viterbi(potentials: Potentials) -> Array:
@@ -64,7 +80,4 @@ class _MinimumRisk:
         self.inference = inference
 
     def __call__(self, potentials: Potentials) -> Array:
-        # A Bregman CRF decodes with the marginals of sharpened potentials.
-        sharpness = getattr(self.inference, "inverse_temperature", 1.0)
-        scaled = potentials if sharpness == 1 else potentials.scale(sharpness)
-        return minimum_risk(potentials, self.inference.marginals(scaled).unary)
+        return minimum_risk(potentials, self.inference.decoding_marginals(potentials))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from thinc.api import Model
+from thinc.api import Model, Relu
 from thinc.types import Floats2d
 
 from spacy_bcrf.chain import Potentials, boundaries
@@ -20,6 +20,9 @@ Transitions = Literal["shared", "pairwise"]
 "pairwise" takes O(N T^2) memory, and several times that with gradients and marginals.
 """
 
+# Names of the layers that a head may have, in this order.
+_PAIRWISE, _HIDDEN = "pairwise", "relu"
+
 InT = list[Floats2d]
 OutT = Potentials
 
@@ -32,12 +35,15 @@ def make_head(
     nI: int | None,
     transitions: Transitions,
     transition_width: int,
+    hidden_width: int,
     scale: float = 1.0,
 ) -> Model[InT, OutT]:
     """Head that maps token vectors (N, nI) to potentials of nO tags. All heads share its options.
 
-    A tag's score is linear in the token's vector. Start, end and transition scores are added.
+    A tag's score is linear in the token's vector, or in a hidden layer over it. Start, end and
+    transition scores are added.
     Parameters: W (nO, nI), b (nO,), transitions (nO, nO) `[from, to]`, start (nO,), end (nO,).
+    With a hidden layer, W is (nO, hidden_width).
 
     name: name of the layer.
     objective: training objective of the potentials.
@@ -45,6 +51,8 @@ def make_head(
     nO, nI: number of tags and width of the token vectors; None infers them.
     transitions: "shared" or "pairwise"; "pairwise" adds the scores of a `Pairwise` layer.
     transition_width: width of the hidden layer of `Pairwise`.
+    hidden_width: width of a hidden layer (ReLU) that scores tags, as the multilayer perceptron of
+        Corro et al. (2025) does; 0 for linear tag scores.
     scale: factor from scores to potentials.
 
     The model has the attributes of `output_attrs` and `scale`. A tag or transition that its
@@ -61,7 +69,11 @@ def make_head(
         raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
     if transition_width < 1:
         raise ValueError(f"transition_width must be at least 1, got {transition_width}")
-    layers = [Pairwise(transition_width)] if transitions == "pairwise" else []
+    if hidden_width < 0:
+        raise ValueError(f"hidden_width must be 0 (no hidden layer) or more, got {hidden_width}")
+    layers: list[Model] = [Pairwise(transition_width)] if transitions == "pairwise" else []
+    if hidden_width:
+        layers.append(Relu(hidden_width))
     attrs = output_attrs(objective, decoder, scale=scale)
     return _make_model(name, {"nO": nO, "nI": nI}, attrs, layers)
 
@@ -75,26 +87,34 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
     start, end, transitions = (
         _masked_param(model, name, masks) for name in ("start", "end", "transitions")
     )
+    layers = _layers_by_name(model)
     X_flat = ops.flatten(X)
+    inputs, backprop_hidden = X_flat, None
+    if _HIDDEN in layers:
+        inputs, backprop_hidden = layers[_HIDDEN](X_flat, is_train)
     W = model.get_param("W")
-    unary = ops.affine(X_flat, W, model.get_param("b"))
+    unary = ops.affine(inputs, W, model.get_param("b"))
     starts, ends = (ops.asarray(tokens) for tokens in boundaries(lengths))
     unary[starts] += start
     unary[ends] += end
-    if model.layers:
+    backprop_pairwise = None
+    if _PAIRWISE in layers:
         shared = transitions
-        transitions, backprop_pairwise = model.layers[0](X_flat, is_train)
+        transitions, backprop_pairwise = layers[_PAIRWISE](X_flat, is_train)
         transitions += shared
     unary *= scale
     # Scale in place, unless the array is the parameter itself.
-    transitions = ops.xp.multiply(transitions, scale, out=transitions if model.layers else None)
+    out = transitions if backprop_pairwise else None
+    transitions = ops.xp.multiply(transitions, scale, out=out)
 
     def backprop(d_potentials: OutT) -> InT:
         if scale != 1:
             d_potentials = d_potentials.scale(scale)
         d_unary, d_transitions = d_potentials.unary, d_potentials.transitions
         dX = ops.gemm(d_unary, W)
-        if model.layers:
+        if backprop_hidden:
+            dX = backprop_hidden(dX)
+        if backprop_pairwise:
             dX += backprop_pairwise(d_transitions)
             d_transitions = d_transitions.sum(axis=0)
         gradients = {
@@ -105,7 +125,7 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
         for name, gradient in gradients.items():
             model.inc_grad(name, gradient * masks[name] if name in masks else gradient)
         model.inc_grad("b", d_unary.sum(axis=0))
-        model.inc_grad("W", ops.gemm(d_unary, X_flat, trans1=True))
+        model.inc_grad("W", ops.gemm(d_unary, inputs, trans1=True))
         return ops.unflatten(dX, lengths)
 
     potentials = Potentials.unchecked(unary, transitions, ops.asarray(lengths), ops.xp)
@@ -117,11 +137,14 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
     if X is not None and model.has_dim("nI") is None:
         model.set_dim("nI", X[0].shape[1])
     nO, nI = model.get_dim("nO"), model.get_dim("nI")
-    shapes = {"W": (nO, nI), "b": (nO,), "transitions": (nO, nO), "start": (nO,), "end": (nO,)}
+    layers = _layers_by_name(model)
+    width = layers[_HIDDEN].get_dim("nO") if _HIDDEN in layers else nI
+    shapes = {"W": (nO, width), "b": (nO,), "transitions": (nO, nO), "start": (nO,), "end": (nO,)}
     for name, shape in shapes.items():
         model.set_param(name, model.ops.alloc(shape, dtype="float32"))
+    if _PAIRWISE in layers:
+        layers[_PAIRWISE].set_dim("nO", nO, force=True)
     for layer in model.layers:
-        layer.set_dim("nO", nO, force=True)
         layer.set_dim("nI", nI)
         layer.initialize()
 
@@ -142,15 +165,18 @@ def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Mo
         return model
     nI, xp = model.get_dim("nI"), model.ops.xp
     matching = xp.asarray(matching)
-    layers = [Pairwise(layer.get_dim("nH"), nO, nI) for layer in model.layers]
-    new = _make_model(model.name, {"nO": nO, "nI": nI}, dict(model.attrs), layers)
+    layers = _layers_by_name(model)
+    if _PAIRWISE in layers:
+        old_pairwise = layers[_PAIRWISE]
+        pairwise = layers[_PAIRWISE] = Pairwise(old_pairwise.get_dim("nH"), nO, nI)
+        for name in old_pairwise.param_names:
+            value = old_pairwise.get_param(name)
+            pairwise.set_param(name, extend_square(xp, value, matching) if name == "V" else value)
+    # The hidden layer has no parameters by tag. It stays, with its state in the optimizer.
+    new = _make_model(model.name, {"nO": nO, "nI": nI}, dict(model.attrs), list(layers.values()))
     for name in model.param_names:
         extend = extend_square if name == "transitions" else extend_rows
         new.set_param(name, extend(xp, model.get_param(name), matching))
-    for old_layer, layer in zip(model.layers, layers, strict=True):
-        for name in old_layer.param_names:
-            value = old_layer.get_param(name)
-            layer.set_param(name, extend_square(xp, value, matching) if name == "V" else value)
     for node in new.walk():
         node.ops = model.ops
     return new
@@ -161,6 +187,11 @@ def _make_model(
 ) -> Model[InT, OutT]:
     params = dict.fromkeys(("W", "b", "transitions", "start", "end"))
     return Model(name, forward, init=init, dims=dims, params=params, attrs=attrs, layers=layers)
+
+
+def _layers_by_name(model: Model) -> dict[str, Model]:
+    """Return the layers `_PAIRWISE` and `_HIDDEN`, as far as the head has them, in order."""
+    return {layer.name: layer for layer in model.layers}
 
 
 def _masks(model: Model) -> dict[str, Array]:

@@ -30,6 +30,7 @@ def LinearChain(
     rate: float = OnlineSettings.rate,
     decay: float = OnlineSettings.decay,
     l2: float = OnlineSettings.l2,
+    l1: float = OnlineSettings.l1,
     threads: int = OnlineSettings.threads,
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
@@ -42,7 +43,7 @@ def LinearChain(
 
     templates: feature templates, see `sparse.templates`, or the name of one of the
         `sparse.template_sets`, such as "chunking".
-    objective, n, search, beam_width, averaged, rate, decay, l2, threads: see
+    objective, n, search, beam_width, averaged, rate, decay, l2, l1, threads: see
         `sparse.learner.OnlineSettings`.
     min_freq: least number of occurrences of a feature in the training data, see
         `sparse.model.SparseChain`.
@@ -59,6 +60,7 @@ def LinearChain(
         rate=rate,
         decay=decay,
         l2=l2,
+        l1=l1,
         threads=threads,
     )
     texts = get_templates(templates) if isinstance(templates, str) else templates

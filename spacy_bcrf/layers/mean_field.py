@@ -15,6 +15,7 @@ def MeanField(
     decoder: str = "mbr",
     transitions: Transitions = "shared",
     transition_width: int = 64,
+    hidden_width: int = 0,
 ) -> Model[InT, OutT]:
     """Head trained through the updates of mean-field inference (Wang et al. 2020).
 
@@ -25,4 +26,6 @@ def MeanField(
     Other options: see `make_head`.
     """
     objective = chain.MeanField(n_iter=n_iter)
-    return make_head("mean_field", objective, decoder, nO, nI, transitions, transition_width)
+    return make_head(
+        "mean_field", objective, decoder, nO, nI, transitions, transition_width, hidden_width
+    )

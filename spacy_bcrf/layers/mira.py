@@ -20,6 +20,7 @@ def MIRA(
     decoder: str = "viterbi",
     transitions: Transitions = "shared",
     transition_width: int = 64,
+    hidden_width: int = 0,
 ) -> Model[InT, OutT]:
     """Head trained by the margin-infused relaxed algorithm, MIRA (McDonald et al. 2005).
 
@@ -29,4 +30,6 @@ def MIRA(
     Other options: see `make_head`.
     """
     objective = chain.MIRA(n=n, aggressiveness=aggressiveness, search=search, beam_width=beam_width)
-    return make_head("mira", objective, decoder, nO, nI, transitions, transition_width)
+    return make_head(
+        "mira", objective, decoder, nO, nI, transitions, transition_width, hidden_width
+    )

@@ -14,6 +14,7 @@ def Perceptron(
     decoder: str = "viterbi",
     transitions: Transitions = "shared",
     transition_width: int = 64,
+    hidden_width: int = 0,
 ) -> Model[InT, OutT]:
     """Head trained as a structured perceptron (Collins 2002).
 
@@ -22,4 +23,6 @@ def Perceptron(
     Options: see `make_head`.
     """
     objective = chain.Perceptron()
-    return make_head("perceptron", objective, decoder, nO, nI, transitions, transition_width)
+    return make_head(
+        "perceptron", objective, decoder, nO, nI, transitions, transition_width, hidden_width
+    )

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain import CRF, Inference, Potentials
 from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
 
-from .decoding import get_decoder
+from .decoding import Decoder, get_decoder
 
 _HOOKS = "labeling_hooks"
 
@@ -30,6 +30,18 @@ class Objective(Protocol):
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
         """Return losses (B,) and their gradient, see `Inference.loss`."""
+
+
+@dataclass(frozen=True)
+class NamedDecoder:
+    """A decoder, and its name in `decoding.DECODERS`."""
+
+    name: str
+    decode: Decoder
+
+    def __call__(self, potentials: Potentials) -> Array:
+        """Return tag ids, int32 (N,)."""
+        return self.decode(potentials)
 
 
 @dataclass(frozen=True)
@@ -92,7 +104,7 @@ def output_attrs(objective: Objective, decoder: str, **attrs: Any) -> dict[str, 
     """
     return {
         "objective": objective,
-        "decoder": get_decoder(decoder, objective),
+        "decoder": NamedDecoder(decoder, get_decoder(decoder, objective)),
         "constraints": None,
         "tags": None,
         **attrs,
@@ -113,6 +125,8 @@ class LabelingModel:
         self.model = model
         self.hooks: Hooks = model.attrs[_HOOKS]
         self.objective: Objective = self.output_layer.attrs["objective"]
+        self.inference = self.objective if isinstance(self.objective, Inference) else CRF()
+        """The inference of all probabilities: the objective, or a CRF if that has none."""
 
     @property
     def output_layer(self) -> Model:
@@ -148,9 +162,15 @@ class LabelingModel:
         attrs = self.model.get_ref("output_layer").attrs
         return self.model.ops.to_numpy(attrs["decoder"](potentials))
 
+    @property
+    def decoder(self) -> str:
+        """The name of the decoder of the output layer."""
+        return self.output_layer.attrs["decoder"].name
+
     def set_decoder(self, name: str) -> None:
         """Set the decoder by name, see `decoding.DECODERS`. ValueError lists the names."""
-        self.output_layer.attrs["decoder"] = get_decoder(name, self.objective)
+        decoder = get_decoder(name, self.objective)
+        self.output_layer.attrs["decoder"] = NamedDecoder(name, decoder)
 
     def resize(self, tags: list[str], tags_per_label: int) -> None:
         """Resize the output layer to these tags. New tags come last.

@@ -19,6 +19,7 @@ def SAPO(
     decoder: str = "viterbi",
     transitions: Transitions = "shared",
     transition_width: int = 64,
+    hidden_width: int = 0,
 ) -> Model[InT, OutT]:
     """Head trained by search-based probabilistic online learning (SAPO, Sun et al.).
 
@@ -26,4 +27,6 @@ def SAPO(
     Other options: see `make_head`.
     """
     objective = chain.SAPO(n=n, search=search, beam_width=beam_width)
-    return make_head("sapo", objective, decoder, nO, nI, transitions, transition_width)
+    return make_head(
+        "sapo", objective, decoder, nO, nI, transitions, transition_width, hidden_width
+    )

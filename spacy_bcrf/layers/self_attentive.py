@@ -1,4 +1,4 @@
-"""`spacy-bcrf.SelfAttentiveEncoder.v1`: encoder with self-attention."""
+"""`spacy-bcrf.SelfAttentiveEncoder.v1` and `spacy-bcrf.SelfAttention.v1`: self-attention."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -52,6 +52,41 @@ def SelfAttentiveEncoder(
     The training config sets the dropout rate of embeddings and layers.
     Raises ValueError for an option out of range, and ImportError without PyTorch.
     """
+    attention = _attention_layers(width, depth, heads, feed_forward, positions, window)
+    embed = _make_embed(width, attrs, rows)
+    model: Model[list[Doc], list[Floats2d]] = chain(embed, *attention, ragged2list())
+    model.set_dim("nO", width)
+    return model
+
+
+def SelfAttention(
+    width: int = 768,
+    depth: int = 2,
+    *,
+    heads: int = 8,
+    feed_forward: int = 2048,
+    positions: Literal["learned", "sinusoidal"] = "learned",
+    window: int = 512,
+) -> Model[list[Floats2d], list[Floats2d]]:
+    """Encoder with self-attention over the token vectors of any embedding (Corro et al. 2025).
+
+    Use it as the `encode` of `spacy.Tok2Vec.v2`, for instance after `spacy-bcrf.CharConvEmbed.v1`.
+    The default sizes are the paper's. It needs PyTorch unless depth is 0; then the vectors pass
+    unchanged.
+
+    width: width of the token vectors, before and after the encoder.
+    Other options and errors: see `SelfAttentiveEncoder`.
+    """
+    attention = _attention_layers(width, depth, heads, feed_forward, positions, window)
+    model: Model[list[Floats2d], list[Floats2d]] = chain(list2ragged(), *attention, ragged2list())
+    model.set_dim("nO", width)
+    return model
+
+
+def _attention_layers(
+    width: int, depth: int, heads: int, feed_forward: int, positions: str, window: int
+) -> list[Model[Ragged, Ragged]]:
+    """Return the network, [] for depth 0. ValueError if an option is out of range."""
     if positions not in ("learned", "sinusoidal"):
         raise ValueError(f"positions must be learned or sinusoidal, got {positions!r}")
     sizes = {"width": width, "heads": heads, "feed_forward": feed_forward, "window": window}
@@ -62,15 +97,9 @@ def SelfAttentiveEncoder(
         raise ValueError(f"depth must be at least 0, got {depth}")
     if depth and width % heads:
         raise ValueError(f"heads must divide width = {width}, got {heads}")
-    embed = _make_embed(width, attrs, rows)
-    model: Model[list[Doc], list[Floats2d]]
     if depth == 0:
-        model = chain(embed, ragged2list())
-    else:
-        attention = _make_attention(width, depth, heads, feed_forward, positions, window)
-        model = chain(embed, attention, ragged2list())
-    model.set_dim("nO", width)
-    return model
+        return []
+    return [_make_attention(width, depth, heads, feed_forward, positions, window)]
 
 
 def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[list[Doc], Ragged]:
@@ -97,9 +126,11 @@ def _make_embed(width: int, attrs: Sequence[str], rows: Sequence[int]) -> Model[
 
 def _make_attention(width: int, *options: Any) -> Model[Ragged, Ragged]:
     require("torch", "torch")
-    from .torch_attention import SelfAttention
+    from . import torch_attention
 
-    model = PyTorchWrapper(SelfAttention(width, *options), _convert_inputs, _convert_outputs)
+    model = PyTorchWrapper(
+        torch_attention.SelfAttention(width, *options), _convert_inputs, _convert_outputs
+    )
     model.set_dim("nI", width)
     model.set_dim("nO", width)
     # spaCy sets this attribute to the dropout rate of the training config.

@@ -14,6 +14,7 @@ def Unstructured(
     decoder: str = "argmax",
     transitions: Transitions = "shared",
     transition_width: int = 64,
+    hidden_width: int = 0,
 ) -> Model[InT, OutT]:
     """Head trained as a softmax over the tags of each token. Transition scores stay zero.
 
@@ -22,4 +23,6 @@ def Unstructured(
     Options: see `make_head`.
     """
     objective = chain.Unstructured()
-    return make_head("unstructured", objective, decoder, nO, nI, transitions, transition_width)
+    return make_head(
+        "unstructured", objective, decoder, nO, nI, transitions, transition_width, hidden_width
+    )

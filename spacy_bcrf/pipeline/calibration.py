@@ -54,7 +54,8 @@ class Calibration:
     """A component's predictions on gold examples, and their confidence at any temperature.
 
     The components before it must have annotated the predicted documents.
-    ignore_annotation: see `PosteriorQueries`.
+    ignore_annotation: see `PosteriorQueries`. ValueError if all labels of the gold documents are
+    unknown to the component.
     """
 
     def __init__(
@@ -64,6 +65,12 @@ class Calibration:
         *,
         ignore_annotation: bool = True,
     ) -> None:
+        labels = set().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
+        if labels and labels.isdisjoint(pipe.labels):
+            raise ValueError(
+                f"[{pipe.name}] the gold documents have the labels {', '.join(sorted(labels))}, "
+                f"but the component has {', '.join(pipe.labels)}: no label in common"
+            )
         self._pipe = pipe
         self._batches: list[tuple[Potentials, Any]] = []
         correct = []
@@ -85,7 +92,7 @@ class Calibration:
     def confidence(self, temperature: float) -> NDArray[np.float64]:
         """Return the probabilities (M,) of the predictions."""
         found = [
-            self._pipe.confidences(potentials.scale(1 / temperature), predictions)
+            self._pipe.confidences(self._pipe.posterior(potentials, temperature), predictions)
             for potentials, predictions in self._batches
         ]
         return np.concatenate([np.zeros(0), *found]).astype("float64")
@@ -98,16 +105,32 @@ class Calibration:
     def fit(self) -> float:
         """Return the temperature between 1/1000 and 1000 with the smallest loss.
 
-        The range is wide because a perceptron learns scores of any size. ValueError without
-        predictions.
+        The range is wide because a perceptron learns scores of any size. ValueError unless some
+        predictions are correct and some are wrong, and if the loss is smallest at a bound.
         """
-        if not len(self.correct):
+        name, n = self._pipe.name, len(self.correct)
+        if not n:
+            raise ValueError(f"[{name}] no prediction has gold annotation to compare with")
+        n_correct = int(self.correct.sum())
+        if not n_correct:
             raise ValueError(
-                f"{self._pipe.name} has no predictions with gold annotation to compare with"
+                f"[{name}] none of its {n:,} predictions is correct: check that the gold documents "
+                "have the annotation that the component predicts"
             )
-        return math.exp(
-            golden_section(lambda x: self.loss(math.exp(x)), -math.log(1e3), math.log(1e3))
-        )
+        if n_correct == n:
+            raise ValueError(
+                f"[{name}] all of its {n:,} predictions are correct: use more gold documents, "
+                "outside of the training data"
+            )
+        bound = math.log(1e3)
+        fitted = golden_section(lambda x: self.loss(math.exp(x)), -bound, bound)
+        if bound - abs(fitted) < 0.02:
+            raise ValueError(
+                f"[{name}] no temperature fits: the loss is smallest at the bound "
+                f"{math.exp(math.copysign(bound, fitted)):g}. {n_correct:,} of {n:,} predictions "
+                "are correct: check that the gold documents have the component's annotation"
+            )
+        return math.exp(fitted)
 
 
 def golden_section(function: Callable[[float], float], low: float, high: float) -> float:

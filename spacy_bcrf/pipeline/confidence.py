@@ -1,7 +1,8 @@
 """Confidence, entropy and uncertainty of predictions.
 
-All probabilities are exact under the CRF of the component's potentials, p(y) ~ exp(score(y) /
-temperature). A component writes them to custom attributes. These are stored in `Doc.user_data`, so
+All probabilities are exact under the distribution of the head's own inference, at the component's
+temperature: a CRF, or the Markov chain of a Bregman CRF's arc marginals (`Inference.to_crf`). A
+component writes them to custom attributes. These are stored in `Doc.user_data`, so
 to_bytes, n_process and DocBin(store_user_data=True) keep them. If two components set the same
 attribute, the later one wins.
 """
@@ -9,6 +10,7 @@ attribute, the later one wins.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -60,16 +62,18 @@ def check_annotate(name: str, annotate: Iterable[str]) -> None:
 def check_temperature(name: str, temperature: float) -> None:
     """Raise ValueError for a temperature outside TEMPERATURES."""
     low, high = TEMPERATURES
-    if not low <= temperature <= high:
+    is_number = isinstance(temperature, Real) and not isinstance(temperature, bool)
+    if not is_number or not low <= temperature <= high:
         raise ValueError(
-            f"[{name}] temperature must be between {low:g} and {high:g}, got {temperature:g}"
+            f"[{name}] temperature must be a number between {low:g} and {high:g}, "
+            f"got {temperature!r}"
         )
 
 
 class Predicted(NamedTuple):
     """A batch of predictions to annotate.
 
-    lengths: (B,) numbers of tokens. posterior: the potentials after temperature.
+    lengths: (B,) numbers of tokens. posterior: the chain of all probabilities.
     tags: int32 (N,), before the codec keeps preset tags.
     """
 

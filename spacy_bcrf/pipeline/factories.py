@@ -23,7 +23,7 @@ DEFAULT_MODEL = Config().from_str(
 @architectures = "spacy-bcrf.SequenceLabeler.v1"
 
 [model.tok2vec]
-@architectures = "spacy.HashEmbedCNN.v2"
+@architectures = "spacy-bcrf.HashEmbedCNN.v1"
 pretrained_vectors = null
 width = 96
 depth = 4
@@ -141,6 +141,7 @@ def make_ner(
 
     from .ner import EntityRecognizer
 
+    _check_scheme(name, scheme)
     return EntityRecognizer(
         nlp.vocab,
         model,
@@ -183,6 +184,7 @@ def make_chunker(
     """Make a `bcrf_chunker`, see `chunker.Chunker`."""
     from .chunker import Chunker
 
+    _check_scheme(name, scheme)
     return Chunker(
         nlp.vocab,
         model,
@@ -237,3 +239,13 @@ def make_segmenter(
         temperature=temperature,
         scorer=scorer,
     )
+
+
+def _check_scheme(name: str, scheme: str) -> None:
+    """Raise ValueError, with the name of the component, for an unknown tagging scheme."""
+    from spacy_bcrf.annotation.schemes import get_scheme
+
+    try:
+        get_scheme(scheme)
+    except ValueError as error:
+        raise ValueError(f"[{name}] {error}") from None

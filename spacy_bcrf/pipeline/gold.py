@@ -14,9 +14,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, allowed_tags
-from spacy_bcrf.chain import Rejection, feasible
+from spacy_bcrf.chain import Rejection
 from spacy_bcrf.kernels import Array
-from spacy_bcrf.layers.protocol import LabelingModel
+from spacy_bcrf.layers.protocol import Constraints, LabelingModel
 
 from .codecs import Codec
 
@@ -135,9 +135,7 @@ class GoldReader:
         known = [self._checked.setdefault(example.reference, {}) for example in examples]
         if new := [i for i in range(len(examples)) if hashes[i] not in known[i]]:
             by_doc = np.split(allowed, stops[:-1])
-            lengths = np.array([len(by_doc[i]) for i in new], dtype="int32")
-            masks = np.concatenate([by_doc[i] for i in new])
-            found = feasible(model.zero_potentials(lengths, masks)).tolist()
+            found = feasible([by_doc[i] for i in new], self._codec.constraints)
             for i, is_feasible in zip(new, found, strict=True):
                 known[i][hashes[i]] = is_feasible
         for i in range(len(examples)):
@@ -147,6 +145,40 @@ class GoldReader:
     def forget(self) -> None:
         """Forget all feasibility checks, after a change of the constraints."""
         self._checked.clear()
+
+
+def feasible(docs: Sequence[Bools], constraints: Constraints | None) -> list[bool]:
+    """Return whether each document has a labeling under its allowed tags (n, T) and constraints.
+
+    O(n T) for complete gold, O(n T^2) for partial gold.
+    """
+    if constraints is None:
+        return [bool(tags.any(axis=1).all()) for tags in docs]
+    found = [True] * len(docs)
+    partial = []
+    for i, tags in enumerate(docs):
+        if not (tags.sum(axis=1) == 1).all():
+            partial.append(i)
+        elif len(tags):
+            ids = tags.argmax(axis=1)
+            follows = constraints.transitions[ids[:-1], ids[1:]]
+            found[i] = bool(
+                constraints.start[ids[0]] and follows.all() and constraints.end[ids[-1]]
+            )
+    if not partial:
+        return found
+    # The longest first: the documents that have a token at a position are the first ones.
+    partial.sort(key=lambda i: -len(docs[i]))
+    lengths = np.array([len(docs[i]) for i in partial])
+    transitions = constraints.transitions.astype("float32")
+    reached = np.array([docs[i][0] & constraints.start for i in partial])
+    for position in range(1, lengths[0]):
+        n_docs = int((lengths > position).sum())
+        tags = np.array([docs[i][position] for i in partial[:n_docs]])
+        reached[:n_docs] = (reached[:n_docs] @ transitions > 0) & tags
+    for i, tags in zip(partial, reached, strict=True):
+        found[i] = bool((tags & constraints.end).any())
+    return found
 
 
 def warn_of_problems(

@@ -1,6 +1,8 @@
 """`bcrf_ner`: named entities as tags of a scheme, under its hard constraints."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from spacy.pipeline.ner import ner_score  # type: ignore[import-not-found]
 from spacy.tokens import Doc
@@ -20,7 +22,7 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
     """Predict `Doc.ents`.
 
     Entities do not cross sentence starts, have no whitespace at an edge, and keep preset entities.
-    ValueError names a preset entity with an unknown label.
+    A preset entity with an unknown label is outside of all predicted entities.
     """
 
     def __init__(
@@ -43,6 +45,8 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         entity_ratio: the expected share of tokens in entities, as a loss on each batch.
         scorer, annotate, temperature: see `SequenceLabeler`.
         """
+        # `settings` needs it before the base has the list of losses.
+        self._entity_ratio = entity_ratio
         super().__init__(
             vocab,
             model,
@@ -64,11 +68,23 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         self._entity_ratio = entity_ratio
         self.loss_terms = [] if entity_ratio is None else [self._entity_ratio_loss]
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `SequenceLabeler.settings`."""
+        options = None if self._entity_ratio is None else asdict(self._entity_ratio)
+        return {**super().settings, "entity_ratio": options}
+
+    def change_setting(self, name: str, value: Any) -> None:
+        """See `SequenceLabeler.change_setting`."""
+        if name == "entity_ratio" and value is not None:
+            value = ExpectedEntityRatio.from_options(value)
+        super().change_setting(name, value)
+
     def _entity_ratio_loss(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:
         """Return the loss of the batch's entity ratio, times the number of documents."""
         assert self._entity_ratio is not None
         is_entity = potentials.xp.arange(len(self.tags)) > 0
-        loss, more = self._entity_ratio.loss(potentials, is_entity)
+        loss, more = self._entity_ratio.loss(self.inference, potentials, is_entity)
         n_docs = len(potentials.lengths)
         add_gradient(gradient, more, times=n_docs)
         return n_docs * loss

@@ -58,8 +58,8 @@ class Queryable(Protocol):
     def find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
         """Return the potentials of the tags, see `SequenceLabeler`."""
 
-    def with_temperature(self, potentials: Potentials) -> Potentials:
-        """Return the potentials after temperature, see `SequenceLabeler`."""
+    def posterior(self, potentials: Potentials) -> Potentials:
+        """Return the chain of all probabilities, see `SequenceLabeler`."""
 
 
 class PosteriorQueries:
@@ -146,4 +146,4 @@ def _posteriors(
 ) -> Iterator[tuple[list[Doc], Potentials]]:
     for batch in minibatch(docs, BATCH_SIZE):
         potentials = component.find_potentials(batch, ignore_annotation)
-        yield batch, component.with_temperature(potentials)
+        yield batch, component.posterior(potentials)

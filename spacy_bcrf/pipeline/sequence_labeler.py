@@ -2,6 +2,7 @@
 
 # Without `from __future__ import annotations`: spaCy evaluates the type hints of `initialize`.
 
+import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,21 +13,24 @@ from numpy.typing import NDArray
 from spacy.errors import Errors
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.util import check_lexeme_norms, minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 from tqdm import tqdm
 
-from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData, set_extensions
-from spacy_bcrf.chain import CRF, Inference, Potentials, unlikelihood_loss
+from spacy_bcrf.chain import Inference, NotFiniteError, Potentials, unlikelihood_loss
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import confidence
 from .codecs import Codec
 from .gold import Gold, GoldReader, warn_of_problems
+
+_MODEL: Any = TrainablePipe.model
+"""spaCy's attribute, which `SequenceLabeler.model` extends."""
 
 LossTerm = Callable[[Potentials, Gold, Potentials], float]
 """Returns an additional loss of a batch and adds its gradient to the last argument, in place."""
@@ -66,16 +70,35 @@ class SequenceLabeler(TrainablePipe):
         self.temperature = temperature
         set_extensions()
         self.vocab = vocab
+        self._codec = codec
+        self._has_new_labels = False
         self.model = model
-        self.codec = codec
         self.scorer = scorer
-        self.cfg: dict[str, Any] = {"labels": [], **codec.settings}
+        self.cfg: dict[str, Any] = {"labels": [], "changed": "{}", **codec.settings}
         self._view = LabelingModel(name, model)
         self._gold = GoldReader(codec)
         self.loss_terms: list[LossTerm] = []
         """Additional losses, added to the objective's loss."""
         self._has_warned = False
+        self._has_learned = False
         self._set_labels()
+        self._configured = self.settings
+
+    @property
+    def model(self) -> Model[list[Doc], Potentials]:
+        """The model, with the tags of all labels."""
+        self._apply_labels()
+        return _MODEL.__get__(self)
+
+    @model.setter
+    def model(self, model: Model[list[Doc], Potentials]) -> None:
+        _MODEL.__set__(self, model)
+
+    @property
+    def codec(self) -> Codec:
+        """Defines the tags of all labels, and how a Doc stores them."""
+        self._apply_labels()
+        return self._codec
 
     @property
     def _labeling(self) -> LabelingModel:
@@ -107,25 +130,37 @@ class SequenceLabeler(TrainablePipe):
         return self._labeling.output_layer
 
     def add_label(self, label: str) -> int:
-        """Add a label and append its tags. RETURNS 0 if the label exists, else 1."""
+        """Add a label and append its tags. RETURNS 0 if the label exists, else 1.
+
+        The next use of the model appends the tags of all new labels at once. ValueError for a label
+        that is no string, is blank, or that the annotation cannot store.
+        """
         if not isinstance(label, str):
-            raise ValueError(Errors.E187)
-        if label in self.labels:
+            raise ValueError(f"[{self.name}] a label must be a string, got {label!r}")
+        if label in self.cfg["labels"]:
             return 0
-        if not label:
+        if not label.strip():
             raise ValueError(
-                f"[{self.name}] a label cannot be empty: an empty label means missing annotation"
+                f"[{self.name}] a label cannot be blank, got {label!r}. No label means missing "
+                "annotation"
             )
         try:
-            self.codec.check_label(label)
+            self._codec.check_label(label)
         except ValueError as error:
             raise ValueError(f"[{self.name}] {error}") from None
         self._allow_extra_label()
         self.cfg["labels"].append(label)
-        self._set_labels()
-        if self._labeling.is_ready:
-            self._labeling.resize(self.tags, self.codec.tags_per_label)
+        self.vocab.strings.add(label)
+        self._has_new_labels = True
         return 1
+
+    def _apply_labels(self) -> None:
+        """Append the tags of new labels to codec and model. O(T^2), for any number of labels."""
+        if self._has_new_labels:
+            self._has_new_labels = False
+            self._set_labels()
+            if self._labeling.is_ready:
+                self._labeling.resize(self.tags, self.codec.tags_per_label)
 
     def _set_labels(self) -> None:
         """Update codec, constraints and gold checks after a change of the labels."""
@@ -133,7 +168,23 @@ class SequenceLabeler(TrainablePipe):
         self._labeling.constraints = self.codec.constraints
         self._gold.forget()
 
-    # Prediction
+    # Settings
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that code may change, as JSON values. They are saved with the component."""
+        return {
+            "annotate": list(self.annotate),
+            "decoder": self.decoder,
+            "temperature": self.temperature,
+        }
+
+    def change_setting(self, name: str, value: Any) -> None:
+        """Change one of `settings`, given as a JSON value."""
+        if name == "decoder":
+            self.set_decoder(value)
+        else:
+            setattr(self, name, value)
 
     @property
     def annotate(self) -> tuple[str, ...]:
@@ -155,30 +206,61 @@ class SequenceLabeler(TrainablePipe):
         confidence.check_temperature(self.name, temperature)
         self._temperature = temperature
 
-    def set_decoder(self, name: str) -> None:
-        """Set the decoder, one of `layers.decoding.DECODERS`.
+    @property
+    def decoder(self) -> str:
+        """The name of the decoder, one of `layers.decoding.DECODERS`."""
+        return self._labeling.decoder
 
-        A saved pipeline keeps the decoder of its config, components.NAME.model.head.decoder.
-        """
+    def set_decoder(self, name: str) -> None:
+        """Set the decoder, one of `layers.decoding.DECODERS`."""
         self._labeling.set_decoder(name)
+
+    # Prediction
 
     def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
         """Return the potentials of the tags, with -inf outside of each document's lattice.
 
-        ignore_annotation: ignore preset annotation of the component's own kind.
+        ignore_annotation: ignore preset annotation of the component's own kind. TypeError for other
+        objects than documents, ValueError for scores that are not finite.
         """
+        self._check_docs(docs)
         if not any(len(doc) for doc in docs):
             nothing = np.ones((0, max(1, len(self.tags))), dtype=bool)
             return self._labeling.zero_potentials(doc_lengths(docs), nothing)
-        potentials = self.model.predict(list(docs))
+        labeling = self._labeling
         try:
-            return self.codec.restrict(potentials, docs, self.model.ops, ignore_annotation)
-        except ValueError as error:
-            raise ValueError(f"[{self.name}] {error}") from None
+            potentials = labeling.model.predict(list(docs))
+        except NotFiniteError as error:
+            raise ValueError(
+                f"[{self.name}] the scores of {_describe(docs, error)} are NaN or infinite. The "
+                "weights of the pipeline or its vectors have such values: repair the vectors, or "
+                "train again"
+            ) from error
+        return self._codec.restrict(potentials, docs, labeling.model.ops, ignore_annotation)
 
-    def with_temperature(self, potentials: Potentials) -> Potentials:
-        """Return the potentials after temperature, the basis of all probabilities."""
-        return potentials if self._temperature == 1 else potentials.scale(1 / self._temperature)
+    def _check_docs(self, docs: Sequence[Doc]) -> None:
+        """Raise TypeError for another object than a document."""
+        for doc in docs:
+            if isinstance(doc, Token):
+                raise TypeError(f"[{self.name}] expected documents, got a Doc: pass [doc]")
+            if not isinstance(doc, Doc):
+                raise TypeError(
+                    f"[{self.name}] expected documents, got {type(doc).__name__} {doc!r:.40}. "
+                    "nlp.make_doc(text) makes a document of a text"
+                )
+
+    @property
+    def inference(self) -> Inference:
+        """The inference of all probabilities: the head's objective, or a CRF if that has none."""
+        return self._labeling.inference
+
+    def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
+        """Return the chain of all probabilities: `Inference.to_crf` after temperature.
+
+        temperature: by default the component's.
+        """
+        divisor = self._temperature if temperature is None else temperature
+        return self.inference.to_crf(potentials if divisor == 1 else potentials.scale(1 / divisor))
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
         """Return the tags (N,) of the best labelings, by the decoder of the head."""
@@ -192,12 +274,11 @@ class SequenceLabeler(TrainablePipe):
         potentials = self.find_potentials(docs)
         tags = self.decode(potentials)
         user_data: list[UserData] = [{} for _ in docs]
-        lengths = self.model.ops.to_numpy(potentials.lengths)
+        ops = self.model.ops
+        lengths = ops.to_numpy(potentials.lengths)
         if self._annotate:
-            posterior = self.with_temperature(potentials)
-            predicted = confidence.Predicted(
-                docs, lengths, posterior, tags, self.codec, self.model.ops
-            )
+            posterior = self.posterior(potentials)
+            predicted = confidence.Predicted(docs, lengths, posterior, tags, self._codec, ops)
             user_data = confidence.annotate_predictions(self._annotate, predicted)
         by_doc = np.split(tags, lengths.cumsum()[:-1])
         return [Prediction(*pair) for pair in zip(by_doc, user_data, strict=True)]
@@ -207,7 +288,7 @@ class SequenceLabeler(TrainablePipe):
         if not docs:
             return []
         tags, user_data = zip(*predictions, strict=True)
-        return self.codec.write(docs, tags, user_data)
+        return self._codec.write(docs, tags, user_data)
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write predictions in place. TypeError if the annotation needs other tokens."""
@@ -228,12 +309,27 @@ class SequenceLabeler(TrainablePipe):
             return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Yield the annotated documents."""
+        """Yield the annotated documents.
+
+        If a batch fails, each of its documents is annotated alone. So the error handler gets only
+        the documents that fail, and the others are yielded.
+        """
         for docs in minibatch(stream, size=batch_size):
             try:
-                yield from self.write(docs, self.predict(docs))
+                written: Iterable[Doc] = self.write(docs, self.predict(docs))
+            except Exception:
+                written = self._annotate_each(docs)
+            yield from written
+
+    def _annotate_each(self, docs: Sequence[Doc]) -> Iterator[Doc]:
+        """Yield the annotated documents. Report those that fail to the error handler."""
+        for doc in docs:
+            try:
+                written = self.write([doc], self.predict([doc]))
             except Exception as error:
-                self.get_error_handler()(self.name, self, docs, error)
+                self.get_error_handler()(self.name, self, [doc], error)
+            else:
+                yield from written
 
     # Comparison with gold, for calibration
 
@@ -264,7 +360,7 @@ class SequenceLabeler(TrainablePipe):
         """Return the gold, and the lattice of the predicted documents."""
         labeling = self._labeling
         try:
-            lattice = self.codec.lattice([example.predicted for example in examples])
+            lattice = self._codec.lattice([example.predicted for example in examples])
             return self._gold.read(examples, lattice, labeling), lattice
         except ValueError as error:
             raise ValueError(f"[{self.name}] {error}") from None
@@ -278,9 +374,18 @@ class SequenceLabeler(TrainablePipe):
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
         """Learn from a batch. A sparse linear chain makes online steps without the optimizer."""
-        learn = self._labeling.hooks.learn
-        if learn is None:
-            return super().update(examples, drop=drop, sgd=sgd, losses=losses)
+        labeling = self._labeling
+        if labeling.hooks.learn is None:
+            examples = list(examples)
+            try:
+                return super().update(examples, drop=drop, sgd=sgd, losses=losses)
+            except NotFiniteError as error:
+                docs = [example.predicted for example in examples]
+                raise ValueError(
+                    f"[{self.name}] training diverged: the scores of {_describe(docs, error)} are "
+                    "NaN or infinite. Lower training.optimizer.learn_rate, or set "
+                    "training.optimizer.grad_clip. If the first step fails, check the vectors"
+                ) from error
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
@@ -288,9 +393,19 @@ class SequenceLabeler(TrainablePipe):
         docs = [example.predicted for example in examples]
         if any(len(doc) for doc in docs):
             gold, lattice = self._read_gold(examples)
-            self._warn("a batch", examples, gold.problems)
-            losses[self.name] += learn(self.model, docs, gold.tags, lattice)
+            if gold.problems:
+                self._warn("a batch", examples, gold.problems)
+            losses[self.name] += labeling.hooks.learn(labeling.model, docs, gold.tags, lattice)
         return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Update the weights, unless no gradient was computed since the last update.
+
+        Without gold annotation nothing was learned. A step would still decay the weights.
+        """
+        if self._has_learned:
+            self._has_learned = False
+            super().finish_update(sgd)
 
     def get_loss(self, examples: Iterable[Example], scores: Potentials) -> tuple[float, Potentials]:
         """Return the sum of the documents' losses, and its gradient.
@@ -308,16 +423,20 @@ class SequenceLabeler(TrainablePipe):
         return self._compute_loss(scores, gold)
 
     def _compute_loss(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
-        objective = self._labeling.objective
-        losses, gradient = objective.loss(potentials, gold.tags)
+        losses, gradient = self._labeling.objective.loss(potentials, gold.tags)
         loss = float(losses.sum())
+        more_loss = 0.0
         if gold.rejections:
-            inference = objective if isinstance(objective, Inference) else CRF()
             allowed = potentials.restrict(gold.tags)
-            losses, more = unlikelihood_loss(inference, allowed, gold.rejections)
-            loss += float(losses.sum())
+            losses, more = unlikelihood_loss(self.inference, allowed, gold.rejections)
+            more_loss += float(losses.sum())
             add_gradient(gradient, more)
-        return loss + sum(term(potentials, gold, gradient) for term in self.loss_terms), gradient
+        more_loss += sum(term(potentials, gold, gradient) for term in self.loss_terms)
+        tags = gold.tags
+        is_annotated = not tags.all() if tags.dtype == bool else (tags != UNKNOWN).any()
+        if is_annotated or more_loss:
+            self._has_learned = True
+        return loss + more_loss, gradient
 
     def initialize(
         self,
@@ -329,8 +448,10 @@ class SequenceLabeler(TrainablePipe):
         """Set the labels, by default all labels of the examples, and initialize the model.
 
         ValueError without any label, for examples with labels outside of `labels`, or for a config
-        with another number of tags.
+        with another number of tags. A warning if labels are given but no example has one.
         """
+        if isinstance(labels, str):
+            raise ValueError(f"[{self.name}] labels must be a list of strings, got {labels!r}")
         validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
         check_lexeme_norms(self.vocab, self.name)
         reading = tqdm(get_examples(), f"[{self.name}] reading", delay=5, leave=False, unit="docs")
@@ -338,9 +459,22 @@ class SequenceLabeler(TrainablePipe):
         found = sorted(set().union(*(self.codec.find_labels(eg.reference) for eg in examples)))
         for label in found if labels is None else labels:
             self.add_label(label)
-        self._require_labels()
+        if not self.labels:
+            raise ValueError(
+                f"[{self.name}] no labels: none of the {len(examples)} training documents has "
+                f"{self._codec.what}. spaCy drops spans whose offsets do not match tokens, "
+                "and warns. Annotate the documents, call add_label, or set "
+                f"initialize.components.{self.name}.labels"
+            )
         if not examples:
             raise ValueError(Errors.E923.format(name=self.name))
+        # Without a corpus, nlp.initialize passes one document without annotation.
+        if not found and len(examples) > 1:
+            warnings.warn(
+                f"[{self.name}] none of the {len(examples)} training documents has "
+                f"{self._codec.what}. Training cannot learn the labels",
+                stacklevel=2,
+            )
         if unknown := [label for label in found if label not in self.labels]:
             raise ValueError(
                 f"[{self.name}] the examples have unknown labels: {', '.join(unknown)}. "
@@ -366,6 +500,27 @@ class SequenceLabeler(TrainablePipe):
 
     # Serialization
 
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return the component as bytes, with its settings."""
+        self._record_settings()
+        return super().to_bytes(exclude=exclude)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the component to a folder, with its settings."""
+        self._record_settings()
+        super().to_disk(path, exclude=exclude)
+
+    def _record_settings(self) -> None:
+        """Record the settings that code has changed, each as (value in the config, value)."""
+        self._apply_labels()
+        changed = {
+            name: (self._configured[name], value)
+            for name, value in self.settings.items()
+            if value != self._configured[name]
+        }
+        # spaCy's own JSON reader changes the last digit of some numbers.
+        self.cfg["changed"] = json.dumps(changed)
+
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
         """Load the component from bytes. ValueError if it does not fit the config."""
         return self._load(super().from_bytes, bytes_data, exclude)
@@ -380,11 +535,23 @@ class SequenceLabeler(TrainablePipe):
     def _load(self, load: Callable, source: Any, exclude: Iterable[str]) -> "SequenceLabeler":
         """Load the component.
 
-        ValueError if saved settings differ from the config, or weights belong to other tags.
+        A setting that code changed before saving is changed again, unless the config sets another
+        value than the config of the saved component. ValueError if the settings of the tags differ
+        from the config, or if the weights belong to other tags.
         """
-        settings = {key: value for key, value in self.cfg.items() if key != "labels"}
+        of_tags = {key: self.cfg[key] for key in self._codec.settings}
+        # Version 0.1.0 did not save settings.
+        self.cfg["changed"] = "{}"
         load(source, exclude=exclude)
-        for key, value in settings.items():
+        for name, (configured, value) in json.loads(self.cfg["changed"]).items():
+            if name not in self._configured:
+                raise ValueError(
+                    f"[{self.name}] the saved component has the unknown setting {name!r}; expected "
+                    f"one of {', '.join(self._configured)}"
+                )
+            if self._configured[name] == configured:
+                self.change_setting(name, value)
+        for key, value in of_tags.items():
             if self.cfg[key] != value:
                 raise ValueError(
                     f"[{self.name}] the config sets {key} = {value!r}, but the saved component has "
@@ -398,6 +565,13 @@ class SequenceLabeler(TrainablePipe):
                 f"component's, from {self.cfg}, are {self.tags}"
             )
         return self
+
+
+def _describe(docs: Sequence[Doc], error: NotFiniteError) -> str:
+    """Name the document of an error by its index and the start of its text."""
+    if error.sequence is None:
+        return "all documents"
+    return f"document {error.sequence}, {docs[error.sequence].text[:40]!r},"
 
 
 def add_gradient(gradient: Potentials, more: Potentials, times: float = 1) -> None:

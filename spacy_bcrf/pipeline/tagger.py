@@ -51,8 +51,7 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         label_smoothing: the share of each gold tag that training spreads over all tags, in [0, 1).
         scorer, annotate, temperature: see `SequenceLabeler`.
         """
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"[{name}] label_smoothing must be in [0, 1), got {label_smoothing}")
+        self.name = name
         self.label_smoothing = label_smoothing
         self._tag_codec = codec = TagCodec(name, attribute, overwrite)
         super().__init__(
@@ -74,6 +73,25 @@ class Tagger(PosteriorQueries, SequenceLabeler):
                 f"{type(objective).__name__} has no probabilities",
                 stacklevel=2,
             )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `SequenceLabeler.settings`."""
+        tagger = {"label_smoothing": self.label_smoothing, "overwrite": self.overwrite}
+        return {**super().settings, **tagger}
+
+    @property
+    def label_smoothing(self) -> float:
+        """The share of each gold tag that training spreads over all tags, in [0, 1)."""
+        return self._label_smoothing
+
+    @label_smoothing.setter
+    def label_smoothing(self, label_smoothing: float) -> None:
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(
+                f"[{self.name}] label_smoothing must be in [0, 1), got {label_smoothing}"
+            )
+        self._label_smoothing = label_smoothing
 
     @property
     def overwrite(self) -> bool:

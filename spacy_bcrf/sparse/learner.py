@@ -35,8 +35,16 @@ class OnlineSettings:
     rate: learning rate of the first step. For MIRA it is the upper bound of a step, C.
     decay: the rate after p passes (fractions count) is rate / (1 + decay p). 0 keeps it constant.
     l2: the coefficient lambda of the regularizer lambda / 2 |w|^2, for all sequences together.
+    l1: the coefficient of the regularizer |w|_1, for all sequences together. It makes most weights
+        exactly 0, by cumulative penalties (Tsuruoka et al. 2009). An averaged weight is 0 where the
+        current weight is 0.
     seed: seed of the random order of the sequences.
     threads: number of learners whose weights are averaged, see `parameter_mixing.Workers`.
+
+    A step adds the gradient and then regularizes, as in Algorithm 1 of Sun et al.: it multiplies
+    the weights by 1 - rate * l2 / n_sequences, and moves each one towards 0 by at most
+    rate * l1 / n_sequences and the penalties that it still owes. A weight pays when its feature is
+    next used, and the result equals a penalty of all weights at each step.
 
     Raises ValueError naming the setting that is out of range.
     """
@@ -49,6 +57,7 @@ class OnlineSettings:
     rate: float = 0.1
     decay: float = 0.0
     l2: float = 0.0
+    l1: float = 0.0
     seed: int = 0
     threads: int = 1
 
@@ -59,7 +68,8 @@ class OnlineSettings:
                 f"objective must be one of {', '.join(objectives)}, got {self.objective!r}"
             )
         check_search(self.n, self.search, self.beam_width)
-        for name, least in {"beam_width": 1, "decay": 0, "l2": 0, "seed": 0, "threads": 1}.items():
+        limits = {"beam_width": 1, "decay": 0, "l2": 0, "l1": 0, "seed": 0, "threads": 1}
+        for name, least in limits.items():
             if not least <= getattr(self, name) < float("inf"):
                 raise ValueError(
                     f"{name} must be at least {least} and finite, got {getattr(self, name)}"
@@ -78,7 +88,7 @@ class OnlineLearner:
     def __init__(
         self, n_tags: int, n_features: int, settings: OnlineSettings, n_sequences: float = 1
     ) -> None:
-        """n_sequences: number of training sequences. It scales l2 and the decay of the rate."""
+        """n_sequences: number of training sequences. It scales l2, l1 and the decay of the rate."""
         from spacy_bcrf.kernels.sparse import Learner
 
         self.n_tags = n_tags
@@ -96,6 +106,7 @@ class OnlineLearner:
                 rate=settings.rate,
                 decay=settings.decay,
                 l2=settings.l2,
+                l1=settings.l1,
                 n_sequences=max(n_sequences, 1) / share,
             )
 
@@ -171,6 +182,10 @@ class OnlineLearner:
         gold: int32 (N,) tag ids, -1 for unknown; or bool (N, T) allowed tags.
         lattice: bool (N, T), the tags that every labeling may use; None allows all tags.
         order: int32, the sequences to learn from, by index; None takes all in order.
+
+        A sequence takes no step if its gold forbids no tag that the lattice and the constraints
+        allow, or if they forbid its gold: nothing regularizes the weights, and neither the rate nor
+        the average counts it.
 
         Raises DivergedError if the weights are no longer finite: the learner then has the weights
         that were last read. Raises ValueError if l2 is so large that a step removes all weights.

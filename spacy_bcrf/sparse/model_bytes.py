@@ -49,6 +49,8 @@ def pack(saved: SavedChain) -> bytes:
     limit = float(np.finfo("float16").max)
     scale = max(1.0, float(np.abs(saved.features).max(initial=0)) / limit)
     packed = (saved.features / np.float32(scale)).astype("float16")
+    # Small weights become 0.
+    used = packed.any(axis=1)
     content = srsly.msgpack_dumps(
         {
             "templates": saved.templates,
@@ -57,9 +59,9 @@ def pack(saved: SavedChain) -> bytes:
             "n_sequences": saved.n_sequences,
             "scale": scale,
             "general": np.ascontiguousarray(saved.general).tobytes(),
-            "keys": saved.keys.tobytes(),
+            "keys": saved.keys[used].tobytes(),
             # Zeros of one tag come in runs along the features, which compress well.
-            "features": zlib.compress(np.ascontiguousarray(packed.T).tobytes(), 1),
+            "features": zlib.compress(np.ascontiguousarray(packed[used].T).tobytes(), 1),
         }
     )
     data = {"version": VERSION, "checksum": zlib.crc32(content), "content": content}

@@ -129,7 +129,8 @@ def test_the_error_names_the_folder(tmp_path):
 
 
 def learner(n_tags=3, **options):
-    defaults = {"n": 1, "beam": 0, "averaged": True, "rate": 0.1, "decay": 0.0, "l2": 0.0}
+    defaults = {"n": 1, "beam": 0, "averaged": True, "rate": 0.1}
+    defaults |= {"decay": 0.0, "l2": 0.0, "l1": 0.0}
     return Learner("crf", n_tags, **{**defaults, **options}, n_sequences=1.0)
 
 

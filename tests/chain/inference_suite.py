@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf.chain import Inference, Potentials
+from spacy_bcrf.chain import CRF, Inference, Potentials, path_scores
 
 
 def split(batch: Potentials) -> Iterator[tuple[slice, Potentials]]:
@@ -88,6 +88,34 @@ class InferenceTest(ABC):
         assert not sums[batch.ends].any()
         assert not marginals.unary[batch.unary == -np.inf].any()
 
+    @given(problems.potentials(forbid=False, scale=1.5))
+    def test_the_chain_has_the_marginals_of_the_inference(self, batch):
+        chain = self.exact.to_crf(batch)
+        found, expected = (
+            x.marginals(y, edges=True) for x, y in ((CRF(), chain), (self.exact, batch))
+        )
+        np.testing.assert_allclose(found.unary, expected.unary, atol=1e-9)
+        np.testing.assert_allclose(found.edges, expected.edges, atol=1e-9)
+
+    @given(problems.potentials(), st.integers(0, 1000))
+    def test_the_chain_allows_the_same_labelings(self, batch, seed):
+        tags = np.random.default_rng(seed).integers(0, batch.unary.shape[1], len(batch.unary))
+        chain = self.inference.to_crf(batch)
+        allowed, found = (path_scores(p, tags.astype("int32")) > -np.inf for p in (batch, chain))
+        # The chain may also forbid tags that no allowed labeling uses.
+        np.testing.assert_array_equal(found, allowed)
+
+    @pytest.mark.parametrize("scale", [2.0, 30.0, 3000.0])
+    def test_the_chain_in_single_precision(self, scale):
+        rng = np.random.default_rng(0)
+        unary, transitions = rng.normal(0, scale, (40, 5)), rng.normal(0, 1, (5, 5))
+        transitions[0, 1:] = -np.inf
+        batch = Potentials(unary, transitions, np.array([1, 2, 0, 3, 34], "int32"))
+        found = CRF().marginals(self.inference.to_crf(batch.astype("float32"))).unary
+        expected = CRF().marginals(self.inference.to_crf(batch)).unary
+        assert found.dtype == "float32"
+        np.testing.assert_allclose(found, expected, atol=1e-5 * max(1, scale / 10))
+
     @given(problems.potentials())
     def test_edge_marginals_sum_to_those_of_shared_transitions(self, batch):
         assume(batch.transitions.ndim == 2)
@@ -150,6 +178,7 @@ class InferenceTest(ABC):
             self.inference.log_partition,
             self.inference.marginals,
             self.inference.decode,
+            lambda p: CRF().log_partition(self.inference.to_crf(p)),
         ):
             with pytest.raises(ValueError, match="sequence 3 has no allowed labeling"):
                 call(batch)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference_suite import InferenceTest
-from oracles import enumeration
+from oracles import enumeration, explicit_bregman
 from scipy.optimize import minimize
 
 from spacy_bcrf.chain import BCRF, CRF, Potentials, viterbi
@@ -134,14 +134,70 @@ def test_tolerance_stops_early():
     assert np.abs(stopped - CONVERGED.marginals(batch).unary).max() > 1e-9
 
 
-def test_decoding_by_sharpened_marginals_agrees_with_viterbi():
+@pytest.mark.parametrize(
+    "flow, relaxation, measured",
+    [
+        ("outgoing", 1.0, {2: 0.818, 5: 0.928, 10: 0.963, 20: 0.974}),
+        ("mean", 1.0, {2: 0.862, 5: 0.941, 10: 0.967, 20: 0.974}),
+        ("outgoing", 1.25, {2: 0.818, 5: 0.939, 10: 0.972, 20: 0.975}),
+    ],
+)
+def test_decoding_by_sharpened_marginals_agrees_with_viterbi(flow, relaxation, measured):
     rng = np.random.default_rng(0)
     batch = Potentials(
         rng.normal(0, 2, (3000, 17)), rng.normal(0, 1, (17, 17)), np.full(100, 30, "int32")
     )
     best = viterbi(batch)[0]
-    agreement = {n_iter: (BCRF(n_iter).decode(batch) == best).mean() for n_iter in (2, 5, 10)}
-    assert agreement == pytest.approx({2: 0.9367, 5: 0.9727, 10: 0.9750}, abs=1e-3)
+    agreement = {k: (BCRF(k, relaxation, flow=flow).decode(batch) == best).mean() for k in measured}
+    assert agreement == pytest.approx(measured, abs=1e-3)
+
+
+@given(problems.potentials(max_tags=3, max_length=7, max_sequences=2), st.integers(1, 12))
+def test_n_iter_is_the_number_of_projections_of_algorithm_1(batch, n_iter):
+    marginals = BCRF(n_iter, relaxation=1).marginals(batch, edges=True)
+    for rows, u, w in enumeration.sequences(batch):
+        if len(u) > 1:
+            q = explicit_bregman.project_arcs(enumeration.reachable(u, w), w, n_iter)
+            np.testing.assert_allclose(marginals.edges[rows][:-1], q, atol=1e-12)
+            expected = explicit_bregman.mean_marginals(q)
+            np.testing.assert_allclose(marginals.unary[rows], expected, atol=1e-12)
+
+
+@given(
+    problems.potentials(scale=2.0), st.integers(1, 12), st.sampled_from([1.0, 1.25, 1.6, "auto"])
+)
+def test_the_chain_is_normalized_before_convergence(batch, n_iter, relaxation):
+    chain = BCRF(n_iter, relaxation).to_crf(batch)
+    np.testing.assert_array_equal(chain.transitions, batch.transitions)
+    np.testing.assert_allclose(CRF().log_partition(chain), 0, atol=1e-10)
+
+
+@given(problems.potentials(max_tags=3, max_length=7, max_sequences=2), st.integers(1, 12))
+def test_violations_bound_the_chain_s_distance_from_the_arcs(batch, n_iter):
+    """Position i differs from the flow out of it by at most the violations at 1 to i."""
+    chain = CRF().marginals(BCRF(n_iter, relaxation=1).to_crf(batch)).unary
+    for rows, u, w in enumeration.sequences(batch):
+        if len(u) < 2:
+            continue
+        q = explicit_bregman.project_arcs(enumeration.reachable(u, w), w, n_iter)
+        bounds = np.concatenate([[0], explicit_bregman.violations(q).cumsum()])
+        distances = np.abs(chain[rows] - explicit_bregman.outgoing_marginals(q)).sum(axis=1)
+        assert (distances[:-1] <= bounds + 1e-10).all()
+        # The last token has no flow out: its flow in is a result of the position before it.
+        assert distances[-1] <= bounds[-1] + 1e-10
+
+
+def test_at_convergence_the_chain_has_the_marginals():
+    rng = np.random.default_rng(0)
+    lengths = np.array([1, 2, 3, 30, 0, 9], "int32")
+    batch = Potentials(rng.normal(0, 2, (45, 5)), rng.normal(0, 1, (5, 5)), lengths)
+    inference = BCRF(1000)
+    expected = inference.marginals(batch, edges=True)
+    found = CRF().marginals(inference.to_crf(batch), edges=True)
+    np.testing.assert_allclose(found.unary, expected.unary, atol=1e-12)
+    np.testing.assert_allclose(found.edges, expected.edges, atol=1e-12)
+    # It is another distribution than the CRF of the same potentials.
+    assert np.abs(found.unary - CRF().marginals(batch).unary).max() > 0.1
 
 
 @pytest.mark.parametrize(
@@ -152,6 +208,7 @@ def test_decoding_by_sharpened_marginals_agrees_with_viterbi():
         ({"relaxation": "fast"}, "relaxation must be"),
         ({"tolerance": -1.0}, "tolerance must be"),
         ({"inverse_temperature": 0.0}, "inverse_temperature must be positive"),
+        ({"flow": "in"}, "flow must be outgoing or mean, got 'in'"),
     ],
 )
 def test_invalid_options_are_named(options, message):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf.chain import ExpectedEntityRatio
+from spacy_bcrf.chain import BCRF, CRF, ExpectedEntityRatio, MeanField, Unstructured
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -23,13 +23,33 @@ def test_loss_is_enumerated_and_gradient_is_numeric(batch, data):
     ratio = ExpectedEntityRatio(
         data.draw(st.sampled_from([0.15, 0.5, 0.9])), margin=0.05, weight=3.0
     )
-    loss, _ = ratio.loss(batch, tags)
+    loss, _ = ratio.loss(CRF(), batch, tags)
     excess = abs(share - ratio.ratio) - 0.05
     assert loss == pytest.approx(3 * max(0, excess), abs=1e-8)
     assume(abs(excess) > 1e-3)
 
     def as_array(potentials):
-        value, gradient = ratio.loss(potentials, tags)
+        value, gradient = ratio.loss(CRF(), potentials, tags)
+        return np.array([value]), gradient
+
+    assert_gradient(as_array, batch, data)
+
+
+@pytest.mark.parametrize(
+    "inference", [BCRF(300, relaxation=1), MeanField(100), Unstructured()], ids=repr
+)
+@settings(max_examples=10)
+@given(problems.potentials(max_tags=3, max_length=4, scale=0.5, forbid=False), st.data())
+def test_the_ratio_is_of_the_chain_and_its_gradient_numeric(inference, batch, data):
+    assume(len(batch.unary))
+    tags = np.arange(batch.unary.shape[1]) > 0
+    share = CRF().marginals(inference.to_crf(batch)).unary[:, tags].sum() / len(batch.unary)
+    ratio = ExpectedEntityRatio(0.999, margin=0.0, weight=3.0)
+    loss, _ = ratio.loss(inference, batch, tags)
+    assert loss == pytest.approx(3 * abs(share - 0.999), abs=1e-8)
+
+    def as_array(potentials):
+        value, gradient = ratio.loss(inference, potentials, tags)
         return np.array([value]), gradient
 
     assert_gradient(as_array, batch, data)

@@ -69,7 +69,7 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("inference", INFERENCES, ids=repr)
 def test_inferences(batch, inference):
-    for ask in ("log_partition", "decode", "marginals"):
+    for ask in ("log_partition", "decode", "marginals", "to_crf"):
         ask = getattr(inference, ask)
         assert_same(ask(on(batch)), ask(batch))
     assert_same(inference.marginals(on(batch), edges=True), inference.marginals(batch, edges=True))
@@ -106,12 +106,13 @@ def test_spans_entity_ratios_and_rejections(batch):
     tags = SpanTags(*map(on_gpu.to_gpu, TAGS))
     assert_same(tuple(span_candidates(on(batch), tags, 0.1)), span_candidates(batch, TAGS, 0.1))
     counted = np.arange(5) > 0
-    found = ExpectedEntityRatio(0.2).loss(on(batch), on_gpu.to_gpu(counted))
-    assert_same(found, ExpectedEntityRatio(0.2).loss(batch, counted))
+    found = ExpectedEntityRatio(0.2).loss(BCRF(), on(batch), on_gpu.to_gpu(counted))
+    assert_same(found, ExpectedEntityRatio(0.2).loss(BCRF(), batch, counted))
     wrong = np.zeros((7, 5), dtype=bool)
     wrong[:, 1] = True
-    found = unlikelihood_loss(CRF(), on(batch), [Rejection(0, on_gpu.to_gpu(wrong))])
-    assert_same(found, unlikelihood_loss(CRF(), batch, [Rejection(0, wrong)]))
+    for inference in INFERENCES:
+        found = unlikelihood_loss(inference, on(batch), [Rejection(0, on_gpu.to_gpu(wrong))])
+        assert_same(found, unlikelihood_loss(inference, batch, [Rejection(0, wrong)]))
 
 
 def test_nan_is_named(batch):

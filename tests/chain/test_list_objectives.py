@@ -173,25 +173,6 @@ class TestAllObjectives:
         np.testing.assert_allclose(gradient.unary, expected_gradient.unary, atol=1e-4)
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_kernels_equal_the_reference(shared):
-    rng = np.random.default_rng(2)
-    lengths = np.array([0, 1, 2, 8], "int32")
-    tags = rng.integers(0, 4, (3, 11)).astype("int32")
-    weights = rng.normal(size=(4, 3))
-    results = []
-    for backend in (native, reference_search):
-        unary, edges = np.zeros((11, 4)), np.zeros((4, 4) if shared else (11, 4, 4))
-        backend.add_features(np, tags, weights, lengths, unary, edges)
-        products = backend.gram_matrices(np, tags, lengths, 4, shared)
-        gains = np.linspace(-1, 2, 12).reshape(4, 3)
-        steps = backend.hildreth(np, gains, products, 0.2)
-        scores = backend.path_scores(np, unary, edges, lengths, tags[0])
-        results.append((unary, edges, products, steps, scores))
-    for found, expected in zip(*results, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-9)
-
-
 @pytest.mark.parametrize("backend", [native, reference_search])
 def test_hildreth_is_exact_without_a_binding_cap(backend):
     rng = np.random.default_rng(0)

@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inference_suite import split
 from numeric import assert_gradient
-from oracles import enumeration, reference_mean_field
-from pairwise import pairwise
+from oracles import enumeration
 
 from spacy_bcrf.chain import CRF, MeanField, Potentials, viterbi
-from spacy_bcrf.kernels import native
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -88,35 +86,6 @@ def test_decoding_avoids_forbidden_transitions():
     batch = Potentials(np.array([[2.0, 0.0], [1.0, 0.0]]), transitions, np.array([2], "int32"))
     assert MeanField().marginals(batch).unary.argmax(axis=1).tolist() == [0, 0]
     assert MeanField().decode(batch).tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "tags, shared, dtype",
-    pairwise([1, 2, 8, 9, 17, 33, 50], [True, False], ["float32", "float64"]),
-)
-def test_kernels_equal_the_reference(tags, shared, dtype):
-    rng = np.random.default_rng(tags)
-    lengths = np.array([0, 1, 2, 9, 14], "int32")
-    n = int(lengths.sum())
-    unary = rng.normal(0, 2, (n, tags))
-    transitions = rng.normal(0, 1, (tags, tags) if shared else (n, tags, tags))
-    transitions[rng.random(transitions.shape) < 0.2] = -np.inf
-    gold = rng.integers(0, tags, n).astype("int32")
-    gold[0] = -1
-    arrays = unary.astype(dtype), transitions.astype(dtype), lengths
-    double = unary, transitions, lengths
-    tolerance = 1e-4 if dtype == "float32" else 1e-10
-    for found, expected in (
-        (native.mean_field(np, *arrays, 4), reference_mean_field.mean_field(np, *double, 4)),
-        (
-            native.mean_field_loss(np, *arrays, gold, 4),
-            reference_mean_field.mean_field_loss(np, *double, gold, 4),
-        ),
-    ):
-        np.testing.assert_allclose(found.value, expected.value, rtol=tolerance, atol=tolerance)
-        np.testing.assert_allclose(found.unary, expected.unary, atol=tolerance)
-        if expected.edges is not None:
-            np.testing.assert_allclose(found.edges, expected.edges, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -5,12 +5,9 @@ import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import enumeration, reference_search
-from pairwise import pairwise
+from oracles import enumeration
 
 from spacy_bcrf.chain import Potentials, dijkstra, nbest, nbest_arrays, viterbi
-from spacy_bcrf.chain.semirings import COUNTING, EXPECTATION, LOG
-from spacy_bcrf.kernels import native
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -73,30 +70,6 @@ def test_each_tie_is_found_once(shared):
     assert tags[0].tolist() == viterbi(batch)[0].tolist()
 
 
-@pytest.mark.parametrize(
-    "tags, shared, dtype, k",
-    pairwise([1, 2, 9, 17, 50], [True, False], ["float32", "float64"], [1, 5, 12]),
-)
-def test_kernels_equal_the_reference(tags, shared, dtype, k):
-    rng = np.random.default_rng(tags)
-    lengths = np.array([0, 1, 5, 8, 2], "int32")
-    n = int(lengths.sum())
-    unary = rng.normal(0, 2, (n, tags)).astype(dtype)
-    transitions = rng.normal(0, 1, (tags, tags) if shared else (n, tags, tags)).astype(dtype)
-    unary[rng.random(unary.shape) < 0.1] = -np.inf
-    transitions[rng.random(transitions.shape) < 0.1] = -np.inf
-    arrays = unary, transitions, lengths
-    scores = native.nbest(np, *arrays, k)[1]
-    expected = reference_search.nbest(np, *arrays, k)[1]
-    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
-    scores = native.beam_search(np, *arrays, k, k + 3)[1]
-    expected = reference_search.beam_search(np, *arrays, k, k + 3)[1]
-    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
-    found, expected = native.dijkstra(np, *arrays), reference_search.dijkstra(np, *arrays)
-    for x, y in zip(found, expected, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-5)
-
-
 @given(problems.potentials())
 def test_dijkstra_equals_viterbi(batch):
     tags, scores = dijkstra(batch)
@@ -151,10 +124,3 @@ def test_invalid_options_are_named(options, message):
     batch = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], "int32"))
     with pytest.raises(ValueError, match=message):
         nbest(batch, **options)
-
-
-@pytest.mark.parametrize("semiring", [LOG, COUNTING, EXPECTATION])
-def test_dijkstra_rejects_other_semirings(semiring):
-    batch = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], "int32"))
-    with pytest.raises(ValueError, match=f"wrong for the {semiring.name} semiring: "):
-        dijkstra(batch, semiring)

@@ -7,13 +7,10 @@ import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import enumeration, reference_posterior
-from pairwise import pairwise
+from oracles import enumeration
 from scipy.stats import chisquare
 
 from spacy_bcrf.chain import Potentials, entropy, kl_divergence, sample, viterbi
-from spacy_bcrf.chain.semirings import EXPECTATION, forward
-from spacy_bcrf.kernels import native
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -25,13 +22,6 @@ def test_entropy_is_enumerated(batch):
         p = enumeration.probabilities(u, w)
         expected.append(-(p[p > 0] * np.log(p[p > 0])).sum())
     np.testing.assert_allclose(entropy(batch), expected, atol=1e-9)
-
-
-@given(problems.potentials(max_tags=3, max_length=5))
-def test_entropy_by_the_expectation_semiring(batch):
-    totals = forward(EXPECTATION, batch)
-    expected = [h / z + np.log(z) for z, h in totals]
-    np.testing.assert_allclose(entropy(batch), expected, atol=1e-8)
 
 
 @given(problems.potentials(max_tags=3, max_length=5), st.integers(0, 2**32 - 1), st.booleans())
@@ -95,40 +85,6 @@ def test_a_seed_fixes_the_samples():
     batch = Potentials(np.zeros((5, 3)), np.zeros((3, 3)), np.array([5], "int32"))
     first, second = (sample(batch, 7, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(first, second)
-
-
-@pytest.mark.parametrize(
-    "tags, shared, dtype, scale",
-    pairwise([1, 2, 9, 17, 50], [True, False], ["float64", "float32"], [2.0, 300.0]),
-)
-def test_kernels_equal_the_reference(tags, shared, dtype, scale):
-    rng = np.random.default_rng(tags)
-    lengths = np.array([0, 1, 7, 30, 2], "int32")
-    n = int(lengths.sum())
-    unary = rng.normal(0, scale, (n, tags)).astype(dtype)
-    transitions = rng.normal(0, scale, (tags, tags) if shared else (n, tags, tags)).astype(dtype)
-    forbidden = rng.random(transitions.shape) < 0.2
-    forbidden[..., 0] = False
-    transitions[forbidden] = -np.inf
-    arrays = unary, transitions, lengths
-    double = unary.astype("float64"), transitions.astype("float64"), lengths
-    tolerance = 1e-4 if dtype == "float32" else 1e-9
-    found = native.entropy(np, *arrays)
-    assert found.dtype == dtype
-    np.testing.assert_allclose(
-        found, reference_posterior.entropy(np, *double), rtol=tolerance, atol=tolerance * scale
-    )
-    heads, tails = (rng.integers(0, tags, 4).astype("int32") for _ in range(2))
-    found = native.pair_marginals(np, *arrays, heads, tails)
-    expected = reference_posterior.pair_marginals(np, *double, heads, tails)
-    for x, y in zip(found, expected, strict=True):
-        assert x.dtype == dtype
-        np.testing.assert_allclose(x, y, atol=tolerance * 10)
-    if dtype == "float64":
-        uniform = rng.random((3, n))
-        np.testing.assert_array_equal(
-            native.sample(np, *arrays, uniform), reference_posterior.sample(np, *double, uniform)
-        )
 
 
 def test_a_certain_labeling_has_no_entropy():

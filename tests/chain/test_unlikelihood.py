@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf.chain import BCRF, CRF, Potentials, Rejection, unlikelihood, unlikelihood_loss
+from spacy_bcrf import kernels
+from spacy_bcrf.chain import (
+    BCRF,
+    CRF,
+    MeanField,
+    Potentials,
+    Rejection,
+    Unstructured,
+    unlikelihood,
+    unlikelihood_loss,
+)
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -43,14 +53,51 @@ def test_loss_is_enumerated(batch, data):
     np.testing.assert_allclose(losses, expected, atol=1e-7)
 
 
-@settings(max_examples=25)
-@given(problems.potentials(max_tags=3, max_length=4, scale=1.0), st.data())
-def test_gradient_is_the_numeric_gradient(batch, data):
+@pytest.mark.parametrize(
+    "inference, scale",
+    [(CRF(), 1.0), (BCRF(400, relaxation=1), 1.0), (MeanField(100), 0.5), (Unstructured(), 1.0)],
+    ids=repr,
+)
+@settings(max_examples=15)
+@given(st.data())
+def test_gradient_is_the_numeric_gradient(inference, scale, data):
+    # Forbidden labelings have probability under mean field, so it has no converged gradient there.
+    forbid = not isinstance(inference, MeanField | Unstructured)
+    batch = data.draw(problems.potentials(max_tags=3, max_length=4, scale=scale, forbid=forbid))
     wrong = data.draw(rejections(batch))
-    losses, _ = unlikelihood_loss(CRF(), batch, wrong)
+    losses, _ = unlikelihood_loss(inference, batch, wrong)
     # Near p = 1 the loss is clipped.
     assume(losses.max() < 4)
-    assert_gradient(lambda p: unlikelihood_loss(CRF(), p, wrong), batch, data)
+    assert_gradient(lambda p: unlikelihood_loss(inference, p, wrong), batch, data)
+
+
+@pytest.mark.parametrize(
+    "inference", [CRF(), BCRF(), BCRF(1), BCRF(300), MeanField(), Unstructured()], ids=repr
+)
+@given(problems.potentials(max_tags=3, max_length=6, max_sequences=1), st.integers(0, 5))
+def test_exclusive_and_exhaustive_events_have_total_probability_1(inference, batch, token):
+    assume(token < len(batch.unary) and batch.unary.shape[1] > 1)
+    total = 0.0
+    for tag in np.flatnonzero(batch.unary[token] > -np.inf):
+        allowed = np.ones(batch.unary.shape, dtype=bool)
+        allowed[token] = np.arange(allowed.shape[1]) == tag
+        losses, _ = unlikelihood_loss(inference, batch, [Rejection(0, allowed)])
+        p = 1 - np.exp(-losses[0])
+        assume(p < 0.999)  # The loss clips p there.
+        total += p
+    assert total == pytest.approx(1, abs=1e-9)
+
+
+def test_a_rejection_has_the_probability_of_the_marginals():
+    """The review's example: a tag of token 3, under a Bregman CRF's own marginals."""
+    rng = np.random.default_rng(0)
+    batch = Potentials(rng.normal(size=(6, 3)), rng.normal(size=(3, 3)), np.array([6], "int32"))
+    inference = BCRF(300)
+    for tag, p in enumerate(inference.marginals(batch).unary[3]):
+        allowed = np.ones((6, 3), dtype=bool)
+        allowed[3] = np.arange(3) == tag
+        losses, _ = unlikelihood_loss(inference, batch, [Rejection(0, allowed)])
+        assert losses[0] == pytest.approx(-np.log1p(-p), abs=1e-10)
 
 
 def test_inference_runs_once_a_sequence_and_once_a_chunk(monkeypatch):
@@ -60,14 +107,15 @@ def test_inference_runs_once_a_sequence_and_once_a_chunk(monkeypatch):
     wrong = [Rejection(b, rng.random((lengths[b], 3)) < 0.7) for b in [2, 0, 2, 2, 0, 2]]
     losses, gradient = unlikelihood_loss(CRF(), batch, wrong)
     n_tokens = []
+    sum_product = kernels.sum_product
 
-    class Counted(CRF):
-        def infer(self, potentials, *args, **options):
-            n_tokens.append(len(potentials.unary))
-            return super().infer(potentials, *args, **options)
+    def counted(unary, *args, **options):
+        n_tokens.append(len(unary))
+        return sum_product(unary, *args, **options)
 
+    monkeypatch.setattr(kernels, "sum_product", counted)
     monkeypatch.setattr(unlikelihood, "MAX_CHUNK", 9)
-    found, again = unlikelihood_loss(Counted(), batch, wrong)
+    found, again = unlikelihood_loss(CRF(), batch, wrong)
     assert n_tokens == [5 + 4, 4 + 5, 4 + 4, 5 + 4]
     np.testing.assert_allclose(found, losses)
     np.testing.assert_allclose(again.unary, gradient.unary, atol=1e-12)

@@ -1,10 +1,10 @@
-"""A trained pipeline for the commands."""
+"""Commands in this process, and a trained pipeline for them."""
 
 import pytest
-from spacy.lang.en import English
+import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
-from spacy.util import fix_random_seed
+from training import network, train
 
 WORDS = {"PERSON": ("Ann", "Bob", "Eve"), "LOC": ("Rome", "Oslo", "Kiel")}
 
@@ -21,6 +21,13 @@ def make_docs(vocab, wrong=0):
     return docs
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A temporary folder, which is the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def pipeline(tmp_path_factory):
     """A folder with `model`, a pipeline of tagger and entity recognizer, and `dev.spacy`.
@@ -28,18 +35,14 @@ def pipeline(tmp_path_factory):
     A third of the labels in `dev.spacy` differ from the training data.
     """
     folder = tmp_path_factory.mktemp("pipeline")
-    fix_random_seed(0)
-    nlp = English()
-    nlp.add_pipe("bcrf_tagger", name="tagger")
-    nlp.add_pipe("bcrf_ner", name="ner")
+    nlp = spacy.blank("xx")
+    for factory, name in (("bcrf_tagger", "tagger"), ("bcrf_ner", "ner")):
+        nlp.add_pipe(factory, name, config={"model": network()})
     docs = make_docs(nlp.vocab)
     for doc in docs:
         for token, tag in zip(doc, ("N", "V", "N", "P"), strict=True):
             token.tag_ = tag
-    examples = [Example(nlp.make_doc(doc.text), doc) for doc in docs]
-    optimizer = nlp.initialize(lambda: examples)
-    for _ in range(30):
-        nlp.update(examples, sgd=optimizer)
+    train(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in docs])
     nlp.to_disk(folder / "model")
     dev = make_docs(nlp.vocab, wrong=3)
     DocBin(docs=dev).to_disk(folder / "dev.spacy")

@@ -1,22 +1,18 @@
 """The command `python -m spacy bcrf convert` for column formats."""
 
 import lzma
-import subprocess
-import sys
 
 import pytest
 import spacy
+from commands import command
+from forked_commands import run_spacy
 from spacy.tokens import DocBin
-from typer.testing import CliRunner
 
-from spacy_bcrf.cli import app
+from spacy_bcrf.corpora.convert import MAX_REPORTS
 
+run = command("convert")
 GOOD = "EU\tB-ORG\nrejects\tO\n\nPeter\tI-PER\n"
 CONLLU = "1\tHi\t_\tINTJ\tUH\t_\t_\t_\t_\tNE=O\n\n"
-
-
-def run(*args):
-    return CliRunner().invoke(app, ["convert", *map(str, args)])
 
 
 def load(path):
@@ -24,21 +20,17 @@ def load(path):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "good.conll").write_text(GOOD)
-    (tmp_path / "more.tsv.xz").write_bytes(lzma.compress(GOOD.encode()))
-    (tmp_path / "ud.conllu").write_text(CONLLU)
-    return tmp_path
+def folder(here):
+    (here / "good.conll").write_text(GOOD)
+    (here / "more.tsv.xz").write_bytes(lzma.compress(GOOD.encode()))
+    (here / "ud.conllu").write_text(CONLLU)
+    return here
 
 
 @pytest.mark.slow
 def test_a_good_file_from_spacys_command_line(folder):
-    command = [sys.executable, "-m", "spacy", "bcrf", "convert", "good.conll", "out/good.spacy"]
-    result = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == (
-        "out/good.spacy: 2 docs, 2 sentences (2 with unknown spaces), 3 tokens; "
+    assert run_spacy("bcrf", "convert", "good.conll", "out/good.spacy") == (
+        "out/good.spacy: 2 docs, 2 sentences (2 with unknown spaces) + 0 skipped, 3 tokens; "
         "tags: 0 + 3 missing; pos: 0 + 3 missing; entity tags: 3 (bio, 1 repaired) "
         "+ 0 taken as O + 0 missing; 2 entities; 0 empty nodes left out\n"
     )
@@ -47,21 +39,83 @@ def test_a_good_file_from_spacys_command_line(folder):
 
 def test_a_malformed_file(folder):
     (folder / "bad.conll").write_text(GOOD + "oops\n")
-    result = run("bad.conll", "bad.spacy")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "bad.conll:5: 1 columns; expected 2, separated by tabs, as in line 1\n"
+    problem = "bad.conll:5: 1 columns; expected 2, separated by tabs, as in line 1"
+    result = run("bad.conll", "bad.spacy", exit_code=1)
+    assert (result.stdout, result.stderr) == (
+        "",
+        f"{problem}. --skip-malformed skips such sentences\n",
+    )
     assert not list(folder.glob("*bad.spacy*")) and not list(folder.glob(".*"))
+    skipped = run("bad.conll", "bad.spacy", "--skip-malformed")
+    assert (skipped.exit_code, skipped.stderr) == (0, f"{problem}\n")
+    assert "1 docs, 1 sentences (1 with unknown spaces) + 1 skipped, 2 tokens" in skipped.stdout
+
+
+MALFORMED = {
+    "columns": (
+        ["EU\tB-ORG", "Bonn\tI-ORG"],
+        ["\tO", "a\tI", "a\tb\tO", "a\tZ-ORG", "a\tB-"],
+        "x.conll",
+    ),
+    "conllu": (
+        [f"1\tEU\t_\t_\t_\t_\t_\t_\t_\tNER={tag}" for tag in ("B-ORG", "I-ORG")],
+        [
+            "1\t\t_\t_\t_\t_\t_\t_\t_\t_",
+            "2\ta\t_\t_\t_\t_\t_\t_\t_\t_",
+            "1\ta\t_\tNOON\t_\t_\t_\t_\t_\t_",
+            "1-2\ta\t_\t_\t_\t_\t_\t_\t_\t_",
+            "1\ta\t_\t_\t_\t_\t_\t_\t_\tNER=O-X",
+        ],
+        "x.conllu",
+    ),
+}
+
+
+@pytest.mark.parametrize("format", MALFORMED)
+def test_malformed_sentences_are_skipped_named_and_counted(folder, format):
+    good, bad, name = MALFORMED[format]
+    sentences = [good[0]]
+    for line in bad:
+        sentences += [f"# newdoc id = 1\n{line}", good[1]]
+    (folder / name).write_text("\n\n".join(sentences) + "\n")
+    result = run(name, "o.spacy", "--skip-malformed", "-n", 0)
+    lines = result.stderr.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        f"{name}:{4 + 5 * i}" for i in range(len(bad))
+    ]
+    assert f"6 docs, 6 sentences (6 with unknown spaces) + {len(bad)} skipped" in result.stdout
+    # The sentence after a skipped one starts the document in its place.
+    assert [[ent.text for ent in doc.ents] for doc in load("o.spacy")] == [["EU"]] + [
+        [good[1].split("\t")[format == "conllu"]]
+    ] * 5
+    stopped = run(name, "stopped.spacy", "--strict", exit_code=1)
+    assert stopped.stderr.startswith(lines[0])
+
+
+def test_only_the_first_malformed_sentences_are_reported(folder):
+    (folder / "bad.conll").write_text(GOOD + "oops\n\n" * (MAX_REPORTS + 5))
+    result = run("bad.conll", "o.spacy", "--skip-malformed")
+    assert f"+ {MAX_REPORTS + 5} skipped, " in result.stdout
+    assert result.stderr.splitlines()[MAX_REPORTS:] == ["and 5 more skipped sentences"]
+
+
+def test_a_folder_is_no_file(folder):
+    (folder / "data").mkdir()
+    for name in ("a.txt.gz", "b.conll", "c.conll", "LICENSE"):
+        (folder / "data" / name).touch()
+    for args in ((), ("--format", "columns")):
+        result = run("data", "o.spacy", *args, exit_code=1)
+        assert result.stderr == "data: is a folder; expected files, for instance data/*.conll\n"
 
 
 def test_several_files_and_options(folder):
-    result = run("good.conll", "more.tsv.xz", "all.spacy", "--n-sents", "0", "-s", "bio")
-    assert result.exit_code == 0, result.output
+    run("good.conll", "more.tsv.xz", "all.spacy", "--n-sents", "0", "-s", "bio")
     assert [len(list(doc.sents)) for doc in load("all.spacy")] == [2, 2]
-    result = run("good.conll", "o.spacy", "--word-column", "-1", "--ent-column", "0")
+    run("good.conll", "o.spacy", "--word-column", "-1", "--ent-column", "0")
     assert [token.text for token in load("o.spacy")[0]] == ["B-ORG", "O"]
-    result = run("good.conll", "o.spacy", "--tag-column", "2", "--ent-column", "0")
+    run("good.conll", "o.spacy", "--tag-column", "2", "--ent-column", "0")
     assert [token.tag_ for token in load("o.spacy")[0]] == ["B-ORG", "O"]
-    result = run("ud.conllu", "o.spacy", "--tag", "xpos", "--ent-key", "NE")
+    run("ud.conllu", "o.spacy", "--tag", "xpos", "--ent-key", "NE")
     (token,) = load("o.spacy")[0]
     assert (token.tag_, token.pos_, token.ent_iob_) == ("UH", "INTJ", "O")
     result = run("ud.conllu", "o.spacy", "--ent-complete", "--lang", "ja")
@@ -70,14 +124,13 @@ def test_several_files_and_options(folder):
 
 def test_the_extension_or_the_option_decides_the_format(folder):
     (folder / "more.tsv.xz").rename(folder / "data.annotated.xz")
-    result = run("data.annotated.xz", "o.spacy")
-    assert result.exit_code == 1
+    result = run("data.annotated.xz", "o.spacy", exit_code=1)
     assert result.stderr == (
         "data.annotated.xz: unknown extension '.annotated'; expected one of .conllu .conll .iob "
         ".iob2 .bio .tsv .txt .jsonl .ndjson .json, or --format conllu, columns, jsonl, prodigy, "
         "label-studio\n"
     )
-    assert run("data.annotated.xz", "o.spacy", "--format", "columns").exit_code == 0
+    run("data.annotated.xz", "o.spacy", "--format", "columns")
 
 
 @pytest.mark.parametrize(
@@ -99,8 +152,7 @@ def test_bad_input_is_one_line_on_stderr(folder, args, message):
     (folder / "cut.conll.xz").write_bytes((folder / "more.tsv.xz").read_bytes()[:-9])
     (folder / "good.conll").write_text("EU\tS-ORG\n")
     before = sorted(folder.iterdir())
-    result = run(*args)
-    assert result.exit_code == 1
+    result = run(*args, exit_code=1)
     assert result.stderr.startswith(message) and result.stderr.count("\n") == 1
     assert result.stdout == ""
     assert sorted(folder.iterdir()) == before
@@ -108,11 +160,11 @@ def test_bad_input_is_one_line_on_stderr(folder, args, message):
 
 def test_usage_errors_exit_with_2(folder):
     for args in (["good.conll"], ["good.conll", "o.spacy", "--format", "json"]):
-        assert run(*args).exit_code == 2
+        run(*args, exit_code=2)
 
 
 def test_spans_key(folder):
-    assert run("good.conll", "out.spacy", "--spans-key", "chunks").exit_code == 0
+    run("good.conll", "out.spacy", "--spans-key", "chunks")
     docs = load("out.spacy")
     found = [[(span.text, span.label_) for span in doc.spans["chunks"]] for doc in docs]
     assert found == [[("EU", "ORG")], [("Peter", "PER")]]
@@ -121,11 +173,11 @@ def test_spans_key(folder):
 
 def test_spans_key_with_missing_tags(folder):
     (folder / "part.conll").write_text("EU\tB-NP\nrejects\t_\n\nno\t_\n")
-    result = run("part.conll", "out.spacy", "--spans-key", "chunks")
-    assert (result.exit_code, (folder / "out.spacy").exists()) == (1, False)
+    result = run("part.conll", "out.spacy", "--spans-key", "chunks", exit_code=1)
+    assert not (folder / "out.spacy").exists()
     assert "part.conll:2: no chunk tag" in result.output
     args = ("part.conll", "out.spacy", "--spans-key", "chunks", "--ent-complete")
-    assert run(*args).exit_code == 0
+    run(*args)
     (folder / "none.conll").write_text("no\t_\n")
-    assert run("none.conll", "out.spacy", "--spans-key", "chunks").exit_code == 0
+    run("none.conll", "out.spacy", "--spans-key", "chunks")
     assert "chunks" not in load("out.spacy")[0].spans

@@ -2,38 +2,32 @@
 
 import pytest
 import spacy
+from commands import command
 from spacy.tokens import Doc, Span
-from typer.testing import CliRunner
 
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.cli import app
 from spacy_bcrf.io.shards import write_all
 
 set_extensions()
-VOCAB = spacy.blank("en").vocab
+run = command("inspect")
+VOCAB = spacy.blank("xx").vocab
 WORDS = ["Ann", "saw", "Rome"]
 
 
-def run(*args):
-    return CliRunner().invoke(app, ["inspect", *map(str, args)])
-
-
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(here):
     full = Doc(VOCAB, words=WORDS, ents=["B-PER", "O", "B-LOC"])
     wrong = full.copy()
     wrong.spans["incorrect_spans"] = [Span(wrong, 0, 1, label="PER")]
-    write_all([full] * 5, tmp_path / "many", shard=2)
-    write_all([full, wrong], tmp_path / "wrong.spacy")
-    write_all([Doc(VOCAB, words=WORDS, ents=["B-PER", "", ""])], tmp_path / "found.spacy")
-    write_all([Doc(VOCAB, words=WORDS, tags=["N", "V", ""])], tmp_path / "tags.spacy")
-    return tmp_path
+    write_all([full] * 5, here / "many", shard=2)
+    write_all([full, wrong], here / "wrong.spacy")
+    write_all([Doc(VOCAB, words=WORDS, ents=["B-PER", "", ""])], here / "found.spacy")
+    write_all([Doc(VOCAB, words=WORDS, tags=["N", "V", ""])], here / "tags.spacy")
+    return here
 
 
 def test_a_table(folder):
     result = run("many")
-    assert result.exit_code == 0, result.output
     assert [line.rstrip() for line in result.output.splitlines()] == [
         "5 docs, 15 tokens",
         "",
@@ -51,20 +45,19 @@ def test_a_table(folder):
 
 def test_several_corpora_and_contradictions(folder):
     result = run("many", "wrong.spacy")
-    assert result.exit_code == 0 and "7 docs, 21 tokens" in result.output
+    assert "7 docs, 21 tokens" in result.output
     assert result.output.splitlines()[-2:] == [
         "Contradictions in 1 docs, which training skips; the first:",
         "- wrong.spacy: document 1, 'Ann saw Rome ': 'Ann' (tokens 0:1) is both PER and not PER",
     ]
-    assert run("wrong.spacy", "--strict").exit_code == 1
-    assert run("many", "--strict").exit_code == 0
+    run("wrong.spacy", "--strict", exit_code=1)
+    run("many", "--strict")
 
 
 def test_labels_without_any_o_give_a_warning(folder):
     assert "Warning" not in run("many", "--labels", "PER,LOC").output
     result = run("found.spacy")
     assert "no token is annotated as outside of PER. " in result.output
-    assert result.exit_code == 0
 
 
 def test_missing_and_unexpected_labels(folder):
@@ -81,7 +74,6 @@ def test_options_set_the_keys_of_span_groups(folder):
     write_all([doc], folder / "keys.spacy")
     assert "LOC" not in run("keys.spacy").output
     result = run("keys.spacy", "--ambiguous-spans-key", "unsure", "--incorrect-spans-key", "wrong")
-    assert result.exit_code == 0, result.output
     loc, per = (line.split() for line in result.output.splitlines()[4:6])
     assert loc[:5] == ["LOC", "0", "0", "1", "0"] and per[:5] == ["PER", "1", "1", "0", "1"]
     assert "'Ann' (tokens 0:1) is both PER and not PER" in result.output
@@ -107,6 +99,5 @@ def test_a_taggers_corpus(folder):
 def test_unreadable_input(folder, args, message):
     (folder / "bad.spacy").write_text("no")
     (folder / "bad.json").write_text("no")
-    result = run(*args)
-    assert result.exit_code == 1
+    result = run(*args, exit_code=1)
     assert result.stderr.startswith(message) and result.stdout == ""

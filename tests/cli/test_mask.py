@@ -2,30 +2,24 @@
 
 import pytest
 import spacy
+from commands import command
 from spacy.tokens import Doc
-from typer.testing import CliRunner
 
-from spacy_bcrf.cli import app
 from spacy_bcrf.io.shards import read_docs, write_all
 
-VOCAB = spacy.blank("en").vocab
-
-
-def run(*args):
-    return CliRunner().invoke(app, ["mask", *map(str, args)])
+run = command("mask")
+VOCAB = spacy.blank("xx").vocab
 
 
 @pytest.fixture
-def corpus(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def corpus(here):
     docs = [Doc(VOCAB, words=["Ann", "saw", "Rome"], ents=["B-PER", "O", "B-LOC"])] * 20
-    write_all(docs, tmp_path / "full.spacy")
-    return tmp_path
+    write_all(docs, here / "full.spacy")
+    return here
 
 
 def test_by_label(corpus):
     result = run("full.spacy", "masked", "--by-label")
-    assert result.exit_code == 0, result.output
     assert result.output.splitlines() == [
         "masked/LOC.spacy: 10 docs, 10 of 20 entities",
         "masked/PER.spacy: 10 docs, 10 of 20 entities",
@@ -59,25 +53,22 @@ def test_drop_and_forget_are_seeded(corpus):
 def test_wrong_input_is_an_error_without_output(corpus, args, message):
     doc = Doc(VOCAB, words=["Ann", "saw", "Rome"], ents=["B-PER", "", "O"])
     write_all([doc], corpus / "holes.spacy")
-    result = run(*args)
-    assert result.exit_code == 1
+    result = run(*args, exit_code=1)
     assert message in result.output
     assert not list(corpus.glob("*x.*"))
 
 
 def test_by_label_needs_a_new_folder_and_writes_it_atomically(corpus):
-    assert run("full.spacy", "masked", "--by-label").exit_code == 0
-    again = run("full.spacy", "masked", "--by-label")
-    assert again.exit_code == 1 and "masked: expected a new or empty folder" in again.output
+    run("full.spacy", "masked", "--by-label")
+    again = run("full.spacy", "masked", "--by-label", exit_code=1)
+    assert "masked: expected a new or empty folder" in again.output
     doc = Doc(VOCAB, words=["Ann", "saw", "Rome"], ents=["B-PER", "O", "B-LOC/CITY"])
     write_all([doc], corpus / "slash.spacy")
-    result = run("slash.spacy", "other", "--by-label")
-    assert (
-        result.exit_code == 1 and "label 'LOC/CITY' cannot be the name of a file" in result.output
-    )
+    result = run("slash.spacy", "other", "--by-label", exit_code=1)
+    assert "label 'LOC/CITY' cannot be the name of a file" in result.output
     assert {path.name for path in corpus.iterdir()} == {"full.spacy", "slash.spacy", "masked"}
 
 
 def test_others_without_drop(corpus):
-    result = run("full.spacy", "x.spacy", "--forget", "0.5", "--others", "missing")
-    assert result.exit_code == 1 and "--others is only for --drop" in result.output
+    result = run("full.spacy", "x.spacy", "--forget", "0.5", "--others", "missing", exit_code=1)
+    assert "--others is only for --drop" in result.output

@@ -61,70 +61,57 @@ def test_entity_tags_of_a_key_in_misc():
     assert read(*rows, ent_key="NE")[0].entities == [None, "B-X", None, None, None, None]
 
 
-def test_spaces_of_space_after():
-    rows = [row(1, "Hi", misc="SpaceAfter=No"), row(2, "there"), row(3, "!", misc="SpaceAfter=No")]
-    (sentence,) = read("# text = Hithere !", *rows)
-    assert sentence.spaces == [False, True, False]
-    (sentence,) = read(*rows)
-    assert sentence.spaces == [False, True, False]
+NO_SPACE = "SpaceAfter=No"
+HI_THERE = [row(1, "Hi"), row(2, "there")]
+RANGE = [
+    row(1, "I"),
+    row("2-3", "don't", misc=NO_SPACE),
+    row(2, "do"),
+    row(3, "n't"),
+    row(4, ".", misc=NO_SPACE),
+]
+OTHER_RANGE = [
+    row(1, "prix", misc=NO_SPACE),
+    row("2-3", "du", misc=NO_SPACE),
+    row(2, "de"),
+    row(3, "le"),
+    row(4, "."),
+]
+RANGES = [
+    *(row("1-2", "ab"), row(1, "a"), row(2, "b")),
+    *(row("3-3", "c"), row(3, "c")),
+    *(row("4-5", "de"), row(4, "d"), row(5, "e")),
+]
 
 
-def test_spaces_of_the_text_without_space_after():
-    (sentence,) = read("# text = Hi there\xa0 !", row(1, "Hi"), row(2, "there"), row(3, "!"))
-    assert sentence.spaces == [True, True, True]
-    (sentence,) = read("# text = Hi there!", row(1, "Hi"), row(2, "there"), row(3, "!"))
-    assert sentence.spaces == [True, False, True]
-
-
-def test_unknown_spaces():
-    (sentence,) = read(row(1, "Hi"), row(2, "there"))
-    assert sentence.spaces is None
-
-
-def test_spaces_are_unknown_if_the_words_are_not_in_the_text():
-    for text in ("Hello there", "Hi there you", "Hi", "there Hi"):
-        assert read(f"# text = {text}", row(1, "Hi"), row(2, "there"))[0].spaces is None
+@pytest.mark.parametrize(
+    "text, rows, words, spaces",
+    [
+        # SpaceAfter decides, with and without a text.
+        ("Hithere", [row(1, "Hi", misc=NO_SPACE), row(2, "there")], "Hi there", [False, True]),
+        (None, [row(1, "Hi", misc=NO_SPACE), row(2, "there")], "Hi there", [False, True]),
+        # Without SpaceAfter, the text decides.
+        ("Hi there\xa0 !", [*HI_THERE, row(3, "!")], "Hi there !", [True, True, True]),
+        ("Hi there!", [*HI_THERE, row(3, "!")], "Hi there !", [True, False, True]),
+        # Spaces are unknown without both, and if the words are not the text.
+        (None, HI_THERE, "Hi there", None),
+        *((text, HI_THERE, "Hi there", None) for text in ("Hello there", "Hi there you")),
+        *((text, HI_THERE, "Hi there", None) for text in ("Hi", "there Hi")),
+        # The form of a range is that of its words, or spaces are unknown.
+        ("I don't.", RANGE, "I do n't .", [True, False, False, False]),
+        ("prixdu.", OTHER_RANGE, "prix de le .", None),
+        (None, OTHER_RANGE, "prix de le .", None),
+        (None, RANGES, "a b c d e", [False, True, True, False, True]),
+    ],
+)
+def test_spaces(text, rows, words, spaces):
+    (sentence,) = read(*([] if text is None else [f"# text = {text}"]), *rows)
+    assert (sentence.words, sentence.spaces) == (words.split(), spaces)
 
 
 def test_words_with_spaces():
-    (sentence,) = read("# text = 20 000 km", row(1, "20 000"), row(2, "km", misc="SpaceAfter=No"))
+    (sentence,) = read("# text = 20 000 km", row(1, "20 000"), row(2, "km", misc=NO_SPACE))
     assert sentence.words == ["20 000", "km"] and sentence.spaces == [True, False]
-
-
-def test_range_with_the_form_of_its_words():
-    (sentence,) = read(
-        "# text = I don't.",
-        row(1, "I"),
-        row("2-3", "don't", misc="SpaceAfter=No"),
-        row(2, "do"),
-        row(3, "n't"),
-        row(4, ".", misc="SpaceAfter=No"),
-    )
-    assert sentence.words == ["I", "do", "n't", "."]
-    assert sentence.spaces == [True, False, False, False]
-
-
-def test_range_with_another_form_than_its_words():
-    rows = [
-        row(1, "prix", misc="SpaceAfter=No"),
-        row("2-3", "du", misc="SpaceAfter=No"),
-        row(2, "de"),
-        row(3, "le"),
-        row(4, "."),
-    ]
-    for text in [["# text = prixdu."], []]:
-        (sentence,) = read(*text, *rows)
-        assert sentence.words == ["prix", "de", "le", "."]
-        assert sentence.spaces is None
-
-
-def test_consecutive_ranges():
-    (sentence,) = read(
-        row("1-2", "ab"), row(1, "a"), row(2, "b"), row("3-3", "c"), row(3, "c"), row("4-5", "de"),
-        row(4, "d"), row(5, "e"),
-    )  # fmt: skip
-    assert sentence.words == ["a", "b", "c", "d", "e"]
-    assert sentence.spaces == [False, True, True, False, True]
 
 
 def test_empty_nodes_are_counted_but_no_tokens():

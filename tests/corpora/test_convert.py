@@ -93,7 +93,7 @@ def test_all_annotation_of_conllu(tmp_path):
 def test_summary_adds_up(tmp_path):
     _, counts = run(tmp_path, CONLLU, reader=read_conllu, ent_complete=True)
     assert str(counts) == (
-        "2 docs, 2 sentences (0 with unknown spaces), 6 tokens; tags: 5 + 1 missing; "
+        "2 docs, 2 sentences (0 with unknown spaces) + 0 skipped, 6 tokens; tags: 5 + 1 missing; "
         "pos: 5 + 1 missing; entity tags: 5 (bio, 0 repaired) + 1 taken as O + 0 missing; "
         "2 entities; 1 empty nodes left out"
     )

@@ -133,47 +133,36 @@ def check_file(format, data):
             assert len(BIO.spans(tags)) == len(doc.ents)
 
 
-@pytest.mark.parametrize("format, text", [("conllu", CONLLU), ("columns", COLUMNS)])
+each_format = pytest.mark.parametrize("format, text", [("conllu", CONLLU), ("columns", COLUMNS)])
+
+
+@each_format
 def test_the_files_without_mutations_are_valid(format, text):
     assert len(read(format, text)) == 2
     check(format, text)
     check_file(format, text.encode())
 
 
-@settings(deadline=None)
-@given(text=random_texts())
-@example(text="# newdoc")
-def test_random_text_as_conllu(text):
-    check("conllu", text)
+@given(text=random_texts(), format=st.sampled_from(sorted(READERS)))
+@example(text="# newdoc", format="conllu")
+@example(text="a b\tO\tO", format="columns")
+def test_random_text(text, format):
+    check(format, text)
 
 
-@settings(deadline=None)
-@given(text=random_texts())
-@example(text="a b\tO\tO")
-def test_random_text_as_columns(text):
-    check("columns", text)
+@each_format
+@settings(max_examples=100)
+@given(data=st.data())
+def test_mutated_files(format, text, data):
+    check(format, data.draw(mutated_texts(text)))
 
 
-@settings(deadline=None, max_examples=300)
-@given(text=mutated_texts(CONLLU))
-def test_mutated_conllu(text):
-    check("conllu", text)
-
-
-@settings(deadline=None, max_examples=300)
-@given(text=mutated_texts(COLUMNS))
-def test_mutated_columns(text):
-    check("columns", text)
-
-
-@pytest.mark.parametrize("format, text", [("conllu", CONLLU), ("columns", COLUMNS)])
-@settings(deadline=None, max_examples=50)
+@each_format
 @given(data=st.data())
 def test_conversion_of_random_files(format, text, data):
     check_file(format, data.draw(st.one_of(random_texts(), mutated_texts(text))).encode())
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=60), format=st.sampled_from(sorted(READERS)))
 def test_random_bytes(data, format):
     check_file(format, data)

@@ -15,7 +15,7 @@ from spacy_bcrf.io.shards import find_files, read_docs
 from spacy_bcrf.io.text import CorpusError
 
 EXPORTS = Path(__file__).parent / "exports"
-VOCAB = spacy.blank("en").vocab
+VOCAB = spacy.blank("xx").vocab
 
 ADA = {"text": "Ada Lovelace lived in Rome", "spans": [{"start": 0, "end": 12, "label": "PER"}]}
 
@@ -32,9 +32,7 @@ def convert(folder, *sources, name="in.jsonl", **options):
         paths.append((source, None))
     problems = []
     output = folder / "out.spacy"
-    counts = convert_records(
-        paths, output, report=problems.append, **{"lang": "en", "shard": 0, **options}
-    )
+    counts = convert_records(paths, output, report=problems.append, **{"shard": 0, **options})
     return list(read_docs(output, VOCAB)), counts, problems
 
 
@@ -45,6 +43,24 @@ def spans(doc, key=None):
 
 def iob(doc):
     return "".join(token.ent_iob_ or "-" for token in doc)
+
+
+def change(**fields):
+    return {**ADA, **fields}
+
+
+def token_span(first, last, tokens, text=None):
+    span = {"token_start": first, "token_end": last, "label": "PER"}
+    fields = {"tokens": tokens, "text": text, "spans": [span]}
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def at(start=0, end=12, label="PER", **more):
+    return {"start": start, "end": end, "label": label, **more}
+
+
+def span(*args, **fields):
+    return change(spans=[at(*args, **fields)])
 
 
 def test_all_fields_of_a_record(tmp_path):
@@ -59,11 +75,8 @@ def test_all_fields_of_a_record(tmp_path):
         "meta": {"source": "an unknown field"},
     }
     (full, doc), counts, problems = convert(tmp_path, [ADA, partial])
-    assert (iob(full), spans(full), full._.annotated_labels) == (
-        "BIOOO",
-        [("Ada Lovelace", "PER")],
-        None,
-    )
+    assert (iob(full), spans(full)) == ("BIOOO", [("Ada Lovelace", "PER")])
+    assert full._.annotated_labels is None
     assert (iob(doc), spans(doc)) == ("BI---", spans(full))
     assert spans(doc, "ambiguous_spans") == [("lived", "LOC"), ("lived", "ORG"), ("Rome", "")]
     assert spans(doc, "incorrect_spans") == [("Ada", "LOC"), ("Ada", "ORG")]
@@ -76,11 +89,68 @@ def test_all_fields_of_a_record(tmp_path):
     assert not problems
 
 
+def test_a_record_without_spans_has_missing_annotation(tmp_path):
+    text = {"text": "Ada left"}
+    empty, complete = {**text, "spans": []}, {**text, "complete": True}
+    rejected = {**text, "rejected": [{"start": 0, "end": 3, "label": "PER"}]}
+    null = {**text, "spans": None, "uncertainty": 0.5}
+    docs, counts, _ = convert(tmp_path, [text, empty, complete, rejected, null])
+    assert [iob(doc) for doc in docs] == ["--", "OO", "OO", "--", "--"]
+    assert spans(docs[3], "incorrect_spans") == [("Ada", "PER")]
+    assert counts.unannotated == 2 and str(counts).endswith(
+        "10 tokens, 6 of them missing; 2 docs without annotation"
+    )
+
+
+TAGS = ["O", "B-PER", "I-PER", "B-LOC"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"entities": [[0, 12, "PER"], [22, 26, "LOC"]]},
+        {"label": [[22, 26, "LOC"], [0, 12, "PER"]], "id": 3},
+        {
+            "entities": [
+                {"id": 1, "label": "PER", "start_offset": 0, "end_offset": 12},
+                {"id": 2, "label": "LOC", "start_offset": 22, "end_offset": 26},
+            ],
+            "relations": [],
+        },
+        {
+            "ents": [
+                {"start": 0, "end": 12, "label": "PER"},
+                {"start": 22, "end": 26, "label": "LOC"},
+            ]
+        },
+        {"tokens": ADA["text"].split(), "ner_tags": [1, 2, 0, 0, 3]},
+        {"tokens": ADA["text"].split(), "ner_tags": ["B-PER", "I-PER", "O", "O", "B-LOC"]},
+        {"tokens": ADA["text"].split(), "ner_tags": ["B-PER", "L-PER", "O", "O", "U-LOC"]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("with_text", [True, False])
+def test_spans_under_the_names_of_other_tools(tmp_path, fields, with_text):
+    if with_text or "tokens" not in fields:
+        fields = {**fields, "text": ADA["text"]}
+    (doc,), counts, problems = convert(tmp_path, [fields], labels=TAGS)
+    assert (spans(doc), iob(doc)) == ([("Ada Lovelace", "PER"), ("Rome", "LOC")], "BIOOB")
+    assert (counts.entities, counts.unannotated, problems) == (2, 0, [])
+
+
+def test_names_of_tags_are_valid_labels(tmp_path):
+    good = {"tokens": ["Ada", "left"], "ner_tags": [1, 0]}
+    records = [good, {**good, "ner_tags": [4, 0]}, {**good, "ner_tags": ["B-ORG", "O"]}]
+    docs, counts, problems = convert(
+        tmp_path, [*records, {**good, "ner_tags": [-100, 0]}], labels=TAGS
+    )
+    assert len(docs) == 1 and counts.skipped == {"unknown label": 3} and counts.skipped_spans == 1
+    assert problems[0].endswith('in.jsonl:2: "ner_tags" has the id 4, but --labels has 4 tags')
+    assert "unknown 'ORG'; expected one of LOC, PER" in problems[1]
+
+
 def test_a_record_with_tokens(tmp_path):
-    words = {
-        "tokens": ["New", "York-based", "Ann"],
-        "spans": [{"start": 1, "end": 3, "label": "X"}],
-    }
+    words = {"tokens": ["New", "York-based", "Ann"], "spans": [at(1, 3, "X")]}
     prodigy = {**words, "spans": [{"token_start": 1, "token_end": 2, "label": "X"}]}
     both = {"text": "New  York-based", "tokens": ["New", "York-based"], "spans": []}
     (one, other, text), _, _ = convert(tmp_path, [words, prodigy, both])
@@ -130,11 +200,7 @@ def test_prodigys_binary_interface(tmp_path):
 
 
 def test_prodigy_without_the_name_of_its_interface(tmp_path):
-    task = {
-        "text": "Ann left",
-        "spans": [{"start": 0, "end": 3, "label": "PER"}],
-        "answer": "accept",
-    }
+    task = {"text": "Ann left", "spans": [at(0, 3)], "answer": "accept"}
     by_hand = {**task, "tokens": [{"text": "Ann"}, {"text": "left"}]}
     assert iob(convert(tmp_path, [task])[0][0]) == "B-"
     assert iob(convert(tmp_path, [by_hand])[0][0]) == "BO"
@@ -167,10 +233,7 @@ def test_label_studio(tmp_path):
         "1 spans trimmed of white space; 1 further annotations left out; "
         "1 results without text labels left out"
     )
-    lines = "".join(
-        json.dumps(task) + "\n" for task in json.loads((EXPORTS / "label_studio.json").read_text())
-    )
-    docs, again, _ = convert(tmp_path, lines)
+    docs, again, _ = convert(tmp_path, json.loads((EXPORTS / "label_studio.json").read_text()))
     assert (len(docs), str(again)) == (2, str(counts))
 
 
@@ -223,18 +286,6 @@ def test_line_breaks_blank_lines_byte_order_marks_and_compression(tmp_path, suff
     assert [doc.text for doc in docs] == [record["text"] for record in records]
 
 
-def change(**fields):
-    return {**ADA, **fields}
-
-
-def token_span(first, last):
-    return {"token_start": first, "token_end": last, "label": "PER"}
-
-
-def span(start=0, end=12, label="PER", **more):
-    return change(spans=[{"start": start, "end": end, "label": label, **more}])
-
-
 @pytest.mark.parametrize(
     "record, reason, message",
     [
@@ -245,9 +296,35 @@ def span(start=0, end=12, label="PER", **more):
         ({"spans": []}, "no text", 'no "text" and no "tokens"'),
         ({"text": ""}, "empty", '"text" is empty'),
         (
-            {"text": "a", "entities": [[0, 1, "PER"]]},
-            "no spans",
-            'expected this name instead of "entities"',
+            {"text": "a", "entities": [[0, 1, "PER"]], "label": [[0, 1, "LOC"]]},
+            "several annotations",
+            'found entities and label; expected one, or "spans"',
+        ),
+        ({"text": "a", "label": [[0, 1]]}, "wrong type", "a span must be an object, got [0, 1]"),
+        (
+            {"tokens": ["a", "b"], "ner_tags": ["O"]},
+            "wrong type",
+            '"ner_tags" has 1 tags, but there are 2 tokens',
+        ),
+        (
+            {"text": "a", "ner_tags": ["O"]},
+            "wrong type",
+            '"ner_tags" has 1 tags, but there are no list "tokens"',
+        ),
+        (
+            {"tokens": ["a"], "ner_tags": ["PER"]},
+            "no tag",
+            "\"ner_tags\", token 0: 'PER' is not a tag; expected O or one of",
+        ),
+        (
+            {"tokens": ["a"], "ner_tags": [1]},
+            "ids without names",
+            '"ner_tags" has the id 1; expected --labels with all tags in the order of their ids',
+        ),
+        (
+            {"tokens": ["a"], "ner_tags": [None]},
+            "wrong type",
+            'each of "ner_tags" must be a tag or its id, got null',
         ),
         ({"tokens": []}, "empty", '"tokens" is empty'),
         ({"tokens": ["a", ""]}, "empty", 'each of "tokens" is empty'),
@@ -259,18 +336,10 @@ def span(start=0, end=12, label="PER", **more):
         (change(spans={}), "wrong type", '"spans" must be a list, got {}'),
         (change(spans=[3]), "wrong type", "a span must be an object, got 3"),
         (change(rejected=[None]), "wrong type", "a rejected span must be an object, got null"),
-        (
-            change(spans=[{"start": 0, "end": 3}]),
-            "wrong type",
-            "has no label; expected one, or null for any",
-        ),
+        (change(spans=[{"start": 0, "end": 3}]), "wrong type", "has no label; expected one, or"),
         (change(annotated_labels="PER"), "wrong type", '"annotated_labels" must be a list'),
         (change(annotated_labels=["PER", 1]), "wrong type", '"annotated_labels" must be a string'),
-        (
-            change(annotated_labels=["PSN"]),
-            "unknown label",
-            "\"annotated_labels\": unknown 'PSN'; expected one of LOC, PER",
-        ),
+        (change(annotated_labels=["PSN"]), "unknown label", "unknown 'PSN'; expected one of LOC"),
         (span(label="psn"), "unknown label", "the label of the span 0:12: unknown 'psn'"),
         (span(label="O"), "unknown label", "the label of the span 0:12 is O, which is no label"),
         (span(label=""), "empty", "the label of the span 0:12 is empty"),
@@ -280,78 +349,34 @@ def span(start=0, end=12, label="PER", **more):
         (span(end=27), "outside the text", 'span 0:27 "PER" is not in the text, which has 26 char'),
         (span(start=-1), "outside the text", 'span -1:12 "PER" is not in the text'),
         (span(start=12), "outside the text", "expected 0 <= start < end <= 26"),
-        (
-            {"tokens": ["a"], "spans": [{"start": 0, "end": 2, "label": "PER"}]},
-            "outside the text",
-            "which has 1 tokens",
-        ),
-        (
-            {"text": "a b", "tokens": ["a", "b"], "spans": [token_span(1, 2)]},
-            "outside the text",
-            'span 1:3 "PER" is not in the text, which has 2 tokens',
-        ),
-        (
-            {"text": "a c b", "tokens": ["a", "b"], "spans": [token_span(1, 1)]},
-            "not tokenized",
-            "token 'b' is not next in the text, which has ' c b'",
-        ),
-        (
-            {"text": "a b", "tokens": ["a", " ", "b"], "spans": [token_span(1, 1)]},
-            "white space",
-            "span 1:1 is white space",
-        ),
-        ({"text": "a b", "spans": [token_span(1, 1)]}, "wrong type", '"start" of a span must be'),
+        ({"tokens": ["a"], "spans": [at(0, 2)]}, "outside the text", "which has 1 tokens"),
+        (token_span(1, 2, ["a", "b"], "a b"), "outside the text", 'span 1:3 "PER" is not in the'),
+        (token_span(1, 1, ["a", "b"], "a c b"), "not tokenized", "'b' is not next in the text"),
+        (token_span(1, 1, ["a", " ", "b"], "a b"), "white space", "span 1:1 is white space"),
+        (token_span(1, 1, None, "a b"), "wrong type", '"start" of a span must be'),
         (span(start=12, end=13), "white space", "span 12:13 is white space, ' '"),
+        (span(text="Ada L."), "another text", "is 'Ada Lovelace', but its \"text\" is 'Ada L.'"),
+        (span(end=6), "cut token", "0:6 'Ada Lo' PER cuts tokens of 'Ada Lovelace'; expected 0:12"),
+        (change(rejected=[at(1, 3, None)]), "cut token", "span 1:3 'da'  cuts"),
+        (change(rejected=ADA["spans"]), "contradiction", "(tokens 0:2) is both PER and not PER"),
         (
-            span(text="Ada L."),
-            "another text",
-            "span 0:12 is 'Ada Lovelace', but its \"text\" is 'Ada L.'",
-        ),
-        (
-            span(end=6),
-            "cut token",
-            "span 0:6 'Ada Lo' PER cuts tokens of 'Ada Lovelace'; expected 0:12",
-        ),
-        (
-            change(rejected=[{"start": 1, "end": 3, "label": None}]),
-            "cut token",
-            "span 1:3 'da'  cuts",
-        ),
-        (
-            change(rejected=ADA["spans"]),
-            "contradiction",
-            "'Ada Lovelace' (tokens 0:2) is both PER and not PER",
-        ),
-        (
-            change(spans=[*ADA["spans"], {"start": 4, "end": 18, "label": "LOC"}]),
+            change(spans=[at(), at(4, 18, "LOC")]),
             "contradiction",
             "'Ada Lovelace' (tokens 0:2) PER and 'Lovelace lived' (tokens 1:3) LOC overlap",
         ),
+        (change(spans=[at(), at(label="LOC")]), "contradiction", "overlap"),
         (
-            change(spans=[*ADA["spans"], {"start": 0, "end": 12, "label": "LOC"}]),
-            "contradiction",
-            "overlap",
-        ),
-        (
-            change(spans=[*ADA["spans"], {"start": 4, "end": 12, "label": None}]),
+            change(spans=[at(), at(4, 12, None)]),
             "contradiction",
             "'Lovelace' (tokens 1:2) overlaps 'Ada Lovelace' (tokens 0:2), which is PER",
         ),
         (
-            {
-                **span(label=["LOC", "PER"]),
-                "rejected": [{"start": 0, "end": 12, "label": ["LOC", "PER"]}],
-            },
+            change(spans=[at(label=["LOC", "PER"])], rejected=[at(label=["LOC", "PER"])]),
             "contradiction",
             "is an ambiguous span, but all of its labels are incorrect",
         ),
         (
-            change(
-                spans=[
-                    {"start": 0, "end": 12, "label": ["LOC", "PER"]},
-                    {"start": 0, "end": 12, "label": None},
-                ]
-            ),
+            change(spans=[at(label=["LOC", "PER"]), at(label=None)]),
             "contradiction",
             "'Ada Lovelace' has ambiguous spans with different labels",
         ),
@@ -367,6 +392,8 @@ def test_a_bad_record_is_reported_skipped_and_counted(tmp_path, record, reason, 
     n_spans = 0
     if isinstance(record, dict):
         lists = [record.get(key) for key in ("spans", "rejected")]
+        if reason != "several annotations":
+            lists.append(record.get("label"))
         n_spans = sum(len(found) for found in lists if isinstance(found, list))
     assert counts.skipped_spans == n_spans and counts.spans == 2 + n_spans
     (tmp_path / "out.spacy").unlink()
@@ -378,19 +405,13 @@ def test_a_bad_record_is_reported_skipped_and_counted(tmp_path, record, reason, 
 @pytest.mark.parametrize(
     "task, message",
     [
-        (
-            {"answer": "maybe", "text": "a"},
-            '"answer" must be accept, reject or ignore, got "maybe"',
-        ),
+        ({"answer": "maybe", "text": "a"}, 'must be accept, reject or ignore, got "maybe"'),
         ({"answer": "accept", "text": "a", "_view_id": "choice"}, '"_view_id" "choice"; expected'),
         ({"data": {"text": "a"}}, 'expected "data" and "annotations"'),
         ({"data": {"text": "a"}, "annotations": [1]}, 'each of "annotations" must be an object'),
         ({"data": {"text": "a"}, "annotations": [{}]}, '"result" of the annotation must be a list'),
         ({"data": {"text": "a"}, "annotations": [{"result": [1]}]}, "must be an object, got 1"),
-        (
-            {"data": {"text": 1}, "annotations": [{"result": []}]},
-            '"text" in "data" must be a string',
-        ),
+        ({"data": {"text": 1}, "annotations": [{"result": []}]}, '"text" in "data" must be a str'),
         ({"data": {"a": "b", "c": "d"}, "annotations": [{"result": []}]}, "found a, c"),
     ],
 )
@@ -403,8 +424,7 @@ def test_a_bad_task(tmp_path, task, message):
 
 def test_unusable_rejections_are_ignored(tmp_path):
     task = {"answer": "reject", "text": "a b", "spans": [], "_view_id": "ner"}
-    two = [{"start": 0, "end": 1, "label": "X"}, {"start": 2, "end": 3, "label": "X"}]
-    good = {"answer": "accept", "text": "b"}
+    good, two = {"answer": "accept", "text": "b"}, [at(0, 1), at(2, 3)]
     _, counts, _ = convert(tmp_path, [good, task, {**task, "spans": two}])
     assert counts.ignored == {
         "rejected with 0 spans instead of one": 1,

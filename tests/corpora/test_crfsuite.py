@@ -2,6 +2,7 @@
 
 import pytest
 import spacy
+from training import train
 
 from spacy_bcrf.corpora.formats.crfsuite import CRFsuiteCorpus, read_crfsuite, set_features
 from spacy_bcrf.io.text import CorpusError, read_lines
@@ -52,7 +53,7 @@ def test_malformed_lines(tmp_path, line, what):
 
 
 def test_a_corpus_without_sequences_or_path(tmp_path):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     (tmp_path / "empty").write_text("\n\n")
     with pytest.raises(CorpusError, match="empty: no sequences"):
         list(CRFsuiteCorpus(tmp_path / "empty")(nlp))
@@ -64,14 +65,12 @@ def test_a_corpus_without_sequences_or_path(tmp_path):
 def test_training(tmp_path, factory):
     path = tmp_path / "train.crfsuite"
     path.write_text(f"{CHUNKS}\n" * 3)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["_.crfsuite[0]"]}
     nlp.add_pipe(factory, config={"model": model})
     corpus = CRFsuiteCorpus(path)
-    nlp.initialize(lambda: corpus(nlp))
-    for _ in range(10):
-        nlp.update(list(corpus(nlp)))
     examples = list(corpus(nlp))
+    train(nlp, examples, 10)
     assert len(examples) == 6
     assert len(list(CRFsuiteCorpus(path, limit=2)(nlp))) == 2
     scores = nlp.evaluate(examples)

@@ -10,7 +10,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.inspection import MAX_NAMED, Inspection
 
 set_extensions()
-VOCAB = spacy.blank("en").vocab
+VOCAB = spacy.blank("xx").vocab
 
 
 def make_doc(ents, annotated=None, ambiguous=(), incorrect=(), allowed=(), **more):

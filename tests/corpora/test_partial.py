@@ -12,7 +12,7 @@ from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
 from spacy_bcrf.io.shards import write_all
 
 set_extensions()
-NLP = spacy.blank("en")
+NLP = spacy.blank("xx")
 
 
 def make_docs(n=60):

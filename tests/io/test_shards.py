@@ -1,14 +1,19 @@
 """Documents in one `.spacy` file or in a folder of them."""
 
+import errno
+import os
+import threading
+
 import pytest
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
 
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.io.shards import Writer, find_files, read_docs, write_all
+from spacy_bcrf.io.text import CorpusError
 
 set_extensions()
-NLP = spacy.blank("en")
+NLP = spacy.blank("xx")
 
 
 def make_docs(n):
@@ -43,3 +48,50 @@ def test_an_unreadable_file(tmp_path):
     (tmp_path / "x.spacy").write_text("no")
     with pytest.raises(ValueError, match=r"x\.spacy: cannot be read as a \.spacy file"):
         list(read_docs(tmp_path / "x.spacy", NLP.vocab))
+
+
+def test_shards_appear_together_at_the_end(tmp_path):
+    path = tmp_path / "corpus/train"
+    with Writer(path, shard=2) as writer:
+        for doc in make_docs(5):
+            writer.add(doc)
+        # A process that is killed now leaves a folder with another name, which no corpus includes.
+        assert not path.exists() and list(path.parent.iterdir())
+        with pytest.raises(ValueError, match=r"found no \.spacy file"):
+            find_files(path.parent)
+    assert [file.name for file in find_files(path.parent)] == [f"00000{i}.spacy" for i in range(3)]
+
+
+@pytest.mark.parametrize("shard", [0, 2])
+@pytest.mark.parametrize("n_docs", [2, 3])
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, shard, n_docs):
+    path = tmp_path / ("corpus" if shard else "corpus.spacy")
+    to_disk = DocBin.to_disk
+
+    def fail_at_the_last(docs, target):
+        to_disk(docs, target)
+        if not shard or n_docs == 2 or len(docs) == 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(DocBin, "to_disk", fail_at_the_last)
+    with pytest.raises(CorpusError, match=r"corpus.*: cannot be written: No space left"):
+        write_all(make_docs(n_docs), path, shard)
+    assert not list(tmp_path.iterdir())
+
+
+def test_old_and_new_shards_are_not_mixed(tmp_path):
+    write_all(make_docs(4), tmp_path / "corpus", shard=1)
+    with pytest.raises(ValueError, match="shards of an earlier corpus are neither replaced nor"):
+        write_all(make_docs(2), tmp_path / "corpus", shard=1)
+    assert len(find_files(tmp_path / "corpus")) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_pipe_needs_no_extension(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    found = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    assert write_all(make_docs(2), tmp_path / "pipe") == 2
+    reader.join(timeout=10)
+    assert len(list(DocBin().from_bytes(found[0]).get_docs(NLP.vocab))) == 2

@@ -5,10 +5,11 @@ import gzip
 import lzma
 import os
 import threading
+import tracemalloc
 
 import pytest
 
-from spacy_bcrf.io.text import CorpusError, find_file, read_lines, text_suffix
+from spacy_bcrf.io.text import BLOCK, MAX_LINE, CorpusError, find_file, read_lines, text_suffix
 
 TEXT = "a\tb\r\n\n\u2028c\x0cd\x85e\xa0\nlast"
 LINES = ["a\tb", "", "\u2028c\x0cd\x85e\xa0", "last"]
@@ -79,3 +80,38 @@ def test_a_pipe(tmp_path):
     writer.start()
     assert [line.text for line in read_lines(path)] == ["a", "b"]
     writer.join()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_bomb_of_one_line_is_refused_in_little_memory(tmp_path, suffix):
+    path = tmp_path / f"bomb.conll{suffix}"
+    path.write_bytes(COMPRESS[suffix](b"a\n" + bytes(4 * MAX_LINE)))
+    tracemalloc.start()
+    with pytest.raises(CorpusError, match=r"bomb.*:2: the line is longer than 16 MiB; expected"):
+        list(read_lines(path))
+    assert tracemalloc.get_traced_memory()[1] < 3 * MAX_LINE
+    tracemalloc.stop()
+
+
+def test_pieces_of_a_line(tmp_path):
+    path = tmp_path / "long.json"
+    text = "[" + "\U0001f600" * BLOCK + "]"
+    path.write_text(f"\ufeff{text}\n{text}", encoding="utf8")
+    steps = []
+    pieces = list(read_lines(path, steps.append, in_pieces=True))
+    assert all(len(piece.text.encode()) <= BLOCK + 3 for piece in pieces)
+    for number in (1, 2):
+        assert "".join(piece.text for piece in pieces if piece.number == number) == text
+    assert sum(steps) == path.stat().st_size and len(steps) > len(pieces) / 2
+
+
+@pytest.mark.parametrize(
+    "tail, column", [(b"\xf0\x9f", 3), (b"\xf0\x9f\n", 3), (b"\xf0\x9fa\n", 3)]
+)
+@pytest.mark.parametrize("in_pieces", [True, False])
+@pytest.mark.parametrize("head", [0, BLOCK - 3])
+def test_a_broken_character_at_the_end(tmp_path, tail, column, in_pieces, head):
+    path = tmp_path / "cut.json"
+    path.write_bytes(b"ab".rjust(head + 2) + tail)
+    with pytest.raises(CorpusError, match=f"cut.json:1: byte 0xf0 at column {head + column} is"):
+        list(read_lines(path, in_pieces=in_pieces))

@@ -1,18 +1,17 @@
-// Emulation of CUDA for a C++20 compiler. Blocks run one after the other. A std::thread runs each CUDA
-// thread, a std::barrier is __syncthreads, and shared memory starts with garbage.
+// Emulation of CUDA for a C++17 compiler. Blocks run one after the other. A fiber runs each CUDA
+// thread until the next __syncthreads, and shared memory starts with garbage.
+//
+// The threads of a block take turns in ascending order, after the next barrier in descending order.
+// So a kernel that reads what another thread writes without a barrier between gives wrong results.
 #pragma once
 
-#include <barrier>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <thread>
-#include <tuple>
+#include <ucontext.h>
 #include <utility>
-#include <vector>
 
 using std::exp;
 using std::fabs;
@@ -25,10 +24,12 @@ struct Dim {
 };
 
 namespace host {
-inline thread_local Dim thread, block;
-inline Dim threads, grid;
-inline std::barrier<>* barrier;
-inline std::mutex atomic;
+constexpr int MAX_THREADS = 32;
+constexpr size_t STACK_BYTES = 1 << 18;
+inline Dim thread, block, threads, grid;
+inline ucontext_t scheduler, fibers[MAX_THREADS];
+alignas(16) inline char stacks[MAX_THREADS][STACK_BYTES];
+inline bool done[MAX_THREADS];
 }  // namespace host
 
 #define threadIdx host::thread
@@ -43,7 +44,7 @@ inline std::mutex atomic;
 constexpr size_t SHARED_DOUBLES = 1 << 16;
 alignas(16) double shared_memory[SHARED_DOUBLES];
 
-inline void __syncthreads() { host::barrier->arrive_and_wait(); }
+inline void __syncthreads() { swapcontext(&host::fibers[host::thread.x], &host::scheduler); }
 
 inline double __longlong_as_double(long long bits) {
     double x;
@@ -57,63 +58,77 @@ inline long long __double_as_longlong(double x) {
     return bits;
 }
 
-template <class T, class Combine> T host_atomic(T* at, Combine combine) {
-    const std::lock_guard<std::mutex> lock(host::atomic);
+template <class T> T atomicAdd(T* at, T x) {
     const T old = *at;
-    *at = combine(old);
+    *at = old + x;
     return old;
 }
 
-template <class T> T atomicAdd(T* at, T x) {
-    return host_atomic(at, [&](T old) { return old + x; });
-}
-
 template <class T> T atomicMax(T* at, T x) {
-    return host_atomic(at, [&](T old) { return old > x ? old : x; });
+    const T old = *at;
+    *at = old > x ? old : x;
+    return old;
 }
 
 namespace host {
 
-template <class... Args, size_t... I>
-void call(void (*kernel)(Args...), void** args, std::index_sequence<I...>) {
-    kernel(*static_cast<std::remove_const_t<Args>*>(args[I])...);
+template <class... Args> struct Kernel {
+    static inline void (*function)(Args...);
+    static inline void** args;
+
+    template <size_t... I> static void call(std::index_sequence<I...>) {
+        function(*static_cast<std::remove_const_t<Args>*>(args[I])...);
+    }
+
+    static void run() {
+        call(std::index_sequence_for<Args...>());
+        done[thread.x] = true;
+    }
+};
+
+// Run one block, whose threads start at `entry`. Return whether all threads meet at each barrier.
+inline bool run_block(void (*entry)()) {
+    const int n = int(threads.x);
+    for (int k = 0; k < n; ++k) {
+        getcontext(&fibers[k]);
+        fibers[k].uc_stack.ss_sp = stacks[k];
+        fibers[k].uc_stack.ss_size = STACK_BYTES;
+        fibers[k].uc_link = &scheduler;
+        makecontext(&fibers[k], entry, 0);
+        done[k] = false;
+    }
+    for (bool ascending = true;; ascending = !ascending) {
+        int left = 0;
+        for (int k = 0; k < n; ++k) {
+            thread.x = unsigned(ascending ? k : n - 1 - k);
+            swapcontext(&scheduler, &fibers[thread.x]);
+            left += done[thread.x];
+        }
+        if (left) return left == n;
+    }
 }
 
-// Run a kernel. Return how many blocks wrote beyond their `shared` bytes of shared memory.
+// Run a kernel. Return the number of blocks that wrote beyond their `shared` bytes of shared memory,
+// or -1 if some threads of a block wait at a barrier and others do not.
 template <class... Args>
 int launch(void (*kernel)(Args...), const int* size, int n_threads, size_t shared, void** args) {
     constexpr unsigned char GARBAGE = 0xff;  // NaN
     auto* memory = reinterpret_cast<unsigned char*>(shared_memory);
-    int outside = 0;
-    std::barrier<> all(n_threads);
-    barrier = &all;
+    const size_t end = shared + 4096 < sizeof shared_memory ? shared + 4096 : sizeof shared_memory;
+    Kernel<Args...>::function = kernel;
+    Kernel<Args...>::args = args;
     threads = {unsigned(n_threads)};
     grid = {unsigned(size[0]), unsigned(size[1]), unsigned(size[2])};
-    std::memset(memory, GARBAGE, sizeof shared_memory);
-    auto run = [&](unsigned index) {
-        thread = {index, 0, 0};
-        for (unsigned z = 0; z < grid.z; ++z)
-            for (unsigned y = 0; y < grid.y; ++y)
-                for (unsigned x = 0; x < grid.x; ++x) {
-                    block = {x, y, z};
-                    call(kernel, args, std::index_sequence_for<Args...>());
-                    all.arrive_and_wait();
-                    if (index == 0) {
-                        const size_t end = shared + 4096 < sizeof shared_memory ? shared + 4096 : sizeof shared_memory;
-                        for (size_t k = shared; k < end; ++k)
-                            if (memory[k] != GARBAGE) {
-                                ++outside;
-                                break;
-                            }
-                        std::memset(memory, GARBAGE, end);
-                    }
-                    all.arrive_and_wait();
-                }
-    };
-    std::vector<std::thread> running;
-    for (int k = 1; k < n_threads; ++k) running.emplace_back(run, k);
-    run(0);
-    for (auto& one : running) one.join();
+    int outside = 0;
+    for (block.z = 0; block.z < grid.z; ++block.z)
+        for (block.y = 0; block.y < grid.y; ++block.y)
+            for (block.x = 0; block.x < grid.x; ++block.x) {
+                std::memset(memory, GARBAGE, end);
+                if (!run_block(Kernel<Args...>::run)) return -1;
+                bool wrote = false;
+                for (size_t k = shared; k < end; ++k) wrote |= memory[k] != GARBAGE;
+                outside += wrote;
+            }
     return outside;
 }
 

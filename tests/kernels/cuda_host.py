@@ -18,6 +18,8 @@ import numpy as np
 
 from spacy_bcrf.kernels.cuda import device
 
+HEADER = Path(__file__).with_name("cuda_host.hh")
+OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas"]
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 KERNEL = re.compile(r"^KERNEL (\w+)\(([^)]*)\)", re.MULTILINE)
 FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
@@ -40,15 +42,15 @@ def why_not() -> str:
     """Return why this machine cannot build the kernels, or an empty string if it can."""
     if COMPILER is None:
         return "there is no C++ compiler"
-    command = [COMPILER, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
-    found = subprocess.run(command, input="#include <barrier>\n", text=True, capture_output=True)
-    return f"{COMPILER} has no C++20 with std::barrier" if found.returncode else ""
+    command = [COMPILER, *OPTIONS, "-fsyntax-only", "-x", "c++", HEADER]
+    found = subprocess.run(command, text=True, capture_output=True)
+    return f"{COMPILER} cannot compile {HEADER.name}: {found.stderr}" if found.returncode else ""
 
 
 class HostDevice:
     """A `device.Device` that runs kernels on the CPU.
 
-    threads: the most threads of a block, because each is a thread of the CPU.
+    threads: the most threads of a block, because each costs the CPU a switch at each barrier.
     """
 
     multiprocessors = 4
@@ -80,6 +82,7 @@ class HostDevice:
         size = (ctypes.c_int * 3)(*launch.grid, *(1,) * (3 - len(launch.grid)))
         function = getattr(library, f"launch_{kernel}")
         outside = function(size, min(threads, self.threads), ctypes.c_size_t(memory), pointers)
+        assert outside >= 0, f"{kernel}: not all threads of a block meet at each barrier"
         assert not outside, f"{kernel} wrote beyond its shared memory in {outside} blocks"
 
     def _value(self, arg: Any, parameter: str, types: tuple[str, str], where: str) -> Any:
@@ -113,10 +116,9 @@ def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
     )
     name = f"{file}-{'-'.join(types)}"
     text, library = folder / f"{name}.cpp", folder / f"{name}.so"
-    header = Path(__file__).with_name("cuda_host.hh")
-    text.write_text(f'#include "{header}"\n{device.source(f"{file}.cu")}\n{launches}\n')
+    text.write_text(f'#include "{HEADER}"\n{device.source(f"{file}.cu")}\n{launches}\n')
     score, real = (device.C_TYPES[dtype] for dtype in types)
-    options = ["-std=c++20", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Wno-unknown-pragmas"]
     defines = [f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"]
-    subprocess.run([COMPILER, *options, *defines, text, "-o", library], check=True)
+    command = [COMPILER, *OPTIONS, "-shared", "-fPIC", *defines, text, "-o", library]
+    subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))

@@ -9,9 +9,9 @@ import subprocess
 import cuda_host
 import numpy as np
 import pytest
-from oracles import reference, reference_mean_field, reference_posterior
+from oracles import reference
 from pairwise import pairwise
-from test_kernels import assert_same, problem
+from test_kernels import assert_same, assert_same_projections, problem
 
 from spacy_bcrf.kernels import BregmanOptions, cuda, native
 from spacy_bcrf.kernels.cuda import device
@@ -23,19 +23,6 @@ DTYPES = ["float32", "float64"]
 SHARED = [True, False]
 # The scale of the scores, and whether to forbid some.
 SCORES = [(2.0, False), (2.0, True), (3000.0, True)]
-compiled = pytest.mark.skipif(bool(cuda_host.why_not()), reason=cuda_host.why_not())
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("cuda")
-
-
-@pytest.fixture
-def host(folder, monkeypatch):
-    found = cuda_host.HostDevice(folder)
-    monkeypatch.setattr(device, "find", lambda *arrays: found)
-    return found
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
@@ -46,11 +33,12 @@ def test_compiles_to_machine_code(file, tmp_path):
     for (score, real), architecture in zip(TYPES, ["sm_80", "sm_90", "sm_90"], strict=True):
         defines = f"-DBCRF_SCORE={device.C_TYPES[score]}", f"-DBCRF_REAL={device.C_TYPES[real]}"
         command = ["nvcc", "-std=c++17", f"-arch={architecture}", "--cubin", "-Werror=all-warnings"]
+        # Optimization takes most of the time.
+        command += ["-Xcicc", "-O1", "-Xptxas", "-O1"]
         subprocess.run([*command, *defines, path, "-o", path.with_suffix(".cubin")], check=True)
         assert path.with_suffix(".cubin").stat().st_size
 
 
-@compiled
 @pytest.mark.parametrize("tags, dtype, shared, scores", pairwise(TAGS, DTYPES, SHARED, SCORES))
 def test_is_the_reference(host, tags, dtype, shared, scores):
     scale, forbid = scores
@@ -58,27 +46,17 @@ def test_is_the_reference(host, tags, dtype, shared, scores):
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
     double = unary.astype("float64"), transitions.astype("float64"), lengths
     edges = "sum" if shared else "each"
-    tolerance = 1e-4 if dtype == "float32" else 1e-9
     with np.errstate(all="ignore"):
         found = cuda.sum_product(np, *arrays, edges, True)
         assert_same(found, reference.sum_product(np, *double, edges, True), dtype, scale)
         value = cuda.sum_product(np, *arrays, "none", False).value
         np.testing.assert_allclose(value, found.value, rtol=1e-6)
-        found = cuda.entropy(np, *arrays)
-        expected = reference_posterior.entropy(np, *double)
-        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
-        heads, tails = (rng.integers(0, tags, 4).astype("int32") for _ in range(2))
-        found = cuda.pair_marginals(np, *arrays, heads, tails)
-        expected = reference_posterior.pair_marginals(np, *double, heads, tails)
-        for x, y in zip(found, expected, strict=True):
-            np.testing.assert_allclose(x, y, atol=tolerance)
         tags, scores = cuda.max_product(np, *arrays)
         _, expected = reference.max_product(np, *double)
         np.testing.assert_allclose(scores, expected, rtol=1e-6)
         np.testing.assert_allclose(native.path_scores(np, *arrays, tags), scores, rtol=1e-6)
 
 
-@compiled
 @pytest.mark.parametrize(
     "tags, dtype, shared, scores", pairwise(TAGS, DTYPES, SHARED, [*SCORES, (30.0, True)])
 )
@@ -89,10 +67,12 @@ def test_projections_are_the_reference(host, tags, dtype, shared, scores):
     double = unary.astype("float64"), transitions.astype("float64"), lengths
     edges = "sum" if shared else "each"
     for options in (
-        BregmanOptions(4, 1.25, None, "upper"),
+        BregmanOptions(5, 1.25, None, "upper"),
         BregmanOptions(4, 1.0, None, "lower"),
-        BregmanOptions(3, 1.25, None, "upper", 7.0),
-        BregmanOptions(9, None, 1e-3),
+        BregmanOptions(5, 1.25, None, "upper", 7.0, "outgoing"),
+        BregmanOptions(1, 1.0, None, "upper", unary="chain"),
+        BregmanOptions(6, 1.25, None, "lower", unary="chain"),
+        BregmanOptions(18, None, 1e-3),
     ):
         if options.relaxation is None and (dtype == "float32" or scale > 30):
             # The estimate needs small differences of probabilities, which float32 and large
@@ -100,10 +80,10 @@ def test_projections_are_the_reference(host, tags, dtype, shared, scores):
             continue
         with np.errstate(all="ignore"):
             expected = reference.bregman(np, *double, options, edges)
-        assert_same(cuda.bregman(np, *arrays, options, edges), expected, dtype, scale)
+        found = cuda.bregman(np, *arrays, options, edges)
+        assert_same_projections(found, expected, options, dtype, scale)
 
 
-@compiled
 @pytest.mark.parametrize("length", [4, 12])
 def test_dead_ends_need_no_log_space(host, monkeypatch, length):
     """Tag 1 leads to tag 1 only, which the last token forbids: a dead end of length - 1 tokens."""
@@ -126,7 +106,6 @@ def test_dead_ends_need_no_log_space(host, monkeypatch, length):
     assert_same(found, native.bregman(np, *arrays, options, "sum"), "float32", 1.0)
 
 
-@compiled
 def test_unlikely_lattices_stay_precise(host):
     """The allowed tags of one token are so unlikely that float32 rounds their exponentials."""
     rng = np.random.default_rng(0)
@@ -141,7 +120,6 @@ def test_unlikely_lattices_stay_precise(host):
     assert_same(cuda.bregman(np, *arrays, options, "sum"), expected, "float32", 1.0)
 
 
-@compiled
 @pytest.mark.parametrize(
     "sizes, shared, scores",
     pairwise([(1, [300]), (5, [300, 0, 7, 271]), (19, [430])], SHARED, SCORES),
@@ -165,57 +143,6 @@ def test_long_sequences_in_segments(host, sizes, shared, scores):
     np.testing.assert_allclose(found.edges, expected.edges, rtol=2e-5, atol=2e-5)
 
 
-@compiled
-@pytest.mark.parametrize("tags, dtype, shared", pairwise(TAGS, DTYPES, SHARED))
-def test_mean_field_is_the_reference(host, tags, dtype, shared):
-    rng = np.random.default_rng(tags)
-    arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, True, 2.0)
-    gold = np.where(unary > -np.inf, unary, 9).argmin(axis=1).astype("int32")
-    gold[: lengths[0]] = -1
-    double = unary.astype("float64"), transitions.astype("float64"), lengths
-    with np.errstate(all="ignore"):
-        found = cuda.mean_field(np, *arrays, 4)
-        expected = reference_mean_field.mean_field(np, *double, 4)
-        np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(found.unary, expected.unary, atol=1e-5)
-        found = cuda.mean_field_loss(np, *arrays, gold, 4)
-        expected = reference_mean_field.mean_field_loss(np, *double, gold, 4)
-    np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found.unary, expected.unary, atol=1e-4)
-    np.testing.assert_allclose(found.edges, expected.edges, atol=1e-4)
-
-
-@compiled
-@pytest.mark.parametrize("tags, dtype, shared", pairwise([1, 9, 17], DTYPES, SHARED))
-def test_beam_search_is_the_compiled_one(host, tags, dtype, shared):
-    rng = np.random.default_rng(tags)
-    arrays = problem(rng, tags, shared, dtype, True, 2.0)
-    for n, width in ((1, 1), (5, 8), (3, 40)):
-        found, expected = (k.beam_search(np, *arrays, n, width) for k in (cuda, native))
-        np.testing.assert_array_equal(found[0], expected[0])
-        np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
-    flat = tuple(np.zeros_like(array) for array in arrays[:2])
-    found, expected = (k.beam_search(np, *flat, arrays[2], 7, 9) for k in (cuda, native))
-    np.testing.assert_array_equal(found[0], expected[0])
-
-
-@compiled
-@pytest.mark.parametrize("shared", SHARED)
-def test_add_features_is_the_compiled_one(host, shared):
-    rng = np.random.default_rng(0)
-    unary, transitions, lengths = problem(rng, 5, shared, "float32", False, 1.0)
-    tags = rng.integers(0, 5, (3, len(unary))).astype("int32")
-    weights = rng.normal(size=(len(lengths), 3)).astype("float32")
-    sums = []
-    for module in (cuda, native):
-        node, edge = unary.copy(), transitions.copy()
-        module.add_features(np, tags, weights, lengths, node, edge)
-        sums.append((node, edge))
-    for found, expected in zip(*sums, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@compiled
 def test_ties_go_to_the_lower_tag(host):
     lengths = np.array([40, 1, 3], "int32")
     unary = np.zeros((44, 5), "float32")
@@ -225,9 +152,11 @@ def test_ties_go_to_the_lower_tag(host):
         expected, expected_scores = native.max_product(np, unary, transitions, lengths)
         np.testing.assert_array_equal(tags, expected)
         np.testing.assert_array_equal(scores, expected_scores)
+    arrays = unary, transitions, lengths
+    beams = (kernels.beam_search(np, *arrays, 7, 9)[0] for kernels in (cuda, native))
+    np.testing.assert_array_equal(*beams)
 
 
-@compiled
 @pytest.mark.parametrize("shared", SHARED)
 def test_a_batch_beyond_memory_is_halved_once(host, shared, monkeypatch):
     rng = np.random.default_rng(3)
@@ -277,7 +206,6 @@ def limit_memory(monkeypatch, cells):
     monkeypatch.setattr(cuda_host.HostDevice, "launch", limited)
 
 
-@compiled
 def test_arrays_that_are_not_contiguous_are_copied(host):
     rng = np.random.default_rng(0)
     unary, transitions, lengths = problem(rng, 5, True, "float32", False, 1.0)
@@ -287,7 +215,6 @@ def test_arrays_that_are_not_contiguous_are_copied(host):
         np.testing.assert_array_equal(x, y)
 
 
-@compiled
 def test_more_tags_than_shared_memory_holds(host):
     host.shared_memory = 9 << 10
     rng = np.random.default_rng(0)
@@ -323,7 +250,6 @@ class DeviceModule:
         return call if callable(function) else function
 
 
-@compiled
 @pytest.mark.parametrize("shared", SHARED)
 @pytest.mark.parametrize("tags", [5, 69])
 def test_nothing_waits_for_the_device(host, shared, tags):
@@ -351,7 +277,6 @@ def test_nothing_waits_for_the_device(host, shared, tags):
         bool(unary[:1, :1] > 0)
 
 
-@compiled
 @pytest.mark.parametrize("shared", SHARED)
 @pytest.mark.parametrize("of", ["unary", "transitions"])
 def test_nan_comes_out_as_nan(host, shared, of):

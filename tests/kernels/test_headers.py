@@ -13,15 +13,29 @@ from spacy_bcrf.kernels import native, sparse
 
 FOLDER = Path(spacy_bcrf.kernels.__file__).parent
 HEADERS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.hh"))
+FIRST_INCLUDE = re.compile(r'\A(?:\s*//.*\n|#(?:ifndef|define|pragma).*\n|\s)*#include "(.+)"')
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
 
+def chain(header):
+    """Return a header, the header that it includes ahead of all code, and so on."""
+    found = FIRST_INCLUDE.match((FOLDER / header).read_text())
+    if not found:
+        return [header]
+    path = (FOLDER / header).parent / found[1]
+    return [header, *chain(path.resolve().relative_to(FOLDER).as_posix())]
+
+
+INNER = {inner for header in HEADERS for inner in chain(header)[1:]}
+
+
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
-@pytest.mark.parametrize("header", HEADERS)
-def test_compiles_on_its_own(header):
-    # The second time, the include guard must hide it.
+@pytest.mark.parametrize("header", [header for header in HEADERS if header not in INNER])
+def test_a_chain_of_headers_compiles(header):
+    """Each header compiles on its own: the text of the last header of the chain comes first."""
+    # The second time, the include guard must hide a header.
     command = [COMPILER, "-std=c++17", "-fsyntax-only", "-I", FOLDER, "-x", "c++", "-"]
-    text = f'#include "{header}"\n' * 2
+    text = "".join(f'#include "{name}"\n' for name in [header, *chain(header)])
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

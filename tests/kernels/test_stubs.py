@@ -4,7 +4,9 @@ import ast
 import inspect
 from pathlib import Path
 
-from spacy_bcrf.kernels import native, sparse
+import pytest
+
+from spacy_bcrf.kernels import encoder, native, sparse
 from spacy_bcrf.kernels.backend import Backend
 
 
@@ -22,14 +24,15 @@ def is_public(name, value):
     return callable(value) and not isinstance(value, type) and not name.startswith("_")
 
 
-def test_the_stub_lists_the_functions_of_its_module():
-    stub = Path(sparse.__file__).parent / "sparse.pyi"
-    found = list(functions(ast.parse(stub.read_text()).body, sparse))
+@pytest.mark.parametrize("module", [sparse, encoder], ids=["sparse", "encoder"])
+def test_the_stub_lists_the_functions_of_its_module(module):
+    stub = Path(module.__file__).parent / f"{module.__name__.rpartition('.')[2]}.pyi"
+    found = list(functions(ast.parse(stub.read_text()).body, module))
     for node, compiled in found:
         names = [arg.arg for arg in node.args.args]
         assert names == list(inspect.signature(compiled).parameters), node.name
-    stubbed = {node.name for node, _ in found if hasattr(sparse, node.name)}
-    assert stubbed == {name for name, value in vars(sparse).items() if is_public(name, value)}
+    stubbed = {node.name for node, _ in found if hasattr(module, node.name)}
+    assert stubbed == {name for name, value in vars(module).items() if is_public(name, value)}
 
 
 def test_the_compiled_kernels_have_the_signatures_of_the_protocol():

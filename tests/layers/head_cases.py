@@ -31,6 +31,7 @@ BUILDERS = {
     "NBestMIRA": partial(MIRA, n=5),
 }
 TRANSITIONS: tuple[Transitions, ...] = ("shared", "pairwise")
+HIDDEN_WIDTHS = (0, 3)
 LABELS = ["A", "B"]
 LENGTHS = (3, 0, 1, 6, 2)
 WIDTH = 4
@@ -38,17 +39,19 @@ WIDTH = 4
 
 @dataclass(frozen=True)
 class Head:
-    """A head by name, with shared or pairwise transitions."""
+    """A head by name, with shared or pairwise transitions, and linear tag scores or an MLP."""
 
     name: str
     transitions: Transitions
+    hidden_width: int
 
     def __str__(self) -> str:
-        return f"{self.name}-{self.transitions}"
+        return f"{self.name}-{self.transitions}" + "-hidden" * bool(self.hidden_width)
 
     def build(self, **options: Any) -> Model:
         """Build the head."""
-        return BUILDERS[self.name](transitions=self.transitions, transition_width=3, **options)
+        shared = {"transitions": self.transitions, "hidden_width": self.hidden_width}
+        return BUILDERS[self.name](transition_width=3, **shared, **options)
 
     def randomize(self, rng, n_tags, scale=1.0, dtype="float32", **options: Any) -> Model:
         """Build the head with normally distributed parameters."""
@@ -63,19 +66,25 @@ class Head:
 
 
 def each_head(*order: Transitions) -> pytest.MarkDecorator:
-    """Parametrize with every head; the heads take the given transitions in turn."""
-    heads = [Head(name, transitions) for name, transitions in zip(BUILDERS, cycle(order))]
+    """Parametrize with every head; the heads take the given transitions in turn.
+
+    Every third head scores tags with a hidden layer.
+    """
+    settings = zip(BUILDERS, cycle(order), cycle((0, 0, HIDDEN_WIDTHS[1])))
+    heads = [Head(*setting) for setting in settings]
     return pytest.mark.parametrize("head", heads, ids=str)
 
 
 def each_pair(**factors: Iterable) -> pytest.MarkDecorator:
     """Parametrize with a sample of heads and factors: each pair of two values occurs in a case."""
-    factors = {"name": BUILDERS, "transitions": TRANSITIONS, **factors}
+    options = (list(BUILDERS), list(TRANSITIONS), list(HIDDEN_WIDTHS))
     cases = [
-        (Head(name, transitions), *values)
-        for name, transitions, *values in covering(*map(list, factors.values()))
+        (Head(name, transitions, hidden_width), *values)
+        for name, transitions, hidden_width, *values in covering(
+            *options, *map(list, factors.values())
+        )
     ]
-    return pytest.mark.parametrize(", ".join(["head", *list(factors)[2:]]), cases, ids=str)
+    return pytest.mark.parametrize(", ".join(["head", *factors]), cases, ids=str)
 
 
 def covering(*factors: list) -> list[tuple]:

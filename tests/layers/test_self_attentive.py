@@ -1,6 +1,5 @@
 """The self-attentive encoder: windows, gradients, dropout, serialization and training."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -15,7 +14,7 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 from thinc.api import Adam, set_dropout_rate
 
-from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder
+from spacy_bcrf.layers.self_attentive import SelfAttention, SelfAttentiveEncoder
 
 torch = pytest.importorskip("torch", reason="the encoder needs PyTorch, spacy-bcrf[torch]")
 torch.set_num_threads(1)
@@ -195,17 +194,11 @@ def test_memory_is_linear_in_the_length(monkeypatch):
     assert sum(batch * length for batch, length, _ in shapes) < 2.1 * 2036
 
 
-def test_without_torch_the_error_names_the_extra():
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder as make\n"
-        "make(width=8, depth=0)\n"
-        "try: make(width=8, depth=1)\n"
-        "except ImportError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "torch is not installed" in done.stdout, done.stderr
-    assert "spacy-bcrf[torch]" in done.stdout
+def test_without_torch_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    SelfAttentiveEncoder(width=8, depth=0)
+    with pytest.raises(ImportError, match=r"torch is not installed(.|\n)*spacy-bcrf\[torch\]"):
+        SelfAttentiveEncoder(width=8, depth=1)
 
 
 @pytest.mark.parametrize(
@@ -270,3 +263,27 @@ def test_a_tagger_learns_from_context(listens, tmp_path):
     assert [[token.tag_ for token in doc] for doc in docs] == gold
     # This document is longer than a window and than any training document.
     assert all(token.tag_ for token in nlp("a b " * 300))
+
+
+@pytest.mark.parametrize("lengths, depth", covering(BATCHES, [0, 1]))
+def test_attention_over_other_embeddings_is_the_second_half_of_the_encoder(lengths, depth):
+    options = {key: value for key, value in SMALL.items() if key != "rows"}
+    docs = make_docs(*lengths)
+    expected = make(depth=depth, window=16).predict(docs)
+    embeddings = make(depth=0).predict(docs)
+    fix_random_seed(0)
+    model = SelfAttention(**options, depth=depth, window=16)
+    model.initialize()
+    assert model.get_dim("nO") == 8
+    vectors, backprop = model.begin_update(embeddings)
+    assert len(vectors) == len(docs)
+    for found, vector in zip(vectors, expected, strict=True):
+        np.testing.assert_allclose(found, vector, atol=1e-5)
+    if any(lengths):
+        assert [d.shape for d in backprop(vectors)] == [v.shape for v in vectors]
+
+
+@pytest.mark.parametrize("option, value", [("depth", -1), ("heads", 5), ("window", 0)])
+def test_attention_checks_its_options(option, value):
+    with pytest.raises(ValueError, match=option):
+        SelfAttention(**{option: value})

@@ -1,6 +1,7 @@
 """Independent implementations that the tests compare the package with.
 
 enumeration            answers by listing every labeling of small problems: the ground truth
+explicit_bregman       Algorithm 1 of the Bregman CRF on explicit arcs, and the chain of its arcs
 reference              forward-backward, Viterbi and Bregman projections, in log space
 reference_mean_field   mean-field updates and their back-propagation
 reference_posterior    entropy, pair marginals and samples

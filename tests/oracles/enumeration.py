@@ -62,6 +62,15 @@ def marginals(potentials: Potentials) -> tuple[Floats, Floats]:
     return unary, edges
 
 
+def reachable(u: Floats, w: Floats) -> Floats:
+    """Return u (L, T) with -inf for every tag that no allowed labeling uses."""
+    paths, scores = labelings(u, w)
+    used = np.zeros(u.shape, dtype=bool)
+    for path in paths[scores > -np.inf]:
+        used[np.arange(len(u)), path] = True
+    return np.where(used, u, -np.inf)
+
+
 def viterbi_scores(potentials: Potentials) -> Floats:
     """Return the score of the best labeling of each sequence, (B,)."""
     return np.array([labelings(u, w)[1].max() for _, u, w in sequences(potentials)])

@@ -71,14 +71,20 @@ def bregman(
             continue
         if len(u) == 1:
             value[b] = logsumexp(xp, u[0], 0)
-            tag_marginals[rows] = xp.exp(u - value[b])
+            log_p = u - value[b]
+            tag_marginals[rows] = log_p if options.unary == "chain" else xp.exp(log_p)
             continue
         f, g = _project(xp, u, w, options)
         arcs = w + g[:-1, :, None] + f[1:, None, :]
         log_z = logsumexp(xp, arcs.reshape(len(arcs), -1), 1)
         log_q = arcs - log_z[:, None, None]
         q = xp.exp(log_q)
-        tag_marginals[rows] = _tag_marginals(xp, q)
+        if options.unary == "chain":
+            tag_marginals[rows] = _chain_scores(xp, u, w, f, g, log_z)
+        elif options.unary == "outgoing":
+            tag_marginals[rows] = xp.concatenate([q.sum(axis=2), q[-1:].sum(axis=1)])
+        else:
+            tag_marginals[rows] = _tag_marginals(xp, q)
         if edge_marginals is not None:
             _write_edges(edge_marginals, rows, q)
         if options.bound == "lower":
@@ -98,20 +104,19 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
     """
     f, g = u / 2, u / 2
     g[0], f[-1] = u[0], u[-1]
-    omega, last = 1.0, INF
+    omega, last_sweep = 1.0, INF
+    violations: list[float] = []
     for iteration in range(options.n_iter):
-        violation = 0.0
-        for first in (1, 2):
-            at = xp.arange(first, len(u) - 1, 2)
-            if len(at) == 0:
-                continue
+        at = xp.arange(1 if iteration % 2 else 2, len(u) - 1, 2)
+        violations.append(0.0)
+        if len(at):
             into = logsumexp(xp, w[at - 1] + g[at - 1][:, :, None], 1)
             out = logsumexp(xp, w[at] + f[at + 1][:, None, :], 2)
             alive = u[at] > -INF
             mass_in = _log_normalized(xp, f[at] + into)
             mass_out = _log_normalized(xp, g[at] + out)
             m, n = xp.exp(mass_in), xp.exp(mass_out)
-            violation = max(violation, float(xp.abs(m - n).sum(axis=1).max()))
+            violations[-1] = float(xp.abs(m - n).sum(axis=1).max())
             # The plain projection moves f and g half way, to where m = n. Over-relaxation moves
             # further: near the fixed point by omega times the plain step, far from it by a bounded
             # factor. Small masses are not over-relaxed.
@@ -123,14 +128,18 @@ def _project(xp: Any, u: Array, w: Array, options: BregmanOptions) -> tuple[Arra
             g[at] = xp.where(alive, g[at] - step, -INF)
             f[at] -= logsumexp(xp, f[at] + into, 1)[:, None]
             g[at] -= logsumexp(xp, g[at] + out, 1)[:, None]
-        if iteration == 0:  # plain, because the arcs did not sum to one before it
+        # The first two iterations are plain, because the arcs did not sum to one before them.
+        if iteration == 1:
             omega = options.relaxation or 1.0
+        if iteration < 3:
             continue
-        if options.tolerance is not None and violation <= options.tolerance:
+        largest = max(violations[-2:])
+        if options.tolerance is not None and largest <= options.tolerance:
             break
-        if options.relaxation is None:
-            omega = estimate_relaxation(violation, last, omega)
-        last = violation
+        if iteration % 2:
+            if options.relaxation is None:
+                omega = estimate_relaxation(largest, last_sweep, omega)
+            last_sweep = largest
     return f, g
 
 
@@ -165,6 +174,16 @@ def _log_scales(xp: Any, u: Array, f: Array, g: Array) -> Array:
     best = (f + g)[inner].argmax(axis=1)
     at = xp.arange(len(best))
     return (f + g)[inner][at, best] - u[inner][at, best]
+
+
+def _chain_scores(xp: Any, u: Array, w: Array, f: Array, g: Array, log_z: Array) -> Array:
+    """Return unary scores (L, T) so that with w they score a labeling by its log-probability.
+
+    The Markov chain starts with the arcs of the first edge, and continues with conditional
+    probabilities of arcs.
+    """
+    inner = f[1:-1] - finite(xp, logsumexp(xp, w[1:] + f[2:, None, :], 2))
+    return xp.where(u > -INF, xp.concatenate([g[:1] - log_z[0], inner, f[-1:]]), -INF)
 
 
 def _tag_marginals(xp: Any, q: Array) -> Array:

@@ -1,4 +1,7 @@
-"""Online learning in plain NumPy: dense weights, eager L2 and averages, enumerated labelings."""
+"""Online learning in plain NumPy: dense weights, enumerated labelings.
+
+Each step regularizes all weights, and adds all weights to the sum for the average.
+"""
 
 from itertools import pairwise, product
 
@@ -17,13 +20,21 @@ class Reference:
         self.n_tags, self.online, self.n_sequences = n_tags, online, n_sequences
         self.w = np.zeros((n_tags + 3 + n_features, n_tags))
         self.total = np.zeros_like(self.w)
+        # Tsuruoka et al. 2009: the penalty that a weight can have had, and the one that it had.
+        self.u, self.q = 0.0, np.zeros_like(self.w)
         self.steps = 0
         self.constraints = constraints
 
     @property
     def weights(self):
-        """The weights that predict: averaged over steps if the options say so."""
-        return self.total / self.steps if self.online.averaged and self.steps else self.w
+        """The weights that predict: averaged over steps if the options say so.
+
+        With l1, averages of weights that are 0 now are 0.
+        """
+        if not (self.online.averaged and self.steps):
+            return self.w
+        mean = self.total / self.steps
+        return np.where(self.w == 0, 0, mean) if self.online.l1 else mean
 
     def active(self, features):
         """Return the counts of bias, start, end and features of each token, (L, 3 + F)."""
@@ -81,12 +92,29 @@ class Reference:
     def step(self, features, gold, lattice=None):
         """Learn one sequence. gold: (L,) tags with -1 for unknown."""
         potentials = self.potentials(features, lattice)
+        gold = np.asarray(gold)
+        is_wrong = (gold[:, None] != np.arange(self.n_tags)) & (gold[:, None] >= 0)
+        if (gold < 0).any() and not (is_wrong & (potentials.unary > -np.inf)).any():
+            return
         rate = self.online.rate / (1 + self.online.decay * self.steps / self.n_sequences)
-        change = self.change(features, potentials, np.asarray(gold), rate)
-        self.w *= 1 - rate * self.online.l2 / self.n_sequences
-        self.w += change
+        self.w += self.change(features, potentials, gold, rate)
+        kept = 1 - rate * self.online.l2 / self.n_sequences
+        self.w *= kept
+        # Past penalties shrink like the weights.
+        self.u = kept * self.u + rate * self.online.l1 / self.n_sequences
+        self.q *= kept
+        if self.online.l1:
+            self.apply_penalties()
         self.total += self.w
         self.steps += 1
+
+    def apply_penalties(self):
+        """Figure 2 of Tsuruoka et al. 2009, for all weights."""
+        z = self.w
+        lower = np.maximum(0, z - (self.u + self.q))
+        upper = np.minimum(0, z + (self.u - self.q))
+        self.w = np.where(z > 0, lower, np.where(z < 0, upper, z))
+        self.q = self.q + (self.w - z)
 
     def change(self, features, potentials, gold, rate):
         """The update of the weights by one sequence."""

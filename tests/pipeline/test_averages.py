@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import spacy
-from spacy.lang.en import English
+from spacy.lang.xx import MultiLanguage
 from spacy.training import Example
 from thinc.api import Adam
+from training import network
 
 DATA = [
     ("Ann saw Rome", {"entities": [(0, 3, "PERSON"), (8, 12, "LOC")]}),
@@ -15,9 +16,8 @@ DATA = [
 
 def train(head, use_averages):
     """Return a trained pipeline, its head and optimizer, and the weights after each step."""
-    nlp = English()
-    model = {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}
-    pipe = nlp.add_pipe("bcrf_ner", config={"model": model})
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": network(head)})
     examples = [Example.from_dict(nlp.make_doc(text), gold) for text, gold in DATA]
     nlp.initialize(lambda: examples)
     optimizer = Adam(0.01, use_averages=use_averages)

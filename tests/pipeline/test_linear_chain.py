@@ -8,15 +8,16 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import spacy
-from component_suite import TOK2VEC, ComponentSuite
-from spacy.lang.en import English
+from component_suite import ComponentSuite
+from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from test_ner import NerSuite
 from test_tagger import TaggerSuite
+from training import network, train, update
 
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
-from spacy_bcrf.sparse.learner import DivergedError, OnlineSettings
+from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 
 OBJECTIVES = ("crf", "sapo", "perceptron", "mira")
@@ -27,6 +28,7 @@ class LinearChainSuite(ComponentSuite):
 
     some_heads: ClassVar = OBJECTIVES
     heads: ClassVar = OBJECTIVES
+    steps = 60
 
     def add(self, nlp, head=None, name=None, **settings):
         model = {
@@ -86,40 +88,27 @@ class TestChunker(LinearChainSuite):
     def check_partial(nlp):
         assert TestChunker.annotation(nlp("He reckons")) == [(0, 1, "NP")]
 
-    @pytest.mark.parametrize(
-        ("spans", "problem"),
-        [
-            ([(0, 7, "NP"), (4, 13, "VP")], "overlaps another span"),
-            ([(0, 7, "")], "has no label"),
-        ],
-    )
-    def test_invalid_chunks_give_a_warning_and_no_loss(self, spans, problem):
-        nlp, _ = self.trained(steps=1)
-        bad = self.examples(nlp, [("Old men sleep", {"spans": {"chunks": spans}})])
-        with pytest.warns(UserWarning, match=f"1 of 1 documents .*{problem}"):
-            losses = nlp.update(bad, losses={})
-        assert losses["bcrf_chunker"] == 0
-
-    @pytest.mark.parametrize("words", [["Old", "men", "sleep"], ["Old men", "sleep"]])
-    @pytest.mark.parametrize("at", [0, 1, 3])
-    def test_empty_spans_give_a_warning_and_no_loss(self, words, at):
-        nlp, _ = self.trained(steps=1)
-        reference = nlp.make_doc("Old men sleep")
-        reference.spans["chunks"] = [Span(reference, at, at, label="VP")]
-        bad = [Example(Doc(nlp.vocab, words=words), reference)]
-        problem = f"the span 'VP' before token {at} has no tokens"
-        with pytest.warns(UserWarning, match=f"1 of 1 documents .*{problem}"):
-            assert nlp.update(bad, losses={})["bcrf_chunker"] == 0
+    def test_invalid_spans_give_a_warning_and_no_loss(self):
+        words = ["Old", "men", "sleep"]
+        cases = [
+            (words, [(0, 2, "NP"), (1, 3, "VP")], "overlaps another span"),
+            (words, [(0, 2, "")], "has no label"),
+        ]
+        for at in (0, 1, 3):
+            problem = f"the span 'VP' before token {at} has no tokens"
+            cases += [(w, [(at, at, "VP")], problem) for w in (words, ["Old men", "sleep"])]
+        for tokens, spans, problem in cases:
+            nlp, _ = self.trained(steps=0)  # a training warns once
+            reference = Doc(nlp.vocab, words=words)
+            reference.spans["chunks"] = [Span(reference, *span) for span in spans]
+            bad = [Example(Doc(nlp.vocab, words=tokens), reference)]
+            with pytest.warns(UserWarning, match=f"1 of 1 documents .*{problem}"):
+                assert nlp.update(bad, losses={})["bcrf_chunker"] == 0
 
     def test_mean_field_warns_about_unknown_labels_of_chunks(self):
         """The warning names the unknown label, not partial annotation."""
-        nlp = English()
-        model = {
-            "@architectures": "spacy-bcrf.SequenceLabeler.v1",
-            "tok2vec": TOK2VEC,
-            "head": {"@layers": "spacy-bcrf.MeanField.v1"},
-        }
-        nlp.add_pipe("bcrf_chunker", config={"model": model})
+        nlp = MultiLanguage()
+        nlp.add_pipe("bcrf_chunker", config={"model": network("MeanField")})
         good = self.examples(nlp, self.data)
         nlp.initialize(lambda: good)
         gold = {"spans": {"chunks": [(0, 2, "NP"), (3, 10, "XP")]}}
@@ -158,24 +147,25 @@ class TestChunker(LinearChainSuite):
         assert [ent.label_ for ent in doc.ents] == ["X"]
 
 
-def tagger(nlp, **settings):
-    """Add a tagger with a sparse linear chain."""
+def tagger(n=20, **settings):
+    """Return a pipeline, its tagger with a sparse linear chain, and n equal examples."""
+    nlp = MultiLanguage()
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], **settings}
-    return nlp.add_pipe("bcrf_tagger", config={"model": model})
+    pipe = nlp.add_pipe("bcrf_tagger", config={"model": model})
+    return nlp, pipe, [example(nlp, "a/A b/B a/A") for _ in range(n)]
 
 
-def examples(nlp, n=20):
-    """Return n equal examples for a tagger."""
-    gold = {"words": ["a", "b", "a"], "tags": ["A", "B", "A"]}
-    return [Example.from_dict(Doc(nlp.vocab, words=gold["words"]), gold) for _ in range(n)]
+def example(nlp, text):
+    """Read an example from "word/tag word/tag"."""
+    words, tags = zip(*(part.split("/") for part in text.split()), strict=True)
+    doc = Doc(nlp.vocab, words=words)
+    return Example.from_dict(doc, {"words": words, "tags": tags})
 
 
 def test_weights_do_not_depend_on_the_batch_size():
     weights = []
     for size in (1, 7, 20):
-        nlp = English()
-        pipe = tagger(nlp)
-        data = examples(nlp)
+        nlp, pipe, data = tagger()
         nlp.initialize(lambda data=data: data)
         for start in range(0, 20, size):
             nlp.update(data[start : start + size])
@@ -184,50 +174,25 @@ def test_weights_do_not_depend_on_the_batch_size():
     assert (weights[0] == weights[2]).all()
 
 
-def test_divergence_restores_the_last_used_weights():
-    nlp = English()
-    pipe = tagger(nlp, rate=1e-3)
-    data = examples(nlp)
-    nlp.initialize(lambda: data)
-    nlp.update(data)
-    good = pipe.model.to_bytes()
-    # A realistic rate diverges too slowly for a test.
-    sparse = sparse_chain(pipe.model)
-    too_high = SparseChain(sparse.features.texts, OnlineSettings("crf", rate=1e30))
-    pipe.model.attrs["chain"] = too_high.from_bytes(sparse.to_bytes())
-    pipe.model.predict([data[0].predicted])
-    with pytest.raises(DivergedError, match="rate = 1e\\+30 is too high"):
-        for _ in range(10):
-            nlp.update(data)
-    assert pipe.model.to_bytes() == good
-
-
 @pytest.mark.parametrize("min_freq", [1, 2])
 def test_training_adds_features_unless_min_freq_is_set(min_freq):
-    nlp = English()
-    pipe = tagger(nlp, min_freq=min_freq)
-    nlp.initialize(lambda: examples(nlp))
-    later = {"words": ["c", "c"], "tags": ["B", "B"]}
-    more = [Example.from_dict(Doc(nlp.vocab, words=later["words"]), later)]
-    for _ in range(30):
-        nlp.update([*examples(nlp, 3), *more])
-    n_features = sparse_chain(pipe.model).learner.n_features
-    assert n_features == (3 if min_freq == 1 else 2)
+    nlp, pipe, data = tagger(3, min_freq=min_freq)
+    train(nlp, data, 0)
+    update(nlp, [*data, example(nlp, "c/B c/B")])
+    assert sparse_chain(pipe.model).learner.n_features == (3 if min_freq == 1 else 2)
 
 
 def test_min_freq_warns_about_templates_without_features():
-    nlp = English()
-    pipe = tagger(nlp, templates=["w[0]", "p[-1..0]|w[0]", "p[1]"], min_freq=2)
+    nlp, pipe, data = tagger(templates=["w[0]", "p[-1..0]|w[0]", "p[1]"], min_freq=2)
     names = r"tag\[-1\]\|orth\[0\], tag\[0\]\|orth\[0\], tag\[1\]:"
     with pytest.warns(UserWarning, match=rf"min_freq = 2 in the 20 documents .* for {names}"):
-        nlp.initialize(lambda: examples(nlp))
+        nlp.initialize(lambda: data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sparse_chain(pipe.model).min_freq = 1
-        nlp.initialize(lambda: examples(nlp))
-        nlp = English()
-        tagger(nlp, min_freq=2)
-        nlp.initialize(lambda: examples(nlp))
+        nlp.initialize(lambda: data)
+        nlp, _, data = tagger(min_freq=2)
+        nlp.initialize(lambda: data)
 
 
 def test_defaults_equal_the_settings_of_the_learner():
@@ -240,9 +205,8 @@ def test_defaults_equal_the_settings_of_the_learner():
 
 
 def test_loading_with_other_templates_is_refused(tmp_path):
-    nlp = English()
-    tagger(nlp)
-    nlp.initialize(lambda: examples(nlp))
+    nlp, _, data = tagger()
+    train(nlp, data, 0)
     nlp.to_disk(tmp_path)
     override = {"components": {"bcrf_tagger": {"model": {"templates": ["w[1]"]}}}}
     with pytest.raises(ValueError, match=r"config has the templates \['w\[1\]'\], but"):
@@ -251,12 +215,8 @@ def test_loading_with_other_templates_is_refused(tmp_path):
 
 @pytest.mark.parametrize("factor", [1, 1e6])
 def test_weights_are_saved_as_float16(factor):
-    nlp = English()
-    pipe = tagger(nlp)
-    data = examples(nlp)
-    nlp.initialize(lambda: data)
-    for _ in range(5):
-        nlp.update(data)
+    nlp, pipe, data = tagger()
+    train(nlp, data, 5)
     sparse = sparse_chain(pipe.model)
     sparse.learner.weights = sparse.learner.weights * factor
     if factor > 1:
@@ -268,14 +228,57 @@ def test_weights_are_saved_as_float16(factor):
     np.testing.assert_array_equal(after.transitions, before.transitions)
 
 
+def test_l1_makes_saved_models_smaller():
+    size = {}
+    for l1 in (0.0, 2.0):
+        # Each document has a word of its own, with a random tag.
+        nlp, pipe, _ = tagger(objective="crf", averaged=False, l1=l1)
+        tags = np.random.default_rng(0).choice(["A", "B"], 200)
+        data = []
+        for i, tag in enumerate(tags):
+            words = {"words": ["a", "b", f"noise{i}"], "tags": ["A", "B", tag]}
+            data.append(Example.from_dict(Doc(nlp.vocab, words=words["words"]), words))
+        nlp.initialize(lambda data=data: data)
+        for _ in range(10):
+            nlp.update(data)
+        sparse = sparse_chain(pipe.model)
+        saved = sparse.to_bytes()
+        size[l1] = len(saved)
+        n_used = sparse.learner.weights[sparse.learner.n_tags + 3 :].any(axis=1).sum()
+        again = SparseChain(sparse.features.texts, sparse.settings).from_bytes(saved)
+        assert len(again.dictionary) == n_used
+        assert [token.tag_ for token in nlp("a b")] == ["A", "B"]
+    assert size[2.0] < 0.5 * size[0.0]
+
+
+def test_documents_without_annotation_regularize_nothing():
+    """The lattice of preset entities leaves gold without a tag to forbid."""
+    weights = []
+    for missing in (False, True):
+        nlp = MultiLanguage()
+        model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
+        model |= {"l2": 0.1, "l1": 0.01, "decay": 1}
+        pipe = nlp.add_pipe("bcrf_ner", config={"model": model})
+        gold = {"entities": [(0, 3, "PERSON")]}
+        data = [Example.from_dict(nlp.make_doc("Ada left"), gold)]
+        nlp.initialize(lambda data=data: data)
+        nlp.update(data)
+        if missing:
+            preset = nlp.make_doc("Ada left")
+            preset.set_ents([Span(preset, 0, 1, label="PERSON")], default="missing")
+            blank = Doc(nlp.vocab, words=["Ada", "left"])
+            for doc in (preset, blank):
+                assert nlp.update([Example(doc, blank)], losses={})["bcrf_ner"] == 0
+        nlp.update(data)
+        weights.append(sparse_chain(pipe.model).learner.weights)
+    np.testing.assert_array_equal(*weights)
+
+
 def test_a_saved_model_contains_its_gazetteers(tmp_path):
     path = tmp_path / "names.txt"
     path.write_text("a\n")
-    nlp = English()
-    tagger(nlp, templates=["gazetteer.names[0]"], gazetteers={"names": str(path)})
-    nlp.initialize(lambda: examples(nlp))
-    for _ in range(5):
-        nlp.update(examples(nlp))
+    nlp, _, data = tagger(templates=["gazetteer.names[0]"], gazetteers={"names": str(path)})
+    train(nlp, data, 5)
     nlp.to_disk(tmp_path / "model")
     path.unlink()
     loaded = spacy.load(tmp_path / "model")

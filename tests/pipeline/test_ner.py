@@ -1,19 +1,22 @@
 """Tests of `bcrf_ner`: gold, preset entities, hard constraints and infeasible gold."""
 
+import re
+import time
 from typing import ClassVar
 
 import numpy as np
 import pytest
-from component_suite import ComponentSuite, NetworkSuite
+from component_suite import ComponentSuite, NetworkSuite, fail_on
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.attrs import ENT_IOB, ENT_TYPE
-from spacy.lang.en import English
+from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from thinc.api import SGD
+from training import network, train
 
 from spacy_bcrf.annotation.schemes import get_scheme
-from spacy_bcrf.layers.decoding import get_decoder
 from spacy_bcrf.pipeline.sequence_labeler import Prediction
 
 SCHEMES = ("BILUO", "BIO", "BIES")
@@ -44,6 +47,7 @@ class NerSuite(ComponentSuite):
     ]
     new_label = "FOOD"
     new_data: ClassVar = [("They eat green eggs", {"entities": [(9, 19, "FOOD")]})]
+    other_code_settings: ClassVar = {"entity_ratio": {"ratio": 0.3, "margin": 0.1, "weight": 2.0}}
     other_settings: ClassVar = {"scheme": "BIO"}
     settings: ClassVar = {"scheme": "BILUO"}
 
@@ -60,7 +64,7 @@ class NerSuite(ComponentSuite):
 
     def gold(self, data, labels=("LOC", "PERSON")):
         """Return the allowed tags of each token in the gold of examples, and all tags."""
-        nlp = English()
+        nlp = MultiLanguage()
         pipe = self.add(nlp)
         for label in labels:
             pipe.add_label(label)
@@ -72,29 +76,18 @@ class NerSuite(ComponentSuite):
             gold = (gold[:, None] == np.arange(len(pipe.tags))) | (gold[:, None] < 0)
         return [{pipe.tags[i] for i in np.flatnonzero(row)} for row in gold], pipe.tags
 
-    def test_complete_annotation_allows_one_tag_per_token(self):
-        gold, _ = self.gold(self.data)
+    def test_gold_allows_all_tags_of_missing_and_misaligned_tokens(self):
         scheme = get_scheme(self.settings["scheme"])
-        expected = [
-            *scheme.encode([(2, 4, "PERSON")], 5),
-            *scheme.encode([(2, 3, "LOC"), (4, 5, "LOC")], 6),
-        ]
-        assert gold == [{tag} for tag in expected]
-
-    def test_misaligned_annotation_allows_all_tags(self):
-        gold, tags = self.gold(self.partial[1:])
-        scheme = get_scheme(self.settings["scheme"])
+        gold, tags = self.gold(self.data)
+        spans = [(2, 4, "PERSON"), (7, 8, "LOC"), (9, 10, "LOC")]
+        assert gold == [{tag} for tag in scheme.encode(spans, 11)]
+        gold, _ = self.gold(self.partial[1:])
         (unit,) = scheme.encode([(0, 1, "LOC")], 1)
-        unknown = set(tags)
-        assert gold == [{"O"}, {"O"}, unknown, unknown, {"O"}, {unit}]
-
-    def test_a_gold_entity_ends_before_missing_annotation(self):
-        gold, tags = self.gold(self.partial[:1])
-        scheme = get_scheme(self.settings["scheme"])
+        assert gold == [{"O"}, {"O"}, set(tags), set(tags), {"O"}, {unit}]
+        # A gold entity ends before missing annotation.
+        gold, _ = self.gold(self.partial[:1])
         first, last = scheme.encode([(0, 2, "PERSON")], 2)
-        after = set(tags)
-        if scheme.name == "BIO":
-            after -= {"I-PERSON", "I-LOC"}
+        after = set(tags) - ({"I-PERSON", "I-LOC"} if scheme.name == "BIO" else set())
         assert gold == [{first}, {last}, after, set(tags)]
 
     def test_tokens_without_entities_become_o(self):
@@ -115,14 +108,43 @@ class NerSuite(ComponentSuite):
         before.pop("ents", None)
         assert after == before
 
-    def test_a_preset_entity_with_an_unknown_label_is_an_error(self):
+    def test_a_preset_entity_with_an_unknown_label_stays(self):
+        nlp, _ = self.trained()
+        pipe = nlp.get_pipe("bcrf_ner")
+        words = ["I", "like", "London", "and", "Berlin", "."]
+
+        def annotate(start, end, **options):
+            doc = Doc(nlp.vocab, words=words)
+            doc.ents = [Span(doc, start, end, label="ANIMAL", kb_id="Q1")]
+            doc = pipe(doc)
+            assert [ent.kb_id_ for ent in doc.ents if ent.label_ == "ANIMAL"] == ["Q1"]
+            return [(ent.text, ent.label_) for ent in doc.ents]
+
+        assert annotate(3, 4) == [("London", "LOC"), ("and", "ANIMAL"), ("Berlin", "LOC")]
+        assert annotate(1, 3) == [("like London", "ANIMAL"), ("Berlin", "LOC")]
+        assert annotate(4, 6) == [("London", "LOC"), ("Berlin .", "ANIMAL")]
+        assert annotate(0, 6) == [(" ".join(words), "ANIMAL")]
+        # I after another entity, as annotation by token may have it.
+        doc = Doc(nlp.vocab, words=words)
+        doc[3].ent_type_ = "ANIMAL"
+        values = np.array([(0, 0)] * 3 + [(1, doc[3].ent_type)] + [(0, 0)] * 2, dtype="uint64")
+        doc.from_array(["ENT_IOB", "ENT_TYPE"], values)
+        found = [(ent.text, ent.label_) for ent in pipe(doc).ents]
+        assert found == [("London", "LOC"), ("and", "ANIMAL"), ("Berlin", "LOC")]
+        # For the queries it is outside of all entities.
+        (alternatives,) = pipe.nbest([doc], 1, ignore_annotation=False)
+        assert [ent.text for ent in alternatives[0].annotation] == ["London", "Berlin"]
+        pipe.add_label("ANIMAL")
+        assert annotate(3, 4)[1] == ("and", "ANIMAL")
+
+    def test_training_around_a_preset_entity_with_an_unknown_label(self):
         nlp, _ = self.trained(steps=1)
-        doc = nlp.make_doc("A green frog")
-        doc.ents = [Span(doc, 1, 3, label="ANIMAL")]
-        with pytest.raises(ValueError, match=r"label 'ANIMAL'.*has LOC, PERSON.*add_label"):
-            nlp.get_pipe("bcrf_ner")(doc)
-        nlp.get_pipe("bcrf_ner").add_label("ANIMAL")
-        assert [ent.text for ent in nlp.get_pipe("bcrf_ner")(doc).ents][-1] == "green frog"
+        pipe = nlp.get_pipe("bcrf_ner")
+        example = self.examples(nlp, self.data)[1]
+        example.predicted.ents = [Span(example.predicted, 3, 4, label="ANIMAL")]
+        assert not pipe.read_gold([example]).problems
+        example.predicted.ents = [Span(example.predicted, 2, 4, label="ANIMAL")]
+        assert "preset entities" in pipe.read_gold([example]).problems[0]
 
     def test_entities_of_an_entity_ruler_stay(self):
         nlp, _ = self.trained()
@@ -150,7 +172,67 @@ class NerSuite(ComponentSuite):
 
 
 class TestBiluo(NerSuite, NetworkSuite):
-    pass
+    @pytest.mark.slow
+    def test_other_processes_report_a_failing_document_alone(self, monkeypatch, tmp_path):
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe("bcrf_ner")
+        fail_on("poison", pipe, monkeypatch)
+        log = tmp_path / "log.txt"
+
+        def report(name, proc, docs, error):
+            with log.open("a") as file:
+                file.write(f"{[doc.text for doc in docs]}: {error}\n")
+
+        pipe.set_error_handler(report)
+        texts = ["one", "two", "poison", "three", "four"]
+        found = [doc.text for doc in nlp.pipe(texts, n_process=2, batch_size=3)]
+        assert found == ["one", "two", "three", "four"]
+        assert log.read_text() == "['poison']: no poison\n"
+
+    def test_scores_that_are_not_finite_are_reported(self):
+        nlp, _ = self.trained(steps=1)
+        examples = self.examples(nlp, self.data)
+        nlp.initialize(lambda: examples)
+        with pytest.raises(ValueError, match=r"\[bcrf_ner\] training diverged.*learn_rate.*clip"):
+            for _ in range(3):
+                nlp.update(examples, sgd=SGD(1e38))
+        text = self.data[0][0]
+        message = r"\[bcrf_ner\] the scores of .*{}.* are NaN or infinite.*weights.*vectors"
+        with pytest.raises(ValueError, match=message.format(re.escape(repr(text)))):
+            nlp(text)
+        nlp, _ = self.trained(steps=1)
+        nlp.get_pipe("bcrf_ner").head.get_param("transitions")[0, 0] = np.nan
+        with pytest.raises(ValueError, match=message.format("all documents")):
+            nlp(text)
+
+    def test_many_labels_are_added_in_linear_time(self):
+        nlp = self.blank()
+        pipe = self.add(nlp)
+        start = time.perf_counter()
+        for i in range(1000):
+            pipe.add_label(f"L{i}")
+        assert time.perf_counter() - start < 1
+        # A trained component grows once, at its next use.
+        nlp, _ = self.trained(steps=1)
+        pipe = nlp.get_pipe("bcrf_ner")
+        before = pipe.head.get_param("W").copy()
+        start = time.perf_counter()
+        for i in range(300):
+            pipe.add_label(f"L{i}")
+        assert len(pipe.labels) == 302
+        assert pipe.model.get_dim("nO") == len(pipe.tags) == 1 + 4 * 302
+        assert time.perf_counter() - start < 2
+        np.testing.assert_array_equal(pipe.head.get_param("W")[: len(before)], before)
+        assert nlp(self.data[0][0]).has_annotation("ENT_IOB")
+
+    def test_components_with_other_labels_keep_each_others_entities(self):
+        nlp, _ = self.trained()
+        other, _ = self.trained(data=[("They eat green eggs", {"entities": [(9, 19, "FOOD")]})])
+        nlp.add_pipe("bcrf_ner", name="food", source=other)
+        text = "I like London and Berlin ."
+        alone = [(ent.text, ent.label_) for ent in nlp(text, disable=["food"]).ents]
+        assert set(alone) <= {(ent.text, ent.label_) for ent in nlp(text).ents}
+        assert alone
 
 
 class TestBio(NerSuite, NetworkSuite):
@@ -166,24 +248,27 @@ class TestBies(NerSuite, NetworkSuite):
     settings: ClassVar = {"scheme": "BIES"}
 
 
-def test_unknown_scheme_is_refused():
-    with pytest.raises(ValueError, match="'IOB1'; expected one of BIO, BILUO, BIES"):
-        English().add_pipe("bcrf_ner", config={"scheme": "IOB1"})
+@pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_chunker"])
+@pytest.mark.parametrize("scheme", ["IOB", ["BIO"], None])
+def test_unknown_scheme_is_refused(factory, scheme):
+    with pytest.raises(ValueError, match=r"^\[first\] unknown tagging scheme .* BIO, BILUO, BIES"):
+        MultiLanguage().add_pipe(factory, name="first", config={"scheme": scheme})
 
 
 # Preset entities, sentence starts and whitespace, with random weights.
 
 WORDS = ("Ann", "of", "Rome", "\n", " ")
 PRESET_TYPES = ("A", "B")
+UNKNOWN_TYPE = "C"
 
 
 @st.composite
 def documents(draw):
-    """Words, ENT_IOB, ENT_TYPE (0, 1, 2) and sentence starts of a random document."""
+    """Words, ENT_IOB, ENT_TYPE (0, 1, 2, 3) and sentence starts of a random document."""
     length = draw(st.integers(1, 8))
     words = draw(st.lists(st.sampled_from(WORDS), min_size=length, max_size=length))
     iob = draw(st.lists(st.integers(0, 3), min_size=length, max_size=length))
-    types = draw(st.lists(st.integers(0, 2), min_size=length, max_size=length))
+    types = draw(st.lists(st.integers(0, 3), min_size=length, max_size=length))
     sent_starts = draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=length, max_size=length))
     for i in range(length):
         if iob[i] in (0, 2):
@@ -197,7 +282,7 @@ def make_doc(vocab, document):
     """Make a Doc of a draw from `documents`."""
     words, iob, types, sent_starts = document
     doc = Doc(vocab, words=words, spaces=[False] * len(words))
-    hashes = [0, *(vocab.strings.add(label) for label in PRESET_TYPES)]
+    hashes = [0, *(vocab.strings.add(label) for label in (*PRESET_TYPES, UNKNOWN_TYPE))]
     values = np.array([iob, [hashes[t] for t in types]], dtype="uint64").T
     doc.from_array([ENT_IOB, ENT_TYPE], np.ascontiguousarray(values))
     for token, sent_start in zip(doc, sent_starts, strict=True):
@@ -209,8 +294,8 @@ def make_doc(vocab, document):
 @pytest.fixture(scope="module", params=SCHEMES)
 def untrained(request):
     """An untrained component, for each scheme."""
-    nlp = English()
-    pipe = nlp.add_pipe("bcrf_ner", config={"scheme": request.param})
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"scheme": request.param, "model": network()})
     for label in PRESET_TYPES:
         pipe.add_label(label)
     nlp.initialize()
@@ -219,7 +304,7 @@ def untrained(request):
 
 def randomize(pipe, seed, decoder="viterbi"):
     """Draw large random weights, so that many tokens are in entities."""
-    pipe.head.attrs["decoder"] = get_decoder(decoder, pipe.head.attrs["objective"])
+    pipe.set_decoder(decoder)
     rng = np.random.default_rng(seed)
     for name in pipe.head.param_names:
         shape = pipe.head.get_param(name).shape
@@ -244,6 +329,7 @@ def test_predictions_obey_all_constraints(untrained, decoder, batch, seed):
         (offset + ent.start, offset + ent.end, pipe.labels.index(ent.label_))
         for offset, doc in zip(offsets, docs, strict=False)
         for ent in doc.ents
+        if ent.label_ != UNKNOWN_TYPE
     ]
     assert written == list(zip(starts, ends, labels, strict=True))
     for doc, old, kept, (_, iob, types, _) in zip(docs, presets, preset_tokens, batch, strict=True):
@@ -318,14 +404,11 @@ def broken_examples(nlp):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("head", ["CRF", "BCRF"])
 def test_infeasible_gold_gives_one_warning_and_no_gradient(scheme, head):
-    nlp = English()
-    config = {"scheme": scheme, "model": {"head": {"@layers": f"spacy-bcrf.{head}.v1"}}}
-    pipe = nlp.add_pipe("bcrf_ner", config=config)
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"scheme": scheme, "model": network(head)})
     examples = broken_examples(nlp)
     with pytest.warns(UserWarning) as caught:
-        optimizer = nlp.initialize(lambda: examples)
-        for _ in range(3):
-            losses = nlp.update(examples, sgd=optimizer, losses={})
+        losses = train(nlp, examples, 3)
     (message,) = [str(warning.message) for warning in caught]
     assert "3 of 10 documents in the training data" in message
     assert "document 2, 'First bad Ann '" in message
@@ -339,8 +422,8 @@ def test_infeasible_gold_gives_one_warning_and_no_gradient(scheme, head):
 
 
 def test_each_training_warns_about_infeasible_gold():
-    nlp = English()
-    nlp.add_pipe("bcrf_ner")
+    nlp = MultiLanguage()
+    nlp.add_pipe("bcrf_ner", config={"model": network()})
     examples = broken_examples(nlp)
     for _ in range(2):
         with pytest.warns(UserWarning, match="3 of 10"):
@@ -348,8 +431,8 @@ def test_each_training_warns_about_infeasible_gold():
 
 
 def test_gold_across_a_predicted_sentence_start_is_infeasible():
-    nlp = English()
-    pipe = nlp.add_pipe("bcrf_ner")
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": network()})
     example = Example.from_dict(nlp.make_doc("I saw Ann Lee"), {"entities": [(6, 13, "A")]})
     nlp.initialize(lambda: [example])
     example.predicted[3].is_sent_start = True

@@ -6,11 +6,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import spacy
-from component_suite import TOK2VEC, NetworkSuite
+from component_suite import NetworkSuite
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.vocab import Vocab
+from training import network, optimizer, train
 
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
 from spacy_bcrf.annotation.word_tags import read_words
@@ -29,7 +31,7 @@ def gold(words: str) -> dict:
 def blank():
     """Return a pipeline whose tokens are characters."""
     tokenizer = {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}
-    return spacy.blank("en", config={"nlp": {"tokenizer": tokenizer}})
+    return spacy.blank("xx", config={"nlp": {"tokenizer": tokenizer}})
 
 
 class TestSegmenter(NetworkSuite):
@@ -101,22 +103,15 @@ def test_words_keep_spaces(nlp):
     assert [token.text_with_ws for token in doc] == [" ", "我", "喜欢 ", " ", "绿", "鸡蛋", "\n"]
 
 
-@pytest.mark.slow
-def test_a_document_of_a_million_characters(nlp):
-    text = "我喜欢绿鸡蛋x" * 150_000
-    text = text[:1_000_000]
-    doc = nlp(text)
-    assert doc.text == text
-    assert len(doc) > 400_000
-
-
 def test_memory_is_linear(nlp):
     peaks = []
-    for n in (1_000, 10_000, 20_000):
+    for n in (400, 4_000, 8_000):
+        text = "我喜欢绿鸡蛋" * n
         tracemalloc.start()
-        nlp("我喜欢绿鸡蛋" * n)
+        doc = nlp(text)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
+        assert doc.text == text and len(doc) == 4 * n
     assert peaks[2] < 2.1 * peaks[1] < 2.1 * 10.5 * peaks[0]
 
 
@@ -195,11 +190,9 @@ def test_a_universal_part_of_speech_sets_tag_and_pos(attribute, label):
     words = {**gold("鸡蛋/x"), f"{attribute}s".replace("poss", "pos"): [label]}
     if attribute == "pos":
         del words["tags"]
-    nlp.add_pipe("bcrf_segmenter", config={"attribute": attribute})
+    nlp.add_pipe("bcrf_segmenter", config={"attribute": attribute, "model": network()})
     example = Example.from_dict(nlp.make_doc("鸡蛋"), words)
-    optimizer = nlp.initialize(lambda: [example])
-    for _ in range(5):
-        nlp.update([example], sgd=optimizer)
+    train(nlp, [example], 5)
     (word,) = nlp("鸡蛋")
     assert word.tag_ == label
     assert word.pos_ == ("" if label == "NN" else label)
@@ -219,7 +212,7 @@ def example(characters, words, spaces=True, **annotation):
 
     spaces: whether a space follows each word, one value or a list.
     """
-    vocab = blank().vocab
+    vocab = Vocab()
     spaces = [spaces] * len(words) if isinstance(spaces, bool) else spaces
     reference = Doc(vocab, words=words, spaces=spaces, **annotation)
     return Example(Doc(vocab, words=characters, spaces=[False] * len(characters)), reference)
@@ -240,6 +233,8 @@ def example(characters, words, spaces=True, **annotation):
         # Whitespace within a word.
         (["a", "b", " ", "c", "d"], ["a", "b c", "d"], "B - O - B"),
         (["a", " ", "b"], [" ", "ab"], "- O -"),
+        # Vietnamese words contain spaces.
+        ("abc", ["a b", "c"], "BI B"),
     ],
 )
 def test_gold_words_become_spans_of_characters(characters, words, found):
@@ -249,14 +244,6 @@ def test_gold_words_become_spans_of_characters(characters, words, found):
     assert values[:, 0].tolist() == [codes[code] for code in found.replace(" ", "")]
     tagged = np.isin(values[:, 0], (BEGIN, INSIDE))
     assert (values[:, 1] == np.where(tagged, eg.reference.vocab.strings["T"], 0)).all()
-
-
-def test_a_word_may_contain_a_space():
-    """Vietnamese words contain spaces."""
-    vocab = blank().vocab
-    reference = Doc(vocab, words=["a b", "c"], tags=["T", "U"])
-    eg = Example(Doc(vocab, words=["a", "b", "c"]), reference)
-    assert read_words(eg, spacy.attrs.TAG)[:, 0].tolist() == [BEGIN, INSIDE, BEGIN]
 
 
 def test_untagged_characters_are_no_gold_words():
@@ -319,7 +306,7 @@ def test_scores_compare_words_by_characters():
 def test_probabilities_of_words_equal_pinned_log_partitions(nlp):
     segmenter = nlp.get_pipe("bcrf_segmenter")
     characters = nlp.make_doc("吃蓝色 鸡蛋x")
-    potentials = segmenter.find_potentials([characters])
+    potentials = segmenter.posterior(segmenter.find_potentials([characters]))
     segmenter.annotate = ("confidence", "probability", "entropy")
     try:
         words = segmenter(nlp.make_doc("吃蓝色 鸡蛋x"))
@@ -358,15 +345,14 @@ def test_calibration_leaves_out_words_without_a_tag(nlp):
 def test_later_components_receive_words():
     nlp = blank()
     TestSegmenter().add(nlp)
-    ner = {"model": {"tok2vec": TOK2VEC}}
-    nlp.add_pipe("bcrf_ner", config=ner)
+    nlp.add_pipe("bcrf_ner", config={"model": network()})
     examples = TestSegmenter.examples(nlp, TestSegmenter.data)
     for eg, start in zip(examples, (3, 2), strict=True):
         eg.reference.set_ents([eg.reference[start : start + 1]], default="outside")
         eg.reference.ents = [Span(eg.reference, start, start + 1, label="FOOD")]
-    optimizer = nlp.initialize(lambda: examples)
-    for _ in range(60):
-        nlp.update(examples, sgd=optimizer, annotates=["bcrf_segmenter"])
+    nlp.initialize(lambda: examples, sgd=optimizer())
+    for _ in range(30):
+        nlp.update(examples, annotates=["bcrf_segmenter"])
     scores = nlp.evaluate(examples)
     assert scores["tagged_token_f"] == scores["ents_f"] == 1.0
     doc = nlp("我喜欢绿鸡蛋")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import spacy
 from forked_commands import run_spacy as run
+from training import RATE
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCES = ["我/PRON 喜欢/VERB 绿/ADJ 鸡蛋/NOUN 。/PUNCT", "吃/VERB 蓝色/ADJ 火腿/NOUN 。/PUNCT"]
@@ -14,7 +15,7 @@ SENTENCES = ["我/PRON 喜欢/VERB 绿/ADJ 鸡蛋/NOUN 。/PUNCT", "吃/VERB 蓝
 @pytest.mark.slow
 def test_convert_train_evaluate_and_rank(tmp_path):
     lines = []
-    for sentence in SENTENCES * 20:
+    for sentence in SENTENCES * 2:
         for i, word in enumerate(sentence.split(), start=1):
             form, upos = word.split("/")
             lines.append("\t".join([str(i), form, "_", upos, *"______"]))
@@ -24,9 +25,10 @@ def test_convert_train_evaluate_and_rank(tmp_path):
     # Like UD Chinese GSD 1.4, the file has neither a text nor SpaceAfter.
     assert "(0 with unknown spaces)" in run("bcrf", "convert", source, corpus, "--lang", "zh")
     paths = ("--paths.train", corpus, "--paths.dev", corpus)
-    few = ("--training.max_steps", 60, "--training.eval_frequency", 20)
+    few = ("--training.max_steps", 20, "--training.eval_frequency", 10)
+    fast = ("--training.optimizer.learn_rate", RATE, "--training.dropout", 0.0)
     config = ROOT / "configs/segmentation.cfg"
-    output = run("train", config, "--output", tmp_path / "out", *paths, *few)
+    output = run("train", config, "--output", tmp_path / "out", *paths, *few, *fast)
     assert "TAGGED_TOK" in output
     assert "Warning: [" not in output
     model = tmp_path / "out/model-best"

@@ -8,98 +8,62 @@ import pytest
 import spacy
 from forked_commands import run_spacy as run
 from spacy.tokens import Doc, DocBin
+from training import LISTENER, RATE, TOK2VEC, network
 
-CONFIG = """
-[paths]
-train = null
-dev = null
-
+BASE = """
 [nlp]
-lang = "en"
-pipeline = ["tok2vec", "bcrf_tagger", "bcrf_ner"]
+lang = "xx"
+pipeline = ["ner"]
 
 [components]
 
-[components.tok2vec]
-factory = "tok2vec"
-
-[components.tok2vec.model]
-@architectures = "spacy.HashEmbedCNN.v2"
-pretrained_vectors = null
-width = 32
-depth = 2
-embed_size = 500
-
-[components.bcrf_tagger]
-factory = "bcrf_tagger"
-attribute = "pos"
-
-[components.bcrf_tagger.model]
-@architectures = "spacy-bcrf.SequenceLabeler.v1"
-
-[components.bcrf_tagger.model.tok2vec]
-@architectures = "spacy.Tok2VecListener.v1"
-width = 32
-
-[components.bcrf_tagger.model.head]
-@layers = "spacy-bcrf.BCRF.v1"
-
-[components.bcrf_ner]
+[components.ner]
 factory = "bcrf_ner"
 
-[components.bcrf_ner.model]
+[components.ner.model]
 @architectures = "spacy-bcrf.SequenceLabeler.v1"
 
-[components.bcrf_ner.model.tok2vec]
-@architectures = "spacy.Tok2VecListener.v1"
-width = 32
-
-[components.bcrf_ner.model.head]
-@layers = "spacy-bcrf.CRF.v1"
-
-[corpora]
-
-[corpora.train]
-@readers = "spacy.Corpus.v1"
-path = ${paths.train}
-
-[corpora.dev]
-@readers = "spacy.Corpus.v1"
-path = ${paths.dev}
-
-[training]
-max_steps = 40
-eval_frequency = 20
-"""
-
-LABELS = """
-[initialize.components.{name}]
-
-[initialize.components.{name}.labels]
-@readers = "spacy.read_labels.v1"
-path = {path}
+[components.ner.model.head]
+@layers = "spacy-bcrf.BCRF.v1"
 """
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a filled config and a corpus."""
+    """A folder with the config of two components that share a tok2vec, and a corpus."""
     folder = tmp_path_factory.mktemp("cli")
-    vocab = spacy.blank("en").vocab
-    people, places = ("Ann", "Bob", "Eve"), ("Rome", "Oslo")
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
+    tagger = {"attribute": "pos", "model": network("BCRF", LISTENER)}
+    nlp.add_pipe("bcrf_tagger", config=tagger)
+    nlp.add_pipe("bcrf_ner", config={"model": network("CRF", LISTENER)})
+    config = nlp.config
+    for name in ("train", "dev"):
+        config["corpora"][name]["path"] = str(folder / "corpus.spacy")
+    config["training"].update(max_steps=20, eval_frequency=10)
+    config["training"]["optimizer"]["learn_rate"] = RATE
+    config["initialize"]["components"] = {
+        name: {
+            "labels": {
+                "@readers": "spacy.read_labels.v1",
+                "path": str(folder / "labels" / f"{name}.json"),
+                "require": False,
+            }
+        }
+        for name in ("bcrf_tagger", "bcrf_ner")
+    }
+    config.to_disk(folder / "config.cfg")
     docs = [
         Doc(
-            vocab,
+            nlp.vocab,
             words=[person, "saw", "New", place, "."],
             pos=["PROPN", "VERB", "ADJ", "PROPN", "PUNCT"],
             ents=["B-PERSON", "O", "B-LOC", "I-LOC", "O"],
         )
-        for person in people
-        for place in places
-    ] * 20
+        for person in ("Ann", "Bob", "Eve")
+        for place in ("Rome", "Oslo")
+    ] * 20  # fewer than 100 documents are an error for `debug data`
     DocBin(docs=docs, store_user_data=True).to_disk(folder / "corpus.spacy")
-    (folder / "base.cfg").write_text(CONFIG)
-    run("init", "fill-config", folder / "base.cfg", folder / "config.cfg")
     return folder
 
 
@@ -111,50 +75,36 @@ def start(*arguments):
     return done.stdout + done.stderr
 
 
-def corpus(folder):
-    """Return the options for the corpus."""
-    return ("--paths.train", folder / "corpus.spacy", "--paths.dev", folder / "corpus.spacy")
-
-
 @pytest.mark.slow
-def test_fill_config_fills_in_the_head(folder):
-    filled = (folder / "config.cfg").read_text()
-    for line in ("n_iter = 10", 'decoder = "viterbi"', 'scheme = "BILUO"', "overwrite = false"):
+def test_fill_config_fills_in_the_head(tmp_path):
+    (tmp_path / "base.cfg").write_text(BASE)
+    run("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
+    filled = (tmp_path / "config.cfg").read_text()
+    for line in ("n_iter = 10", 'decoder = "viterbi"', 'scheme = "BILUO"', "temperature = 1.0"):
         assert line in filled
 
 
 @pytest.mark.slow
 def test_debug_config_and_debug_data(folder):
-    run("debug", "config", folder / "config.cfg", *corpus(folder))
-    run("debug", "data", folder / "config.cfg", *corpus(folder))
+    run("debug", "config", folder / "config.cfg")
+    run("debug", "data", folder / "config.cfg")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, registry",
-    [
-        ("spacy-bcrf.BCRF.v1", "layers"),
-        ("spacy-bcrf.SequenceLabeler.v1", "architectures"),
-    ],
-)
-def test_find_function_names_the_plug_in(name, registry):
-    assert "spacy_bcrf" in run("find-function", name, "-r", registry)
+def test_find_function_names_the_plug_in():
+    names = {"spacy-bcrf.BCRF.v1": "layers", "spacy-bcrf.SequenceLabeler.v1": "architectures"}
+    for name, registry in names.items():
+        assert "spacy_bcrf" in run("find-function", name, "-r", registry)
 
 
 @pytest.mark.slow
 def test_train_evaluate_and_labels(folder):
-    run("init", "labels", folder / "config.cfg", folder / "labels", *corpus(folder))
-    labels = json.loads((folder / "labels" / "bcrf_ner.json").read_text())
-    assert labels == ["LOC", "PERSON"]
-    config = (folder / "config.cfg").read_text()
-    for name in ("bcrf_tagger", "bcrf_ner"):
-        path = json.dumps(str(folder / "labels" / f"{name}.json"))
-        config += LABELS.format(name=name, path=path)
-    (folder / "labels.cfg").write_text(config)
-    output = start("train", folder / "labels.cfg", "--output", folder / "out", *corpus(folder))
+    config, model = folder / "config.cfg", folder / "out/model-best"
+    run("init", "labels", config, folder / "labels")
+    assert json.loads((folder / "labels/bcrf_ner.json").read_text()) == ["LOC", "PERSON"]
+    output = start("train", config, "--output", folder / "out")
     assert "ENTS_F" in output
     assert "Warning: [" not in output
-    model = folder / "out" / "model-best"
     run("evaluate", model, folder / "corpus.spacy", "--output", folder / "scores.json")
     scores = json.loads((folder / "scores.json").read_text())
     assert scores["pos_acc"] == scores["ents_f"] == 1.0

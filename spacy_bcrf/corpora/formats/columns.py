@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, raise_error
 from spacy_bcrf.corpora.spacing import align
-from spacy_bcrf.io.text import Line
+from spacy_bcrf.io.text import CorpusError, Line
 
 # `-DOCSTART-` of CoNLL-2003, `###MEDLINE:` of the original JNLPBA files, `# newdoc` of CoNLL-U.
 _DOCUMENT = re.compile(r"-DOCSTART-(?=[ \t]|$)|###MEDLINE:|# +newdoc\b")
@@ -23,17 +23,25 @@ _MISSING_ENTITY = ("_", "-", "")
 
 
 def read_columns(
-    lines: Iterable[Line], *, word_column: int = 1, tag_column: int = 0, ent_column: int = -1
+    lines: Iterable[Line],
+    *,
+    word_column: int = 1,
+    tag_column: int = 0,
+    ent_column: int = -1,
+    on_malformed: OnMalformed = raise_error,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a file of columns.
 
     word_column, tag_column, ent_column: columns of the word, the part-of-speech tag (`_` if
         missing) and the entity or chunk tag (`_` or `-` if missing), counted from 1, or from the
         end as -1, -2; 0 for none.
+    on_malformed: receives the first error of a sentence with a row of other columns or without a
+        word. If it returns, the sentence is skipped.
 
     Tabs separate the columns if the first row has one, else blanks. `-DOCSTART-`, `# newdoc` and
     `###MEDLINE:` start a document. `# key = value` is a comment; in a file with tabs, so is every
-    line that starts with `#` and has no tab. CorpusError names the first malformed line.
+    line that starts with `#` and has no tab. CorpusError names a malformed line, or the first row
+    if it lacks a column.
     """
     lines = iter(lines)
     tabs, head = _find_separator(lines)
@@ -41,13 +49,17 @@ def read_columns(
     text: str | None = None
     starts_document = False
     sentence = Sentence()
+    error: CorpusError | None = None
     for line in chain(head, lines):
         marks_document = _DOCUMENT.match(line.text) is not None
         is_comment = line.text.startswith("#") and (
             _COMMENT.match(line.text) is not None or (tabs and "\t" not in line.text)
         )
         if marks_document or is_comment or not line.text.strip(" \t"):
-            if sentence.words:
+            if error is not None:
+                on_malformed(error)
+                sentence, text, error = Sentence(), None, None
+            elif sentence.words:
                 yield _finish(sentence, text, starts_document)
                 sentence, text, starts_document = Sentence(), None, False
             starts_document |= marks_document
@@ -58,19 +70,23 @@ def read_columns(
         if not n_columns:
             n_columns, first_row = len(row), line.number
             word, tag, ent = _find_columns(line, n_columns, word_column, tag_column, ent_column)
-        elif len(row) != n_columns:
-            raise line.error(
+        if len(row) != n_columns:
+            error = error or line.error(
                 f"{len(row)} columns; expected {n_columns}, separated by "
                 f"{'tabs' if tabs else 'blanks'}, as in line {first_row}"
             )
-        if not row[word].strip(" "):
-            raise line.error(f"empty word; expected one in column {word + 1}")
+        elif not row[word].strip(" "):
+            error = error or line.error(f"empty word; expected one in column {word + 1}")
+        if error is not None:
+            continue
         sentence.lines.append(line)
         sentence.words.append(row[word])
         sentence.tags.append(None if tag is None or row[tag] in _MISSING_TAG else row[tag])
         sentence.pos.append(None)
         sentence.entities.append(None if ent is None or row[ent] in _MISSING_ENTITY else row[ent])
-    if sentence.words:
+    if error is not None:
+        on_malformed(error)
+    elif sentence.words:
         yield _finish(sentence, text, starts_document)
 
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from spacy.parts_of_speech import IDS  # type: ignore[import-not-found]
 
-from spacy_bcrf.corpora.sentence import Sentence
+from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, raise_error
 from spacy_bcrf.corpora.spacing import align, join
-from spacy_bcrf.io.text import Line
+from spacy_bcrf.io.text import CorpusError, Line
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _UPOS = frozenset(IDS) - {"", "EOL"}
@@ -21,29 +21,51 @@ _EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}")
 
 
 def read_conllu(
-    lines: Iterable[Line], *, tag: str = "upos", ent_key: str = "NER"
+    lines: Iterable[Line],
+    *,
+    tag: str = "upos",
+    ent_key: str = "NER",
+    on_malformed: OnMalformed = raise_error,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, one token for each syntactic word.
 
     tag: the column of the tag, "upos" or "xpos"; `_` means missing annotation.
     ent_key: key of the entity tag in MISC; `_`, `-` or no key means missing annotation.
+    on_malformed: receives the first error of a sentence. If it returns, the sentence is skipped.
 
     If the words of a multiword range (3-4) do not make up its form ("du": de le), the spaces of the
     sentence are None. CorpusError names the first malformed line.
     """
     column = {"upos": 3, "xpos": 4}[tag]
-    builder = _Builder(column, ent_key)
+    starts_document = False
+    for group in _split_sentences(lines):
+        builder = _Builder(column, ent_key)
+        try:
+            for line in group:
+                builder.add(line)
+            sentence = builder.finish()
+        except CorpusError as error:
+            on_malformed(error)
+            starts_document |= builder.starts_document
+            continue
+        sentence.starts_document |= starts_document
+        starts_document = False
+        yield sentence
+
+
+def _split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Yield the lines of each sentence. Comments between blank lines belong to the next one."""
+    group: list[Line] = []
+    has_rows = False
     for line in lines:
-        if not line.text.strip(" "):
-            if builder.last_row:
-                yield builder.finish(builder.last_row)
-                builder = _Builder(column, ent_key)
-        elif line.text.startswith("#"):
-            builder.add_comment(line)
-        else:
-            builder.add_row(line)
-    if builder.last_row:
-        yield builder.finish(builder.last_row)
+        if line.text.strip(" "):
+            group.append(line)
+            has_rows |= not line.text.startswith("#")
+        elif has_rows:
+            yield group
+            group, has_rows = [], False
+    if has_rows:
+        yield group
 
 
 class _Range(NamedTuple):
@@ -75,7 +97,13 @@ class _Builder:
         self.range: _Range | None = None
         self.forms_differ = False
 
-    def add_comment(self, line: Line) -> None:
+    def add(self, line: Line) -> None:
+        if line.text.startswith("#"):
+            self._add_comment(line)
+        else:
+            self._add_row(line)
+
+    def _add_comment(self, line: Line) -> None:
         if self.last_row:
             raise line.error("a comment within a sentence; expected a blank line before it")
         key, equals, value = line.text[1:].partition("=")
@@ -84,7 +112,7 @@ class _Builder:
         elif key.split()[:1] == ["newdoc"]:
             self.starts_document = True
 
-    def add_row(self, line: Line) -> None:
+    def _add_row(self, line: Line) -> None:
         self.last_row = line
         columns = line.text.split("\t")
         if len(columns) != len(_COLUMNS):
@@ -146,14 +174,14 @@ class _Builder:
             words = self.words[self.range.first - 1 :]
             self.forms_differ |= "".join(words) != self.range.form
 
-    def finish(self, last_row: Line) -> Sentence:
+    def finish(self) -> Sentence:
         if self.range and self.range.last > len(self.words):
             raise self.range.line.error(
                 f"range {self.range.first}-{self.range.last} in a sentence of "
                 f"{len(self.words)} words"
             )
-        if not self.words:
-            raise last_row.error("the sentence ends before its first word")
+        if not self.words and self.last_row:
+            raise self.last_row.error("the sentence ends before its first word")
         spaces: list[bool] | None = self.spaces
         if self.text is None and (self.forms_differ or all(self.spaces)):
             spaces = None

@@ -7,9 +7,11 @@
   span has a `text`, it must be the same as in the record's text.
 - `rejected`: spans that are no entity of their label. A list excludes all its labels, null any.
 - `annotated_labels`: the labels that the annotator annotated, by default all.
-- `complete`: true (the default) if tokens outside of all spans are O, false if they are missing.
+- `complete`: true if tokens outside of all spans are O, false if they are missing. By default true
+  for a record with `spans`, also with an empty list, and false for one without.
 
-All other fields are ignored. The readers of other tools translate their fields to these.
+A record without `spans` may have them under another tool's name, see `other_spans`. All other
+fields are ignored. The readers of other tools translate their fields to these.
 """
 
 from __future__ import annotations
@@ -22,17 +24,20 @@ from typing import Any
 from spacy_bcrf.corpora.record import Record, RecordSpan
 from spacy_bcrf.io.json_objects import Problem
 
-# Names of the spans in other tools and older versions.
-_OTHER_NAMES = ("entities", "ents", "label", "labels", "span")
+from . import other_spans
 
 
 def read_record(
-    fields: dict[str, Any], place: str, known_labels: frozenset[str] | None = None
+    fields: dict[str, Any],
+    place: str,
+    known_labels: frozenset[str] | None = None,
+    tags: Sequence[str] = (),
 ) -> Record:
     """Read one object.
 
-    place: file and line. known_labels: the only valid labels; None for any. Problem if a field has
-    a wrong type, a span is not in the text, or a label is unknown.
+    place: file and line. known_labels: the only valid labels; None for any. tags: names of the
+    `ner_tags` in the order of their ids. Problem if a field has a wrong type, a span is not in the
+    text, or a label is unknown.
     """
     # A span that an annotator rejected must not become an entity.
     if "answer" in fields:
@@ -42,20 +47,19 @@ def read_record(
             "one file for each tool",
         )
     text, words = _read_text(fields)
-    if "spans" not in fields:
-        for key in _OTHER_NAMES:
-            if isinstance(fields.get(key), list):
-                raise Problem("no spans", f'no "spans"; expected this name instead of "{key}"')
+    spans = _list(fields, "spans")
+    if spans is None:
+        spans = other_spans.translate_spans(fields, tags)
     reader = _SpanReader(text, words, known_labels)
     labels = _list(fields, "annotated_labels")
-    complete = fields.get("complete", True)
+    complete = fields.get("complete", spans is not None)
     if not isinstance(complete, bool):
         raise Problem("wrong type", f'"complete" must be true or false, got {_show(complete)}')
     record = Record(
         [place],
         text,
         words,
-        [reader.read(span, "span") for span in _list(fields, "spans") or ()],
+        [reader.read(span, "span") for span in spans or ()],
         [reader.read(span, "rejected span") for span in _list(fields, "rejected") or ()],
         labels and [reader.check_label(label, '"annotated_labels"') for label in labels],
         complete,
@@ -64,10 +68,13 @@ def read_record(
     return record
 
 
-def count_spans(fields: dict[str, Any]) -> int:
+def count_spans(fields: dict[str, Any], tags: Sequence[str] = ()) -> int:
     """Count the spans of an object, valid or not."""
     lists = (fields.get(key) for key in ("spans", "rejected"))
-    return sum(len(spans) for spans in lists if isinstance(spans, list))
+    n_spans = sum(len(spans) for spans in lists if isinstance(spans, list))
+    if fields.get("spans") is None:
+        n_spans += other_spans.count_spans(fields, tags)
+    return n_spans
 
 
 def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:

@@ -100,12 +100,14 @@ template <class R> class Buffer {
     R* data_;
 
   public:
-    explicit Buffer(size_t n) : memory_(std::calloc(n * sizeof(R) + 64, 1), std::free) {
+    explicit Buffer(size_t n = 0) : memory_(std::calloc(n * sizeof(R) + 64, 1), std::free) {
         if (!memory_) throw std::bad_alloc();
         auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
         data_ = reinterpret_cast<R*>((address + 63) / 64 * 64);
     }
     operator R*() { return data_; }
+    R* data() { return data_; }
+    const R* data() const { return data_; }
 };
 
 // The logarithm of a product of many factors. It takes a logarithm only when the product gets

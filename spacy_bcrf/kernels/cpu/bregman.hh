@@ -19,6 +19,7 @@ template <class R, class In> class Projections {
     Matrices<R, In> matrices_;
     Buffer<R> e_, f_, g_;     // (longest, width)
     Buffer<R> in_, out_;      // (ROWS, width)
+    Buffer<R> scores_;        // (width)
     PairSums<R> pairs_;
 
     R* e(int i) { return e_ + size_t(i) * width_; }
@@ -142,18 +143,17 @@ template <class R, class In> class Projections {
         return WATCHED ? sum<R>(violation) : R(0);
     }
 
-    // Project all inner tokens, first the odd ones. Return the largest violation, if WATCHED.
-    template <bool RELAXED, bool WATCHED> R sweep(const Sequence<In>& s, R excess) {
+    // Project every second inner token from `first` on. Return the largest violation, if WATCHED.
+    template <bool RELAXED, bool WATCHED> R project_all(const Sequence<In>& s, int first, R excess) {
         R violation = 0;
-        for (int first = 1; first <= 2; ++first)
-            for (int i = first, rows = 0; i + 1 < s.length; i += 2 * rows) {
-                rows = block((s.length - i) / 2);
-                sums(s, i, rows, 2);
-                for (int r = 0; r < rows; ++r) {
-                    const R gap = project<RELAXED, WATCHED>(i + 2 * r, r, excess);
-                    violation = gap > violation ? gap : violation;
-                }
+        for (int i = first, rows = 0; i + 1 < s.length; i += 2 * rows) {
+            rows = block((s.length - i) / 2);
+            sums(s, i, rows, 2);
+            for (int r = 0; r < rows; ++r) {
+                const R gap = project<RELAXED, WATCHED>(i + 2 * r, r, excess);
+                violation = gap > violation ? gap : violation;
             }
+        }
         return violation;
     }
 
@@ -163,9 +163,11 @@ template <class R, class In> class Projections {
         for (int k = 0; k < options.n_iter; ++k) {
             check_signals();
             const R excess = R(relaxation.omega - 1);
-            const R violation = k > 0 && options.needs_violation() ? sweep<true, true>(s, excess)
-                                : excess == 0                      ? sweep<false, false>(s, excess)
-                                                                   : sweep<true, false>(s, excess);
+            const int first = projection::first_position(k);
+            const R violation =
+                k > 1 && options.needs_violation() ? project_all<true, true>(s, first, excess)
+                : excess == 0                      ? project_all<false, false>(s, first, excess)
+                                                   : project_all<true, false>(s, first, excess);
             if (relaxation.update(k, violation, options.relaxation, options.tolerance)) return;
         }
     }
@@ -192,7 +194,7 @@ template <class R, class In> class Projections {
     // but the last of the divergence between p's tag marginals and q's flow out, which `finish` has
     // stored in e. Return false if R has lost some of the flow.
     bool duality_gap(const Sequence<In>& s, double& gap) {
-        const R zero = 0, tiny = std::numeric_limits<R>::min();
+        const R zero = 0, tiny = Limits::MIN_NORMAL;
         R *p = in(0), *next = in(1), *x = out(0);
         std::memcpy(p, e(0), width_ * sizeof(R));
         for (int i = 0; i + 1 < s.length; ++i) {
@@ -220,47 +222,84 @@ template <class R, class In> class Projections {
         return true;
     }
 
-    // Write the marginals, and add the dual value to `value`: the log-normalizers of the edges minus
-    // the log-scales of the tokens. The flow out of each tag replaces e. Return false if R has lost
-    // an arc.
-    bool finish(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
+    // Divide a row of factors of edge i by the sum of the edge's arcs. Set z to the sum. Return false
+    // if R has lost the arcs.
+    bool normalize(int i, R* row, R& z) {
+        product<SumProduct>(in(0), g(i), matrices_.rows(i), tags_, width_);
+        z = 0;
+        for (int t = 0; t < tags_; ++t) z += f(i + 1)[t] * in(0)[t];
+        if (!(z > 1 / Limits::MAX_FACTOR && z < Limits::MAX_FACTOR)) return false;
+        for (int t = 0; t < width_; ++t) row[t] /= z;
+        return true;
+    }
+
+    // Write the result of each token, and add the dual value to `value`: the log-normalizers of the
+    // edges minus the log-scales of the tokens. The flow out of each tag replaces e. Return false if
+    // R has lost an arc.
+    bool finish(const Sequence<In>& s, int n_iter, int rule, Output<In>& result, LogProduct& value) {
+        // A projection normalizes the arcs of both edges. One iteration leaves out the first edge, and
+        // may leave out the last. The log-scale of the inner token includes the normalizer.
+        R z;
         if (s.length == 2) {
-            product<SumProduct>(in(0), g(0), matrices_.rows(0), tags_, width_);
-            R z = 0;
-            for (int t = 0; t < tags_; ++t) z += f(1)[t] * in(0)[t];
-            if (!(z > 1 / Limits::MAX_FACTOR)) return false;
+            if (!normalize(0, f(1), z)) return false;
             value.multiply(double(z));
-            for (int t = 0; t < width_; ++t) f(1)[t] /= z;
+        } else if (n_iter == 1) {
+            const int last_edge = s.length - 2;
+            if (!normalize(0, f(1), z) || !normalize(last_edge, g(last_edge), z)) return false;
         }
         product<SumProduct>(out(0), f(1), matrices_.columns(0), tags_, width_);
-        write_marginals(s, 0, 0, result.node);
+        if (!write_node(s, 0, 0, rule, result.node)) return false;
         for (int i = 1, rows = 0; i + 1 < s.length; i += rows) {
             rows = block(s.length - 1 - i);
             sums(s, i, rows, 1);
             for (int r = 0; r < rows; ++r) {
                 if (!in_range(i + r)) return false;
                 value.add(-log_scale(i + r));
-                write_marginals(s, i + r, r, result.node);
+                if (!write_node(s, i + r, r, rule, result.node)) return false;
             }
         }
         const int last = s.length - 1;
         product<SumProduct>(in(0), g(last - 1), matrices_.rows(last - 1), tags_, width_);
-        write_marginals(s, last, 0, result.node);
-        return true;
+        return write_node(s, last, 0, rule, result.node);
     }
 
-    // Write the tag marginals of token i: the mean of flow in and flow out at an inner token. The flow
-    // out replaces e; at the last token, which has none, the flow in does.
-    void write_marginals(const Sequence<In>& s, int i, int r, In* node) {
+    // Write the result of token i, see projection::Unary. The flow out replaces e; at the last token,
+    // which has none, the flow in does. Return false if R has lost an arc.
+    bool write_node(const Sequence<In>& s, int i, int r, int rule, In* node) {
         const bool first = i == 0, last = i + 1 == s.length;
         const R *before = first ? out(r) : in(r), *after = last ? in(r) : out(r);
         const R *left = first ? g(i) : f(i), *right = last ? f(i) : g(i);
         R* flow = e(i);
         node += size_t(i) * tags_;
+        if (rule == projection::CHAIN && !write_chain(i, first, last, after, node)) return false;
         for (int t = 0; t < tags_; ++t) {
             flow[t] = right[t] * after[t];
-            node[t] = In((left[t] * before[t] + flow[t]) * R(0.5));
+            if (rule == projection::OUTGOING) node[t] = In(flow[t]);
+            if (rule == projection::MEAN) node[t] = In((left[t] * before[t] + flow[t]) * R(0.5));
         }
+        return true;
+    }
+
+    // Write the scores of token i in the Markov chain of the arcs: log g f / flow out at an inner
+    // token, log g at the first, log f at the last. g / flow out is 1 / after, the sum of the arcs out
+    // over g. Return false if it has underflowed.
+    bool write_chain(int i, bool first, bool last, const R* after, In* node) {
+        const R *ei = e(i), *gi = g(i), *fi = f(i), tiny = Limits::MIN_NORMAL;
+        const double shift = last ? 0 : matrices_.shift(i);
+        R* scores = scores_;
+        Vec<R> lost{};
+        const Vec<R> one = broadcast<R>(1);
+        for (int t = 0; t < width_; t += lanes<R>) {
+            const Vec<R> forbidden = BCRF_TARGET::load(ei + t) > R(0) ? Vec<R>{} : one;
+            const Vec<R> x = BCRF_TARGET::load((first ? gi : fi) + t) + forbidden;
+            const Vec<R> y = first || last ? one : BCRF_TARGET::load(after + t) + forbidden;
+            lost += y < tiny ? one : Vec<R>{};
+            store(scores + t, logarithm(x) - logarithm(y < tiny ? one : y));
+        }
+        if (sum<R>(lost) > 0) return false;
+        for (int t = 0; t < tags_; ++t)
+            node[t] = ei[t] > 0 ? In(scores[t] - shift) : -infinity<In>;
+        return true;
     }
 
   public:
@@ -268,7 +307,7 @@ template <class R, class In> class Projections {
         : tags_(batch.tags), width_(padded<R>(batch.tags)), scale_(scale),
           matrices_(batch, longest, scale),
           e_(size_t(longest) * width_), f_(size_t(longest) * width_), g_(size_t(longest) * width_),
-          in_(ROWS * width_), out_(ROWS * width_), pairs_(batch.tags) {}
+          in_(ROWS * width_), out_(ROWS * width_), scores_(width_), pairs_(batch.tags) {}
 
     // Return false if the sequence needs more range than R has.
     bool run(const Sequence<In>& s, const BregmanOptions& options, Output<In>& result) {
@@ -283,11 +322,11 @@ template <class R, class In> class Projections {
         LogProduct value;
         value.add(shift);
         if (s.length == 1) {
-            softmax(s, result, value);
+            softmax(s, options.unary, result, value);
             return true;
         }
         if (s.length > 2) iterate(s, options);
-        if (!finish(s, result, value)) return false;
+        if (!finish(s, options.n_iter, options.unary, result, value)) return false;
         double gap = 0;
         if (options.lower && !duality_gap(s, gap)) return false;
         result.value = value.log() - gap;
@@ -296,11 +335,14 @@ template <class R, class In> class Projections {
         return true;
     }
 
-    void softmax(const Sequence<In>& s, Output<In>& result, LogProduct& value) {
+    void softmax(const Sequence<In>& s, int rule, Output<In>& result, LogProduct& value) {
         double z = 0;
         for (int t = 0; t < tags_; ++t) z += e(0)[t];
         value.multiply(z);
-        for (int t = 0; t < tags_; ++t) result.node[t] = In(e(0)[t] / z);
+        for (int t = 0; t < tags_; ++t) {
+            const double p = e(0)[t] / z;
+            result.node[t] = In(rule == projection::CHAIN ? std::log(p) : p);
+        }
         result.value = value.log();
     }
 
@@ -340,7 +382,7 @@ template <class In>
 void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
                               In* node, double* sum, In* each) {
     for_each_sequence(
-        batch, (2.0 * options.n_iter + 3) * pass(batch), sum,
+        batch, (options.n_iter + 3) * pass(batch), sum,
         [&] { return Bregman<In>(batch, options); },
         [&](Bregman<In>& chain, const Sequence<In>& s, double* own) {
             Output<In> out = output(s, node, own, each);

@@ -3,7 +3,6 @@
 // This is the slow path, for sequences whose scores exceed the range of the other kernels.
 #pragma once
 
-#include "../shared/projection.hh"
 #include "bregman_options.hh"
 #include "batch.hh"
 #include "interrupt.hh"
@@ -241,16 +240,16 @@ template <class In> class LogProjections {
         projection::Relaxation relaxation;
         for (int k = 0; k < options.n_iter; ++k) {
             double violation = 0;
-            for (int first = 1; first <= 2; ++first)
-                for (int i = first; i + 1 < n_; i += 2) {
-                    const double gap = project(i, relaxation.omega - 1);
-                    violation = gap > violation ? gap : violation;
-                }
+            for (int i = projection::first_position(k); i + 1 < n_; i += 2) {
+                const double gap = project(i, relaxation.omega - 1);
+                violation = gap > violation ? gap : violation;
+            }
             if (relaxation.update(k, violation, options.relaxation, options.tolerance)) return;
         }
     }
 
-    void write(Output<In>& out, bool lower) {
+    // rule: see projection::Unary.
+    void write(Output<In>& out, int rule, bool lower) {
         double value = 0;
         std::vector<double> mean(size_t(n_) * tags_, 0.0);
         Row p(tags_), next(tags_), rows(tags_), arcs(size_t(tags_) * tags_);
@@ -266,10 +265,18 @@ template <class In> class LogProjections {
             for (int u = 0; u < tags_; ++u)
                 for (int v = 0; v < tags_; ++v) {
                     const double q = arcs[size_t(u) * tags_ + v];
-                    at(mean, i)[u] += i == 0 ? q : q / 2;
-                    at(mean, i + 1)[v] += i + 2 == n_ ? q : q / 2;
+                    const bool halved = rule == projection::MEAN;
+                    at(mean, i)[u] += i > 0 && halved ? q / 2 : q;
+                    if (halved || i + 2 == n_) at(mean, i + 1)[v] += i + 2 == n_ ? q : q / 2;
                     write_edge(out, i, tags_, u, v, q);
                 }
+            // rows - g: the log of the sum of the arcs out over g.
+            for (int u = 0; u < tags_ && rule == projection::CHAIN; ++u) {
+                const double* f_here = at(f_, i);
+                at(mean, i)[u] = at(u_, i)[u] == -infinity<double> ? -infinity<double>
+                                 : i == 0                          ? g[u] - z
+                                                                   : f_here[u] + g[u] - rows[u];
+            }
             if (!lower) {
                 if (i > 0) value -= projection::log_scale(tags_, at(u_, i), at(f_, i), at(g_, i));
                 continue;
@@ -287,15 +294,17 @@ template <class In> class LogProjections {
             p = next;
             value += expectation(p, at(u_, i + 1)) - expectation(p, f);
         }
+        if (rule == projection::CHAIN) std::copy_n(at(f_, n_ - 1), tags_, &mean[size_t(n_ - 1) * tags_]);
         if (out.node)
             for (size_t k = 0; k < mean.size(); ++k) out.node[k] = In(mean[k]);
         out.value = value;
     }
 
-    void softmax(Output<In>& out) {
+    void softmax(Output<In>& out, int rule) {
         out.value = total(at(u_, 0));
-        log_space::softmax(u_);
-        for (int t = 0; t < tags_; ++t) out.node[t] = In(u_[t]);
+        if (rule != projection::CHAIN) log_space::softmax(u_);
+        for (int t = 0; t < tags_; ++t)
+            out.node[t] = In(rule == projection::CHAIN ? u_[t] - out.value : u_[t]);
     }
 };
 
@@ -303,9 +312,9 @@ template <class In>
 void bregman(const Sequence<In>& s, const BregmanOptions& options, Output<In>& out) {
     LogProjections<In> chain(s, options.scale);
     if (!chain.prune()) return clear(s, out);
-    if (s.length == 1) return chain.softmax(out);
+    if (s.length == 1) return chain.softmax(out, options.unary);
     chain.iterate(options);
-    chain.write(out, options.lower);
+    chain.write(out, options.unary, options.lower);
 }
 
 }  // namespace log_space

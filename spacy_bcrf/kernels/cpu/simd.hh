@@ -34,7 +34,8 @@ template <class R> BCRF_INLINE Vec<R> load(const R* p) {
 
 template <class R> BCRF_INLINE void store(R* p, Vec<R> v) { std::memcpy(p, &v, sizeof v); }
 
-template <class R> BCRF_INLINE Vec<R> broadcast(R x) { return Vec<R>{} + x; }
+// x - 0 is x, so compilers drop the subtraction. They keep an addition, because -0 + 0 is 0.
+template <class R> BCRF_INLINE Vec<R> broadcast(R x) { return x - Vec<R>{}; }
 
 template <class R> BCRF_INLINE Vec<R> max(Vec<R> a, Vec<R> b) { return a > b ? a : b; }
 

@@ -136,28 +136,34 @@ KERNEL project(const Real* e, const Real* matrices, const int* segment_ids, cons
 }
 
 // After an iteration: stop sequences, or set the omega of their next iteration. One thread a sequence.
-// violations: of this iteration; cleared for the next. previous: of the iteration before.
-KERNEL update_relaxation(long long* violations, double* previous, double* omegas, int* done, int size,
-                         int iteration, double relaxation, double tolerance) {
+// violations: of this iteration; cleared for the next. omegas, sweeps, latest: see Relaxation.
+KERNEL update_relaxation(long long* violations, double* omegas, double* sweeps, double* latest,
+                         int* done, int size, int iteration, double relaxation, double tolerance) {
     for (int b = blockIdx.x * blockDim.x + threadIdx.x; b < size; b += gridDim.x * blockDim.x) {
         const double violation = __longlong_as_double(violations[b]);
         violations[b] = 0;
         if (done[b]) continue;
-        bcrf::projection::Relaxation state{omegas[b], previous[b]};
+        bcrf::projection::Relaxation state{omegas[b], sweeps[b], latest[b]};
         done[b] = state.update(iteration, violation, relaxation, tolerance);
         omegas[b] = state.omega;
-        previous[b] = state.violation;
+        sweeps[b] = state.sweep;
+        latest[b] = state.latest;
     }
 }
 
-// marginals (N, tags); logs (N,): each token's part of the dual value; left and right (N, tags), or
-// null: the factors of the edge marginals left[i, u] k[u, v] right[i + 1, v].
+// unary (N, tags): see projection::Unary, which `rule` selects; logs (N,): each token's part of the
+// dual value; left and right (N, tags), or null: the factors of the edge marginals
+// left[i, u] k[u, v] right[i + 1, v].
 KERNEL finish(const Real* e, const Real* matrices, const double* shifts, const double* edge_shifts,
               const int* segment_ids, const int* rows, const long long* starts, const int* lengths,
               const Real* messages_in, const Real* messages_out, const Real* f, const Real* g,
-              Score* marginals, Real* left, Real* right, double* logs, int* failed, int lower,
+              Score* unary, Real* left, Real* right, double* logs, int* failed, int rule, int lower,
               int tags, long long stride) {
-    double *mass = shared_memory, *scratch = mass + tags;
+    using bcrf::projection::CHAIN;
+    using bcrf::projection::MEAN;
+    using bcrf::projection::OUTGOING;
+    Real *flow_in = (Real*)shared_memory, *flow_out = flow_in + tags;
+    double* scratch = shared_memory + 2 * tags;
     const long long i = blockIdx.x;
     const int b = segment_ids[i], length = lengths[b];
     if (failed[b]) {
@@ -167,7 +173,8 @@ KERNEL finish(const Real* e, const Real* matrices, const double* shifts, const d
     }
     const bool is_first = i == starts[b], is_last = i == starts[b] + length - 1;
     const long long here = (long long)rows[i] * tags;
-    double sum_e = 0, sum_fg = 0, z = 0, out_of_range = 0;
+    const double shift = is_last ? 0.0 : edge_shifts[stride ? i : 0];
+    double sum_e = 0, sum_fg = 0, z_in = 0, z_out = 0, out_of_range = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         const Real ft = f[here + t], gt = g[here + t], et = e[i * tags + t];
         Real in = 0, out = 0;
@@ -183,34 +190,42 @@ KERNEL finish(const Real* e, const Real* matrices, const double* shifts, const d
         }
         const Real mass_in = is_first ? is_last ? et : gt * out : ft * in;
         const Real mass_out = is_last ? mass_in : gt * out;
-        mass[t] = (mass_in + mass_out) / 2;
-        z += mass_in;
+        flow_in[t] = mass_in, flow_out[t] = mass_out;
+        z_in += mass_in, z_out += mass_out;
         if (et > 0 && !is_first && !is_last && !Limits::holds(ft, gt)) out_of_range = 1;
         sum_e += et;
         sum_fg += double(ft) * gt;
         if (left) left[i * tags + t] = is_last ? Real(0) : gt;
         if (right) right[i * tags + t] = is_first ? Real(0) : ft;
+        if (rule != CHAIN) continue;
+        // The score without the normalizer, see `write_chain` of ../cpu/bregman.hh.
+        const Real from = is_first ? is_last ? et : gt : ft;
+        const Real by = is_first || is_last ? Real(1) : out;
+        if (et > 0 && !(by >= Limits::MIN_NORMAL)) out_of_range = 1;
+        unary[i * tags + t] =
+            Score(et > 0 ? log(double(from)) - log(double(by)) - shift : -infinity());
     }
     out_of_range = largest_of(out_of_range, scratch);
-    z = sum_of(z, scratch);
+    z_in = sum_of(z_in, scratch), z_out = sum_of(z_out, scratch);
     // f g is e up to a scale.
     sum_e = sum_of(sum_e, scratch), sum_fg = sum_of(sum_fg, scratch);
-    double log_scale = is_first || is_last ? 0 : log(sum_fg / sum_e);
-    if (length <= 2) {
-        // No projection has normalized the arcs.
-        if (!(z > 1 / double(Limits::MAX_FACTOR))) out_of_range = 1;
-        if (is_first) log_scale = -log(z);
-    } else {
-        z = 1;
-    }
+    // A projection normalizes the arcs around its token. No projection may have reached the first
+    // and the last edge.
+    const double low = 1 / double(Limits::MAX_FACTOR);
+    if (!(z_in > low && z_out > low)) out_of_range = 1;
+    double log_value = is_first || is_last ? 0 : log(sum_e / sum_fg);
+    if (!is_first || is_last) log_value += log(z_in);
+    const double log_z = is_first ? log(z_out) : 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        marginals[i * tags + t] = Score(mass[t] / z);
-        if (right) right[i * tags + t] /= Real(z);
+        const double in = flow_in[t] / z_in, out = flow_out[t] / z_out;
+        Score& x = unary[i * tags + t];
+        x = Score(rule == MEAN ? (in + out) / 2 : rule == OUTGOING ? out : x - log_z);
+        if (right) right[i * tags + t] /= Real(z_in);
     }
     if (threadIdx.x) return;
     if (out_of_range > 0) failed[b] = 1;
-    logs[i] = shifts[i] + (is_last ? 0.0 : edge_shifts[stride ? i : 0]);
-    if (!lower || length == 1) logs[i] -= log_scale;
+    logs[i] = shifts[i] + shift;
+    if (!lower || length == 1) logs[i] += log_value;
 }
 
 // Add <p, w> + H(p), without the shifts, to logs[first token], for sequences of two tokens or more.

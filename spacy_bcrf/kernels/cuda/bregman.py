@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
+from spacy_bcrf.kernels.backend import UNARIES
 
 from .batch import Batch
 from .memory import within_memory
@@ -40,6 +41,7 @@ class _Projections:
         self.batch, self.options = batch, options
         self.relaxation = float(options.relaxation or 0)  # 0: estimate it
         self.tolerance = -1.0 if options.tolerance is None else float(options.tolerance)
+        self.rule = UNARIES.index(options.unary)
         self.lower = int(options.bound == "lower")
         # Sharpened scores exceed the range of single precision.
         self.real = np.dtype("float64" if options.scale > 1 else batch.unary.dtype)
@@ -66,7 +68,7 @@ class _Projections:
         self._iterate()
         batch, exp = self.batch, self.exp
         n, tags = batch.unary.shape
-        marginals, logs = batch.empty(n, tags), batch.empty(n, dtype="float64")
+        unary, logs = batch.empty(n, tags), batch.empty(n, dtype="float64")
         left, right = (
             None if edges == "none" else batch.empty(n, tags, dtype=self.real) for _ in range(2)
         )
@@ -75,9 +77,9 @@ class _Projections:
         self._launch(
             *("finish", n, exp.emission, exp.matrices, exp.shifts, exp.edge_shifts),
             *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
-            *(self.messages_in, self.messages_out, self.f, self.g, marginals, left, right, logs),
-            *(self.failed, self.lower, tags, batch.stride),
-            doubles=tags,
+            *(self.messages_in, self.messages_out, self.f, self.g, unary, left, right, logs),
+            *(self.failed, self.rule, self.lower, tags, batch.stride),
+            doubles=2 * tags,
         )
         if self.lower:
             self._launch(
@@ -97,12 +99,12 @@ class _Projections:
             )
         elif edges == "sum":
             sums = batch.zeros(tags, tags, dtype="float64")
-        value = self._values(logs, left, right, marginals, each, sums)
+        value = self._values(logs, left, right, unary, each, sums)
         if sums is not None:
             assert left is not None and right is not None
             products = exp.matrices * (left[:-1].T @ right[1:])
-            return Result(value, marginals, (products + sums).astype(marginals.dtype))
-        return Result(value, marginals, each)
+            return Result(value, unary, (products + sums).astype(unary.dtype))
+        return Result(value, unary, each)
 
     def _initialize(self) -> None:
         """Prune tags that no allowed labeling uses, and set the first f and g."""
@@ -129,29 +131,32 @@ class _Projections:
     def _iterate(self) -> None:
         batch, options = self.batch, self.options
         excess = 0.0
-        omegas = violations = previous = done = None
+        omegas = violations = sweeps = latest = done = None
         if options.relaxation is None or options.tolerance is not None:
             omegas = batch.xp.ones(batch.size)
-            previous = batch.zeros(batch.size, dtype="float64")
+            sweeps = batch.zeros(batch.size, dtype="float64")
+            latest = -batch.xp.ones(batch.size)
             violations = batch.zeros(batch.size, dtype="int64")
             done = batch.zeros(batch.size, dtype="int32")
         for iteration in range(options.n_iter):
-            for odd in (1, 0):
-                # Messages to tokens of one parity come from the other parity.
-                self._multiply(1 - odd)
-                self._launch(
-                    *("project", -(-batch.n // 2), self.exp.emission, self.exp.matrices),
-                    *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
-                    *(self.messages_in, self.messages_out, self.f, self.g, self.failed, excess),
-                    *(omegas, violations, done, odd, np.int64(batch.n), batch.tags, batch.stride),
-                    doubles=2 * batch.tags,
-                )
-            # The first iteration is plain, because over-relaxation needs normalized arcs.
-            excess = (options.relaxation or 1.0) - 1.0
+            # The positions 2, 4, .. come first.
+            odd = iteration % 2
+            # Messages to tokens of one parity come from the other parity.
+            self._multiply(1 - odd)
+            self._launch(
+                *("project", -(-batch.n // 2), self.exp.emission, self.exp.matrices),
+                *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
+                *(self.messages_in, self.messages_out, self.f, self.g, self.failed, excess),
+                *(omegas, violations, done, odd, np.int64(batch.n), batch.tags, batch.stride),
+                doubles=2 * batch.tags,
+            )
+            # The first sweep is plain, because over-relaxation needs normalized arcs.
+            if odd:
+                excess = (options.relaxation or 1.0) - 1.0
             if omegas is not None:
                 self._launch(
-                    *("update_relaxation", -(-batch.size // 128), violations, previous, omegas),
-                    *(done, batch.size, iteration, self.relaxation, self.tolerance),
+                    *("update_relaxation", -(-batch.size // 128), violations, omegas, sweeps),
+                    *(latest, done, batch.size, iteration, self.relaxation, self.tolerance),
                     threads=128,
                 )
 
@@ -168,7 +173,7 @@ class _Projections:
         logs: Array,
         left: Array | None,
         right: Array | None,
-        marginals: Array,
+        unary: Array,
         each: Array | None,
         sums: Array | None,
     ) -> Array:
@@ -180,8 +185,15 @@ class _Projections:
             *(batch.starts, batch.lengths, self.failed, logs),
             *(self.exp.shifts, self.exp.edge_shifts),
             *(batch.empty(3, batch.n, batch.tags, dtype="float64"), left, right),
-            *(value, marginals, each, sums, options.n_iter, self.relaxation, self.tolerance),
-            *(self.lower, float(options.scale), np.int64(batch.n), batch.tags, batch.stride),
+            *(value, unary, each, sums, options.n_iter, self.relaxation, self.tolerance),
+            *(
+                self.rule,
+                self.lower,
+                float(options.scale),
+                np.int64(batch.n),
+                batch.tags,
+                batch.stride,
+            ),
             doubles=2 * batch.tags,
             real=self.real,
         )

@@ -79,17 +79,18 @@ struct LogProjections {
         bcrf::projection::Relaxation state;
         for (int k = 0; k < n_iter; ++k) {
             double violation = 0;
-            for (int parity = 1; parity <= 2; ++parity)
-                for (long long i = first + parity; i < last; i += 2)
-                    violation = larger(violation, project(i, state.omega - 1));
+            for (long long i = first + bcrf::projection::first_position(k); i < last; i += 2)
+                violation = larger(violation, project(i, state.omega - 1));
             if (state.update(k, violation, relaxation, tolerance)) return;
         }
     }
 
-    // Write the marginals. Return this thread's part of the value; add to `common` the part that all
-    // threads know.
-    __device__ double finish(Score* marginals, Score* each, double* sums, bool lower,
+    // Write the result of each token, see projection::Unary. Return this thread's part of the value;
+    // add to `common` the part that all threads know.
+    __device__ double finish(Score* unary, Score* each, double* sums, int rule, bool lower,
                              double& common) const {
+        using bcrf::projection::CHAIN;
+        const bool halved = rule == bcrf::projection::MEAN;
         double value = 0;
         for (long long i = first; i < last; ++i) {
             const double *gi = g + i * tags, *next_f = f + (i + 1) * tags;
@@ -103,11 +104,19 @@ struct LogProjections {
                 if (i > first) common -= bcrf::projection::log_scale(tags, u + row, f + row, g + row);
             }
             for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-                const double share = i == first ? 1 : 0.5, next_share = i + 1 == last ? 1 : 0.5;
+                const double share = i == first || !halved ? 1 : 0.5;
+                const double next_share = i + 1 == last ? 1 : halved ? 0.5 : 0;
                 const Score p = share * exp(a[t] - z);
-                marginals[i * tags + t] = i == first ? p : marginals[i * tags + t] + p;
-                marginals[(i + 1) * tags + t] =
-                    next_share * exp(next_f[t] + message_in(i + 1, t) - z);
+                Score &here = unary[i * tags + t], &next = unary[(i + 1) * tags + t];
+                here = i == first ? p : here + p;
+                next = next_share * exp(next_f[t] + message_in(i + 1, t) - z);
+                if (rule == CHAIN) {
+                    // a - g: the log of the sum of the arcs out over g.
+                    here = u[i * tags + t] == -infinity() ? -infinity()
+                           : i == first                   ? gi[t] - z
+                                                          : f[i * tags + t] + gi[t] - a[t];
+                    if (i + 1 == last) next = next_f[t];
+                }
                 for (int v = 0; v < tags; ++v) {
                     const double q = exp(gi[t] + w(i, t, v) + next_f[v] - z);
                     if (q > 0 && sums) atomicAdd(&sums[(long long)t * tags + v], q);
@@ -141,8 +150,8 @@ struct LogProjections {
 KERNEL values(const Score* unary, const Score* transitions, const long long* starts,
               const int* lengths, const int* failed, const double* logs, const double* shifts,
               const double* edge_shifts, double* workspace, Real* left, Real* right, Score* value,
-              Score* marginals, Score* each, double* sums, int n_iter, double relaxation,
-              double tolerance, int lower, double scale, long long tokens, int tags,
+              Score* result, Score* each, double* sums, int n_iter, double relaxation,
+              double tolerance, int rule, int lower, double scale, long long tokens, int tags,
               long long stride) {
     double *rows = shared_memory, *scratch = rows + 2 * tags;
     const int b = blockIdx.x, length = lengths[b];
@@ -160,8 +169,9 @@ KERNEL values(const Score* unary, const Score* transitions, const long long* sta
     const bool feasible = chain.initialize();
     for (long long k = first * tags + threadIdx.x; k < (last + 1) * tags; k += blockDim.x) {
         if (left) left[k] = right[k] = 0;
-        if (!feasible || length == 1)
-            marginals[k] = feasible ? exp(u[k] - chain.total(u + first * tags)) : 0;
+        if (feasible && length > 1) continue;
+        const double log_p = feasible ? u[k] - chain.total(u + first * tags) : -infinity();
+        result[k] = rule == bcrf::projection::CHAIN && feasible ? log_p : exp(log_p);
     }
     const long long end = last * tags * tags;
     for (long long k = first * tags * tags + threadIdx.x; each && k < end; k += blockDim.x) each[k] = 0;
@@ -172,7 +182,7 @@ KERNEL values(const Score* unary, const Score* transitions, const long long* sta
     } else {
         chain.iterate(n_iter, relaxation, tolerance);
         __syncthreads();
-        x = sum_of(chain.finish(marginals, each, sums, lower, common), scratch);
+        x = sum_of(chain.finish(result, each, sums, rule, lower, common), scratch);
     }
     double nan = 0;
     for (long long i = first + threadIdx.x; i <= last; i += blockDim.x)

@@ -31,6 +31,9 @@ template <class R> struct Precision {
     // normalized. Above it, underflow has removed less than the rounding error.
     static constexpr R MIN_OVERLAP = SINGLE ? R(1e-24) : R(1e-200);
 
+    // The smallest normal number. Smaller ones have fewer digits.
+    static constexpr R MIN_NORMAL = SINGLE ? R(1.17549435e-38) : R(2.2250738585072014e-308);
+
     // Return whether the factors of an allowed tag are in range. Otherwise R has lost an arc.
     static BCRF_SHARED bool holds(R f, R g) {
         const R low = 1 / MAX_FACTOR;

@@ -73,22 +73,40 @@ BCRF_SHARED double log_scale(int tags, const double* unary, const double* f, con
     return f[best] + g[best] - unary[best];
 }
 
-// The over-relaxation of one sequence, from iteration to iteration.
-struct Relaxation {
-    double omega = 1;      // of the next iteration; 1 is the plain projection
-    double violation = 0;  // of the last iteration; 0 before the second one
+// What the result has for each token and tag.
+enum Unary {
+    MEAN,      // the mean of the flows into and out of the tag: the gradient of B(w)
+    OUTGOING,  // the flow out of the tag; at the last token, the flow in
+    CHAIN,     // the tag's score in the Markov chain of the arcs
+};
 
-    // Update after iteration k, whose largest violation is `found`. Return whether to stop.
-    // relaxation: omega, or 0 to estimate it; tolerance: negative to run all iterations.
+// Return the position of the first inner token that iteration k = 0, 1, ... projects. It projects
+// every second token from there on: 2, 4, .. first, the odd clusters of the paper, which counts
+// from 1.
+BCRF_SHARED int first_position(int k) { return k % 2 ? 1 : 2; }
+
+// The over-relaxation of one sequence, from iteration to iteration. Two iterations, one of each
+// parity, are a sweep.
+struct Relaxation {
+    double omega = 1;    // of the next iteration; 1 is the plain projection
+    double sweep = 0;    // the largest violation of the last sweep; 0 before the second sweep
+    double latest = -1;  // the violation of the last iteration; negative before the third one
+
+    // Update after iteration k = 0, 1, ..., whose largest violation is `found`. Return whether to
+    // stop. relaxation: omega, or 0 to estimate it; tolerance: negative to run all iterations.
     BCRF_SHARED bool update(int k, double found, double relaxation, double tolerance) {
-        if (k == 0) {
-            // The first iteration is plain, because over-relaxation needs normalized arcs.
-            omega = relaxation == 0 ? 1 : relaxation;
+        if (k < 2) {
+            // The first sweep is plain, because over-relaxation needs normalized arcs.
+            if (k == 1 && relaxation != 0) omega = relaxation;
             return false;
         }
-        if (found <= tolerance) return true;
-        if (relaxation == 0) estimate(found / violation);
-        violation = found;
+        const double largest = latest > found ? latest : found;
+        if (latest >= 0 && largest <= tolerance) return true;
+        if (k % 2) {
+            if (relaxation == 0) estimate(largest / sweep);
+            sweep = largest;
+        }
+        latest = found;
         return false;
     }
 

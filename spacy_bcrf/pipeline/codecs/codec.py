@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import StringStore
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import Bools, Values
@@ -46,6 +46,9 @@ class Codec(Protocol):
     def constraints(self) -> Constraints | None:
         """The hard constraints on neighbouring, first and last tags; None without any."""
 
+    what: str
+    """The name of the annotation, for messages."""
+
     restrictions: str
     """Names of everything that can forbid a labeling, for warnings."""
 
@@ -60,6 +63,12 @@ class Codec(Protocol):
 
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of a gold document."""
+
+    def find_spans(self, doc: Doc) -> list[Span]:
+        """Return the annotated spans of a gold document, valid or not.
+
+        A tag or a word is a span of one token.
+        """
 
     def find_misspelled(self, docs: Sequence[Doc]) -> str:
         """Describe labels of partial annotation that no gold document has, or return ""."""

@@ -13,13 +13,14 @@ from spacy.attrs import (  # type: ignore[import-not-found]
     SENT_START,
 )
 from spacy.strings import StringStore
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
     Bools,
     Values,
     doc_lengths,
+    is_first,
     read_doc,
     read_docs,
     read_gold,
@@ -35,7 +36,6 @@ from spacy_bcrf.annotation.partial import (
     read_annotated_labels,
     read_partial_annotation,
 )
-from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Tags
 from .spans import SpanCodec
@@ -45,6 +45,8 @@ ATTRIBUTES = (ENT_IOB, ENT_TYPE)
 
 class EntityCodec(SpanCodec):
     """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
+
+    what = "entities"
 
     def __init__(
         self,
@@ -73,6 +75,13 @@ class EntityCodec(SpanCodec):
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of entities and of partial annotation."""
         return self._find_used(doc) | (read_annotated_labels(doc) or set())
+
+    def find_spans(self, doc: Doc) -> list[Span]:
+        """Return the entities; none if spaCy cannot read them."""
+        try:
+            return list(doc.ents)
+        except ValueError:
+            return []
 
     def _find_used(self, doc: Doc) -> set[str]:
         values = np.unique(doc.to_array(ENT_TYPE)).tolist()
@@ -146,25 +155,17 @@ class EntityCodec(SpanCodec):
         if ignore_annotation:
             iob, types = np.zeros_like(iob), np.zeros_like(types)
         first = is_first(doc_lengths(docs))
-        allowed, unknown = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, first)
-        if unknown.any():
-            label = docs[0].vocab.strings[types[unknown][0].item()]
-            raise ValueError(
-                f"a preset entity has the unknown label {label!r}. The component "
-                f"has {', '.join(self.labels)}; add_label({label!r}) adds a label"
-            )
+        allowed = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, first)
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)
 
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
-        """Set `Doc.ents`. Blocked tokens stay blocked."""
+        """Set `Doc.ents`. Blocked tokens and entities with an unknown label stay."""
         for doc, ids, user_data in zip(docs, tags, data, strict=True):
             values: Any = self._values[ids]
             if doc.has_annotation(ENT_IOB):
-                old = read_doc(doc, ATTRIBUTES)
-                blocked = (old[:, :1] == BEGIN) & (old[:, 1:] == 0)
-                values = np.where(blocked, old, values)
+                values = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), values)
             doc.from_array(list(ATTRIBUTES), values)
             doc.user_data.update(user_data)
         return list(docs)

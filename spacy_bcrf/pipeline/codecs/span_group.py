@@ -13,13 +13,13 @@ from spacy_bcrf.annotation.arrays import (
     Bools,
     Values,
     doc_lengths,
+    is_first,
     read_docs,
     read_gold,
     split_spans,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
 from spacy_bcrf.annotation.extensions import UserData
-from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Tags
 from .spans import SpanCodec
@@ -36,11 +36,16 @@ class SpanGroupCodec(SpanCodec):
         """scheme: BILUO, BIO or BIES. spans_key: the name of the group."""
         restrictions = f"the scheme {scheme}, sentence starts or whitespace at an edge"
         super().__init__(scheme, restrictions, spans_key=spans_key)
+        self.what = f"doc.spans[{spans_key!r}]"
         self._key = spans_key
 
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of the span group."""
         return {span.label_ for span in doc.spans.get(self._key, []) if span.label}
+
+    def find_spans(self, doc: Doc) -> list[Span]:
+        """Return the spans of the group."""
+        return list(doc.spans.get(self._key, []))
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold spans as ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
@@ -71,7 +76,7 @@ class SpanGroupCodec(SpanCodec):
         sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
         first = is_first(doc_lengths(docs))
-        allowed, _ = self.entities.lattice(missing, missing, sent_start, is_space, first)
+        allowed = self.entities.lattice(missing, missing, sent_start, is_space, first)
         return allowed, is_space
 
     def write(

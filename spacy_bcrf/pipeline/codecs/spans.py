@@ -12,11 +12,10 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, Values
+from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, Values, is_first
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials, SpanTags, span_posteriors
-from spacy_bcrf.chain.potentials import is_first
 from spacy_bcrf.layers.protocol import Constraints
 
 from .codec import Ops, Tags, Unit
@@ -28,6 +27,7 @@ class SpanCodec(ABC):
     Values (N, 2) are ENT_IOB and ENT_TYPE, as spaCy stores entities.
     """
 
+    what: str
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "span", "tag_confidence": "token"}
 
     def __init__(self, scheme: str, restrictions: str, **settings: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IDS  # type: ignore[import-not-found]
 from spacy.parts_of_speech import IDS as UPOS  # type: ignore[import-not-found]
 from spacy.strings import StringStore
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
@@ -68,6 +68,7 @@ class TagCodec:
         check_attribute(name, attribute)
         self.settings = {"attribute": attribute}
         self.overwrite = overwrite
+        self.what = f"token.{attribute}"
         self._attribute = attribute
         self._ids = (IDS[attribute.upper()],)
 
@@ -87,6 +88,11 @@ class TagCodec:
         """Return the tags of a gold document."""
         values = np.unique(doc.to_array(self._ids[0]))
         return {doc.vocab.strings[value] for value in values.tolist() if value}
+
+    def find_spans(self, doc: Doc) -> list[Span]:
+        """Return the tagged tokens."""
+        tags = enumerate(read_doc(doc, self._ids)[:, 0].tolist())
+        return [Span(doc, i, i + 1, label=tag) for i, tag in tags if tag]
 
     def find_misspelled(self, docs: Sequence[Doc]) -> str:
         """Return "": allowed tags name no labels for the whole document."""

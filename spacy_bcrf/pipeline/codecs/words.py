@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, POS, SENT_START, TAG  # type: ignore[import-not-found]
 from spacy.parts_of_speech import IDS as UPOS  # type: ignore[import-not-found]
 from spacy.strings import StringStore
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
@@ -19,6 +19,7 @@ from spacy_bcrf.annotation.arrays import (
     Values,
     allowed_tags,
     doc_lengths,
+    is_first,
     read_doc,
     read_docs,
     read_gold,
@@ -26,7 +27,6 @@ from spacy_bcrf.annotation.arrays import (
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
-from spacy_bcrf.chain.potentials import is_first
 
 from .codec import Tags, Unit
 from .spans import SpanCodec
@@ -40,6 +40,7 @@ class WordCodec(SpanCodec):
     characters of the predicted document.
     """
 
+    what = "words with a tag"
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "word", "tag_confidence": "word"}
 
     def __init__(self, name: str, attribute: str) -> None:
@@ -65,6 +66,11 @@ class WordCodec(SpanCodec):
         """Return the labels of the gold words."""
         values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
         return {doc.vocab.strings[value] for value in np.unique(values[is_space == 0]) if value}
+
+    def find_spans(self, doc: Doc) -> list[Span]:
+        """Return the words."""
+        words = enumerate(read_doc(doc, (self._ids[0], IS_SPACE)).tolist())
+        return [Span(doc, i, i + 1, label=tag) for i, (tag, is_space) in words if not is_space]
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold words as spans of characters (N, 2), and problems by example."""

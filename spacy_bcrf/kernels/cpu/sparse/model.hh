@@ -1,7 +1,9 @@
 // The weights of a sparse linear chain during learning.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -79,6 +81,7 @@ struct Options {
     double rate;     // learning rate of the first step; for MIRA the maximum step (its C)
     double decay;    // after p epochs, also fractions, the rate is rate / (1 + decay p)
     double l2;       // lambda: a step multiplies the weights by 1 - rate * l2 / n_sequences
+    double l1;       // a step then moves each weight towards 0 by rate * l1 / n_sequences
     double n_sequences;  // in one epoch
 };
 
@@ -87,21 +90,29 @@ struct Options {
 // change of v does not count in earlier steps, so `late` adds up each change times the mass before
 // it. A step costs time only for the rows it changes.
 //
+// The L1 penalty is cumulative (Tsuruoka et al. 2009). `penalty` is the sum that a weight can have
+// paid so far, and `paid` the signed sum that it has paid. A weight pays when its row is next used,
+// which gives the same weights as paying at each step. Both are in units of v, so that they shrink
+// with the weights. To average, a late payment counts from the step at which it was due.
+//
 // The first rows are the transitions, by their `from` tag. The bias, the start and the end of a
 // sequence follow, then the features.
 struct Model {
     Options options;
     int tags;
     size_t stride;
-    Table v, late;
-    double scale = 1, mass = 0;
+    Table v, late, paid;
+    double scale = 1, mass = 0, penalty = 0;
+    std::vector<double> due{0}, lag{0};  // by step: penalty; integral of the mass over the penalty
+    static constexpr size_t LONGEST = size_t(1) << 16;  // steps that `due` and `lag` remember
     std::int64_t steps = 0;      // since the last `write`; the average is over these
     double sequences_seen = 0;   // in total; the rate depends on it
     std::vector<unsigned char> transitions, start, end;  // 1 if allowed; empty without constraints
     std::atomic<bool> stopped{false};  // another thread asks `learn` to stop, until the next `write`
 
     Model(const Options& options, int tags)
-        : options(options), tags(tags), stride((size_t(tags) + 7) / 8 * 8), v(stride), late(stride) {
+        : options(options), tags(tags), stride((size_t(tags) + 7) / 8 * 8), v(stride), late(stride),
+          paid(stride) {
         resize(0);
     }
 
@@ -111,16 +122,75 @@ struct Model {
     void resize(size_t features) {
         v.resize(first_feature() + features);
         if (options.averaged) late.resize(first_feature() + features);
+        if (options.l1 > 0) paid.resize(first_feature() + features);
     }
 
     double rate() const {
         return options.rate / (1 + options.decay * sequences_seen / options.n_sequences);
     }
 
+    // Return the integral of the mass over the penalty, from the start of `due` to this penalty.
+    double lag_at(double value) const {
+        const size_t k = size_t(std::lower_bound(due.begin(), due.end(), value) - due.begin());
+        if (k == 0) return lag.front();
+        if (k == due.size()) return lag.back();
+        return lag[k] - (due[k] - value) / (due[k] - due[k - 1]) * (lag[k] - lag[k - 1]);
+    }
+
+    // Let the weights of a row pay the penalties up to now: APPLYPENALTY of Tsuruoka et al. With
+    // `at_once`, the payment counts from the current step, else from the steps when it was due.
+    void pay(float* weight, float* payment, float* past, bool at_once) const {
+        // Payments are floats. An equal float as the goal makes a second call change nothing.
+        const double goal = float(penalty);
+        double known = -1, start = 0;
+        for (int t = 0; t < tags; ++t) {
+            const double sign = weight[t] < 0 ? -1 : 1, size = sign * weight[t];
+            const double since = -sign * payment[t];
+            if (size == 0 || since >= goal) continue;
+            const double left = size - (goal - since), until = left > 0 ? goal : since + size;
+            if (options.averaged) {
+                if (!at_once && since != known) start = lag_at(known = since);
+                past[t] -= float(sign * (at_once ? (until - since) * mass : lag_at(until) - start));
+            }
+            weight[t] = left > 0 ? float(sign * left) : 0;
+            payment[t] = float(-sign * until);
+        }
+    }
+
+    void pay(size_t row, bool at_once) {
+        pay(v.row(row), paid.row(row), options.averaged ? late.row(row) : nullptr, at_once);
+    }
+
+    void pay_all() {
+        for (size_t i = 0; i < v.rows(); ++i) pay(i, false);
+        due.assign(1, penalty);
+        lag.assign(1, 0.0);
+    }
+
+    // Complete a step: count the weights in the average, and remember when its penalty was due.
+    void end_step() {
+        if (options.l1 > 0 && options.averaged) {
+            lag.push_back(lag.back() + (penalty - due.back()) * mass);
+            due.push_back(penalty);
+            if (due.size() > LONGEST) pay_all();
+        }
+        mass += scale;
+        ++steps;
+        sequences_seen += 1;
+        if (scale < 1e-2) rescale();
+    }
+
     // Fold the scale into the weights before it gets so small that sums cancel. This changes all
     // rows, but happens only once in ln(100) / (rate * l2) epochs.
     void rescale() {
         const size_t n = v.rows() * stride;
+        if (options.l1 > 0) {
+            pay_all();
+            float* payment = paid.row(0);
+            for (size_t i = 0; i < n; ++i) payment[i] *= float(scale);
+            penalty *= scale;
+            due.assign(1, penalty);
+        }
         float *weight = v.row(0), *past = late.row(0);
         for (size_t i = 0; options.averaged && i < n; ++i) past[i] -= float(weight[i] * mass);
         for (size_t i = 0; i < n; ++i) weight[i] *= float(scale);
@@ -129,14 +199,23 @@ struct Model {
     }
 
     // Copy the weights (rows, stride) for prediction: the average over the steps if the model
-    // averages, else, or if `current`, the current weights.
+    // averages, else, or if `current`, the current weights. With l1, the average is 0 wherever the
+    // current weight is, because a mean over steps is rarely 0.
     void read(float* out, bool current) const {
-        const bool average = options.averaged && steps && !current;
+        const bool average = options.averaged && steps && !current, sparse = options.l1 > 0;
+        std::vector<float> weight(stride), payment(stride), past(stride);
         for (size_t i = 0; i < v.rows(); ++i, out += stride) {
-            const float* row = v.row(i);
+            std::copy(v.row(i), v.row(i) + stride, weight.begin());
+            if (options.averaged) std::copy(late.row(i), late.row(i) + stride, past.begin());
+            if (sparse) {
+                std::copy(paid.row(i), paid.row(i) + stride, payment.begin());
+                pay(weight.data(), payment.data(), past.data(), false);
+            }
             for (size_t t = 0; t < stride; ++t)
-                out[t] = average ? float((row[t] * mass - late.row(i)[t]) / double(steps))
-                                 : float(row[t] * scale);
+                out[t] = !average ? float(weight[t] * scale)
+                         : sparse && weight[t] == 0
+                             ? 0
+                             : float((weight[t] * mass - past[t]) / double(steps));
         }
     }
 
@@ -144,6 +223,10 @@ struct Model {
     void write(const float* in, size_t rows) {
         v.clear();
         late.clear();
+        paid.clear();
+        penalty = 0;
+        due.assign(1, 0.0);
+        lag.assign(1, 0.0);
         resize(rows - first_feature());
         std::memcpy(v.row(0), in, rows * stride * sizeof(float));
         scale = 1;

@@ -105,7 +105,8 @@ class Online {
         return {unary.data(), transitions_.data(), &length_, 1, m_.tags, true};
     }
 
-    // Set restricted_ to the scores under partial gold. Return false if gold allows all tags.
+    // Set restricted_ to the scores under partial gold. Return false if gold forbids no tag that
+    // the constraints allow.
     bool restrict_to_gold() {
         const size_t T = m_.tags;
         restricted_.assign(unary_.begin(), unary_.begin() + length_ * T);
@@ -116,7 +117,7 @@ class Online {
                 const bool allowed = data_->allowed
                                          ? data_->allowed[(start_ + i) * T + t] != 0
                                          : gold_[i] < 0 || size_t(gold_[i]) == t;
-                if (allowed) continue;
+                if (allowed || unary[t] == -infinity<float>) continue;
                 restricts = true;
                 unary[t] = -infinity<float>;
             }
@@ -267,6 +268,25 @@ class Online {
             add_to_rows(m_.late.row(0), m_.stride, rows, n, late_.data());
     }
 
+    // Let the rows of the sequence pay their L1 penalties.
+    void pay(bool at_once) {
+        for (int u = 0; u < m_.tags; ++u) m_.pay(u, at_once);
+        for (int i = 0; i < length_; ++i) {
+            const int n = rows_of(i);
+            for (int r = 0; r < n; ++r) m_.pay(features_[r], at_once);
+        }
+    }
+
+    // Shrink the weights, after the gradient step as in Algorithm 1 of Sun et al.
+    void regularize() {
+        const double rate = m_.rate() / m_.options.n_sequences;
+        m_.scale *= 1 - rate * m_.options.l2;
+        if (m_.options.l1 > 0) {
+            m_.penalty += rate * m_.options.l1 / m_.scale;
+            pay(true);
+        }
+    }
+
   public:
     explicit Online(Model& model)
         : m_(model), transitions_(size_t(model.tags) * model.tags),
@@ -274,12 +294,13 @@ class Online {
 
     // Take a step and add the loss to `loss`. Return false, without a step, if the learner has
     // diverged, because the rate is too high. A sequence whose gold is unknown or forbidden takes
-    // no step.
+    // no step: no weight shrinks, and neither the rate nor the average counts it.
     bool step(const Sequences& data, size_t start, int length, double& loss) {
         if (length == 0) return true;
         data_ = &data;
         start_ = start;
         length_ = length;
+        if (m_.options.l1 > 0) pay(false);
         if (!score()) return false;
         gold_.assign(length, -1);
         bool complete = !data.allowed;
@@ -309,12 +330,9 @@ class Online {
         }
         if (!(std::abs(value) < diverged)) return false;
         loss += value;
-        m_.scale *= 1 - m_.rate() * m_.options.l2 / m_.options.n_sequences;
         update(rate);
-        m_.mass += m_.scale;
-        ++m_.steps;
-        m_.sequences_seen += 1;
-        if (m_.scale < 1e-2) m_.rescale();
+        regularize();
+        m_.end_step();
         return true;
     }
 };

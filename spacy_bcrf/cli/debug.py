@@ -1,0 +1,150 @@
+"""`python -m spacy bcrf debug`"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from configparser import Error as InterpolationError
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
+
+from .errors import exit_on
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.training import Example
+    from thinc.api import Config
+
+    from spacy_bcrf.pipeline.gold_report import GoldReport
+
+PARTS = ("train", "dev")
+DOCS = ("docs", "complete", "partial", "unannotated", "infeasible")
+TOKENS = ("tokens", "annotated", "ambiguous", "missing")
+
+
+def debug_cli(
+    ctx: typer.Context,
+    config: Annotated[Path, Arg(help="Training config", exists=True, dir_okay=False)],
+    code: Annotated[
+        Path | None, Opt("--code", "-c", help="Python file with registered functions")
+    ] = None,
+    as_json: Annotated[bool, Opt("--json", help="Print JSON in place of tables")] = False,
+) -> None:
+    """
+    Count the gold annotation of the training config's corpora, for each component of spacy-bcrf:
+    labels, partial and missing annotation, infeasible gold with its reason, lengths of spans,
+    overlaps, and spans with whitespace at an edge. Overrides as in `spacy train`:
+    --paths.train train.spacy.
+    """
+    with exit_on(ValueError, OSError):
+        overrides = parse_config_overrides(ctx.args)
+        import_code(code)
+        reports = report(config, overrides)
+    if as_json:
+        parts = {
+            name: {part: found.to_json() for part, found in by_part.items()}
+            for name, by_part in reports.items()
+        }
+        typer.echo(json.dumps(parts, indent=2, ensure_ascii=False))
+        return
+    for name, by_part in reports.items():
+        for line in show(name, by_part):
+            typer.echo(line)
+
+
+def report(path: Path, overrides: dict[str, Any]) -> dict[str, dict[str, GoldReport]]:
+    """Return the reports of each component by corpus. ValueError names the config's section."""
+    from spacy import util
+    from spacy.util import registry
+
+    from spacy_bcrf.pipeline.gold_report import report_gold
+    from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+    try:
+        loaded = util.load_config(path, overrides=overrides)
+        nlp = util.load_model_from_config(loaded, auto_fill=True)
+        config = nlp.config.interpolate()
+    except (ValueError, InterpolationError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    ours = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)}
+    if not ours:
+        raise ValueError(
+            f"{path}: [nlp] pipeline has no component of spacy-bcrf; its factories are "
+            "bcrf_tagger, bcrf_ner, bcrf_chunker and bcrf_segmenter"
+        )
+    corpora = {part: read_corpus(path, nlp, config, f"{part}_corpus") for part in PARTS}
+    reports = {}
+    for name, pipe in ours.items():
+        # A component from another pipeline has labels.
+        if not pipe.labels:
+            settings = config["initialize"]["components"].get(name, {})
+            labels = registry.resolve({"settings": settings})["settings"].get("labels")
+            found = (pipe.codec.find_labels(example.reference) for example in corpora["train"])
+            for label in sorted(set().union(*found)) if labels is None else labels:
+                pipe.add_label(label)
+        if not pipe.labels:
+            raise ValueError(
+                f"{path}: [training] train_corpus: no document has {pipe.codec.what}, which "
+                f"[components.{name}] learns"
+            )
+        reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
+    return reports
+
+
+def read_corpus(path: Path, nlp: Language, config: Config, setting: str) -> list[Example]:
+    """Return the examples of a corpus. setting: its name in [training]."""
+    from spacy.util import resolve_dot_names
+
+    section = config["training"][setting]
+    try:
+        (corpus,) = resolve_dot_names(config, [section])
+        return list(corpus(nlp))
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path}: [{section}]: {error}") from None
+
+
+def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
+    """Yield the lines of a component's tables and warnings."""
+    from wasabi import table
+
+    yield f"[components.{name}]"
+    for columns in (DOCS, TOKENS):
+        rows = [
+            (part, *(f"{getattr(found, column):,}" for column in columns))
+            for part, found in reports.items()
+        ]
+        yield table(rows, header=("", *columns), divider=True, aligns=("l", *"r" * len(columns)))
+    labels = sorted({label for found in reports.values() for label in found.labels})
+    rows = [
+        (label or "(none)", *(f"{found.labels[label]:,}" for found in reports.values()))
+        for label in labels
+    ]
+    if rows:
+        header = ("label", *reports)
+        yield table(rows, header=header, divider=True, aligns=("l", *"r" * len(reports)))
+    for part, found in reports.items():
+        if found.lengths:
+            yield (
+                f"{part}: spans of {min(found.lengths)} to {max(found.lengths)}; half of them up "
+                f"to {found.length_quantile(0.5)}, 95% up to {found.length_quantile(0.95)}"
+            )
+    train, dev = (reports[part] for part in PARTS)
+    if only := sorted(set(dev.labels) - set(train.labels)):
+        yield f"Warning: labels that only dev has: {', '.join(only)}"
+    for part, found in reports.items():
+        for n, what in (
+            (found.overlapping, "overlap an earlier span"),
+            (found.whitespace, "start or end on whitespace"),
+        ):
+            if n:
+                yield f"Warning: {part}: {n:,} spans {what}"
+        if found.infeasible:
+            yield (
+                f"Warning: {part}: {found.infeasible:,} documents are infeasible. Training treats "
+                "them as unannotated. The first:"
+            )
+            yield from (f"- {problem}" for problem in found.named)
+    yield ""

@@ -1,0 +1,90 @@
+// Packing of a stack's parameters, and the fingerprint that tells whether they have changed.
+#pragma once
+
+#include "maxout.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Mix numbers into a fingerprint. One lane or another changes with each number that changes.
+inline std::uint64_t fingerprint(const float* x, size_t n, std::uint64_t before) {
+    constexpr int V = lanes<float>, several = 4;
+    WordVec mixed[several]{};
+    size_t i = 0;
+    for (; i + several * V <= n; i += several * V)
+        for (int j = 0; j < several; ++j) {
+            WordVec word;
+            std::memcpy(&word, x + i + j * V, sizeof word);
+            mixed[j] = (mixed[j] ^ word) * 0x01000193u + 0x9E3779B9u;
+        }
+    std::uint64_t all = before ^ n;
+    auto mix = [&](std::uint32_t word) { all = (all ^ word) * 0x9E3779B97F4A7C15ull + (all >> 29); };
+    for (int j = 0; j < several; ++j)
+        for (int k = 0; k < V; ++k) mix(mixed[j][k]);
+    for (; i < n; ++i) {
+        std::uint32_t word;
+        std::memcpy(&word, x + i, sizeof word);
+        mix(word);
+    }
+    return all;
+}
+
+inline PackedLayer pack_layer(const StackShape& shape, int l, const MaxoutParams<const float>& p) {
+    constexpr int V = lanes<float>;
+    const int in = shape.in(l), stride = padded<float>(in), inputs = shape.positions() * stride;
+    const int pieces = shape.pieces, width = padded<float>(shape.width);
+    PackedLayer layer;
+    layer.inputs = inputs;
+    layer.forward = Buffer<float>(size_t(width) * pieces * inputs);
+    layer.rows = Buffer<float>(size_t(shape.width) * pieces * inputs);
+    layer.bias = Buffer<float>(size_t(width) * pieces);
+    layer.gain = Buffer<float>(width);
+    layer.shift = Buffer<float>(width);
+    layer.valid = Buffer<float>(width);
+    for (int o = 0; o < shape.width; ++o) {
+        layer.gain[o] = p.gain[o];
+        layer.shift[o] = p.shift[o];
+        layer.valid[o] = 1;
+        float* group = layer.forward + size_t(o / V) * inputs * pieces * V + o % V;
+        for (int piece = 0; piece < pieces; ++piece) {
+            const size_t row = size_t(o) * pieces + piece;
+            layer.bias[(size_t(o / V) * pieces + piece) * V + o % V] = p.bias[row];
+            for (int q = 0; q < shape.positions(); ++q) {
+                const float* from = p.weights + (row * shape.positions() + q) * in;
+                std::memcpy(layer.rows + row * inputs + q * stride, from, sizeof(float) * in);
+                float* to = group + (size_t(q) * stride * pieces + piece) * V;
+                for (int k = 0; k < in; ++k) to[size_t(k) * pieces * V] = from[k];
+            }
+        }
+    }
+    return layer;
+}
+
+// Pack the parameters of all layers.
+inline void pack(Stack& stack, const std::vector<MaxoutParams<const float>>& params) {
+    const StackShape& shape = stack.shape;
+    const int width = padded<float>(shape.width);
+    stack.layers.clear();
+    for (int l = 0; l < shape.depth; ++l) {
+        PackedLayer layer = pack_layer(shape, l, params[l]);
+        if (shape.window) {
+            // Far outside a document, all rows of the window are equal: zero, at first.
+            Buffer<float> window(layer.inputs);
+            layer.outside = Buffer<float>(width);
+            if (l)
+                for (int q = 0; q < shape.positions(); ++q)
+                    std::memcpy(window + size_t(q) * width, stack.layers[l - 1].outside,
+                                sizeof(float) * width);
+            Rows rows;
+            rows.add(window, layer.outside);
+            maxout<false>(layer, shape, rows);
+            normalize(layer.outside, layer.valid, shape.width);
+            finish(layer.outside, layer.outside, shape.residual ? window.data() : nullptr, layer,
+                   shape.width);
+        }
+        stack.layers.push_back(std::move(layer));
+    }
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,134 @@
+// The forward pass of a stack in prediction.
+#pragma once
+
+#include "../threads.hh"
+#include "maxout.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Consecutive tokens [first, last) of a document of `length` tokens, which begins at a flat index.
+struct Segment {
+    size_t document;
+    int first, last, length;
+};
+
+// Tokens of a block: its rows and those of a layer's weights stay in the second level cache.
+constexpr int BLOCK = 384;
+
+// Split a batch into blocks of segments. A long document takes several blocks.
+inline std::vector<std::vector<Segment>> blocks(const int* lengths, int size) {
+    std::vector<std::vector<Segment>> blocks(1);
+    int used = 0;
+    size_t document = 0;
+    for (int b = 0; b < size; ++b) {
+        for (int first = 0; first < lengths[b];) {
+            if (used >= BLOCK || (used && used + lengths[b] > BLOCK + BLOCK / 4)) {
+                blocks.emplace_back();
+                used = 0;
+            }
+            const int last = std::min(lengths[b], first + BLOCK);
+            blocks.back().push_back({document, first, last, lengths[b]});
+            used += last - first;
+            first = last;
+        }
+        document += lengths[b];
+    }
+    return blocks;
+}
+
+// The rows of a block, for one layer after the other. Each row depends on its window alone, and its
+// sums have one order, so results depend on neither the blocks nor the threads.
+class BlockOfRows {
+    const Stack& stack_;
+    Buffer<float> now_, next_;
+    size_t capacity_ = 0;
+    Rows rows_;
+    std::vector<const float*> residual_;
+
+  public:
+    explicit BlockOfRows(const Stack& stack) : stack_(stack) {}
+
+    void predict(const std::vector<Segment>& segments, const float* x, float* out) {
+        const StackShape& shape = stack_.shape;
+        const int margin = shape.margin(0), width = shape.width, in = shape.width_in;
+        const int stride_in = padded<float>(in), stride = padded<float>(width);
+        size_t n = 0;
+        for (const Segment& s : segments) n += s.last - s.first + 2 * margin;
+        const size_t needed = n * std::max(stride_in, stride);
+        if (needed > capacity_) {
+            now_ = Buffer<float>(needed);
+            next_ = Buffer<float>(needed);
+            capacity_ = needed;
+        }
+        float* to = now_;
+        for (const Segment& s : segments)
+            for (int i = s.first - margin; i < s.last + margin; ++i, to += stride_in) {
+                const bool inside = i >= 0 && i < s.length;
+                const int copied = inside ? in : 0;
+                if (inside) std::memcpy(to, x + (s.document + i) * in, sizeof(float) * in);
+                std::memset(to + copied, 0, sizeof(float) * (stride_in - copied));
+            }
+        for (int l = 0; l < shape.depth; ++l) {
+            run(segments, l);
+            std::swap(now_, next_);
+        }
+        const float* from = now_;
+        for (const Segment& s : segments) {
+            from += size_t(margin) * stride;
+            for (int i = s.first; i < s.last; ++i, from += stride)
+                std::memcpy(out + (s.document + i) * width, from, sizeof(float) * width);
+            from += size_t(margin) * stride;
+        }
+    }
+
+  private:
+    // Compute layer l for the rows that the layers above it need.
+    void run(const std::vector<Segment>& segments, int l) {
+        const StackShape& shape = stack_.shape;
+        const PackedLayer& layer = stack_.layers[l];
+        const int needed = shape.margin(l + 1), reached = (l + 1) * shape.window;
+        const size_t stride_in = padded<float>(shape.in(l)), stride = padded<float>(shape.width);
+        rows_.clear();
+        residual_.clear();
+        size_t begin = 0;  // the row of the segment's outermost margin
+        for (const Segment& s : segments) {
+            for (int i = s.first - needed; i < s.last + needed; ++i) {
+                const size_t row = begin + (i - s.first) + shape.margin(0);
+                const int distance = std::max(-i, i - s.length + 1);
+                float* to = next_ + row * stride;
+                if (distance > reached) {
+                    std::memcpy(to, layer.outside.data(), sizeof(float) * stride);
+                    continue;
+                }
+                rows_.add(now_ + (row - shape.window) * stride_in, to);
+                residual_.push_back(now_ + row * stride_in);
+            }
+            begin += s.last - s.first + 2 * shape.margin(0);
+        }
+        maxout<false>(layer, shape, rows_);
+        for (size_t i = 0; i < residual_.size(); ++i) {
+            normalize(rows_.out[i], layer.valid.data(), shape.width);
+            finish(rows_.out[i], rows_.out[i], shape.residual ? residual_[i] : nullptr, layer,
+                   shape.width);
+        }
+    }
+};
+
+// Compute out (N, width) of documents that have rows x (N, width_in).
+inline void predict(const Stack& stack, const float* x, const int* lengths, int size, float* out,
+                    int threads) {
+    const auto all = blocks(lengths, size);
+    std::atomic<size_t> next{0};
+    in_threads(int(std::min(size_t(threads), all.size())), [&] {
+        FlushDenormals denormals;
+        BlockOfRows block(stack);
+        for (size_t i = next++; i < all.size(); i = next++) {
+            check_signals();
+            block.predict(all[i], x, out);
+        }
+    });
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

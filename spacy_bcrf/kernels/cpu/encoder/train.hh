@@ -1,0 +1,335 @@
+// The forward and backward pass of a stack in training.
+#pragma once
+
+#include "predict.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Rows that one task computes, and whose gradients share a panel.
+constexpr int PANEL = 64;
+// Outputs whose weights a task reads from the first level cache.
+constexpr int SOME_OUTPUTS = 8;
+
+// The factors of dropout for the outputs of a row: 0, or 1 / (1 - rate). They depend on the seed,
+// the row and the output only, so both passes compute them.
+class Dropout {
+    float rate_, keep_;
+    std::uint32_t seed_, least_;
+
+  public:
+    Dropout(float rate, std::uint32_t seed)
+        : rate_(rate), keep_(rate < 1 ? 1 / (1 - rate) : 0), seed_(seed),
+          least_(std::uint32_t(std::min(double(rate) * 4294967296.0, 4294967295.0))) {}
+
+    Vec<float> factors(size_t row, int output) const {
+        if (rate_ <= 0) return broadcast<float>(1);
+        if (rate_ >= 1) return Vec<float>{};
+        WordVec x;
+        for (int i = 0; i < lanes<float>; ++i) x[i] = i;
+        // The finalizer of a hash of 32 bits (Wellons 2018).
+        x = (x + std::uint32_t(output) + std::uint32_t(row) * 0x9E3779B9u) ^ seed_;
+        x = (x ^ x >> 16) * 0x7FEB352Du;
+        x = (x ^ x >> 15) * 0x846CA68Bu;
+        x ^= x >> 16;
+        return x >= least_ ? broadcast<float>(keep_) : Vec<float>{};
+    }
+};
+
+// Call task(i) for 0 <= i < n, in several threads.
+template <class Task> void for_each_task(size_t n, int threads, const Task& task) {
+    std::atomic<size_t> next{0};
+    in_threads(int(std::min(size_t(threads), n)), [&] {
+        FlushDenormals denormals;
+        for (size_t i = next++; i < n; i = next++) {
+            check_signals();
+            task(i);
+        }
+    });
+}
+
+// Return the rows of a trace that the output of layer l has: those of the documents, and of their
+// margins as far as later layers need them. Panels of PANEL rows are parts of this list.
+inline std::vector<size_t> rows_of(const Trace& trace, const StackShape& shape, int l) {
+    const int margin = shape.margin(0), needed = shape.margin(l + 1);
+    std::vector<size_t> rows;
+    rows.reserve(trace.rows);
+    size_t begin = margin;
+    for (const int length : trace.lengths) {
+        for (int i = -needed; i < length + needed; ++i) rows.push_back(begin + i);
+        begin += length + 2 * margin;
+    }
+    return rows;
+}
+
+// Compute out (N, width), and fill `trace`, whose lengths, seeds and dropout rates are set.
+inline void train(const Stack& stack, const float* x, float* out, Trace& trace, int threads) {
+    const StackShape& shape = stack.shape;
+    const int margin = shape.margin(0), width = shape.width;
+    const size_t stride = padded<float>(width), stride_in = padded<float>(shape.width_in);
+    trace.rows = 0;
+    for (const int length : trace.lengths) trace.rows += length + 2 * margin;
+    Buffer<float> input(trace.rows * stride_in);
+    size_t row = 0;
+    for (const int length : trace.lengths) {
+        row += margin;
+        for (int i = 0; i < length; ++i, ++row, x += shape.width_in)
+            std::memcpy(input + row * stride_in, x, sizeof(float) * shape.width_in);
+        row += margin;
+    }
+    for (int l = 0; l < shape.depth; ++l) {
+        const PackedLayer& packed = stack.layers[l];
+        Trace::Layer& layer = trace.layers[l];
+        layer.input = std::move(input);
+        layer.normalized = Buffer<float>(trace.rows * stride);
+        layer.scale = Buffer<float>(trace.rows);
+        layer.piece = Buffer<unsigned char>(trace.rows * stride);
+        input = Buffer<float>(trace.rows * stride);
+        const Dropout dropout(layer.dropout, layer.seed);
+        const std::vector<size_t> rows = rows_of(trace, shape, l);
+        const size_t in = padded<float>(shape.in(l));
+        for_each_task((rows.size() + BLOCK - 1) / BLOCK, threads, [&](size_t task) {
+            const size_t first = task * BLOCK, last = std::min(rows.size(), first + BLOCK);
+            Rows some;
+            for (size_t i = first; i < last; ++i)
+                some.add(layer.input + (rows[i] - shape.window) * in,
+                         layer.normalized + rows[i] * stride, layer.piece + rows[i] * stride);
+            maxout<true>(packed, shape, some);
+            for (size_t i = first; i < last; ++i) {
+                float* normalized = layer.normalized + rows[i] * stride;
+                layer.scale[rows[i]] = normalize(normalized, packed.valid.data(), width);
+                float* to = input + rows[i] * stride;
+                finish(to, normalized, nullptr, packed, width);
+                for (size_t k = 0; k < stride; k += lanes<float>) {
+                    Vec<float> y = load(to + k) * dropout.factors(rows[i], int(k));
+                    if (shape.residual) y += load(layer.input + rows[i] * in + k);
+                    store(to + k, y);
+                }
+            }
+        });
+    }
+    const float* from = input;
+    for (const int length : trace.lengths) {
+        from += margin * stride;
+        for (int i = 0; i < length; ++i, from += stride, out += width)
+            std::memcpy(out, from, sizeof(float) * width);
+        from += margin * stride;
+    }
+}
+
+// Set y += sum_i factor_i x_i for n vectors x_i of `size` numbers, a whole number of vectors.
+template <int several, class Each>
+inline int add_some(float* y, int k, int size, int n, const Each& each) {
+    constexpr int V = lanes<float>;
+    for (; k + several * V <= size; k += several * V) {
+        Vec<float> sums[several];
+#pragma GCC unroll 12
+        for (int j = 0; j < several; ++j) sums[j] = load(y + k + j * V);
+        for (int i = 0; i < n; ++i) {
+            const float* x;
+            const Vec<float> factor = broadcast<float>(each(i, x));
+#pragma GCC unroll 12
+            for (int j = 0; j < several; ++j) sums[j] += factor * load(x + k + j * V);
+        }
+#pragma GCC unroll 12
+        for (int j = 0; j < several; ++j) store(y + k + j * V, sums[j]);
+    }
+    return k;
+}
+
+template <class Each> inline void add_all(float* y, int size, int n, const Each& each) {
+    int k = add_some<12>(y, 0, size, n, each);
+    k = add_some<6>(y, k, size, n, each);
+    k = add_some<3>(y, k, size, n, each);
+    add_some<1>(y, k, size, n, each);
+}
+
+// The backward pass of one layer. A Maxout passes the gradient of an output to one of its pieces, so
+// both products add multiples of rows: a third of the work of dense products, for three pieces.
+class LayerGradient {
+    const StackShape& shape_;
+    const PackedLayer& packed_;
+    const Trace::Layer& trace_;
+    const int l_, threads_;
+    const size_t stride_, stride_in_;
+    const std::vector<size_t> rows_;
+    const size_t panels_;
+    // For each panel, (outputs, PANEL): the gradient before normalization, and its piece.
+    Buffer<float> gradients_;
+    Buffer<unsigned char> pieces_;
+
+  public:
+    LayerGradient(const Stack& stack, const Trace& trace, int l, int threads)
+        : shape_(stack.shape), packed_(stack.layers[l]), trace_(trace.layers[l]), l_(l),
+          threads_(threads), stride_(padded<float>(shape_.width)),
+          stride_in_(padded<float>(shape_.in(l))), rows_(rows_of(trace, shape_, l)),
+          panels_((rows_.size() + PANEL - 1) / PANEL),
+          gradients_(panels_ * shape_.width * PANEL), pieces_(panels_ * shape_.width * PANEL) {}
+
+    // Compute the gradients before normalization. Add the gradients of gain and shift.
+    void normalization(const float* dy, const MaxoutParams<float>& d) {
+        const int width = shape_.width;
+        Buffer<float> sums(panels_ * 2 * stride_);
+        const Dropout dropout(trace_.dropout, trace_.seed);
+        for_each_task(panels_, threads_, [&](size_t panel) {
+            Buffer<float> row(stride_);
+            float* gain = sums + panel * 2 * stride_;
+            float* shift = gain + stride_;
+            for (size_t i = panel * PANEL; i < end(panel); ++i) {
+                const float* normalized = trace_.normalized.data() + rows_[i] * stride_;
+                const unsigned char* piece = trace_.piece.data() + rows_[i] * stride_;
+                Vec<float> total{}, along{};
+                for (size_t k = 0; k < stride_; k += lanes<float>) {
+                    const Vec<float> x = load(normalized + k);
+                    const Vec<float> g =
+                        load(dy + rows_[i] * stride_ + k) * dropout.factors(rows_[i], int(k));
+                    store(gain + k, load(gain + k) + g * x);
+                    store(shift + k, load(shift + k) + g);
+                    const Vec<float> scaled = g * load(packed_.gain.data() + k);
+                    store(row + k, scaled);
+                    total += scaled;
+                    along += scaled * x;
+                }
+                const float mean = sum<float>(total) / float(width);
+                const float slope = sum<float>(along) / float(width);
+                const float scale = trace_.scale.data()[rows_[i]];
+                float* gradients = gradients_ + panel * width * PANEL + i % PANEL;
+                unsigned char* pieces = pieces_ + panel * width * PANEL + i % PANEL;
+                for (int o = 0; o < width; ++o) {
+                    gradients[o * PANEL] = (row[o] - mean - normalized[o] * slope) * scale;
+                    pieces[o * PANEL] = piece[o];
+                }
+            }
+        });
+        for (size_t panel = 0; panel < panels_; ++panel)
+            for (int o = 0; o < width; ++o) {
+                d.gain[o] += sums[panel * 2 * stride_ + o];
+                d.shift[o] += sums[(panel * 2 + 1) * stride_ + o];
+            }
+    }
+
+    // Add the gradients of weights and bias. A task has some of the outputs and all rows.
+    void weights(const MaxoutParams<float>& d) {
+        const int pieces = shape_.pieces, in = shape_.in(l_);
+        const size_t tasks = (shape_.width + SOME_OUTPUTS - 1) / SOME_OUTPUTS;
+        for_each_task(tasks, threads_, [&](size_t task) {
+            const int first = int(task) * SOME_OUTPUTS;
+            const int last = std::min(shape_.width, first + SOME_OUTPUTS);
+            Buffer<float> sums(size_t(last - first) * pieces * packed_.inputs);
+            float factors[3][PANEL];
+            const float* windows[3][PANEL];
+            for (size_t panel = 0; panel < panels_; ++panel) {
+                for (int o = first; o < last; ++o) {
+                    int n[3] = {0, 0, 0};
+                    for (size_t i = panel * PANEL; i < end(panel); ++i) {
+                        const int p = pieces_[position(o, i)];
+                        factors[p][n[p]] = gradients_[position(o, i)];
+                        windows[p][n[p]++] =
+                            trace_.input.data() + (rows_[i] - shape_.window) * stride_in_;
+                    }
+                    for (int p = 0; p < pieces; ++p) {
+                        add_all(sums + (size_t(o - first) * pieces + p) * packed_.inputs,
+                                packed_.inputs, n[p], [&](int i, const float*& x) {
+                                    x = windows[p][i];
+                                    return factors[p][i];
+                                });
+                        for (int i = 0; i < n[p]; ++i) d.bias[o * pieces + p] += factors[p][i];
+                    }
+                }
+            }
+            for (int o = first; o < last; ++o)
+                for (int p = 0; p < pieces; ++p)
+                    for (int q = 0; q < shape_.positions(); ++q) {
+                        const float* from = sums + (size_t(o - first) * pieces + p) * packed_.inputs +
+                                            q * stride_in_;
+                        float* to = d.weights +
+                                    ((size_t(o) * pieces + p) * shape_.positions() + q) * in;
+                        for (int k = 0; k < in; ++k) to[k] += from[k];
+                    }
+        });
+    }
+
+    // Add the gradient of the input to dx (rows, padded width of the input). A task has the rows of
+    // some documents, or of one panel where windows do not overlap.
+    void input(const Trace& trace, float* dx) {
+        std::vector<size_t> starts{0};
+        if (shape_.window) {
+            size_t row = 0;
+            for (const int length : trace.lengths) {
+                row += length + 2 * shape_.margin(l_ + 1);
+                if (row - starts.back() >= PANEL) starts.push_back(row);
+            }
+        } else {
+            for (size_t row = PANEL; row < rows_.size(); row += PANEL) starts.push_back(row);
+        }
+        if (starts.back() < rows_.size()) starts.push_back(rows_.size());
+        for_each_task(starts.size() - 1, threads_, [&](size_t task) {
+            for (size_t first = starts[task]; first < starts[task + 1]; first += 4 * PANEL)
+                some_input(first, std::min(starts[task + 1], first + 4 * PANEL), dx);
+        });
+    }
+
+  private:
+    size_t end(size_t panel) const { return std::min(rows_.size(), (panel + 1) * PANEL); }
+
+    size_t position(int output, size_t i) const {
+        return (i / PANEL * shape_.width + output) * PANEL + i % PANEL;
+    }
+
+    void some_input(size_t first, size_t last, float* dx) {
+        const int pieces = shape_.pieces;
+        for (int o = 0; o < shape_.width; o += SOME_OUTPUTS) {
+            const int n = std::min(SOME_OUTPUTS, shape_.width - o);
+            for (size_t i = first; i < last; ++i) {
+                float factors[SOME_OUTPUTS];
+                const float* weights[SOME_OUTPUTS];
+                for (int j = 0; j < n; ++j) {
+                    const size_t at = position(o + j, i);
+                    factors[j] = gradients_[at];
+                    weights[j] = packed_.rows.data() +
+                                 (size_t(o + j) * pieces + pieces_[at]) * packed_.inputs;
+                }
+                // The rows of a window are adjacent, so its gradient is one vector.
+                add_all(dx + (rows_[i] - shape_.window) * stride_in_, packed_.inputs, n,
+                        [&](int j, const float*& x) {
+                            x = weights[j];
+                            return factors[j];
+                        });
+            }
+        }
+    }
+};
+
+// Add the gradients of all parameters to `d`, given dy (N, width). Compute dx (N, width_in).
+inline void backward(const Stack& stack, const Trace& trace, const float* dy,
+                     const std::vector<MaxoutParams<float>>& d, float* dx, int threads) {
+    const StackShape& shape = stack.shape;
+    const int margin = shape.margin(0), width = shape.width;
+    const size_t stride = padded<float>(width), stride_in = padded<float>(shape.width_in);
+    Buffer<float> gradient(trace.rows * stride);
+    size_t row = 0;
+    for (const int length : trace.lengths) {
+        row += margin;
+        for (int i = 0; i < length; ++i, ++row, dy += width)
+            std::memcpy(gradient + row * stride, dy, sizeof(float) * width);
+        row += margin;
+    }
+    for (int l = shape.depth - 1; l >= 0; --l) {
+        LayerGradient layer(stack, trace, l, threads);
+        layer.normalization(gradient, d[l]);
+        layer.weights(d[l]);
+        // The residual connection passes the gradient on, so the layer adds its own to it.
+        if (!shape.residual) gradient = Buffer<float>(trace.rows * padded<float>(shape.in(l)));
+        layer.input(trace, gradient);
+    }
+    const float* from = gradient;
+    for (const int length : trace.lengths) {
+        from += margin * stride_in;
+        for (int i = 0; i < length; ++i, from += stride_in, dx += shape.width_in)
+            std::memcpy(dx, from, sizeof(float) * shape.width_in);
+        from += margin * stride_in;
+    }
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,149 @@
+"""`spacy-bcrf.CharConvEmbed.v1`: embeddings of words and of their convolved characters."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+from thinc.api import (
+    Dropout,
+    HashEmbed,
+    Model,
+    Ragged,
+    Relu,
+    chain,
+    expand_window,
+    reduce_max,
+    with_array,
+)
+from thinc.types import Floats2d
+
+InT = list[Doc]
+OutT = list[Floats2d]
+
+# Control characters that mark the boundaries of a word: filters tell prefixes and suffixes from
+# characters inside of a word.
+_START, _END = "\x02", "\x03"
+
+
+def CharConvEmbed(
+    width: int = 768,
+    *,
+    rows: int = 10_000,
+    filters: int = 128,
+    char_width: int = 64,
+    char_rows: int = 1000,
+    window: int = 1,
+    max_chars: int = 64,
+) -> Model[InT, OutT]:
+    """Embed each token by its word and by a convolution over its characters.
+
+    Corro et al. (2025, Appendix I) embed words with convolved characters. `width` is the paper's;
+    the other sizes are ours. A token's vector is the word's embedding, followed by the maxima over
+    the word's characters of `filters` convolution filters (ReLU). Use the layer as the `embed` of
+    `spacy.Tok2Vec.v2`.
+
+    width: width of the token vectors. The word's embedding has width - filters of it.
+    rows: table size of the hashed embeddings of words (ORTH).
+    filters: number of convolution filters.
+    char_width: width of the character embeddings.
+    char_rows: table size of the hashed embeddings of characters. Hashing gives each Unicode
+        character a vector, so no character is unknown.
+    window: neighbouring characters on each side that a filter sees.
+    max_chars: a longer word keeps its first and last characters, max_chars in all.
+
+    Each distinct word of a batch is embedded once: O(C filters char_width window) time and
+    O(C char_width window) memory for the C characters of the distinct words. The training config
+    sets the dropout rate of the token vectors. Raises ValueError for an option out of range.
+    """
+    sizes = {
+        "rows": rows,
+        "filters": filters,
+        "char_width": char_width,
+        "char_rows": char_rows,
+        "window": window,
+        "max_chars": max_chars,
+    }
+    for option, value in sizes.items():
+        if value < 1:
+            raise ValueError(f"{option} must be at least 1, got {value}")
+    if width <= filters:
+        raise ValueError(f"width must be larger than filters = {filters}, got {width}")
+    # Fixed seeds keep the meaning of a row after loading.
+    words: Model = HashEmbed(width - filters, rows, seed=8)
+    characters: Model = chain(
+        with_array(HashEmbed(char_width, char_rows, seed=9)),
+        expand_window(window),
+        with_array(Relu(filters, (2 * window + 1) * char_width)),
+        reduce_max(),
+    )
+    return Model(
+        "char_conv_embed",
+        forward,
+        init=init,
+        dims={"nO": width},
+        layers=[words, characters, Dropout()],
+        attrs={"max_chars": max_chars},
+    )
+
+
+def forward(model: Model[InT, OutT], docs: InT, is_train: bool) -> tuple[OutT, Callable]:
+    """Return the vectors of all tokens and the function that backpropagates their gradient."""
+    ops: Any = model.ops
+    words, characters, dropout = model.layers
+    lengths = [len(doc) for doc in docs]
+    if not any(lengths):
+        # HashEmbed cannot backpropagate an empty batch.
+        return [ops.alloc2f(0, model.get_dim("nO")) for _ in docs], lambda dY: []
+    orths, texts, word_of_token = _distinct_words(docs, lengths)
+    word_of_token = ops.asarray(word_of_token)
+    from_words, backprop_words = words(ops.asarray(orths), is_train)
+    ids = _character_ids(ops, texts, model.attrs["max_chars"])
+    from_characters, backprop_characters = characters(ids, is_train)
+    vectors = ops.xp.hstack([from_words, from_characters])
+    Y, backprop_dropout = dropout(vectors[word_of_token], is_train)
+
+    def backprop(dY: OutT) -> InT:
+        d_vectors = ops.xp.zeros_like(vectors)
+        ops.scatter_add(d_vectors, word_of_token, backprop_dropout(ops.flatten(dY)))
+        width = from_words.shape[1]
+        backprop_words(ops.as_contig(d_vectors[:, :width]))
+        backprop_characters(ops.as_contig(d_vectors[:, width:]))
+        return []
+
+    return ops.unflatten(Y, lengths), backprop
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
+    """Draw all parameters at random. The options determine their sizes."""
+    for layer in model.layers:
+        layer.initialize()
+
+
+def _distinct_words(
+    docs: InT, lengths: Sequence[int]
+) -> tuple[NDArray[np.uint64], list[str], NDArray[np.int32]]:
+    """Return the ids (ORTH) and texts of the distinct words, and the word of each token."""
+    tokens = np.concatenate([doc.to_array("ORTH") for doc in docs])
+    orths, first, word_of_token = np.unique(tokens, return_index=True, return_inverse=True)
+    # Documents of a batch may have different vocabularies.
+    doc_of_word = np.searchsorted(np.cumsum(lengths), first, side="right")
+    texts = [
+        docs[i].vocab.strings[orth]
+        for i, orth in zip(doc_of_word.tolist(), orths.tolist(), strict=True)
+    ]
+    return orths, texts, word_of_token.astype("int32")
+
+
+def _character_ids(ops: Any, texts: list[str], max_chars: int) -> Ragged:
+    """Return the code points of each word between the marks of its start and end."""
+    head = max_chars - max_chars // 2
+    tail = max_chars - head
+    marked = [
+        _START + (text if len(text) <= max_chars else text[:head] + text[len(text) - tail :]) + _END
+        for text in texts
+    ]
+    codes = np.frombuffer("".join(marked).encode("utf-32-le"), dtype="<u4")
+    lengths = ops.asarray1i([len(text) for text in marked])
+    return Ragged(ops.asarray(codes.astype("uint64")), lengths)

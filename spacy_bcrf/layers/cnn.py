@@ -1,0 +1,66 @@
+"""spaCy's CNN architectures with compiled kernels: the same options, parameters and outputs."""
+
+from spacy.ml.models import tok2vec
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from .compiled import CACHE_SIZE, compile_layers
+
+
+def MultiHashEmbed(
+    width: int,
+    attrs: list[str | int],
+    rows: list[int],
+    include_static_vectors: bool,
+    cache_size: int = CACHE_SIZE,
+) -> Model[list[Doc], list[Floats2d]]:
+    """spaCy's `MultiHashEmbed.v2` with compiled kernels.
+
+    cache_size: the number of distinct words whose embeddings are kept between predictions; 0 keeps
+        none. Words are distinct if their attributes are.
+    The other options are spaCy's.
+    """
+    model = tok2vec.MultiHashEmbed(width, attrs, rows, include_static_vectors)
+    compile_layers(model, cache_size)
+    return model
+
+
+def MaxoutWindowEncoder(
+    width: int, window_size: int, maxout_pieces: int, depth: int
+) -> Model[list[Floats2d], list[Floats2d]]:
+    """spaCy's `MaxoutWindowEncoder.v2` with compiled kernels.
+
+    The kernels have 2 or 3 pieces. Thinc's layers run for other numbers.
+    """
+    model = tok2vec.MaxoutWindowEncoder(width, window_size, maxout_pieces, depth)
+    compile_layers(model)
+    return model
+
+
+def HashEmbedCNN(
+    *,
+    width: int,
+    depth: int,
+    embed_size: int,
+    window_size: int,
+    maxout_pieces: int,
+    subword_features: bool,
+    pretrained_vectors: bool | None,
+    cache_size: int = CACHE_SIZE,
+) -> Model[list[Doc], list[Floats2d]]:
+    """spaCy's `HashEmbedCNN.v2` with compiled kernels.
+
+    cache_size: see MultiHashEmbed. The other options are spaCy's.
+    """
+    model = tok2vec.build_hash_embed_cnn_tok2vec(
+        width=width,
+        depth=depth,
+        embed_size=embed_size,
+        window_size=window_size,
+        maxout_pieces=maxout_pieces,
+        subword_features=subword_features,
+        pretrained_vectors=pretrained_vectors,
+    )
+    compile_layers(model, cache_size)
+    return model

@@ -1,0 +1,141 @@
+"""The command `python -m spacy bcrf debug`."""
+
+import json
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin, Span
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+
+WORDS = ["Ann", "saw", "New", "York", "\n"]
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["debug", *map(str, args)])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a config and its two corpora."""
+    monkeypatch.chdir(tmp_path)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_ner", name="ner")
+    nlp.add_pipe("bcrf_chunker", name="chunker")
+    nlp.config.to_disk("config.cfg")
+
+    def doc(ents, **options):
+        return Doc(nlp.vocab, words=WORDS, ents=ents, **options)
+
+    complete = ["B-PER", "O", "B-LOC", "I-LOC", "O"]
+    train = [
+        doc(complete),
+        doc(["B-PER", None, None, None, None]),
+        doc(None),
+        doc(["O", "O", "O", "B-LOC", "I-LOC"]),
+        doc(complete),
+    ]
+    train[4]._.annotated_labels = ["PER"]
+    train[4].ents = train[4].ents[:1]
+    overlap = [Span(train[0], 0, 2, label="NP"), Span(train[0], 1, 4, label="NP")]
+    train[0].spans["chunks"] = overlap
+    train[1].spans["chunks"] = [Span(train[1], 0, 1, label="NP")]
+    dev = [doc(["B-PER", "O", "B-ORG", "I-ORG", "O"])]
+    for name, docs in (("train", train), ("dev", dev)):
+        DocBin(docs=docs, store_user_data=True).to_disk(f"{name}.spacy")
+    return tmp_path
+
+
+PATHS = ("--paths.train", "train.spacy", "--paths.dev", "dev.spacy")
+
+
+def test_counts_add_up(folder):
+    result = run("config.cfg", "--json", *PATHS)
+    assert result.exit_code == 0, result.output
+    reports = json.loads(result.stdout)
+    train, dev = reports["ner"]["train"], reports["ner"]["dev"]
+    docs = {name: train[name] for name in ("complete", "partial", "unannotated", "infeasible")}
+    assert docs == {"complete": 1, "partial": 2, "unannotated": 1, "infeasible": 1}
+    assert train["docs"] == sum(docs.values())
+    tokens = {name: train[name] for name in ("annotated", "ambiguous", "missing")}
+    # The tokens after PER are O or LOC in the document of one annotated label.
+    assert tokens == {"annotated": 7, "ambiguous": 4, "missing": 14}
+    assert train["tokens"] == sum(tokens.values())
+    assert train["labels"] == {"LOC": 2, "PER": 3}
+    assert train["lengths"] == {"1": 3, "2": 2}
+    assert (train["whitespace"], train["overlapping"]) == (1, 0)
+    (named,) = train["named"]
+    assert named.startswith("document 3, 'Ann saw New York") and "whitespace" in named
+    assert dev["labels"] == {"ORG": 1, "PER": 1}
+    assert (dev["infeasible"], dev["complete"]) == (1, 0)
+    assert "unknown labels ORG" in dev["named"][0]
+    chunks = reports["chunker"]["train"]
+    assert (chunks["docs"], chunks["complete"], chunks["unannotated"]) == (5, 1, 3)
+    assert (chunks["infeasible"], chunks["overlapping"]) == (1, 1)
+    assert "overlaps another span" in chunks["named"][0]
+
+
+def test_tables_and_warnings(folder):
+    result = run("config.cfg", *PATHS)
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["[components.ner]"] in lines and ["[components.chunker]"] in lines
+    assert ["train", "5", "1", "2", "1", "1"] in lines
+    assert ["PER", "3", "1"] in lines
+    assert ["ORG", "0", "1"] in lines
+    assert "Warning: labels that only dev has: ORG" in result.stdout
+    assert "train: spans of 1 to 2; half of them up to 1, 95% up to 2" in result.stdout
+    assert "Warning: train: 1 spans start or end on whitespace" in result.stdout
+    assert "Warning: train: 1 documents are infeasible" in result.stdout
+    assert "- document 3, 'Ann saw New York" in result.stdout
+
+
+def test_tags_and_words_are_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    nlp = spacy.blank("en")
+    nlp.tokenizer = spacy.registry.tokenizers.get("spacy-bcrf.CharTokenizer.v1")()(nlp)
+    nlp.add_pipe("bcrf_segmenter", name="segmenter")
+    nlp.config["nlp"]["tokenizer"] = {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}
+    nlp.config.to_disk("config.cfg")
+    docs = [Doc(nlp.vocab, words=["Ann", "left"], spaces=[False, False], tags=["N", "V"])]
+    for name in ("train", "dev"):
+        DocBin(docs=docs).to_disk(f"{name}.spacy")
+    result = run("config.cfg", "--json", *PATHS)
+    assert result.exit_code == 0, result.output
+    train = json.loads(result.stdout)["segmenter"]["train"]
+    assert (train["complete"], train["labels"]) == (1, {"N": 1, "V": 1})
+    assert train["lengths"] == {"3": 1, "4": 1}
+    spacy.blank("en").config.to_disk("none.cfg")
+    tagger = spacy.blank("en")
+    tagger.add_pipe("bcrf_tagger")
+    tagger.config.to_disk("tagger.cfg")
+    result = run("tagger.cfg", "--json", *PATHS)
+    assert result.exit_code == 0, result.output
+    train = json.loads(result.stdout)["bcrf_tagger"]["train"]
+    assert (train["labels"], train["lengths"]) == ({"N": 1, "V": 1}, {})
+    # Without tags, there is nothing to learn.
+    result = run("tagger.cfg", *PATHS, "--components.bcrf_tagger.attribute", "pos")
+    assert result.exit_code == 1
+    assert "tagger.cfg: [training] train_corpus: no document has token.pos" in result.output
+    result = run("none.cfg", *PATHS)
+    assert result.exit_code == 1
+    assert "none.cfg: [nlp] pipeline has no component of spacy-bcrf" in result.output
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ((), "config.cfg: [corpora.train]: "),
+        (
+            ("--paths.train", "train.spacy", "--paths.dev", "no.spacy"),
+            "config.cfg: [corpora.dev]: ",
+        ),
+        ((*PATHS, "--components.ner.scheme", "IOB1"), "'IOB1'; expected one of BIO, BILUO, BIES"),
+        ((*PATHS, "--components.ner.nonsense", "1"), "nonsense"),
+    ],
+)
+def test_errors_name_the_section_of_the_config(folder, options, message):
+    result = run("config.cfg", *options)
+    assert result.exit_code == 1
+    assert message in result.output

@@ -1,0 +1,36 @@
+"""The backends under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cuda_host
+import pytest
+
+from spacy_bcrf.kernels import cuda, native
+from spacy_bcrf.kernels.cuda import device
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the CUDA kernels that are built for the host."""
+    return tmp_path_factory.mktemp("cuda")
+
+
+@pytest.fixture
+def host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> cuda_host.HostDevice:
+    """The device that runs the CUDA kernels on the host."""
+    if reason := cuda_host.why_not():
+        pytest.skip(reason)
+    found = cuda_host.HostDevice(folder)
+    monkeypatch.setattr(device, "find", lambda *arrays: found)
+    return found
+
+
+@pytest.fixture(params=["compiled", "cuda"])
+def backend(request: pytest.FixtureRequest) -> Any:
+    """The compiled kernels, and the CUDA kernels on the host."""
+    if request.param == "cuda":
+        request.getfixturevalue("host")
+    return {"compiled": native, "cuda": cuda}[request.param]

@@ -1,0 +1,105 @@
+"""Mean field, posterior queries and searches against the reference kernels."""
+
+import numpy as np
+import pytest
+from oracles import reference_mean_field, reference_posterior, reference_search
+from pairwise import pairwise
+from test_kernels import problem
+
+from spacy_bcrf.kernels import native
+
+pytestmark = pytest.mark.usefixtures("processor")
+
+DTYPES = ["float32", "float64"]
+SHARED = [True, False]
+
+
+def doubles(unary, transitions, lengths):
+    return unary.astype("float64"), transitions.astype("float64"), lengths
+
+
+@pytest.mark.parametrize("tags, dtype, shared", pairwise([1, 2, 8, 9, 17, 33, 69], DTYPES, SHARED))
+def test_mean_field(backend, tags, dtype, shared):
+    rng = np.random.default_rng(tags)
+    arrays = unary, _, lengths = problem(rng, tags, shared, dtype, True, 2.0)
+    gold = np.where(unary > -np.inf, unary, 9).argmin(axis=1).astype("int32")
+    gold[: lengths[0]] = -1
+    tolerance = 1e-5 if dtype == "float32" else 1e-10
+    for name, args in (("mean_field", [4]), ("mean_field_loss", [gold, 4])):
+        with np.errstate(all="ignore"):
+            found = getattr(backend, name)(np, *arrays, *args)
+            expected = getattr(reference_mean_field, name)(np, *doubles(*arrays), *args)
+        np.testing.assert_allclose(found.value, expected.value, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(found.unary, expected.unary, atol=10 * tolerance)
+        if expected.edges is not None:
+            np.testing.assert_allclose(found.edges, expected.edges, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize(
+    "tags, dtype, shared, scale", pairwise([1, 2, 9, 17, 69], DTYPES, SHARED, [2.0, 300.0, 3000.0])
+)
+def test_posterior_queries(backend, tags, dtype, shared, scale):
+    rng = np.random.default_rng(tags)
+    arrays = unary, transitions, _ = problem(rng, tags, shared, dtype, True, scale)
+    # Tag 0 everywhere is an allowed labeling.
+    unary[:, 0] = transitions[..., 0] = 0
+    tolerance = 1e-4 if dtype == "float32" else 1e-9
+    found = backend.entropy(np, *arrays)
+    expected = reference_posterior.entropy(np, *doubles(*arrays))
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+    pairs = rng.integers(0, tags, (2, 4)).astype("int32")
+    marginals = backend.pair_marginals(np, *arrays, *pairs)
+    expected = reference_posterior.pair_marginals(np, *doubles(*arrays), *pairs)
+    for x, y in zip(marginals, expected, strict=True):
+        np.testing.assert_allclose(x, y, atol=10 * tolerance)
+    assert found.dtype == marginals[0].dtype == marginals[1].dtype == dtype
+    if backend is native and dtype == "float64":
+        uniform = rng.random((3, len(unary)))
+        expected = reference_posterior.sample(np, *arrays, uniform)
+        np.testing.assert_array_equal(native.sample(np, *arrays, uniform), expected)
+
+
+@pytest.mark.parametrize(
+    "tags, shared, dtype, n, width",
+    pairwise([1, 2, 9, 17, 33], SHARED, DTYPES, [1, 5, 12], [0, 3, 30]),
+)
+def test_searches(backend, tags, shared, dtype, n, width):
+    rng = np.random.default_rng(tags)
+    lengths = np.array([0, 1, 5, 8, 2], "int32")
+    arrays = problem(rng, tags, shared, dtype, True, 2.0, lengths)
+    found = backend.beam_search(np, *arrays, n, n + width)
+    expected = reference_search.beam_search(np, *arrays, n, n + width)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-5, atol=1e-5)
+    if backend is native:
+        scores = native.nbest(np, *arrays, n)[1]
+        expected = reference_search.nbest(np, *arrays, n)[1]
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+        found, expected = native.dijkstra(np, *arrays), reference_search.dijkstra(np, *arrays)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_features_and_scores_of_labelings(backend, shared):
+    rng = np.random.default_rng(2)
+    unary, transitions, lengths = problem(rng, 4, shared, "float32", False, 1.0)
+    tags = rng.integers(0, 4, (3, len(unary))).astype("int32")
+    weights = rng.normal(size=(len(lengths), 3)).astype("float32")
+    results = []
+    for kernels in (backend, reference_search):
+        node, edge = unary.copy(), transitions.copy()
+        kernels.add_features(np, tags, weights, lengths, node, edge)
+        scores = kernels.path_scores(np, unary, transitions, lengths, tags[0])
+        results.append((node, edge, scores))
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    if backend is native:
+        gains = np.linspace(-1, 2, 3 * len(lengths)).reshape(-1, 3)
+        gram = native.gram_matrices(np, tags, lengths, 4, shared)
+        np.testing.assert_allclose(
+            gram, reference_search.gram_matrices(np, tags, lengths, 4, shared), atol=1e-9
+        )
+        steps = native.hildreth(np, gains, gram, 0.2)
+        expected = reference_search.hildreth(np, gains, gram, 0.2)
+        np.testing.assert_allclose(steps, expected, atol=1e-9)

@@ -1,0 +1,110 @@
+"""spaCy's own pipelines with compiled kernels."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.training import Example
+from thinc.api import Config
+
+from spacy_bcrf import accelerate
+
+TEXTS = ["Ada lived in London .", "Bob left Paris", "", "She"] * 3
+TOK2VEC = """
+[model]
+@architectures = "spacy.HashEmbedCNN.v2"
+pretrained_vectors = null
+width = 16
+depth = 2
+embed_size = 100
+window_size = 1
+maxout_pieces = {pieces}
+subword_features = true
+"""
+
+
+def make_nlp(shared: bool, pieces: int = 3):
+    """Return a trained pipeline of spaCy's tagger, parser and ner."""
+    nlp = spacy.blank("en")
+    tok2vec = Config().from_str(TOK2VEC.format(pieces=pieces))
+    if shared:
+        nlp.add_pipe("tok2vec", config=tok2vec)
+        listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 16, "upstream": "*"}
+        configs = [{"model": {"tok2vec": listener}}] * 3
+    else:
+        configs = [{"model": {"tok2vec": tok2vec["model"]}}] * 3
+    for name, config in zip(("tagger", "parser", "ner"), configs, strict=True):
+        rare = {"min_action_freq": 1} if name == "parser" else {}
+        nlp.add_pipe(name, config=config | rare)
+    doc = nlp.make_doc("Ada lived in London .")
+    gold = {
+        "tags": ["NNP", "VBD", "IN", "NNP", "."],
+        "heads": [1, 1, 1, 2, 1],
+        "sent_starts": [1, -1, -1, -1, -1],
+        "deps": ["nsubj", "ROOT", "prep", "pobj", "punct"],
+        "entities": [(0, 3, "PERSON"), (13, 19, "GPE")],
+    }
+    examples = [Example.from_dict(doc, gold)]
+    sgd = nlp.initialize(lambda: examples)
+    for _ in range(5):
+        nlp.update(examples, sgd=sgd)
+    return nlp
+
+
+def annotations(docs):
+    return [[(t.tag_, t.dep_, t.head.i, t.ent_type_) for t in doc] for doc in docs]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_outputs_stay(shared, tmp_path):
+    nlp = make_nlp(shared)
+    before = list(nlp.pipe(TEXTS))
+    done = accelerate(nlp)
+    names = ["tok2vec"] if shared else ["tagger", "parser", "ner"]
+    assert [name for name, _ in done.swapped] == [name for name in names for _ in range(2)]
+    assert done.kept == []
+    after = list(nlp.pipe(TEXTS))
+    assert annotations(after) == annotations(before)
+    if shared:
+        for a, b in zip(after, before, strict=True):
+            np.testing.assert_allclose(a.tensor, b.tensor, atol=1e-5, rtol=1e-5)
+        nlp.replace_listeners("tok2vec", "ner", ["model.tok2vec"])
+        assert annotations(nlp.pipe(TEXTS)) == annotations(before)
+    assert accelerate(nlp).swapped[:2] == done.swapped[:2]
+    nlp.to_disk(tmp_path)
+    assert "bcrf" not in (tmp_path / "config.cfg").read_text()
+    assert annotations(spacy.load(tmp_path).pipe(TEXTS)) == annotations(before)
+
+
+def test_several_processes():
+    nlp = make_nlp(shared=True)
+    accelerate(nlp)
+    assert annotations(nlp.pipe(TEXTS, n_process=2)) == annotations(nlp.pipe(TEXTS))
+
+
+def test_reasons_of_layers_that_stay():
+    done = accelerate(make_nlp(shared=True, pieces=1))
+    assert [name for name, _ in done.swapped] == ["tok2vec"]
+    [(component, layer, reason)] = done.kept
+    assert component == "tok2vec" and "expand_window" in layer
+    assert reason == "the kernels have 2 or 3 pieces, not 1"
+
+
+def test_weights_that_are_not_numbers():
+    nlp = make_nlp(shared=True)
+    for node in nlp.get_pipe("tok2vec").model.walk():
+        if node.name == "layernorm":
+            node.get_param("G")[3] = np.inf
+    with pytest.raises(ValueError, match=r"\[tok2vec\] the parameter G of a layernorm layer"):
+        accelerate(nlp)
+
+
+def test_callback_of_a_config(tmp_path):
+    config = {"nlp": {"after_pipeline_creation": {"@callbacks": "spacy-bcrf.Accelerate.v1"}}}
+    nlp = spacy.blank("en", config=config)
+    nlp.add_pipe("tok2vec", config=Config().from_str(TOK2VEC.format(pieces=3)))
+    nlp.initialize()
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert len(accelerate(loaded).swapped) == 2
+    functions = {node._func.__module__ for node in loaded.get_pipe("tok2vec").model.layers}
+    assert functions == {"spacy_bcrf.layers.compiled"}
