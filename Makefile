@@ -74,10 +74,11 @@ RUN_TSAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/tsan:$(CURDIR) LD_PRELOAD=$$($(CXX
 sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
 	$(RUN_ASAN) $(BIN)/pytest -x -o pythonpath= -m "not slow and not gpu" \
 		-p no:cacheprovider tests/kernels tests/attack tests/chain tests/sparse tests/layers/test_cnn.py \
-		--deselect tests/kernels/test_cuda.py --deselect tests/kernels/test_headers.py
+		--ignore tests/kernels/test_cuda.py --ignore tests/kernels/test_headers.py \
+		-k "not running_out_of_memory"
 	$(RUN_TSAN) $(BIN)/pytest -x -o pythonpath= -m "not slow and not gpu" \
-		-p no:cacheprovider tests/kernels/test_threads.py tests/sparse/test_parameter_mixing.py \
-		tests/layers/test_cnn.py
+		-p no:cacheprovider tests/kernels/test_threads.py tests/sparse/test_parameter_mixing.py tests/layers/test_cnn.py \
+		-k "not running_out_of_memory and not worker_processes"
 
 fuzz: $(SANITIZERS)/asan
 	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS)

@@ -75,7 +75,7 @@ class Potentials:
         NaN. xp: the array module, if the caller knows it.
         """
         self = object.__new__(cls)
-        xp = xp or array_module(unary)
+        xp = xp or array_module(unary, "unary")
         self.__dict__.update(unary=unary, transitions=transitions, lengths=lengths, xp=xp)
         if xp.__name__ == "numpy":
             self.__post_init__()
@@ -88,7 +88,7 @@ class Potentials:
     @cached_property
     def xp(self) -> ModuleType:
         """The array module: NumPy or CuPy."""
-        return array_module(self.unary)
+        return array_module(self.unary, "unary")
 
     @cached_property
     def segment_ids(self) -> Array:

@@ -27,21 +27,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from . import threads
-from .arguments import (
-    FLOAT64,
-    INT32,
-    array_module,
-    check_array,
-    check_batch,
-    check_bregman,
-    check_count,
-    check_edges,
-    check_lengths,
-    check_output,
-    float_dtype,
-)
-from .backend import Array, Backend, BregmanOptions, Edges, Result
+from .backend import UNARIES, Array, Backend, BregmanOptions, Edges, Result
 
 __all__ = [
     "Array",
@@ -70,6 +59,13 @@ __all__ = [
     "sum_product",
 ]
 
+_INT32, _FLOAT64 = np.dtype("int32"), np.dtype("float64")
+_FLOATS = np.dtype("float32"), _FLOAT64
+_INT_MAX = 2**31 - 1
+
+_Shape = tuple[int | None, ...]
+"""The shape that an array must have. None stands for any number."""
+
 
 def sum_product(
     unary: Array,
@@ -84,8 +80,8 @@ def sum_product(
     With `marginals=False` and `edges="none"`, it computes the log-partition only.
     O(N T^2) time; O(N T) memory with shared transitions.
     """
-    xp = check_batch(unary, transitions, lengths)
-    check_edges(edges, transitions)
+    xp = _check_batch(unary, transitions, lengths)
+    _check_edges(edges, transitions)
     return _backend(xp).sum_product(xp, unary, transitions, lengths, edges, marginals)
 
 
@@ -94,7 +90,7 @@ def max_product(unary: Array, transitions: Array, lengths: Array) -> tuple[Array
 
     Ties go to the lower tag, from the last token to the first. O(N T^2) time.
     """
-    xp = check_batch(unary, transitions, lengths)
+    xp = _check_batch(unary, transitions, lengths)
     return _backend(xp).max_product(xp, unary, transitions, lengths)
 
 
@@ -104,7 +100,7 @@ def entropy(unary: Array, transitions: Array, lengths: Array) -> Array:
     -inf for a sequence without an allowed labeling. O(N T^2) time, O(N T) memory with shared
     transitions.
     """
-    xp = check_batch(unary, transitions, lengths)
+    xp = _check_batch(unary, transitions, lengths)
     return _backend(xp).entropy(xp, unary, transitions, lengths)
 
 
@@ -116,9 +112,9 @@ def pair_marginals(
     Pair m has tag heads[m] at a token and tag tails[m] at the next token; heads and tails are int32
     (M,). The row of each sequence's last token is 0. O(N T^2 + N M) time.
     """
-    xp = check_batch(unary, transitions, lengths)
-    check_array("heads", heads, xp, INT32, (None,))
-    check_array("tails", tails, xp, INT32, heads.shape)
+    xp = _check_batch(unary, transitions, lengths)
+    _check_array("heads", heads, xp, _INT32, (None,))
+    _check_array("tails", tails, xp, _INT32, heads.shape)
     return _backend(xp).pair_marginals(xp, unary, transitions, lengths, heads, tails)
 
 
@@ -127,8 +123,8 @@ def sample(unary: Array, transitions: Array, lengths: Array, uniform: Array) -> 
 
     uniform: float64 (n, N), random numbers in [0, 1). O(N T^2 + n N T) time.
     """
-    xp = check_batch(unary, transitions, lengths)
-    check_array("uniform", uniform, xp, FLOAT64, (None, len(unary)))
+    xp = _check_batch(unary, transitions, lengths)
+    _check_array("uniform", uniform, xp, _FLOAT64, (None, len(unary)))
     return _backend(xp).sample(xp, unary, transitions, lengths, uniform)
 
 
@@ -138,8 +134,8 @@ def nbest(unary: Array, transitions: Array, lengths: Array, n: int) -> tuple[Arr
     The search is exact. If a sequence has fewer labelings, the remaining scores are -inf; an empty
     sequence has one labeling, of score 0. O(N T^2 + n N T) time.
     """
-    xp = check_batch(unary, transitions, lengths)
-    check_count("n", n)
+    xp = _check_batch(unary, transitions, lengths)
+    _check_count("n", n)
     return _backend(xp).nbest(xp, unary, transitions, lengths, n)
 
 
@@ -151,9 +147,9 @@ def beam_search(
     The beam holds the `width` best prefixes. It skips prefixes that no allowed labeling extends, so
     it finds a labeling if there is one. O(N width T) time, O(longest sequence * width) memory.
     """
-    xp = check_batch(unary, transitions, lengths)
-    check_count("n", n)
-    check_count("width", width)
+    xp = _check_batch(unary, transitions, lengths)
+    _check_count("n", n)
+    _check_count("width", width)
     return _backend(xp).beam_search(xp, unary, transitions, lengths, n, width)
 
 
@@ -162,14 +158,14 @@ def dijkstra(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, A
 
     The third array (B,) counts the pairs of token and tag that the search expanded.
     """
-    xp = check_batch(unary, transitions, lengths)
+    xp = _check_batch(unary, transitions, lengths)
     return _backend(xp).dijkstra(xp, unary, transitions, lengths)
 
 
 def path_scores(unary: Array, transitions: Array, lengths: Array, tags: Array) -> Array:
     """Score (B,) of one labeling, int32 (N,); -inf if it uses a forbidden tag or transition."""
-    xp = check_batch(unary, transitions, lengths)
-    check_array("tags", tags, xp, INT32, (len(unary),))
+    xp = _check_batch(unary, transitions, lengths)
+    _check_array("tags", tags, xp, _INT32, (len(unary),))
     return _backend(xp).path_scores(xp, unary, transitions, lengths, tags)
 
 
@@ -179,14 +175,14 @@ def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge:
     The features of a labeling are the indicators of each token's tag and of each edge's two tags.
     tags: int32 (n, N); weights: (B, n). node: (N, T); edge: (T, T) or (N, T, T).
     """
-    xp = array_module(node)
-    dtype = float_dtype("node", node, 2)
+    xp = array_module(node, "node")
+    dtype = _float_dtype("node", node, 2)
     n_tokens, t = node.shape
-    check_lengths(lengths, xp)
-    check_array("tags", tags, xp, INT32, (None, n_tokens))
-    check_array("weights", weights, xp, dtype, (len(lengths), len(tags)))
-    check_output("node", node, xp, dtype, node.shape)
-    check_output("edge", edge, xp, dtype, (t, t), (n_tokens, t, t))
+    _check_lengths(lengths, xp)
+    _check_array("tags", tags, xp, _INT32, (None, n_tokens))
+    _check_array("weights", weights, xp, dtype, (len(lengths), len(tags)))
+    _check_output("node", node, xp, dtype, node.shape)
+    _check_output("edge", edge, xp, dtype, (t, t), (n_tokens, t, t))
     _backend(xp).add_features(xp, tags, weights, lengths, node, edge)
 
 
@@ -196,10 +192,10 @@ def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Arr
     With shared transitions, the edge features count each pair of tags in the sequence. Otherwise
     each edge has its own features.
     """
-    xp = array_module(tags)
-    check_count("n_tags", n_tags)
-    check_lengths(lengths, xp)
-    check_array("tags", tags, xp, INT32, (None, None))
+    xp = array_module(tags, "tags")
+    _check_count("n_tags", n_tags)
+    _check_lengths(lengths, xp)
+    _check_array("tags", tags, xp, _INT32, (None, None))
     return _backend(xp).gram_matrices(xp, tags, lengths, n_tags, shared)
 
 
@@ -209,11 +205,11 @@ def hildreth(gains: Array, gram: Array, most: float) -> Array:
     Coordinate ascent (Hildreth 1957) until no step moves. gains: float64 (B, n); gram: float64
     (B, n, n), positive semidefinite. A step whose diagonal entry is zero stays 0.
     """
-    xp = array_module(gains)
-    float_dtype("gains", gains, 2)
+    xp = array_module(gains, "gains")
+    _float_dtype("gains", gains, 2)
     size, n = gains.shape
-    check_array("gains", gains, xp, FLOAT64, (size, n))
-    check_array("gram", gram, xp, FLOAT64, (size, n, n))
+    _check_array("gains", gains, xp, _FLOAT64, (size, n))
+    _check_array("gram", gram, xp, _FLOAT64, (size, n, n))
     if not 0 <= most < float("inf"):
         raise ValueError(f"most must be at least 0 and finite, got {most}")
     return _backend(xp).hildreth(xp, gains, gram, most)
@@ -232,9 +228,9 @@ def bregman(
     `options.unary` selects other results for each tag. Corro et al. (2025), Algorithm 1, in
     node-factor form: O(n_iter N T^2) time, O(N T) memory with shared transitions.
     """
-    xp = check_batch(unary, transitions, lengths)
-    check_edges(edges, transitions)
-    check_bregman(options)
+    xp = _check_batch(unary, transitions, lengths)
+    _check_edges(edges, transitions)
+    _check_bregman(options)
     return _backend(xp).bregman(xp, unary, transitions, lengths, options, edges)
 
 
@@ -244,8 +240,8 @@ def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) ->
     The updates start from softmax(unary) and set r_i ~ exp(unary_i + r_{i-1} W_{i-1} + W_i r_{i+1})
     (Wang et al. 2020). Forbidden transitions count as 0 in W. O(n_iter N T^2) time, O(N T) memory.
     """
-    xp = check_batch(unary, transitions, lengths)
-    check_count("n_iter", n_iter)
+    xp = _check_batch(unary, transitions, lengths)
+    _check_count("n_iter", n_iter)
     return _backend(xp).mean_field(xp, unary, transitions, lengths, n_iter)
 
 
@@ -258,9 +254,9 @@ def mean_field_loss(
     and are 0 for forbidden transitions. gold: int32 (N,); tokens with -1 do not count.
     O(n_iter N T^2) time, O(n_iter N T) memory.
     """
-    xp = check_batch(unary, transitions, lengths)
-    check_array("gold", gold, xp, INT32, (len(unary),))
-    check_count("n_iter", n_iter)
+    xp = _check_batch(unary, transitions, lengths)
+    _check_array("gold", gold, xp, _INT32, (len(unary),))
+    _check_count("n_iter", n_iter)
     return _backend(xp).mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
 
 
@@ -290,6 +286,20 @@ def instruction_set() -> str:
     return _native().instruction_set()
 
 
+def array_module(array: Array, name: str = "the argument") -> ModuleType:
+    """The module of the array, NumPy or CuPy. Does not import CuPy for a NumPy array.
+
+    Raises TypeError with the name for anything else.
+    """
+    if isinstance(array, np.ndarray):
+        return np
+    if type(array).__module__.split(".")[0] == "cupy":
+        import cupy
+
+        return cupy
+    raise TypeError(f"{name} must be a NumPy or CuPy array, got {type(array).__name__}")
+
+
 def _backend(xp: ModuleType) -> Backend:
     """The kernels for the arrays of a module."""
     if xp.__name__ == "numpy":
@@ -307,3 +317,111 @@ def _native() -> Any:
             f"the kernels in {__path__[0]} are not compiled; in a clone: pip install -e ."
         ) from error
     return native
+
+
+# Checks of types and shapes, for NumPy and CuPy arrays. Each error names the argument. The checks
+# do not wait for a GPU. The compiled kernels also check the contents that they use as indices.
+
+
+def _check_array(name: str, array: Array, xp: ModuleType, dtype: np.dtype, *shapes: _Shape) -> None:
+    """Raise TypeError for another type or dtype, ValueError for another shape or layout."""
+    if not isinstance(array, xp.ndarray):
+        raise TypeError(f"{name} must be a {xp.__name__} array, got {type(array).__name__}")
+    if array.dtype != dtype:
+        raise TypeError(f"{name} must be {dtype}, got {array.dtype}")
+    if array.shape not in shapes and not any(_fits(array.shape, shape) for shape in shapes):
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
+    if not array.flags.c_contiguous:
+        raise ValueError(f"{name} is not C-contiguous: pass {xp.__name__}.ascontiguousarray")
+
+
+def _fits(shape: tuple[int, ...], expected: _Shape) -> bool:
+    return len(shape) == len(expected) and all(
+        n is None or n == m for m, n in zip(shape, expected, strict=True)
+    )
+
+
+def _check_output(
+    name: str, array: Array, xp: ModuleType, dtype: np.dtype, *shapes: _Shape
+) -> None:
+    """Check an array that the kernel changes in place."""
+    _check_array(name, array, xp, dtype, *shapes)
+    if xp is np and not array.flags.writeable:
+        raise ValueError(f"{name} is read-only, and the kernel changes it in place")
+
+
+def _float_dtype(name: str, array: Array, n_axes: int) -> np.dtype:
+    """Return the dtype of an array. Raise TypeError unless it is a float, and check the axes."""
+    if array.dtype not in _FLOATS:
+        raise TypeError(f"{name} must be float32 or float64, got {array.dtype}")
+    if array.ndim != n_axes:
+        raise ValueError(f"{name} must have {n_axes} axes, got shape {array.shape}")
+    return array.dtype
+
+
+def _check_batch(unary: Array, transitions: Array, lengths: Array) -> ModuleType:
+    """Check the arrays of a batch, and return their module."""
+    xp = array_module(unary, "unary")
+    dtype, shape = unary.dtype, unary.shape
+    # This expression has the checks below, and is several times as fast.
+    if (
+        type(unary) is type(transitions) is type(lengths)
+        and dtype is transitions.dtype
+        and (dtype is _FLOATS[0] or dtype is _FLOAT64)
+        and lengths.dtype is _INT32
+        and len(shape) == 2
+        and shape[1]
+        and transitions.shape in ((shape[1], shape[1]), (*shape, shape[1]))
+        and lengths.ndim == 1
+        and unary.flags.c_contiguous
+        and transitions.flags.c_contiguous
+        and lengths.flags.c_contiguous
+    ):
+        return xp
+    dtype = _float_dtype("unary", unary, 2)
+    n, t = shape
+    if not t:
+        raise ValueError(f"unary must have at least one tag, got shape {shape}")
+    _check_array("unary", unary, xp, dtype, shape)
+    _check_array("transitions", transitions, xp, dtype, (t, t), (n, t, t))
+    _check_lengths(lengths, xp)
+    return xp
+
+
+def _check_lengths(lengths: Array, xp: ModuleType) -> None:
+    """Check the type of the lengths. The kernels check their sum."""
+    _check_array("lengths", lengths, xp, _INT32, (None,))
+
+
+def _check_count(name: str, value: int) -> None:
+    """Raise TypeError unless the value is an integer, ValueError unless it is a positive int32."""
+    if not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if not 1 <= value <= _INT_MAX:
+        raise ValueError(f"{name} must be from 1 to {_INT_MAX}, got {value}")
+
+
+def _check_edges(edges: str, transitions: Array) -> None:
+    """Raise ValueError for an unknown kind of edge marginals, or a sum of per-edge transitions."""
+    if edges not in ("none", "sum", "each"):
+        raise ValueError(f"edges must be none, sum or each, got {edges!r}")
+    if edges == "sum" and transitions.ndim != 2:
+        raise ValueError(
+            f'edges = "sum" needs shared transitions, (T, T), got shape {transitions.shape}'
+        )
+
+
+def _check_bregman(options: BregmanOptions) -> None:
+    """Raise ValueError naming the option of the Bregman projections that is out of range."""
+    _check_count("n_iter", options.n_iter)
+    if options.relaxation is not None and not 1 <= options.relaxation < 2:
+        raise ValueError(f"relaxation must be in [1, 2), or None, got {options.relaxation}")
+    if options.tolerance is not None and not options.tolerance >= 0:
+        raise ValueError(f"tolerance must be at least 0, or None, got {options.tolerance}")
+    if options.bound not in ("upper", "lower"):
+        raise ValueError(f"bound must be upper or lower, got {options.bound!r}")
+    if options.unary not in UNARIES:
+        raise ValueError(f"unary must be one of {', '.join(UNARIES)}, got {options.unary!r}")
+    if not 0 < options.scale < float("inf"):
+        raise ValueError(f"scale must be positive and finite, got {options.scale}")

@@ -301,7 +301,7 @@ cdef class Learner:
     def constrain(self, const unsigned char[:, ::1] transitions, const unsigned char[::1] start,
                   const unsigned char[::1] end):
         """Set the allowed transitions, [from, to], and the allowed first and last tags."""
-        cdef size_t n = self.c.tags
+        cdef Py_ssize_t n = self.c.tags
         _check_mask("transitions", transitions, n, n)
         if start.shape[0] != n or end.shape[0] != n:
             raise ValueError(f"start and end must be ({n},), got {start.shape[0]} and {end.shape[0]}")
@@ -375,9 +375,10 @@ cdef class Learner:
 
     def write(self, const float[:, ::1] weights):
         """Restart from these weights, float32 (n_rows, stride)."""
-        if weights.shape[1] != self.c.stride or weights.shape[0] < self.c.first_feature():
+        cdef Py_ssize_t stride = self.c.stride, least = self.c.first_feature()
+        if weights.shape[1] != stride or weights.shape[0] < least:
             raise ValueError(
-                f"weights must have at least {self.c.first_feature()} rows and {self.c.stride} "
+                f"weights must have at least {least} rows and {stride} "
                 f"columns, got shape {(weights.shape[0], weights.shape[1])}"
             )
         self.c.write(&weights[0, 0], weights.shape[0])

@@ -101,6 +101,7 @@ def wrong_values(name: str, value: Any) -> Iterator[Any]:
             "relaxation": (0.9, 2.0, float("nan")),
             "tolerance": (-1.0, float("nan")),
             "bound": ("middle", None),
+            "unary": ("middle", None),
             "scale": (0.0, -1.0, float("inf"), float("nan")),
         }.items():
             for one in wrong:

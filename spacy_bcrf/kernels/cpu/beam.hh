@@ -24,6 +24,7 @@ template <class R> class Beam {
     // Find the tags from which an allowed labeling reaches the end.
     void find_alive(const Sequence<R>& s) {
         for (int i = s.length - 1; i >= 0; --i) {
+            if (i % 256 == 0) check_signals();
             const R* unary = s.unary + size_t(i) * tags_;
             unsigned char *here = &alive_[size_t(i) * tags_], *next = here + tags_;
             for (int u = 0; u < tags_; ++u) {
