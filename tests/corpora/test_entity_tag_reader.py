@@ -96,7 +96,7 @@ def test_a_malformed_sentence_changes_nothing():
     assert reader.read(sentence("U-X B-X L-X")) == ["B-X", "B-X", "I-X"]
     assert (reader.scheme, reader.n_repaired, reader.n_entities) == ("biluo", 0, 2)
     # The message names the first line of a sentence that was read.
-    with pytest.raises(CorpusError, match="'S-X' and U- in f.conll:1 are of different schemes"):
+    with pytest.raises(CorpusError, match=r"'S-X' and U- in f.conll:1 are of different schemes"):
         reader.read(sentence("O S-X"))
 
 
