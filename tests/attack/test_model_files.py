@@ -123,7 +123,7 @@ def test_weights_that_are_not_finite_are_not_saved(row, weight):
     weights = diverged.learner.weights.copy()
     weights[row, 0] = weight
     diverged.learner.weights = weights
-    with pytest.raises(ValueError, match="training diverged. Lower rate, the learning rate"):
+    with pytest.raises(ValueError, match=r"training diverged. Lower rate, the learning rate"):
         diverged.to_bytes()
 
 
