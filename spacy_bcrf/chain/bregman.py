@@ -91,7 +91,7 @@ class BCRF(Inference):
         return potentials.with_scores(result.unary, potentials.transitions)
 
     def backprop_to_crf(self, potentials: Potentials, d_chain: Potentials) -> Potentials:
-        """Return the gradient at convergence, in float64. Two inferences with arcs (N, T, T).
+        """Return the gradient at convergence, in float64. Three inferences with arcs (N, T, T).
 
         The chain is a function of q, so its gradient with respect to q comes first: arcs add log q,
         and inner tags subtract the log of their flow out. At convergence q is the gradient of B(w),

@@ -82,10 +82,11 @@ class Inference(ABC):
         """Return the derivative of the marginals as the potentials move along `direction`.
 
         direction: scores (N, T), and (T, T) or (N, T, T). The edge marginals of shared transitions
-        are summed. The derivative is a central difference of two inferences, in float64. The
-        marginals are the gradient of the value, so the derivative is a product with a symmetric
-        matrix, the Hessian. It is therefore also the gradient of the direction's expected score
-        under the marginals.
+        are summed. The derivative is a central difference of two inferences, in float64. If the
+        inference has converged, the marginals are the gradient of the value. The derivative is then
+        a product with a symmetric matrix, the Hessian, and so it is also the gradient of the
+        direction's expected score under the marginals. Before convergence, it approximates that
+        gradient.
         """
         # float32 would lose most digits in the difference of two nearly equal marginals.
         double, along = potentials.astype("float64"), direction.astype("float64")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from spacy_bcrf.annotation.schemes import BIES, BILUO, BIO, Span, read_spans
-from spacy_bcrf.io.text import Line
+from spacy_bcrf.io.text import CorpusError, Line
 
 from .sentence import Sentence
 
@@ -50,7 +50,7 @@ class EntityTagReader:
         self.n_assumed_outside = 0
         self._repaired = dict.fromkeys(SCHEMES if scheme == "auto" else (scheme,), 0)
         self._first_lines: dict[str, Line] = {}
-        self._checked: set[str | None] = {None, "O"}
+        self._checked = {"O"}
 
     @property
     def scheme(self) -> str:
@@ -63,11 +63,12 @@ class EntityTagReader:
         return self._repaired[self.scheme]
 
     def read(self, sentence: Sentence) -> list[str | None]:
-        """Return valid IOB2 tags, None for missing ones. CorpusError names a bad tag's line."""
+        """Return valid IOB2 tags, None for missing ones.
+
+        CorpusError names a bad tag's line. The reader then stays unchanged.
+        """
         tags = sentence.entities
-        for line, tag in zip(sentence.lines, tags, strict=True):
-            if tag not in self._checked:
-                self._check(line, str(tag))
+        self._check(sentence)
         spans = read_spans(tags)
         if spans:
             for name in self._repaired:
@@ -83,26 +84,39 @@ class EntityTagReader:
         self.n_missing += tags.count(None)
         return [old if old is None else new for old, new in zip(tags, iob2, strict=True)]
 
-    def _check(self, line: Line, tag: str) -> None:
-        prefix, _, label = tag.partition("-")
-        known = "".join(dict.fromkeys("".join(_PREFIXES[name] for name in self._repaired)))
-        if len(prefix) == 1 and prefix in known and label:
-            self._checked.add(tag)
-            self._first_lines.setdefault(prefix, line)
-            self._repaired = {
-                name: count for name, count in self._repaired.items() if prefix in _PREFIXES[name]
-            }
-            return
-        if len(prefix) == 1 and label and (clash := _clashing(prefix, self._first_lines)):
-            first = self._first_lines[clash]
-            raise line.error(
-                f"entity tag {tag!r} and {clash}- in {first.path}:{first.number} are of different "
-                "schemes; expected the same scheme in all files"
-            )
-        raise line.error(
-            f"{tag!r} is no entity tag; expected O, or one of {' '.join(known)} with a hyphen "
-            "and a label, or _ if it is missing"
+    def _check(self, sentence: Sentence) -> None:
+        """Keep the schemes with all prefixes of the sentence."""
+        new: set[str] = set()
+        schemes, first_lines = tuple(self._repaired), dict(self._first_lines)
+        for line, tag in zip(sentence.lines, sentence.entities, strict=True):
+            if tag is None or tag in self._checked or tag in new:
+                continue
+            prefix, _, label = tag.partition("-")
+            known = "".join(dict.fromkeys("".join(_PREFIXES[name] for name in schemes)))
+            if len(prefix) != 1 or prefix not in known or not label:
+                raise _error(line, tag, known, first_lines)
+            new.add(tag)
+            first_lines.setdefault(prefix, line)
+            schemes = tuple(name for name in schemes if prefix in _PREFIXES[name])
+        # Only now: a malformed sentence may be skipped, and must not decide about later ones.
+        if new:
+            self._checked |= new
+            self._first_lines = first_lines
+            self._repaired = {name: self._repaired[name] for name in schemes}
+
+
+def _error(line: Line, tag: str, known: str, first_lines: dict[str, Line]) -> CorpusError:
+    prefix, _, label = tag.partition("-")
+    if len(prefix) == 1 and label and (clash := _clashing(prefix, first_lines)):
+        first = first_lines[clash]
+        return line.error(
+            f"entity tag {tag!r} and {clash}- in {first.path}:{first.number} are of different "
+            "schemes; expected the same scheme in all files"
         )
+    return line.error(
+        f"{tag!r} is no entity tag; expected O, or one of {' '.join(known)} with a hyphen "
+        "and a label, or _ if it is missing"
+    )
 
 
 def _clashing(prefix: str, seen: dict[str, Line]) -> str | None:

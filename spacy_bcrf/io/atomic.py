@@ -28,8 +28,9 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and move it to `path` at the end.
 
     After an exception the old file stays and the temporary one is removed. The new file keeps the
-    mode of the old one. A link stays, and its target is replaced. Missing parent folders are
-    created. The path of a device or a pipe is yielded itself. ValueError if `path` is a folder.
+    mode of the old one, but not its owner. A link stays, and its target is replaced. Missing parent
+    folders are created. The path of a device or a pipe is yielded itself. ValueError if `path` is a
+    folder.
     """
     if not path.name or path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
@@ -47,7 +48,7 @@ def replacing(path: Path) -> Iterator[Path]:
         _sync(part)
         part.chmod(_mode(target, 0o666))
         part.replace(target)
-        _sync(target.parent)
+        _sync_names(target.parent)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
@@ -73,7 +74,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         if target.is_dir():
             target.rmdir()
         part.replace(target)
-        _sync(target.parent)
+        _sync_names(target.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -110,6 +111,13 @@ def _mode(path: Path, default: int) -> int:
     mask = os.umask(0o077)  # the only way to read it is to set it
     os.umask(mask)
     return default & ~mask
+
+
+def _sync_names(folder: Path) -> None:
+    """Write the names in a folder to the disk, where the system can."""
+    # The new file is already in place, and an exception would mean that the old one stays.
+    with suppress(OSError):
+        _sync(folder)
 
 
 def _sync(path: Path) -> None:

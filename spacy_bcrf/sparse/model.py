@@ -149,7 +149,8 @@ class SparseChain:
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
         Raises ValueError if the bytes are damaged, and if the format version or the templates
-        differ. The chain then stays unchanged.
+        differ. The chain then stays unchanged. While it loads, there are the arrays of `unpack`, a
+        float32 array with T rounded up to whole vector registers, and the kernel's copies of it.
         """
         from spacy_bcrf.kernels.sparse import Dictionary
 

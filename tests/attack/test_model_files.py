@@ -14,6 +14,7 @@ from spacy.training import Example
 from spacy_bcrf.kernels.sparse import Dictionary, Extractor, Learner, score, shuffled
 from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
+from spacy_bcrf.sparse.model_bytes import unpack
 from tests.fuzz.targets_kernels import TEMPLATES, make_chain, model_seeds
 
 
@@ -99,6 +100,31 @@ def test_the_size_of_a_file_bounds_its_memory():
         load(data)
     assert tracemalloc.get_traced_memory()[1] < 1_000_000
     tracemalloc.stop()
+
+
+def test_the_float16_weights_are_freed_before_the_checks():
+    n_features, n_tags = 10_000, 100
+    zeros = zlib.compress(bytes(2 * n_features * n_tags))
+    general = np.zeros((n_tags + 3, n_tags), dtype="float32").tobytes()
+    keys = np.arange(n_features, dtype="uint64").tobytes()
+    data = old_format(n_tags=n_tags, general=general, keys=keys, features=zeros)
+    tracemalloc.start()
+    features = unpack(data).features
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # float16 and float32 together take 1.5 times the size of float32.
+    assert features.shape == (n_features, n_tags) and peak < 1.65 * features.nbytes
+
+
+@pytest.mark.parametrize("row", [0, -1])
+@pytest.mark.parametrize("weight", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_not_saved(row, weight):
+    diverged = load(SEEDS[0])
+    weights = diverged.learner.weights.copy()
+    weights[row, 0] = weight
+    diverged.learner.weights = weights
+    with pytest.raises(ValueError, match=r"training diverged. Lower rate, the learning rate"):
+        diverged.to_bytes()
 
 
 def test_colliding_keys_take_linear_time():

@@ -88,6 +88,18 @@ def test_tags_of_another_scheme():
         EntityTagReader("iob2")
 
 
+def test_a_malformed_sentence_changes_nothing():
+    reader = EntityTagReader()
+    for tags in ("S-X garbage", "E-X U-X"):
+        with pytest.raises(CorpusError):
+            reader.read(sentence(tags))
+    assert reader.read(sentence("U-X B-X L-X")) == ["B-X", "B-X", "I-X"]
+    assert (reader.scheme, reader.n_repaired, reader.n_entities) == ("biluo", 0, 2)
+    # The message names the first line of a sentence that was read.
+    with pytest.raises(CorpusError, match=r"'S-X' and U- in f.conll:1 are of different schemes"):
+        reader.read(sentence("O S-X"))
+
+
 @given(st.lists(st.lists(st.sampled_from([None, *BIO.tags(["X", "Y"])]), max_size=8), max_size=4))
 def test_any_bio_tags_are_repaired_and_counted(sentences):
     automatic, bio, iob1 = EntityTagReader(), EntityTagReader("bio"), EntityTagReader("iob1")

@@ -1,6 +1,8 @@
 """Atomic file and folder writes."""
 
+import errno
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -88,6 +90,31 @@ def test_links_in_a_circle(tmp_path):
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(ValueError, match="too many links"):
         write_text(tmp_path / "a", "text")
+
+
+def test_after_the_replacement_nothing_fails(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def fail_for_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "this file system cannot sync folders")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_for_folders)
+    write_text(tmp_path / "file", "text")
+    assert (tmp_path / "file").read_text() == "text"
+
+
+def test_a_file_that_cannot_be_synced_replaces_nothing(tmp_path, monkeypatch):
+    write_text(tmp_path / "file", "old")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "cannot write")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="cannot write"):
+        write_text(tmp_path / "file", "new")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")

@@ -22,6 +22,7 @@ from spacy_bcrf.annotation.partial import (
     read_allowed_tags,
     read_partial_annotation,
 )
+from spacy_bcrf.chain import ExpectedEntityRatio
 from spacy_bcrf.pipeline import gold
 
 LABELS = ("ORG", "PER")
@@ -397,6 +398,18 @@ def test_expected_entity_ratio_keeps_entities_rare(head):
     assert share(entity_ratio={"ratio": 0.33, "margin": 0.05, "weight": 10.0}) == pytest.approx(
         1 / 3
     )
+
+
+def test_the_entity_ratio_leaves_other_loss_terms():
+    def other(potentials, gold, gradient):
+        return 0.0
+
+    _, pipe = recognizer()
+    assert pipe.loss_terms == []
+    pipe.loss_terms.append(other)
+    for ratio, n_terms in ((0.3, 2), (0.4, 2), (None, 1), (None, 1)):
+        pipe.entity_ratio = None if ratio is None else ExpectedEntityRatio(ratio)
+        assert other in pipe.loss_terms and len(pipe.loss_terms) == n_terms
 
 
 def test_a_config_with_an_invalid_entity_ratio_is_refused():
