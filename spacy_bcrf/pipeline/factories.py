@@ -46,14 +46,14 @@ SEGMENTER_MODEL = Config().from_str(
 @architectures = "spacy.Tok2Vec.v2"
 
 [model.tok2vec.embed]
-@architectures = "spacy.MultiHashEmbed.v2"
+@architectures = "spacy-bcrf.MultiHashEmbed.v1"
 width = 96
 attrs = ["ORTH", "SHAPE", "SPACY"]
 rows = [5000, 500, 50]
 include_static_vectors = false
 
 [model.tok2vec.encode]
-@architectures = "spacy.MaxoutWindowEncoder.v2"
+@architectures = "spacy-bcrf.MaxoutWindowEncoder.v1"
 width = 96
 window_size = 1
 maxout_pieces = 2

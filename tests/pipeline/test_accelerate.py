@@ -1,5 +1,7 @@
 """spaCy's own pipelines with compiled kernels."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import spacy
@@ -8,6 +10,7 @@ from thinc.api import Config
 
 from spacy_bcrf import accelerate
 
+CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.cfg"))
 TEXTS = ["Ada lived in London .", "Bob left Paris", "", "She"] * 3
 TOK2VEC = """
 [model]
@@ -108,6 +111,20 @@ def test_weights_that_are_not_numbers():
             node.get_param("G")[3] = np.inf
     with pytest.raises(ValueError, match=r"\[tok2vec\] the parameter G of a layernorm layer"):
         accelerate(nlp)
+
+
+@pytest.mark.parametrize("factory", ["bcrf_tagger", "bcrf_ner", "bcrf_segmenter"])
+def test_default_models_run_in_the_kernels(factory):
+    layers = list(spacy.blank("xx").add_pipe(factory).model.walk())
+    functions = [layer._func.__module__ for layer in layers]
+    assert functions.count("spacy_bcrf.layers.compiled") == 2
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_configs_name_the_compiled_architectures(path):
+    text = path.read_text(encoding="utf8")
+    for name in ("MultiHashEmbed", "MaxoutWindowEncoder", "HashEmbedCNN"):
+        assert text.count(name) == text.count(f'"spacy-bcrf.{name}.v1"')
 
 
 def test_callback_of_a_config(tmp_path):
