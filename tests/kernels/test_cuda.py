@@ -143,6 +143,23 @@ def test_long_sequences_in_segments(host, sizes, shared, scores):
     np.testing.assert_allclose(found.edges, expected.edges, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("scale", [1e12, 1e30])
+def test_marginals_of_huge_scores_sum_to_one(host, scale):
+    rng = np.random.default_rng(0)
+    lengths = np.array([9, 1, 30], dtype="int32")
+    unary = scale + rng.integers(4, size=(40, 6)) * scale * 1e-7
+    arrays = unary, scale * rng.normal(size=(6, 6)).round(1), lengths
+    inner = np.delete(np.arange(40), lengths.cumsum() - 1)
+    found = cuda.sum_product(np, *arrays, "each", True)
+    np.testing.assert_allclose(found.unary.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(found.edges[inner].sum(axis=(1, 2)), 1, atol=1e-6)
+    np.testing.assert_allclose(found.value, native.sum_product(np, *arrays, "each", True).value)
+    heads, tails = np.divmod(np.arange(36, dtype="int32"), 6)
+    node, pairs = cuda.pair_marginals(np, *arrays, heads, tails)
+    np.testing.assert_allclose(node.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(pairs[inner].sum(axis=1), 1, atol=1e-6)
+
+
 def test_ties_go_to_the_lower_tag(host):
     lengths = np.array([40, 1, 3], "int32")
     unary = np.zeros((44, 5), "float32")

@@ -1,0 +1,52 @@
+"""A signal ends online training, and leaves a learner that works."""
+
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from spacy_bcrf.sparse.features import Rows
+from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
+
+
+class InterruptOfTest(Exception):
+    pass
+
+
+def handle(*_):
+    raise InterruptOfTest
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_signal_ends_a_pass(threads):
+    rng = np.random.default_rng(0)
+    n, n_tags, n_features = 400_000, 20, 50
+    lengths = np.full(n // 20, 20, dtype="int32")
+    rows = Rows(
+        rng.integers(n_features, size=10 * n).astype("int32"),
+        np.arange(0, 10 * n + 1, 10, dtype="int64"),
+    )
+    gold = rng.integers(n_tags, size=n).astype("int32")
+    learner = OnlineLearner(
+        n_tags, n_features, OnlineSettings("crf", threads=threads), len(lengths)
+    )
+    before = learner.weights
+    handler = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        start = time.monotonic()
+        with pytest.raises(InterruptOfTest):
+            learner.step(rows, lengths, gold)
+        # Alone, the pass takes 2 seconds and more.
+        assert time.monotonic() - start < 1.5
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    # One learner keeps its steps. Several learners, which had not been mixed, discard them.
+    assert np.isfinite(learner.weights).all()
+    assert (learner.weights != before).any() == (threads == 1)
+    first = Rows(rows.rows[:200], rows.starts[:21])
+    learner.step(first, lengths[:1], gold[:20])
+    assert np.isfinite(learner.weights).all() and learner.weights.any()
