@@ -189,6 +189,7 @@ class TestBiluo(NerSuite, NetworkSuite):
         assert found == ["one", "two", "three", "four"]
         assert log.read_text() == "['poison']: no poison\n"
 
+    @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
     def test_scores_that_are_not_finite_are_reported(self):
         nlp, _ = self.trained(steps=1)
         examples = self.examples(nlp, self.data)
