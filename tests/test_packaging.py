@@ -7,7 +7,7 @@ import pytest
 import spacy
 from forked_commands import run_module
 from spacy.training import Example
-from training import network, train
+from tiny_training import network, train
 
 TEXT = "Ann saw Oslo ."
 LOAD = f"import xx_towns; print(xx_towns.load()('{TEXT}').ents)"

@@ -7,7 +7,7 @@ import pytest
 import spacy
 from commands import command
 from spacy.cli.train import train
-from training import network
+from tiny_training import network
 
 from spacy_bcrf.io.shards import find_files, read_docs
 

@@ -8,7 +8,7 @@ import spacy
 from commands import command
 from spacy.tokens import DocBin, Span
 from spacy.training import Example
-from training import network, train
+from tiny_training import network, train
 
 from spacy_bcrf.cli.lattice_page import lattice_page
 from spacy_bcrf.layers.linear_chain import sparse_chain

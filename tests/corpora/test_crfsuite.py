@@ -2,7 +2,7 @@
 
 import pytest
 import spacy
-from training import train
+from tiny_training import train
 
 from spacy_bcrf.corpora.formats.crfsuite import CRFsuiteCorpus, read_crfsuite, set_features
 from spacy_bcrf.io.text import CorpusError, read_lines

@@ -21,7 +21,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import raise_error
 from thinc.api import Adam
-from training import LISTENER, TOK2VEC, network, optimizer, train, update
+from tiny_training import LISTENER, TOK2VEC, network, optimizer, train, update
 
 # Most tests run with HEADS. Tests that depend on the objective run with ALL_HEADS.
 HEADS = ("CRF", "BCRF")

@@ -6,7 +6,7 @@ import spacy
 from spacy.lang.xx import MultiLanguage
 from spacy.training import Example
 from thinc.api import Adam
-from training import network
+from tiny_training import network
 
 DATA = [
     ("Ann saw Rome", {"entities": [(0, 3, "PERSON"), (8, 12, "LOC")]}),

@@ -7,7 +7,7 @@ import pytest
 from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc
 from spacy.training import Example
-from training import network, train
+from tiny_training import network, train
 
 from spacy_bcrf.pipeline.calibration import Calibration, golden_section, measure_reliability
 

@@ -11,7 +11,7 @@ from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.util import fix_random_seed
-from training import network
+from tiny_training import network
 
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials

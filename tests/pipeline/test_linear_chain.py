@@ -14,7 +14,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from test_ner import NerSuite
 from test_tagger import TaggerSuite
-from training import network, train, update
+from tiny_training import network, train, update
 
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
 from spacy_bcrf.sparse.learner import OnlineSettings

@@ -14,7 +14,7 @@ from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from thinc.api import SGD
-from training import network, train
+from tiny_training import network, train
 
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.pipeline.sequence_labeler import Prediction

@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.util import fix_random_seed
 from spacy.vocab import Vocab
-from training import network, optimizer, update
+from tiny_training import network, optimizer, update
 
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.partial import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
-from training import network, optimizer, train
+from tiny_training import network, optimizer, train
 
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
 from spacy_bcrf.annotation.word_tags import read_words

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import spacy
 from forked_commands import run_spacy as run
-from training import RATE
+from tiny_training import RATE
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCES = ["我/PRON 喜欢/VERB 绿/ADJ 鸡蛋/NOUN 。/PUNCT", "吃/VERB 蓝色/ADJ 火腿/NOUN 。/PUNCT"]

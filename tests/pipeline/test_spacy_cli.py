@@ -8,7 +8,7 @@ import pytest
 import spacy
 from forked_commands import run_spacy as run
 from spacy.tokens import Doc, DocBin
-from training import LISTENER, RATE, TOK2VEC, network
+from tiny_training import LISTENER, RATE, TOK2VEC, network
 
 BASE = """
 [nlp]

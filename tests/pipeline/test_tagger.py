@@ -8,7 +8,7 @@ from component_suite import ComponentSuite, NetworkSuite
 from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc
 from spacy.training import Example
-from training import network
+from tiny_training import network
 
 
 class TaggerSuite(ComponentSuite):
