@@ -190,7 +190,7 @@ cdef class Stack:
         self._check_batch(x, lengths)
         out = numpy.empty((x.shape[0], self.stack.shape.width), "float32")
         cdef float[:, ::1] out_ = out
-        cdef int n_threads = threads.count()
+        cdef int n_threads = threads.chosen or threads.count()
         with nogil:
             EncoderKernels.get().predict(self.stack, &x[0, 0], &lengths[0], lengths.shape[0], &out_[0, 0], n_threads)
         return out
@@ -209,7 +209,7 @@ cdef class Stack:
             trace.trace.layers[l].seed = seeds[l]
         out = numpy.empty((x.shape[0], self.stack.shape.width), "float32")
         cdef float[:, ::1] out_ = out
-        cdef int n_threads = threads.count()
+        cdef int n_threads = threads.chosen or threads.count()
         with nogil:
             EncoderKernels.get().train(self.stack, &x[0, 0], &out_[0, 0], trace.trace, n_threads)
         return out, trace
@@ -248,7 +248,7 @@ cdef class Stack:
             gradients.append(layer)
         dx = numpy.empty((dy.shape[0], shape.width_in), "float32")
         cdef float[:, ::1] dx_ = dx
-        cdef int n_threads = threads.count()
+        cdef int n_threads = threads.chosen or threads.count()
         with nogil:
             EncoderKernels.get().backward(self.stack, trace.trace, &dy[0, 0], views, &dx_[0, 0], n_threads)
         return dx, gradients
