@@ -44,7 +44,6 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
 
     cdef cppclass CStack "bcrf::Stack":
         StackShape shape
-        uint64_t fingerprint
 
     cdef cppclass TraceLayer "bcrf::Trace::Layer":
         uint32_t seed
@@ -107,36 +106,27 @@ cdef class Trace:
     cdef CTrace trace
 
 
-cdef class _Views:
-    """C views of the parameters of all layers, which they keep alive."""
-
-    cdef vector[MaxoutParams[const float]] layers
-    cdef list arrays
-    cdef uint64_t fingerprint
-
-    def __init__(self, params):
-        cdef const float[:, :, ::1] weights
-        cdef const float[:, ::1] bias
-        cdef const float[::1] gain, shift
-        cdef MaxoutParams[const float] layer
-        self.arrays = list(params)
-        self.fingerprint = 1
-        for weights, bias, gain, shift in self.arrays:
-            layer.weights, layer.bias = &weights[0, 0, 0], &bias[0, 0]
-            layer.gain, layer.shift = &gain[0], &shift[0]
-            self.layers.push_back(layer)
-            self.fingerprint = EncoderKernels.get().fingerprint(layer.weights, weights.size, self.fingerprint)
-            self.fingerprint = EncoderKernels.get().fingerprint(layer.bias, bias.size, self.fingerprint)
-            self.fingerprint = EncoderKernels.get().fingerprint(layer.gain, gain.size, self.fingerprint)
-            self.fingerprint = EncoderKernels.get().fingerprint(layer.shift, shift.size, self.fingerprint)
+# The parts of a large array that a sample reads, and their length.
+cdef size_t PARTS = 64, PART = 64
 
 
-def fingerprint(arrays):
-    """Return 64 bits that change, almost surely, when a number of the float32 matrices changes."""
+def fingerprint(arrays, bint sample=False):
+    """Return 64 bits that change, almost surely, when a number of the float32 arrays changes.
+
+    sample: read 64 parts of 64 numbers of each array, evenly spaced, in place of all numbers.
+    """
+    cdef const EncoderKernels* kernels = &EncoderKernels.get()
     cdef uint64_t mixed = 1
-    cdef const float[:, ::1] array
-    for array in arrays:
-        mixed = EncoderKernels.get().fingerprint(&array[0, 0], array.size, mixed)
+    cdef const float[::1] array
+    cdef size_t n, i
+    for each in arrays:
+        array = each.reshape(-1)
+        n = array.shape[0]
+        if sample and n > PARTS * PART:
+            for i in range(PARTS):
+                mixed = kernels.fingerprint(&array[i * (n - PART) // (PARTS - 1)], PART, mixed)
+        elif n:
+            mixed = kernels.fingerprint(&array[0], n, mixed)
     return mixed
 
 
@@ -176,14 +166,17 @@ cdef class Stack:
         self.stack.shape.pieces = pieces
         self.stack.shape.window = window
         self.stack.shape.residual = residual
-        cdef _Views views = _Views(params)
+        cdef vector[MaxoutParams[const float]] views
+        cdef MaxoutParams[const float] view
+        cdef const float[:, :, ::1] weights
+        cdef const float[:, ::1] bias
+        cdef const float[::1] gain, shift
+        for weights, bias, gain, shift in params:
+            view.weights, view.bias = &weights[0, 0, 0], &bias[0, 0]
+            view.gain, view.shift = &gain[0], &shift[0]
+            views.push_back(view)
         with nogil:
-            EncoderKernels.get().pack(self.stack, views.layers)
-        self.stack.fingerprint = views.fingerprint
-
-    def has(self, params):
-        """Return whether the stack was made of these parameters, by fingerprints of 64 bits."""
-        return _Views(params).fingerprint == self.stack.fingerprint
+            EncoderKernels.get().pack(self.stack, views)
 
     def predict(self, const float[:, ::1] x, const int[::1] lengths):
         """Return the outputs (N, width) of documents of `lengths` tokens with rows x (N, width_in)."""

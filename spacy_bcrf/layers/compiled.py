@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,13 +71,21 @@ def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
             if node._func is not function:
                 node._func = function
                 node.attrs["compiled"] = _State(CACHE_SIZE)
+            node.attrs["compiled"].parts = found
             if cache_size is not None:
                 node.attrs["compiled"].cache_size = cache_size
             layers.compiled.append(node.name)
     return layers
 
 
-class _Unsupported(Exception):
+def cache_info(model: Model) -> CacheInfo:
+    """Return the counts of the caches of a model's embedding layers, in sum."""
+    states = [node.attrs["compiled"] for node in model.walk() if node._func is _embed]
+    infos = [state.parts.cache_info() for state in states if state.parts]
+    return CacheInfo(*(sum(counts) for counts in zip(CacheInfo(0, 0, 0), *infos, strict=True)))
+
+
+class _Unsupported(ValueError):
     """A layer of the right kind that the kernels do not cover."""
 
 
@@ -118,9 +127,6 @@ class _Maxout:
     def ready(self) -> bool:
         return self.maxout.has_param("W") is True and self.norm.has_param("G") is True
 
-    def params(self) -> tuple[Any, ...]:
-        return tuple(node.get_param(name) for node, name in self.names())
-
     def inc_grad(self, gradients: tuple[Any, ...]) -> None:
         for (node, name), gradient in zip(self.names(), gradients, strict=True):
             node.inc_grad(name, gradient)
@@ -134,12 +140,40 @@ class _Maxout:
         return self.dropout.attrs["dropout_rate"] if self.dropout.attrs["is_enabled"] else 0.0
 
 
+class _Watch:
+    """Tells whether parameters have changed.
+
+    Thinc changes parameters in two ways: it sets new arrays, or an optimizer writes into arrays
+    that have a gradient. Of other arrays only a sample is read, which notices code that changes a
+    whole array in place. Reading all of them takes longer than the prediction of a short text.
+    """
+
+    def __init__(self, names: list[tuple[Model, str]]):
+        self.names = names
+        self.arrays: list[Any] = []
+        self._sample = self._all = 0
+
+    def has_changed(self) -> bool:
+        """Return whether a parameter has changed since the last call. The first call says yes."""
+        arrays = [node.get_param(name) for node, name in self.names]
+        # The layers of an embedding or encoder get their gradients together.
+        learns = self.names[0][0].has_grad(self.names[0][1])
+        sample = kernels.fingerprint(arrays, sample=True)
+        same = len(arrays) == len(self.arrays) and all(map(is_, arrays, self.arrays))
+        if same and not learns and sample == self._sample:
+            return False
+        before, self._all = self._all, kernels.fingerprint(arrays)
+        self.arrays, self._sample = arrays, sample
+        return before != self._all
+
+
 class _Compiled:
     """The parts of a compiled layer, and the packed copy of its parameters."""
 
     layers: list[_Maxout]
     window: int
     residual: bool
+    _watch: _Watch | None = None
     _stack: kernels.Stack | None = None
     _checked: kernels.Stack | None = None
 
@@ -150,9 +184,12 @@ class _Compiled:
 
     def stack(self, check: bool = True) -> kernels.Stack:
         """Return the packed parameters. `check` raises ValueError if one is not finite."""
-        params = [layer.params() for layer in self.layers]
+        if self._watch is None:
+            self._watch = _Watch([name for layer in self.layers for name in layer.names()])
         stack = self._stack
-        if stack is None or not stack.has(params):
+        if self._watch.has_changed() or stack is None:
+            arrays = iter(self._watch.arrays)
+            params = list(zip(arrays, arrays, arrays, arrays, strict=True))
             try:
                 stack = kernels.Stack(params, window=self.window, residual=self.residual)
             except ValueError as error:
@@ -214,6 +251,7 @@ class _Embedding(_Compiled):
         self.columns, self.tables, self.vectors = columns, tables, vectors
         self.layers, self.window, self.residual = [mix], 0, False
         self.lock = threading.Lock()
+        self.watch = _Watch([(table, "E") for table in tables])
         self.cache: _Cache | None = None
         self.hits = self.misses = 0
 
@@ -305,12 +343,11 @@ class _Embedding(_Compiled):
 
     def _look_up(self, stack: kernels.Stack, rows: Any, docs: list[Any], cache_size: int) -> Any:
         """Return the embeddings of rows of attributes, from the cache where it has them."""
-        mark = kernels.fingerprint([table.get_param("E") for table in self.tables])
         cache = self.cache
-        if cache is None or cache.stack is not stack or cache.mark != mark:
+        if self.watch.has_changed() or cache is None or cache.stack is not stack:
             self._check_tables()
             width = self.layers[0].maxout.get_dim("nO")
-            cache = self.cache = _Cache(stack, mark, rows.shape[1], width)
+            cache = self.cache = _Cache(stack, rows.shape[1], width)
         numbers = cache.index.number(rows)
         new = len(cache.index) - cache.size
         if new:
@@ -332,8 +369,8 @@ class _Embedding(_Compiled):
 class _Cache:
     """The embeddings of distinct rows of attributes, under one set of parameters."""
 
-    def __init__(self, stack: kernels.Stack, mark: int, attributes: int, width: int):
-        self.stack, self.mark = stack, mark
+    def __init__(self, stack: kernels.Stack, attributes: int, width: int):
+        self.stack = stack
         self.index = kernels.DistinctRows(attributes)
         self.vectors = np.zeros((256, width), "float32")
         self.size = 0
@@ -385,9 +422,6 @@ class _State:
         self.cache_size = cache_size
         self.parts: Any = None
 
-    def cache_info(self) -> CacheInfo:
-        return self.parts.cache_info() if self.parts else CacheInfo(0, 0, 0)
-
     def __deepcopy__(self, memo: Any) -> _State:
         return _State(self.cache_size)
 
@@ -421,9 +455,8 @@ def _embed(model: Model, docs: list[Any], is_train: bool) -> tuple[list[Any], Ca
     if parts is None or not sum(lengths):
         return chain(model, docs, is_train)
     if not is_train:
-        return _split(
-            parts.predict(docs, model.attrs["compiled"].cache_size), lengths
-        ), _no_backprop
+        out = parts.predict(docs, model.attrs["compiled"].cache_size)
+        return _split(out, lengths), _no_backprop
     rows = parts.features(docs)
     distinct = kernels.DistinctRows(rows.shape[1])
     numbers = distinct.number(rows)

@@ -14,7 +14,7 @@ from thinc.api import Adam, set_dropout_rate
 
 from spacy_bcrf import kernels
 from spacy_bcrf.layers.cnn import MaxoutWindowEncoder, MultiHashEmbed
-from spacy_bcrf.layers.compiled import compile_layers
+from spacy_bcrf.layers.compiled import cache_info, compile_layers
 
 VOCAB = English().vocab
 WORDS = [chr(97 + i % 26) * (1 + i % 5) + str(i % 7) for i in range(200)]
@@ -245,6 +245,30 @@ def test_changes_in_place_are_noticed(name):
     assert relative(ours.predict(docs)[0], theirs.predict(docs)[0]) < 1e-5
 
 
+def test_single_changes_by_training_and_by_new_arrays_are_noticed():
+    docs = make_docs(6, 2)
+    _, ours = make_pair(docs)
+    node = next(node for node in ours.walk() if node.has_param("W"))
+    before = ours.predict(docs)[0]
+
+    def bump(array):
+        array = array.copy()
+        array[:, :, 1] += 1
+        return array
+
+    original = node.get_param("W")
+    node.set_param("W", bump(original))
+    changed = ours.predict(docs)[0]
+    assert not np.allclose(changed, before)
+    node.set_param("W", original)
+    assert np.array_equal(ours.predict(docs)[0], before)
+    # An optimizer writes into arrays that have a gradient.
+    ys, backprop = ours.begin_update(docs)
+    backprop(ys)
+    node.get_param("W")[:] = bump(original)
+    assert np.array_equal(ours.predict(docs)[0], changed)
+
+
 def test_the_cache_is_bounded_and_can_be_off():
     docs = make_docs(*[20] * 10)
     outputs = []
@@ -253,7 +277,7 @@ def test_the_cache_is_bounded_and_can_be_off():
         fix_random_seed(0)
         model.initialize(X=docs)
         outputs.append([model.predict([doc])[0] for doc in docs + docs])
-        info = model.attrs["compiled"].cache_info()
+        info = cache_info(model)
         distinct = len({(token.norm, token.shape) for doc in docs for token in doc})
         if size == 0:
             assert info == (0, 0, 0)
@@ -286,6 +310,8 @@ def test_fingerprints_see_signs():
     pair = x.copy()
     pair.reshape(-1)[[0, 64]] *= -1
     assert len({fingerprint([y]) for y in (x, -x, pair, 2 * x, x[::-1].copy())}) == 5
+    many = np.tile(x, (10, 1))
+    assert len({fingerprint([y], sample=True) for y in (many, -many, many + 1)}) == 3
 
 
 def test_a_call_during_a_call_does_not_wait(monkeypatch):

@@ -43,7 +43,6 @@ struct PackedLayer {
 struct Stack {
     StackShape shape;
     std::vector<PackedLayer> layers;
-    std::uint64_t fingerprint = 0;
 };
 
 // What the backward pass needs of a training batch. A document has `margin(0)` rows more on either

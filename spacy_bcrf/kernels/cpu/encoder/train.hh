@@ -8,8 +8,9 @@ namespace BCRF_TARGET {
 
 // Rows that one task computes, and whose gradients share a panel.
 constexpr int PANEL = 64;
-// Outputs whose weights a task reads from the first level cache.
-constexpr int SOME_OUTPUTS = 8;
+// Outputs whose weights stay in the first level cache, and outputs whose gradients stay in the
+// second.
+constexpr int SOME_OUTPUTS = 8, MANY_OUTPUTS = 24;
 
 // The factors of dropout for the outputs of a row: 0, or 1 / (1 - rate). They depend on the seed,
 // the row and the output only, so both passes compute them.
@@ -119,28 +120,40 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
     }
 }
 
+// Let the compiler forget how a pointer was computed. Otherwise it keeps the sums of each offset and
+// a common index in registers, and runs out of them.
+BCRF_INLINE void hide(const float*& pointer) {
+#if defined(__GNUC__)
+    asm("" : "+r"(pointer));
+#endif
+}
+
 // Set y += sum_i factor_i x_i for n vectors x_i of `size` numbers, a whole number of vectors.
 template <int several, class Each>
 inline int add_some(float* y, int k, int size, int n, const Each& each) {
     constexpr int V = lanes<float>;
     for (; k + several * V <= size; k += several * V) {
         Vec<float> sums[several];
-#pragma GCC unroll 12
+#pragma GCC unroll 18
         for (int j = 0; j < several; ++j) sums[j] = load(y + k + j * V);
         for (int i = 0; i < n; ++i) {
             const float* x;
             const Vec<float> factor = broadcast<float>(each(i, x));
-#pragma GCC unroll 12
-            for (int j = 0; j < several; ++j) sums[j] += factor * load(x + k + j * V);
+            x += k;
+            hide(x);
+#pragma GCC unroll 18
+            for (int j = 0; j < several; ++j) sums[j] += factor * load(x + j * V);
         }
-#pragma GCC unroll 12
+#pragma GCC unroll 18
         for (int j = 0; j < several; ++j) store(y + k + j * V, sums[j]);
     }
     return k;
 }
 
 template <class Each> inline void add_all(float* y, int size, int n, const Each& each) {
-    int k = add_some<12>(y, 0, size, n, each);
+    // AVX-512 has 32 registers, which hold the 18 vectors of a window of width 96.
+    int k = BCRF_VECTOR_BYTES == 64 ? add_some<18>(y, 0, size, n, each) : 0;
+    k = add_some<12>(y, k, size, n, each);
     k = add_some<6>(y, k, size, n, each);
     k = add_some<3>(y, k, size, n, each);
     add_some<1>(y, k, size, n, each);
@@ -213,10 +226,10 @@ class LayerGradient {
     // Add the gradients of weights and bias. A task has some of the outputs and all rows.
     void weights(const MaxoutParams<float>& d) {
         const int pieces = shape_.pieces, in = shape_.in(l_);
-        const size_t tasks = (shape_.width + SOME_OUTPUTS - 1) / SOME_OUTPUTS;
+        const size_t tasks = (shape_.width + MANY_OUTPUTS - 1) / MANY_OUTPUTS;
         for_each_task(tasks, threads_, [&](size_t task) {
-            const int first = int(task) * SOME_OUTPUTS;
-            const int last = std::min(shape_.width, first + SOME_OUTPUTS);
+            const int first = int(task) * MANY_OUTPUTS;
+            const int last = std::min(shape_.width, first + MANY_OUTPUTS);
             Buffer<float> sums(size_t(last - first) * pieces * packed_.inputs);
             float factors[3][PANEL];
             const float* windows[3][PANEL];
