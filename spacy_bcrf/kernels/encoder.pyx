@@ -44,6 +44,7 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
 
     cdef cppclass CStack "bcrf::Stack":
         StackShape shape
+        bint half
 
     cdef cppclass TraceLayer "bcrf::Trace::Layer":
         uint32_t seed
@@ -52,6 +53,8 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
     cdef cppclass CTrace "bcrf::Trace":
         vector[int] lengths
         vector[TraceLayer] layers
+
+    bint c_has_bfloat16 "bcrf::has_bfloat16"()
 
     cdef cppclass EncoderKernels:
         uint64_t fingerprint(const float*, size_t, uint64_t)
@@ -62,6 +65,11 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
 
         @staticmethod
         const EncoderKernels& get() except +
+
+
+def has_bfloat16():
+    """Return whether the kernels in use multiply bfloat16 numbers by instructions for them."""
+    return c_has_bfloat16()
 
 
 cdef class DistinctRows:
@@ -107,13 +115,13 @@ cdef class Trace:
 
 
 # The parts of a large array that a sample reads, and their length.
-cdef size_t PARTS = 64, PART = 64
+cdef size_t PARTS = 16, PART = 64
 
 
 def fingerprint(arrays, bint sample=False):
     """Return 64 bits that change, almost surely, when a number of the float32 arrays changes.
 
-    sample: read 64 parts of 64 numbers of each array, evenly spaced, in place of all numbers.
+    sample: read 16 parts of 64 numbers of each array, evenly spaced, in place of all numbers.
     """
     cdef const EncoderKernels* kernels = &EncoderKernels.get()
     cdef uint64_t mixed = 1
@@ -135,14 +143,15 @@ cdef class Stack:
 
     params: (W, b, G, shift) of each layer; W has the shape (width, pieces, inputs), b (width,
     pieces), G and shift (width,). Layers have 2 or 3 pieces. A window has `window` tokens on either
-    side. `residual` layers add their input to their output.
+    side. `residual` layers add their input to their output. With `half`, predictions round inputs and
+    weights of the products to bfloat16, and sum in float32.
 
     Raises ValueError if the shapes do not fit together.
     """
 
     cdef CStack stack
 
-    def __init__(self, params, *, int window, bint residual):
+    def __init__(self, params, *, int window, bint residual, bint half=False):
         if not params or window < 0:
             raise ValueError("a stack has at least one layer, and a window of at least 0 tokens")
         positions = 2 * window + 1
@@ -166,6 +175,7 @@ cdef class Stack:
         self.stack.shape.pieces = pieces
         self.stack.shape.window = window
         self.stack.shape.residual = residual
+        self.stack.half = half
         cdef vector[MaxoutParams[const float]] views
         cdef MaxoutParams[const float] view
         cdef const float[:, :, ::1] weights

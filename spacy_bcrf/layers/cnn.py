@@ -5,7 +5,7 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from .compiled import CACHE_SIZE, compile_layers
+from .compiled import CACHE_SIZE, Precision, compile_layers
 
 
 def MultiHashEmbed(
@@ -27,14 +27,20 @@ def MultiHashEmbed(
 
 
 def MaxoutWindowEncoder(
-    width: int, window_size: int, maxout_pieces: int, depth: int
+    width: int,
+    window_size: int,
+    maxout_pieces: int,
+    depth: int,
+    precision: Precision = "float32",
 ) -> Model[list[Floats2d], list[Floats2d]]:
     """spaCy's `MaxoutWindowEncoder.v2` with compiled kernels.
 
+    precision: of the products in prediction, "float32" or "bfloat16". Processors without products
+        of bfloat16 use float32.
     The kernels have 2 or 3 pieces. Thinc's layers run for other numbers.
     """
     model = tok2vec.MaxoutWindowEncoder(width, window_size, maxout_pieces, depth)
-    compile_layers(model)
+    compile_layers(model, precision=precision)
     return model
 
 
@@ -48,10 +54,12 @@ def HashEmbedCNN(
     subword_features: bool,
     pretrained_vectors: bool | None,
     cache_size: int = CACHE_SIZE,
+    precision: Precision = "float32",
 ) -> Model[list[Doc], list[Floats2d]]:
     """spaCy's `HashEmbedCNN.v2` with compiled kernels.
 
-    cache_size: see MultiHashEmbed. The other options are spaCy's.
+    cache_size: see MultiHashEmbed. precision: see MaxoutWindowEncoder.
+    The other options are spaCy's.
     """
     model = tok2vec.build_hash_embed_cnn_tok2vec(
         width=width,
@@ -62,5 +70,5 @@ def HashEmbedCNN(
         subword_features=subword_features,
         pretrained_vectors=pretrained_vectors,
     )
-    compile_layers(model, cache_size)
+    compile_layers(model, cache_size, precision)
     return model

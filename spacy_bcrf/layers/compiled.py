@@ -9,10 +9,11 @@ the other way round. On a GPU, Thinc's functions run.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from spacy.attrs import ORTH, intify_attr  # type: ignore[import-not-found]
@@ -35,6 +36,7 @@ from thinc.layers.with_array import forward as with_array
 from spacy_bcrf.kernels import encoder as kernels
 
 CACHE_SIZE = 20_000
+Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass
@@ -45,17 +47,29 @@ class Layers:
     kept: list[tuple[str, str]] = field(default_factory=list)
 
 
-def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
+def compile_layers(
+    model: Model, cache_size: int | None = None, precision: Precision | None = None
+) -> Layers:
     """Let the embeddings and encoders of spaCy's CNN in a model run compiled, in place.
 
     cache_size: the number of distinct words whose embeddings an embedding layer keeps between
-        predictions; 0 keeps none. With static vectors it keeps none either. None keeps the size of
-        layers that are compiled already, and sets CACHE_SIZE for others.
+        predictions; 0 keeps none. With static vectors it keeps none either.
+    precision: of an encoder's products in prediction. "bfloat16" is float32, with a warning, on
+        processors without such products.
+    None keeps the options of layers that are compiled already. For others it means CACHE_SIZE and
+    "float32".
 
-    Raises ValueError if a parameter is not finite, or if cache_size is negative.
+    Raises ValueError if a parameter is not finite, or for options without meaning.
     """
     if cache_size is not None and cache_size < 0:
         raise ValueError(f"cache_size must be at least 0, got {cache_size}")
+    if precision not in (None, "float32", "bfloat16"):
+        raise ValueError(f'precision must be "float32" or "bfloat16", got {precision!r}')
+    if precision == "bfloat16" and not kernels.has_bfloat16():
+        warnings.warn(
+            'precision = "bfloat16": this processor has no such products, so float32 is used',
+            stacklevel=2,
+        )
     layers = Layers()
     for node in list(model.walk()):
         for function, match in ((_embed, _Embedding.of), (_encode, _Encoder.of)):
@@ -70,10 +84,13 @@ def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
                 continue
             if node._func is not function:
                 node._func = function
-                node.attrs["compiled"] = _State(CACHE_SIZE)
-            node.attrs["compiled"].parts = found
+                node.attrs["compiled"] = _State(CACHE_SIZE, "float32")
+            state = node.attrs["compiled"]
+            state.parts = None
             if cache_size is not None:
-                node.attrs["compiled"].cache_size = cache_size
+                state.cache_size = cache_size
+            if precision is not None:
+                state.precision = precision
             layers.compiled.append(node.name)
     return layers
 
@@ -173,6 +190,7 @@ class _Compiled:
     layers: list[_Maxout]
     window: int
     residual: bool
+    half = False
     _watch: _Watch | None = None
     _stack: kernels.Stack | None = None
     _checked: kernels.Stack | None = None
@@ -191,7 +209,9 @@ class _Compiled:
             arrays = iter(self._watch.arrays)
             params = list(zip(arrays, arrays, arrays, arrays, strict=True))
             try:
-                stack = kernels.Stack(params, window=self.window, residual=self.residual)
+                stack = kernels.Stack(
+                    params, window=self.window, residual=self.residual, half=self.half
+                )
             except ValueError as error:
                 raise _Unsupported(str(error)) from error
             self._stack = stack
@@ -418,15 +438,15 @@ class _State:
     does not know.
     """
 
-    def __init__(self, cache_size: int):
-        self.cache_size = cache_size
+    def __init__(self, cache_size: int, precision: Precision):
+        self.cache_size, self.precision = cache_size, precision
         self.parts: Any = None
 
     def __deepcopy__(self, memo: Any) -> _State:
-        return _State(self.cache_size)
+        return _State(self.cache_size, self.precision)
 
     def __reduce__(self) -> Any:
-        return _State, (self.cache_size,)
+        return _State, (self.cache_size, self.precision)
 
 
 def _parts(model: Model, kind: Any) -> Any:
@@ -436,6 +456,9 @@ def _parts(model: Model, kind: Any) -> Any:
     state = model.attrs["compiled"]
     if state.parts is None:
         state.parts = kind.of(model)
+        state.parts.half = (
+            kind is _Encoder and state.precision == "bfloat16" and kernels.has_bfloat16()
+        )
     return state.parts if state.parts.ready else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from spacy.language import Language
 from thinc.api import Model
 
-from spacy_bcrf.layers.compiled import compile_layers
+from spacy_bcrf.layers.compiled import Precision, compile_layers
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,9 @@ class Accelerated:
     kept: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
+def accelerate(
+    nlp: Language, cache_size: int | None = None, precision: Precision | None = None
+) -> Accelerated:
     """Let the CNN of a pipeline's components run in compiled kernels, on the CPU.
 
     It swaps the functions of hashed embeddings and Maxout window encoders in all components,
@@ -31,6 +33,9 @@ def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
 
     cache_size: the number of distinct words whose embeddings a layer keeps between predictions.
         None keeps the size of layers that run compiled already, and is 20,000 for others.
+    precision: "float32" or "bfloat16", of an encoder's products in prediction. Outputs in bfloat16
+        differ in the third digit. Processors without products of bfloat16 use float32, with a
+        warning. None keeps the precision of layers that run compiled already.
 
     Raises ValueError, which names the component, if a parameter is not finite.
     """
@@ -39,7 +44,7 @@ def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
         model = getattr(pipe, "model", None)
         if isinstance(model, Model):
             try:
-                layers = compile_layers(model, cache_size)
+                layers = compile_layers(model, cache_size, precision)
             except ValueError as error:
                 raise ValueError(f"[{name}] {error}") from error
             done.swapped.extend((name, layer) for layer in layers.compiled)
@@ -47,11 +52,13 @@ def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
     return done
 
 
-def make_callback(cache_size: int | None = None) -> Callable[[Language], Language]:
+def make_callback(
+    cache_size: int | None = None, precision: Precision | None = None
+) -> Callable[[Language], Language]:
     """Return a callback for `nlp.after_pipeline_creation` that accelerates the pipeline."""
 
     def callback(nlp: Language) -> Language:
-        accelerate(nlp, cache_size)
+        accelerate(nlp, cache_size, precision)
         return nlp
 
     return callback

@@ -35,6 +35,20 @@ inline std::uint64_t fingerprint(const float* x, size_t n, std::uint64_t before)
     return all;
 }
 
+// Pack the weights of a layer in bfloat16.
+inline void pack_pairs(PackedLayer& layer, const StackShape& shape) {
+    constexpr int V = lanes<float>;
+    const size_t vectors = size_t(shape.pieces) * V;  // the numbers of one input
+    const size_t n = size_t(padded<float>(shape.width)) / V * layer.inputs;
+    layer.pairs = Buffer<Pair>(n / 2 * vectors);
+    for (size_t input = 0; input < n; input += 2)
+        for (size_t i = 0; i < vectors; i += V) {
+            const float* from = layer.forward.data() + input * vectors + i;
+            const WordVec pair = to_halves(load(from)) | to_halves(load(from + vectors)) << 16;
+            std::memcpy(layer.pairs + input / 2 * vectors + i, &pair, sizeof pair);
+        }
+}
+
 inline PackedLayer pack_layer(const StackShape& shape, int l, const MaxoutParams<const float>& p) {
     constexpr int V = lanes<float>;
     const int in = shape.in(l), stride = padded<float>(in), inputs = shape.positions() * stride;
@@ -71,6 +85,8 @@ inline void pack(Stack& stack, const std::vector<MaxoutParams<const float>>& par
     const StackShape& shape = stack.shape;
     const int width = padded<float>(shape.width);
     stack.layers.clear();
+    // Without compiler vectors, rows are not padded to pairs.
+    stack.half = stack.half && lanes<float> > 1;
     for (int l = 0; l < shape.depth; ++l) {
         PackedLayer layer = pack_layer(shape, l, params[l]);
         if (shape.window) {
@@ -81,13 +97,14 @@ inline void pack(Stack& stack, const std::vector<MaxoutParams<const float>>& par
                 for (int q = 0; q < shape.positions(); ++q)
                     std::memcpy(window + size_t(q) * width, stack.layers[l - 1].outside,
                                 sizeof(float) * width);
-            Rows rows;
+            Rows<float> rows;
             rows.add(window, layer.outside);
-            maxout<false>(layer, shape, rows);
+            maxout<Floats, false>(layer, shape, rows);
             normalize(layer.outside, layer.valid, shape.width);
             finish(layer.outside, layer.outside, shape.residual ? window.data() : nullptr, layer,
                    shape.width);
         }
+        if (stack.half) pack_pairs(layer, shape);
         stack.layers.push_back(std::move(layer));
     }
 }

@@ -42,8 +42,10 @@ inline std::vector<std::vector<Segment>> blocks(const int* lengths, int size) {
 class BlockOfRows {
     const Stack& stack_;
     Buffer<float> now_, next_;
+    Buffer<Pair> pairs_;  // `now_` in bfloat16
     size_t capacity_ = 0;
-    Rows rows_;
+    Rows<float> rows_;
+    Rows<Pair> pair_rows_;
     std::vector<const float*> residual_;
 
   public:
@@ -59,6 +61,7 @@ class BlockOfRows {
         if (needed > capacity_) {
             now_ = Buffer<float>(needed);
             next_ = Buffer<float>(needed);
+            if (stack_.half) pairs_ = Buffer<Pair>(needed / 2);
             capacity_ = needed;
         }
         float* to = now_;
@@ -70,6 +73,7 @@ class BlockOfRows {
                 std::memset(to + copied, 0, sizeof(float) * (stride_in - copied));
             }
         for (int l = 0; l < shape.depth; ++l) {
+            if (stack_.half) store_pairs(pairs_, now_, int(n * padded<float>(shape.in(l))));
             run(segments, l);
             std::swap(now_, next_);
         }
@@ -90,6 +94,7 @@ class BlockOfRows {
         const int needed = shape.margin(l + 1), reached = (l + 1) * shape.window;
         const size_t stride_in = padded<float>(shape.in(l)), stride = padded<float>(shape.width);
         rows_.clear();
+        pair_rows_.clear();
         residual_.clear();
         size_t begin = 0;  // the row of the segment's outermost margin
         for (const Segment& s : segments) {
@@ -101,16 +106,21 @@ class BlockOfRows {
                     std::memcpy(to, layer.outside.data(), sizeof(float) * stride);
                     continue;
                 }
-                rows_.add(now_ + (row - shape.window) * stride_in, to);
+                const size_t window = (row - shape.window) * stride_in;
+                if (stack_.half)
+                    pair_rows_.add(pairs_ + window / 2, to);
+                else
+                    rows_.add(now_ + window, to);
                 residual_.push_back(now_ + row * stride_in);
             }
             begin += s.last - s.first + 2 * shape.margin(0);
         }
-        maxout<false>(layer, shape, rows_);
+        maxout<Floats, false>(layer, shape, rows_);
+        maxout_pairs(layer, shape, pair_rows_);
+        const std::vector<float*>& out = stack_.half ? pair_rows_.out : rows_.out;
         for (size_t i = 0; i < residual_.size(); ++i) {
-            normalize(rows_.out[i], layer.valid.data(), shape.width);
-            finish(rows_.out[i], rows_.out[i], shape.residual ? residual_[i] : nullptr, layer,
-                   shape.width);
+            normalize(out[i], layer.valid.data(), shape.width);
+            finish(out[i], out[i], shape.residual ? residual_[i] : nullptr, layer, shape.width);
         }
     }
 };

@@ -93,11 +93,11 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
         const size_t in = padded<float>(shape.in(l));
         for_each_task((rows.size() + BLOCK - 1) / BLOCK, threads, [&](size_t task) {
             const size_t first = task * BLOCK, last = std::min(rows.size(), first + BLOCK);
-            Rows some;
+            Rows<float> some;
             for (size_t i = first; i < last; ++i)
                 some.add(layer.input + (rows[i] - shape.window) * in,
                          layer.normalized + rows[i] * stride, layer.piece + rows[i] * stride);
-            maxout<true>(packed, shape, some);
+            maxout<Floats, true>(packed, shape, some);
             for (size_t i = first; i < last; ++i) {
                 float* normalized = layer.normalized + rows[i] * stride;
                 layer.scale[rows[i]] = normalize(normalized, packed.valid.data(), width);
