@@ -86,7 +86,7 @@ fuzz: $(SANITIZERS)/asan
 # Without the C++ files that Cython generates.
 compile-commands:
 	for file in $(CXX_FILES); do \
-		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ispacy_bcrf/kernels -c %s"}\n' \
+		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ispacy_bcrf/kernels -Ispacy_bcrf/kernels/cpu -c %s"}\n' \
 			"$(CURDIR)" "$$file" "$$file"; \
 	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 
