@@ -19,7 +19,9 @@ quickstart: $(VENV)/installed
 		"On Monday, Siemens said that it won't close its office in Lisbon." \
 		"I hardly slept, but the view was worth it!"
 
-test: lint installed
+# The linters need one core, so they run while the wheel is built.
+test: $(VENV)/$(EXTRAS)
+	$(MAKE) --jobs 2 lint installed
 
 lint: $(VENV)/$(EXTRAS)
 	$(BIN)/ruff check .

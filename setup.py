@@ -62,8 +62,9 @@ class ParallelBuild(build_ext):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
 
             def compile_each(sources: list[str], output_dir: str, **options: Any) -> list[str]:
-                # Extensions share sources, but not objects.
-                output_dir = f"{output_dir}/{Path(sources[0]).stem}"
+                # Extensions share sources, but not objects. Each has one generated file.
+                (name,) = (Path(source).stem for source in sources if source.endswith(".cpp"))
+                output_dir = f"{output_dir}/{name}"
                 found = pool.map(partial(compile_file, output_dir=output_dir, **options), sources)
                 return list(chain.from_iterable(found))
 
