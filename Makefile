@@ -19,7 +19,7 @@ quickstart: $(VENV)/installed
 		"On Monday, Siemens said that it won't close its office in Lisbon." \
 		"I hardly slept, but the view was worth it!"
 
-# The linters need one core, so they run while the wheel is built.
+# The linters run while the wheel is built. They need one core.
 test: $(VENV)/$(EXTRAS)
 	$(MAKE) --jobs 2 lint installed
 
