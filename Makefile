@@ -19,7 +19,9 @@ quickstart: $(VENV)/installed
 		"On Monday, Siemens said that it won't close its office in Lisbon." \
 		"I hardly slept, but the view was worth it!"
 
-test: lint installed
+# The linters run while the wheel is built. They need one core.
+test: $(VENV)/$(EXTRAS)
+	$(MAKE) --jobs 2 lint installed
 
 lint: $(VENV)/$(EXTRAS)
 	$(BIN)/ruff check .
@@ -86,7 +88,7 @@ fuzz: $(SANITIZERS)/asan
 # Without the C++ files that Cython generates.
 compile-commands:
 	for file in $(CXX_FILES); do \
-		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ispacy_bcrf/kernels -c %s"}\n' \
+		printf '{"directory": "%s", "file": "%s", "command": "c++ -std=c++17 -x c++ -Ispacy_bcrf/kernels -Ispacy_bcrf/kernels/cpu -c %s"}\n' \
 			"$(CURDIR)" "$$file" "$$file"; \
 	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 

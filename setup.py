@@ -29,22 +29,20 @@ else:
 
 folder = Path("spacy_bcrf/kernels")
 headers = sorted(map(str, [*folder.glob("*.pxd"), *folder.glob("**/*.hh")]))
-targets = {
-    "native": "cpu/targets",
-    "sparse": "cpu/sparse/targets",
-    "encoder": "cpu/encoder/targets",
-}
+sources = sorted(map(str, folder.glob("cpu/targets/*.cc")))
+tables = {"native": "cpu", "sparse": "cpu/sparse", "encoder": "cpu/encoder"}
 extensions = [
     Extension(
         f"spacy_bcrf.kernels.{name}",
-        [str(folder / f"{name}.pyx"), *sorted(map(str, (folder / path).glob("*.cc")))],
-        include_dirs=[str(folder)],
+        [str(folder / f"{name}.pyx"), *sources],
+        # The sources include the shared_code.hh and table.hh of the extension.
+        include_dirs=[str(folder), str(folder / path)],
         depends=headers,
         language="c++",
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )
-    for name, path in targets.items()
+    for name, path in tables.items()
 ]
 
 
@@ -63,8 +61,11 @@ class ParallelBuild(build_ext):
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
 
-            def compile_each(sources: list[str], **options: Any) -> list[str]:
-                found = pool.map(partial(compile_file, **options), sources)
+            def compile_each(sources: list[str], output_dir: str, **options: Any) -> list[str]:
+                # Extensions share sources, but not objects. Each has one generated file.
+                (name,) = (Path(source).stem for source in sources if source.endswith(".cpp"))
+                output_dir = f"{output_dir}/{name}"
+                found = pool.map(partial(compile_file, output_dir=output_dir, **options), sources)
                 return list(chain.from_iterable(found))
 
             self.compiler.compile = compile_each

@@ -99,7 +99,7 @@ def convert_parts(source: Path, corpus: Corpus, prefix: str) -> dict[str, Path]:
     """Convert the train, dev and test files of a corpus, one sentence a Doc.
 
     The files are relative to `source`. Each part is written to `{prefix}{part}.spacy`, unless that
-    file exists. `.spacy` files are returned as they are.
+    file exists. `.spacy` files need no conversion: return their paths.
 
     Raises CorpusError or FileNotFoundError naming the file that cannot be read.
     """

@@ -10,32 +10,22 @@ import sys
 from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 CONTEXT = get_context("forkserver")
 
 
-def run_module(
-    arguments: Sequence[str | Path], folder: Path, log: Path, fails: bool = False
-) -> str:
+def run_module(arguments: Sequence[str | Path], folder: Path, log: Path) -> str:
     """Run `python -m *arguments` in a folder. Return its output, which `log` stores.
 
-    fails: whether the command must fail. AssertionError shows the output if that is not so.
+    AssertionError shows the output of a command that fails.
     """
     CONTEXT.set_forkserver_preload(["pytest", "experiments.preload"])
     process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
     process.start()
     process.join()
     output = log.read_text()
-    assert (process.exitcode != 0) == fails, f"{' '.join(map(str, arguments))}\n{output}"
+    assert process.exitcode == 0, f"{' '.join(map(str, arguments))}\n{output}"
     return output
-
-
-def run_spacy(*arguments: object, fails: bool = False) -> str:
-    """Run `python -m spacy *arguments`, as `run_module` does."""
-    with TemporaryDirectory() as folder:
-        log = Path(folder) / "log.txt"
-        return run_module(["spacy", *map(str, arguments)], Path.cwd(), log, fails)
 
 
 def _run(arguments: list[str], folder: Path, log: Path) -> None:

@@ -73,7 +73,12 @@ def _lift(semiring: Semiring, arc: tuple[float, ...]) -> Element:
 def _elements(
     semiring: Semiring, into: list[list[tuple[float, ...]]], can_shift: bool
 ) -> list[list[Element]]:
-    """Return the elements [from][to] of the arcs into a token, none of which improves a prefix."""
+    """Return the elements [from][to] of the arcs into a token.
+
+    can_shift: subtract the best score if an element improves a prefix.
+
+    Raises ValueError if an element still improves a prefix.
+    """
     elements = [[_lift(semiring, arc) for arc in row] for row in into]
     if _improving(semiring, elements) and can_shift:
         sums = [[sum(arc) for arc in row] for row in into]

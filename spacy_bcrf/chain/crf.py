@@ -10,7 +10,7 @@ from spacy_bcrf.kernels import Array
 
 from .inference import Inference
 from .potentials import Potentials
-from .search import viterbi
+from .search import best_labeling
 
 
 @dataclass(frozen=True)
@@ -48,4 +48,4 @@ class CRF(Inference):
 
     def decode(self, potentials: Potentials) -> Array:
         """Return the most probable labeling, int32 (N,)."""
-        return viterbi(potentials)[0]
+        return best_labeling(potentials)

@@ -28,6 +28,11 @@ def viterbi(potentials: Potentials, gold: Array | None = None) -> tuple[Array, A
     return tags, scores
 
 
+def best_labeling(potentials: Potentials) -> Array:
+    """Return the best labeling, int32 (N,), see `viterbi`."""
+    return viterbi(potentials)[0]
+
+
 def feasible(potentials: Potentials, gold: Array | None = None) -> Array:
     """Return which sequences have a labeling that the potentials and `gold` allow, bool (B,)."""
     return _best(potentials, gold)[1] > -float("inf")
@@ -131,7 +136,7 @@ def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
     if (potentials.transitions > forbidden).all():
         return unary.argmax(axis=1).astype("int32")
     transitions = xp.where(potentials.transitions > forbidden, 0, forbidden)
-    return viterbi(potentials.with_scores(unary, transitions))[0]
+    return best_labeling(potentials.with_scores(unary, transitions))
 
 
 def _best(potentials: Potentials, gold: Array | None) -> tuple[Array, Array]:

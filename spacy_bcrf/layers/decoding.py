@@ -12,8 +12,8 @@ from spacy_bcrf.chain import (
     Potentials,
     Unstructured,
     minimum_risk,
-    viterbi,
 )
+from spacy_bcrf.chain.search import best_labeling
 from spacy_bcrf.kernels import Array
 
 Decoder = Callable[[Potentials], Array]
@@ -47,7 +47,7 @@ def get_decoder(name: str, objective: object) -> Decoder:
     Raises ValueError listing the known names.
     """
     if name == "viterbi":
-        return _viterbi
+        return best_labeling
     if name == "argmax":
         return Unstructured().decode
     if name == "mbr":
@@ -67,10 +67,6 @@ def get_decoder(name: str, objective: object) -> Decoder:
             "of iterations of at least 1, as in bcrf(10) or bcrf(10, relaxation=1.25)"
         )
     return _MinimumRisk(inference)
-
-
-def _viterbi(potentials: Potentials) -> Array:
-    return viterbi(potentials)[0]
 
 
 class _MinimumRisk:

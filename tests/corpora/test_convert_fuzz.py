@@ -15,40 +15,8 @@ from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.io.text import CorpusError, Line
+from tests.fuzz.targets_formats import COLUMNS, CONLLU
 
-CONLLU = """\
-# newdoc id = d
-# sent_id = 1
-# text = I don't see 20 000 cats.
-1\tI\tI\tPRON\tPRP\t_\t3\tnsubj\t_\tNER=O
-2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
-2\tdo\tdo\tAUX\tVBP\t_\t3\taux\t_\tNER=O
-3\tn't\tnot\tPART\tRB\t_\t4\tadvmod\t_\tNER=B-X
-3.1\tsee\tsee\tVERB\tVB\t_\t_\t_\t_\t_
-4\tsee\tsee\tVERB\tVB\t_\t0\troot\t_\tNER=I-X
-5\t20 000\t_\tNUM\tCD\t_\t6\tnummod\t_\tNER=_
-6\tcats\tcat\tNOUN\tNNS\t_\t4\tobj\t_\tSpaceAfter=No|NER=I-Y
-7\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
-
-# text = du
-1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
-1\tde\tde\tADP\t_\t_\t0\troot\t_\t_
-2\tle\tle\tDET\t_\t_\t1\tdet\t_\t_
-
-"""
-COLUMNS = """\
--DOCSTART- -X- O
-
-EU NNP B-ORG
-rejects VBZ O
-# NN I-PER
-call NN _
-
-# text = a b
-Peter NNP I-PER
-- : -
-
-"""
 READERS = {"conllu": read_conllu, "columns": partial(read_columns, tag_column=2)}
 
 cells = st.one_of(

@@ -47,8 +47,10 @@ call NN _
 # text = a b
 Peter NNP I-PER
 - : -
+
 """
 CONLLU = """# newdoc id = d
+# sent_id = 1
 # text = I don't see 20 000 cats.
 1\tI\tI\tPRON\tPRP\t_\t3\tnsubj\t_\tNER=O
 2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
@@ -59,6 +61,12 @@ CONLLU = """# newdoc id = d
 5\t20 000\t_\tNUM\tCD\t_\t6\tnummod\t_\tNER=_
 6\tcats\tcat\tNOUN\tNNS\t_\t4\tobj\t_\tSpaceAfter=No|NER=I-Y
 7\t.\t.\tPUNCT\t.\t_\t4\tpunct\t_\t_
+
+# text = du
+1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tde\tde\tADP\t_\t_\t0\troot\t_\t_
+2\tle\tle\tDET\t_\t_\t1\tdet\t_\t_
+
 """
 CRFSUITE = "B-X\tw[0]=Ann\tshape\\:Xxx:1\nO\tw[0]=left\n\nI-Y\tw[0]=Rome:1.0\ta\\\\b\n"
 TAGS = ["O", "B-PER", "B-X", "B-ORG"]
@@ -109,6 +117,7 @@ LABEL_STUDIO = [
 SETTINGS: dict[str, Any] = {
     "scheme": "BIO",
     "annotate": ["confidence"],
+    "temperature": 0.5,
     "incorrect_spans_key": None,
     "entity_ratio": {"ratio": 0.15, "margin": 0.05, "weight": 10.0},
     "model.head.@layers": "spacy-bcrf.CRF.v1",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import spacy_bcrf.kernels
-from spacy_bcrf.kernels import native, sparse
+from spacy_bcrf.kernels import encoder, native, sparse
 
 FOLDER = Path(spacy_bcrf.kernels.__file__).parent
 HEADERS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.hh"))
@@ -42,7 +42,7 @@ def test_a_chain_of_headers_compiles(header):
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="there is one instruction set")
-@pytest.mark.parametrize("module", [native, sparse], ids=["native", "sparse"])
+@pytest.mark.parametrize("module", [native, sparse, encoder], ids=["native", "sparse", "encoder"])
 def test_only_kernels_of_an_instruction_set_use_it(module):
     """The linker merges functions of the standard library, which must run on any processor."""
     command = ["objdump", "--disassemble", "--no-show-raw-insn", "--demangle", module.__file__]

@@ -4,6 +4,7 @@ import pytest
 import spacy
 from spacy.training import Example
 from spacy.util import fix_random_seed
+from tiny_training import RATE, network
 
 CHAR_TOKENIZER = {"nlp": {"tokenizer": {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}}}
 WORDS = {"words": ["我", "喜欢", "鸡蛋"], "spaces": [False] * 3, "tags": ["PRON", "VERB", "NOUN"]}
@@ -13,22 +14,9 @@ def make_nlp(factory, **head):
     """Return a pipeline of one component with a small network."""
     fix_random_seed(0)
     config = CHAR_TOKENIZER if factory == "bcrf_segmenter" else {}
-    nlp = spacy.blank("zh" if config else "en", config=config)
-    tok2vec = {
-        "@architectures": "spacy.HashEmbedCNN.v2",
-        "width": 16,
-        "depth": 1,
-        "embed_size": 100,
-        "window_size": 1,
-        "maxout_pieces": 2,
-        "subword_features": False,
-        "pretrained_vectors": None,
-    }
-    model = {
-        "@architectures": "spacy-bcrf.SequenceLabeler.v1",
-        "tok2vec": tok2vec,
-        "head": {"@layers": "spacy-bcrf.BCRF.v1", **head},
-    }
+    nlp = spacy.blank("zh" if config else "xx", config=config)
+    model = network()
+    model["head"] |= head
     nlp.add_pipe(factory, name="labeler", config={"model": model})
     return nlp
 
@@ -62,8 +50,8 @@ def test_a_component_learns_is_saved_and_gets_a_label(factory, transitions):
     nlp = make_nlp(factory, **head)
     example = make_example(nlp, factory)
     optimizer = nlp.initialize(lambda: [example])
-    optimizer.learn_rate = 0.02
-    for _ in range(25):
+    optimizer.learn_rate = RATE
+    for _ in range(20):
         nlp.update([example], sgd=optimizer)
     text = example.predicted.text
     learned = read(nlp(text))

@@ -1,11 +1,12 @@
 """Commands from CoNLL-U to a trained segmenter."""
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import spacy
-from forked_commands import run_spacy as run
+from spacy_commands import run_spacy, train
 from tiny_training import RATE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,16 +24,15 @@ def test_convert_train_evaluate_and_rank(tmp_path):
     source, corpus = tmp_path / "corpus.conllu", tmp_path / "corpus.spacy"
     source.write_text("\n".join([*lines, ""]), encoding="utf8")
     # Like UD Chinese GSD 1.4, the file has neither a text nor SpaceAfter.
-    assert "(0 with unknown spaces)" in run("bcrf", "convert", source, corpus, "--lang", "zh")
-    paths = ("--paths.train", corpus, "--paths.dev", corpus)
-    few = ("--training.max_steps", 20, "--training.eval_frequency", 10)
-    fast = ("--training.optimizer.learn_rate", RATE, "--training.dropout", 0.0)
-    config = ROOT / "configs/segmentation.cfg"
-    output = run("train", config, "--output", tmp_path / "out", *paths, *few, *fast)
-    assert "TAGGED_TOK" in output
-    assert "Warning: [" not in output
+    assert "(0 with unknown spaces)" in run_spacy("bcrf", "convert", source, corpus, "--lang", "zh")
+    overrides = {f"paths.{name}": str(corpus) for name in ("train", "dev")}
+    overrides |= {"training.max_steps": 20, "training.eval_frequency": 10}
+    overrides |= {"training.optimizer.learn_rate": RATE, "training.dropout": 0.0}
+    log = StringIO()
+    train(ROOT / "configs/segmentation.cfg", tmp_path / "out", overrides, log)
+    assert "TAGGED_TOK" in log.getvalue()
     model = tmp_path / "out/model-best"
-    run("evaluate", model, corpus, "--output", tmp_path / "scores.json")
+    run_spacy("evaluate", model, corpus, "--output", tmp_path / "scores.json")
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["token_f"] == scores["tagged_token_f"] == 1.0
     doc = spacy.load(model)("我喜欢 火腿。")
@@ -45,5 +45,5 @@ def test_convert_train_evaluate_and_rank(tmp_path):
     assert doc.text == "我喜欢 火腿。"
     ranked = tmp_path / "ranked.jsonl"
     (tmp_path / "texts.jsonl").write_text('{"text": "我吃"}\n{"text": "喜欢鸡蛋x"}\n')
-    run("bcrf", "rank", model, tmp_path / "texts.jsonl", "--pipe", "segmenter", "-o", ranked)
+    run_spacy("bcrf", "rank", model, tmp_path / "texts.jsonl", "--pipe", "segmenter", "-o", ranked)
     assert len(ranked.read_text().splitlines()) == 2

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 import spacy
-from forked_commands import run_spacy as run
 from spacy.tokens import Doc, DocBin
+from spacy_commands import run_spacy as run
 from tiny_training import LISTENER, RATE, TOK2VEC, network
 
 BASE = """

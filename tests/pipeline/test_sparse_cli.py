@@ -1,13 +1,15 @@
 """spaCy's commands with sparse linear chains."""
 
 import json
+import re
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
-from forked_commands import run_spacy as run
 from spacy.tokens import DocBin
+from spacy_commands import run_spacy, train
 
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
@@ -52,25 +54,29 @@ def folder(tmp_path_factory):
     for name, text in (("train", COLUMNS), ("dev", COLUMNS + MORE)):
         (folder / f"{name}.txt").write_text(text)
         options = ("-l", "en", "--tag-column", 2, "--spans-key", "chunks")
-        run("bcrf", "convert", folder / f"{name}.txt", folder / f"{name}.spacy", *options)
+        run_spacy("bcrf", "convert", folder / f"{name}.txt", folder / f"{name}.spacy", *options)
     return folder
 
 
-def train(folder, output, *more, dev="dev", fails=False):
-    """Train with the chunking config and return the output of the command."""
-    paths = ("--paths.train", folder / "train.spacy", "--paths.dev", folder / f"{dev}.spacy")
-    options = ("--output", folder / output, "--training.max_epochs", 4)
-    frequency = ("--training.eval_frequency", 1)
-    return run("train", CONFIGS / "chunking.cfg", *options, *paths, *frequency, *more, fails=fails)
+def train_chunker(folder, output, dev="dev", overrides=None, log=None):
+    """Train with the chunking config and return the table of scores."""
+    settings = {
+        "paths.train": str(folder / "train.spacy"),
+        "paths.dev": str(folder / f"{dev}.spacy"),
+        "training.max_epochs": 2,
+        "training.eval_frequency": 1,
+    }
+    log = log or StringIO()
+    train(CONFIGS / "chunking.cfg", folder / output, settings | (overrides or {}), log)
+    return log.getvalue()
 
 
 @pytest.mark.slow
 def test_train_evaluate_and_use(folder):
-    output = train(folder, "out", dev="train")
-    assert "SPANS_CHUN" in output
+    assert "SPANS_CHUN" in train_chunker(folder, "out", dev="train")
     model = folder / "out" / "model-best"
     # The training data has no ADVP, so the model finds none.
-    run("evaluate", model, folder / "dev.spacy", "--output", folder / "scores.json")
+    run_spacy("evaluate", model, folder / "dev.spacy", "--output", folder / "scores.json")
     scores = json.loads((folder / "scores.json").read_text())
     assert scores["spans_chunks_per_type"]["NP"]["r"] > 0.7
     assert scores["spans_chunks_per_type"]["ADVP"]["r"] == 0
@@ -85,7 +91,7 @@ def test_train_evaluate_and_use(folder):
 def test_the_same_seed_gives_the_same_model(folder):
     models = []
     for name in ("one", "two"):
-        train(folder, name, "--system.seed", 7)
+        train_chunker(folder, name, overrides={"system.seed": 7})
         models.append((folder / name / "model-last/chunker/model").read_bytes())
     assert models[0] == models[1]
 
@@ -93,10 +99,11 @@ def test_the_same_seed_gives_the_same_model(folder):
 @pytest.mark.slow
 def test_a_rate_too_high_stops_training_and_keeps_the_best_model(folder):
     # One document per batch: spaCy saves the model after the first step, and the second diverges.
-    settings = ("--components.chunker.model.rate", "1e30", "--training.batcher.size", 1)
-    output = train(folder, "diverged", *settings, dev="train", fails=True)
-    assert "rate = 1e+30 is too high" in output
-    assert "Aborting and saving the final best model" in output
+    settings = {"components.chunker.model.rate": 1e30, "training.batcher.size": 1}
+    log = StringIO()
+    with pytest.raises(ValueError, match=re.escape("rate = 1e+30 is too high")):
+        train_chunker(folder, "diverged", "train", settings, log)
+    assert "Aborting and saving the final best model" in log.getvalue()
     nlp = spacy.load(folder / "diverged/model-best")
     weights = sparse_chain(nlp.get_pipe("chunker").model).learner.weights
     assert np.isfinite(weights).all()
@@ -104,9 +111,10 @@ def test_a_rate_too_high_stops_training_and_keeps_the_best_model(folder):
 
 @pytest.mark.slow
 def test_an_error_names_a_bad_template(folder):
-    setting = ("--components.chunker.model.templates", '["w[0]", "wrd[0]"]')
-    output = train(folder, "bad", *setting, fails=True)
-    assert "template 'wrd[0]', position 1: unknown attribute wrd" in output
+    settings = {"components.chunker.model.templates": ["w[0]", "wrd[0]"]}
+    message = "template 'wrd[0]', position 1: unknown attribute wrd"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        train_chunker(folder, "bad", overrides=settings)
     assert not (folder / "bad/model-best").exists()
 
 
@@ -119,14 +127,15 @@ def test_training_on_a_crfsuite_corpus(folder):
     path = folder / "train.crfsuite"
     path.write_text(text)
     (folder / "base.cfg").write_text(CRFSUITE.format(path=json.dumps(str(path))))
-    run("init", "fill-config", folder / "base.cfg", folder / "crfsuite.cfg")
-    run("train", folder / "crfsuite.cfg", "--output", folder / "crfsuite")
+    run_spacy("init", "fill-config", folder / "base.cfg", folder / "crfsuite.cfg")
+    train(folder / "crfsuite.cfg", folder / "crfsuite", {}, StringIO())
     meta = json.loads((folder / "crfsuite/model-best/meta.json").read_text())
     assert meta["performance"]["spans_chunks_f"] == 1
     # The error names a malformed line before training starts.
     path.write_text(text + "B-NP\tw[0]=x:half\n")
-    output = run("train", folder / "crfsuite.cfg", "--output", folder / "no", fails=True)
-    assert "train.crfsuite:61: feature 'w[0]=x:half' has the value 'half'" in output
+    message = "train.crfsuite:61: feature 'w[0]=x:half' has the value 'half'"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        train(folder / "crfsuite.cfg", folder / "no", {}, StringIO())
     assert not (folder / "no/model-best").exists()
 
 

@@ -42,9 +42,9 @@ inline double subtract_largest(double* row, int n) {
     return top;
 }
 
-// Return alpha (length, tags): the log-partition of the prefixes that end in each tag, minus the
-// largest one at the token. So scores of 1e30 in one token do not cancel those of another. Add the
-// subtracted numbers to `shift`.
+// Return alpha (length, tags): the log-partition of the prefixes that end in each tag. Subtract the
+// maximum at each token and add it to `shift`: a score of 1e30 at one token keeps the scores of the
+// other tokens.
 template <class In> Row forward(const Sequence<In>& s, double& shift) {
     const int n = s.length, tags = s.tags;
     Row alpha(size_t(n) * tags);

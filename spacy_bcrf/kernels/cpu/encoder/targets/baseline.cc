@@ -1,2 +1,0 @@
-// The kernels of the CNN for the instructions that every processor of the platform has.
-#include "../table.hh"
