@@ -28,16 +28,24 @@ else:
     link_args = ["-pthread"]
 
 folder = Path("spacy_bcrf/kernels")
-headers = sorted(map(str, [*folder.glob("*.pxd"), *folder.glob("**/*.hh")]))
 sources = sorted(map(str, folder.glob("cpu/targets/*.cc")))
 tables = {"native": "cpu", "sparse": "cpu/sparse", "encoder": "cpu/encoder"}
+
+
+def find_headers(name: str) -> list[str]:
+    """Return the headers of an extension: all but those in the folders of the others."""
+    shared = {folder, folder / "shared", folder / "cpu", folder / tables[name]}
+    files = [*folder.glob("**/*.hh"), *folder.glob("*.pxd")]
+    return sorted(str(path) for path in files if path.parent in shared)
+
+
 extensions = [
     Extension(
         f"spacy_bcrf.kernels.{name}",
         [str(folder / f"{name}.pyx"), *sources],
         # The sources include the shared_code.hh and table.hh of the extension.
         include_dirs=[str(folder), str(folder / path)],
-        depends=headers,
+        depends=find_headers(name),
         language="c++",
         extra_compile_args=compile_args,
         extra_link_args=link_args,
@@ -53,9 +61,11 @@ class ParallelBuild(build_ext):
         self.parallel = True
         compile_files = self.compiler.compile
 
-        def compile_file(source: str, output_dir: str, **options: Any) -> list[str]:
+        def compile_file(
+            source: str, output_dir: str, depends: list[str], **options: Any
+        ) -> list[str]:
             objects = self.compiler.object_filenames([source], output_dir=output_dir)
-            if not self.force and not newer_group([source, "setup.py", *headers], objects[0]):
+            if not self.force and not newer_group([source, "setup.py", *depends], objects[0]):
                 return objects
             return compile_files([source], output_dir=output_dir, **options)
 
