@@ -44,11 +44,36 @@ BIOMEDICAL = [
     "character[-1..1]",
 ]
 
+# Issue list.
+NER = [
+    "w[-2..2]",
+    "w[-1..0]|w[0..1]",
+    "lower[-2..2]",
+    "prefix(1..5)[-1..1]",
+    "suffix(1..5)[-1..1]",
+    "brief[-2..2]",
+    "brief[-1..0]|brief[0..1]",
+    "shape[-1..1]",
+    "character[-1..1]",
+]
+
+SOCIAL = [*NER]
+
+# Characters and their bigrams and trigrams.
+SEGMENTATION = [
+    "w[-2..2]",
+    "w[-2..1]|w[-1..2]",
+    "w[-1]|w[0]|w[1]",
+]
+
 SETS = {
     "crfsuite-chunking": CRFSUITE_CHUNKING,
     "chunking": CHUNKING,
     "pos": POS,
     "biomedical": BIOMEDICAL,
+    "ner": NER,
+    "social": SOCIAL,
+    "segmentation": SEGMENTATION,
 }
 
 
