@@ -17,9 +17,8 @@ from typing import Any
 
 from spacy.language import Language
 from spacy.training import Example
-from spacy.vocab import Vocab
 
-from experiments.labeling_tasks import TASKS, LabelingTask
+from experiments.labeling_tasks import TASKS
 from experiments.report import markdown_table, mean_and_deviation
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.layers.linear_chain import sparse_chain

@@ -30,7 +30,8 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 class SavedChain(NamedTuple):
     """The parts of a chain with T tags and F features.
 
-    templates: their texts. gazetteers: phrases by name. tables: strings by word, by name. n_sequences: number of training sequences.
+    templates: their texts. gazetteers: phrases by name. tables: strings by word, by name.
+    n_sequences: number of training sequences.
     general: (T + 3, T) float32, weights of the transitions, the bias, the start and the end.
     keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
     """
