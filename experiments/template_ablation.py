@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=[], help="sets to compare")
     parser.add_argument("--without-each", action="store_true", help="leave out one line each")
     parser.add_argument("--with-each", nargs="+", default=[], metavar="TEMPLATE")
+    parser.add_argument("--clusters", metavar="FILE", help="clusters for `cluster.words`")
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=1, help="orders of the training sentences")
     parser.add_argument("--limit", type=int, help="training sentences")
@@ -45,6 +46,7 @@ def main() -> None:
         parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
     task = TASKS[args.task]
     base = get_templates(task.templates)
+    model = {**MODEL, "clusters": {"words": args.clusters} if args.clusters else None}
     variants = {f'"{task.templates}"': base}
     variants |= {f'"{name}"': get_templates(name) for name in args.sets}
     if args.without_each:
@@ -59,7 +61,7 @@ def main() -> None:
     for name, templates in variants.items():
         scores, seconds = [], 0.0
         for seed in range(args.seeds):
-            nlp = task.make_nlp({**MODEL, "templates": templates}, vocab)
+            nlp = task.make_nlp({**model, "templates": templates}, vocab)
             examples = task.examples(nlp, train[: args.limit])
             random.Random(seed).shuffle(examples)
             start = time.process_time()
