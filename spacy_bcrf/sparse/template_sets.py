@@ -44,7 +44,7 @@ BIOMEDICAL = [
     "character[-1..1]",
 ]
 
-# Issue list.
+# Entities of news and web text: words, affixes and shapes of the neighbours too.
 NER = [
     "w[-2..2]",
     "w[-1..0]|w[0..1]",
@@ -57,9 +57,10 @@ NER = [
     "character[-1..1]",
 ]
 
-SOCIAL = [*NER]
+# Social media: substrings, because user names, hashtags and misspellings repeat parts of words.
+SOCIAL = [*NER, "substring(2..4)[0]"]
 
-# Characters and their bigrams and trigrams.
+# Characters, their bigrams and trigrams, for `bcrf_segmenter`.
 SEGMENTATION = [
     "w[-2..2]",
     "w[-2..1]|w[-1..2]",
