@@ -32,7 +32,7 @@ POS = [
 
 # The biomedical features of Sun et al.: word unigrams and bigrams, substrings under ten characters,
 # and morphology. With part-of-speech tags, templates over `p` can be added.
-BIOMEDICAL = [
+SAPO_BIOMEDICAL = [
     "w[-2..2]",
     "w[-1..0]|w[0..1]",
     "digits[-1..1]",
@@ -43,6 +43,9 @@ BIOMEDICAL = [
     "brief[-1..0]|brief[0..1]",
     "character[-1..1]",
 ]
+
+# Words in lower case too.
+BIOMEDICAL = [*SAPO_BIOMEDICAL, "lower[-2..2]"]
 
 # Entities of news and web text: words, affixes and shapes of the neighbours too.
 NER = [
@@ -72,6 +75,7 @@ SETS = {
     "chunking": CHUNKING,
     "pos": POS,
     "biomedical": BIOMEDICAL,
+    "sapo-biomedical": SAPO_BIOMEDICAL,
     "ner": NER,
     "social": SOCIAL,
     "segmentation": SEGMENTATION,
