@@ -72,7 +72,8 @@ def main() -> None:
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
         f"{args.seeds} seed(s), mean ± deviation, on test; networks: {args.steps} steps, the best "
-        f"on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; processor time of one thread"
+        f"on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
+        "processor time of one thread"
     )
     write_text(args.out / "table.md", f"{table}\n{notes}\n")
     print(f"\n{table}\n{notes}")
