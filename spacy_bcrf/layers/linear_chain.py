@@ -15,6 +15,7 @@ from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
+from spacy_bcrf.sparse.word_tables import WordTables
 
 from .protocol import Hooks, attach, output_attrs
 
@@ -34,6 +35,7 @@ def LinearChain(
     threads: int = OnlineSettings.threads,
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
+    clusters: dict[str, str | dict[str, str]] | None = None,
     decoder: str = "viterbi",
 ) -> Model[list[Doc], Potentials]:
     """Build a linear chain over boolean features, from documents to potentials.
@@ -49,6 +51,8 @@ def LinearChain(
         `sparse.model.SparseChain`.
     gazetteers: phrases by name, for templates such as `gazetteer.name[0]`, or the path of a file
         with one phrase a line.
+    clusters: clusters by word, by name, for templates such as `cluster.name(4,6,10,20)[0]`, or the
+        path of a file, see `sparse.word_tables.WordTables`.
     decoder: see `decoding.DECODERS`.
     """
     settings = OnlineSettings(
@@ -63,8 +67,10 @@ def LinearChain(
         l1=l1,
         threads=threads,
     )
+    is_named = isinstance(templates, str)
     texts = get_templates(templates) if isinstance(templates, str) else templates
-    sparse = SparseChain(texts, settings, min_freq, Gazetteers(gazetteers or {}))
+    lexicons = Gazetteers(gazetteers or {}), WordTables(clusters or {})
+    sparse = SparseChain(texts, settings, min_freq, *lexicons, is_named)
     model: Model[list[Doc], Potentials] = Model(
         "linear_chain",
         forward,

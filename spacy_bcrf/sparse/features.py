@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, product
 from typing import Any, NamedTuple
 
@@ -14,11 +15,19 @@ from spacy.tokens import Doc, Token
 
 from spacy_bcrf.annotation.extensions import set_extensions
 
+from . import doc_attributes, word_attributes
+from .doc_attributes import Values
 from .gazetteers import Gazetteers
-from .templates import Attribute, TemplateError, parse_templates
-from .word_attributes import LENGTHS, PLAIN, Bags, WordCache
+from .quantized_vectors import QuantizedVectors
+from .templates import ALIASES, Attribute, TemplateError, parse_templates
+from .word_attributes import Bags, WordCache
+from .word_tables import CLUSTER, FREQUENCY, WordTables
 
 Keys = NDArray[np.uint64]
+
+WordFunction = Callable[[str], Iterator[str]]
+DocFunction = Callable[[Doc], Values]
+"""From a word, or a document, to the values of an attribute: of the word, or of each token."""
 
 # Token attributes whose values are hashes of strings. The values of other attributes are numbers
 # that may equal a hash by chance.
@@ -26,6 +35,9 @@ STRINGS = {
     *("orth", "lower", "norm", "shape", "prefix", "suffix", "lemma", "lang"),
     *("pos", "tag", "dep", "morph", "ent_type", "ent_id", "ent_kb_id"),
 }
+
+# Attributes without an argument and without a name after a dot, other than spaCy's.
+_PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, "vector")
 
 
 class Rows(NamedTuple):
@@ -51,26 +63,52 @@ class Features:
     """Compiled templates, which turn tokens into 64-bit feature keys.
 
     columns: the spaCy token attributes in the templates.
-    listed: the extensions and gazetteers in the templates; a token can have several values of one.
+    listed: the attributes that need the whole document, such as extensions and gazetteers; a token
+        can have several values of one.
 
     Raises TemplateError if a template is malformed or has an unknown attribute. An extension can be
-    set later: extraction raises TemplateError if it is still missing.
+    set later, and vectors too: extraction raises TemplateError if they are still missing.
     """
 
-    def __init__(self, texts: Sequence[str], gazetteers: Gazetteers | None = None) -> None:
+    def __init__(
+        self,
+        texts: Sequence[str],
+        gazetteers: Gazetteers | None = None,
+        tables: WordTables | None = None,
+    ) -> None:
         self.texts = list(texts)
         self.gazetteers = gazetteers or Gazetteers({})
+        self.tables = tables or WordTables({})
         self.templates = parse_templates(self.texts)
         attributes = dict.fromkeys(
             part.attribute for template in self.templates for part in template.parts
         )
-        checked = [(attribute, self._kind(attribute)) for attribute in attributes]
-        self.columns = [a for a, kind in checked if kind == "token"]
-        self._word = [a for a, kind in checked if kind == "word"]
-        self.listed = [a for a, kind in checked if kind == "listed"]
-        self._words = WordCache([_function(attribute) for attribute in self._word])
+        self._of_word: dict[Attribute, WordFunction] = {}
+        self._of_doc: dict[Attribute, DocFunction] = {}
+        self.columns = [a for a in attributes if not self._add_function(a)]
+        self.listed = list(self._of_doc)
+        self._words = WordCache(list(self._of_word.values()))
         self._ids = [IDS[a.name.upper()] for a in self.columns]
         self._extractor: Any = None
+
+    def load(self, docs: Sequence[Doc]) -> None:
+        """Read the files of gazetteers and word tables, and count the words of the documents.
+
+        Raises CorpusError if a file is malformed.
+        """
+        self.gazetteers.load()
+        self.tables.load()
+        if any(attribute.name == FREQUENCY for attribute in self._of_word):
+            self.tables.count(token.text for doc in docs for token in doc)
+        self._words = WordCache(list(self._of_word.values()))
+
+    def restore(
+        self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]
+    ) -> None:
+        """Set the phrases and word tables of a saved model, without reading the files."""
+        self.gazetteers.restore(phrases)
+        self.tables.restore(tables)
+        self._words = WordCache(list(self._of_word.values()))
 
     def keys(self, docs: Sequence[Doc], origins: bool = False) -> tuple[Keys, Any, Any]:
         """Extract the feature keys of documents.
@@ -106,7 +144,7 @@ class Features:
         """
         # The compiled extractor takes the columns first, then bags: of words, then `listed`.
         cells, bags = self._words.find(np.ascontiguousarray(orths), text)
-        n_bags = len(self._word)
+        n_bags = len(self._of_word)
         if listed is not None:
             bags = _join(bags, cells, n_bags, listed, len(self.listed))
             cells, n_bags = np.arange(len(orths), dtype="int32"), n_bags + len(self.listed)
@@ -126,8 +164,8 @@ class Features:
     def _show(self, doc: Doc, i: int, attribute: Attribute) -> Iterator[str]:
         if not 0 <= i < len(doc):
             yield f"<{i}>" if i < 0 else f"<+{i - len(doc) + 1}>"
-        elif attribute in self._word:
-            yield from _function(attribute)(doc[i].text)
+        elif attribute in self._of_word:
+            yield from self._of_word[attribute](doc[i].text)
         elif attribute in self.listed:
             yield from self._values(doc, attribute)[i]
         else:
@@ -154,7 +192,7 @@ class Features:
         return values
 
     def _list(self, docs: Sequence[Doc]) -> Bags:
-        """Hash the values of extensions and gazetteers into (N, L) bags."""
+        """Hash the values of the listed attributes into (N, L) bags."""
         sizes: list[int] = []
         hashes: list[int] = []
         for doc in docs:
@@ -165,44 +203,79 @@ class Features:
         starts = np.cumsum([0, *sizes], dtype="int64")
         return Bags(starts, np.array(hashes, dtype="uint64"))
 
-    def _values(self, doc: Doc, attribute: Attribute) -> list[list[str]]:
-        """Return each token's values of an extension or a gazetteer."""
-        kind, _, name = attribute.name.partition(".")
-        if kind == "gazetteer":
-            return [[value] if value else [] for value in self.gazetteers.find(name, doc)]
-        set_extensions()
-        if not Token.has_extension(name):
-            raise self._error(
-                attribute,
-                f"there is no extension {name!r} of tokens; add it with "
-                f"Token.set_extension({name!r}, ...)",
-            )
-        return [_extension_values(token._.get(name)) for token in doc]
+    def _values(self, doc: Doc, attribute: Attribute) -> Values:
+        """Return each token's values of a listed attribute."""
+        try:
+            return self._of_doc[attribute](doc)
+        except ValueError as error:
+            raise self._error(attribute, str(error)) from error
 
-    def _kind(self, attribute: Attribute) -> str:
-        """Return "token", "word" or "listed": where the values of an attribute come from."""
-        name, has_argument = attribute.name, attribute.first is not None
-        if (name in LENGTHS and has_argument) or (name in PLAIN and not has_argument):
-            return "word"
+    def _add_function(self, attribute: Attribute) -> bool:
+        """Add the function that computes an attribute. Returns False for attributes of spaCy."""
+        name, lengths = attribute.name, attribute.lengths
         kind, dot, rest = name.partition(".")
-        if dot and not has_argument:
-            if kind == "_" or rest in self.gazetteers.names:
-                return "listed"
-            raise self._error(
-                attribute,
-                f"there is no gazetteer {rest!r}; the config has "
-                f"{', '.join(self.gazetteers.names) or 'none'}",
+        if lengths is not None:
+            of_lengths = word_attributes.LENGTHS.get(name)
+            if of_lengths:
+                self._of_word[attribute] = partial(_with_lengths, of_lengths, lengths)
+            elif name == "vector":
+                self._of_doc[attribute] = QuantizedVectors(lengths)
+            elif kind == CLUSTER:
+                self._of_word[attribute] = self._cluster(attribute, rest)
+            elif dot or name in _PLAIN or IDS.get(name.upper()):
+                raise self._error(attribute, f"{name} takes no argument")
+            else:
+                raise self._unknown(attribute)
+        elif name in word_attributes.PLAIN:
+            self._of_word[attribute] = word_attributes.PLAIN[name]
+        elif name == FREQUENCY:
+            self._of_word[attribute] = self.tables.find_frequency
+        elif name == "vector":
+            self._of_doc[attribute] = QuantizedVectors(None)
+        elif name in doc_attributes.PLAIN:
+            self._of_doc[attribute] = doc_attributes.PLAIN[name]
+        elif kind == "_" and dot:
+            self._of_doc[attribute] = partial(_read_extension, rest)
+        elif kind in ("gazetteer", "partial") and dot:
+            self._check_name(attribute, "gazetteer", rest, self.gazetteers.names)
+            if kind == "gazetteer":
+                self._of_doc[attribute] = partial(_find_phrases, self.gazetteers, rest)
+            else:
+                self._of_word[attribute] = partial(self.gazetteers.find_partial, rest)
+        elif kind == CLUSTER and dot:
+            self._of_word[attribute] = self._cluster(attribute, rest)
+        elif kind in doc_attributes.OFFSETS and dot:
+            rest = ALIASES.get(rest, rest)
+            self._check_name(attribute, "string attribute of a token", rest, sorted(STRINGS))
+            offset = doc_attributes.OFFSETS[kind]
+            self._of_doc[attribute] = partial(
+                doc_attributes.elsewhere, attribute=rest, offset=offset
             )
         # Without a length, `prefix` and `suffix` are attributes of spaCy's lexemes.
-        if not has_argument and name == name.lower() and IDS.get(name.upper()):
-            return "token"
-        if name in PLAIN or dot or (IDS.get(name.upper()) and has_argument):
-            raise self._error(attribute, f"{name} takes no argument")
-        raise self._error(
+        elif name == name.lower() and IDS.get(name.upper()):
+            return False
+        else:
+            raise self._unknown(attribute)
+        return True
+
+    def _cluster(self, attribute: Attribute, name: str) -> WordFunction:
+        self._check_name(attribute, "cluster file", name, self.tables.names)
+        return partial(self.tables.find_cluster, name, attribute.lengths)
+
+    def _check_name(self, attribute: Attribute, what: str, name: str, known: list[str]) -> None:
+        if name not in known:
+            raise self._error(
+                attribute, f"there is no {what} {name!r}; there are {', '.join(known) or 'none'}"
+            )
+
+    def _unknown(self, attribute: Attribute) -> TemplateError:
+        return self._error(
             attribute,
             f"unknown attribute {attribute}; expected an attribute of a spaCy token (orth or w, "
-            f"lower, tag or p, pos, shape, ...), _.extension, gazetteer.name, {', '.join(PLAIN)}, "
-            f"or {', '.join(f'{f}(3) or {f}(1..4)' for f in LENGTHS)}",
+            f"lower, tag or p, pos, shape, ...), _.extension, gazetteer.name, partial.name, "
+            f"cluster.name(4,6), {', '.join(f'{kind}.tag' for kind in doc_attributes.OFFSETS)}, "
+            f"{', '.join(_PLAIN)}, or "
+            f"{', '.join(f'{f}(3) or {f}(1..4)' for f in word_attributes.LENGTHS)}",
         )
 
     def _error(self, attribute: Attribute, what: str) -> TemplateError:
@@ -215,7 +288,7 @@ class Features:
     def _compile(self) -> Any:
         from spacy_bcrf.kernels.sparse import Extractor
 
-        columns = {a: k for k, a in enumerate(self.columns + self._word + self.listed)}
+        columns = {a: k for k, a in enumerate([*self.columns, *self._of_word, *self._of_doc])}
         return Extractor(
             [
                 (hash_string(str(t)), [(columns[p.attribute], p.offset) for p in t.parts])
@@ -257,10 +330,22 @@ def _extension_values(value: object) -> list[str]:
     return sorted(set(texts)) if isinstance(value, (set, frozenset)) else list(dict.fromkeys(texts))
 
 
-def _function(attribute: Attribute) -> Callable[[str], Iterator[str]]:
-    """Return the function from a word to its values of an attribute of the word form."""
-    first, last = attribute.first, attribute.last
-    if first is None or last is None:
-        return PLAIN[attribute.name]
-    values = LENGTHS[attribute.name]
-    return lambda word: values(word, first, last)
+def _read_extension(name: str, doc: Doc) -> Values:
+    """Return each token's values of a custom extension. Raises ValueError if there is none."""
+    set_extensions()
+    if not Token.has_extension(name):
+        raise ValueError(
+            f"there is no extension {name!r} of tokens; add it with "
+            f"Token.set_extension({name!r}, ...)"
+        )
+    return [_extension_values(token._.get(name)) for token in doc]
+
+
+def _find_phrases(gazetteers: Gazetteers, name: str, doc: Doc) -> Values:
+    return [[value] if value else [] for value in gazetteers.find(name, doc)]
+
+
+def _with_lengths(
+    function: word_attributes.Function, lengths: Iterable[int], word: str
+) -> Iterator[str]:
+    return function(word, lengths)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Gazetteers:
         }
         # One attribute, so that other threads never see matchers of another vocabulary.
         self._matchers: tuple[Vocab | None, dict[str, Any]] = None, {}
+        self._places: dict[str, dict[str, list[str]]] = {}
 
     def copy(self) -> Gazetteers:
         """Copy sources and phrases."""
@@ -49,11 +50,11 @@ class Gazetteers:
                 self.phrases[name] = list(dict.fromkeys(line for line in lines if line))
                 if not self.phrases[name]:
                     raise CorpusError(f"{source}: no phrases; expected one phrase a line")
-        self._matchers = None, {}
+        self._matchers, self._places = (None, {}), {}
 
     def restore(self, phrases: Mapping[str, list[str]]) -> None:
         """Set the phrases of a saved model, without reading the sources."""
-        self.phrases, self._matchers = dict(phrases), (None, {})
+        self.phrases, self._matchers, self._places = dict(phrases), (None, {}), {}
 
     def find(self, name: str, doc: Doc) -> list[str]:
         """Match the phrases of a list; of overlapping matches only the longest counts.
@@ -70,9 +71,27 @@ class Gazetteers:
             matchers[name] = matcher
         places = [""] * len(doc)
         for span in filter_spans(matchers[name](doc, as_spans=True)):
-            inside = ["I"] * (len(span) - 2)
-            places[span.start : span.end] = ["U"] if len(span) == 1 else ["B", *inside, "L"]
+            places[span.start : span.end] = _places(len(span))
         return places
+
+    def find_partial(self, name: str, word: str) -> Iterator[str]:
+        """Yield the positions B, I, L, U that a word has in any phrase of a list.
+
+        The word alone decides: the phrase need not follow in the text.
+        """
+        if name not in self._places:
+            places: dict[str, set[str]] = {}
+            for phrase in self.phrases[name]:
+                words = phrase.lower().split()
+                for known, place in zip(words, _places(len(words)), strict=True):
+                    places.setdefault(known, set()).add(place)
+            self._places[name] = {known: sorted(found) for known, found in places.items()}
+        yield from self._places[name].get(word.lower(), ())
+
+
+def _places(n: int) -> list[str]:
+    """Return the positions of the n tokens of a phrase."""
+    return ["U"] if n == 1 else ["B", *["I"] * (n - 2), "L"][:n]
 
 
 def _restore(

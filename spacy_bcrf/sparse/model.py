@@ -18,6 +18,7 @@ from .features import Features, Rows, known_rows
 from .gazetteers import Gazetteers
 from .learner import OnlineLearner, OnlineSettings
 from .model_bytes import SavedChain, pack, unpack
+from .word_tables import WordTables
 
 
 class SparseChain:
@@ -29,6 +30,9 @@ class SparseChain:
         chain also adds the features that first occur in training. Templates over the annotation of
         an earlier component need 1.
     gazetteers: phrase lists for templates such as `gazetteer.name[0]`.
+    tables: clusters for templates such as `cluster.name[0]`.
+    is_named: whether `templates` is a set with a name. A saved chain then keeps the templates that
+        it was trained with, because a later version can change the set.
 
     `dictionary` and `learner` exist after `initialize` or `from_bytes`.
     """
@@ -41,12 +45,15 @@ class SparseChain:
         settings: OnlineSettings,
         min_freq: int = 1,
         gazetteers: Gazetteers | None = None,
+        tables: WordTables | None = None,
+        is_named: bool = False,
     ) -> None:
         if min_freq < 1:
             raise ValueError(f"min_freq must be at least 1, got {min_freq}")
-        self.features = Features(templates, gazetteers)
+        self.features = Features(templates, gazetteers, tables)
         self.settings = settings
         self.min_freq = min_freq
+        self.is_named = is_named
         self._learner: OnlineLearner | None = None
 
     @property
@@ -69,7 +76,7 @@ class SparseChain:
         """
         from spacy_bcrf.kernels.sparse import Dictionary
 
-        self.features.gazetteers.load()
+        self.features.load(docs)
         self.dictionary = Dictionary()
         for start in range(0, len(docs), 256):
             self.dictionary.count(self.features.keys(docs[start : start + 256])[0])
@@ -138,6 +145,7 @@ class SparseChain:
             SavedChain(
                 self.features.texts,
                 self.features.gazetteers.phrases,
+                self.features.tables.tables,
                 self._learner.n_sequences,
                 weights[: n_tags + 3],
                 self.dictionary.keys[used],
@@ -157,7 +165,10 @@ class SparseChain:
         if not data:
             return self
         saved = unpack(data)
-        if saved.templates != self.features.texts:
+        features = self.features
+        if saved.templates != features.texts and self.is_named:
+            features = Features(saved.templates, features.gazetteers, features.tables)
+        elif saved.templates != features.texts:
             raise ValueError(
                 f"the config has the templates {self.features.texts}, but the saved linear chain "
                 f"was trained with {saved.templates}"
@@ -170,7 +181,8 @@ class SparseChain:
         weights[: n_tags + 3, :n_tags] = saved.general
         weights[n_tags + 3 :, :n_tags] = saved.features
         learner.weights = weights
-        self.features.gazetteers.restore(saved.gazetteers)
+        self.features = features
+        self.features.restore(saved.gazetteers, saved.tables)
         self.dictionary = dictionary
         self._learner = learner
         return self
@@ -180,8 +192,9 @@ class SparseChain:
         return restore(*arguments)
 
     def __reduce__(self) -> tuple:
-        arguments = self.features.texts, self.settings, self.min_freq, self.features.gazetteers
-        return _restore, (*arguments, self.to_bytes())
+        features = self.features
+        arguments = features.texts, self.settings, self.min_freq, features.gazetteers
+        return _restore, (*arguments, features.tables, self.is_named, self.to_bytes())
 
 
 def _restore(
@@ -189,6 +202,9 @@ def _restore(
     settings: OnlineSettings,
     min_freq: int,
     gazetteers: Gazetteers,
+    tables: WordTables,
+    is_named: bool,
     data: bytes,
 ) -> SparseChain:
-    return SparseChain(templates, settings, min_freq, gazetteers.copy()).from_bytes(data)
+    lexicons = gazetteers.copy(), tables.copy()
+    return SparseChain(templates, settings, min_freq, *lexicons, is_named).from_bytes(data)

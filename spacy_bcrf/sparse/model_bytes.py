@@ -30,13 +30,15 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 class SavedChain(NamedTuple):
     """The parts of a chain with T tags and F features.
 
-    templates: their texts. gazetteers: phrases by name. n_sequences: number of training sequences.
+    templates: their texts. gazetteers: phrases by name. tables: strings by word, by name.
+    n_sequences: number of training sequences.
     general: (T + 3, T) float32, weights of the transitions, the bias, the start and the end.
     keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
     """
 
     templates: list[str]
     gazetteers: dict[str, list[str]]
+    tables: dict[str, dict[str, str]]
     n_sequences: float
     general: NDArray[np.float32]
     keys: NDArray[np.uint64]
@@ -63,6 +65,7 @@ def pack(saved: SavedChain) -> bytes:
         {
             "templates": saved.templates,
             "gazetteers": saved.gazetteers,
+            "tables": saved.tables,
             "n_tags": saved.general.shape[1],
             "n_sequences": saved.n_sequences,
             "scale": scale,
@@ -103,7 +106,10 @@ def unpack(data: bytes) -> SavedChain:
         raise _damaged(f"the keys have {len(msg['keys'])} bytes, not a multiple of 8")
     if not (math.isfinite(scale) and scale > 0 and math.isfinite(n_sequences) and n_sequences >= 0):
         raise _damaged(f"scale = {scale} and n_sequences = {n_sequences} must be positive numbers")
+    # Files without the attributes of word tables have none.
+    tables = msg.get("tables", {})
     _check_texts(msg["templates"], msg["gazetteers"])
+    _check_tables(tables)
     keys = np.frombuffer(msg["keys"], dtype="uint64")
     general = np.frombuffer(msg["general"], dtype="float32").reshape(n_tags + 3, n_tags)
     packed = np.frombuffer(_decompress(msg["features"], 2 * n_tags * len(keys)), dtype="float16")
@@ -118,7 +124,8 @@ def unpack(data: bytes) -> SavedChain:
             features *= np.float32(scale)
     if not (np.isfinite(general).all() and np.isfinite(features).all()):
         raise _damaged("there are weights that are not finite")
-    return SavedChain(msg["templates"], msg["gazetteers"], n_sequences, general, keys, features)
+    texts = msg["templates"], msg["gazetteers"], tables
+    return SavedChain(*texts, n_sequences, general, keys, features)
 
 
 def _damaged(problem: str) -> ValueError:
@@ -152,6 +159,17 @@ def _check_texts(templates: list[Any], gazetteers: dict[Any, Any]) -> None:
         is_list = isinstance(phrases, list) and all(isinstance(text, str) for text in phrases)
         if not isinstance(name, str) or not is_list:
             raise _damaged(f"the gazetteer {name!r} is not a list of strings")
+
+
+def _check_tables(tables: Any) -> None:
+    if not isinstance(tables, dict):
+        raise _damaged(f"tables has the type {type(tables).__name__}")
+    for name, table in tables.items():
+        is_table = isinstance(table, dict) and all(
+            isinstance(word, str) and isinstance(value, str) for word, value in table.items()
+        )
+        if not isinstance(name, str) or not is_table:
+            raise _damaged(f"the table {name!r} has other values than strings")
 
 
 def _decompress(data: bytes, size: int) -> bytes:

@@ -32,7 +32,7 @@ POS = [
 
 # The biomedical features of Sun et al.: word unigrams and bigrams, substrings under ten characters,
 # and morphology. With part-of-speech tags, templates over `p` can be added.
-BIOMEDICAL = [
+SAPO_BIOMEDICAL = [
     "w[-2..2]",
     "w[-1..0]|w[0..1]",
     "digits[-1..1]",
@@ -44,11 +44,41 @@ BIOMEDICAL = [
     "character[-1..1]",
 ]
 
+# Words in lower case too.
+BIOMEDICAL = [*SAPO_BIOMEDICAL, "lower[-2..2]"]
+
+# Entities of news and web text: words, affixes and shapes of the neighbours too.
+NER = [
+    "w[-2..2]",
+    "w[-1..0]|w[0..1]",
+    "lower[-2..2]",
+    "prefix(1..5)[-1..1]",
+    "suffix(1..5)[-1..1]",
+    "brief[-2..2]",
+    "brief[-1..0]|brief[0..1]",
+    "shape[-1..1]",
+    "character[-1..1]",
+]
+
+# Social media: substrings, because user names, hashtags and misspellings repeat parts of words.
+SOCIAL = [*NER, "substring(2..4)[0]"]
+
+# Characters, their bigrams and trigrams, for `bcrf_segmenter`.
+SEGMENTATION = [
+    "w[-2..2]",
+    "w[-2..1]|w[-1..2]",
+    "w[-1]|w[0]|w[1]",
+]
+
 SETS = {
     "crfsuite-chunking": CRFSUITE_CHUNKING,
     "chunking": CHUNKING,
     "pos": POS,
     "biomedical": BIOMEDICAL,
+    "sapo-biomedical": SAPO_BIOMEDICAL,
+    "ner": NER,
+    "social": SOCIAL,
+    "segmentation": SEGMENTATION,
 }
 
 

@@ -7,15 +7,19 @@ A template combines attributes of the current token (offset 0) and its neighbour
     lower[-1..0]|lower[0..1] two templates, bigrams: ranges advance together
     tag[-1]|lower[0]         one template, which combines both values in one feature
     prefix(1..4)[0]          one template, with a feature for each of four values
+    prefix(2,4)[0]           the same for two values
 
 The attributes are:
 
 - token attributes of spaCy: `orth` or `w`, `lower`, `norm`, `tag` or `p`, `pos`, `shape`,
   `is_digit`, ...
 - custom extensions, `_.name`; a list gives several values
-- gazetteers, `gazetteer.name`
+- gazetteers, `gazetteer.name`, and the positions of a word in their phrases, `partial.name`
 - attributes of the word form, such as `suffix(3)` and `digits`, see `word_attributes.LENGTHS` and
   `word_attributes.PLAIN`
+- word tables, such as `cluster.name(4,6,10,20)` and `frequency`, see `word_tables`
+- attributes of the document, such as `position` and `elsewhere.tag`, see `doc_attributes`
+- quantized word vectors, `vector` or `vector(1..50)`, see `quantized_vectors`
 
 If a value is missing (0, "", None, False), the template has no feature at this token. Positions
 outside of the sequence have a value of their own for each distance.
@@ -26,10 +30,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 _PART = re.compile(
-    r"(?P<name>(?:(?:_|gazetteer)\.)?[A-Za-z]\w*)"
-    r"(?:\((?P<first>\d+)(?:\.\.(?P<last>\d+))?\))?"
+    r"(?P<name>(?:(?:_|[A-Za-z]\w*)\.)?[A-Za-z]\w*)"
+    r"(?:\((?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<list>\d+(?:,\d+)*))\))?"
     r"\[(?P<from>[+-]?\d+)(?:\.\.(?P<to>[+-]?\d+))?\]"
 )
 
@@ -42,18 +47,17 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True)
 class Attribute:
-    """Attribute of a token. first, last: inclusive range of its argument, None without one."""
+    """Attribute of a token. lengths: its argument, in ascending order; None without one."""
 
     name: str
-    first: int | None = None
-    last: int | None = None
+    lengths: range | tuple[int, ...] | None = None
 
     def __str__(self) -> str:
-        if self.first is None:
+        if self.lengths is None:
             return self.name
-        if self.first == self.last:
-            return f"{self.name}({self.first})"
-        return f"{self.name}({self.first}..{self.last})"
+        if isinstance(self.lengths, range):
+            return f"{self.name}({self.lengths[0]}..{self.lengths[-1]})"
+        return f"{self.name}({','.join(map(str, self.lengths))})"
 
 
 @dataclass(frozen=True)
@@ -124,19 +128,29 @@ def parse_templates(texts: Sequence[str]) -> list[Template]:
 
 def _read_part(text: str, match: re.Match[str]) -> tuple[Attribute, range, int]:
     at = match.start()
-    first = last = None
-    if match["first"]:
-        first = int(match["first"])
-        last = int(match["last"] or first)
-        if not 1 <= first <= last:
-            raise _error(text, match.start("first"), "expected a length, or a range like 1..4")
+    lengths = _read_lengths(text, match)
     low = int(match["from"])
     high = int(match["to"]) if match["to"] else low
     if high < low:
         raise _error(text, match.start("from"), f"the range {low}..{high} is empty")
     name = match["name"]
-    attribute = Attribute(ALIASES.get(name, name), first, last)
+    attribute = Attribute(ALIASES.get(name, name), lengths)
     return attribute, range(low, high + 1), at
+
+
+def _read_lengths(text: str, match: re.Match[str]) -> range | tuple[int, ...] | None:
+    """Read the argument of an attribute. A range or list of one length is a tuple."""
+    if match["list"]:
+        listed = tuple(map(int, match["list"].split(",")))
+        if listed[0] < 1 or any(a >= b for a, b in pairwise(listed)):
+            raise _error(text, match.start("list"), "expected ascending lengths, such as 4,6,10")
+        return listed
+    if not match["first"]:
+        return None
+    first, last = int(match["first"]), int(match["last"])
+    if not 1 <= first <= last:
+        raise _error(text, match.start("first"), "expected a length, or a range like 1..4")
+    return (first,) if first == last else range(first, last + 1)
 
 
 def _error(text: str, at: int, what: str) -> TemplateError:

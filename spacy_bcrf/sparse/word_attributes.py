@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -10,21 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-Function = Callable[[str, int, int], Iterator[str]]
-"""From a word and an inclusive range of lengths to values."""
+Function = Callable[[str, Iterable[int]], Iterator[str]]
+"""From a word and ascending lengths to values."""
 
 
-def _prefixes(word: str, first: int, last: int) -> Iterator[str]:
-    return (word[:n] for n in range(first, min(last, len(word)) + 1))
+def _prefixes(word: str, lengths: Iterable[int]) -> Iterator[str]:
+    return (word[:n] for n in _up_to(len(word), lengths))
 
 
-def _suffixes(word: str, first: int, last: int) -> Iterator[str]:
-    return (word[-n:] for n in range(first, min(last, len(word)) + 1))
+def _suffixes(word: str, lengths: Iterable[int]) -> Iterator[str]:
+    return (word[-n:] for n in _up_to(len(word), lengths))
 
 
-def _substrings(word: str, first: int, last: int) -> Iterator[str]:
-    found = {word[i : i + n] for n in range(first, last + 1) for i in range(len(word) - n + 1)}
+def _substrings(word: str, lengths: Iterable[int]) -> Iterator[str]:
+    found = {word[i : i + n] for n in _up_to(len(word), lengths) for i in range(len(word) - n + 1)}
     return iter(sorted(found))
+
+
+def _up_to(most: int, lengths: Iterable[int]) -> Iterator[int]:
+    """Yield the lengths up to `most`. A range can be far longer than any word."""
+    return takewhile(lambda n: n <= most, lengths)
 
 
 def _digits_masked(word: str) -> str:
@@ -63,7 +69,7 @@ LENGTHS: dict[str, Function] = {
     "suffix": _suffixes,
     "substring": _substrings,
 }
-"""Attributes that take a length or a range of lengths, in characters."""
+"""Attributes that take lengths in characters."""
 
 PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
     "digits": lambda word: iter([_digits_masked(word)]),

@@ -19,6 +19,7 @@ from tiny_training import network, train, update
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
 from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
+from spacy_bcrf.sparse.template_sets import SETS
 
 OBJECTIVES = ("crf", "sapo", "perceptron", "mira")
 
@@ -272,6 +273,29 @@ def test_documents_without_annotation_regularize_nothing():
         nlp.update(data)
         weights.append(sparse_chain(pipe.model).learner.weights)
     np.testing.assert_array_equal(*weights)
+
+
+def test_a_saved_model_keeps_the_templates_of_a_named_set(tmp_path, monkeypatch):
+    nlp, _, data = tagger(templates="pos")
+    train(nlp, data, 2)
+    nlp.to_disk(tmp_path)
+    tags = [token.tag_ for token in nlp("a b a c")]
+    # A later version changes the set.
+    monkeypatch.setitem(SETS, "pos", ["w[1]"])
+    loaded = spacy.load(tmp_path)
+    assert [token.tag_ for token in loaded("a b a c")] == tags
+    assert spacy.load(tmp_path).to_bytes() == loaded.to_bytes()
+
+
+def test_a_saved_model_contains_its_clusters(tmp_path):
+    path = tmp_path / "clusters.tsv"
+    path.write_text("a\t1\n")
+    nlp, _, data = tagger(templates=["cluster.kinds[0]"], clusters={"kinds": str(path)})
+    train(nlp, data, 5)
+    nlp.to_disk(tmp_path / "model")
+    path.unlink()
+    loaded = spacy.load(tmp_path / "model")
+    assert [token.tag_ for token in loaded("A b a c")] == ["A", "B", "A", "B"]
 
 
 def test_a_saved_model_contains_its_gazetteers(tmp_path):

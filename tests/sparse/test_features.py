@@ -158,7 +158,7 @@ def test_a_gazetteer_from_a_file(tmp_path):
 
 
 def test_an_unknown_gazetteer_is_named():
-    with pytest.raises(TemplateError, match="no gazetteer 'places'; the config has names"):
+    with pytest.raises(TemplateError, match="no gazetteer 'places'; there are names"):
         Features(["gazetteer.places[0]"], GAZETTEERS)
 
 

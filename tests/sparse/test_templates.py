@@ -17,6 +17,9 @@ from spacy_bcrf.sparse.templates import TemplateError, parse_template, parse_tem
         ("w[-1..0]|p[0]", ["orth[-1]|tag[0]", "orth[0]|tag[0]"]),
         ("suffix(3)[0]", ["suffix(3)[0]"]),
         ("prefix(1..4)[0]|_.kind[1]", ["prefix(1..4)[0]|_.kind[1]"]),
+        ("prefix(2..2)[0]", ["prefix(2)[0]"]),
+        ("prefix(1,4)[0]", ["prefix(1,4)[0]"]),
+        ("cluster.brown(4,6,10)[-1..0]", [f"cluster.brown(4,6,10)[{i}]" for i in (-1, 0)]),
     ],
 )
 def test_parses(text, expected):
@@ -38,6 +41,9 @@ def test_parses(text, expected):
         ("w[2..1]", 3),
         ("suffix(0)[0]", 8),
         ("prefix(4..1)[0]", 8),
+        ("prefix(4,4)[0]", 8),
+        ("prefix(0,4)[0]", 8),
+        ("prefix(1..2,4)[0]", 1),
         ("w[0..1]|w[0..2]", 1),
     ],
 )

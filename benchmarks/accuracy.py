@@ -1,0 +1,311 @@
+"""Accuracy, speed and calibration of spaCy's components, CRFsuite and ours, on all corpora.
+
+    python -m benchmarks.accuracy --corpora DIR
+    python -m benchmarks.accuracy --corpora DIR --tasks wnut17 --only sparse crfsuite --seeds 3
+
+--out keeps one JSON file a run, so the command can be interrupted and resumed, and writes the table
+as `table.md` and, with the extra plot, the scores and speeds as `plot.png`.
+"""
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+import spacy
+from spacy.cli.init_config import init_config
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import registry
+
+from benchmarks.common import ROOT, add_options, describe_machine, in_own_process
+from experiments.labeling_tasks import CHUNKS, TASKS, LabelingTask
+from experiments.report import make_figure, markdown_table, mean_and_deviation, save_figure
+from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.chain import Potentials, viterbi
+from spacy_bcrf.io.atomic import write_text
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
+from spacy_bcrf.pipeline.factories import DEFAULT_MODEL, SEGMENTER_MODEL
+from spacy_bcrf.pipeline.sequence_labeler import Prediction
+
+SYSTEMS = ("spacy", "crfsuite", "sparse", "neural", "hybrid")
+HYBRID = "spacy-bcrf.Hybrid.v1"
+PASSES = 10
+"""Passes of the sparse chain and of CRFsuite."""
+SPACY_COMPONENTS = {"bcrf_ner": "ner", "bcrf_chunker": "ner", "bcrf_tagger": "tagger"}
+"""spaCy's component for each of ours. It has none for words."""
+SPACY_SCORES = {"ner": "ents_f", "tagger": "tag_acc"}
+
+Numbers = dict[str, float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_options(parser, needs_corpora=True)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
+    parser.add_argument("--steps", type=int, default=3000, help="training steps of the networks")
+    parser.add_argument("--out", type=Path, default=ROOT / "training/accuracy", metavar="DIR")
+    args = parser.parse_args()
+    rows = []
+    for task in args.tasks:
+        for system in filter(partial(is_available, TASKS[task]), args.only):
+            runs = [
+                load_run(args.out, args.corpora, task, system, seed, args.steps)
+                for seed in range(args.seeds)
+            ]
+            rows.append(make_row(task, system, runs))
+            print(*rows[-1].values(), sep="  ", flush=True)
+    table = markdown_table([list(rows[0]), *(list(row.values()) for row in rows)])
+    notes = (
+        f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
+        f"{args.seeds} seed(s), mean ± deviation, on test; networks: {args.steps} steps, the best "
+        f"on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
+        "processor time of one thread"
+    )
+    write_text(args.out / "table.md", f"{table}\n{notes}\n")
+    print(f"\n{table}\n{notes}")
+    plot(rows, args.out / "plot.png")
+
+
+def is_available(task: LabelingTask, system: str) -> bool:
+    """Return whether a system can learn a task here."""
+    if system == "spacy":
+        return task.factory in SPACY_COMPONENTS
+    return system != "hybrid" or HYBRID in registry.architectures.get_all()
+
+
+def load_run(out: Path, corpora: Path, task: str, system: str, seed: int, steps: int) -> Numbers:
+    """Return the numbers of a run. Train if there are none for these steps yet."""
+    length = PASSES if system in ("sparse", "crfsuite") else steps
+    path = out / f"{task}-{system}-{length}-{seed}.json"
+    if not path.exists():
+        measure = measure_crfsuite if system == "crfsuite" else measure_pipeline
+        path.parent.mkdir(parents=True, exist_ok=True)
+        numbers = in_own_process(measure, out, corpora, task, system, seed, length)
+        write_text(path, json.dumps(numbers))
+    numbers = json.loads(path.read_text())
+    return numbers
+
+
+def make_row(task: str, system: str, runs: list[Numbers]) -> dict[str, str]:
+    """Format the runs of a system on a task. "-": not measured."""
+
+    def cell(key: str, digits: int) -> str:
+        values = [run[key] for run in runs if key in run]
+        return mean_and_deviation(values, digits) if values else "-"
+
+    return {
+        "corpus": task,
+        "system": system,
+        "score": cell("score", 2),
+        "us/word": f"{mean(run['us/word'] for run in runs):.1f}",
+        "training, s": f"{mean(run['training'] for run in runs):.0f}",
+        "ECE": cell("ece", 3),
+    }
+
+
+def plot(rows: list[dict[str, str]], path: Path) -> None:
+    """Plot score against speed, a panel for each corpus."""
+    tasks = list(dict.fromkeys(row["corpus"] for row in rows))
+    figure = make_figure(3 * len(tasks), 3)
+    for panel, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
+        for row in rows:
+            if row["corpus"] == task:
+                score = float(row["score"].split()[0])
+                panel.scatter(float(row["us/word"]), score, label=row["system"])
+        panel.set(title=task, xlabel="us/word", ylabel="score on test", xscale="log")
+        panel.legend(fontsize="small")
+    save_figure(figure, path)
+
+
+@registry.readers("spacy-bcrf.benchmarks.accuracy.v1")
+def make_reader(
+    task: str, part: str, system: str, corpora: str, cache: str
+) -> Callable[[Language], Iterator[Example]]:
+    """Return a corpus reader for `spacy train`."""
+    return lambda nlp: iter(read(nlp, TASKS[task], part, system, Path(corpora), Path(cache)))
+
+
+def read(
+    nlp: Language, task: LabelingTask, part: str, system: str, corpora: Path, cache: Path
+) -> list[Example]:
+    """Read the examples of a part, in the annotation of the system's component."""
+    parts = ["train", "dev"] if part == "train" and task.learns_dev else [part]
+    docs = [doc for name in parts for doc in task.read(corpora, name, cache, nlp.vocab)]
+    if system == "spacy":
+        for doc in docs:
+            to_spacy(doc, task)
+    return task.examples(nlp, docs)
+
+
+def to_spacy(doc: Doc, task: LabelingTask) -> None:
+    """Move gold annotation to where spaCy's component reads it: chunks to `ents`, pos to tag."""
+    if task.factory == "bcrf_chunker":
+        doc.ents = list(doc.spans.get(CHUNKS, []))
+    elif task.factory == "bcrf_tagger":
+        for token in doc:
+            token.tag_ = token.pos_
+
+
+def make_config(task: str, system: str, seed: int, length: int, corpora: Path, cache: Path) -> Any:
+    """Return a training config. length: steps of a network, passes of a sparse chain."""
+    chosen = TASKS[task]
+    if system == "spacy":
+        component = SPACY_COMPONENTS[chosen.factory]
+        config = init_config(lang=chosen.lang, pipeline=[component], optimize="efficiency")
+        score = SPACY_SCORES[component]
+    else:
+        is_segmenter = chosen.factory == "bcrf_segmenter"
+        neural = SEGMENTER_MODEL if is_segmenter else DEFAULT_MODEL
+        models = {
+            "sparse": linear_chain(chosen),
+            "neural": neural,
+            "hybrid": {**neural, "@architectures": HYBRID, "templates": chosen.templates},
+        }
+        config = chosen.make_nlp(models[system]).config.copy()
+        score = chosen.score
+    reader = {"@readers": "spacy-bcrf.benchmarks.accuracy.v1", "task": task, "system": system}
+    places = {"corpora": str(corpora), "cache": str(cache)}
+    config["corpora"] = {part: {**reader, "part": part, **places} for part in ("train", "dev")}
+    training = config["training"]
+    training |= {"train_corpus": "corpora.train", "dev_corpus": "corpora.dev", "patience": 0}
+    training |= {"seed": seed, "score_weights": {score: 1.0}}
+    if system == "sparse":
+        training |= {"max_epochs": length, "max_steps": 0, "eval_frequency": 10**9}
+        training["batcher"] = {"@batchers": "spacy.batch_by_sequence.v1", "size": 500}
+    else:
+        training |= {"max_epochs": 0, "max_steps": length, "eval_frequency": 200}
+    config["system"] = {"seed": seed, "gpu_allocator": None}
+    return config
+
+
+def linear_chain(task: LabelingTask) -> dict[str, Any]:
+    """Return the architecture of the sparse linear chain of a task."""
+    return {
+        "@architectures": "spacy-bcrf.LinearChain.v1",
+        "templates": task.templates,
+        "objective": "crf",
+    }
+
+
+def measure_pipeline(
+    out: Path, corpora: Path, task: str, system: str, seed: int, length: int
+) -> Numbers:
+    """Train a pipeline with `spacy train` and measure it on test."""
+    from spacy.training.initialize import init_nlp
+    from spacy.training.loop import train
+
+    chosen, cache = TASKS[task], out / "corpora"
+    config = make_config(task, system, seed, length, corpora, cache)
+    folder = out / f"{task}-{system}-{length}-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    start = time.process_time()
+    nlp = init_nlp(config, use_gpu=-1)
+    train(nlp, folder, use_gpu=-1, stdout=sys.stderr, stderr=sys.stderr)
+    seconds = time.process_time() - start
+    # The averaged weights of a sparse chain do not overfit early. dev is in the training part of
+    # some tasks, and then it chooses nothing.
+    is_last = system == "sparse" or chosen.learns_dev
+    best = spacy.load(folder / ("model-last" if is_last else "model-best"))
+    examples = read(best, chosen, "test", system, corpora, cache)
+    score = SPACY_SCORES[SPACY_COMPONENTS[chosen.factory]] if system == "spacy" else chosen.score
+    numbers = {
+        "score": 100 * best.evaluate(examples)[score],
+        "training": seconds,
+        "us/word": microseconds_per_word(best, examples),
+    }
+    if system != "spacy" and chosen.factory != "bcrf_segmenter":
+        pipe: Any = best.get_pipe(chosen.factory)
+        calibration = Calibration(pipe, examples)
+        confidence = calibration.confidence(1.0)
+        numbers["ece"] = measure_reliability(confidence, calibration.correct).error
+    return numbers
+
+
+def microseconds_per_word(nlp: Language, examples: list[Example], rounds: int = 3) -> float:
+    """Return the median processor time of `nlp.pipe` over tokenized documents, by gold word."""
+    times = []
+    for _ in range(rounds + 1):
+        docs = [example.predicted.copy() for example in examples]
+        start = time.process_time()
+        for _ in nlp.pipe(docs):
+            pass
+        times.append(time.process_time() - start)
+    # The first round is a warm-up.
+    return 1e6 * median(times[1:]) / sum(len(example.reference) for example in examples)
+
+
+def measure_crfsuite(
+    out: Path, corpora: Path, task: str, system: str, seed: int, length: int
+) -> Numbers:
+    """Train CRFsuite, by stochastic gradient descent, on the features of the sparse chain.
+
+    Our component decodes the tags to annotation, with a valid labeling in place of an invalid one.
+    Times do not include the features.
+    """
+    pycrfsuite = require("pycrfsuite", "bench")
+    chosen, cache = TASKS[task], out / "corpora"
+    nlp = chosen.make_nlp(linear_chain(chosen))
+    train = read(nlp, chosen, "train", system, corpora, cache)
+    random.Random(seed).shuffle(train)
+    nlp.initialize(lambda: train)
+    pipe: Any = nlp.get_pipe(chosen.factory)
+    chain = sparse_chain(pipe.model)
+    assert chain
+
+    def items(docs: list[Doc]) -> list[list[list[str]]]:
+        """Return the features of each token of each document."""
+        rows, starts = chain.rows(docs)
+        tokens = [list(map(str, rows[a:b])) for a, b in pairwise(starts)]
+        ends = doc_lengths(docs).cumsum()
+        return [tokens[end - len(doc) : end] for doc, end in zip(docs, ends, strict=True)]
+
+    trainer = pycrfsuite.Trainer(algorithm="l2sgd", verbose=False)
+    trainer.set_params({"c2": 1.0, "max_iterations": length})
+    docs = [example.predicted for example in train]
+    gold = np.split(pipe.read_gold(train).tags, doc_lengths(docs).cumsum()[:-1])
+    for features, tags in zip(items(docs), gold, strict=True):
+        trainer.append(features, list(map(str, tags)))
+    model = str(out / f"{task}-{system}-{length}-{seed}.crfsuite")
+    start = time.process_time()
+    trainer.train(model)
+    seconds = time.process_time() - start
+    tagger = pycrfsuite.Tagger()
+    tagger.open(model)
+    examples = read(nlp, chosen, "test", system, corpora, cache)
+    docs = [example.predicted for example in examples]
+    sequences = items(docs)
+    start = time.process_time()
+    found = [int(tag) for sequence in sequences for tag in tagger.tag(sequence)]
+    tagging = time.process_time() - start
+    n_tags, lengths = len(pipe.tags), doc_lengths(docs)
+    unary = 100 * np.eye(n_tags, dtype="float32")[found]
+    potentials = Potentials(unary, np.zeros((n_tags, n_tags), dtype="float32"), lengths)
+    constraints = pipe.codec.constraints
+    if constraints is not None:
+        potentials = constraints.apply(potentials)
+    by_doc = np.split(viterbi(potentials)[0], lengths.cumsum()[:-1])
+    written = pipe.write(docs, [Prediction(tags, {}) for tags in by_doc])
+    pairs = [Example(doc, eg.reference) for doc, eg in zip(written, examples, strict=True)]
+    return {
+        "score": 100 * pipe.score(pairs)[chosen.score],
+        "training": seconds,
+        "us/word": 1e6 * tagging / sum(len(example.reference) for example in examples),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Choose template sets on dev: the score of each set, of a set without a line, and with another.
+
+    python -m experiments.template_ablation wnut17 --corpora DIR
+
+No test part is read. --limit trains on the first sentences only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.training import Example
+
+from experiments.labeling_tasks import TASKS
+from experiments.report import markdown_table, mean_and_deviation
+from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.sparse.template_sets import SETS, get_templates
+
+MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument(
+        "--corpora", type=Path, default=os.environ.get("BCRF_CORPORA"), metavar="DIR"
+    )
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=[], help="sets to compare")
+    parser.add_argument("--without-each", action="store_true", help="leave out one line each")
+    parser.add_argument("--with-each", nargs="+", default=[], metavar="TEMPLATE")
+    parser.add_argument("--clusters", metavar="FILE", help="clusters for `cluster.words`")
+    parser.add_argument("--passes", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=1, help="orders of the training sentences")
+    parser.add_argument("--limit", type=int, help="training sentences")
+    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
+    args = parser.parse_args()
+    if not args.corpora:
+        parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
+    task = TASKS[args.task]
+    base = get_templates(task.templates)
+    model = {**MODEL, "clusters": {"words": args.clusters} if args.clusters else None}
+    variants = {f'"{task.templates}"': base}
+    variants |= {f'"{name}"': get_templates(name) for name in args.sets}
+    if args.without_each:
+        variants |= {f"without `{line}`": [t for t in base if t != line] for line in base}
+    variants |= {f"with `{line}`": [*base, *line.split()] for line in args.with_each}
+    print(f"{args.task}: {task.score} on dev, {args.passes} passes\n", flush=True)
+    print(markdown_table([("templates", "features", "seconds", "dev")]), end="", flush=True)
+    vocab = task.make_nlp(None).vocab
+    train, dev = (
+        task.read(Path(args.corpora), part, args.cache, vocab) for part in ("train", "dev")
+    )
+    for name, templates in variants.items():
+        scores, seconds = [], 0.0
+        for seed in range(args.seeds):
+            nlp = task.make_nlp({**model, "templates": templates}, vocab)
+            examples = task.examples(nlp, train[: args.limit])
+            random.Random(seed).shuffle(examples)
+            start = time.process_time()
+            n_features = fit(nlp, examples, args.passes)
+            seconds += time.process_time() - start
+            scores.append(100 * nlp.evaluate(task.examples(nlp, dev))[task.score])
+        name = name.replace("|", "\\|")
+        cells = name, f"{n_features:,}", f"{seconds / args.seeds:.0f}", mean_and_deviation(scores)
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def fit(nlp: Language, examples: Sequence[Example], passes: int) -> int:
+    """Train the sparse chain of a pipeline with one component. Return the number of features.
+
+    Extracts features once, where `nlp.update` extracts them in each pass.
+    """
+    nlp.initialize(lambda: examples)
+    ((_, pipe),) = nlp.pipeline
+    labeler: Any = pipe
+    chain = sparse_chain(labeler.model)
+    assert chain
+    docs = [example.predicted for example in examples]
+    constraints = labeler.codec.constraints
+    if constraints is not None:
+        chain.learner.constrain(constraints.transitions, constraints.start, constraints.end)
+    gold = labeler.read_gold(examples).tags
+    chain.learner.fit(chain.rows(docs), doc_lengths(docs), gold, passes)
+    return chain.learner.n_features
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Hierarchical clusters of words from raw text, for the attribute `cluster.name`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_bcrf.io.extras import require
+
+
+def cluster_words(
+    read: Callable[[], Iterable[Sequence[str]]],
+    n_clusters: int = 256,
+    *,
+    min_freq: int = 3,
+    dimensions: int = 50,
+    seed: int = 0,
+) -> dict[str, str]:
+    """Cluster words by their neighbours, and return each word's path of bits in a binary tree.
+
+    Word vectors are the truncated SVD of the positive pointwise mutual information of words and
+    their left and right neighbours (Levy and Goldberg 2014). K-means clusters the vectors, and
+    Ward's method joins the clusters to a tree. The words come in the order of their frequency.
+
+    read: returns the sentences, each a sequence of words. It is called twice.
+    min_freq: least number of occurrences of a word.
+
+    Raises ValueError if fewer words than clusters are frequent enough, and ImportError naming the
+    extra without scikit-learn. O(N) memory for N tokens at most.
+    """
+    cluster, decomposition = (
+        require(f"sklearn.{module}", "clusters") for module in ("cluster", "decomposition")
+    )
+    counts = Counter(word for sentence in read() for word in sentence)
+    words = [word for word, n in counts.most_common() if n >= min_freq]
+    if not 2 <= n_clusters <= len(words):
+        raise ValueError(
+            f"{n_clusters} clusters of {len(words)} words that occur at least {min_freq} times; "
+            "expected from 2 clusters to as many as words"
+        )
+    ppmi = _neighbour_ppmi(read(), {word: i for i, word in enumerate(words)})
+    size = min(dimensions, len(words) - 1)
+    vectors = decomposition.TruncatedSVD(size, random_state=seed).fit_transform(ppmi)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    k_means = cluster.KMeans(n_clusters, random_state=seed, n_init=1).fit(vectors)
+    # n_clusters=None makes the whole tree.
+    ward = cluster.AgglomerativeClustering(None, distance_threshold=0, linkage="ward")
+    paths = _paths(ward.fit(k_means.cluster_centers_).children_)
+    return {word: paths[k] for word, k in zip(words, k_means.labels_.tolist(), strict=True)}
+
+
+def _neighbour_ppmi(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> Any:
+    """Return the PPMI of W words and their neighbours, a sparse (W, 2 (W + 1)) matrix.
+
+    The columns are left neighbours, then right ones; the last of each half is any other word, or
+    the end of the sentence.
+    """
+    sparse = require("scipy.sparse", "clusters")
+    n = len(ids)
+    pairs: Counter[tuple[int, int]] = Counter()
+    for sentence in sentences:
+        known = [n, *(ids.get(word, n) for word in sentence), n]
+        for left, right in pairwise(known):
+            pairs[right, left] += 1
+            pairs[left, n + 1 + right] += 1
+    rows, columns = np.array([pair for pair in pairs if pair[0] < n]).T
+    found = np.array([count for (row, _), count in pairs.items() if row < n], dtype="float64")
+    by_row = np.bincount(rows, found, n)
+    # Smoothed context counts lower the values of rare contexts.
+    by_column = np.bincount(columns, found, 2 * (n + 1)) ** 0.75
+    ratio = found * by_column.sum() / (by_row[rows] * by_column[columns])
+    ppmi = np.maximum(np.log(ratio), 0)
+    return sparse.csr_matrix((ppmi, (rows, columns)), shape=(n, 2 * (n + 1)))
+
+
+def _paths(children: NDArray[np.int64]) -> list[str]:
+    """Return the path of each of K leaves. children: (K - 1, 2), node K + i has children[i]."""
+    n_leaves = len(children) + 1
+    paths = [""] * (2 * n_leaves - 1)
+    for i in reversed(range(len(children))):
+        for bit, child in enumerate(children[i]):
+            paths[child] = f"{paths[n_leaves + i]}{bit}"
+    return paths[:n_leaves]

@@ -1,0 +1,82 @@
+"""Attributes of a token that depend on the whole document.
+
+    position[0]               distances from the start and the end of the sentence
+    repeated[0]               the case of the word elsewhere in the document
+    elsewhere.tag[0]          values of a token attribute at other occurrences of the word
+    elsewhere_before.lower[0] values of the tokens before other occurrences
+    elsewhere_after.lower[0]  values of the tokens after other occurrences
+
+Occurrences of a word are equal in lower case. Each function takes O(n) for a document of n tokens
+and returns the values of each token.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+
+from spacy.tokens import Doc
+
+Values = list[list[str]]
+"""The values of each token of a document."""
+
+_BOUNDS = (0, 1, 2, 5, 10)
+
+
+def positions(doc: Doc) -> Values:
+    """Return classes of the distances from both ends: 0, 1, 2, 3 to 5, 6 to 10, more.
+
+    Without sentence boundaries the document counts as one sentence.
+    """
+    spans = list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
+    return [
+        [f"start {_class(i)}", f"end {_class(len(span) - 1 - i)}"]
+        for span in spans
+        for i in range(len(span))
+    ]
+
+
+def _class(distance: int) -> str:
+    return next((f"<={bound}" for bound in _BOUNDS if distance <= bound), f">{_BOUNDS[-1]}")
+
+
+def repeated_case(doc: Doc) -> Values:
+    """Return "lower" if the word occurs elsewhere in lower case, and "capitalized" if it occurs
+    elsewhere with a capital but not at the start of a sentence.
+    """
+    cases = []
+    for token in doc:
+        starts = token.is_sent_start is True or token.i == 0
+        text = token.text
+        case = "lower" if text.islower() else "capitalized" if text[:1].isupper() else ""
+        cases.append("" if starts and case == "capitalized" else case)
+    return _of_others(doc, cases, 0)
+
+
+def elsewhere(doc: Doc, attribute: str, offset: int) -> Values:
+    """Return the values of a string attribute next to the other occurrences of each word.
+
+    offset: 0 for the occurrence itself, -1 and 1 for the token before and after it.
+    """
+    return _of_others(doc, [getattr(token, f"{attribute}_") for token in doc], offset)
+
+
+def _of_others(doc: Doc, values: Sequence[str], offset: int) -> Values:
+    """Return the distinct values, sorted, at an offset from other occurrences of each word."""
+    near = [values[j] if 0 <= j < len(doc) else "" for j in range(offset, len(doc) + offset)]
+    words: list[Hashable] = [token.lower for token in doc]
+    by_word: dict[Hashable, Counter[str]] = defaultdict(Counter)
+    for word, value in zip(words, near, strict=True):
+        if value:
+            by_word[word][value] += 1
+    return [
+        sorted(v for v, n in by_word[word].items() if n > (v == own))
+        for word, own in zip(words, near, strict=True)
+    ]
+
+
+PLAIN: dict[str, Callable[[Doc], Values]] = {"position": positions, "repeated": repeated_case}
+"""Attributes without a name after a dot."""
+
+OFFSETS = {"elsewhere": 0, "elsewhere_before": -1, "elsewhere_after": 1}
+"""Attributes that read a token attribute, by the offset from the other occurrences."""

@@ -1,0 +1,51 @@
+"""The command `python -m spacy bcrf clusters`."""
+
+import sys
+
+import pytest
+from commands import command
+
+from spacy_bcrf.sparse.word_tables import read_clusters
+
+run = command("clusters")
+TEXT = "".join(
+    f"the {noun} {verb} a {other}\n"
+    for noun in ("cat", "dog", "fox")
+    for other in ("cat", "dog", "fox")
+    for verb in ("sees", "hears", "bites")
+)
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def test_words_with_equal_neighbours_share_a_cluster(texts, tmp_path):
+    pytest.importorskip("sklearn", reason="needs the extra clusters")
+    output = tmp_path / "clusters.tsv"
+    result = run(texts, "-o", output, "-k", 4)
+    assert "8 words in 4 clusters" in result.stdout
+    clusters = read_clusters(output)
+    assert clusters["cat"] == clusters["dog"] == clusters["fox"]
+    assert clusters["sees"] == clusters["hears"] == clusters["bites"]
+    assert len(set(clusters.values())) == 4
+    # No path is the prefix of another one.
+    paths = sorted(set(clusters.values()))
+    assert not any(b.startswith(a) for a in paths for b in paths if a != b)
+
+
+def test_too_many_clusters_are_an_error(texts, tmp_path):
+    pytest.importorskip("sklearn", reason="needs the extra clusters")
+    output = tmp_path / "clusters.tsv"
+    result = run(texts, "-o", output, "-k", 9, exit_code=1)
+    assert "9 clusters of 8 words that occur at least 3 times" in result.stderr
+    assert not output.exists()
+
+
+def test_an_error_names_the_extra(texts, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
+    result = run(texts, "-o", tmp_path / "clusters.tsv", exit_code=1)
+    assert "pip install 'spacy-bcrf[clusters]'" in result.stderr

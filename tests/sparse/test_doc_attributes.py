@@ -1,0 +1,98 @@
+"""Tests of attributes that depend on the whole document."""
+
+import pytest
+from spacy.lang.en import English
+from spacy.tokens import Doc
+
+from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.gazetteers import Gazetteers
+from spacy_bcrf.sparse.templates import TemplateError
+
+NLP = English()
+
+
+def values(template, doc):
+    """Return the values of a template at each token of a document."""
+    features = Features([template])
+    _, starts, _ = features.keys([doc])
+    found = [
+        [name.partition("=")[2] for _, name in features.describe(doc, i)] for i in range(len(doc))
+    ]
+    assert [len(names) for names in found] == (starts[1:] - starts[:-1]).tolist()
+    return found
+
+
+def test_positions_in_sentences():
+    doc = Doc(NLP.vocab, words=list("abcde"), sent_starts=[True, False, False, True, False])
+    assert values("position[0]", doc) == [
+        ["start <=0", "end <=2"],
+        ["start <=1", "end <=1"],
+        ["start <=2", "end <=0"],
+        ["start <=0", "end <=1"],
+        ["start <=1", "end <=0"],
+    ]
+    # Without boundaries the document is one sentence.
+    long = values("position[0]", Doc(NLP.vocab, words=["a"] * 13))
+    assert [long[i][0] for i in (0, 4, 7, 12)] == [
+        "start <=0",
+        "start <=5",
+        "start <=10",
+        "start >10",
+    ]
+    assert long[0][1] == "end >10"
+
+
+def test_the_case_of_a_word_elsewhere():
+    words = ["Green", "saw", "green", "leaves", "and", "Mr", "Green", "Leaves", "fall"]
+    starts = [i in (0, 7) for i in range(9)]
+    doc = Doc(NLP.vocab, words=words, sent_starts=starts)
+    found = dict(enumerate(values("repeated[0]", doc)))
+    # The occurrence at the start of a sentence says nothing about the others.
+    assert found[0] == ["capitalized", "lower"]
+    assert found[2] == ["capitalized"]
+    assert found[6] == ["lower"]
+    assert found[3] == []
+    assert found[7] == ["lower"]
+    assert found[1] == found[8] == []
+
+
+def test_annotation_elsewhere():
+    doc = Doc(
+        NLP.vocab,
+        words=["Jordan", "lost", "to", "jordan", ",", "said", "JORDAN"],
+        tags=["NNP", "VBD", "IN", "NN", ",", "VBD", "NNP"],
+        ents=["B-PER", "O", "O", "B-LOC", "O", "O", "B-PER"],
+    )
+    assert values("elsewhere.ent_type[0]", doc)[0] == ["LOC", "PER"]
+    assert values("elsewhere.ent_type[0]", doc)[3] == ["PER"]
+    assert values("elsewhere.p[0]", doc)[6] == ["NN", "NNP"]
+    assert values("elsewhere_before.lower[0]", doc)[0] == ["said", "to"]
+    assert values("elsewhere_before.lower[0]", doc)[3] == ["said"]
+    assert values("elsewhere_after.lower[0]", doc)[6] == [",", "lost"]
+    assert values("elsewhere.lower[0]", doc)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("template", "what"),
+    [
+        ("elsewhere.length[0]", "no string attribute of a token 'length'; there are dep, "),
+        ("elsewhere[0]", "unknown attribute elsewhere"),
+        ("position(2)[0]", "position takes no argument"),
+        ("elsewhere.tag(2)[0]", "elsewhere.tag takes no argument"),
+    ],
+)
+def test_bad_document_attributes_are_named(template, what):
+    with pytest.raises(TemplateError, match=what):
+        Features([template])
+
+
+def test_partial_matches_of_a_gazetteer():
+    gazetteers = Gazetteers({"places": ["New York City", "York", "New Delhi"]})
+    features = Features(["partial.places[0]"], gazetteers)
+    doc = Doc(NLP.vocab, words=["NEW", "York", "city", "x"])
+    found = [[name[-1] for _, name in features.describe(doc, i)] for i in range(4)]
+    assert found == [["B"], ["I", "U"], ["L"], []]
+    gazetteers.restore({"places": ["city"]})
+    assert [name for _, name in features.describe(doc, 2)] == ["partial.places[0]=U"]
+    with pytest.raises(TemplateError, match="no gazetteer 'names'; there are places"):
+        Features(["partial.names[0]"], gazetteers)

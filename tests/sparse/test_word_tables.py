@@ -1,0 +1,99 @@
+"""Tests of clusters and word frequencies."""
+
+import pytest
+from spacy.lang.en import English
+from spacy.tokens import Doc
+
+from spacy_bcrf.io.text import CorpusError
+from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.learner import OnlineSettings
+from spacy_bcrf.sparse.model import SparseChain
+from spacy_bcrf.sparse.templates import TemplateError
+from spacy_bcrf.sparse.word_tables import WordTables, read_clusters
+
+NLP = English()
+PATHS = {"cat": "001101", "dog": "0011", "Paris": "10", "paris": "11"}
+
+
+def values(features, words):
+    doc = Doc(NLP.vocab, words=words)
+    return [[name for _, name in features.describe(doc, i)] for i in range(len(doc))]
+
+
+def test_a_cluster_has_prefixes():
+    features = Features(["cluster.brown(2,4,10,20)[0]"], tables=WordTables({"brown": PATHS}))
+    name = "cluster.brown(2,4,10,20)[0]="
+    assert values(features, ["cat", "dog", "Dog", "mouse"]) == [
+        # The first length beyond the path gives the whole path, further ones nothing.
+        [f"{name}00", f"{name}0011", f"{name}001101"],
+        [f"{name}00", f"{name}0011"],
+        [f"{name}00", f"{name}0011"],
+        [],
+    ]
+
+
+def test_a_cluster_without_lengths_is_whole_and_prefers_the_exact_word():
+    features = Features(["cluster.brown[0]"], tables=WordTables({"brown": PATHS}))
+    found = values(features, ["cat", "Paris", "PARIS"])
+    assert found == [[f"cluster.brown[0]={path}"] for path in ("001101", "10", "11")]
+
+
+@pytest.mark.parametrize(
+    "text", ["cat\t0101\nDog\t11\n\n", "0101\tcat\t12\n11\tDog\t3\n", "cat\t0101\r\nDog\t11"]
+)
+def test_reads_word_files_and_files_of_brown_cluster(tmp_path, text):
+    path = tmp_path / "paths"
+    path.write_text(text, newline="")
+    assert read_clusters(path) == {"cat": "0101", "Dog": "11"}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("cat\t01\ndog 01\n", "paths:2: expected word<TAB>cluster"),
+        ("cat\t01\tx\n", "paths:1: expected word<TAB>cluster"),
+        ("\t01\n", "paths:1: expected word<TAB>cluster"),
+        ("cat\t01\ncat\t11\n", "paths:2: the word 'cat' has the cluster '01' already"),
+        ("\n", "paths: no clusters"),
+    ],
+)
+def test_malformed_files_are_named_with_the_line(tmp_path, text, what):
+    path = tmp_path / "paths"
+    path.write_text(text)
+    tables = WordTables({"brown": str(path)})
+    with pytest.raises(CorpusError, match=what):
+        tables.load()
+
+
+@pytest.mark.parametrize(
+    ("template", "what"),
+    [
+        ("cluster.other[0]", "there is no cluster file 'other'; there are brown"),
+        ("cluster.other(2)[0]", "there is no cluster file 'other'; there are brown"),
+        ("frequency(2)[0]", "frequency takes no argument"),
+        ("cluster[0]", "unknown attribute cluster"),
+    ],
+)
+def test_unknown_tables_are_named(template, what):
+    with pytest.raises(TemplateError, match=what):
+        Features([template], tables=WordTables({"brown": PATHS}))
+
+
+def test_a_chain_stores_frequencies_and_clusters(tmp_path):
+    path = tmp_path / "paths"
+    path.write_text("b\t01\n")
+    templates = ["frequency[0]", "cluster.brown(1)[0]"]
+
+    def make():
+        return SparseChain(templates, OnlineSettings(), tables=WordTables({"brown": str(path)}))
+
+    chain = make()
+    chain.initialize([Doc(NLP.vocab, words=["a"] * 9 + ["b"] * 2 + ["c"])], 2)
+    path.unlink()
+    expected = [["frequency[0]=3"], ["frequency[0]=1", "cluster.brown(1)[0]=0"]]
+    # Words of one occurrence and unknown words are in the same class.
+    expected += [["frequency[0]=0"]] * 2
+    for same in (chain, make().from_bytes(chain.to_bytes())):
+        assert values(same.features, ["a", "b", "c", "d"]) == expected
+        keys = same.features.keys([Doc(NLP.vocab, words=["a", "b", "c", "d"])])[0]
+        assert len(keys) == 5
