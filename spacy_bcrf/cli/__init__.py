@@ -7,6 +7,7 @@ import typer
 from spacy.cli import app as spacy_app
 
 from .calibrate import calibrate_cli
+from .combine import combine_cli
 from .convert import convert_cli
 from .debug import debug_cli
 from .explain import explain_cli
@@ -17,6 +18,7 @@ from .rank import rank_cli
 app = typer.Typer(help="Structured sequence labeling.", no_args_is_help=True)
 app.command("convert")(convert_cli)
 app.command("calibrate")(calibrate_cli)
+app.command("combine")(combine_cli)
 # Other options, such as --paths.train, override the config.
 app.command("debug", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     debug_cli

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class SparseChain:
         chain also adds the features that first occur in training. Templates over the annotation of
         an earlier component need 1.
     gazetteers: phrase lists for templates such as `gazetteer.name[0]`.
+    feature_dropout: the probability that `begin_update` drops a feature of a token.
 
     `dictionary` and `learner` exist after `initialize` or `from_bytes`.
     """
@@ -41,12 +42,18 @@ class SparseChain:
         settings: OnlineSettings,
         min_freq: int = 1,
         gazetteers: Gazetteers | None = None,
+        feature_dropout: float = 0.0,
     ) -> None:
         if min_freq < 1:
             raise ValueError(f"min_freq must be at least 1, got {min_freq}")
+        if not 0 <= feature_dropout < 1:
+            raise ValueError(
+                f"feature_dropout must be at least 0 and less than 1, got {feature_dropout}"
+            )
         self.features = Features(templates, gazetteers)
         self.settings = settings
         self.min_freq = min_freq
+        self.feature_dropout = feature_dropout
         self._learner: OnlineLearner | None = None
 
     @property
@@ -105,11 +112,36 @@ class SparseChain:
 
         gold, lattice, errors: see `OnlineLearner.step`.
         """
+        rows = self._training_rows(docs)
+        return self.learner.step(rows, doc_lengths(docs), gold, lattice)
+
+    def begin_update(self, docs: Sequence[Doc]) -> tuple[Potentials, Callable[[Potentials], None]]:
+        """Compute the potentials for a gradient step, and return the function that makes it.
+
+        The function takes the gradient with respect to the potentials, see
+        `OnlineLearner.descend`. Kept features count 1 / (1 - feature_dropout) times.
+        """
+        rows, lengths = self._training_rows(docs), doc_lengths(docs)
+        learner = self.learner
+        if self.feature_dropout:
+            dropped = np.random.random(len(rows.rows)) < self.feature_dropout
+            rows = known_rows(np.where(dropped, np.int32(-1), rows.rows), rows.starts)
+        potentials = learner.current_potentials(rows, lengths)
+        if self.feature_dropout:
+            # Bias, start and end are always there.
+            nothing = Rows(rows.rows[:0], np.zeros_like(rows.starts))
+            general = learner.current_potentials(nothing, lengths).unary
+            unary = general + (potentials.unary - general) / np.float32(1 - self.feature_dropout)
+            potentials = potentials.with_scores(unary, potentials.transitions)
+        return potentials, lambda gradient: learner.descend(rows, lengths, gradient)
+
+    def _training_rows(self, docs: Sequence[Doc]) -> Rows:
+        """Look up the features of N tokens, and give new features rows and weights."""
         learner = self.learner
         rows = self.rows(docs, add=self.min_freq == 1)
         if len(self.dictionary) > learner.n_features:
             learner.resize(len(self.dictionary))
-        return learner.step(rows, doc_lengths(docs), gold, lattice)
+        return rows
 
     def resize_tags(self, matching: NDArray[np.int64]) -> None:
         """Append tags whose weights are the mean of the weights of matching old tags.
@@ -181,7 +213,7 @@ class SparseChain:
 
     def __reduce__(self) -> tuple:
         arguments = self.features.texts, self.settings, self.min_freq, self.features.gazetteers
-        return _restore, (*arguments, self.to_bytes())
+        return _restore, (*arguments, self.feature_dropout, self.to_bytes())
 
 
 def _restore(
@@ -189,6 +221,8 @@ def _restore(
     settings: OnlineSettings,
     min_freq: int,
     gazetteers: Gazetteers,
+    feature_dropout: float,
     data: bytes,
 ) -> SparseChain:
-    return SparseChain(templates, settings, min_freq, gazetteers.copy()).from_bytes(data)
+    chain = SparseChain(templates, settings, min_freq, gazetteers.copy(), feature_dropout)
+    return chain.from_bytes(data)
