@@ -42,9 +42,7 @@ def combine_cli(
         if len(models) < 2:
             raise ValueError(f"expected at least two pipelines to combine, got {', '.join(models)}")
         if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-            raise ValueError(
-                f"{output}: expected a new or empty folder; nothing in it is replaced"
-            )
+            raise ValueError(f"{output}: expected a new or empty folder; nothing in it is replaced")
         for file in find_files(dev):
             if file.suffix != ".spacy":
                 raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
@@ -66,7 +64,9 @@ def combine_cli(
         combination = Combination(pipes, examples)
         weights = combination.fit()
         rows = [[float(i == k) for i in range(len(weights))] for k in range(len(weights))]
-        values = [combination.log_likelihood(row) / combination.n_tokens for row in [*rows, weights]]
+        values = [
+            combination.log_likelihood(row) / combination.n_tokens for row in [*rows, weights]
+        ]
         with replacing_folder(output) as part:
             combine(name, pipelines, weights).to_disk(part)
         typer.echo(f"{name}: {combination.n_tokens:,} tokens of dev")
@@ -105,7 +105,9 @@ def find_common(pipelines: dict[str, Language], name: str | None) -> str:
         part: [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
         for part, nlp in pipelines.items()
     }
-    common = [key for key in next(iter(ours.values())) if all(key in keys for keys in ours.values())]
+    common = [
+        key for key in next(iter(ours.values())) if all(key in keys for keys in ours.values())
+    ]
     shown = "; ".join(f"{part} has {', '.join(keys) or 'none'}" for part, keys in ours.items())
     if name is None and len(common) == 1:
         return common[0]

@@ -12,6 +12,7 @@ from spacy_bcrf import chain
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.kernels import Array
 
+from .linear_chain import sparse_chain
 from .protocol import Hooks, Objective, attach, get_hooks, output_attrs
 
 
@@ -23,7 +24,7 @@ class _Fixed:
 
 
 def Sum(
-    parts: dict[str, Model[list[Doc], Potentials]],
+    parts: dict[str, Any],
     weights: dict[str, float],
     *,
     decoder: str = "viterbi",
@@ -33,7 +34,8 @@ def Sum(
     The sum is the potentials of a CRF, whatever the objectives of the parts. Training updates all
     parts by the gradient of one loss, see `linear_chain.forward` for sparse ones.
 
-    parts: models with the same tags, by name, such as `spacy-bcrf.LinearChain.v1`.
+    parts: models with the same tags, by name, such as `spacy-bcrf.LinearChain.v1`. The type is Any
+        because spaCy checks the type of a dict before it resolves the values.
     weights: the weight of each part. `spacy bcrf combine` fits them.
     decoder: see `decoding.DECODERS`.
     """
@@ -109,6 +111,15 @@ def part_weights(model: Model) -> list[float]:
         weights: Any = model.ops.to_numpy(model.get_param("weights"))
         return weights.tolist()
     return model.attrs["mixing"].weights
+
+
+def sparse_weight(model: Model) -> float:
+    """Return the weight of `linear_chain.sparse_chain` in the potentials of a labeling model."""
+    if "mixing" not in model.attrs:
+        return 1.0
+    parts = zip(part_weights(model), model.layers, strict=True)
+    found = ((weight, part) for weight, part in parts if sparse_chain(part) is not None)
+    return next((weight * sparse_weight(part) for weight, part in found), 1.0)
 
 
 def forward(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -171,12 +172,12 @@ def _tokenizer(nlp: Language) -> tuple[Any, bytes]:
 
 def _vectors(nlp: Language) -> tuple[Any, ...]:
     vectors: Any = nlp.vocab.vectors
-    return vectors.shape, vectors.data.tobytes() if vectors.shape[0] else b""
+    return vectors.shape, zlib.crc32(vectors.to_bytes()) if vectors.n_keys else 0
 
 
 def _shape(nlp: Language) -> str:
-    rows, width = nlp.vocab.vectors.shape
-    return f"{rows} of width {width}" if rows else "none"
+    vectors: Any = nlp.vocab.vectors
+    return f"{vectors.n_keys} of width {vectors.shape[1]}" if vectors.n_keys else "none"
 
 
 def _components_before(nlp: Language, name: str) -> list[str]:

@@ -165,5 +165,3 @@ def test_a_part_with_l1_cannot_learn_from_gradients(docs):
     potentials, backprop = model.begin_update(docs)
     with pytest.raises(ValueError, match="set l1 = 0"):
         backprop(potentials)
-
-
