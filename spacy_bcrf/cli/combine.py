@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import spacy
 import typer
@@ -36,7 +36,6 @@ def combine_cli(
     Prints the weights, and the log-likelihood per token of each part and of the sum.
     """
     from spacy_bcrf.pipeline.combination import Combination, check_same, combine, own_tok2vec
-    from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
     with exit_on(ValueError, OSError):
         if len(models) < 2:
@@ -53,9 +52,8 @@ def combine_cli(
         check_same(name, pipelines)
         for nlp in pipelines.values():
             own_tok2vec(nlp, name)
-        (first, nlp), *_ = pipelines.items()
-        pipes = [other.get_pipe(name) for other in pipelines.values()]
-        assert all(isinstance(pipe, SequenceLabeler) for pipe in pipes)
+        nlp = next(iter(pipelines.values()))
+        pipes: list[Any] = [other.get_pipe(name) for other in pipelines.values()]
         references = list(Corpus(dev)(nlp))
         docs = annotate_before(nlp, name, [example.predicted for example in references])
         examples = [
@@ -64,9 +62,8 @@ def combine_cli(
         combination = Combination(pipes, examples)
         weights = combination.fit()
         rows = [[float(i == k) for i in range(len(weights))] for k in range(len(weights))]
-        values = [
-            combination.log_likelihood(row) / combination.n_tokens for row in [*rows, weights]
-        ]
+        totals = map(combination.log_likelihood, [*rows, weights])
+        values = [total / combination.n_tokens for total in totals]
         with replacing_folder(output) as part:
             combine(name, pipelines, weights).to_disk(part)
         typer.echo(f"{name}: {combination.n_tokens:,} tokens of dev")
@@ -105,9 +102,8 @@ def find_common(pipelines: dict[str, Language], name: str | None) -> str:
         part: [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
         for part, nlp in pipelines.items()
     }
-    common = [
-        key for key in next(iter(ours.values())) if all(key in keys for keys in ours.values())
-    ]
+    first, *others = ours.values()
+    common = [key for key in first if all(key in keys for keys in others)]
     shown = "; ".join(f"{part} has {', '.join(keys) or 'none'}" for part, keys in ours.items())
     if name is None and len(common) == 1:
         return common[0]

@@ -78,8 +78,8 @@ def explain_cli(
         sparse, weight = sparse_chain(pipe.model), sparse_weight(pipe.model)
         if sparse is None:
             raise ValueError(
-                f"{name}: only the architectures spacy-bcrf.LinearChain.v1 and spacy-bcrf.Hybrid.v1 "
-                "have features with names; expected --text for other architectures"
+                f"{name}: only the architectures spacy-bcrf.LinearChain.v1 and "
+                "spacy-bcrf.Hybrid.v1 have features with names; expected --text for others"
             )
         rows = strongest(sparse, n) if output is None else None
         wanted = np.arange(sparse.learner.n_features) if rows is None else rows.ravel()

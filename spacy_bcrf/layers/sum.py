@@ -131,7 +131,9 @@ def forward(
     found, backprops = zip(*(part(docs, is_train) for part in model.layers), strict=True)
     parts = [
         # A sparse chain computes on the CPU.
-        Potentials.unchecked(*map(ops.asarray, (p.unary, p.transitions, p.lengths)), ops.xp)
+        Potentials.unchecked(
+            ops.asarray(p.unary), ops.asarray(p.transitions), ops.asarray(p.lengths), ops.xp
+        )
         for p in found
     ]
 

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.util import minibatch
 
-from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
+from spacy_bcrf.annotation.arrays import UNKNOWN
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.sum import Sum, sum_potentials, weight_gradients
@@ -128,8 +128,8 @@ def _raw_potentials(pipe: SequenceLabeler, docs: list[Any]) -> Potentials:
 def check_same(name: str, pipelines: dict[str, Language]) -> None:
     """Raise ValueError unless the component `name` of all pipelines can be one component.
 
-    pipelines: by the name that errors use. They must agree in language, tokenizer, vectors, factory,
-    labels and settings of the tags, and in the names of the components that annotate before.
+    pipelines: by the name that errors use. They must agree in language, tokenizer, vectors,
+    factory, labels and settings of the tags, and in the names of the components before.
     """
     (first, one), *others = pipelines.items()
     pipe: Any = one.get_pipe(name)
@@ -192,14 +192,14 @@ def own_tok2vec(nlp: Language, name: str) -> None:
     Removes an upstream component that no other component listens to.
     """
     pipe: Any = nlp.get_pipe(name)
-    for upstream, tok2vec in nlp.pipeline:
-        found = getattr(tok2vec, "listener_map", {}).get(name, [])
-        if not found:
+    pipeline: list[tuple[str, Any]] = list(nlp.pipeline)
+    for upstream, tok2vec in pipeline:
+        if not getattr(tok2vec, "listener_map", {}).get(name):
             continue
         paths = _listeners(nlp.get_pipe_config(name)["model"], ["model"])
         with_name = [path for path, of in paths if of in ("*", upstream)]
         nlp.replace_listeners(upstream, pipe.name, with_name)
-        if not nlp.get_pipe(upstream).listening_components:
+        if not tok2vec.listening_components:
             nlp.remove_pipe(upstream)
 
 

@@ -149,7 +149,7 @@ def explain_choice(
         -inf.
     best: int32 (n,) the labeling. The tags of all other tokens stay the same.
     marginals: (n, T).
-    weight: the weight of the chain in a sum of potentials. One reason is all other parts of the sum.
+    weight: the weight of the chain in a sum of potentials. One reason is the rest of the sum.
     """
     tag = int(best[i])
     others = marginals[i].copy()

@@ -279,7 +279,8 @@ class OnlineLearner:
 
     def current_potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Compute potentials under the weights of the last step, not their average."""
-        return Potentials(*self._learner.score(rows.rows, rows.starts, lengths), lengths)
+        unary, transitions = self._learner.score(rows.rows, rows.starts, lengths)
+        return Potentials(unary, transitions, lengths)
 
     def potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Compute the potentials of sequences, without constraints. Rows of -1 score 0."""

@@ -175,7 +175,8 @@ def test_chunker_and_segmenter_learn():
     nlp.add_pipe("bcrf_chunker", config={"model": hybrid()})
     gold = {"spans": {"chunks": [(0, 2, "NP"), (3, 10, "VP")]}}
     train(nlp, [Example.from_dict(nlp.make_doc("He reckons"), gold)])
-    assert [span.label_ for span in nlp("He reckons").spans["chunks"]] == ["NP", "VP"]
+    doc = nlp("He reckons")
+    assert [span.label_ for span in doc.spans["chunks"]] == ["NP", "VP"]
     nlp = spacy.blank("zh", config=CHARACTERS)
     nlp.add_pipe("bcrf_segmenter", config={"model": hybrid()})
     gold = {"words": ["我", "喜欢"], "spaces": [False] * 2, "tags": ["PRON", "VERB"]}

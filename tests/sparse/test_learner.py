@@ -346,7 +346,7 @@ def test_gradient_steps_equal_adagrad_in_numpy(online):
         d_transitions = rng.normal(size=(T, T)).astype("float32")
         model.descend(rows, lengths, start.with_scores(d_unary, d_transitions))
 
-        def step(row, gradient):
+        def step(row, gradient, weights=weights):
             squares[row] += gradient**2
             weights[row] -= rate * gradient / np.sqrt(squares[row] + 1e-8)
 
