@@ -112,8 +112,8 @@ class SparseChain:
 
         gold, lattice, errors: see `OnlineLearner.step`.
         """
-        rows = self._training_rows(docs)
-        return self.learner.step(rows, doc_lengths(docs), gold, lattice)
+        learner, rows = self._prepare(docs)
+        return learner.step(rows, doc_lengths(docs), gold, lattice)
 
     def begin_update(self, docs: Sequence[Doc]) -> tuple[Potentials, Callable[[Potentials], None]]:
         """Compute the potentials for a gradient step, and return the function that makes it.
@@ -121,8 +121,8 @@ class SparseChain:
         The function takes the gradient with respect to the potentials, see
         `OnlineLearner.descend`. Kept features count 1 / (1 - feature_dropout) times.
         """
-        rows, lengths = self._training_rows(docs), doc_lengths(docs)
-        learner = self.learner
+        learner, rows = self._prepare(docs)
+        lengths = doc_lengths(docs)
         if self.feature_dropout:
             dropped = np.random.random(len(rows.rows)) < self.feature_dropout
             rows = known_rows(np.where(dropped, np.int32(-1), rows.rows), rows.starts)
@@ -135,13 +135,13 @@ class SparseChain:
             potentials = potentials.with_scores(unary, potentials.transitions)
         return potentials, lambda gradient: learner.descend(rows, lengths, gradient)
 
-    def _training_rows(self, docs: Sequence[Doc]) -> Rows:
-        """Look up the features of N tokens, and give new features rows and weights."""
+    def _prepare(self, docs: Sequence[Doc]) -> tuple[OnlineLearner, Rows]:
+        """Return the learner, with weights for new features, and the features of N tokens."""
         learner = self.learner
         rows = self.rows(docs, add=self.min_freq == 1)
         if len(self.dictionary) > learner.n_features:
             learner.resize(len(self.dictionary))
-        return rows
+        return learner, rows
 
     def resize_tags(self, matching: NDArray[np.int64]) -> None:
         """Append tags whose weights are the mean of the weights of matching old tags.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import spacy
 from commands import command
-from conftest import make_docs
+from sentences import make_docs
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from tiny_training import LISTENER, TOK2VEC, network, train
