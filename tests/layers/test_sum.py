@@ -165,3 +165,13 @@ def test_a_part_with_l1_cannot_learn_from_gradients(docs):
     potentials, backprop = model.begin_update(docs)
     with pytest.raises(ValueError, match="set l1 = 0"):
         backprop(potentials)
+
+
+def test_the_gradient_of_a_part_has_its_weight(docs):
+    part = neural()
+    model = ready(Sum({"a": part}, {"a": 2.0}), docs)
+    potentials, backprop = model.begin_update(docs)
+    _, gradient = model.attrs["objective"].loss(potentials, gold(docs))
+    backprop(gradient)
+    found = part.get_ref("output_layer").get_grad("b")
+    np.testing.assert_allclose(found, 2 * gradient.unary.sum(axis=0), rtol=1e-4, atol=1e-5)
