@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.layers.sum import sparse_weight
 from spacy_bcrf.sparse.explain import (
     Weight,
     feature_weights,
@@ -74,19 +75,19 @@ def explain_cli(
             write_text(page, lattice_page(pipe, doc))
             typer.echo(f"{page}: {len(doc)} tokens, {len(pipe.tags)} tags")
             return
-        sparse = sparse_chain(pipe.model)
+        sparse, weight = sparse_chain(pipe.model), sparse_weight(pipe.model)
         if sparse is None:
             raise ValueError(
-                f"{name}: only the architecture spacy-bcrf.LinearChain.v1 has features with names; "
-                "expected --text for other architectures"
+                f"{name}: only the architectures spacy-bcrf.LinearChain.v1 and "
+                "spacy-bcrf.Hybrid.v1 have features with names; expected --text for others"
             )
         rows = strongest(sparse, n) if output is None else None
         wanted = np.arange(sparse.learner.n_features) if rows is None else rows.ravel()
         names = name_features(sparse, _read_corpus(nlp, name, corpus), wanted)
         missing = len(np.unique(wanted)) - len(names)
-        general = general_weights(sparse, pipe.tags)
+        general = general_weights(sparse, pipe.tags, weight)
         if output is not None:
-            weights = [*general, *feature_weights(sparse, pipe.tags, names)]
+            weights = [*general, *feature_weights(sparse, pipe.tags, names, weight=weight)]
             lines = [
                 "tag\tfeature\tweight",
                 *(f"{w.tag}\t{w.feature}\t{w.weight:.6g}" for w in weights),
@@ -94,7 +95,8 @@ def explain_cli(
             write_text(output, "\n".join(lines) + "\n")
             typer.echo(f"{output}: {len(weights):,} weights")
         else:
-            _print(pipe.tags, general, feature_weights(sparse, pipe.tags, names, rows), n)
+            features = feature_weights(sparse, pipe.tags, names, rows, weight)
+            _print(pipe.tags, general, features, n)
         if missing:
             typer.secho(
                 f"{missing:,} features are shown by their keys, because the corpus does not have "

@@ -7,6 +7,7 @@ from spacy.tokens import Doc
 
 from spacy_bcrf.chain import CRF
 from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.layers.sum import sparse_weight
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.explain import Choice, explain_choice
 
@@ -60,11 +61,11 @@ def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
     potentials = pipe.find_potentials([doc])
     marginals = ops.to_numpy(CRF().marginals(pipe.posterior(potentials)).unary).clip(0, 1)
     best = pipe.decode(potentials)
-    tags, sparse = pipe.tags, sparse_chain(pipe.model)
+    tags, sparse, weight = pipe.tags, sparse_chain(pipe.model), sparse_weight(pipe.model)
     reasons = ""
     if sparse is not None and len(tags) > 1:
         choices = [
-            explain_choice(sparse, doc, potentials, tags, best, marginals, i)
+            explain_choice(sparse, doc, potentials, tags, best, marginals, i, weight)
             for i in range(len(doc))
         ]
         rows = [

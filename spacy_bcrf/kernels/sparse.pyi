@@ -63,6 +63,20 @@ class Learner:
         offsets: NDArray[np.int64],
         order: NDArray[np.int32],
     ) -> tuple[float, int]: ...
+    def descend(
+        self,
+        rows: NDArray[np.int32],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int32],
+        d_unary: NDArray[np.float32],
+        d_transitions: NDArray[np.float32],
+    ) -> None: ...
+    def score(
+        self,
+        rows: NDArray[np.int32],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int32],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
     def stop(self) -> None: ...
     def read(self, current: bool = False) -> NDArray[np.float32]: ...
     def write(self, weights: NDArray[np.float32]) -> None: ...

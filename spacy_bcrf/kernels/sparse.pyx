@@ -61,12 +61,14 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
 
     cdef cppclass Table:
         size_t rows()
+        const float* row(size_t)
 
     cdef cppclass Model:
         Model(const Options&, int) except +
         Options options
         int tags
         size_t stride
+        double scale
         Table v
         int64_t steps
         double sequences_seen
@@ -88,6 +90,8 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         @staticmethod
         const SparseKernels& get() except +
         void learn(Model&, const Sequences&, const int64_t*, const int*, int, double&, int&) except +
+        void descend(Model&, const Sequences&, const int*, int, const float*,
+                     const float*) except +
         void score(const float*, size_t, int, const Sequences&, const int*, int, float*) except +
     vector[int] c_shuffled "bcrf::shuffled"(int, uint64_t) except +
 
@@ -357,6 +361,45 @@ cdef class Learner:
             )
         return loss, done
 
+    def descend(self, const int[::1] rows, const int64_t[::1] starts, const int[::1] lengths,
+                const float[:, ::1] d_unary, const float[:, ::1] d_transitions):
+        """Take an AdaGrad step for each token of a batch, and one for the transitions.
+
+        d_unary: (N, T), d_transitions: (T, T), the gradient of a loss, float32.
+        Raises IndexError for a row without weights, ValueError for arrays that do not fit.
+        """
+        cdef Sequences data
+        cdef int tags = self.c.tags
+        cdef Py_ssize_t n = starts.shape[0] - 1
+        _check_rows(rows, starts, 0, self.c.v.rows(), tags)
+        check_lengths(lengths, n)
+        for name, array, size in ("d_unary", d_unary, n), ("d_transitions", d_transitions, tags):
+            if (array.shape[0], array.shape[1]) != (size, tags):
+                raise ValueError(
+                    f"{name} must be {(size, tags)}, got shape {(array.shape[0], array.shape[1])}"
+                )
+        if not n:
+            return
+        data.rows = &rows[0] if rows.shape[0] else NULL
+        data.starts = &starts[0]
+        with nogil:
+            SparseKernels.get().descend(self.c[0], data, &lengths[0], <int>lengths.shape[0],
+                                        &d_unary[0, 0], &d_transitions[0, 0])
+
+    def score(self, const int[::1] rows, const int64_t[::1] starts, const int[::1] lengths):
+        """Return tag scores (N, T) and transitions (T, T), float32, under the current weights."""
+        cdef size_t tags = self.c.tags, u
+        unary = _score(self.c.v.row(0), self.c.v.rows(), self.c.stride, self.c.tags, rows, starts,
+                       lengths)
+        transitions = numpy.empty((tags, tags), dtype="float32")
+        cdef float[:, ::1] out = transitions
+        for u in range(tags):
+            memcpy(&out[u, 0], self.c.v.row(u), tags * sizeof(float))
+        scale = numpy.float32(self.c.scale)
+        unary *= scale
+        transitions *= scale
+        return unary, transitions
+
     def stop(self):
         """Make `learn`, in another thread, raise RuntimeError until the next `write`."""
         self.c.stopped = True
@@ -384,22 +427,12 @@ cdef class Learner:
         self.c.write(&weights[0, 0], weights.shape[0])
 
 
-def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
-          const int64_t[::1] starts, const int[::1] lengths):
-    """Return tag scores, float32 (N, T), under weights (n_rows, stride).
-
-    Rows of -1, unknown features, do not count. Raises IndexError for other rows without weights.
-    """
+cdef _score(const float* weights, size_t n_rows, size_t stride, int n_tags, const int[::1] rows,
+            const int64_t[::1] starts, const int[::1] lengths):
+    """Return tag scores, float32 (N, T). Raise for rows and lengths that do not fit."""
     cdef Sequences data
-    _check_rows(rows, starts, -1, weights.shape[0], n_tags)
+    _check_rows(rows, starts, -1, n_rows, n_tags)
     check_lengths(lengths, starts.shape[0] - 1)
-    if n_tags < 1 or n_tags > weights.shape[1] or weights.shape[1] % 8:
-        raise ValueError(
-            f"weights must have at least n_tags = {n_tags} columns and a multiple of 8, got "
-            f"{weights.shape[1]}"
-        )
-    if weights.shape[0] < n_tags + 3:
-        raise ValueError(f"weights must have at least {n_tags + 3} rows, got {weights.shape[0]}")
     unary = numpy.empty((starts.shape[0] - 1, n_tags), dtype="float32")
     cdef float[:, ::1] out = unary
     if not unary.shape[0]:
@@ -407,9 +440,25 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
     data.rows = &rows[0] if rows.shape[0] else NULL
     data.starts = &starts[0]
     with nogil:
-        SparseKernels.get().score(&weights[0, 0], weights.shape[1], n_tags, data, &lengths[0],
-                <int>lengths.shape[0], &out[0, 0])
+        SparseKernels.get().score(weights, stride, n_tags, data, &lengths[0],
+                                  <int>lengths.shape[0], &out[0, 0])
     return unary
+
+
+def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
+          const int64_t[::1] starts, const int[::1] lengths):
+    """Return tag scores, float32 (N, T), under weights (n_rows, stride).
+
+    Rows of -1, unknown features, do not count. Raises IndexError for other rows without weights.
+    """
+    if n_tags < 1 or n_tags > weights.shape[1] or weights.shape[1] % 8:
+        raise ValueError(
+            f"weights must have at least n_tags = {n_tags} columns and a multiple of 8, got "
+            f"{weights.shape[1]}"
+        )
+    if weights.shape[0] < n_tags + 3:
+        raise ValueError(f"weights must have at least {n_tags + 3} rows, got {weights.shape[0]}")
+    return _score(&weights[0, 0], weights.shape[0], weights.shape[1], n_tags, rows, starts, lengths)
 
 
 def shuffled(int n, uint64_t seed):

@@ -70,7 +70,12 @@ def LinearChain(
     is_named = isinstance(templates, str)
     texts = get_templates(templates) if isinstance(templates, str) else templates
     lexicons = Gazetteers(gazetteers or {}), WordTables(clusters or {})
-    sparse = SparseChain(texts, settings, min_freq, *lexicons, is_named)
+    sparse = SparseChain(texts, settings, min_freq, *lexicons, is_named=is_named)
+    return make_linear_chain(sparse, decoder)
+
+
+def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Potentials]:
+    """Build the model of a sparse chain. decoder: see `decoding.DECODERS`."""
     model: Model[list[Doc], Potentials] = Model(
         "linear_chain",
         forward,
@@ -83,8 +88,8 @@ def LinearChain(
 
 
 def sparse_chain(model: Model) -> SparseChain | None:
-    """Return the sparse linear chain of a labeling model, None if it has no such chain."""
-    return model.get_ref("output_layer").attrs.get("chain")
+    """Return the first sparse linear chain of a labeling model, None if it has no such chain."""
+    return next((node.attrs["chain"] for node in model.walk() if "chain" in node.attrs), None)
 
 
 def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
@@ -94,12 +99,26 @@ def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
 def forward(
     model: Model[list[Doc], Potentials], docs: list[Doc], is_train: bool
 ) -> tuple[Potentials, Callable]:
-    """Return the potentials of a batch. The backpropagation raises ValueError."""
+    """Return the potentials of a batch.
 
-    def backprop(_: Potentials) -> list[Doc]:
-        raise ValueError("a sparse linear chain has no gradient; train it with `learn`")
+    The backpropagation is an AdaGrad step, see `OnlineLearner.descend`. It lets the chain learn as
+    a part of `spacy-bcrf.Sum.v1`; a component whose model is the chain alone uses `learn`.
+    """
+    sparse: SparseChain = model.attrs["chain"]
+    ops: Any = model.ops
+    step: Callable[[Potentials], None] | None = None
+    if is_train:
+        potentials, step = sparse.begin_update(docs)
+    else:
+        potentials = sparse.potentials(docs)
 
-    potentials = model.attrs["chain"].potentials(docs)
+    def backprop(gradient: Potentials) -> list[Doc]:
+        if step is None:
+            raise ValueError("a prediction has no gradient; call begin_update in place of predict")
+        arrays = (gradient.unary, gradient.transitions, gradient.lengths)
+        step(Potentials(*map(ops.to_numpy, arrays)))
+        return []
+
     constraints = model.attrs["constraints"]
     return potentials if constraints is None else constraints.apply(potentials), backprop
 

@@ -56,13 +56,14 @@ class Constraints:
     end: NDArray[np.bool_]
 
     def apply(self, potentials: Potentials) -> Potentials:
-        """Return NumPy potentials with -inf on all forbidden tags and transitions."""
-        unary = potentials.unary.copy()
+        """Return potentials with -inf on all forbidden tags and transitions."""
+        xp, unary = potentials.xp, potentials.unary.copy()
         forbidden = unary.dtype.type("-inf")
-        unary[np.ix_(potentials.starts, ~self.start)] = forbidden
-        unary[np.ix_(potentials.ends, ~self.end)] = forbidden
-        transitions = np.where(self.transitions, potentials.transitions, forbidden)
-        return Potentials(unary, transitions, potentials.lengths)
+        for tokens, mask in (potentials.starts, self.start), (potentials.ends, self.end):
+            unary[tokens] = xp.where(xp.asarray(mask), unary[tokens], forbidden)
+        allowed = xp.asarray(self.transitions)
+        transitions = xp.where(allowed, potentials.transitions, forbidden)
+        return potentials.with_scores(unary, transitions)
 
 
 @dataclass(frozen=True)
@@ -111,19 +112,29 @@ def output_attrs(objective: Objective, decoder: str, **attrs: Any) -> dict[str, 
     }
 
 
+def get_hooks(model: Model) -> Hooks:
+    """Return the hooks of a model. ValueError for a model without potentials."""
+    if _HOOKS not in model.attrs:
+        raise ValueError(
+            f"the model {model.name!r} has no potentials: use one of the architectures "
+            "spacy-bcrf.SequenceLabeler.v1, spacy-bcrf.LinearChain.v1, spacy-bcrf.Hybrid.v1 and "
+            "spacy-bcrf.Sum.v1"
+        )
+    hooks: Hooks = model.attrs[_HOOKS]
+    return hooks
+
+
 class LabelingModel:
     """A component's view of a Thinc model from documents to potentials."""
 
     def __init__(self, name: str, model: Model) -> None:
         """name: the component's name, for errors. ValueError for a model without potentials."""
-        if _HOOKS not in model.attrs:
-            raise ValueError(
-                f"[{name}] the model {model.name!r} has no potentials: use the architecture "
-                "spacy-bcrf.SequenceLabeler.v1 or spacy-bcrf.LinearChain.v1"
-            )
+        try:
+            self.hooks = get_hooks(model)
+        except ValueError as error:
+            raise ValueError(f"[{name}] {error}") from None
         self.name = name
         self.model = model
-        self.hooks: Hooks = model.attrs[_HOOKS]
         self.objective: Objective = self.output_layer.attrs["objective"]
         self.inference = self.objective if isinstance(self.objective, Inference) else CRF()
         """The inference of all probabilities: the objective, or a CRF if that has none."""

@@ -17,6 +17,9 @@ from .model import SparseChain
 GENERAL = ("bias", "start", "end")
 """Names of the rows of weights between transitions and features."""
 
+# A larger difference between a score and its features comes from other parts of a sum.
+_ROUNDING = 1e-4
+
 
 class Weight(NamedTuple):
     """Weight of a feature or of a transition for a tag.
@@ -92,12 +95,17 @@ def strongest(chain: SparseChain, n: int) -> NDArray:
 
 
 def feature_weights(
-    chain: SparseChain, tags: list[str], names: dict[int, str], rows: NDArray | None = None
+    chain: SparseChain,
+    tags: list[str],
+    names: dict[int, str],
+    rows: NDArray | None = None,
+    weight: float = 1.0,
 ) -> list[Weight]:
     """List the nonzero weights of features, tag by tag.
 
     names: names of features by row. The key replaces a missing name.
     rows: (T, n) features of each tag; None for all, largest absolute weight first.
+    weight: see `explain_choice`.
     """
     weights = _features(chain)
     found = []
@@ -106,16 +114,19 @@ def feature_weights(
         own = np.argsort(-np.abs(column), kind="stable") if rows is None else rows[t]
         for row in own[column[own] != 0].tolist():
             name = names.get(row) or f"key {int(chain.dictionary.keys[row]):016x}"
-            found.append(Weight(tag, name, float(column[row])))
+            found.append(Weight(tag, name, weight * float(column[row])))
     return found
 
 
-def general_weights(chain: SparseChain, tags: list[str]) -> list[Weight]:
-    """List the nonzero weights of transitions and of the bias, start and end, tag by tag."""
+def general_weights(chain: SparseChain, tags: list[str], weight: float = 1.0) -> list[Weight]:
+    """List the nonzero weights of transitions and of the bias, start and end, tag by tag.
+
+    weight: see `explain_choice`.
+    """
     weights = chain.learner.weights
     names = [f"{tag} ->" for tag in tags] + list(GENERAL)
     return [
-        Weight(to, name, float(weights[i, t]))
+        Weight(to, name, weight * float(weights[i, t]))
         for t, to in enumerate(tags)
         for i, name in enumerate(names)
         if weights[i, t]
@@ -130,6 +141,7 @@ def explain_choice(
     best: NDArray[np.int32],
     marginals: NDArray,
     i: int,
+    weight: float = 1.0,
 ) -> Choice:
     """Compare the tag of token i with its rival, the other tag of highest marginal probability.
 
@@ -137,6 +149,7 @@ def explain_choice(
         -inf.
     best: int32 (n,) the labeling. The tags of all other tokens stay the same.
     marginals: (n, T).
+    weight: the weight of the chain in a sum of potentials. One reason is the rest of the sum.
     """
     tag = int(best[i])
     others = marginals[i].copy()
@@ -148,7 +161,7 @@ def explain_choice(
     keys, starts, _ = chain.features.keys([doc])
     rows = chain.dictionary.find(keys[starts[i] : starts[i + 1]])
     reasons = [
-        (name, float(weights[first + row, tag] - weights[first + row, rival]))
+        (name, weight * float(weights[first + row, tag] - weights[first + row, rival]))
         for name, row in zip(names, rows.tolist(), strict=True)
         if row >= 0
     ]
@@ -156,7 +169,11 @@ def explain_choice(
         zip(GENERAL, (True, i == 0, i == len(doc) - 1), strict=True), start=len(tags)
     ):
         if holds:
-            reasons.append((name, float(weights[k, tag] - weights[k, rival])))
+            reasons.append((name, weight * float(weights[k, tag] - weights[k, rival])))
+    difference = float(potentials.unary[i, tag] - potentials.unary[i, rival])
+    rest = difference - sum(value for _, value in reasons)
+    if np.isfinite(rest) and abs(rest) > _ROUNDING * max(1, abs(difference)):
+        reasons.append(("other parts of the model", rest))
     # Transitions are (T, T), or (n, T, T) if the constraints differ from token to token.
     transitions = np.broadcast_to(potentials.transitions, (len(doc), len(tags), len(tags)))
     if i:

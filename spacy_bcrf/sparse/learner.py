@@ -256,6 +256,32 @@ class OnlineLearner:
             after(self.n_passes, loss)
             self._last_good = self.weights
 
+    def descend(self, rows: Rows, lengths: NDArray[np.int32], gradient: Potentials) -> None:
+        """Learn from the gradient of a loss with respect to `current_potentials`.
+
+        Each token makes an AdaGrad step of the settings' rate (Duchi, Hazan and Singer 2011), as
+        do the transitions. A sequence with a gradient shrinks the weights by l2, as in `step`.
+
+        gradient: (N, T) and (T, T), float32. Raises ValueError with l1, which needs `step`.
+        """
+        if self.settings.l1:
+            raise ValueError(
+                f"l1 = {self.settings.l1} needs online steps: set l1 = 0 to learn from gradients"
+            )
+        self._check_l2()
+        self._weights = None
+        d_unary, d_transitions = map(
+            np.ascontiguousarray, (gradient.unary, gradient.transitions), ("float32", "float32")
+        )
+        self._learner.descend(rows.rows, rows.starts, lengths, d_unary, d_transitions)
+        if self._workers:
+            self._workers.reset()
+
+    def current_potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
+        """Compute potentials under the weights of the last step, not their average."""
+        unary, transitions = self._learner.score(rows.rows, rows.starts, lengths)
+        return Potentials(unary, transitions, lengths)
+
     def potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Compute the potentials of sequences, without constraints. Rows of -1 score 0."""
         from spacy_bcrf.kernels.sparse import score

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ class SparseChain:
     tables: clusters for templates such as `cluster.name[0]`.
     is_named: whether `templates` is a set with a name. A saved chain then keeps the templates that
         it was trained with, because a later version can change the set.
+    feature_dropout: the probability that `begin_update` drops a feature of a token.
 
     `dictionary` and `learner` exist after `initialize` or `from_bytes`.
     """
@@ -46,14 +47,21 @@ class SparseChain:
         min_freq: int = 1,
         gazetteers: Gazetteers | None = None,
         tables: WordTables | None = None,
+        *,
         is_named: bool = False,
+        feature_dropout: float = 0.0,
     ) -> None:
         if min_freq < 1:
             raise ValueError(f"min_freq must be at least 1, got {min_freq}")
+        if not 0 <= feature_dropout < 1:
+            raise ValueError(
+                f"feature_dropout must be at least 0 and less than 1, got {feature_dropout}"
+            )
         self.features = Features(templates, gazetteers, tables)
         self.settings = settings
         self.min_freq = min_freq
         self.is_named = is_named
+        self.feature_dropout = feature_dropout
         self._learner: OnlineLearner | None = None
 
     @property
@@ -112,11 +120,36 @@ class SparseChain:
 
         gold, lattice, errors: see `OnlineLearner.step`.
         """
+        learner, rows = self._prepare(docs)
+        return learner.step(rows, doc_lengths(docs), gold, lattice)
+
+    def begin_update(self, docs: Sequence[Doc]) -> tuple[Potentials, Callable[[Potentials], None]]:
+        """Compute the potentials for a gradient step, and return the function that makes it.
+
+        The function takes the gradient with respect to the potentials, see
+        `OnlineLearner.descend`. Kept features count 1 / (1 - feature_dropout) times.
+        """
+        learner, rows = self._prepare(docs)
+        lengths = doc_lengths(docs)
+        if self.feature_dropout:
+            dropped = np.random.random(len(rows.rows)) < self.feature_dropout
+            rows = known_rows(np.where(dropped, np.int32(-1), rows.rows), rows.starts)
+        potentials = learner.current_potentials(rows, lengths)
+        if self.feature_dropout:
+            # Bias, start and end are always there.
+            nothing = Rows(rows.rows[:0], np.zeros_like(rows.starts))
+            general = learner.current_potentials(nothing, lengths).unary
+            unary = general + (potentials.unary - general) / np.float32(1 - self.feature_dropout)
+            potentials = potentials.with_scores(unary, potentials.transitions)
+        return potentials, lambda gradient: learner.descend(rows, lengths, gradient)
+
+    def _prepare(self, docs: Sequence[Doc]) -> tuple[OnlineLearner, Rows]:
+        """Return the learner, with weights for new features, and the features of N tokens."""
         learner = self.learner
         rows = self.rows(docs, add=self.min_freq == 1)
         if len(self.dictionary) > learner.n_features:
             learner.resize(len(self.dictionary))
-        return learner.step(rows, doc_lengths(docs), gold, lattice)
+        return learner, rows
 
     def resize_tags(self, matching: NDArray[np.int64]) -> None:
         """Append tags whose weights are the mean of the weights of matching old tags.
@@ -193,18 +226,19 @@ class SparseChain:
 
     def __reduce__(self) -> tuple:
         features = self.features
-        arguments = features.texts, self.settings, self.min_freq, features.gazetteers
-        return _restore, (*arguments, features.tables, self.is_named, self.to_bytes())
+        lexicons = features.gazetteers, features.tables
+        options = {"is_named": self.is_named, "feature_dropout": self.feature_dropout}
+        arguments = features.texts, self.settings, self.min_freq, lexicons, options
+        return _restore, (*arguments, self.to_bytes())
 
 
 def _restore(
     templates: list[str],
     settings: OnlineSettings,
     min_freq: int,
-    gazetteers: Gazetteers,
-    tables: WordTables,
-    is_named: bool,
+    lexicons: tuple[Gazetteers, WordTables],
+    options: dict[str, Any],
     data: bytes,
 ) -> SparseChain:
-    lexicons = gazetteers.copy(), tables.copy()
-    return SparseChain(templates, settings, min_freq, *lexicons, is_named).from_bytes(data)
+    copies = (each.copy() for each in lexicons)
+    return SparseChain(templates, settings, min_freq, *copies, **options).from_bytes(data)

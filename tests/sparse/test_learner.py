@@ -10,7 +10,7 @@ from oracles.sparse_learner import Reference
 from pairwise import pairwise
 
 from spacy_bcrf.chain import viterbi
-from spacy_bcrf.kernels.sparse import shuffled
+from spacy_bcrf.kernels.sparse import Learner, shuffled
 from spacy_bcrf.sparse.features import Rows
 from spacy_bcrf.sparse.learner import DivergedError, OnlineLearner, OnlineSettings
 
@@ -328,3 +328,61 @@ def test_learns_separable_data(seed):
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         OnlineSettings(**bad)
+
+
+@pytest.mark.parametrize("online", [(0.3, 0.0, False), (0.3, 2.0, False), (0.2, 0.5, True)])
+def test_gradient_steps_equal_adagrad_in_numpy(online):
+    rate, l2, averaged = online
+    options = OnlineSettings("crf", rate=rate, l2=l2, averaged=averaged)
+    features, lengths, _ = make_problem(1)
+    rows, rng = flatten(features), np.random.default_rng(2)
+    model = OnlineLearner(T, F, options, len(lengths))
+    weights = np.zeros((T + 3 + F, T))
+    squares, total, steps = np.zeros_like(weights), np.zeros_like(weights), 0
+    for _ in range(2):
+        start = model.current_potentials(rows, lengths)
+        d_unary = rng.normal(size=start.unary.shape).astype("float32")
+        d_unary[: lengths[0]] = 0  # a sequence without annotation
+        d_transitions = rng.normal(size=(T, T)).astype("float32")
+        model.descend(rows, lengths, start.with_scores(d_unary, d_transitions))
+
+        def step(row, gradient, weights=weights):
+            squares[row] += gradient**2
+            weights[row] -= rate * gradient / np.sqrt(squares[row] + 1e-8)
+
+        for tag in range(T):
+            step(tag, d_transitions[tag])
+        token = 0
+        for sequence in features:
+            for i, own in enumerate(sequence):
+                general = [0] + [1] * (i == 0) + [2] * (i == len(sequence) - 1)
+                for row in [T + k for k in general] + [T + 3 + row for row in own]:
+                    step(row, d_unary[token])
+                token += 1
+            if d_unary[token - len(sequence) : token].any():
+                weights *= 1 - rate * l2 / len(lengths)
+                steps += 1
+                total += weights
+        current = model.current_potentials(rows, lengths)
+        np.testing.assert_allclose(current.transitions, weights[:T], rtol=1e-4, atol=1e-5)
+    expected = total / steps if averaged else weights
+    np.testing.assert_allclose(model.weights[:, :T], expected, rtol=1e-4, atol=1e-5)
+    assert steps == 2 * (len(lengths) - 1)
+
+
+def test_gradient_steps_check_their_arrays():
+    features, lengths, _ = make_problem(1)
+    rows, starts = flatten(features)
+    options = {"n": 1, "beam": 0, "averaged": False, "rate": 0.1, "decay": 0, "l2": 0, "l1": 0}
+    learner = Learner("crf", T, n_sequences=1, **options)
+    learner.resize(F)
+    unary, square = learner.score(rows, starts, lengths)
+    learner.descend(rows, starts, lengths, unary, square)
+    for wrong, name in ((unary[1:], square), "d_unary"), ((unary, square[:2]), "d_transitions"):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            learner.descend(rows, starts, lengths, *wrong)
+    with pytest.raises(ValueError, match="lengths sum to"):
+        learner.descend(rows, starts, lengths[1:], unary, square)
+    for call in (learner.score, lambda *args: learner.descend(*args, unary, square)):
+        with pytest.raises(IndexError, match=f"not among the {F}"):
+            call(rows + np.int32(F), starts, lengths)

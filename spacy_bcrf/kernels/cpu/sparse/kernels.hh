@@ -15,6 +15,8 @@ namespace bcrf {
 struct SparseKernels {
     void (*learn)(Model&, const Sequences&, const std::int64_t* offsets, const int* order, int n,
                   double& loss, int& done);
+    void (*descend)(Model&, const Sequences&, const int* lengths, int batch, const float* d_unary,
+                    const float* d_transitions);
     void (*score)(const float* weights, size_t stride, int tags, const Sequences&,
                   const int* lengths, int batch, float* unary);
 

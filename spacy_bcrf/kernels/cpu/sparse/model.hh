@@ -102,6 +102,7 @@ struct Model {
     int tags;
     size_t stride;
     Table v, late, paid;
+    Table squares;  // AdaGrad's sums of squared gradients; empty before its first step
     double scale = 1, mass = 0, penalty = 0;
     std::vector<double> due{0}, lag{0};  // by step: penalty; integral of the mass over the penalty
     static constexpr size_t LONGEST = size_t(1) << 16;  // steps that `due` and `lag` remember
@@ -112,7 +113,7 @@ struct Model {
 
     Model(const Options& options, int tags)
         : options(options), tags(tags), stride((size_t(tags) + 7) / 8 * 8), v(stride), late(stride),
-          paid(stride) {
+          paid(stride), squares(stride) {
         resize(0);
     }
 
@@ -224,6 +225,7 @@ struct Model {
         v.clear();
         late.clear();
         paid.clear();
+        squares.clear();
         penalty = 0;
         due.assign(1, 0.0);
         lag.assign(1, 0.0);

@@ -1,6 +1,7 @@
 // The table of kernels of sparse linear chains for the instruction set BCRF_TARGET.
 #pragma once
 
+#include "adagrad.hh"
 #include "kernels.hh"
 #include "online.hh"
 #include "predict.hh"
@@ -8,7 +9,7 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-SparseKernels sparse_kernels() { return {learn, score}; }
+SparseKernels sparse_kernels() { return {learn, descend, score}; }
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -1,0 +1,63 @@
+// AdaGrad steps (Duchi, Hazan and Singer 2011) from the gradient of the scores of a batch.
+#pragma once
+
+#include <cmath>
+
+#include "../target.hh"
+#include "model.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Move a row of weights against a gradient (stride). Each weight has a step size of its own.
+inline void adapt_row(Model& m, size_t row, const float* gradient, float by) {
+    float *weight = m.v.row(row), *square = m.squares.row(row);
+    float* past = m.options.averaged ? m.late.row(row) : nullptr;
+    const float mass = float(m.mass);
+    for (size_t t = 0; t < m.stride; ++t) {
+        const float g = gradient[t], total = square[t] + g * g;
+        const float change = by * g / std::sqrt(total + 1e-8f);
+        square[t] = total;
+        weight[t] += change;
+        if (past) past[t] += change * mass;
+    }
+}
+
+// Take the steps of all tokens, one after the other. d_unary (N, tags) and d_transitions (tags,
+// tags) are the gradient under the weights before the batch. A sequence whose gradient is 0 counts
+// neither for l2, nor for the rate and the average.
+inline void descend(Model& m, const Sequences& data, const int* lengths, int batch,
+                    const float* d_unary, const float* d_transitions) {
+    const size_t T = m.tags;
+    m.squares.resize(m.v.rows());
+    Buffer<float> gradient(m.stride);
+    auto read = [&](const float* from) {
+        bool any = false;
+        for (size_t t = 0; t < m.stride; ++t) gradient[t] = t < T ? from[t] : 0;
+        for (size_t t = 0; t < T; ++t) any = any || from[t] != 0;
+        return any;
+    };
+    for (size_t u = 0; u < T; ++u)
+        if (read(d_transitions + u * T))
+            adapt_row(m, u, gradient, float(-m.rate() / m.scale));
+    size_t i = 0;
+    for (int b = 0; b < batch; ++b) {
+        const float by = float(-m.rate() / m.scale);
+        bool any = false;
+        for (int k = 0; k < lengths[b]; ++k, ++i) {
+            if (!read(d_unary + i * T)) continue;
+            any = true;
+            adapt_row(m, m.bias(), gradient, by);
+            if (k == 0) adapt_row(m, m.bias() + 1, gradient, by);
+            if (k == lengths[b] - 1) adapt_row(m, m.bias() + 2, gradient, by);
+            for (std::int64_t j = data.starts[i]; j < data.starts[i + 1]; ++j)
+                adapt_row(m, data.rows[j] + m.first_feature(), gradient, by);
+        }
+        if (!any) continue;
+        m.scale *= 1 - m.rate() * m.options.l2 / m.options.n_sequences;
+        m.end_step();
+    }
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,137 @@
+"""`spacy-bcrf.Hybrid.v1`: a network and a sparse linear chain that learn from one loss."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import srsly
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.sparse.gazetteers import Gazetteers
+from spacy_bcrf.sparse.learner import OnlineSettings
+from spacy_bcrf.sparse.model import SparseChain
+from spacy_bcrf.sparse.template_sets import get_templates
+from spacy_bcrf.sparse.word_tables import WordTables
+
+from . import sum as potential_sum
+from .linear_chain import make_linear_chain, sparse_chain
+from .sequence_labeler import SequenceLabeler
+
+
+def Hybrid(
+    tok2vec: Model[list[Doc], list[Floats2d]],
+    head: Model[list[Floats2d], Potentials],
+    templates: str | list[str],
+    *,
+    mixing: float | Literal["learned"] = 1.0,
+    feature_dropout: float = 0.1,
+    rate: float = 0.1,
+    l2: float = 0.0,
+    min_freq: int = 1,
+    gazetteers: dict[str, str | list[str]] | None = None,
+    clusters: dict[str, str | dict[str, str]] | None = None,
+    init_sparse: str | None = None,
+    init_neural: str | None = None,
+) -> Model[list[Doc], Potentials]:
+    """Build a model whose potentials are those of a head plus those of boolean features.
+
+    One loss, the head's, trains both. The network learns by the optimizer of the config. The
+    features learn by AdaGrad, one step a token, in the backpropagation.
+
+    tok2vec, head: see `SequenceLabeler`. The head sets objective and decoder.
+    templates, min_freq, gazetteers, clusters: see `LinearChain`.
+    mixing: weight of the features' potentials, or "learned": a parameter that starts from 1.
+    feature_dropout: the probability that training drops a feature of a token.
+    rate: AdaGrad's learning rate.
+    l2: the coefficient lambda of the regularizer lambda / 2 |w|^2 of the features' weights, for all
+        documents together.
+    init_sparse, init_neural: folder of a trained component with the same tags, such as
+        `model-best/ner`, from which initialization takes the features' weights or the network.
+    """
+    settings = OnlineSettings("crf", averaged=False, rate=rate, l2=l2)
+    texts = get_templates(templates) if isinstance(templates, str) else templates
+    sparse = SparseChain(
+        texts,
+        settings,
+        min_freq,
+        Gazetteers(gazetteers or {}),
+        WordTables(clusters or {}),
+        is_named=isinstance(templates, str),
+        feature_dropout=feature_dropout,
+    )
+    decoder = head.attrs["decoder"].name
+    model = potential_sum.make_sum(
+        "hybrid",
+        [SequenceLabeler(tok2vec, head), make_linear_chain(sparse, decoder)],
+        [1.0, 1.0 if mixing == "learned" else mixing],
+        head.attrs["objective"],
+        decoder,
+        learned=mixing == "learned",
+    )
+    model.set_ref("tok2vec", tok2vec)
+    if head.has_dim("nO"):
+        model.set_dim("nO", head.get_dim("nO"))
+    model.init = partial(init, init_neural=init_neural, init_sparse=init_sparse)
+    return model
+
+
+def init(
+    model: Model[list[Doc], Potentials],
+    X: list[Doc] | None = None,
+    Y: Any = None,
+    *,
+    init_neural: str | None,
+    init_sparse: str | None,
+) -> None:
+    """Initialize both parts, from trained components if the config names them.
+
+    ValueError if a component has other tags or another architecture.
+    """
+    potential_sum.init(model, X)
+    tags = model.attrs["tags"]
+    neural, sparse = model.layers
+    if init_neural is not None:
+        data, _ = _read_component("init_neural", init_neural, tags)
+        try:
+            neural.from_bytes(data)
+        except (ValueError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"init_neural = {init_neural!r} has another network than tok2vec and head of the "
+                f"config: {error}"
+            ) from error
+    if init_sparse is not None:
+        _, attrs = _read_component("init_sparse", init_sparse, tags)
+        chains = [node["chain"] for node in attrs if "chain" in node]
+        if not chains:
+            raise ValueError(
+                f"init_sparse = {init_sparse!r} has no boolean features; expected a component with "
+                "spacy-bcrf.LinearChain.v1 or spacy-bcrf.Hybrid.v1"
+            )
+        chain = sparse_chain(sparse)
+        assert chain is not None
+        try:
+            chain.from_bytes(chains[0])
+        except ValueError as error:
+            raise ValueError(f"init_sparse = {init_sparse!r}: {error}") from error
+
+
+def _read_component(
+    option: str, folder: str, tags: list[str] | None
+) -> tuple[bytes, list[dict[str, bytes]]]:
+    """Read the model of a saved component. RETURNS its bytes and the attributes of its layers."""
+    path = Path(folder) / "model"
+    if not path.is_file():
+        raise ValueError(
+            f"{option} = {folder!r} has no file `model`; expected the folder of a trained "
+            "component, such as model-best/ner"
+        )
+    data = path.read_bytes()
+    attrs = srsly.msgpack_loads(data)["attrs"]
+    found = [srsly.msgpack_loads(node["tags"]) for node in attrs if "tags" in node]
+    if tags is not None and tags not in found:
+        trained = next((names for names in found if names), "none")
+        raise ValueError(f"{option} = {folder!r} has the tags {trained}, but the data have {tags}")
+    return data, attrs

@@ -1,0 +1,168 @@
+"""`spacy-bcrf.Sum.v1`: a weighted sum of the potentials of several models."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from spacy.tokens import Doc
+from thinc.api import Model
+from thinc.types import Floats1d
+
+from spacy_bcrf import chain
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.kernels import Array
+
+from .linear_chain import sparse_chain
+from .protocol import Hooks, Objective, attach, get_hooks, output_attrs
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """Weights of the config. Thinc does not save attributes of this type."""
+
+    weights: list[float]
+
+
+def Sum(
+    parts: dict[str, Any],
+    weights: dict[str, float],
+    *,
+    decoder: str = "viterbi",
+) -> Model[list[Doc], Potentials]:
+    """Build a model whose potentials are a weighted sum of the potentials of its parts.
+
+    The sum is the potentials of a CRF, whatever the objectives of the parts. Training updates all
+    parts by the gradient of one loss, see `linear_chain.forward` for sparse ones.
+
+    parts: models with the same tags, by name, such as `spacy-bcrf.LinearChain.v1`. The type is Any
+        because spaCy checks the type of a dict before it resolves the values.
+    weights: the weight of each part. `spacy bcrf combine` fits them.
+    decoder: see `decoding.DECODERS`.
+    """
+    if not parts:
+        raise ValueError("a sum of potentials needs at least one part, got none")
+    if parts.keys() != weights.keys():
+        raise ValueError(
+            f"each part of a sum needs one weight: the parts are {', '.join(parts)}, but the "
+            f"weights are of {', '.join(weights) or 'none'}"
+        )
+    values = [weights[name] for name in parts]
+    return make_sum("sum", list(parts.values()), values, chain.CRF(), decoder)
+
+
+def make_sum(
+    name: str,
+    parts: Sequence[Model[list[Doc], Potentials]],
+    weights: list[float],
+    objective: Objective,
+    decoder: str,
+    learned: bool = False,
+) -> Model[list[Doc], Potentials]:
+    """Build a sum of potentials. It has the constraints; its parts have none.
+
+    learned: whether the optimizer learns the weights, as the parameter `weights` (K,).
+    """
+    for part in parts:
+        get_hooks(part)
+    model: Model[list[Doc], Potentials] = Model(
+        name,
+        forward,
+        init=init,
+        layers=parts,
+        dims={"nO": None},
+        params={"weights": None} if learned else {},
+        attrs=output_attrs(objective, decoder, mixing=_Fixed(weights)),
+    )
+    hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None)
+    return attach(model, model, hooks)
+
+
+def sum_potentials(parts: Sequence[Potentials], weights: Sequence[float]) -> Potentials:
+    """Return the weighted sum of potentials of the same sequences."""
+    unary, transitions = (
+        sum(w * scores for w, scores in zip(weights, arrays, strict=True))
+        for arrays in zip(*((p.unary, p.transitions) for p in parts), strict=True)
+    )
+    return parts[0].with_scores(cast(Array, unary), cast(Array, transitions))
+
+
+def weight_gradients(gradient: Potentials, parts: Sequence[Potentials]) -> list[float]:
+    """Return the gradient of each weight. gradient: that of the sum, which has K parts."""
+    return [
+        float((gradient.unary * part.unary).sum() + (d_part.transitions * part.transitions).sum())
+        for part, d_part in ((part, _like(gradient, part)) for part in parts)
+    ]
+
+
+def _like(gradient: Potentials, part: Potentials) -> Potentials:
+    """Return the gradient of a part with weight 1: transitions of its shape."""
+    if gradient.transitions.ndim == part.transitions.ndim:
+        return gradient
+    return gradient.with_scores(gradient.unary, gradient.transitions.sum(axis=0))
+
+
+def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
+    return all(get_hooks(part).is_ready(part) for part in model.layers)
+
+
+def part_weights(model: Model) -> list[float]:
+    """Return the weights of the parts of a sum."""
+    if model.has_param("weights"):
+        weights: Any = model.ops.to_numpy(model.get_param("weights"))
+        return weights.tolist()
+    return model.attrs["mixing"].weights
+
+
+def sparse_weight(model: Model) -> float:
+    """Return the weight of `linear_chain.sparse_chain` in the potentials of a labeling model."""
+    if "mixing" not in model.attrs:
+        return 1.0
+    parts = zip(part_weights(model), model.layers, strict=True)
+    found = ((weight, part) for weight, part in parts if sparse_chain(part) is not None)
+    return next((weight * sparse_weight(part) for weight, part in found), 1.0)
+
+
+def forward(
+    model: Model[list[Doc], Potentials], docs: list[Doc], is_train: bool
+) -> tuple[Potentials, Callable]:
+    """Return the potentials of a batch and the function that backpropagates to all parts."""
+    ops: Any = model.ops
+    weights = part_weights(model)
+    found, backprops = zip(*(part(docs, is_train) for part in model.layers), strict=True)
+    parts = [
+        # A sparse chain computes on the CPU.
+        Potentials.unchecked(
+            ops.asarray(p.unary), ops.asarray(p.transitions), ops.asarray(p.lengths), ops.xp
+        )
+        for p in found
+    ]
+
+    def backprop(gradient: Potentials) -> list[Doc]:
+        for weight, part, get_dx in zip(weights, parts, backprops, strict=True):
+            get_dx(_like(gradient, part).scale(weight))
+        if "weights" in model.param_names:
+            model.inc_grad("weights", ops.asarray1f(weight_gradients(gradient, parts)))
+        return []
+
+    total = sum_potentials(parts, weights)
+    constraints = model.attrs["constraints"]
+    return total if constraints is None else constraints.apply(total), backprop
+
+
+def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
+    """Initialize all parts. X: all documents of the training data."""
+    if "weights" in model.param_names:
+        weights: Floats1d = model.ops.asarray1f(model.attrs["mixing"].weights)
+        model.set_param("weights", weights)
+    for part in model.layers:
+        part.initialize(X=None if X is None else X[: get_hooks(part).sample_size])
+
+
+def resize_output(
+    model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
+) -> Model[list[Doc], Potentials]:
+    """Set the number of tags of all parts to nO in place."""
+    for part in model.layers:
+        get_hooks(part).resize(part, nO, tags_per_label)
+    model.set_dim("nO", nO, force=True)
+    return model

@@ -1,0 +1,213 @@
+"""The command `python -m spacy bcrf combine`."""
+
+import numpy as np
+import pytest
+import spacy
+from commands import command
+from sentences import make_docs
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from tiny_training import LISTENER, TOK2VEC, network, train
+
+from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.pipeline.combination import Combination
+
+run = command("combine")
+SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], "objective": "crf"}
+
+
+def make_pipeline(path, model, steps=5, wrong=0, factory="bcrf_ner", before=(), **settings):
+    nlp = spacy.blank("xx")
+    for other, config in before:
+        nlp.add_pipe(other, config=config)
+    nlp.add_pipe(factory, "ner", config={"model": model, **settings})
+    examples = [Example(nlp.make_doc(doc.text), doc) for doc in make_docs(nlp.vocab, wrong=wrong)]
+    train(nlp, examples, steps)
+    nlp.to_disk(path)
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a sparse pipeline, a neural one with a shared tok2vec, and noise."""
+    folder = tmp_path_factory.mktemp("parts")
+    make_pipeline(folder / "sparse", SPARSE)
+    listening = network("CRF", LISTENER)
+    make_pipeline(folder / "neural", listening, 10, before=[("tok2vec", {"model": TOK2VEC})])
+    noise = spacy.load(folder / "sparse")
+    learner = noise.get_pipe("ner").model.attrs["chain"].learner
+    learner.weights = np.random.default_rng(0).permuted(learner.weights) * 10
+    noise.to_disk(folder / "noise")
+    DocBin(docs=make_docs(spacy.blank("xx").vocab, wrong=3)).to_disk(folder / "dev.spacy")
+    return folder
+
+
+@pytest.fixture
+def parts(trained, monkeypatch):
+    monkeypatch.chdir(trained)
+    return trained
+
+
+def values(line):
+    """Return the numbers of an output line."""
+    return [float(word.strip(",")) for word in line.split() if word.strip(",")[-1].isdigit()]
+
+
+def test_the_result_is_a_pipeline_with_the_summed_potentials(parts):
+    result = run("sparse", "neural", "--dev", "dev.spacy", "-o", "both")
+    first, sparse, neural, total, _ = result.stdout.splitlines()
+    assert first == "ner: 36 tokens of dev"
+    (w_sparse, alone_sparse), (w_neural, alone_neural) = values(sparse), values(neural)
+    assert values(total)[0] > max(alone_sparse, alone_neural)
+    nlp = spacy.load("both")
+    assert nlp.pipe_names == ["ner"]
+    assert nlp.config["components"]["ner"]["model"]["weights"] == {
+        "sparse": w_sparse,
+        "neural": w_neural,
+    }
+    doc = nlp("Ann saw Rome .")
+    assert [ent.label_ for ent in doc.ents] == ["PERSON", "LOC"]
+    found = nlp.get_pipe("ner").find_potentials([nlp.make_doc(doc.text)])
+    alone = [
+        other.get_pipe("ner").find_potentials([run_before(other, doc.text)])
+        for other in map(spacy.load, ("sparse", "neural"))
+    ]
+    allowed = np.isfinite(found.unary)
+    assert (np.isfinite(alone[0].unary) == allowed).all()
+    expected = w_sparse * alone[0].unary[allowed] + w_neural * alone[1].unary[allowed]
+    np.testing.assert_allclose(found.unary[allowed], expected, rtol=1e-4, atol=1e-4)
+
+
+def run_before(nlp, text):
+    with nlp.select_pipes(disable="ner"):
+        return nlp(text)
+
+
+def test_noise_gets_no_weight():
+    words = [f"w{i}" for i in range(1000)]
+    rng = np.random.default_rng(0)
+    pipes = []
+    for is_right in (0.8, 0.5):
+        nlp = spacy.blank("xx")
+        pipe = nlp.add_pipe("bcrf_tagger", config={"model": SPARSE})
+        doc = Doc(nlp.vocab, words=words, tags=["A", "B"] * 500)
+        examples = [Example(Doc(nlp.vocab, words=words), doc)]
+        nlp.initialize(lambda examples=examples: examples)
+        sparse = sparse_chain(pipe.model)
+        weights = np.zeros_like(sparse.learner.weights)
+        tags = (np.arange(1000) + (rng.random(1000) > is_right)) % 2
+        weights[5 + sparse.rows([doc]).rows, tags] = 1
+        sparse.learner.weights = weights
+        pipes.append(pipe)
+    combination = Combination(pipes, examples)
+    good, noise = combination.fit()
+    # The scale of the best potentials is the logit of 0.8.
+    assert good == pytest.approx(np.log(0.8 / 0.2), abs=0.2)
+    assert abs(noise) < 0.2
+    best = combination.log_likelihood([good, noise])
+    assert best >= max(map(combination.log_likelihood, ([1, 0], [0, 1], [good, 0.3], [1, 1])))
+
+
+def test_the_likelihood_is_stationary_at_the_weights(parts):
+    pipelines = [spacy.load(path) for path in ("sparse", "noise")]
+    dev = make_docs(pipelines[0].vocab, wrong=3)
+    examples = [Example(pipelines[0].make_doc(doc.text), doc) for doc in dev]
+    combination = Combination([nlp.get_pipe("ner") for nlp in pipelines], examples)
+    weights = np.array(combination.fit())
+    best = combination.log_likelihood(weights)
+    for k in range(2):
+        for step in (-0.05, 0.05):
+            assert combination.log_likelihood(weights + step * np.eye(2)[k]) < best
+
+
+def test_a_combination_can_be_combined_trained_and_extended(parts, tmp_path):
+    run("sparse", "noise", "--dev", "dev.spacy", "-o", tmp_path / "pair")
+    run(tmp_path / "pair", "neural", "--dev", "dev.spacy", "-o", tmp_path / "nested")
+    nlp = spacy.load(tmp_path / "nested")
+    docs = make_docs(nlp.vocab)
+    examples = [Example(nlp.make_doc(doc.text), doc) for doc in docs]
+    nlp.resume_training()
+    before = nlp.update(examples, losses={})["ner"]
+    for _ in range(5):
+        after = nlp.update(examples, losses={})["ner"]
+    assert after < 0.5 * before
+    nlp.get_pipe("ner").add_label("FOOD")
+    nlp.to_disk(tmp_path / "more")
+    loaded = spacy.load(tmp_path / "more")
+    assert [ent.label_ for ent in loaded("Ann saw Rome .").ents] == ["PERSON", "LOC"]
+
+
+def other_labels(folder):
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("bcrf_ner", "ner", config={"model": SPARSE})
+    gold = {"entities": [(0, 3, "FOOD"), (8, 12, "LOC")]}
+    train(nlp, [Example.from_dict(nlp.make_doc("Ham saw Rome"), gold)], 1)
+    nlp.to_disk(folder)
+
+
+def other_tokenizer(folder):
+    nlp = spacy.load("sparse")
+    nlp.tokenizer.add_special_case("saw", [{"ORTH": "s"}, {"ORTH": "aw"}])
+    nlp.to_disk(folder)
+
+
+def other_vectors(folder):
+    nlp = spacy.load("sparse")
+    nlp.vocab.set_vector("Ann", np.ones(3, "float32"))
+    nlp.to_disk(folder)
+
+
+def other_components(folder):
+    nlp = spacy.load("sparse")
+    nlp.add_pipe("sentencizer", first=True)
+    nlp.to_disk(folder)
+
+
+def renamed(folder):
+    nlp = spacy.load("sparse")
+    nlp.rename_pipe("ner", "entities")
+    nlp.to_disk(folder)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (other_labels, "other labels: PERSON alone in sparse, but FOOD alone in other"),
+        (lambda path: make_pipeline(path, SPARSE, 1, scheme="BIO"), "settings of the tags: {'sch"),
+        (other_tokenizer, "sparse and other have different tokenizers"),
+        (other_vectors, "other vectors: none in sparse, but 1 of width 3 in other"),
+        (other_components, "components before it: none in sparse, but sentencizer in other"),
+        (renamed, "no enabled component of spacy-bcrf in common: sparse has ner; other has enti"),
+        (lambda path: None, "other: the pipeline cannot be loaded"),
+    ],
+)
+def test_pipelines_that_do_not_fit_are_refused(parts, tmp_path, make, message):
+    make(tmp_path / "other")
+    output = tmp_path / "out"
+    args = ("sparse", tmp_path / "other", "--dev", "dev.spacy", "-o", output)
+    result = run(*args, exit_code=1)
+    assert message in result.output.replace(str(tmp_path) + "/", "")
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("sparse", "--dev", "dev.spacy"), "expected at least two pipelines"),
+        (("sparse", "neural", "--dev", "nope"), "nope: found no .spacy file"),
+        (("sparse", "neural", "--dev", "empty.spacy"), "none of the 1 documents has"),
+        (("sparse", "neural", "--dev", "dev.spacy", "-c", "tagger"), "component 'tagger' of spacy"),
+    ],
+)
+def test_wrong_arguments_write_nothing(parts, tmp_path, args, message):
+    DocBin(docs=[Doc(spacy.blank("xx").vocab, words=["Ann"])]).to_disk("empty.spacy")
+    result = run(*args, "-o", tmp_path / "out", exit_code=1)
+    assert message in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_existing_folder_is_refused(parts):
+    before = sorted(parts.rglob("*"))
+    result = run("sparse", "neural", "--dev", "dev.spacy", "-o", "noise", exit_code=1)
+    assert "noise: expected a new or empty folder" in result.output
+    assert sorted(parts.rglob("*")) == before
