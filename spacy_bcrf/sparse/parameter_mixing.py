@@ -19,8 +19,8 @@ class Workers:
     The result depends only on the seed and the number of threads. Learning needs more passes, since
     a thread does not see the steps of the others. Each call copies all weights once a thread, so
     threads pay off for whole passes but not for small batches. With l1, each call starts without
-    outstanding penalties, and a mixed weight is 0 only if it is 0 in all learners. With AdaGrad, each
-    learner keeps the squared gradients of its own steps.
+    outstanding penalties, and a mixed weight is 0 only if it is 0 in all learners. With AdaGrad,
+    each learner keeps the squared gradients of its own steps.
     """
 
     def __init__(self, make: Callable[[], Any], threads: int, averaged: bool) -> None:
