@@ -149,16 +149,19 @@ struct Model {
     void pay(float* weight, float* payment, float* past, const float* square, bool at_once) const {
         // Payments are floats. An equal float as the goal makes a second call change nothing.
         const double goal = float(penalty);
-        double known = -1, start = 0;
+        double known = -1, start = 0, end = -1;  // most weights of a row share both lags
         for (int t = 0; t < tags; ++t) {
             const double sign = weight[t] < 0 ? -1 : 1, size = sign * weight[t];
-            const double since = -sign * payment[t], root = square ? std::sqrt(1 + double(square[t])) : 1;
+            const double since = -sign * payment[t];
+            const double root = square ? std::sqrt(1 + double(square[t])) : 1;
             if (size == 0 || since >= goal) continue;
             const double left = size - (goal - since) / root;
             const double until = left > 0 ? goal : since + size * root;
             if (options.averaged) {
                 if (!at_once && since != known) start = lag_at(known = since);
-                const double total = at_once ? (until - since) * mass : lag_at(until) - start;
+                if (!at_once && left > 0 && end < 0) end = lag_at(goal);
+                const double stop = at_once || left > 0 ? end : lag_at(until);
+                const double total = at_once ? (until - since) * mass : stop - start;
                 past[t] -= float(sign * total / root);
             }
             weight[t] = left > 0 ? float(sign * left) : 0;
