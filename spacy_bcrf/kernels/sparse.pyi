@@ -33,8 +33,10 @@ class Learner:
         n_tags: int,
         *,
         n: int,
+        n_iter: int,
         beam: int,
         averaged: bool,
+        adagrad: bool,
         rate: float,
         decay: float,
         l2: float,
@@ -79,7 +81,7 @@ class Learner:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
     def stop(self) -> None: ...
     def read(self, current: bool = False) -> NDArray[np.float32]: ...
-    def write(self, weights: NDArray[np.float32]) -> None: ...
+    def write(self, weights: NDArray[np.float32], keep_rates: bool = False) -> None: ...
 
 def score(
     weights: NDArray[np.float32],

@@ -49,14 +49,16 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
 
     cdef enum class Objective:
         crf
+        bcrf
+        mean_field
         sapo
         perceptron
         mira
 
     cdef cppclass Options:
         Objective objective
-        int n, beam
-        bint averaged
+        int n, n_iter, beam
+        bint averaged, adagrad
         double rate, decay, l2, l1, n_sequences
 
     cdef cppclass Table:
@@ -77,7 +79,7 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         size_t first_feature()
         void resize(size_t) except +
         void read(float*, bint) except +
-        void write(const float*, size_t) except +
+        void write(const float*, size_t, bint) except +
 
     cdef cppclass Sequences:
         const int* rows
@@ -257,23 +259,28 @@ cdef class Learner:
 
     cdef Model* c
 
-    def __cinit__(self, str objective, int n_tags, *, int n, int beam, bint averaged, double rate,
-                  double decay, double l2, double l1, double n_sequences):
+    def __cinit__(self, str objective, int n_tags, *, int n, int n_iter, int beam, bint averaged,
+                  bint adagrad, double rate, double decay, double l2, double l1,
+                  double n_sequences):
         cdef Options options
         if not 1 <= n_tags <= MAX_TAGS:
             raise ValueError(f"n_tags must be from 1 to {MAX_TAGS}, got {n_tags}")
-        if n < 1 or beam < 0:
-            raise ValueError(f"n must be at least 1 and beam at least 0, got {n} and {beam}")
+        if n < 1 or n_iter < 1 or beam < 0:
+            raise ValueError(
+                f"n and n_iter must be at least 1 and beam at least 0, got {n}, {n_iter} and {beam}"
+            )
         objectives = {
-            "crf": Objective.crf, "sapo": Objective.sapo,
-            "perceptron": Objective.perceptron, "mira": Objective.mira,
+            "crf": Objective.crf, "bcrf": Objective.bcrf, "mean_field": Objective.mean_field,
+            "sapo": Objective.sapo, "perceptron": Objective.perceptron, "mira": Objective.mira,
         }
         if objective not in objectives:
             raise ValueError(f"objective must be one of {', '.join(objectives)}, got {objective!r}")
         options.objective = objectives[objective]
         options.n = n
+        options.n_iter = n_iter
         options.beam = beam
         options.averaged = averaged
+        options.adagrad = adagrad
         options.rate = rate
         options.decay = decay
         options.l2 = l2
@@ -416,15 +423,18 @@ cdef class Learner:
             self.c.read(&out[0, 0], current)
         return weights
 
-    def write(self, const float[:, ::1] weights):
-        """Restart from these weights, float32 (n_rows, stride)."""
+    def write(self, const float[:, ::1] weights, bint keep_rates=False):
+        """Restart from these weights, float32 (n_rows, stride).
+
+        keep_rates: whether to keep the squared gradients of AdaGrad.
+        """
         cdef Py_ssize_t stride = self.c.stride, least = self.c.first_feature()
         if weights.shape[1] != stride or weights.shape[0] < least:
             raise ValueError(
                 f"weights must have at least {least} rows and {stride} "
                 f"columns, got shape {(weights.shape[0], weights.shape[1])}"
             )
-        self.c.write(&weights[0, 0], weights.shape[0])
+        self.c.write(&weights[0, 0], weights.shape[0], keep_rates)
 
 
 cdef _score(const float* weights, size_t n_rows, size_t stride, int n_tags, const int[::1] rows,

@@ -28,7 +28,7 @@ def Hybrid(
     *,
     mixing: float | Literal["learned"] = 1.0,
     feature_dropout: float = 0.1,
-    rate: float = 0.1,
+    rate: float = 0.2,
     l2: float = 0.0,
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
@@ -51,7 +51,7 @@ def Hybrid(
     init_sparse, init_neural: folder of a trained component with the same tags, such as
         `model-best/ner`, from which initialization takes the features' weights or the network.
     """
-    settings = OnlineSettings("crf", averaged=False, rate=rate, l2=l2)
+    settings = OnlineSettings("crf", optimizer="adagrad", averaged=False, rate=rate, l2=l2)
     texts = get_templates(templates) if isinstance(templates, str) else templates
     sparse = SparseChain(
         texts,

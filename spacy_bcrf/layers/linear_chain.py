@@ -7,7 +7,6 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.model import deserialize_attr, serialize_attr
 
-from spacy_bcrf import chain
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.label_resize import matching_tags
 from spacy_bcrf.kernels import Array
@@ -23,11 +22,15 @@ from .protocol import Hooks, attach, output_attrs
 def LinearChain(
     templates: str | list[str],
     *,
-    objective: Literal["crf", "sapo", "perceptron", "mira"] = OnlineSettings.objective,
+    objective: Literal[
+        "crf", "bcrf", "mean_field", "sapo", "perceptron", "mira"
+    ] = OnlineSettings.objective,
     n: int = OnlineSettings.n,
+    n_iter: int = OnlineSettings.n_iter,
     search: Literal["astar", "beam"] = OnlineSettings.search,
     beam_width: int = OnlineSettings.beam_width,
     averaged: bool = OnlineSettings.averaged,
+    optimizer: Literal["sgd", "adagrad"] = OnlineSettings.optimizer,
     rate: float = OnlineSettings.rate,
     decay: float = OnlineSettings.decay,
     l2: float = OnlineSettings.l2,
@@ -45,7 +48,7 @@ def LinearChain(
 
     templates: feature templates, see `sparse.templates`, or the name of one of the
         `sparse.template_sets`, such as "chunking".
-    objective, n, search, beam_width, averaged, rate, decay, l2, l1, threads: see
+    objective, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2, l1, threads: see
         `sparse.learner.OnlineSettings`.
     min_freq: least number of occurrences of a feature in the training data, see
         `sparse.model.SparseChain`.
@@ -58,9 +61,11 @@ def LinearChain(
     settings = OnlineSettings(
         objective,
         n=n,
+        n_iter=n_iter,
         search=search,
         beam_width=beam_width,
         averaged=averaged,
+        optimizer=optimizer,
         rate=rate,
         decay=decay,
         l2=l2,
@@ -81,7 +86,7 @@ def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Pot
         forward,
         init=init,
         dims={"nO": None},
-        attrs=output_attrs(chain.CRF(), decoder, chain=sparse),
+        attrs=output_attrs(settings.inference, decoder, chain=sparse),
     )
     hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None, learn=learn)
     return attach(model, model, hooks)

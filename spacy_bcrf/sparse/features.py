@@ -186,6 +186,10 @@ class Features:
             str(t) for t in self.templates if any(part.attribute in missing for part in t.parts)
         ]
 
+    def signature(self, doc: Doc) -> bytes:
+        """Return bytes that determine the features, except those of the attributes in `listed`."""
+        return self._read(doc).tobytes()
+
     def _read(self, doc: Doc) -> Keys:
         """Return (n, 1 + A) hashes of the words and values of `columns`."""
         values: Any = doc.to_array([ORTH, *self._ids]).reshape(len(doc), 1 + len(self._ids))

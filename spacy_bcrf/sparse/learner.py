@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from spacy_bcrf.chain.search import check_search
 
 from .features import Rows
@@ -25,13 +25,19 @@ class DivergedError(ValueError):
 class OnlineSettings:
     """Settings of online learning: one step of stochastic gradient descent a sequence.
 
-    objective: "crf", the log-likelihood over all labelings; "sapo", the log-likelihood over the n
-        best labelings (Sun et al., Algorithm 1); "perceptron" (Collins 2002); or "mira", the margin
-        over the n best labelings (McDonald et al. 2005; n = 1 is Crammer and Singer 2003).
+    objective: "crf", the log-likelihood over all labelings; "bcrf", the Fenchel-Young loss of
+        `chain.BCRF(n_iter)`; "mean_field", the loss of `chain.MeanField(n_iter)`; "sapo", the
+        log-likelihood over the n best labelings (Sun et al., Algorithm 1); "perceptron" (Collins
+        2002); or "mira", the margin over the n best labelings (McDonald et al. 2005; n = 1 is
+        Crammer and Singer 2003).
+    n_iter: number of iterations of "bcrf" and "mean_field".
     n: number of labelings in the n-best list of SAPO and MIRA.
     search: the n-best search, "astar" (exact) or "beam".
     beam_width: number of labelings that beam search keeps at each token.
     averaged: whether to predict with the mean of the weights over all steps (Collins 2002).
+    optimizer: "sgd", one rate for all weights; or "adagrad" (Duchi et al. 2011), which divides the
+        rate of a weight by the square root of 1 + the sum of its squared gradients. MIRA needs
+        "sgd", because its objective sets the size of a step.
     rate: learning rate of the first step. For MIRA it is the upper bound of a step, C.
     decay: the rate after p passes (fractions count) is rate / (1 + decay p). 0 keeps it constant.
     l2: the coefficient lambda of the regularizer lambda / 2 |w|^2, for all sequences together.
@@ -44,16 +50,21 @@ class OnlineSettings:
     A step adds the gradient and then regularizes, as in Algorithm 1 of Sun et al.: it multiplies
     the weights by 1 - rate * l2 / n_sequences, and moves each one towards 0 by at most
     rate * l1 / n_sequences and the penalties that it still owes. A weight pays when its feature is
-    next used, and the result equals a penalty of all weights at each step.
+    next used, and the result equals a penalty of all weights at each step. AdaGrad divides l1 like
+    the rate, but not l2.
+
+    A step leaves out the features of a token whose gradient has no component above 1e-4.
 
     Raises ValueError naming the setting that is out of range.
     """
 
-    objective: Literal["crf", "sapo", "perceptron", "mira"] = "sapo"
+    objective: Literal["crf", "bcrf", "mean_field", "sapo", "perceptron", "mira"] = "sapo"
     n: int = 5
+    n_iter: int = 10
     search: Literal["astar", "beam"] = "astar"
     beam_width: int = 50
     averaged: bool = True
+    optimizer: Literal["sgd", "adagrad"] = "sgd"
     rate: float = 0.1
     decay: float = 0.0
     l2: float = 0.0
@@ -62,13 +73,26 @@ class OnlineSettings:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        objectives = ("crf", "sapo", "perceptron", "mira")
-        if self.objective not in objectives:
+        objectives = ("crf", "bcrf", "mean_field", "sapo", "perceptron", "mira")
+        for name, known in (("objective", objectives), ("optimizer", ("sgd", "adagrad"))):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
+                )
+        if self.objective == "mira" and self.optimizer == "adagrad":
             raise ValueError(
-                f"objective must be one of {', '.join(objectives)}, got {self.objective!r}"
+                "optimizer must be sgd for the objective mira, whose steps have their own size"
             )
         check_search(self.n, self.search, self.beam_width)
-        limits = {"beam_width": 1, "decay": 0, "l2": 0, "l1": 0, "seed": 0, "threads": 1}
+        limits = {
+            "n_iter": 1,
+            "beam_width": 1,
+            "decay": 0,
+            "l2": 0,
+            "l1": 0,
+            "seed": 0,
+            "threads": 1,
+        }
         for name, least in limits.items():
             if not least <= getattr(self, name) < float("inf"):
                 raise ValueError(
@@ -76,6 +100,13 @@ class OnlineSettings:
                 )
         if not 0 < self.rate < float("inf"):
             raise ValueError(f"rate must be positive and finite, got {self.rate}")
+
+    @property
+    def inference(self) -> Inference:
+        """The inference of all probabilities: the objective, or a CRF if that has none."""
+        if self.objective == "bcrf":
+            return BCRF(self.n_iter)
+        return MeanField(self.n_iter) if self.objective == "mean_field" else CRF()
 
 
 class OnlineLearner:
@@ -101,8 +132,10 @@ class OnlineLearner:
                 settings.objective,
                 n_tags,
                 n=settings.n,
+                n_iter=settings.n_iter,
                 beam=settings.beam_width if settings.search == "beam" else 0,
                 averaged=settings.averaged,
+                adagrad=settings.optimizer == "adagrad",
                 rate=settings.rate,
                 decay=settings.decay,
                 l2=settings.l2,
@@ -188,7 +221,8 @@ class OnlineLearner:
         the average counts it.
 
         Raises DivergedError if the weights are no longer finite: the learner then has the weights
-        that were last read. Raises ValueError if l2 is so large that a step removes all weights.
+        that were last read. Raises ValueError if l2 is so large that a step removes all weights, or
+        for partial gold with the objective "mean_field".
         """
         self._check_l2()
         offsets = np.concatenate([[0], lengths.cumsum(dtype="int64")])
@@ -259,8 +293,8 @@ class OnlineLearner:
     def descend(self, rows: Rows, lengths: NDArray[np.int32], gradient: Potentials) -> None:
         """Learn from the gradient of a loss with respect to `current_potentials`.
 
-        Each token makes an AdaGrad step of the settings' rate (Duchi, Hazan and Singer 2011), as
-        do the transitions. A sequence with a gradient shrinks the weights by l2, as in `step`.
+        Each token makes an AdaGrad step of the settings' rate (Duchi et al. 2011), whatever their
+        optimizer, and so do the transitions. A sequence with a gradient shrinks the weights by l2, as in `step`.
 
         gradient: (N, T) and (T, T), float32. Raises ValueError with l1, which needs `step`.
         """

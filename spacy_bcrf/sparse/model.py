@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from .gazetteers import Gazetteers
 from .learner import OnlineLearner, OnlineSettings
 from .model_bytes import SavedChain, pack, unpack
 from .word_tables import WordTables
+
+CACHED = 50_000_000
+"""Largest number of features, of 4 bytes each, that `SparseChain` keeps for the next passes."""
 
 
 class SparseChain:
@@ -63,6 +67,12 @@ class SparseChain:
         self.is_named = is_named
         self.feature_dropout = feature_dropout
         self._learner: OnlineLearner | None = None
+        self._forget_rows()
+
+    def _forget_rows(self) -> None:
+        # By signature of a document: its rows, and the number of rows of each token.
+        self._cache: dict[bytes, tuple[NDArray[np.int32], NDArray[np.int64]]] = {}
+        self._n_cached = 0
 
     @property
     def is_ready(self) -> bool:
@@ -86,6 +96,7 @@ class SparseChain:
 
         self.features.load(docs)
         self.dictionary = Dictionary()
+        self._forget_rows()
         for start in range(0, len(docs), 256):
             self.dictionary.count(self.features.keys(docs[start : start + 256])[0])
         self.dictionary.keep(self.min_freq)
@@ -107,6 +118,30 @@ class SparseChain:
         """
         keys, starts, _ = self.features.keys(docs)
         return known_rows(self.dictionary.find(keys, add), starts)
+
+    def _training_rows(self, docs: Sequence[Doc]) -> Rows:
+        """Look up the features of N tokens, and add new ones if min_freq is 1.
+
+        The next pass reuses the rows of a document, up to `CACHED` features in all.
+        """
+        add = self.min_freq == 1
+        if self.features.listed:
+            return self.rows(docs, add)
+        keys = [self.features.signature(doc) for doc in docs]
+        new = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in self._cache}
+        if new:
+            found = self.rows(list(new.values()), add)
+            self._n_cached += len(found.rows)
+            bounds = np.cumsum([0, *(len(doc) for doc in new.values())]).tolist()
+            for key, (first, last) in zip(new, pairwise(bounds), strict=True):
+                starts = found.starts[first : last + 1]
+                # A copy, because a view would keep the rows of the whole batch.
+                self._cache[key] = found.rows[starts[0] : starts[-1]].copy(), np.diff(starts)
+        rows, counts = zip(*(self._cache[key] for key in keys), strict=True)
+        if self._n_cached > CACHED:
+            self._n_cached -= sum(len(self._cache.pop(key)[0]) for key in new)
+        starts = np.concatenate([[0], np.concatenate(counts).cumsum(dtype="int64")])
+        return Rows(np.concatenate(rows), starts)
 
     def potentials(self, docs: Sequence[Doc]) -> Potentials:
         """Compute the potentials of the documents, without constraints."""
@@ -146,7 +181,7 @@ class SparseChain:
     def _prepare(self, docs: Sequence[Doc]) -> tuple[OnlineLearner, Rows]:
         """Return the learner, with weights for new features, and the features of N tokens."""
         learner = self.learner
-        rows = self.rows(docs, add=self.min_freq == 1)
+        rows = self._training_rows(docs)
         if len(self.dictionary) > learner.n_features:
             learner.resize(len(self.dictionary))
         return learner, rows
@@ -217,6 +252,7 @@ class SparseChain:
         self.features = features
         self.features.restore(saved.gazetteers, saved.tables)
         self.dictionary = dictionary
+        self._forget_rows()
         self._learner = learner
         return self
 

@@ -19,7 +19,8 @@ class Workers:
     The result depends only on the seed and the number of threads. Learning needs more passes, since
     a thread does not see the steps of the others. Each call copies all weights once a thread, so
     threads pay off for whole passes but not for small batches. With l1, each call starts without
-    outstanding penalties, and a mixed weight is 0 only if it is 0 in all learners.
+    outstanding penalties, and a mixed weight is 0 only if it is 0 in all learners. With AdaGrad,
+    each learner keeps the squared gradients of its own steps.
     """
 
     def __init__(self, make: Callable[[], Any], threads: int, averaged: bool) -> None:
@@ -44,7 +45,7 @@ class Workers:
         current = self._grown(self._current, main)
         shares = np.array_split(order, len(self.learners))
         for learner in self.learners:
-            learner.write(current)
+            learner.write(current, keep_rates=self._current is not None)
         with ThreadPoolExecutor(len(self.learners)) as pool:
             try:
                 results = list(

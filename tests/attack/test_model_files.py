@@ -156,7 +156,7 @@ def test_the_error_names_the_folder(tmp_path):
 
 
 def learner(n_tags=3, **options):
-    defaults = {"n": 1, "beam": 0, "averaged": True, "rate": 0.1}
+    defaults = {"n": 1, "n_iter": 1, "beam": 0, "averaged": True, "adagrad": False, "rate": 0.1}
     defaults |= {"decay": 0.0, "l2": 0.0, "l1": 0.0}
     return Learner("crf", n_tags, **{**defaults, **options}, n_sequences=1.0)
 
@@ -189,7 +189,7 @@ def scored(columns=8, rows=6, n_tags=2, starts=(0, 1), lengths=(1,)):
 
 
 CALLS = {
-    learner: [{"n_tags": n} for n in (0, -1, -8, 2**30)] + [{"n": 0}, {"beam": -1}],
+    learner: [{"n_tags": n} for n in (0, -1, -8, 2**30)] + [{"n": 0}, {"n_iter": 0}, {"beam": -1}],
     learn: [
         *({"rows": rows} for rows in ((0, 2), (-1, 0), (0,), ())),
         *({"starts": x} for x in ((0, 2, 1), (-1, 1, 2), (0, 1, 2**40), ())),

@@ -61,9 +61,9 @@ def learn():
     offsets = np.concatenate([[0], lengths.cumsum()]).astype("int64")
     order = np.array([3, 0, 1, 2, 0], "int32")
     found = {}
-    for objective in "crf", "sapo", "perceptron", "mira":
-        options = {"n": 3, "beam": 0, "averaged": True, "rate": 0.1, "decay": 0.1}
-        options |= {"l2": 0.1, "l1": 0.1}
+    for objective in "crf", "bcrf", "mean_field", "sapo", "perceptron", "mira":
+        options = {"n": 3, "n_iter": 4, "beam": 0, "averaged": True, "rate": 0.1, "decay": 0.1}
+        options |= {"l2": 0.1, "l1": 0.1, "adagrad": objective == "crf"}
         learner = Learner(objective, n_tags, **options, n_sequences=4)
         learner.resize(n_features)
         learner.learn(rows, starts, gold, None, None, offsets, order)

@@ -8,6 +8,10 @@ from itertools import pairwise, product
 import numpy as np
 
 from spacy_bcrf.chain import Potentials
+from spacy_bcrf.kernels import BregmanOptions
+
+from .reference import bregman
+from .reference_mean_field import mean_field_loss
 
 
 class Reference:
@@ -20,6 +24,7 @@ class Reference:
         self.n_tags, self.online, self.n_sequences = n_tags, online, n_sequences
         self.w = np.zeros((n_tags + 3 + n_features, n_tags))
         self.total = np.zeros_like(self.w)
+        self.squares = np.zeros_like(self.w)
         # Tsuruoka et al. 2009: the penalty that a weight can have had, and the one that it had.
         self.u, self.q = 0.0, np.zeros_like(self.w)
         self.steps = 0
@@ -71,23 +76,24 @@ class Reference:
                 scored.append((score, tags))
         return sorted(scored, reverse=True)
 
-    def counts(self, features, tags):
-        """Return F(x, y), how often each weight counts in a labeling."""
-        onehot = np.eye(self.n_tags)[list(tags)]
+    def counts(self, tags):
+        """Return the indicators (L, T) of a labeling, and the counts (T, T) of its transitions."""
         edges = np.zeros((self.n_tags, self.n_tags))
         for u, v in pairwise(tags):
             edges[u, v] += 1
-        return np.concatenate([edges, self.active(features).T @ onehot])
+        return np.eye(self.n_tags)[list(tags)], edges
 
-    def mean_counts(self, features, labelings):
-        """Return the mean of F(x, y) under the softmax of the labelings' scores."""
+    def mean_counts(self, labelings):
+        """Return the mean counts under the softmax of the labelings' scores."""
         scores = np.array([score for score, _ in labelings])
         p = np.exp(scores - scores.max())
         p /= p.sum()
-        return sum(
-            share * self.counts(features, tags)
-            for share, (_, tags) in zip(p, labelings, strict=True)
-        )
+        unary, edges = zip(*(self.counts(tags) for _, tags in labelings), strict=True)
+        return np.tensordot(p, unary, 1), np.tensordot(p, edges, 1)
+
+    def by_weight(self, features, unary, edges):
+        """Sum a gradient by token (L, T) and transition (T, T) over the features of each weight."""
+        return np.concatenate([edges, self.active(features).T @ unary])
 
     def step(self, features, gold, lattice=None):
         """Learn one sequence. gold: (L,) tags with -1 for unknown."""
@@ -97,7 +103,7 @@ class Reference:
         if (gold < 0).any() and not (is_wrong & (potentials.unary > -np.inf)).any():
             return
         rate = self.online.rate / (1 + self.online.decay * self.steps / self.n_sequences)
-        self.w += self.change(features, potentials, gold, rate)
+        self.change(features, potentials, gold, rate)
         kept = 1 - rate * self.online.l2 / self.n_sequences
         self.w *= kept
         # Past penalties shrink like the weights.
@@ -110,28 +116,71 @@ class Reference:
 
     def apply_penalties(self):
         """Figure 2 of Tsuruoka et al. 2009, for all weights."""
-        z = self.w
-        lower = np.maximum(0, z - (self.u + self.q))
-        upper = np.minimum(0, z + (self.u - self.q))
+        z, root = self.w, 1.0
+        if self.online.optimizer == "adagrad":
+            root = np.sqrt(1 + self.squares)
+        lower = np.maximum(0, z - (self.u + self.q) / root)
+        upper = np.minimum(0, z + (self.u - self.q) / root)
         self.w = np.where(z > 0, lower, np.where(z < 0, upper, z))
-        self.q = self.q + (self.w - z)
+        self.q = self.q + (self.w - z) * root
 
     def change(self, features, potentials, gold, rate):
-        """The update of the weights by one sequence."""
-        objective = self.online.objective
+        """Change the weights, and the squared gradients of AdaGrad, by one sequence."""
+        if self.online.objective == "mira":
+            self.w += self.mira(features, potentials, gold, rate)
+            return
+        unary, edges = self.gradient(potentials, gold)
+        if self.online.optimizer == "sgd":
+            self.w -= rate * self.by_weight(features, unary, edges)
+            return
+        # AdaGrad makes a step for each token, in order, and then one for the transitions.
+        for active, gradient in zip(self.active(features), unary, strict=True):
+            for row in np.repeat(np.arange(len(active)), active.astype(int)):
+                self.adapt(self.n_tags + row, gradient, rate)
+        for row, gradient in enumerate(edges):
+            self.adapt(row, gradient, rate)
+
+    def adapt(self, row, gradient, rate):
+        self.squares[row] += gradient**2
+        self.w[row] -= rate * gradient / np.sqrt(1 + self.squares[row])
+
+    def gradient(self, potentials, gold):
+        """Return the gradient of the loss of one sequence by token (L, T) and transition (T, T)."""
+        objective, n_iter = self.online.objective, self.online.n_iter
         allowed = (gold[:, None] == np.arange(self.n_tags)) | (gold[:, None] < 0)
+        if objective == "mean_field":
+            arrays = potentials.unary, potentials.transitions, potentials.lengths
+            result = mean_field_loss(np, *arrays, gold, n_iter)
+            return result.unary, result.edges
+        if objective == "bcrf":
+            masked = np.where(allowed, potentials.unary, -np.inf)
+            (p, p_edges), (q, q_edges) = (
+                self.project(potentials.with_scores(unary, potentials.transitions))
+                for unary in (potentials.unary, masked)
+            )
+            return p - q, p_edges - q_edges
+        free = self.labelings(potentials)
         if objective == "crf":
-            target, free = self.labelings(potentials, allowed), self.labelings(potentials)
-            return rate * (self.mean_counts(features, target) - self.mean_counts(features, free))
+            q, q_edges = self.mean_counts(self.labelings(potentials, allowed))
+        else:
+            q, q_edges = self.counts(self.labelings(potentials, allowed)[0][1])
+            free = free[: 1 if objective == "perceptron" else self.online.n]
+        p, p_edges = self.mean_counts(free)
+        return p - q, p_edges - q_edges
+
+    def project(self, potentials):
+        """Return the tag marginals (L, T) and the summed edge marginals of the Bregman CRF."""
+        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        result = bregman(np, *arrays, BregmanOptions(self.online.n_iter, 1.25, None), "sum")
+        return result.unary, result.edges
+
+    def mira(self, features, potentials, gold, rate):
+        """The update of MIRA with n = 1, which has a closed form."""
+        allowed = (gold[:, None] == np.arange(self.n_tags)) | (gold[:, None] < 0)
         target_score, target_tags = self.labelings(potentials, allowed)[0]
-        target = self.counts(features, target_tags)
-        if objective == "perceptron":
-            return rate * (target - self.counts(features, self.labelings(potentials)[0][1]))
-        best = self.labelings(potentials)[: self.online.n]
-        if objective == "sapo":
-            return rate * (target - self.mean_counts(features, best))
-        ((top, tags),) = best  # MIRA: only n = 1 has a closed form
-        difference = target - self.counts(features, tags)
+        top, tags = self.labelings(potentials)[0]
+        difference = self.by_weight(features, *self.counts(target_tags))
+        difference -= self.by_weight(features, *self.counts(tags))
         norm = (difference**2).sum()
         if not norm:
             return np.zeros_like(self.w)

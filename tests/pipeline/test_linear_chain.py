@@ -10,18 +10,23 @@ import pytest
 import spacy
 from component_suite import ComponentSuite
 from spacy.lang.xx import MultiLanguage
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_loop
 from test_ner import NerSuite
 from test_tagger import TaggerSuite
 from tiny_training import network, train, update
 
+from spacy_bcrf.chain import BCRF, MeanField
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
+from spacy_bcrf.sparse import model
+from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import SETS
 
-OBJECTIVES = ("crf", "sapo", "perceptron", "mira")
+OBJECTIVES = ("crf", "bcrf", "sapo", "perceptron", "mira")
 
 
 class LinearChainSuite(ComponentSuite):
@@ -173,6 +178,121 @@ def test_weights_do_not_depend_on_the_batch_size():
         weights.append(sparse_chain(pipe.model).learner.weights)
     assert (weights[0] == weights[1]).all()
     assert (weights[0] == weights[2]).all()
+
+
+def learned_weights(monkeypatch, texts, cached, passes=3):
+    """Train a tagger and return its weights, and how many documents had features extracted."""
+    monkeypatch.setattr(model, "CACHED", cached)
+    extracted = []
+    keys = Features.keys
+    monkeypatch.setattr(Features, "keys", lambda *args: extracted.extend(args[1]) or keys(*args))
+    nlp, pipe, _ = tagger(templates=["w[-1..1]", "p[0]"])
+    data = [example(nlp, text) for text in texts]
+    nlp.initialize(lambda: data)
+    extracted.clear()
+    for i in range(passes):
+        # An earlier component predicts other tags in each pass.
+        for eg in data:
+            eg.predicted[0].tag_ = "odd" if i % 2 else "even"
+        nlp.update(data)
+    monkeypatch.undo()
+    return sparse_chain(pipe.model).learner.weights, len(extracted)
+
+
+def test_later_passes_reuse_the_features_of_equal_documents(monkeypatch):
+    texts = ["a/A b/B a/A", "b/B c/A", "a/A b/B a/A", "d/B"]
+    expected, n = learned_weights(monkeypatch, texts, cached=0)
+    assert n == 3 * 3
+    for cached, extracted in ((1000, 2 * 3), (7, 3 * 3)):
+        weights, n = learned_weights(monkeypatch, texts, cached)
+        np.testing.assert_array_equal(weights, expected)
+        assert n <= extracted
+    _, n = learned_weights(monkeypatch, texts, 1000, passes=1)
+    assert n == 3
+
+
+def test_new_initialization_forgets_the_features():
+    nlp, pipe, data = tagger()
+    train(nlp, data, 1)
+    more = [example(nlp, "c/A c/A c/A b/B a/A")]
+    train(nlp, [*more, *data], 1)
+    alone, other, _ = tagger()
+    data = [example(alone, text) for text in ["c/A c/A c/A b/B a/A"] + 20 * ["a/A b/B a/A"]]
+    train(alone, data, 1)
+    weights = [sparse_chain(p.model).learner.weights for p in (pipe, other)]
+    np.testing.assert_array_equal(*weights)
+
+
+def test_features_with_zero_weights_are_not_saved():
+    nlp, pipe, data = tagger(objective="crf")
+    train(nlp, [*data, example(nlp, "c/A d/B")], 5)
+    sparse = sparse_chain(pipe.model)
+    full = len(sparse.to_bytes())
+    weights = sparse.learner.weights.copy()
+    weights[sparse.learner.n_tags + 3 :][1::2] = 0
+    sparse.learner.weights = weights
+    saved = sparse.to_bytes()
+    again = SparseChain(sparse.features.texts, sparse.settings).from_bytes(saved)
+    assert len(saved) < full
+    assert len(sparse.dictionary) == 4
+    assert sorted(again.dictionary.keys) == sorted(sparse.dictionary.keys[::2])
+
+
+@pytest.mark.parametrize("objective", ["bcrf", "mean_field"])
+def test_probabilities_come_from_the_inference_of_the_objective(objective):
+    nlp, pipe, data = tagger(objective=objective, n_iter=2, rate=1.0)
+    train(nlp, data, 2)
+    potentials = pipe.find_potentials([data[0].predicted])
+    inference = {"bcrf": BCRF(2), "mean_field": MeanField(2)}[objective]
+    assert pipe.inference == inference
+    expected = inference.to_crf(potentials)
+    found = pipe.posterior(potentials)
+    np.testing.assert_array_equal(found.unary, expected.unary)
+    assert not np.allclose(found.unary, potentials.unary, atol=1e-3)
+
+
+def test_early_stopping_saves_the_averaged_weights_of_the_best_step(tmp_path):
+    steps = {}
+
+    @spacy.registry.loggers("test_early_stopping.v1")
+    def make_logger():
+        def setup(nlp, stdout, stderr):
+            def log(info):
+                if info is not None:
+                    learner = sparse_chain(nlp.get_pipe("bcrf_tagger").model).learner
+                    steps[info["step"]] = info["score"], learner.weights.copy()
+
+            return log, lambda: None
+
+        return setup
+
+    nlp, _, _ = tagger(objective="crf", rate=1.0)
+    # Most of the training data, read in order, contradicts the development data.
+    texts = {"train": ["a/A b/B"] * 3 + ["a/B b/A"] * 30, "dev": ["a/A b/B a/A"]}
+    corpora = {name: [example(nlp, text).reference for text in texts[name]] for name in texts}
+    for name, docs in corpora.items():
+        DocBin(docs=docs).to_disk(tmp_path / f"{name}.spacy")
+        nlp.config["corpora"][name]["path"] = str(tmp_path / f"{name}.spacy")
+    nlp.config["training"].update(
+        patience=12,
+        eval_frequency=1,
+        max_epochs=-1,
+        logger={"@loggers": "test_early_stopping.v1"},
+        batcher={"@batchers": "spacy.batch_by_sequence.v1", "size": 1},
+    )
+    nlp = init_nlp(nlp.config.interpolate())
+    (tmp_path / "out").mkdir()
+    train_loop(nlp, tmp_path / "out")
+    first_best = max(steps, key=lambda step: (steps[step][0], -step))
+    assert max(steps) == first_best + 12
+    # spaCy saves the last of several best models.
+    best = max(steps, key=lambda step: (steps[step][0], step))
+    saved = spacy.load(tmp_path / "out" / "model-best").get_pipe("bcrf_tagger")
+    found = sparse_chain(saved.model).learner.weights
+    assert steps[best][1].any()
+    np.testing.assert_allclose(found[:5], steps[best][1][:5])
+    last = spacy.load(tmp_path / "out" / "model-last").get_pipe("bcrf_tagger")
+    assert not np.allclose(sparse_chain(last.model).learner.weights[:5], found[:5])
 
 
 @pytest.mark.parametrize("min_freq", [1, 2])

@@ -70,6 +70,11 @@ OBJECTIVES = [
     OnlineSettings("perceptron", rate=0.7, l2=3, decay=1, averaged=True),
     OnlineSettings("mira", n=1, rate=0.2, averaged=False),
     OnlineSettings("mira", n=1, rate=10, averaged=True),
+    OnlineSettings("bcrf", n_iter=4, rate=0.3, averaged=False),
+    OnlineSettings("bcrf", n_iter=10, rate=0.3, l2=2, decay=0.5, averaged=True),
+    OnlineSettings("crf", optimizer="adagrad", rate=0.7, averaged=False),
+    OnlineSettings("crf", optimizer="adagrad", rate=0.7, l1=0.5, l2=2, decay=0.5, averaged=True),
+    OnlineSettings("sapo", optimizer="adagrad", n=3, rate=0.7, averaged=True),
 ]
 
 
@@ -321,6 +326,9 @@ def test_learns_separable_data(seed):
         {"decay": float("nan")},
         {"objective": "svm"},
         {"search": "greedy"},
+        {"n_iter": 0},
+        {"optimizer": "adam"},
+        {"objective": "mira", "optimizer": "adagrad"},
         {"beam_width": 0},
         {"beam_width": 4, "n": 5, "search": "beam"},
     ],
@@ -333,7 +341,7 @@ def test_settings_out_of_range_are_refused(bad):
 @pytest.mark.parametrize("online", [(0.3, 0.0, False), (0.3, 2.0, False), (0.2, 0.5, True)])
 def test_gradient_steps_equal_adagrad_in_numpy(online):
     rate, l2, averaged = online
-    options = OnlineSettings("crf", rate=rate, l2=l2, averaged=averaged)
+    options = OnlineSettings("crf", optimizer="adagrad", rate=rate, l2=l2, averaged=averaged)
     features, lengths, _ = make_problem(1)
     rows, rng = flatten(features), np.random.default_rng(2)
     model = OnlineLearner(T, F, options, len(lengths))
@@ -348,7 +356,7 @@ def test_gradient_steps_equal_adagrad_in_numpy(online):
 
         def step(row, gradient, weights=weights):
             squares[row] += gradient**2
-            weights[row] -= rate * gradient / np.sqrt(squares[row] + 1e-8)
+            weights[row] -= rate * gradient / np.sqrt(1 + squares[row])
 
         for tag in range(T):
             step(tag, d_transitions[tag])
@@ -374,6 +382,7 @@ def test_gradient_steps_check_their_arrays():
     features, lengths, _ = make_problem(1)
     rows, starts = flatten(features)
     options = {"n": 1, "beam": 0, "averaged": False, "rate": 0.1, "decay": 0, "l2": 0, "l1": 0}
+    options |= {"n_iter": 10, "adagrad": True}
     learner = Learner("crf", T, n_sequences=1, **options)
     learner.resize(F)
     unary, square = learner.score(rows, starts, lengths)
@@ -386,3 +395,70 @@ def test_gradient_steps_check_their_arrays():
     for call in (learner.score, lambda *args: learner.descend(*args, unary, square)):
         with pytest.raises(IndexError, match=f"not among the {F}"):
             call(rows + np.int32(F), starts, lengths)
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+def test_mean_field_equals_the_reference(averaged):
+    features, lengths, gold = make_problem(9)
+    online = OnlineSettings("mean_field", n_iter=3, rate=0.3, averaged=averaged)
+    # Gold does not use the forbidden transition.
+    gold = [np.minimum(tags, 1) for tags in gold]
+    allowed = np.ones((T, T), dtype=bool)
+    allowed[0, 2] = False
+    constraints = allowed, np.ones(T, dtype=bool), np.ones(T, dtype=bool)
+    reference = Reference(T, F, online, len(lengths), constraints)
+    reference.w = start_weights()
+    for x, y in zip(features, gold, strict=True):
+        reference.step(x, y)
+    model = learn(online, features, lengths, gold, 1, constraints)
+    np.testing.assert_allclose(model.weights[:, :T], reference.weights, atol=2e-4)
+
+
+def test_mean_field_refuses_partial_gold():
+    model = OnlineLearner(T, F, OnlineSettings("mean_field"))
+    features, lengths, gold = make_problem(2, n_sequences=4)
+    tags = np.concatenate(gold).astype("int32")
+    mask = tags[:, None] == np.arange(T)
+    model.step(flatten(features), lengths, mask)
+    assert model.weights.any()
+    mask[lengths[0], :2] = True
+    mask[lengths[0], 2] = False
+    with pytest.raises(ValueError, match="has partial gold, and mean field cannot"):
+        model.step(flatten(features), lengths, mask)
+
+
+def test_the_losses_of_bregman_chains_are_never_negative():
+    features, lengths, gold = make_problem(10, unknown=0.5)
+    tags = np.concatenate(gold).astype("int32")
+    model = OnlineLearner(T, F, OnlineSettings("bcrf", n_iter=1, rate=2.0))
+    for _ in range(5):
+        for i, stop in enumerate(lengths.cumsum()):
+            one = flatten(features[i : i + 1])
+            assert model.step(one, lengths[i : i + 1], tags[stop - lengths[i] : stop]) > -1e-6
+
+
+def test_certain_tokens_take_no_step():
+    """Only the gradients of uncertain tokens reach the weights."""
+    model = OnlineLearner(2, 2, OnlineSettings("crf", averaged=False, rate=1))
+    weights = np.zeros_like(model.weights)
+    weights[5, :2] = 20, -20
+    model.weights = weights
+    rows = Rows(np.array([0, 1], "int32"), np.arange(3))
+    assert model.step(rows, np.array([2], "int32"), np.array([0, 0], "int32")) > 0.5
+    assert (model.weights[5] == weights[5]).all()
+    assert model.weights[6].any()
+
+
+def test_adagrad_lowers_the_rate_of_frequent_features():
+    rows = Rows(np.array([0] * 50 + [0, 1], "int32"), np.r_[np.arange(51), 52])
+    gold = np.r_[np.arange(50) % 2, 0].astype("int32")
+    changes = []
+    for optimizer in ("sgd", "adagrad"):
+        model = OnlineLearner(2, 2, OnlineSettings("crf", optimizer=optimizer, averaged=False))
+        # Feature 0 is in every sequence, feature 1 in the last one alone.
+        model.step(Rows(rows.rows[:50], rows.starts[:51]), np.ones(50, "int32"), gold[:50])
+        before = model.weights[5:7, 0].copy()
+        model.step(Rows(rows.rows[50:], np.array([0, 2])), np.ones(1, "int32"), gold[50:])
+        changes.append(model.weights[5:7, 0] - before)
+    assert changes[0][0] == pytest.approx(changes[0][1], rel=1e-3)
+    assert changes[1][0] < 0.5 * changes[1][1]

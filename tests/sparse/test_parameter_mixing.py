@@ -14,6 +14,7 @@ PARALLEL = [
     OnlineSettings("sapo", n=3, rate=0.3, l1=0.5),
     OnlineSettings("perceptron", rate=0.7),
     OnlineSettings("mira", n=1, averaged=False, rate=0.2),
+    OnlineSettings("bcrf", rate=0.3),
 ]
 
 
@@ -84,3 +85,21 @@ def test_fewer_sequences_than_threads():
 def test_threads_must_be_positive():
     with pytest.raises(ValueError, match=r"threads must be at least 1 .*got 0"):
         OnlineSettings(threads=0)
+
+
+def test_adagrad_keeps_its_rates_between_passes():
+    """A pass with lower rates changes the weights less."""
+    features, lengths, gold = make_problem(7, n_sequences=40)
+    tags = np.concatenate(gold).astype("int32")
+    online = OnlineSettings("crf", averaged=False, optimizer="adagrad", rate=1, threads=2)
+    chain = OnlineLearner(T, F, online, len(lengths))
+    zeros = np.zeros_like(chain.weights)
+    for _ in range(20):
+        chain.step(flatten(features), lengths, tags)
+    late = chain.weights
+    chain.step(flatten(features), lengths, tags)
+    kept = np.abs(chain.weights - late).max()
+    # New weights forget the rates.
+    chain.weights = late + zeros
+    chain.step(flatten(features), lengths, tags)
+    assert kept < 0.5 * np.abs(chain.weights - late).max()

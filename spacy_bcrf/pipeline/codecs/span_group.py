@@ -93,17 +93,18 @@ class SpanGroupCodec(SpanCodec):
 
 def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
     """Return spans as ENT_IOB and ENT_TYPE (n, 2). None means missing annotation."""
-    values = np.zeros((length, 2), dtype="uint64")
     if spans is None:
-        return values
-    values[:, 0] = OUTSIDE
+        return np.zeros((length, 2), dtype="uint64")
+    # Lists, because NumPy is slow for spans of a few tokens.
+    iob, types = [OUTSIDE] * length, [0] * length
     for span in spans:
-        if not len(span):
-            raise ValueError(f"the span {span.label_!r} before token {span.start} has no tokens")
-        if not span.label:
+        start, end, label = span.start, span.end, span.label
+        if start == end:
+            raise ValueError(f"the span {span.label_!r} before token {start} has no tokens")
+        if not label:
             raise ValueError(f"the span {span.text!r} has no label")
-        if values[span.start : span.end, 1].any():
+        if any(types[start:end]):
             raise ValueError(f"the span {span.text!r} overlaps another span")
-        values[span.start : span.end] = INSIDE, span.label
-        values[span.start, 0] = BEGIN
-    return values
+        types[start:end] = [label] * (end - start)
+        iob[start:end] = [BEGIN] + [INSIDE] * (end - start - 1)
+    return np.array((iob, types), dtype="uint64").T

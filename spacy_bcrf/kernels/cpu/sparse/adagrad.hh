@@ -1,27 +1,11 @@
 // AdaGrad steps (Duchi, Hazan and Singer 2011) from the gradient of the scores of a batch.
 #pragma once
 
-#include <cmath>
-
 #include "../target.hh"
 #include "model.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
-
-// Move a row of weights against a gradient (stride). Each weight has a step size of its own.
-inline void adapt_row(Model& m, size_t row, const float* gradient, float by) {
-    float *weight = m.v.row(row), *square = m.squares.row(row);
-    float* past = m.options.averaged ? m.late.row(row) : nullptr;
-    const float mass = float(m.mass);
-    for (size_t t = 0; t < m.stride; ++t) {
-        const float g = gradient[t], total = square[t] + g * g;
-        const float change = by * g / std::sqrt(total + 1e-8f);
-        square[t] = total;
-        weight[t] += change;
-        if (past) past[t] += change * mass;
-    }
-}
 
 // Take the steps of all tokens, one after the other. d_unary (N, tags) and d_transitions (tags,
 // tags) are the gradient under the weights before the batch. A sequence whose gradient is 0 counts
@@ -29,7 +13,7 @@ inline void adapt_row(Model& m, size_t row, const float* gradient, float by) {
 inline void descend(Model& m, const Sequences& data, const int* lengths, int batch,
                     const float* d_unary, const float* d_transitions) {
     const size_t T = m.tags;
-    m.squares.resize(m.v.rows());
+    m.squares.resize(m.v.rows());  // a chain that has learned by other steps has none
     Buffer<float> gradient(m.stride);
     auto read = [&](const float* from) {
         bool any = false;
@@ -39,7 +23,7 @@ inline void descend(Model& m, const Sequences& data, const int* lengths, int bat
     };
     for (size_t u = 0; u < T; ++u)
         if (read(d_transitions + u * T))
-            adapt_row(m, u, gradient, float(-m.rate() / m.scale));
+            m.adapt(u, gradient, float(-m.rate() / m.scale));
     size_t i = 0;
     for (int b = 0; b < batch; ++b) {
         const float by = float(-m.rate() / m.scale);
@@ -47,11 +31,11 @@ inline void descend(Model& m, const Sequences& data, const int* lengths, int bat
         for (int k = 0; k < lengths[b]; ++k, ++i) {
             if (!read(d_unary + i * T)) continue;
             any = true;
-            adapt_row(m, m.bias(), gradient, by);
-            if (k == 0) adapt_row(m, m.bias() + 1, gradient, by);
-            if (k == lengths[b] - 1) adapt_row(m, m.bias() + 2, gradient, by);
+            m.adapt(m.bias(), gradient, by);
+            if (k == 0) m.adapt(m.bias() + 1, gradient, by);
+            if (k == lengths[b] - 1) m.adapt(m.bias() + 2, gradient, by);
             for (std::int64_t j = data.starts[i]; j < data.starts[i + 1]; ++j)
-                adapt_row(m, data.rows[j] + m.first_feature(), gradient, by);
+                m.adapt(data.rows[j] + m.first_feature(), gradient, by);
         }
         if (!any) continue;
         m.scale *= 1 - m.rate() * m.options.l2 / m.options.n_sequences;

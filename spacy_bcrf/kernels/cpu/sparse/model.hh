@@ -71,10 +71,11 @@ class Table {
     const float* row(size_t i) const { return data_ + i * stride_; }
 };
 
-enum class Objective { crf, sapo, perceptron, mira };
+enum class Objective { crf, bcrf, mean_field, sapo, perceptron, mira };
 
 struct Options {
     Objective objective;
+    int n_iter;      // iterations of the Bregman CRF and of mean field
     int n;           // length of the n-best list of SAPO and MIRA
     int beam;        // beam width of the n-best search, or 0 for A*
     bool averaged;
@@ -82,6 +83,7 @@ struct Options {
     double decay;    // after p epochs, also fractions, the rate is rate / (1 + decay p)
     double l2;       // lambda: a step multiplies the weights by 1 - rate * l2 / n_sequences
     double l1;       // a step then moves each weight towards 0 by rate * l1 / n_sequences
+    bool adagrad;    // divide the rate of each weight by the root of 1 + its squared gradients
     double n_sequences;  // in one epoch
 };
 
@@ -95,6 +97,10 @@ struct Options {
 // which gives the same weights as paying at each step. Both are in units of v, so that they shrink
 // with the weights. To average, a late payment counts from the step at which it was due.
 //
+// AdaGrad (Duchi et al. 2011) divides the rate of a weight by sqrt(1 + `squares`), the sum of its
+// squared gradients. The root is constant between two uses of a row, so the L1 penalty divided by it
+// is still cumulative. The L2 decay is the same for all weights.
+//
 // The first rows are the transitions, by their `from` tag. The bias, the start and the end of a
 // sequence follow, then the features.
 struct Model {
@@ -102,7 +108,7 @@ struct Model {
     int tags;
     size_t stride;
     Table v, late, paid;
-    Table squares;  // AdaGrad's sums of squared gradients; empty before its first step
+    Table squares;  // AdaGrad's sums of squared gradients
     double scale = 1, mass = 0, penalty = 0;
     std::vector<double> due{0}, lag{0};  // by step: penalty; integral of the mass over the penalty
     static constexpr size_t LONGEST = size_t(1) << 16;  // steps that `due` and `lag` remember
@@ -124,6 +130,7 @@ struct Model {
         v.resize(first_feature() + features);
         if (options.averaged) late.resize(first_feature() + features);
         if (options.l1 > 0) paid.resize(first_feature() + features);
+        if (options.adagrad) squares.resize(first_feature() + features);
     }
 
     double rate() const {
@@ -140,32 +147,55 @@ struct Model {
 
     // Let the weights of a row pay the penalties up to now: APPLYPENALTY of Tsuruoka et al. With
     // `at_once`, the payment counts from the current step, else from the steps when it was due.
-    void pay(float* weight, float* payment, float* past, bool at_once) const {
+    void pay(float* weight, float* payment, float* past, const float* square, bool at_once) const {
         // Payments are floats. An equal float as the goal makes a second call change nothing.
         const double goal = float(penalty);
-        double known = -1, start = 0;
+        double known = -1, start = 0, end = -1;  // most weights of a row share both lags
         for (int t = 0; t < tags; ++t) {
             const double sign = weight[t] < 0 ? -1 : 1, size = sign * weight[t];
             const double since = -sign * payment[t];
+            const double root = square ? std::sqrt(1 + double(square[t])) : 1;
             if (size == 0 || since >= goal) continue;
-            const double left = size - (goal - since), until = left > 0 ? goal : since + size;
+            const double left = size - (goal - since) / root;
+            const double until = left > 0 ? goal : since + size * root;
             if (options.averaged) {
                 if (!at_once && since != known) start = lag_at(known = since);
-                past[t] -= float(sign * (at_once ? (until - since) * mass : lag_at(until) - start));
+                if (!at_once && left > 0 && end < 0) end = lag_at(goal);
+                const double stop = at_once || left > 0 ? end : lag_at(until);
+                const double total = at_once ? (until - since) * mass : stop - start;
+                past[t] -= float(sign * total / root);
             }
             weight[t] = left > 0 ? float(sign * left) : 0;
             payment[t] = float(-sign * until);
         }
     }
 
+    const float* squares_of(size_t row) const {
+        return options.adagrad ? squares.row(row) : nullptr;
+    }
+
     void pay(size_t row, bool at_once) {
-        pay(v.row(row), paid.row(row), options.averaged ? late.row(row) : nullptr, at_once);
+        pay(v.row(row), paid.row(row), options.averaged ? late.row(row) : nullptr, squares_of(row),
+            at_once);
     }
 
     void pay_all() {
         for (size_t i = 0; i < v.rows(); ++i) pay(i, false);
         due.assign(1, penalty);
         lag.assign(1, 0.0);
+    }
+
+    // Add `by` times the gradient (stride) to a row of weights, at the rates of AdaGrad.
+    void adapt(size_t row, const float* gradient, float by) {
+        float *weight = v.row(row), *square = squares.row(row);
+        float* past = options.averaged ? late.row(row) : nullptr;
+        const float now = float(mass);
+        for (size_t t = 0; t < stride; ++t) {
+            square[t] += gradient[t] * gradient[t];
+            const float change = by * gradient[t] / std::sqrt(1 + square[t]);
+            weight[t] += change;
+            if (past) past[t] += change * now;
+        }
     }
 
     // Complete a step: count the weights in the average, and remember when its penalty was due.
@@ -210,7 +240,7 @@ struct Model {
             if (options.averaged) std::copy(late.row(i), late.row(i) + stride, past.begin());
             if (sparse) {
                 std::copy(paid.row(i), paid.row(i) + stride, payment.begin());
-                pay(weight.data(), payment.data(), past.data(), false);
+                pay(weight.data(), payment.data(), past.data(), squares_of(i), false);
             }
             for (size_t t = 0; t < stride; ++t)
                 out[t] = !average ? float(weight[t] * scale)
@@ -220,12 +250,13 @@ struct Model {
         }
     }
 
-    // Restart from these weights (rows, stride). Later rows become 0.
-    void write(const float* in, size_t rows) {
+    // Restart from these weights (rows, stride). Later rows become 0. With `keep_rates`, keep the
+    // squared gradients of AdaGrad.
+    void write(const float* in, size_t rows, bool keep_rates) {
         v.clear();
         late.clear();
         paid.clear();
-        squares.clear();
+        if (!keep_rates) squares.clear();
         penalty = 0;
         due.assign(1, 0.0);
         lag.assign(1, 0.0);

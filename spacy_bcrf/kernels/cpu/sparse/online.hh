@@ -1,7 +1,9 @@
 // One online step for each sequence: scores, the objective's gradient, and the update of its rows.
 #pragma once
 
+#include "../bregman.hh"
 #include "../crf.hh"
+#include "../mean_field.hh"
 #include "model.hh"
 #include "nbest.hh"
 #include "prefetch.hh"
@@ -15,11 +17,16 @@ namespace BCRF_TARGET {
 // is then larger than any step.
 constexpr float diverged = 1e12f;
 
+// A step leaves out the rows whose gradient has no larger component. Late in training most tokens are
+// certain and have gradients near 0, whose updates would take most of the time. MIRA has no such limit:
+// its gradients are steps of any size.
+constexpr double negligible = 1e-4;
+
 class Online {
     Model& m_;
-    std::vector<float> unary_, free_, transitions_, node_, change_, late_;
+    std::vector<float> unary_, transitions_, node_, change_, late_, gradient_;
     std::vector<double> edge_;
-    std::vector<int> gold_, best_, features_;
+    std::vector<int> gold_, best_, features_, changed_;
     std::vector<float> restricted_;
     BestList list_;
     Quadratic quadratic_;
@@ -39,11 +46,10 @@ class Online {
         return int(features_.size());
     }
 
-    void prefetch_rows(int i) {
-        if (i >= length_) return;
+    void prefetch_rows(const Table& table, int i) {
         const std::int64_t to = data_->starts[start_ + i + 1];
         for (std::int64_t k = data_->starts[start_ + i]; k < to; ++k) {
-            const float* row = m_.v.row(data_->rows[k] + m_.first_feature());
+            const float* row = table.row(data_->rows[k] + m_.first_feature());
             for (size_t j = 0; j < m_.stride; j += 16) prefetch(row + j);
         }
     }
@@ -58,17 +64,20 @@ class Online {
         const int T = m_.tags;
         const float scale = float(m_.scale);
         unary_.resize(size_t(length_) * T + m_.stride);
-        prefetch_rows(0);
-        prefetch_rows(1);
+        for (int i = 0; i < std::min(2, length_); ++i) prefetch_rows(m_.v, i);
         float total = 0;
         for (int i = 0; i < length_; ++i) {
-            prefetch_rows(i + 2);
-            const int n = rows_of(i);
+            if (i + 2 < length_) prefetch_rows(m_.v, i + 2);
             // The sum has `stride` numbers. The next token overwrites the numbers beyond T.
             float* unary = unary_.data() + size_t(i) * T;
-            sum_rows(unary, m_.v.row(0), m_.stride, features_.data(), n);
+            const std::int64_t from = data_->starts[start_ + i], to = data_->starts[start_ + i + 1];
+            sum_rows(unary, m_.v.row(m_.first_feature()), m_.stride, data_->rows + from,
+                     int(to - from));
+            const float* bias = m_.v.row(m_.bias());
             for (int t = 0; t < T; ++t) {
-                unary[t] *= scale;
+                if (i == 0) unary[t] += bias[m_.stride + t];
+                if (i == length_ - 1) unary[t] += bias[2 * m_.stride + t];
+                unary[t] = (unary[t] + bias[t]) * scale;
                 total += unary[t] > 0 ? unary[t] : -unary[t];
             }
         }
@@ -125,6 +134,18 @@ class Online {
         return restricts;
     }
 
+    // Throw std::invalid_argument if a token of restricted_ has several tags.
+    void check_complete() const {
+        for (int i = 0; i < length_; ++i) {
+            const float* unary = restricted_.data() + size_t(i) * m_.tags;
+            if (m_.tags - std::count(unary, unary + m_.tags, -infinity<float>) > 1)
+                throw std::invalid_argument(
+                    "a sequence has partial gold, and mean field cannot be restricted to a set of "
+                    "labelings; annotate all of its tokens or none, or use the objective crf or "
+                    "bcrf");
+        }
+    }
+
     void add_labeling(const int* tags, double weight) {
         const size_t T = m_.tags;
         for (int i = 0; i < length_; ++i) {
@@ -133,11 +154,18 @@ class Online {
         }
     }
 
-    // Set node_ and edge_ to the marginals and return the log-partition.
-    double expect(const std::vector<float>& unary) {
+    // Set node_ and edge_ to the marginals of a CRF or Bregman CRF. Return the log-partition: of a
+    // Bregman CRF a bound, from below if `lower`, so that the loss is not negative.
+    double expect(const std::vector<float>& unary, bool lower) {
         float value;
-        Batch<float> one = batch(unary);
-        BCRF_TARGET::sum_product<float>(one, &value, node_.data(), edge_.data(), nullptr);
+        const Batch<float> one = batch(unary);
+        if (m_.options.objective == Objective::crf) {
+            BCRF_TARGET::sum_product<float>(one, &value, node_.data(), edge_.data(), nullptr);
+        } else {
+            // The defaults of chain.BCRF.
+            const BregmanOptions options{m_.options.n_iter, 1.25, -1, lower, projection::MEAN, 1};
+            BCRF_TARGET::bregman<float>(one, options, &value, node_.data(), edge_.data(), nullptr);
+        }
         return value;
     }
 
@@ -156,19 +184,31 @@ class Online {
             search_list(NBest<float>(one, n, length_), sequence(unary_), n, list_);
     }
 
-    double crf(bool complete) {
+    // Return the Fenchel-Young loss of a CRF or Bregman CRF (Corro et al. 2025, section 5).
+    double fenchel_young(bool complete) {
         double value = 0;
         if (!complete) {
-            value = -expect(restricted_);
+            value = -expect(restricted_, true);
             for (float& x : node_) x = -x;
             for (double& x : edge_) x = -x;
             const std::vector<float> target = node_;
-            value += expect(unary_);
+            value += expect(unary_, false);
             for (size_t k = 0; k < target.size(); ++k) node_[k] += target[k];
             return value;
         }
-        value = expect(unary_) - score_labeling(sequence(unary_), gold_.data());
+        value = expect(unary_, false) - score_labeling(sequence(unary_), gold_.data());
         add_labeling(gold_.data(), -1);
+        return value;
+    }
+
+    // Return the loss of Wang et al. (2020), whose gradient runs through all updates.
+    double mean_field() {
+        float value;
+        BCRF_TARGET::mean_field<float>(batch(unary_), m_.options.n_iter, gold_.data(), &value,
+                                       node_.data(), edge_.data(), nullptr);
+        // The loss does not depend on the scores of forbidden transitions.
+        for (size_t k = 0; k < edge_.size(); ++k)
+            if (transitions_[k] == -infinity<float>) edge_[k] = 0;
         return value;
     }
 
@@ -235,37 +275,51 @@ class Online {
         return worst;
     }
 
+    template <class R> bool is_negligible(const R* gradient) const {
+        const double least = m_.options.objective == Objective::mira ? 0 : negligible;
+        for (int t = 0; t < m_.tags; ++t)
+            if (std::abs(gradient[t]) > least) return false;
+        return true;
+    }
+
     // Take a gradient step on the rows of the sequence.
     void update(double rate) {
         const size_t T = m_.tags;
         change_.assign(m_.stride, 0);
         late_.assign(m_.stride, 0);
-        const float by = float(-rate / m_.scale), mass = float(m_.mass);
-        for (int i = 0; i < length_; ++i) {
-            const float* gradient = node_.data() + i * T;
-            if (!set_change(gradient, by, mass)) continue;
-            const int n = rows_of(i);
-            apply(features_.data(), n);
+        gradient_.assign(m_.stride, 0);
+        changed_.clear();
+        for (int i = 0; i < length_; ++i)
+            if (!is_negligible(node_.data() + i * T)) changed_.push_back(i);
+        const float by = float(-rate / m_.scale);
+        for (size_t k = 0; k < changed_.size(); ++k) {
+            // The scores have brought the weights into the cache, but not the other tables.
+            if (k == 0) prefetch_changes(changed_[0]);
+            if (k + 1 < changed_.size()) prefetch_changes(changed_[k + 1]);
+            const int n = rows_of(changed_[k]);
+            apply(node_.data() + changed_[k] * T, by, features_.data(), n);
         }
         for (int u = 0; u < m_.tags; ++u)
-            if (set_change(edge_.data() + u * T, by, mass)) apply(&u, 1);
+            if (!is_negligible(edge_.data() + u * T)) apply(edge_.data() + u * T, by, &u, 1);
     }
 
-    // Set the change of a row. Return false if the gradient is 0.
-    template <class R> bool set_change(const R* gradient, float by, float mass) {
-        bool any = false;
-        for (int t = 0; t < m_.tags; ++t) {
-            any = any || gradient[t] != 0;
-            change_[t] = float(gradient[t]) * by;
-            late_[t] = change_[t] * mass;
+    void prefetch_changes(int i) {
+        if (m_.options.averaged) prefetch_rows(m_.late, i);
+        if (m_.options.adagrad) prefetch_rows(m_.squares, i);
+    }
+
+    // Add `by` times the gradient (tags) to each of n rows.
+    template <class R> void apply(const R* gradient, float by, const int* rows, int n) {
+        if (m_.options.adagrad) {
+            for (int t = 0; t < m_.tags; ++t) gradient_[t] = float(gradient[t]);
+            for (int r = 0; r < n; ++r) m_.adapt(rows[r], gradient_.data(), by);
+            return;
         }
-        return any;
-    }
-
-    void apply(const int* rows, int n) {
+        const float mass = float(m_.mass);
+        for (int t = 0; t < m_.tags; ++t) change_[t] = float(gradient[t]) * by;
+        for (int t = 0; t < m_.tags; ++t) late_[t] = change_[t] * mass;
         add_to_rows(m_.v.row(0), m_.stride, rows, n, change_.data());
-        if (m_.options.averaged)
-            add_to_rows(m_.late.row(0), m_.stride, rows, n, late_.data());
+        if (m_.options.averaged) add_to_rows(m_.late.row(0), m_.stride, rows, n, late_.data());
     }
 
     // Let the rows of the sequence pay their L1 penalties.
@@ -302,6 +356,8 @@ class Online {
         length_ = length;
         if (m_.options.l1 > 0) pay(false);
         if (!score()) return false;
+        const bool is_fenchel_young = m_.options.objective == Objective::crf ||
+                                      m_.options.objective == Objective::bcrf;
         gold_.assign(length, -1);
         bool complete = !data.allowed;
         if (data.gold)
@@ -313,17 +369,20 @@ class Online {
             if (!restrict_to_gold()) return true;
             std::vector<int> target(length);
             if (best(restricted_, target.data()) == -infinity<float>) return true;
-            if (m_.options.objective != Objective::crf) gold_ = target;
+            if (m_.options.objective == Objective::mean_field) check_complete();
+            if (!is_fenchel_young) gold_ = target;
         }
         node_.assign(size_t(length) * m_.tags, 0);
         edge_.assign(size_t(m_.tags) * m_.tags, 0);
         double value, gold = 0, rate = m_.rate();
-        if (m_.options.objective != Objective::crf || complete) {
+        if (!is_fenchel_young || complete) {
             gold = score_labeling(sequence(unary_), gold_.data());
             if (gold == -infinity<double>) return true;
         }
         switch (m_.options.objective) {
-            case Objective::crf: value = crf(complete); break;
+            case Objective::crf:
+            case Objective::bcrf: value = fenchel_young(complete); break;
+            case Objective::mean_field: value = mean_field(); break;
             case Objective::sapo: value = sapo(gold); break;
             case Objective::perceptron: value = perceptron(gold); break;
             default: value = mira(gold, rate); rate = 1;

@@ -59,14 +59,34 @@ inline void sum_rows(float* out, const float* table, size_t stride, const int* r
     }
 }
 
-// Add change (stride) to each of n rows.
-inline void add_to_rows(float* table, size_t stride, const int* rows, int n, const float* change) {
+// Add change[0 : 8 * N] to each of n rows.
+template <int N>
+BCRF_INLINE void add_block(float* table, size_t stride, const int* rows, int n, const float* change) {
+    Lane by[N];
+    for (int k = 0; k < N; ++k) by[k] = load_lane(change + 8 * k);
     for (int r = 0; r < n; ++r) {
         float* row = table + rows[r] * stride;
-        for (size_t k = 0; k < stride; k += 8) {
-            const Lane sum = load_lane(row + k) + load_lane(change + k);
-            std::memcpy(row + k, &sum, sizeof sum);
+        for (int k = 0; k < N; ++k) {
+            const Lane sum = load_lane(row + 8 * k) + by[k];
+            std::memcpy(row + 8 * k, &sum, sizeof sum);
         }
+    }
+}
+
+// Add change (stride) to each of n rows.
+inline void add_to_rows(float* table, size_t stride, const int* rows, int n, const float* change) {
+    size_t left = stride / 8;
+    while (left) {
+        const size_t step = left < 4 ? left : 4;
+        switch (step) {
+            case 1: add_block<1>(table, stride, rows, n, change); break;
+            case 2: add_block<2>(table, stride, rows, n, change); break;
+            case 3: add_block<3>(table, stride, rows, n, change); break;
+            default: add_block<4>(table, stride, rows, n, change);
+        }
+        change += 8 * step;
+        table += 8 * step;
+        left -= step;
     }
 }
 
