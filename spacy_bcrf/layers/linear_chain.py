@@ -86,7 +86,7 @@ def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Pot
         forward,
         init=init,
         dims={"nO": None},
-        attrs=output_attrs(settings.inference, decoder, chain=sparse),
+        attrs=output_attrs(sparse.settings.inference, decoder, chain=sparse),
     )
     hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None, learn=learn)
     return attach(model, model, hooks)

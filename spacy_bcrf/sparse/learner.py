@@ -294,7 +294,8 @@ class OnlineLearner:
         """Learn from the gradient of a loss with respect to `current_potentials`.
 
         Each token makes an AdaGrad step of the settings' rate (Duchi et al. 2011), whatever their
-        optimizer, and so do the transitions. A sequence with a gradient shrinks the weights by l2, as in `step`.
+        optimizer, and so do the transitions. A sequence with a gradient shrinks the weights by
+        l2, as in `step`.
 
         gradient: (N, T) and (T, T), float32. Raises ValueError with l1, which needs `step`.
         """

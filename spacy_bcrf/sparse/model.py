@@ -276,5 +276,6 @@ def _restore(
     options: dict[str, Any],
     data: bytes,
 ) -> SparseChain:
-    copies = (each.copy() for each in lexicons)
+    phrases, tables = lexicons
+    copies = phrases.copy(), tables.copy()
     return SparseChain(templates, settings, min_freq, *copies, **options).from_bytes(data)

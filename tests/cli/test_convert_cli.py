@@ -5,8 +5,8 @@ import lzma
 import pytest
 import spacy
 from commands import command
-from forked_commands import run_spacy
 from spacy.tokens import DocBin
+from spacy_commands import run_spacy
 
 from spacy_bcrf.corpora.convert import MAX_REPORTS
 
