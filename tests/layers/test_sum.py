@@ -134,7 +134,7 @@ def test_the_gradients_of_both_parts_are_finite_differences(docs):
     assert model.get_grad("weights")[1] == pytest.approx(in_mixing, rel=1e-2)
     moved = (sparse.learner.weights - before)[row, :T]
     g = np.array(in_features)
-    np.testing.assert_allclose(moved, -1e-3 * g / np.sqrt(1 + g**2), rtol=0.02)
+    np.testing.assert_allclose(moved, -1e-3 * g / np.sqrt(1 + g**2), rtol=0.02, atol=1e-7)
 
 
 def test_feature_dropout_keeps_the_expected_potentials(docs):
