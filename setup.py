@@ -55,7 +55,16 @@ extensions = [
 
 
 class ParallelBuild(build_ext):
-    """Compile the changed source files of all extensions in parallel."""
+    """Compile the changed source files of all extensions in parallel.
+
+    The environment variable BCRF_OBJECTS names a folder of object files that several builds share:
+    a wheel from the source distribution reuses those of the editable installation.
+    """
+
+    def finalize_options(self) -> None:
+        if objects := os.environ.get("BCRF_OBJECTS"):
+            self.build_temp = os.path.join(objects, sys.implementation.cache_tag)
+        super().finalize_options()
 
     def build_extensions(self) -> None:
         self.parallel = True
