@@ -63,7 +63,7 @@ class ParallelBuild(build_ext):
 
     def finalize_options(self) -> None:
         if objects := os.environ.get("BCRF_OBJECTS"):
-            self.build_temp = os.path.join(objects, sys.implementation.cache_tag)
+            self.build_temp = f"{objects}/{sys.implementation.cache_tag}"
         super().finalize_options()
 
     def build_extensions(self) -> None:

@@ -16,7 +16,7 @@ class Trace: ...
 
 class Stack:
     def __init__(
-        self, params: Sequence[Params], *, window: int, residual: bool, half: bool = False
+        self, params: Sequence[Params], *, window: int, residual: bool, bfloat16: bool = False
     ) -> None: ...
     def predict(
         self, x: NDArray[np.float32], lengths: NDArray[np.int32]

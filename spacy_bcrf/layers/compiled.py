@@ -59,7 +59,11 @@ def compile_layers(
     None keeps the options of layers that are compiled already. For others it means CACHE_SIZE and
     "float32".
 
-    Raises ValueError if a parameter is not finite, or for options without meaning.
+    A layer notices changed parameters, except for code that writes single rows of embedding tables
+    into their arrays. After that, call `compile_layers` again.
+
+    Raises ValueError if a parameter is not finite, or for options without meaning. Layers before
+    the one with such a parameter run compiled then.
     """
     if cache_size is not None and cache_size < 0:
         raise ValueError(f"cache_size must be at least 0, got {cache_size}")
@@ -157,31 +161,13 @@ class _Maxout:
         return self.dropout.attrs["dropout_rate"] if self.dropout.attrs["is_enabled"] else 0.0
 
 
-class _Watch:
-    """Tells whether parameters have changed.
+@dataclass
+class _Packed:
+    """A packed copy of parameters, the fingerprint of these, and whether they are finite."""
 
-    Thinc changes parameters in two ways: it sets new arrays, or an optimizer writes into arrays
-    that have a gradient. Of other arrays only a sample is read, which notices code that changes a
-    whole array in place. Reading all of them takes longer than the prediction of a short text.
-    """
-
-    def __init__(self, names: list[tuple[Model, str]]):
-        self.names = names
-        self.arrays: list[Any] = []
-        self._sample = self._all = 0
-
-    def has_changed(self) -> bool:
-        """Return whether a parameter has changed since the last call. The first call says yes."""
-        arrays = [node.get_param(name) for node, name in self.names]
-        # The layers of an embedding or encoder get their gradients together.
-        learns = self.names[0][0].has_grad(self.names[0][1])
-        sample = kernels.fingerprint(arrays, sample=True)
-        same = len(arrays) == len(self.arrays) and all(map(is_, arrays, self.arrays))
-        if same and not learns and sample == self._sample:
-            return False
-        before, self._all = self._all, kernels.fingerprint(arrays)
-        self.arrays, self._sample = arrays, sample
-        return before != self._all
+    mark: int
+    stack: kernels.Stack
+    checked: bool = False
 
 
 class _Compiled:
@@ -190,10 +176,8 @@ class _Compiled:
     layers: list[_Maxout]
     window: int
     residual: bool
-    half = False
-    _watch: _Watch | None = None
-    _stack: kernels.Stack | None = None
-    _checked: kernels.Stack | None = None
+    bfloat16 = False
+    _packed: _Packed | None = None
 
     @property
     def ready(self) -> bool:
@@ -202,23 +186,24 @@ class _Compiled:
 
     def stack(self, check: bool = True) -> kernels.Stack:
         """Return the packed parameters. `check` raises ValueError if one is not finite."""
-        if self._watch is None:
-            self._watch = _Watch([name for layer in self.layers for name in layer.names()])
-        stack = self._stack
-        if self._watch.has_changed() or stack is None:
-            arrays = iter(self._watch.arrays)
-            params = list(zip(arrays, arrays, arrays, arrays, strict=True))
+        params: Any = [
+            [node.get_param(name) for node, name in layer.names()] for layer in self.layers
+        ]
+        mark = kernels.fingerprint([array for layer in params for array in layer])
+        packed = self._packed
+        if packed is None or packed.mark != mark:
             try:
                 stack = kernels.Stack(
-                    params, window=self.window, residual=self.residual, half=self.half
+                    params, window=self.window, residual=self.residual, bfloat16=self.bfloat16
                 )
             except ValueError as error:
                 raise _Unsupported(str(error)) from error
-            self._stack = stack
-        if check and self._checked is not stack:
+            # One assignment, because several threads may predict.
+            self._packed = packed = _Packed(mark, stack)
+        if check and not packed.checked:
             self.check()
-            self._checked = stack
-        return stack
+            packed.checked = True
+        return packed.stack
 
     def check(self) -> None:
         """Raise ValueError if a parameter is not finite."""
@@ -271,7 +256,6 @@ class _Embedding(_Compiled):
         self.columns, self.tables, self.vectors = columns, tables, vectors
         self.layers, self.window, self.residual = [mix], 0, False
         self.lock = threading.Lock()
-        self.watch = _Watch([(table, "E") for table in tables])
         self.cache: _Cache | None = None
         self.hits = self.misses = 0
 
@@ -363,11 +347,14 @@ class _Embedding(_Compiled):
 
     def _look_up(self, stack: kernels.Stack, rows: Any, docs: list[Any], cache_size: int) -> Any:
         """Return the embeddings of rows of attributes, from the cache where it has them."""
+        arrays = [table.get_param("E") for table in self.tables]
         cache = self.cache
-        if self.watch.has_changed() or cache is None or cache.stack is not stack:
+        # The tables get their gradients together.
+        learns = self.tables[0].has_grad("E")
+        if cache is None or cache.stack is not stack or not cache.has(arrays, learns):
             self._check_tables()
             width = self.layers[0].maxout.get_dim("nO")
-            cache = self.cache = _Cache(stack, rows.shape[1], width)
+            cache = self.cache = _Cache(stack, arrays, rows.shape[1], width)
         numbers = cache.index.number(rows)
         new = len(cache.index) - cache.size
         if new:
@@ -389,11 +376,27 @@ class _Embedding(_Compiled):
 class _Cache:
     """The embeddings of distinct rows of attributes, under one set of parameters."""
 
-    def __init__(self, stack: kernels.Stack, attributes: int, width: int):
-        self.stack = stack
+    def __init__(self, stack: kernels.Stack, tables: list[Any], attributes: int, width: int):
+        self.stack, self._tables = stack, tables
+        self._sample = kernels.fingerprint(tables, sample=True)
+        self._mark = kernels.fingerprint(tables)
         self.index = kernels.DistinctRows(attributes)
         self.vectors = np.zeros((256, width), "float32")
         self.size = 0
+
+    def has(self, tables: list[Any], learns: bool) -> bool:
+        """Return whether the embeddings are of these tables.
+
+        Thinc changes parameters in two ways: it sets new arrays, or an optimizer writes into arrays
+        that have a gradient. Of other arrays only a sample is read, which notices code that changes
+        whole tables in place. Reading all takes longer than the prediction of a short text.
+        """
+        if not learns and all(map(is_, tables, self._tables)):
+            return kernels.fingerprint(tables, sample=True) == self._sample
+        if kernels.fingerprint(tables) != self._mark:
+            return False
+        self._tables = tables
+        return True
 
     def add(self, vectors: Any) -> None:
         """Append embeddings."""
@@ -454,12 +457,13 @@ def _parts(model: Model, kind: Any) -> Any:
     if not isinstance(model.ops, NumpyOps):
         return None
     state = model.attrs["compiled"]
-    if state.parts is None:
-        state.parts = kind.of(model)
-        state.parts.half = (
-            kind is _Encoder and state.precision == "bfloat16" and kernels.has_bfloat16()
-        )
-    return state.parts if state.parts.ready else None
+    parts = state.parts
+    if parts is None:
+        parts = kind.of(model)
+        wanted = kind is _Encoder and state.precision == "bfloat16"
+        parts.bfloat16 = wanted and kernels.has_bfloat16()
+        state.parts = parts
+    return parts if parts.ready else None
 
 
 def _split(rows: Any, lengths: list[int]) -> list[Any]:

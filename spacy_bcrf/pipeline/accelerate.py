@@ -37,6 +37,8 @@ def accelerate(
         differ in the third digit. Processors without products of bfloat16 use float32, with a
         warning. None keeps the precision of layers that run compiled already.
 
+    After code has written single rows of an embedding table in place, call `accelerate` again.
+
     Raises ValueError, which names the component, if a parameter is not finite.
     """
     done = Accelerated()

@@ -1,6 +1,7 @@
 """The compiled CNN against spaCy's layers, which have the same parameters."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -269,6 +270,35 @@ def test_single_changes_by_training_and_by_new_arrays_are_noticed():
     assert np.array_equal(ours.predict(docs)[0], changed)
 
 
+def test_single_weights_and_failures_are_noticed():
+    docs = make_docs(6, 2)
+    _, ours = make_pair(docs)
+    before = ours.predict(docs)[0]
+    node = next(node for node in ours.walk() if node.name == "maxout")
+    weights = node.get_param("W")
+    weights[1, 1, :] += 5
+    changed = ours.predict(docs)[0]
+    assert not np.allclose(changed, before)
+    node.set_param("W", np.asfortranarray(weights * 2))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not C-contiguous"):
+            ours.predict(docs)
+    node.set_param("W", weights)
+    assert np.array_equal(ours.predict(docs)[0], changed)
+
+
+def test_threads_never_see_old_parameters():
+    docs = make_docs(6, 2)
+    _, ours = make_pair(docs)
+    with ThreadPoolExecutor(4) as pool:
+        for seed in range(20):
+            old = ours.predict(docs)[0]
+            with_random_params(ours, seed=seed)
+            found = list(pool.map(lambda _: ours.predict(docs)[0], range(4)))
+            assert all(np.array_equal(found[0], other) for other in found)
+            assert not np.allclose(found[0], old)
+
+
 def test_the_cache_is_bounded_and_can_be_off():
     docs = make_docs(*[20] * 10)
     outputs = []
@@ -355,7 +385,7 @@ def test_weights_that_are_not_numbers():
         ours.predict(docs)
 
 
-def test_half_precision_rounds_inputs_and_weights():
+def test_bfloat16_rounds_inputs_and_weights():
     """The kernels equal float32 products of rounded numbers, on every processor."""
     from spacy_bcrf.kernels.encoder import Stack
 
@@ -371,15 +401,17 @@ def test_half_precision_rounds_inputs_and_weights():
         x = rng.normal(size=(30, width)).astype("float32")
         lengths = np.array([13, 0, 1, 16], "int32")
         options = {"window": window, "residual": False}
-        half = Stack([(weights, bias, gain, shift)], half=True, **options).predict(x, lengths)
+        rounding = Stack([(weights, bias, gain, shift)], bfloat16=True, **options).predict(
+            x, lengths
+        )
         whole = Stack([(weights, bias, gain, shift)], **options).predict(x, lengths)
         params = [(rounded(weights), bias, gain, shift)]
         expected = Stack(params, **options).predict(rounded(x), lengths)
-        assert relative(half, expected) < 1e-5
-        assert 1e-4 < relative(half, whole) < 0.05
+        assert relative(rounding, expected) < 1e-5
+        assert 1e-4 < relative(rounding, whole) < 0.05
 
 
-def test_half_precision_is_an_option(monkeypatch):
+def test_bfloat16_is_an_option(monkeypatch):
     from spacy_bcrf.layers import compiled
 
     docs = make_docs(9, 4)

@@ -25,7 +25,7 @@ BCRF_INLINE ByteVec narrow(IntVec x) { return ByteVec(x); }
 #endif
 
 // Return the bits of the nearest bfloat16 numbers, in the low halves. NaN stays NaN.
-BCRF_INLINE WordVec to_halves(Vec<float> x) {
+BCRF_INLINE WordVec to_bfloat16(Vec<float> x) {
     WordVec bits;
     std::memcpy(&bits, &x, sizeof bits);
     const WordVec nearest = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
@@ -35,9 +35,9 @@ BCRF_INLINE WordVec to_halves(Vec<float> x) {
 // Store a row of `width` numbers, a whole number of vectors, in bfloat16.
 inline void store_pairs(Pair* to, const float* from, int width) {
     for (int i = 0; i < width; i += lanes<float>) {
-        const WordVec halves = to_halves(load(from + i));
+        const WordVec bits = to_bfloat16(load(from + i));
         std::uint32_t each[lanes<float>];
-        std::memcpy(each, &halves, sizeof each);
+        std::memcpy(each, &bits, sizeof each);
         for (int k = 0; k < lanes<float>; k += 2) *to++ = each[k] | each[k + 1] << 16;
     }
 }

@@ -44,7 +44,7 @@ inline void pack_pairs(PackedLayer& layer, const StackShape& shape) {
     for (size_t input = 0; input < n; input += 2)
         for (size_t i = 0; i < vectors; i += V) {
             const float* from = layer.forward.data() + input * vectors + i;
-            const WordVec pair = to_halves(load(from)) | to_halves(load(from + vectors)) << 16;
+            const WordVec pair = to_bfloat16(load(from)) | to_bfloat16(load(from + vectors)) << 16;
             std::memcpy(layer.pairs + input / 2 * vectors + i, &pair, sizeof pair);
         }
 }
@@ -86,7 +86,7 @@ inline void pack(Stack& stack, const std::vector<MaxoutParams<const float>>& par
     const int width = padded<float>(shape.width);
     stack.layers.clear();
     // Without compiler vectors, rows are not padded to pairs.
-    stack.half = stack.half && lanes<float> > 1;
+    stack.bfloat16 = stack.bfloat16 && lanes<float> > 1;
     for (int l = 0; l < shape.depth; ++l) {
         PackedLayer layer = pack_layer(shape, l, params[l]);
         if (shape.window) {
@@ -104,7 +104,7 @@ inline void pack(Stack& stack, const std::vector<MaxoutParams<const float>>& par
             finish(layer.outside, layer.outside, shape.residual ? window.data() : nullptr, layer,
                    shape.width);
         }
-        if (stack.half) pack_pairs(layer, shape);
+        if (stack.bfloat16) pack_pairs(layer, shape);
         stack.layers.push_back(std::move(layer));
     }
 }

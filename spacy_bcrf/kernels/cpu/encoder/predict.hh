@@ -61,7 +61,7 @@ class BlockOfRows {
         if (needed > capacity_) {
             now_ = Buffer<float>(needed);
             next_ = Buffer<float>(needed);
-            if (stack_.half) pairs_ = Buffer<Pair>(needed / 2);
+            if (stack_.bfloat16) pairs_ = Buffer<Pair>(needed / 2);
             capacity_ = needed;
         }
         float* to = now_;
@@ -73,7 +73,7 @@ class BlockOfRows {
                 std::memset(to + copied, 0, sizeof(float) * (stride_in - copied));
             }
         for (int l = 0; l < shape.depth; ++l) {
-            if (stack_.half) store_pairs(pairs_, now_, int(n * padded<float>(shape.in(l))));
+            if (stack_.bfloat16) store_pairs(pairs_, now_, int(n * padded<float>(shape.in(l))));
             run(segments, l);
             std::swap(now_, next_);
         }
@@ -107,7 +107,7 @@ class BlockOfRows {
                     continue;
                 }
                 const size_t window = (row - shape.window) * stride_in;
-                if (stack_.half)
+                if (stack_.bfloat16)
                     pair_rows_.add(pairs_ + window / 2, to);
                 else
                     rows_.add(now_ + window, to);
@@ -117,7 +117,7 @@ class BlockOfRows {
         }
         maxout<Floats, false>(layer, shape, rows_);
         maxout_pairs(layer, shape, pair_rows_);
-        const std::vector<float*>& out = stack_.half ? pair_rows_.out : rows_.out;
+        const std::vector<float*>& out = stack_.bfloat16 ? pair_rows_.out : rows_.out;
         for (size_t i = 0; i < residual_.size(); ++i) {
             normalize(out[i], layer.valid.data(), shape.width);
             finish(out[i], out[i], shape.residual ? residual_[i] : nullptr, layer, shape.width);

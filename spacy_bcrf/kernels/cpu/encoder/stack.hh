@@ -43,10 +43,10 @@ struct PackedLayer {
     Buffer<float> outside;  // the output far outside a document, which depends on no token
 };
 
-// A stack, packed for the instruction set in use. Predictions multiply in bfloat16 if `half`.
+// A stack, packed for the instruction set in use. Predictions multiply in bfloat16 if `bfloat16`.
 struct Stack {
     StackShape shape;
-    bool half = false;
+    bool bfloat16 = false;
     std::vector<PackedLayer> layers;
 };
 
