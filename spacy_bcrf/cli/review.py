@@ -50,6 +50,6 @@ def review_cli(
         check_labeler(labeler)
         docs = tqdm(read_texts(texts, nlp), "predicting", unit="docs", delay=1, disable=None)
         predictions = read_predictions(labeler, annotate_before(nlp, name, docs), max_alternatives)
-        page, counts = review_page(nlp, labeler, predictions, texts)
+        page, counts = review_page(nlp, labeler, predictions, texts, max_alternatives)
         part.write_text(page, encoding="utf8")
     typer.echo(f"{output}: {counts}")

@@ -65,7 +65,8 @@ function alternativesOf(index, span) {
   return [...spans, ...alternatives]
     .map(([start, end, label, p]) => ({ start, end, label, p }))
     .filter((other) => overlap(other, span) && keyOf(other) !== keyOf(span))
-    .sort((a, b) => b.p - a.p);
+    .sort((a, b) => b.p - a.p)
+    .slice(0, data.maxAlternatives);
 }
 
 /** Return spans with one more, without those that contradict it. */
@@ -284,7 +285,7 @@ function element(tag, attributes = {}, ...children) {
 const hueOf = (label) => String(Math.round((212 + label * 137.508) % 360));
 
 function percent(p) {
-  if (p === null) return "added";
+  if (p === null) return "";
   return p > 0.995 && p < 1 ? ">99%" : p < 0.005 ? "<1%" : `${Math.round(100 * p)}%`;
 }
 
@@ -305,7 +306,7 @@ function buildEntity(index, span, filter, content) {
       role: "button",
       tabindex: "0",
       "data-key": key,
-      "aria-label": `${label}: ${textOf(index, span.start, span.end)}, ${percent(p)}, ${kind}`,
+      "aria-label": `${label}: ${textOf(index, span.start, span.end)}, ${percent(p)} ${kind}`,
     },
     ...content,
     element("small", { "aria-hidden": "true" }, `${MARKS[span.status]} ${label} ${percent(p)}`),
@@ -476,7 +477,7 @@ function showPanel() {
   } else if (span) {
     const { index } = current;
     const { p } = scoreOf(index, span);
-    const about = `${percent(p)}, ${span.status}`;
+    const about = p === null ? span.status : `${percent(p)}, ${span.status}`;
     panel.replaceChildren(
       element("h2", {}, describe(index, span), element("small", {}, about)),
       row(

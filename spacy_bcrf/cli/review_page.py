@@ -59,8 +59,8 @@ def read_predictions(
     - `spans`: [start, end, label, probability, whether it is predicted] without overlaps, in
       tokens. The others are suggestions, of at least MIN_SUGGESTION.
     - `alternatives`: [start, end, label, probability] of further spans that overlap these.
-    - `errors`: the sum of p (1 - p) over all spans of at least MIN_CANDIDATE, the expected number
-      of errors of a prediction drawn from each. `entropy`: in nats per token.
+    - `errors`: the expected number of wrong and of missed spans, that is 1 - p of each predicted
+      span and p of all others of at least MIN_CANDIDATE. `entropy`: in nats per token.
     """
     codec, ops = labeler.codec, labeler.model.ops
     assert isinstance(codec, SpanCodec)
@@ -86,7 +86,6 @@ def read_predictions(
                 "starts": [token.idx for token in doc],
                 "ends": [token.idx + len(token) for token in doc],
                 **_choose(spans, others, max_alternatives),
-                "errors": round(sum(s.probability * (1 - s.probability) for s in others), 4),
                 "entropy": round(value / max(1, len(doc)), 4),
             }
 
@@ -94,7 +93,7 @@ def read_predictions(
 def _choose(
     predicted: Sequence[ScoredSpan], candidates: Sequence[ScoredSpan], max_alternatives: int
 ) -> dict[str, Any]:
-    """Return `spans` and `alternatives` of a document, see `read_predictions`."""
+    """Return `spans`, `alternatives` and `errors` of a document, see `read_predictions`."""
     shown = list(predicted)
     known = {span[:3] for span in predicted}
     others = [span for span in candidates if span[:3] not in known]
@@ -111,9 +110,11 @@ def _choose(
         ]
     }
     n = len(predicted)
+    errors = sum(1 - s.probability for s in predicted) + sum(s.probability for s in others)
     return {
         "spans": sorted([*_rounded(span), i < n] for i, span in enumerate(shown)),
         "alternatives": sorted(map(_rounded, alternatives)),
+        "errors": round(errors, 4),
     }
 
 
@@ -146,6 +147,7 @@ def review_page(
     labeler: SequenceLabeler,
     predictions: Iterable[dict[str, Any]],
     texts: Path,
+    max_alternatives: int,
 ) -> tuple[str, PageCounts]:
     """Return the page of `read_predictions`, and its counts. ValueError without documents.
 
@@ -163,6 +165,7 @@ def review_page(
         "title": f"{texts.name}: {labeler.name} of {nlp.meta['lang']}_{nlp.meta['name']}",
         "file": f"{texts.name.split('.')[0] or 'texts'}.reviewed.jsonl",
         "labels": labeler.labels,
+        "maxAlternatives": max_alternatives,
         "documents": documents,
     }
     is_predicted = [span[-1] for document in documents for span in document["spans"]]

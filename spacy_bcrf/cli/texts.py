@@ -25,11 +25,8 @@ def read_texts(path: Path, nlp: Language) -> Iterator[Doc]:
     suffix = text_suffix(path)
     if path.is_dir() or suffix == ".spacy":
         for doc in read_docs(path, nlp.vocab):
-            words, spaces = (
-                [token.text for token in doc],
-                [bool(token.whitespace_) for token in doc],
-            )
-            yield Doc(nlp.vocab, words, spaces)
+            words = [token.text for token in doc]
+            yield Doc(nlp.vocab, words, [bool(token.whitespace_) for token in doc])
     elif suffix == ".txt":
         for line in read_lines(path):
             if line.text.strip():
