@@ -395,6 +395,13 @@ function buildArticle(index) {
   return article;
 }
 
+const endObserver = new IntersectionObserver(
+  ([entry]) => {
+    if (entry.isIntersecting && nRendered < list.length) renderMore();
+  },
+  { rootMargin: "800px" },
+);
+
 function renderMore() {
   const chunk = list.slice(nRendered, nRendered + CHUNK);
   byId("documents").append(...chunk.map(buildArticle));
@@ -405,6 +412,10 @@ function renderMore() {
     : list.length
       ? "End of the list"
       : "No document passes the filter.";
+  // The observer reports a change only. A new target is always reported, so rendering goes on until
+  // the end is out of sight.
+  endObserver.unobserve(byId("end"));
+  endObserver.observe(byId("end"));
   showProgress();
 }
 
@@ -603,12 +614,6 @@ addEventListener("storage", (event) => {
 addEventListener("beforeunload", (event) => {
   if (!isStored) event.preventDefault();
 });
-new IntersectionObserver(
-  ([entry]) => {
-    if (entry.isIntersecting && nRendered < list.length) renderMore();
-  },
-  { rootMargin: "800px" },
-).observe(byId("end"));
 
 // ---- Start
 
