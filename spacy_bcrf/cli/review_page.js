@@ -255,6 +255,7 @@ function stopsOf(index) {
 /** Select the next (step 1) or previous (step -1) matching span. */
 function move(step) {
   if (!list.length) return;
+  if (!current) step = 1;
   let position = current ? list.indexOf(current.index) : -1;
   if (position >= 0) {
     const span = selectedSpan();
@@ -263,7 +264,7 @@ function move(step) {
     );
     if (ahead.length) return select(current.index, keyOf(ahead.at(step > 0 ? 0 : -1)));
   }
-  position += position < 0 && step < 0 ? list.length + 1 + step : step;
+  position += step;
   if (position < 0 || position >= list.length) return tell("No more documents.");
   while (position >= nRendered) renderMore();
   select(list[position], stopsOf(list[position]).at(step > 0 ? 0 : -1));
@@ -477,7 +478,10 @@ function labelButtons() {
 function showPanel() {
   const panel = byId("panel");
   const row = (...children) => element("div", { class: "buttons" }, ...children);
-  const moves = [button("Previous", () => move(-1), "k"), button("Next", () => move(1), "j")];
+  const moves = [
+    button("Previous", () => move(-1), "k", { class: "moves" }),
+    button("Next", () => move(1), "j"),
+  ];
   const span = selectedSpan();
   if (selection) {
     const text = textOf(selection.index, selection.start, selection.end);

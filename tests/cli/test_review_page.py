@@ -128,7 +128,8 @@ class Page:
 
     def shown(self):
         """Return the numbers of the shown documents."""
-        return [int(a.get_attribute("data-index")) for a in self.find_all("article")]
+        indices = "return [...document.querySelectorAll('article')].map(a => Number(a.dataset.index))"
+        return self.driver.execute_script(indices)
 
     def save(self):
         """Save and return the records."""
@@ -265,6 +266,27 @@ def test_work_stays_in_the_browser_for_the_same_page(page, tmp_path):
     assert other.find("#message").text == "Nothing to save yet."
 
 
+def test_a_browser_that_stores_nothing_warns(page):
+    full = "Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError') }"
+    page.driver.execute_script(full)
+    page.press("ja")
+    assert page.find("#message").text.startswith("The browser cannot store your work.")
+    assert page.spans()[0] == ("Ann Lee", "accepted")
+    assert len(page.save()) == 1
+
+
+def test_two_tabs_of_a_page_share_the_work(page):
+    page.press("ja")
+    first = page.driver.current_window_handle
+    page.driver.switch_to.new_window("tab")
+    page.load()
+    assert page.spans()[0] == ("Ann Lee", "accepted")
+    page.press("jr")
+    page.driver.close()
+    page.driver.switch_to.window(first)
+    WebDriverWait(page.driver, 5).until(lambda _: page.spans()[0] == ("Ann Lee", "rejected"))
+
+
 def test_filters(page):
     assert page.shown() == [0, 1, 2]
     boxes = page.find_all("#labels input")
@@ -330,12 +352,12 @@ def test_500_documents_load_in_two_seconds(driver, tmp_path):
     text = " ".join(["Ann", *["word"] * 98, "Oslo"])
     spans = [(0, 1, PER, 0.9, True), (99, 100, LOC, 0.8, True)]
     start = time.perf_counter()
-    page = Page(driver, tmp_path, [document(text, spans)] * 500)
+    page = Page(driver, tmp_path, [document(text, spans, entropy=i) for i in range(500)])
     assert len(page.shown()) < 100
     assert time.perf_counter() - start < 2
     n = len(page.shown())
     driver.execute_script("arguments[0].scrollIntoView()", page.find("#end"))
     WebDriverWait(driver, 5).until(lambda _: len(page.shown()) > n)
     Select(page.find("#order")).select_by_value("entropy")
-    page.press("k")
+    page.press("j")
     assert page.find(".current").get_attribute("data-index") == "499"
