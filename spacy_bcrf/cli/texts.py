@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -39,7 +40,9 @@ def read_texts(path: Path, nlp: Language) -> Iterator[Doc]:
             try:
                 if isinstance(value, Problem):
                     raise value
-                fields = {key: value[key] for key in ("text", "tokens") if key in value}
+                fields: dict[str, Any] = {
+                    key: value[key] for key in ("text", "tokens") if key in value
+                }
                 yield make_doc(read_record(fields, place), nlp)
             except Problem as problem:
                 raise ValueError(f"{place}: {problem}") from None

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 import spacy
@@ -51,7 +52,8 @@ def test_predictions_and_their_probabilities(data, nlp):
         doc = nlp(document["text"])
         words = zip(document["starts"], document["ends"], strict=True)
         assert [doc.text[start:end] for start, end in words] == [token.text for token in doc]
-        found = {(s, e, data["labels"][label]): p for s, e, label, p, best in document["spans"] if best}
+        predicted = (span for span in document["spans"] if span[4])
+        found = {(start, end, data["labels"][label]): p for start, end, label, p, _ in predicted}
         assert set(found) == {(ent.start, ent.end, ent.label_) for ent in doc.ents}
         for ent in doc.ents:
             p = found[ent.start, ent.end, ent.label_]
@@ -65,15 +67,12 @@ def test_candidates_are_suggestions_or_alternatives(data, nlp):
     ner, n_suggestions, n_alternatives = nlp.get_pipe("ner"), 0, 0
     for document in data["documents"]:
         (candidates,) = ner.entity_candidates([nlp.make_doc(document["text"])], threshold=0.01)
-        expected = {
-            (c.span.start, c.span.end, c.span.label_): c.probability
-            for c in candidates
-        }
+        expected = {(c.span.start, c.span.end, c.span.label_): c.probability for c in candidates}
         spans, others = document["spans"], document["alternatives"]
         for start, end, label, p, *_ in [*spans, *others]:
             key = (start, end, data["labels"][label])
             assert p == pytest.approx(expected[key], abs=1e-4)
-        for (_, end, *_), (start, *_) in zip(spans, spans[1:], strict=False):
+        for (_, end, *_), (start, *_) in pairwise(spans):
             assert end <= start
         for start, end, *_ in others:
             assert any(start < span[1] and span[0] < end for span in spans)
@@ -129,7 +128,8 @@ def test_a_page_for_another_model_or_other_texts_has_another_key(pipeline, folde
     other = spacy.load(pipeline / "model")
     other.get_pipe("ner").temperature = 2
     other.to_disk(folder / "other")
-    assert len({first, key(pipeline / "model", "other.txt"), key(folder / "other", "texts.txt")}) == 3
+    keys = {first, key(pipeline / "model", "other.txt"), key(folder / "other", "texts.txt")}
+    assert len(keys) == 3
 
 
 def test_no_text_or_label_becomes_markup():

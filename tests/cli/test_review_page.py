@@ -114,7 +114,8 @@ class Page:
         token = f'[data-index="{index}"] [data-token="{{}}"]'.format
         start, end = self.find(token(first)), self.find(token(last))
         actions = ActionChains(self.driver)
-        actions.move_to_element_with_offset(start, -start.size["width"] // 2 + 1, 0).click_and_hold()
+        left = -start.size["width"] // 2 + 1
+        actions.move_to_element_with_offset(start, left, 0).click_and_hold()
         actions.move_to_element_with_offset(end, end.size["width"] // 2 - 1, 0).release().perform()
 
     def spans(self, index=0):
@@ -128,8 +129,8 @@ class Page:
 
     def shown(self):
         """Return the numbers of the shown documents."""
-        indices = "return [...document.querySelectorAll('article')].map(a => Number(a.dataset.index))"
-        return self.driver.execute_script(indices)
+        articles = "[...document.querySelectorAll('article')]"
+        return self.driver.execute_script(f"return {articles}.map(a => Number(a.dataset.index))")
 
     def save(self):
         """Save and return the records."""
