@@ -222,6 +222,14 @@ def test_added_text(page):
     assert record["spans"] == [{"start": 0, "end": 7, "label": "ORG"}]
 
 
+def test_undo_restores_each_earlier_state(page):
+    page.press("jar")
+    for status in ("rejected", "accepted", "open"):
+        assert page.spans()[0] == ("Ann Lee", status)
+        page.press("u")
+    assert page.find("#message").text == "Nothing to undo."
+
+
 def test_a_rejected_span_stays_below_an_added_one_that_overlaps_it(page):
     page.click('[data-key="4:6:0"]')
     page.press("r")
