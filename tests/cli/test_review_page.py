@@ -317,6 +317,8 @@ def test_filters(page):
     high.send_keys("100\t")
     Select(page.find("#show")).select_by_value("open")
     assert page.shown() == [0, 2]
+    page.press("ja")
+    assert [read_words(span) for span in page.find_all(".dimmed")] == ["Ann Lee"]
 
 
 def test_order(page):
