@@ -1,0 +1,374 @@
+"""The page of `python -m spacy bcrf review` in a headless Chromium, by mouse and keyboard."""
+
+import itertools
+import json
+import re
+import shutil
+import time
+
+import pytest
+import spacy
+from commands import command
+
+from spacy_bcrf.cli.review_page import fill_page
+from spacy_bcrf.io.shards import read_docs
+
+pytest.importorskip("selenium", reason="needs the extra browser")
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="needs Debian's packages chromium and chromium-driver"
+    ),
+]
+
+LABELS = ["LOC", "PER", "ORG"]
+LOC, PER, ORG = range(3)
+KEYS = itertools.count()
+"""Each page has its own key, because pages share the browser's storage."""
+
+
+def document(text, spans=(), alternatives=(), errors=0.0, entropy=0.0):
+    """Make a document of words. spans: (first word, one past the last, label, p, is predicted)."""
+    words = list(re.finditer(r"\S+", text))
+    return {
+        "text": text,
+        "starts": [word.start() for word in words],
+        "ends": [word.end() for word in words],
+        "spans": [list(span) for span in spans],
+        "alternatives": [list(span) for span in alternatives],
+        "errors": errors,
+        "entropy": entropy,
+    }
+
+
+DOCUMENTS = [
+    document(
+        "👩‍👧 Ann Lee saw New  York 😀 in May",
+        [(1, 3, PER, 0.9, True), (4, 6, LOC, 0.6, True), (8, 9, PER, 0.2, False)],
+        [(4, 6, ORG, 0.3), (5, 6, LOC, 0.05)],
+        errors=1.0,
+        entropy=0.1,
+    ),
+    document("Nothing here", errors=0.1, entropy=0.3),
+    document("Oslo is big", [(0, 1, LOC, 0.8, True)], errors=0.2, entropy=0.2),
+]
+
+
+@pytest.fixture(scope="module")
+def driver():
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,1000"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+class Page:
+    """A page in the browser. saved: the file that its Save button writes."""
+
+    def __init__(self, driver, folder, documents=DOCUMENTS, labels=LABELS):
+        self.driver, self.folder = driver, folder
+        self.saved = folder / "texts.reviewed.jsonl"
+        data = {
+            "key": f"{folder}{next(KEYS)}",
+            "title": "texts",
+            "file": self.saved.name,
+            "labels": labels,
+            "maxAlternatives": 5,
+            "documents": documents,
+        }
+        (folder / "page.html").write_text(fill_page(data), encoding="utf8")
+        behavior = {"behavior": "allow", "downloadPath": str(folder)}
+        driver.execute_cdp_cmd("Browser.setDownloadBehavior", behavior)
+        self.load()
+
+    def load(self):
+        self.driver.get((self.folder / "page.html").as_uri())
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def find_all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def press(self, keys):
+        for key in keys:
+            ActionChains(self.driver).send_keys(key).perform()
+
+    def click(self, selector):
+        self.find(selector).click()
+
+    def select_words(self, first, last, index=0):
+        """Select text by dragging over words."""
+        token = f'[data-index="{index}"] [data-token="{{}}"]'.format
+        start, end = self.find(token(first)), self.find(token(last))
+        actions = ActionChains(self.driver)
+        left = -start.size["width"] // 2 + 1
+        actions.move_to_element_with_offset(start, left, 0).click_and_hold()
+        actions.move_to_element_with_offset(end, end.size["width"] // 2 - 1, 0).release().perform()
+
+    def spans(self, index=0):
+        """Return the shown spans of a document as (text, status)."""
+        found = self.find_all(f'[data-index="{index}"] .entity')
+        return [(read_words(span), read_status(span)) for span in found]
+
+    def current(self):
+        (found,) = self.find_all("[aria-current]") or [None]
+        return found and read_words(found)
+
+    def shown(self):
+        """Return the numbers of the shown documents."""
+        articles = "[...document.querySelectorAll('article')]"
+        return self.driver.execute_script(f"return {articles}.map(a => Number(a.dataset.index))")
+
+    def save(self):
+        """Save and return the records."""
+        self.click("#save")
+        WebDriverWait(self.driver, 10).until(lambda _: self.saved.exists())
+        return [json.loads(line) for line in self.saved.read_text(encoding="utf8").splitlines()]
+
+    def convert(self):
+        """Convert the saved records and return the documents."""
+        command("convert")(self.saved, self.folder / "out.spacy", "--strict")
+        return list(read_docs(self.folder / "out.spacy", spacy.blank("xx").vocab))
+
+
+def read_words(span):
+    words = span.find_elements(By.CSS_SELECTOR, "[data-token]")
+    return " ".join(word.text for word in words)
+
+
+def read_status(span):
+    return (set(span.get_attribute("class").split()) & {"open", "accepted", "rejected"}).pop()
+
+
+@pytest.fixture
+def page(driver, tmp_path):
+    page = Page(driver, tmp_path)
+    yield page
+    assert not driver.get_log("browser")
+
+
+def test_keys(page):
+    page.press("j")
+    assert page.current() == "Ann Lee"
+    page.press("aj3jr")
+    assert page.spans() == [("Ann Lee", "accepted"), ("New York", "accepted"), ("May", "rejected")]
+    page.press("jj")
+    assert page.current() == "Oslo"
+    page.press("r")
+    assert page.spans(2) == [("Oslo", "rejected")]
+    page.press("u")
+    assert page.spans(2) == [("Oslo", "open")]
+    page.press("kk")
+    assert page.current() == "May"
+    (record,) = page.save()
+    text = DOCUMENTS[0]["text"]
+    assert record["text"] == text and not record["complete"]
+    found = [(text[span["start"] : span["end"]], span["label"]) for span in record["spans"]]
+    assert found == [("Ann Lee", "PER"), ("New  York", "ORG")]
+    assert [text[s["start"] : s["end"]] for s in record["rejected"]] == ["May"]
+    (doc,) = page.convert()
+    assert doc.text == text
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [
+        ("Ann Lee", "PER"),
+        ("New  York", "ORG"),
+    ]
+    assert [(span.text, span.label_) for span in doc.spans["incorrect_spans"]] == [("May", "PER")]
+    assert doc[0].ent_iob_ == "" and doc[-1].ent_iob_ == ""
+
+
+def test_mouse(page):
+    page.click('[data-key="1:3:1"]')
+    page.click('[data-action="reject"]')
+    page.click('[data-key="4:6:0"]')
+    assert [b.get_attribute("data-alternative") for b in page.find_all("[data-alternative]")] == [
+        "4:6:2",
+        "5:6:0",
+    ]
+    page.click('[data-alternative="5:6:0"]')
+    page.click('[data-index="2"] [data-complete]')
+    assert page.find("#progress").text == "3 decided, 1 open, 1 of 3 documents complete"
+    first, last = page.save()
+    assert [first["complete"], last["complete"]] == [False, True]
+    doc, complete = page.convert()
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [("York", "LOC")]
+    assert [span.text for span in doc.spans["incorrect_spans"]] == ["Ann Lee"]
+    assert [token.ent_iob_ for token in complete] == ["B", "O", "O"]
+
+
+def test_added_text(page):
+    page.select_words(5, 6)  # the second word is beyond the end of an open span
+    page.press("2")
+    assert page.spans() == [("Ann Lee", "open"), ("York 😀", "accepted"), ("May", "open")]
+    page.press("u")
+    assert page.spans()[1] == ("New York", "open")
+    page.select_words(0, 0, index=1)
+    WebDriverWait(page.driver, 5).until(lambda _: "New entity" in page.find("#panel").text)
+    page.click('[data-label="2"]')
+    assert page.spans(1) == [("Nothing", "accepted")]
+    (record,) = page.save()
+    assert record["spans"] == [{"start": 0, "end": 7, "label": "ORG"}]
+
+
+def test_undo_restores_each_earlier_state(page):
+    page.press("jar")
+    for status in ("rejected", "accepted", "open"):
+        assert page.spans()[0] == ("Ann Lee", status)
+        page.press("u")
+    assert page.find("#message").text == "Nothing to undo."
+
+
+def test_a_rejected_span_stays_below_an_added_one_that_overlaps_it(page):
+    page.click('[data-key="4:6:0"]')
+    page.press("r")
+    page.select_words(5, 5)
+    page.press("1")
+    assert ("New York", "rejected") not in page.spans()
+    chip = page.find(".hidden-spans .entity")
+    assert "New York" in chip.text and read_status(chip) == "rejected"
+    (record,) = page.save()
+    assert len(record["spans"]) == len(record["rejected"]) == 1
+    chip.click()
+    page.press("a")
+    assert page.spans()[1] == ("New York", "accepted")
+    assert not page.find_all(".hidden-spans")
+
+
+def test_complete_accepts_predictions_and_leaves_suggestions_out(page):
+    page.press("jc")
+    assert page.spans() == [("Ann Lee", "accepted"), ("New York", "accepted")]
+    page.press("u")
+    assert page.spans()[2] == ("May", "open")
+    page.press("jjjc")  # a document without spans
+    assert page.find("#progress").text.endswith("1 of 3 documents complete")
+    (record,) = page.save()
+    assert record == {
+        "text": "Nothing here",
+        "tokens": ["Nothing", "here"],
+        "spans": [],
+        "rejected": [],
+        "complete": True,
+    }
+
+
+def test_work_stays_in_the_browser_for_the_same_page(page, tmp_path):
+    page.press("ja")
+    page.load()
+    assert page.spans()[0] == ("Ann Lee", "accepted")
+    page.press("u")
+    assert page.find("#message").text == "Nothing to undo."
+    other = Page(page.driver, tmp_path)
+    assert other.spans()[0] == ("Ann Lee", "open")
+    other.click("#save")
+    assert other.find("#message").text == "Nothing to save yet."
+
+
+def test_a_browser_that_stores_nothing_warns(page):
+    full = "Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError') }"
+    page.driver.execute_script(full)
+    page.press("ja")
+    assert page.find("#message").text.startswith("The browser cannot store your work.")
+    assert page.spans()[0] == ("Ann Lee", "accepted")
+    assert len(page.save()) == 1
+
+
+def test_two_tabs_of_a_page_share_the_work(page):
+    page.press("ja")
+    first = page.driver.current_window_handle
+    page.driver.switch_to.new_window("tab")
+    page.load()
+    assert page.spans()[0] == ("Ann Lee", "accepted")
+    page.press("jr")
+    page.driver.close()
+    page.driver.switch_to.window(first)
+    WebDriverWait(page.driver, 5).until(lambda _: page.spans()[0] == ("Ann Lee", "rejected"))
+
+
+def test_filters(page):
+    assert page.shown() == [0, 1, 2]
+    boxes = page.find_all("#labels input")
+    boxes[PER].click()
+    assert page.shown() == [0, 2]
+    page.press("j")
+    assert page.current() == "New York"
+    boxes[LOC].click()
+    assert page.shown() == [] and page.find("#end").text == "No document passes the filter."
+    for box in (boxes[PER], boxes[LOC]):
+        box.click()
+    high = page.find("#high")
+    high.clear()
+    high.send_keys("70\t")
+    assert page.shown() == [0]
+    dimmed = [read_words(span) for span in page.find_all(".dimmed")]
+    assert dimmed == ["Ann Lee"]
+    high.clear()
+    high.send_keys("100\t")
+    Select(page.find("#show")).select_by_value("open")
+    assert page.shown() == [0, 2]
+    page.press("ja")
+    assert [read_words(span) for span in page.find_all(".dimmed")] == ["Ann Lee"]
+
+
+def test_order(page):
+    order = Select(page.find("#order"))
+    for value, expected in (("errors", [0, 2, 1]), ("entropy", [1, 2, 0]), ("file", [0, 1, 2])):
+        order.select_by_value(value)
+        assert page.shown() == expected
+    order.select_by_value("entropy")
+    page.press("jj")
+    assert page.current() == "Oslo"
+
+
+def test_entities_are_buttons_for_keyboard_and_screen_reader(page):
+    entity = page.find('[data-key="8:9:1"]')
+    assert entity.get_attribute("role") == "button" and entity.get_attribute("tabindex") == "0"
+    assert entity.get_attribute("aria-label") == "PER: May, 20% suggested"
+    entity.send_keys("\n")
+    assert page.current() == "May"
+    assert page.driver.switch_to.active_element == page.find("[aria-current]")
+
+
+def test_texts_and_labels_do_nothing(driver, tmp_path):
+    hostile = '</script><script>window.hacked=1</script><img/src="x"onerror="window.hacked=1"><!--'
+    spans = [(0, 1, 0, 0.9, True)]
+    page = Page(driver, tmp_path, [document(hostile, spans)], [hostile])
+    page.press("ja")
+    assert driver.execute_script("return window.hacked") is None
+    assert not page.find_all("img") and len(page.find_all("script")) == 2
+    assert page.spans() == [(hostile, "accepted")]
+    (record,) = page.save()
+    assert record["text"] == hostile and record["spans"][0]["label"] == hostile
+    driver.execute_script(
+        "const made = document.createElement('script');"
+        "made.textContent = 'window.hacked = 1'; document.body.append(made)"
+    )
+    assert driver.execute_script("return window.hacked") is None
+    (log,) = driver.get_log("browser")
+    assert "Content Security Policy" in log["message"]
+
+
+def test_500_documents_load_in_two_seconds(driver, tmp_path):
+    text = " ".join(["Ann", *["word"] * 98, "Oslo"])
+    spans = [(0, 1, PER, 0.9, True), (99, 100, LOC, 0.8, True)]
+    start = time.perf_counter()
+    page = Page(driver, tmp_path, [document(text, spans, entropy=i) for i in range(500)])
+    assert len(page.shown()) < 100
+    assert time.perf_counter() - start < 2
+    n = len(page.shown())
+    driver.execute_script("arguments[0].scrollIntoView()", page.find("#end"))
+    WebDriverWait(driver, 5).until(lambda _: len(page.shown()) > n)
+    Select(page.find("#order")).select_by_value("entropy")
+    page.press("j")
+    assert page.find(".current").get_attribute("data-index") == "499"
