@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds, is_first
+from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.chain import CRF, Potentials, span_candidates, span_posteriors, stretch_posteriors
 
+from .codecs import Codec
 from .codecs.spans import SpanCodec
 from .codecs.tags import TagCodec
 from .queries import BATCH_SIZE
@@ -171,7 +172,7 @@ def _find_spans(
     gold = [
         (shift + span.start, shift + span.end, labels[span.label_])
         for example, (shift, _) in zip(examples, find_bounds(docs), strict=True)
-        for span in codec.find_spans(example.reference)
+        for span in pipe.codec.find_spans(example.reference)
         if span.label_ in labels
     ]
     gold_spans = _columns(gold)
@@ -185,7 +186,7 @@ def _find_spans(
 
     p_gold = ops.to_numpy(span_posteriors(posterior, tags, *map(ops.asarray, gold_spans.T)))
     none_at_gold, none_at_candidate = p_none(gold_spans), p_none(candidates)
-    is_free = _is_outside(codec, examples, docs)
+    is_free = _is_outside(pipe.codec, codec.entities, examples)
     n_taken = np.append(0, (~is_free).cumsum())
     by_doc: list[list[Suspect]] = [[] for _ in docs]
     ends_of_docs = doc_lengths(docs).cumsum()
@@ -194,11 +195,11 @@ def _find_spans(
         start = (other if gold is None else gold)[0]
         doc = int(ends_of_docs.searchsorted(start, side="right"))
         shift = int(ends_of_docs[doc]) - len(docs[doc])
-        bounds = [
+        span, suggestion = (
             None if x is None else (int(x[0]) - shift, int(x[1]) - shift, codec.labels[x[2]])
             for x in (gold, other)
-        ]
-        by_doc[doc].append(_suspect(*bounds, p_of_gold, p_of_other, channel))
+        )
+        by_doc[doc].append(_suspect(span, suggestion, p_of_gold, p_of_other, channel))
 
     starts = candidates[:, 0]
     longest = int((candidates[:, 1] - starts).max(initial=0))
@@ -233,15 +234,15 @@ def _columns(spans: Sequence[tuple[int, int, int]]) -> NDArray[np.int64]:
 
 
 def _is_outside(
-    codec: SpanCodec, examples: Sequence[Example], docs: Sequence[Doc]
+    codec: Codec, entities: EntityTags, examples: Sequence[Example]
 ) -> NDArray[np.bool_]:
     """Return a mask (N,) of the tokens that gold annotates as O.
 
     A document with partial annotation has none, because its O may be open.
     """
-    lengths = doc_lengths(docs)
+    lengths = doc_lengths([example.predicted for example in examples])
     values, problems = codec.read_gold(examples)
-    ids, unknown_label = codec.entities.encode(*values.T, is_first(lengths))
+    ids, unknown_label = entities.encode(values[:, 0], values[:, 1], is_first(lengths))
     is_outside = (ids == 0) & ~unknown_label
     partial, unreadable = codec.read_partial(examples)
     for i in {*problems, *partial, *unreadable}:
