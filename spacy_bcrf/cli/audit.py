@@ -41,6 +41,7 @@ class Trainer(NamedTuple):
 
 def audit_cli(
     corpus: Annotated[Path, Arg(help="Annotated documents, .spacy", metavar="CORPUS")],
+    output: Annotated[Path, Opt("--output", "-o", help="JSON lines to write")],
     source: Annotated[
         str | None,
         Arg(
@@ -49,7 +50,6 @@ def audit_cli(
             metavar="CONFIG|MODEL",
         ),
     ] = None,
-    output: Annotated[Path, Opt("--output", "-o", help="JSON lines to write")] = ...,  # type: ignore[assignment]
     page: Annotated[Path | None, Opt(help="HTML page to write")] = None,
     folds: Annotated[int, Opt(help="Number of parts of the corpus", min=2)] = 5,
     work: Annotated[
