@@ -10,7 +10,13 @@ from .mean_field import MeanField
 from .posterior import entropy, kl_divergence, sample
 from .potentials import NotFiniteError, Potentials, boundaries
 from .search import Search, dijkstra, feasible, minimum_risk, nbest, nbest_arrays, viterbi
-from .span_posteriors import Spans, SpanTags, span_candidates, span_posteriors
+from .span_posteriors import (
+    Spans,
+    SpanTags,
+    span_candidates,
+    span_posteriors,
+    stretch_posteriors,
+)
 from .unlikelihood import Rejection, unlikelihood_loss
 from .unstructured import Unstructured
 
@@ -43,6 +49,7 @@ __all__ = [
     "sample",
     "span_candidates",
     "span_posteriors",
+    "stretch_posteriors",
     "unlikelihood_loss",
     "viterbi",
 ]

@@ -105,6 +105,31 @@ def span_candidates(potentials: Potentials, tags: SpanTags, threshold: float) ->
     return Spans(*(part[order] for part in spans))
 
 
+def stretch_posteriors(potentials: Potentials, tag: int, starts: Array, ends: Array) -> Array:
+    """Return the log-probabilities (M,) that one tag fills stretches of tokens. O(N T^2 + M).
+
+    tag: the id of the tag. starts, ends: (M,), first tokens and one past the last tokens. A stretch
+    is not empty and lies within one sequence. float64, -inf for an impossible stretch.
+
+    With the tag O, these are the probabilities that no span touches the stretches.
+    """
+    xp = potentials.xp
+    tags = xp.array([tag], dtype="int32")
+    unary, pairs = kernels.pair_marginals(
+        potentials.unary, potentials.transitions, potentials.lengths, tags, tags
+    )
+    tiny = xp.finfo(unary.dtype).tiny
+    at = xp.maximum(unary[:, tag], tiny).astype("float64")
+    # Log-probability of the next token's tag given this token's. An impossible step counts apart:
+    # a difference of two sums with -inf would be NaN.
+    steps = pairs[:, 0] > tiny
+    logs = xp.where(steps, xp.log(xp.where(steps, pairs[:, 0], 1) / at), 0)
+    sums, blocked = (xp.append(xp.zeros(1), x.cumsum()) for x in (logs, ~steps))
+    found = xp.log(at[starts]) + sums[ends - 1] - sums[starts]
+    possible = (unary[starts, tag] > tiny) & (blocked[ends - 1] == blocked[starts])
+    return xp.where(possible, xp.minimum(found, 0), -xp.inf)
+
+
 class _TagChain:
     """The posterior as a Markov chain over span tags.
 

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from oracles import enumeration
 
 from spacy_bcrf.annotation.schemes import BIES, BILUO, BIO
-from spacy_bcrf.chain import Potentials, span_candidates, span_posteriors
+from spacy_bcrf.chain import (
+    Potentials,
+    span_candidates,
+    span_posteriors,
+    stretch_posteriors,
+)
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -108,3 +113,22 @@ def test_infeasible_sequences_are_named():
     batch = Potentials(unary, np.zeros((3, 3)), np.ones(2, "int32"))
     with pytest.raises(ValueError, match="sequence 1 has no allowed labeling"):
         span_candidates(batch, BIO.span_tags(["A"]), 0.5)
+
+
+@given(batches(), st.data())
+def test_stretches_of_one_tag_are_enumerated(problem, data):
+    scheme, labels, batch = problem
+    tag = data.draw(st.integers(0, len(scheme.tags(labels)) - 1))
+    expected = defaultdict(float)
+    for rows, u, w in enumeration.sequences(batch):
+        n = rows.stop - rows.start
+        bounds = [(start, end) for end in range(n + 1) for start in range(end)]
+        expected.update({(rows.start + a, rows.start + b): 0.0 for a, b in bounds})
+        paths = enumeration.labelings(u, w)[0]
+        for path, p in zip(paths, enumeration.probabilities(u, w), strict=True):
+            for a, b in bounds:
+                if all(t == tag for t in path[a:b]):
+                    expected[rows.start + a, rows.start + b] += p
+    starts, ends = np.array(list(expected), dtype="int64").reshape(-1, 2).T
+    found = np.exp(stretch_posteriors(batch, tag, starts, ends))
+    np.testing.assert_allclose(found, list(expected.values()), atol=1e-9)

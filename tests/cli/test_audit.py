@@ -1,0 +1,184 @@
+"""The command `python -m spacy bcrf audit`."""
+
+import json
+
+import pytest
+import spacy
+from commands import command
+from sentences import make_docs
+from spacy.tokens import Doc, DocBin
+
+from spacy_bcrf.pipeline import cross_fitting
+
+run = command("audit")
+
+
+def write(path, docs):
+    DocBin(docs=docs, store_user_data=True).to_disk(path)
+
+
+@pytest.fixture
+def corpus(here):
+    """A corpus of 36 sentences in which one place is annotated as a person."""
+    vocab = spacy.blank("xx").vocab
+    docs = [doc for _ in range(4) for doc in make_docs(vocab)]
+    docs[5] = make_docs(vocab, wrong=9)[5]
+    docs[5].ents = [ent for ent in docs[5].ents if ent.start == 2]
+    write("corpus.spacy", docs)
+    return here
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_audit_finds_the_errors(corpus):
+    result = run("corpus.spacy", "-o", "out.jsonl", "--page", "out.html", "--folds", 2)
+    records = read(corpus / "out.jsonl")
+    found = {record["kind"]: record for record in records}
+    assert [record["doc"] for record in records] == [5, 5]
+    text = "Bob saw Kiel . "
+    kind = found["type"]
+    assert (kind["text"], kind["text"][kind["start"] : kind["end"]]) == (text, "Kiel")
+    assert kind["label"] == "PERSON"
+    assert kind["suggestion"] == {"start": 8, "end": 12, "label": "LOC"}
+    missing = found["missing"]
+    assert (missing["start"], missing["end"], missing["label"]) == (0, 3, None)
+    assert missing["suggestion"] == {"start": 0, "end": 3, "label": "PERSON"}
+    for record in records:
+        assert record["p_gold"] < 0.1 < 0.9 < record["p_suggestion"] <= 1
+    assert records[0]["score"] >= records[1]["score"] > 0
+    assert "2 suspects in 36 documents with 71 annotations" in result.output
+    assert "<mark>Kiel</mark>" in (corpus / "out.html").read_text()
+    # The results of the folds go at the end.
+    assert {path.name for path in corpus.iterdir()} == {"corpus.spacy", "out.jsonl", "out.html"}
+
+
+def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
+    train, n = cross_fitting.train_sparse_chain, []
+
+    def fail_at_the_second(*args):
+        n.append(1)
+        if len(n) == 2:
+            raise ValueError("interrupted")
+        return train(*args)
+
+    monkeypatch.setattr(cross_fitting, "train_sparse_chain", fail_at_the_second)
+    args = ("corpus.spacy", "-o", "out.jsonl", "--folds", 3)
+    run(*args, exit_code=1)
+    assert not (corpus / "out.jsonl").exists()
+    run(*args)
+    assert len(n) == 2 + 2
+    resumed = (corpus / "out.jsonl").read_bytes()
+    run(*args, "--work", "work")
+    assert (corpus / "out.jsonl").read_bytes() == resumed
+    assert len(n) == 4 + 3
+    run(*args, "--work", "work")
+    assert len(n) == 7
+    # Another corpus has other results.
+    write("corpus.spacy", make_docs(spacy.blank("xx").vocab))
+    run(*args, "--work", "work")
+    assert len(n) == 10
+
+
+def test_a_trained_pipeline_is_used_unchanged(pipeline, here):
+    write("corpus.spacy", make_docs(spacy.blank("xx").vocab, wrong=1))
+    result = run("corpus.spacy", pipeline / "model", "-p", "ner", "-o", "out.jsonl")
+    assert "must not be trained on corpus.spacy" in result.output
+    records = read(here / "out.jsonl")
+    assert [(record["doc"], record["kind"]) for record in records] == [(0, "type")] * 2
+
+
+def test_tags_of_a_trained_tagger(pipeline, here):
+    docs = make_docs(spacy.blank("xx").vocab)
+    for doc in docs:
+        doc[0].tag_ = "N"
+    docs[3][0].tag_ = "V"
+    write("corpus.spacy", docs)
+    run("corpus.spacy", pipeline / "model", "-p", "tagger", "-o", "out.jsonl")
+    (record,) = read(here / "out.jsonl")
+    assert (record["doc"], record["label"], record["suggestion"]["label"]) == (3, "V", "N")
+
+
+def test_a_config_is_trained_for_each_fold(corpus):
+    config = """
+    [paths]
+    train = null
+    dev = null
+    [nlp]
+    lang = "xx"
+    pipeline = ["ner"]
+    [components]
+    [components.ner]
+    factory = "bcrf_ner"
+    [components.ner.model]
+    @architectures = "spacy-bcrf.LinearChain.v1"
+    templates = ["w[0]", "w[-1]"]
+    objective = "crf"
+    [corpora]
+    [corpora.train]
+    @readers = "spacy.Corpus.v1"
+    path = ${paths.train}
+    [corpora.dev]
+    @readers = "spacy.Corpus.v1"
+    path = ${paths.dev}
+    [training]
+    max_epochs = 10
+    eval_frequency = 20
+    """
+    (corpus / "ner.cfg").write_text(config)
+    run("corpus.spacy", "ner.cfg", "-o", "out.jsonl", "--folds", 2)
+    assert {record["doc"] for record in read(corpus / "out.jsonl")} == {5}
+
+
+def test_the_page_is_escaped(here):
+    vocab = spacy.blank("xx").vocab
+    bad = "<script>alert(1)</script>"
+    docs = make_docs(vocab) * 3
+    words = [bad, "saw", "Rome", "."]
+    docs += [Doc(vocab, words=words, ents=[f"B-{bad}", "O", "O", "O"])] * 2
+    write("corpus.spacy", docs)
+    run("corpus.spacy", "-o", "o.jsonl", "--page", "o.html", "--min-score", -100, "--folds", 2)
+    page = (here / "o.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def no_entities(vocab):
+    return [Doc(vocab, words=["Ann"])] * 9
+
+
+def one_document(vocab):
+    return make_docs(vocab)[:1]
+
+
+def other_labels(vocab):
+    return [Doc(vocab, words=["Ham"], ents=["B-FOOD"])] * 9
+
+
+@pytest.mark.parametrize(
+    "make, args, message",
+    [
+        (no_entities, (), "none of the 9 documents has entities"),
+        (one_document, (), "1 documents are too few for 5 folds"),
+        (other_labels, ("model", "-p", "ner"), "the documents have the labels FOOD, but [ner] of"),
+        (make_docs, ("model",), "--pipe is missing; expected --pipe to be one of tagger, ner"),
+        (make_docs, ("blank",), "blank: --pipe is missing; it has none"),
+        (make_docs, ("none.cfg",), "none.cfg: there is no such training config"),
+        (make_docs, ("--page", "no/x.html"), "no/x.html: the folder no does not exist"),
+    ],
+)
+def test_wrong_input_writes_nothing(pipeline, here, make, args, message):
+    spacy.blank("xx").to_disk("blank")
+    write("corpus.spacy", make(spacy.blank("xx").vocab))
+    before = sorted(here.rglob("*"))
+    args = [pipeline / "model" if arg == "model" else arg for arg in args]
+    result = run("corpus.spacy", *args, "-o", "out.jsonl", exit_code=1)
+    assert message in result.output
+    assert sorted(here.rglob("*")) == before
+
+
+def test_an_output_in_a_missing_folder(corpus):
+    result = run("corpus.spacy", "-o", "no/out.jsonl", exit_code=1)
+    assert "no/out.jsonl: the folder no does not exist" in result.output
+    assert not (corpus / "no").exists()
