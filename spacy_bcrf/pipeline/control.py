@@ -23,12 +23,11 @@ from .risk_control import (
     Counts,
     Floats,
     Units,
-    betting_p_values,
-    count_false_positives,
-    count_missed,
+    count_units,
     estimate_documents,
     excess_losses,
     fewest_documents,
+    hoeffding_bentkus_p_values,
     last_certified,
 )
 
@@ -39,8 +38,8 @@ PROMISES = ("precision", "recall")
 
 # From the safest threshold to the boldest.
 GRIDS: dict[str, Floats] = {
-    "precision": np.concatenate([[0.999, 0.995], np.linspace(0.99, 0, 100)]),
-    "recall": np.geomspace(1e-3, 1, 100),
+    "precision": np.concatenate([1 - np.geomspace(1e-5, 0.01, 20), np.linspace(0.98, 0, 99)]),
+    "recall": np.geomspace(1e-4, 1, 121),
 }
 
 
@@ -275,9 +274,9 @@ def fit_threshold(
     units = units._replace(docs=np.searchsorted(occupied, units.docs), n_docs=len(occupied))
     risk = 1 - promise.value
     budgets = _split_level(kind, promise)
-    counts = _count(units, kind, thresholds)
+    counts = count_units(kind, units, thresholds)
     excess = excess_losses(counts, risk, max_units)
-    best = last_certified(betting_p_values(excess, risk, promise.level), budgets)
+    best = last_certified(hoeffding_bentkus_p_values(excess, risk), budgets)
     if best is None:
         raise ValueError(_explain_failure(kind, promise, name, excess, float(budgets.max())))
     at_best = Counts(*(part[:, best] for part in counts))
@@ -287,24 +286,19 @@ def fit_threshold(
     return Kept(promise, threshold, units.n_docs, float(measured), share)
 
 
-def _count(units: Units, kind: str, thresholds: Floats) -> Counts:
-    count = count_false_positives if kind == "precision" else count_missed
-    return count(units, thresholds)
-
-
 def _split_level(kind: str, promise: Promise) -> Floats:
     """Return the level (K,) that each threshold of the grid starts with.
 
     Recall falls with the threshold, so all starts at the lowest one. Few predictions reach the
-    highest thresholds. So a precision promise has three starts: the promised precision, which is
-    safe for calibrated posteriors, and two higher ones for a model that is too sure.
+    highest thresholds. So a precision promise has four starts: the promised precision, which is
+    safe for calibrated posteriors, a lower one, and two higher ones for a model that is too sure.
     """
     thresholds = GRIDS[kind]
     budgets = np.zeros(len(thresholds))
     if kind == "recall":
         budgets[0] = promise.level
         return budgets
-    starts = [1 - (1 - promise.value) / part for part in (1, 4, 16)]
+    starts = [max(0, 1 - (1 - promise.value) / part) for part in (1 / 3, 1, 4, 16)]
     for start in starts:
         budgets[np.abs(thresholds - start).argmin()] += promise.level / len(starts)
     return budgets
@@ -320,7 +314,7 @@ def _explain_failure(kind: str, promise: Promise, name: str, excess: Floats, lev
             f"{who}: {n} documents have {units} of these labels, too few for the promise. It needs "
             f"at least {fewest} such documents, even without any error"
         )
-    needed = estimate_documents(excess, level)
+    needed = estimate_documents(excess, 1 - promise.value, level)
     if needed is None:
         return (
             f"{who}: no threshold reaches it on these {n} documents, and more documents do not "

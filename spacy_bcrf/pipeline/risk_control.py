@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# A bet of the whole capital would lose it at the first document that is wrong throughout.
-_LARGEST_BET = 0.9
-
 
 class Units(NamedTuple):
     """M predictions, or M gold spans, of D documents.
@@ -48,15 +45,23 @@ class Counts(NamedTuple):
     total: Floats
 
 
-def count_false_positives(units: Units, thresholds: Floats) -> Counts:
-    """Count predictions with a posterior of at least each threshold, and the wrong ones."""
+def count_units(kind: str, units: Units, thresholds: Floats) -> Counts:
+    """Count the units that a promise is about at each threshold, and the wrong ones.
+
+    kind: "precision", of predictions whose posterior is at least the threshold; "recall", of gold
+    spans, which are wrong if their posterior is below it.
+    """
+    count = _count_false_positives if kind == "precision" else _count_missed
+    return count(units, thresholds)
+
+
+def _count_false_positives(units: Units, thresholds: Floats) -> Counts:
     kept = [units.posteriors >= threshold for threshold in thresholds]
     wrong = [units.sum_by_doc(is_kept & ~units.correct) for is_kept in kept]
     return Counts(np.stack(wrong, 1), np.stack([units.sum_by_doc(is_kept) for is_kept in kept], 1))
 
 
-def count_missed(units: Units, thresholds: Floats) -> Counts:
-    """Count gold spans, and those with a posterior below each threshold."""
+def _count_missed(units: Units, thresholds: Floats) -> Counts:
     missed = [units.sum_by_doc(units.posteriors < threshold) for threshold in thresholds]
     total = units.sum_by_doc(np.ones(len(units.docs)))
     return Counts(np.stack(missed, 1), np.repeat(total[:, None], len(thresholds), 1))
@@ -74,30 +79,44 @@ def excess_losses(counts: Counts, risk: float, max_units: int) -> Floats:
     return weights * (counts.wrong / counts.total.clip(min=1) - risk)
 
 
-def betting_p_values(excess: Floats, risk: float, level: float) -> Floats:
+def hoeffding_bentkus_p_values(excess: Floats, risk: float) -> Floats:
     """Return p-values (K,) of the hypotheses that the mean excess of a document is above 0.
 
-    A gambler bets a share of the capital against each hypothesis, document by document. If the
-    hypothesis is true, the capital exceeds 1 / p at any time with probability p at most. The bets
-    follow the predictable plug-in of Waudby-Smith and Ramdas (2024), equation 26: they grow as the
-    variance of the documents seen so far falls. The test is exact for any number of documents. It
-    shuffles them with a fixed seed, since a corpus may be sorted. O(D K).
+    Proposition 3 of Angelopoulos et al. (2021): the smaller of Hoeffding's bound exp(-n kl(mean,
+    risk)) and Bentkus's, e times the binomial probability of so small a loss. Both hold for any
+    number n of documents. Documents with excess 0 have no units, and are left out. O(D K).
 
-    excess: (D, K), see `excess_losses`. level: the error that the bets aim at.
+    excess: (D, K), see `excess_losses`.
     """
-    n = len(excess)
-    if not n:
-        return np.ones(excess.shape[1])
-    excess = excess[np.random.default_rng(0).permutation(n)]
-    seen = np.arange(1, n + 1)[:, None] + 1
-    # One document of mean 0 before the first, with the largest variance of losses of mean `risk`.
-    deviations = (excess - excess.cumsum(0) / seen) ** 2
-    prior = np.full((1, excess.shape[1]), risk * (1 - risk))
-    variances = np.concatenate([prior, ((prior + deviations.cumsum(0)) / seen)[:-1]])
-    bets = np.sqrt(2 * math.log(1 / level) / (n * variances))
-    bets = bets.clip(max=_LARGEST_BET / (1 - risk))
-    log_capital = np.log1p(-bets * excess).cumsum(0).max(0)
-    return np.exp(-log_capital.clip(min=0))
+    n, means = _mean_losses(excess, risk)
+    p = np.exp(-n * _divergence(means, risk))
+    n_max = int(n.max(initial=0))
+    log_factorials = np.append(0, np.log(np.arange(1, n_max + 1)).cumsum())
+    for k in np.flatnonzero((means < risk) & (n > 0)):
+        # Against rounding: the mean of whole numbers times n is a whole number.
+        wrong = np.arange(math.ceil(n[k] * means[k] - 1e-9) + 1)
+        right = n[k] - wrong
+        logs = log_factorials[n[k]] - log_factorials[wrong] - log_factorials[right]
+        logs += wrong * math.log(risk) + right * math.log1p(-risk)
+        p[k] = min(p[k], math.e * np.exp(logs).sum())
+    return p
+
+
+def _mean_losses(excess: Floats, risk: float) -> tuple[NDArray[np.int64], Floats]:
+    """Return the number of documents with units, and their mean loss, (K,) each.
+
+    The loss is excess + risk, in [0, 1].
+    """
+    n = (excess != 0).sum(0)
+    return n, (excess.sum(0) / n.clip(min=1) + risk).clip(0, 1)
+
+
+def _divergence(means: Floats, risk: float) -> Floats:
+    """Return the Bernoulli divergence kl(mean, risk) (K,), 0 for means above the risk."""
+    m = means.clip(max=risk)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = np.where(m > 0, m * np.log(m / risk), 0)
+    return first + (1 - m) * np.log((1 - m) / (1 - risk))
 
 
 def last_certified(p_values: Floats, budgets: Sequence[float] | Floats) -> int | None:
@@ -120,14 +139,14 @@ def last_certified(p_values: Floats, budgets: Sequence[float] | Floats) -> int |
 
 def fewest_documents(risk: float, level: float) -> int:
     """Return the number of documents that rejects at this level if no unit is wrong."""
-    return math.ceil(math.log(1 / level) / math.log1p(_LARGEST_BET * risk / (1 - risk)))
+    return math.ceil(math.log(level) / math.log1p(-risk))
 
 
-def estimate_documents(excess: Floats, level: float) -> int | None:
-    """Estimate the number of documents like these that rejects one of the hypotheses.
+def estimate_documents(excess: Floats, risk: float, level: float) -> int | None:
+    """Return the number of documents like these that rejects one of the hypotheses.
 
-    From mean and variance at the best threshold; None if the mean excess is nowhere below 0.
+    It counts documents with units at the best threshold. None if no mean excess is below 0.
     """
-    means, variances = excess.mean(0), excess.var(0)
-    gains = np.where(means < 0, means**2 / variances.clip(min=1e-12), 0)
-    return math.ceil(2 * math.log(1 / level) / gains.max()) if gains.any() else None
+    n, means = _mean_losses(excess, risk)
+    best = _divergence(means, risk)[n > 0].max(initial=0)
+    return math.ceil(math.log(1 / level) / best) if best > 0 else None
