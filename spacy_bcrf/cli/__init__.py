@@ -10,6 +10,7 @@ from .audit import audit_cli
 from .calibrate import calibrate_cli
 from .clusters import clusters_cli
 from .combine import combine_cli
+from .control import control_cli
 from .convert import convert_cli
 from .debug import debug_cli
 from .explain import explain_cli
@@ -24,6 +25,7 @@ app.command("audit")(audit_cli)
 app.command("calibrate")(calibrate_cli)
 app.command("clusters")(clusters_cli)
 app.command("combine")(combine_cli)
+app.command("control")(control_cli)
 # Other options, such as --paths.train, override the config.
 app.command("debug", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     debug_cli

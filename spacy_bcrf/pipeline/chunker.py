@@ -9,6 +9,7 @@ from thinc.api import Model
 from spacy_bcrf.chain import Potentials
 
 from .codecs import SpanGroupCodec
+from .control import Control
 from .queries import PosteriorQueries, SpanQueries
 from .sequence_labeler import SequenceLabeler
 
@@ -27,9 +28,11 @@ class Chunker(PosteriorQueries, SpanQueries, SequenceLabeler):
         scorer: Callable | None = None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        threshold: float = 0.0,
+        control: Control | None = None,
     ) -> None:
         """scheme: BILUO, BIO or BIES. spans_key: the name of the group.
-        scorer, annotate, temperature: see `SequenceLabeler`.
+        scorer, annotate, temperature, threshold, control: see `SequenceLabeler`.
         """
         super().__init__(
             vocab,
@@ -39,4 +42,6 @@ class Chunker(PosteriorQueries, SpanQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
+            threshold=threshold,
+            control=control,
         )

@@ -6,13 +6,14 @@ Every `Language()` imports this module. So a factory imports its component only 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from spacy.language import Language
 from thinc.api import Config, Model
 
 if TYPE_CHECKING:
     from .chunker import Chunker
+    from .control import Control
     from .ner import EntityRecognizer
     from .segmenter import Segmenter
     from .tagger import Tagger
@@ -77,6 +78,8 @@ CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ch
         "label_smoothing": 0.0,
         "annotate": [],
         "temperature": 1.0,
+        "threshold": 0.0,
+        "control": None,
         "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
     },
     # `attribute` decides which of the two scores exists. The other one counts as 0.
@@ -91,6 +94,8 @@ def make_tagger(
     label_smoothing: float,
     annotate: list[str],
     temperature: float,
+    threshold: float,
+    control: dict[str, Any] | None,
     scorer: Callable | None,
 ) -> Tagger:
     """Make a `bcrf_tagger`, see `tagger.Tagger`."""
@@ -105,6 +110,8 @@ def make_tagger(
         label_smoothing=label_smoothing,
         annotate=annotate,
         temperature=temperature,
+        threshold=threshold,
+        control=_read_control(name, control),
         scorer=scorer,
     )
 
@@ -120,6 +127,8 @@ def make_tagger(
         "entity_ratio": None,
         "annotate": [],
         "temperature": 1.0,
+        "threshold": 0.0,
+        "control": None,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
@@ -134,6 +143,8 @@ def make_ner(
     entity_ratio: dict[str, float] | None,
     annotate: list[str],
     temperature: float,
+    threshold: float,
+    control: dict[str, Any] | None,
     scorer: Callable | None,
 ) -> EntityRecognizer:
     """Make a `bcrf_ner`, see `ner.EntityRecognizer`."""
@@ -154,6 +165,8 @@ def make_ner(
         else ExpectedEntityRatio.from_options(entity_ratio),
         annotate=annotate,
         temperature=temperature,
+        threshold=threshold,
+        control=_read_control(name, control),
         scorer=scorer,
     )
 
@@ -167,6 +180,8 @@ def make_ner(
         "spans_key": "chunks",
         "annotate": [],
         "temperature": 1.0,
+        "threshold": 0.0,
+        "control": None,
         "scorer": {"@scorers": "spacy.spancat_scorer.v1"},
     },
     default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
@@ -179,6 +194,8 @@ def make_chunker(
     spans_key: str,
     annotate: list[str],
     temperature: float,
+    threshold: float,
+    control: dict[str, Any] | None,
     scorer: Callable | None,
 ) -> Chunker:
     """Make a `bcrf_chunker`, see `chunker.Chunker`."""
@@ -193,6 +210,8 @@ def make_chunker(
         spans_key=spans_key,
         annotate=annotate,
         temperature=temperature,
+        threshold=threshold,
+        control=_read_control(name, control),
         scorer=scorer,
     )
 
@@ -239,6 +258,18 @@ def make_segmenter(
         temperature=temperature,
         scorer=scorer,
     )
+
+
+def _read_control(name: str, options: dict[str, Any] | None) -> Control | None:
+    """Read the option `control`. ValueError with the name of the component."""
+    if options is None:
+        return None
+    from .control import Control
+
+    try:
+        return Control.from_options(options)
+    except ValueError as error:
+        raise ValueError(f"[{name}] {error}") from None
 
 
 def _check_scheme(name: str, scheme: str) -> None:

@@ -13,6 +13,7 @@ from spacy_bcrf.annotation.partial import AMBIGUOUS, INCORRECT
 from spacy_bcrf.chain import ExpectedEntityRatio, Potentials
 
 from .codecs import EntityCodec
+from .control import Control
 from .gold import Gold
 from .queries import PosteriorQueries, SpanQueries
 from .sequence_labeler import SequenceLabeler, add_gradient
@@ -38,12 +39,14 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         entity_ratio: ExpectedEntityRatio | None = None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        threshold: float = 0.0,
+        control: Control | None = None,
     ) -> None:
         """scheme: BILUO, BIO or BIES.
         incorrect_spans_key, ambiguous_spans_key: span groups of gold documents with incorrect and
         ambiguous spans, see `annotation.partial`; None to ignore them.
         entity_ratio: the expected share of tokens in entities, as a loss on each batch.
-        scorer, annotate, temperature: see `SequenceLabeler`.
+        scorer, annotate, temperature, threshold, control: see `SequenceLabeler`.
         """
         # `settings` needs it before the base has the list of losses.
         self._entity_ratio = entity_ratio
@@ -55,6 +58,8 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
+            threshold=threshold,
+            control=control,
         )
         self.entity_ratio = entity_ratio
 

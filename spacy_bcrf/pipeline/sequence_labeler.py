@@ -27,6 +27,14 @@ from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import confidence
 from .codecs import Codec
+from .control import (
+    CandidateSpan,
+    Control,
+    drop_uncertain,
+    find_candidates,
+    is_number,
+    write_candidates,
+)
 from .gold import Gold, GoldReader, warn_of_problems
 
 _MODEL: Any = TrainablePipe.model
@@ -37,10 +45,15 @@ LossTerm = Callable[[Potentials, Gold, Potentials], float]
 
 
 class Prediction(NamedTuple):
-    """The predicted tags int32 (n,) of one document, and its new entries of `Doc.user_data`."""
+    """The prediction of one document.
+
+    tags: int32 (n,). user_data: new entries of `Doc.user_data`. candidates: the spans of a recall
+    promise, None without one.
+    """
 
     tags: NDArray[np.int32]
     user_data: UserData
+    candidates: list[CandidateSpan] | None = None
 
 
 class SequenceLabeler(TrainablePipe):
@@ -60,10 +73,14 @@ class SequenceLabeler(TrainablePipe):
         scorer: Callable | None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        threshold: float = 0.0,
+        control: Control | None = None,
     ) -> None:
         """model: an architecture such as `spacy-bcrf.SequenceLabeler.v1`.
         annotate: the custom attributes to write, see `confidence.ANNOTATIONS`.
         temperature: divides all scores before probabilities are computed from them.
+        threshold: predictions with a smaller posterior are dropped.
+        control: thresholds by label that keep a promise.
         """
         self.name = name
         self.annotate = annotate
@@ -71,6 +88,8 @@ class SequenceLabeler(TrainablePipe):
         set_extensions()
         self.vocab = vocab
         self._codec = codec
+        self.threshold = threshold
+        self.control = control
         self._has_new_labels = False
         self.model = model
         self.scorer = scorer
@@ -177,12 +196,16 @@ class SequenceLabeler(TrainablePipe):
             "annotate": list(self.annotate),
             "decoder": self.decoder,
             "temperature": self.temperature,
+            "threshold": self.threshold,
+            "control": None if self.control is None else self.control.options,
         }
 
     def change_setting(self, name: str, value: Any) -> None:
         """Change one of `settings`, given as a JSON value."""
         if name == "decoder":
             self.set_decoder(value)
+        elif name == "control" and value is not None:
+            self.control = Control.from_options(value)
         else:
             setattr(self, name, value)
 
@@ -205,6 +228,48 @@ class SequenceLabeler(TrainablePipe):
     def temperature(self, temperature: float) -> None:
         confidence.check_temperature(self.name, temperature)
         self._temperature = temperature
+
+    @property
+    def threshold(self) -> float:
+        """Predictions with a smaller posterior are dropped, in [0, 1].
+
+        A dropped span is outside of all spans, a dropped tag is empty. Preset annotation stays.
+        """
+        return self._threshold
+
+    @threshold.setter
+    def threshold(self, threshold: float) -> None:
+        if not is_number(threshold, 0, 1):
+            raise ValueError(
+                f"[{self.name}] threshold must be a number from 0 to 1, got {threshold!r}"
+            )
+        if threshold:
+            self.check_promise("precision")
+        self._threshold = threshold
+
+    @property
+    def control(self) -> Control | None:
+        """Thresholds by label that keep a promise. They replace `threshold` for their labels."""
+        return self._control
+
+    @control.setter
+    def control(self, value: Control | None) -> None:
+        if value is not None:
+            self.check_promise(value.promise)
+        self._control = value
+
+    def check_promise(self, promise: str) -> None:
+        """Raise ValueError if the annotation cannot hold a promise of precision or recall."""
+        unit = self._codec.confidence_units["confidence"]
+        if unit == "word":
+            raise ValueError(
+                f"[{self.name}] words cannot be left out: thresholds need entities, chunks or tags"
+            )
+        if unit == "token" and promise == "recall":
+            raise ValueError(
+                f"[{self.name}] a recall promise writes candidate spans, but the component "
+                f"predicts {self._codec.what}. Promise precision"
+            )
 
     @property
     def decoder(self) -> str:
@@ -274,21 +339,41 @@ class SequenceLabeler(TrainablePipe):
         potentials = self.find_potentials(docs)
         tags = self.decode(potentials)
         user_data: list[UserData] = [{} for _ in docs]
+        candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
         ops = self.model.ops
         lengths = ops.to_numpy(potentials.lengths)
-        if self._annotate:
+        if self._annotate or self._threshold or self._control:
             posterior = self.posterior(potentials)
             predicted = confidence.Predicted(docs, lengths, posterior, tags, self._codec, ops)
+            if self._threshold or self._control:
+                self._check_temperature()
+                tags = drop_uncertain(predicted, self._control, self._threshold)
+                predicted = predicted._replace(tags=tags)
+            if self._control and self._control.promise == "recall":
+                candidates = find_candidates(predicted, self._control)
             user_data = confidence.annotate_predictions(self._annotate, predicted)
         by_doc = np.split(tags, lengths.cumsum()[:-1])
-        return [Prediction(*pair) for pair in zip(by_doc, user_data, strict=True)]
+        return [Prediction(*parts) for parts in zip(by_doc, user_data, candidates, strict=True)]
+
+    def _check_temperature(self) -> None:
+        """Raise ValueError if the temperature has changed since `control` was fitted."""
+        if self._control and self._control.temperature != self._temperature:
+            raise ValueError(
+                f"[{self.name}] control has thresholds for the temperature "
+                f"{self._control.temperature:g}, but the temperature is {self._temperature:g}. "
+                "Run `python -m spacy bcrf control` again, or set control to None"
+            )
 
     def write(self, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
         """Write predictions. RETURNS the annotated documents: new ones if the tokens change."""
         if not docs:
             return []
-        tags, user_data = zip(*predictions, strict=True)
-        return self._codec.write(docs, tags, user_data)
+        tags, user_data, candidates = zip(*predictions, strict=True)
+        written = self._codec.write(docs, tags, user_data)
+        for doc, found in zip(written, candidates, strict=True):
+            if found is not None:
+                write_candidates(doc, self.labels, found)
+        return written
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
         """Write predictions in place. TypeError if the annotation needs other tokens."""

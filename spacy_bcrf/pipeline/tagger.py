@@ -14,6 +14,7 @@ from spacy_bcrf.chain import Inference, Potentials
 from spacy_bcrf.chain.label_smoothing import smooth_labels
 
 from .codecs import TagCodec
+from .control import Control
 from .gold import Gold
 from .queries import PosteriorQueries
 from .sequence_labeler import SequenceLabeler
@@ -46,10 +47,12 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         scorer: Callable | None = score_tags,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        threshold: float = 0.0,
+        control: Control | None = None,
     ) -> None:
         """attribute: "tag" or "pos". overwrite: whether to replace preset tags.
         label_smoothing: the share of each gold tag that training spreads over all tags, in [0, 1).
-        scorer, annotate, temperature: see `SequenceLabeler`.
+        scorer, annotate, temperature, threshold, control: see `SequenceLabeler`.
         """
         self.name = name
         self.label_smoothing = label_smoothing
@@ -62,6 +65,8 @@ class Tagger(PosteriorQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
+            threshold=threshold,
+            control=control,
         )
         self.loss_terms = [self._smooth]
         objective = self.head.attrs["objective"]

@@ -117,10 +117,23 @@ class Codec(Protocol):
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return the tags (N,) of the documents after `write`, UNKNOWN for unknown labels."""
 
+    def drop_uncertain(
+        self,
+        tags: Tags,
+        lengths: Tags,
+        posterior: Potentials,
+        minimum: NDArray[np.float64],
+        ops: Ops,
+    ) -> Tags:
+        """Return the tags (N,) without predictions whose posterior is below their label's minimum.
+
+        lengths: (B,). minimum: one value a label. A dropped span is O, a dropped tag UNKNOWN.
+        """
+
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
-        """Write the tags and the user data of each document.
+        """Write the tags and the user data of each document. An UNKNOWN tag is left empty.
 
         RETURNS the documents: new ones if the annotation needs other tokens.
         """

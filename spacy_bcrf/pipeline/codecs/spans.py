@@ -102,6 +102,22 @@ class SpanCodec(ABC):
         """Return the predicted tags: the lattice already keeps preset annotation."""
         return tags
 
+    def drop_uncertain(
+        self,
+        tags: Tags,
+        lengths: Tags,
+        posterior: Potentials,
+        minimum: NDArray[np.float64],
+        ops: Ops,
+    ) -> Tags:
+        """Return the tags without spans below their label's minimum, see `Codec`."""
+        spans = starts, ends, labels = self.scheme.decode_ids(tags, lengths)
+        kept = tags.copy()
+        dropped = self.confidences(posterior, spans, ops) < minimum[labels]
+        for start, end in zip(starts[dropped], ends[dropped], strict=True):
+            kept[start:end] = 0
+        return kept
+
     def interpret(self, doc: Doc, tags: Tags) -> list[Span]:
         """Return the spans of one document with these tags."""
         lists = (part.tolist() for part in self.scheme.decode_ids(tags))

@@ -151,6 +151,18 @@ class TagCodec:
         """Return the potentials unchanged: all tags are open."""
         return potentials
 
+    def drop_uncertain(
+        self,
+        tags: Tags,
+        lengths: Tags,
+        posterior: Potentials,
+        minimum: NDArray[np.float64],
+        ops: Ops,
+    ) -> Tags:
+        """Return UNKNOWN in place of tags below their label's minimum, see `Codec`."""
+        p = token_confidences(posterior, np.arange(len(tags)), tags, ops)
+        return np.where(p < minimum[tags], UNKNOWN, tags).astype("int32")
+
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return preset tags, unless `overwrite` is set, and predicted tags elsewhere."""
         if self.overwrite:
@@ -161,9 +173,9 @@ class TagCodec:
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
-        """Set the tags. Preset tags stay unless `overwrite` is set."""
+        """Set the tags; an UNKNOWN tag is empty. Preset tags stay unless `overwrite` is set."""
         for doc, ids, user_data in zip(docs, tags, data, strict=True):
-            values: Any = self._values[ids]
+            values: Any = np.where(ids[:, None] == UNKNOWN, 0, self._values[ids])
             if not self.overwrite and doc.has_annotation(self._ids[0]):
                 old = read_doc(doc, self._ids)
                 values = np.where(old > 0, old, values)

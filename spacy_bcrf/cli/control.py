@@ -1,0 +1,136 @@
+"""`python -m spacy bcrf control`"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.training import Corpus, Example
+from spacy.util import minibatch
+
+from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.shards import find_files
+
+from .errors import exit_on
+
+
+def control_cli(
+    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
+    dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
+    output: Annotated[
+        Path | None,
+        Opt("--output", "-o", help="Folder to save the pipeline to"),
+    ] = None,
+    inplace: Annotated[
+        bool, Opt("--inplace", help="Change MODEL in place of --output: only its config.cfg")
+    ] = False,
+    component: Annotated[
+        str | None, Opt("--component", "-p", help="Name of the component (default: the only one)")
+    ] = None,
+    recall: Annotated[
+        float | None, Opt("--recall", help="Recall of the candidate spans to promise")
+    ] = None,
+    precision: Annotated[
+        float | None, Opt("--precision", help="Precision of the predictions to promise")
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        Opt("--label", help="Promise of one label by itself, such as PERSON=0.99. Repeatable"),
+    ] = None,
+    confidence: Annotated[
+        float, Opt("--confidence", help="Probability that all promises are kept")
+    ] = 0.95,
+    max_units: Annotated[
+        int,
+        Opt(
+            "--max-units",
+            help="A document weighs as many predictions or gold spans as it has, at most this "
+            "number. 1: the promise is the mean over documents. Large: that of the corpus",
+            min=1,
+        ),
+    ] = 1,
+    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+) -> None:
+    """
+    Find posterior thresholds that keep a promise on new documents, and store them.
+    The promise is the mean over documents of a document's precision or recall, for all labels
+    together, or for one label by --label.
+    With --precision the pipeline drops predictions below the threshold.
+    With --recall it writes all spans from the threshold on to doc.spans["candidates"].
+    With too few documents it says how many are needed, and stores nothing.
+    """
+    from spacy_bcrf.pipeline.control import Control, Evidence, split_promise
+
+    from .labeler import annotate_before, load_labeler
+
+    with exit_on(ValueError, ImportError, OSError):
+        if (recall is None) == (precision is None):
+            raise ValueError("expected either --recall or --precision, such as --precision 0.95")
+        if (output is None) == (not inplace):
+            raise ValueError(
+                "expected either --output, a folder to save the pipeline to, or --inplace, to "
+                f"change {model}"
+            )
+        of_labels = read_label_promises(label or [])
+        setup_gpu(gpu_id, silent=True)
+        for file in find_files(dev):
+            if file.suffix != ".spacy":
+                raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
+        if output is not None and output.exists() and not output.is_dir():
+            raise ValueError(f"{output}: expected a folder to save the pipeline to")
+        nlp, name, labeler = load_labeler(model, component)
+        if inplace and not Path(model).is_dir():
+            raise ValueError(f"{model} is a package; expected --output, a folder to save it to")
+        kind, value = ("precision", precision) if recall is None else ("recall", recall)
+        promises = split_promise(labeler.labels, value, of_labels, confidence)
+        references = list(Corpus(dev)(nlp))
+        docs = list(annotate_before(nlp, name, [example.predicted for example in references]))
+        examples = [
+            Example(doc, example.reference) for doc, example in zip(docs, references, strict=True)
+        ]
+        evidence = Evidence(labeler, examples, kind)
+        kept = [evidence.fit(promise, max_units) for promise in promises]
+        thresholds = {label: one.threshold for one in kept for label in one.promise.labels}
+        labeler.control = Control(
+            kind, tuple(thresholds), tuple(thresholds.values()), labeler.temperature
+        )
+        nlp.get_pipe_config(name)["control"] = labeler.control.options
+        n_candidates = sum(
+            len(prediction.candidates or ())
+            for batch in minibatch(docs, nlp.batch_size)
+            for prediction in labeler.predict(batch)
+        )
+        if output is None:
+            with replacing(Path(model) / "config.cfg") as part:
+                nlp.config.to_disk(part)
+        else:
+            nlp.to_disk(output)
+        for one in kept:
+            units = "predictions" if kind == "precision" else "gold spans"
+            typer.echo(
+                f"{', '.join(one.promise.labels)}: {kind} {one.promise.value:g} at threshold "
+                f"{one.threshold:.4g}; on these {one.n_docs:,} documents {one.measured:.4f}, with "
+                f"{100 * one.share:.1f}% of the {units}"
+            )
+        if kind == "recall":
+            typer.echo(f"{n_candidates / max(1, len(docs)):.2f} candidates a document")
+        typer.echo(f"stored in {output or model}")
+
+
+def read_label_promises(options: Sequence[str]) -> dict[str, float]:
+    """Read options such as `PERSON=0.99`. ValueError names a wrong one."""
+    found: dict[str, float] = {}
+    for option in options:
+        label, _, number = option.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not label or label in found or math.isnan(value):
+            raise ValueError(f"--label {option}: expected LABEL=NUMBER, each label once")
+        found[label] = value
+    return found

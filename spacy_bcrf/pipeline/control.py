@@ -1,0 +1,355 @@
+"""Promises of precision or recall: thresholds on exact posteriors, tested on gold documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
+from spacy.util import minibatch
+from tqdm import tqdm
+
+from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
+from spacy_bcrf.chain import span_candidates
+
+from .codecs.spans import SpanCodec
+from .confidence import Predicted
+from .queries import BATCH_SIZE
+from .risk_control import (
+    Counts,
+    Floats,
+    Units,
+    count_units,
+    estimate_documents,
+    excess_losses,
+    fewest_documents,
+    hoeffding_bentkus_p_values,
+    last_certified,
+)
+
+CANDIDATES = "candidates"
+"""The span group of a recall promise."""
+
+PROMISES = ("precision", "recall")
+
+# From the safest threshold to the boldest.
+GRIDS: dict[str, Floats] = {
+    "precision": np.concatenate([1 - np.geomspace(1e-5, 0.01, 20), np.linspace(0.98, 0, 99)]),
+    "recall": np.geomspace(1e-4, 1, 121),
+}
+
+
+@dataclass(frozen=True)
+class Control:
+    """Thresholds on posteriors that keep a promise.
+
+    promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
+    from their label's threshold on are written to `Doc.spans["candidates"]`.
+    labels, thresholds: of the same length, thresholds in [0, 1] and above 0 for "recall".
+    temperature: of the posteriors that the thresholds are for.
+    """
+
+    promise: str
+    labels: tuple[str, ...]
+    thresholds: tuple[float, ...]
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.promise not in PROMISES:
+            raise ValueError(f"promise must be precision or recall, got {self.promise!r}")
+        if len(self.labels) != len(self.thresholds):
+            raise ValueError(
+                f"expected one threshold a label, got {len(self.thresholds)} thresholds of "
+                f"{len(self.labels)} labels"
+            )
+        for label, threshold in zip(self.labels, self.thresholds, strict=True):
+            if not is_number(threshold, 0, 1) or (self.promise == "recall" and not threshold):
+                expected = "above 0 and at most 1" if self.promise == "recall" else "in [0, 1]"
+                raise ValueError(
+                    f"the threshold of {label} must be a number {expected}, got {threshold!r}"
+                )
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Control:
+        """Read the option `control` of a config. ValueError for other names or values."""
+        try:
+            values: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in options.items()
+            }
+            return cls(**values)
+        except (TypeError, AttributeError):
+            raise ValueError(
+                "control must have promise, labels, thresholds and temperature, got "
+                f"{dict(options) if isinstance(options, Mapping) else options!r}"
+            ) from None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The option `control` of a config."""
+        values = asdict(self)
+        return values | {"labels": list(self.labels), "thresholds": list(self.thresholds)}
+
+    def by_label(self, labels: Iterable[str], default: float) -> Floats:
+        """Return the threshold of each label, or the default."""
+        known = dict(zip(self.labels, self.thresholds, strict=True))
+        return np.array([known.get(label, default) for label in labels], dtype="float64")
+
+
+def is_number(value: object, low: float, high: float) -> bool:
+    """Return whether a value is a number from low to high, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+# Prediction
+
+
+def drop_uncertain(
+    predicted: Predicted, control: Control | None, threshold: float
+) -> NDArray[np.int32]:
+    """Return the tags without predictions below the threshold of their label.
+
+    threshold: of the labels that have none in a precision promise.
+    """
+    of_precision = control is not None and control.promise == "precision"
+    labels = predicted.codec.labels
+    least = control.by_label(labels, threshold) if of_precision and control else threshold
+    minimum = np.broadcast_to(least, len(labels))
+    if not minimum.any():
+        return predicted.tags
+    _, lengths, posterior, tags, codec, ops = predicted
+    # The posterior of a preset entity is 1 up to rounding.
+    return codec.drop_uncertain(tags, lengths, posterior, minimum.clip(max=1 - 1e-5), ops)
+
+
+CandidateSpan = tuple[int, int, int, float]
+"""Start, end, index of the label, posterior."""
+
+
+def find_candidates(predicted: Predicted, control: Control) -> list[list[CandidateSpan]]:
+    """Return the spans of each document whose posterior reaches the threshold of their label."""
+    docs, _, posterior, _, codec, ops = predicted
+    assert isinstance(codec, SpanCodec)
+    minimum = control.by_label(codec.labels, np.inf)
+    if not (minimum <= 1).any():
+        return [[] for _ in docs]
+    spans = span_candidates(posterior, codec.span_tags(ops), float(minimum.min()))
+    parts = [ops.to_numpy(part) for part in spans]
+    likely = parts[3] >= minimum[parts[2]]
+    found = split_spans(docs, *(part[likely] for part in parts))
+    return [list(of_doc) for of_doc in found]
+
+
+def write_candidates(doc: Doc, labels: Sequence[str], candidates: Sequence[CandidateSpan]) -> None:
+    """Write `doc.spans["candidates"]`, with the posteriors in its `attrs["scores"]`."""
+    spans = [Span(doc, start, end, label=labels[label]) for start, end, label, _ in candidates]
+    scores = np.array([p for *_, p in candidates], dtype="float32")
+    doc.spans[CANDIDATES] = SpanGroup(doc, name=CANDIDATES, spans=spans, attrs={"scores": scores})
+
+
+# Fitting
+
+
+class Promise(NamedTuple):
+    """A promised precision or recall of some labels together.
+
+    level: the probability that the promise is broken.
+    """
+
+    labels: tuple[str, ...]
+    value: float
+    level: float
+
+
+class Kept(NamedTuple):
+    """A promise, its threshold and what the gold documents say about it.
+
+    n_docs: documents with units of these labels. measured: their precision or recall.
+    share: the share of units that reach the threshold.
+    """
+
+    promise: Promise
+    threshold: float
+    n_docs: int
+    measured: float
+    share: float
+
+
+def split_promise(
+    labels: Sequence[str], value: float | None, of_labels: Mapping[str, float], confidence: float
+) -> list[Promise]:
+    """Return the promises: one of each label in `of_labels`, and one of all other labels together.
+
+    Bonferroni: each promise may be broken with probability (1 - confidence) / number of promises.
+    ValueError for unknown labels and for numbers that are not between 0 and 1.
+    """
+    named = {"confidence": confidence, **of_labels}
+    if value is not None:
+        named["the promise"] = value
+    for name, number in named.items():
+        if not 0 < number < 1:
+            raise ValueError(f"{name} must be between 0 and 1, both excluded, got {number}")
+    if unknown := [label for label in of_labels if label not in labels]:
+        raise ValueError(
+            f"unknown labels {', '.join(unknown)}; the component has {', '.join(labels)}"
+        )
+    groups: list[tuple[tuple[str, ...], float]] = [
+        ((label,), number) for label, number in of_labels.items()
+    ]
+    others = tuple(label for label in labels if label not in of_labels)
+    if value is not None and others:
+        groups.append((others, value))
+    return [Promise(*group, (1 - confidence) / len(groups)) for group in groups]
+
+
+class Evidence:
+    """The units of gold documents that a promise is about, with their posteriors.
+
+    precision: predictions with gold annotation. recall: gold spans with a label of the component;
+    one that no prediction can match has the posterior 0. The components before it must have
+    annotated the predicted documents.
+
+    ValueError if all gold labels are unknown to the component, or if no document has a unit.
+    """
+
+    def __init__(self, pipe: Any, examples: Sequence[Example], promise: str) -> None:
+        """pipe: a `SequenceLabeler`. promise: one of PROMISES."""
+        pipe.check_promise(promise)
+        found = set().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
+        if found and found.isdisjoint(pipe.labels):
+            raise ValueError(
+                f"[{pipe.name}] the gold documents have the labels {', '.join(sorted(found))}, "
+                f"but the component has {', '.join(pipe.labels)}: no label in common"
+            )
+        self.promise = promise
+        self._name = pipe.name
+        self._labels = pipe.labels
+        read = _read_predictions if promise == "precision" else _read_gold_spans
+        found_in: list[tuple[NDArray, ...]] = []
+        n_docs = 0
+        progress = tqdm(total=len(examples), unit="docs", desc="predicting", delay=1, disable=None)
+        with progress:
+            for batch in minibatch(examples, BATCH_SIZE):
+                of_doc, *columns = read(pipe, batch)
+                found_in.append((of_doc + n_docs, *columns))
+                n_docs += len(batch)
+                progress.update(len(batch))
+        docs, labels, posteriors, correct = map(np.concatenate, zip(*found_in, strict=True))
+        if not len(docs):
+            what = "predictions with gold annotation" if promise == "precision" else "gold spans"
+            raise ValueError(f"[{pipe.name}] the {n_docs} gold documents have no {what}")
+        self.units = Units(docs, posteriors.astype("float64"), correct.astype(bool), n_docs)
+        self.labels: NDArray[np.int64] = labels.astype("int64")
+        """The label index (M,) of each unit."""
+
+    def fit(self, promise: Promise, max_units: int = 1) -> Kept:
+        """Return the boldest threshold that keeps a promise, see `fit_threshold`.
+
+        ValueError with the number of documents needed if no threshold does.
+        """
+        ids = [self._labels.index(label) for label in promise.labels]
+        units = self.units.select(np.isin(self.labels, ids))
+        return fit_threshold(units, self.promise, promise, max_units, self._name)
+
+
+def fit_threshold(
+    units: Units, kind: str, promise: Promise, max_units: int = 1, name: str = "control"
+) -> Kept:
+    """Return the boldest threshold that keeps a promise with probability 1 - level.
+
+    With max_units = 1, the risk is the mean over documents with units of the share of wrong units.
+    The units are a document's predictions from the threshold on, or its gold spans. A gold span
+    below the threshold is wrong. The bound of the risk is 1 - value. A larger max_units gives a
+    document with n units the weight min(n, max_units); see `risk_control.excess_losses`. The
+    documents must be exchangeable with future documents, and unknown to the model.
+
+    kind: "precision" or "recall". ValueError if no threshold of GRIDS keeps the promise.
+    """
+    thresholds = GRIDS[kind]
+    occupied = np.unique(units.docs)
+    units = units._replace(docs=np.searchsorted(occupied, units.docs), n_docs=len(occupied))
+    risk = 1 - promise.value
+    budgets = _split_level(kind, promise)
+    counts = count_units(kind, units, thresholds)
+    excess = excess_losses(counts, risk, max_units)
+    best = last_certified(hoeffding_bentkus_p_values(excess, risk), budgets)
+    if best is None:
+        raise ValueError(_explain_failure(kind, promise, name, excess, float(budgets.max())))
+    at_best = Counts(*(part[:, best] for part in counts))
+    measured = 1 - at_best.wrong.sum() / max(1, at_best.total.sum())
+    threshold = float(thresholds[best])
+    share = float((units.posteriors >= threshold).mean())
+    return Kept(promise, threshold, units.n_docs, float(measured), share)
+
+
+def _split_level(kind: str, promise: Promise) -> Floats:
+    """Return the level (K,) that each threshold of the grid starts with.
+
+    Recall falls with the threshold, so all starts at the lowest one. Few predictions reach the
+    highest thresholds. So a precision promise has four starts: the promised precision, which is
+    safe for calibrated posteriors, a lower one, and two higher ones for a model that is too sure.
+    """
+    thresholds = GRIDS[kind]
+    budgets = np.zeros(len(thresholds))
+    if kind == "recall":
+        budgets[0] = promise.level
+        return budgets
+    starts = [max(0, 1 - (1 - promise.value) / part) for part in (1 / 3, 1, 4, 16)]
+    for start in starts:
+        budgets[np.abs(thresholds - start).argmin()] += promise.level / len(starts)
+    return budgets
+
+
+def _explain_failure(kind: str, promise: Promise, name: str, excess: Floats, level: float) -> str:
+    n = len(excess)
+    who = f"[{name}] {kind} {promise.value:g} of {', '.join(promise.labels)}"
+    fewest = fewest_documents(1 - promise.value, level)
+    units = "predictions" if kind == "precision" else "gold spans"
+    if n < fewest:
+        return (
+            f"{who}: {n} documents have {units} of these labels, too few for the promise. It needs "
+            f"at least {fewest} such documents, even without any error"
+        )
+    needed = estimate_documents(excess, 1 - promise.value, level)
+    if needed is None:
+        return (
+            f"{who}: no threshold reaches it on these {n} documents, and more documents do not "
+            "help. Promise less, or train a better model"
+        )
+    return (
+        f"{who}: {n} documents have {units} of these labels, too few for the promise. It needs "
+        f"about {max(needed, fewest, n + 1)} such documents, or promise less"
+    )
+
+
+def _read_predictions(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]:
+    """Return document, label, posterior and correctness of each prediction."""
+    potentials, predictions, correct = pipe.compare_with_gold(batch, ignore_annotation=False)
+    p = pipe.confidences(pipe.posterior(potentials), predictions)
+    ends = doc_lengths([example.predicted for example in batch]).cumsum()
+    return ends.searchsorted(predictions[0], side="right"), predictions[-1], p, correct
+
+
+def _read_gold_spans(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]:
+    """Return document, label, posterior and True of each gold span."""
+    docs = [example.predicted for example in batch]
+    potentials = pipe.find_potentials(docs)
+    label_ids = {label: i for i, label in enumerate(pipe.labels)}
+    offsets = np.append(0, doc_lengths(docs).cumsum()).tolist()
+    rows = []
+    for i, (doc, example) in enumerate(zip(docs, batch, strict=True)):
+        for gold in pipe.codec.find_spans(example.reference):
+            if gold.label_ in label_ids:
+                span = doc.char_span(gold.start_char, gold.end_char)
+                at = (span.start, span.end) if span else (0, 0)
+                rows.append((i, *(offsets[i] + token for token in at), label_ids[gold.label_]))
+    of_doc, starts, ends, labels = np.array(rows, dtype="int64").reshape(-1, 4).T
+    exists = ends > starts
+    p = np.zeros(len(rows))
+    given = tuple(part[exists].astype("int32") for part in (starts, ends, labels))
+    p[exists] = pipe.confidences(pipe.posterior(potentials), given)
+    return of_doc, labels, p, np.ones(len(rows), dtype=bool)

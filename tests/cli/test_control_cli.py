@@ -1,0 +1,99 @@
+"""The command `python -m spacy bcrf control`."""
+
+import shutil
+
+import pytest
+import spacy
+from commands import command
+from sentences import make_docs
+from spacy.cli.find_threshold import find_threshold
+from spacy.tokens import Doc, DocBin
+
+run = command("control")
+
+
+@pytest.fixture
+def folder(pipeline, here):
+    shutil.copytree(pipeline, here, dirs_exist_ok=True)
+    docs = make_docs(spacy.blank("xx").vocab) * 20
+    DocBin(docs=docs).to_disk("many.spacy")
+    return here
+
+
+def test_precision_is_stored_in_place(folder):
+    before = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
+    result = run("model", "many.spacy", "-p", "ner", "--precision", "0.9", "--inplace")
+    assert result.stdout.startswith("LOC, PERSON: precision 0.9 at threshold 0; on these 180 doc")
+    nlp = spacy.load("model")
+    control = nlp.get_pipe("ner").control
+    assert (control.promise, control.labels) == ("precision", ("LOC", "PERSON"))
+    assert len(nlp("Ann saw Rome .").ents) == 2
+    after = {p: p.read_bytes() for p in (folder / "model").rglob("*") if p.is_file()}
+    assert {path.name for path in after if after[path] != before.get(path)} == {"config.cfg"}
+
+
+def test_recall_of_labels_writes_candidates(folder):
+    args = ("--recall", "0.8", "--label", "LOC=0.9", "--confidence", "0.9", "-o", "controlled")
+    result = run("model", "many.spacy", "-p", "ner", *args)
+    first, second, candidates, stored = result.stdout.splitlines()
+    assert first.startswith("LOC: recall 0.9 at threshold ")
+    assert second.startswith("PERSON: recall 0.8 at threshold ")
+    assert float(candidates.split()[0]) > 0 and stored == "stored in controlled"
+    doc = spacy.load("controlled")("Ann saw Rome .")
+    assert [span.text for span in doc.spans["candidates"]] == ["Ann", "Rome"]
+    assert spacy.load("model").get_pipe("ner").control is None
+
+
+def test_precision_of_tags(folder):
+    doc = Doc(spacy.blank("xx").vocab, words=["Ann", "saw", "Rome", "."], tags=["N", "V", "N", "P"])
+    DocBin(docs=[doc] * 100).to_disk("tags.spacy")
+    run("model", "tags.spacy", "-p", "tagger", "--precision", "0.9", "-o", "controlled")
+    assert spacy.load("controlled").get_pipe("tagger").control.labels == ("N", "P", "V")
+
+
+def test_find_threshold_of_spacy(folder):
+    best, score, scores = find_threshold(
+        "model", folder / "dev.spacy", "ner", "threshold", "ents_f", n_trials=3
+    )
+    assert best < 1 and score > 0.5 and scores[1.0] == 0
+
+
+P = ("--precision", "0.95")
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("many.spacy",), "expected either --recall or --precision"),
+        (("many.spacy", *P, "--recall", "0.9"), "expected either --recall or --precision"),
+        (("many.spacy", "--recall", "1.5"), "the promise must be between 0 and 1"),
+        (("many.spacy", *P, "--confidence", "0"), "confidence must be between 0 and 1"),
+        (("many.spacy", *P, "--label", "LOC"), "--label LOC: expected LABEL=NUMBER"),
+        (("many.spacy", *P, "--label", "X=0.9"), "unknown labels X; the component has LOC, PERSON"),
+        (("dev.spacy", *P), "9 documents have predictions of these labels, too few"),
+        (("one.spacy", "--recall", "0.9"), "1 documents have gold spans of these labels, too few"),
+        (("wrong.spacy", *P), "no threshold reaches it on these 100 documents"),
+        (("labels.spacy", *P), "the gold documents have the labels FOOD, but the component has"),
+        (("none.spacy", "--recall", "0.9"), "the 1 gold documents have no gold spans"),
+        (("none.spacy", *P), "the 1 gold documents have no predictions with gold annotation"),
+        (("many.spacy", "--recall", "0.9", "-p", "tagger"), "a recall promise writes candidate"),
+    ],
+)
+def test_wrong_input_stores_nothing(folder, args, message):
+    words = ["Ann", "saw", "Rome", "."]
+    corpora = {
+        "one": (["B-PERSON", "O", "B-LOC", "O"], 1),
+        "wrong": (["B-LOC", "O", "B-PERSON", "O"], 100),
+        "labels": (["B-FOOD", "O", "O", "O"], 1),
+        "none": (None, 1),
+    }
+    for name, (ents, n) in corpora.items():
+        doc = Doc(spacy.blank("xx").vocab, words=words, ents=ents)
+        DocBin(docs=[doc] * n).to_disk(f"{name}.spacy")
+    component = () if "-p" in args else ("-p", "ner")
+    before = (folder / "model/config.cfg").read_bytes()
+    for target in (("--inplace",), ("-o", "out")):
+        result = run("model", *args, *component, *target, exit_code=1)
+        assert message in result.output
+        assert (folder / "model/config.cfg").read_bytes() == before
+        assert not (folder / "out").exists()
