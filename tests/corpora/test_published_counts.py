@@ -1,7 +1,7 @@
 """Numbers of sentences, tokens and entities in published corpora, against their documentation.
 
-The corpora are in the folder BCRF_CORPORA. Without this variable, the tests are skipped. One part of
-each corpus is enough: the others have the same form, and go through the same readers.
+The corpora are in the folder BCRF_CORPORA. Without this variable, the tests are skipped. One part
+of each corpus is enough: the others have the same form and readers.
 """
 
 import os
