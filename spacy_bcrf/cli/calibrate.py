@@ -62,6 +62,11 @@ def calibrate_cli(
         nlp, name, labeler = load_labeler(model, pipe)
         if inplace and not Path(model).is_dir():
             raise ValueError(f"{model} is a package; expected --output, a folder to save it to")
+        if getattr(labeler, "control", None):
+            raise ValueError(
+                f"{model}: {name} keeps a promise with thresholds for its temperature. Calibrate a "
+                "pipeline first, then run `control`"
+            )
         references = list(Corpus(dev)(nlp))
         docs = annotate_before(nlp, name, [example.predicted for example in references])
         examples = [

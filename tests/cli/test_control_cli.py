@@ -32,6 +32,14 @@ def test_precision_is_stored_in_place(folder):
     assert {path.name for path in after if after[path] != before.get(path)} == {"config.cfg"}
 
 
+def test_a_controlled_pipeline_is_not_calibrated_again(folder):
+    run("model", "many.spacy", "-p", "ner", "--precision", "0.9", "-o", "controlled")
+    args = ("controlled", "many.spacy", "-p", "ner", "-o", "calibrated")
+    result = command("calibrate")(*args, exit_code=1)
+    assert "Calibrate a pipeline first, then run `control`" in result.stderr
+    assert not (folder / "calibrated").exists()
+
+
 def test_recall_of_labels_writes_candidates(folder):
     args = ("--recall", "0.8", "--label", "LOC=0.9", "--confidence", "0.9", "-o", "controlled")
     result = run("model", "many.spacy", "-p", "ner", *args)
