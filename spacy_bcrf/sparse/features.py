@@ -18,7 +18,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from . import doc_attributes, word_attributes
 from .doc_attributes import Values
 from .gazetteers import Gazetteers
-from .quantized_vectors import QuantizedVectors
+from .quantized_vectors import VECTOR, check_dimensions, measure_terciles, quantize
 from .templates import ALIASES, Attribute, TemplateError, parse_templates
 from .word_attributes import Bags, WordCache
 from .word_tables import CLUSTER, FREQUENCY, WordTables
@@ -37,7 +37,7 @@ STRINGS = {
 }
 
 # Attributes without an argument and without a name after a dot, other than spaCy's.
-_PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, "vector")
+_PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR)
 
 
 class Rows(NamedTuple):
@@ -92,15 +92,27 @@ class Features:
         self._extractor: Any = None
 
     def load(self, docs: Sequence[Doc]) -> None:
-        """Read the files of gazetteers and word tables, and count the words of the documents.
+        """Read the files of gazetteers and word tables, count the words of the documents, and
+        measure the terciles of their vectors.
 
-        Raises CorpusError if a file is malformed.
+        Raises CorpusError if a file is malformed, and TemplateError if vectors are missing.
         """
         self.gazetteers.load()
         self.tables.load()
         if any(attribute.name == FREQUENCY for attribute in self._of_word):
             self.tables.count(token.text for doc in docs for token in doc)
+        for attribute in self._of_doc:
+            if attribute.name == VECTOR and docs:
+                self._measure_vectors(attribute, docs[0].vocab.vectors)
         self._words = WordCache(list(self._of_word.values()))
+
+    def _measure_vectors(self, attribute: Attribute, vectors: Any) -> None:
+        try:
+            terciles = measure_terciles(vectors)
+            check_dimensions(terciles, attribute.lengths)
+        except ValueError as error:
+            raise self._error(attribute, str(error)) from error
+        self.tables.tables[VECTOR] = terciles
 
     def restore(
         self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]
@@ -222,8 +234,8 @@ class Features:
             of_lengths = word_attributes.LENGTHS.get(name)
             if of_lengths:
                 self._of_word[attribute] = partial(_with_lengths, of_lengths, lengths)
-            elif name == "vector":
-                self._of_doc[attribute] = QuantizedVectors(lengths)
+            elif name == VECTOR:
+                self._of_doc[attribute] = partial(_quantize, self.tables, lengths)
             elif kind == CLUSTER:
                 self._of_word[attribute] = self._cluster(attribute, rest)
             elif dot or name in _PLAIN or IDS.get(name.upper()):
@@ -234,8 +246,8 @@ class Features:
             self._of_word[attribute] = word_attributes.PLAIN[name]
         elif name == FREQUENCY:
             self._of_word[attribute] = self.tables.find_frequency
-        elif name == "vector":
-            self._of_doc[attribute] = QuantizedVectors(None)
+        elif name == VECTOR:
+            self._of_doc[attribute] = partial(_quantize, self.tables, None)
         elif name in doc_attributes.PLAIN:
             self._of_doc[attribute] = doc_attributes.PLAIN[name]
         elif kind == "_" and dot:
@@ -347,6 +359,12 @@ def _read_extension(name: str, doc: Doc) -> Values:
 
 def _find_phrases(gazetteers: Gazetteers, name: str, doc: Doc) -> Values:
     return [[value] if value else [] for value in gazetteers.find(name, doc)]
+
+
+def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) -> Values:
+    if VECTOR not in tables.tables:
+        raise ValueError("there are no terciles of the vectors; initialize or load the model first")
+    return quantize(tables.tables[VECTOR], dimensions, doc)
 
 
 def _with_lengths(
