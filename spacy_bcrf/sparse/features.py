@@ -18,7 +18,13 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from . import doc_attributes, word_attributes
 from .doc_attributes import Values
 from .gazetteers import Gazetteers
-from .quantized_vectors import VECTOR, check_dimensions, measure_terciles, quantize
+from .quantized_vectors import (
+    VECTOR,
+    check_dimensions,
+    measure_terciles,
+    parse_terciles,
+    quantize,
+)
 from .templates import ALIASES, Attribute, TemplateError, parse_templates
 from .word_attributes import Bags, WordCache
 from .word_tables import CLUSTER, FREQUENCY, WordTables
@@ -121,6 +127,19 @@ class Features:
         self.gazetteers.restore(phrases)
         self.tables.restore(tables)
         self._words = WordCache(list(self._of_word.values()))
+
+    def check_saved(
+        self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]
+    ) -> None:
+        """Raise ValueError if the templates need phrases or tables that a saved model lacks."""
+        for name in (attribute.name for attribute in (*self._of_word, *self._of_doc)):
+            kind, _, rest = name.partition(".")
+            if kind in ("gazetteer", "partial") and rest not in phrases:
+                raise ValueError(f"the saved linear chain has no gazetteer {rest!r} for {name}")
+            if kind in (CLUSTER, FREQUENCY, VECTOR) and name not in tables:
+                raise ValueError(f"the saved linear chain has no table for {name}")
+            if kind == VECTOR:
+                parse_terciles(tables[name])
 
     def keys(self, docs: Sequence[Doc], origins: bool = False) -> tuple[Keys, Any, Any]:
         """Extract the feature keys of documents.

@@ -224,9 +224,10 @@ class SparseChain:
     def from_bytes(self, data: bytes) -> SparseChain:
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
-        Raises ValueError if the bytes are damaged, and if the format version or the templates
-        differ. The chain then stays unchanged. While it loads, there are the arrays of `unpack`, a
-        float32 array with T rounded up to whole vector registers, and the kernel's copies of it.
+        Raises ValueError if the bytes are damaged, if they lack phrases or tables of the templates,
+        and if the format version or the templates differ. The chain then stays unchanged. While it
+        loads, there are the arrays of `unpack`, a float32 array with T rounded up to whole vector
+        registers, and the kernel's copies of it.
         """
         from spacy_bcrf.kernels.sparse import Dictionary
 
@@ -241,6 +242,7 @@ class SparseChain:
                 f"the config has the templates {self.features.texts}, but the saved linear chain "
                 f"was trained with {saved.templates}"
             )
+        features.check_saved(saved.gazetteers, saved.tables)
         n_tags = saved.general.shape[1]
         dictionary = Dictionary()
         dictionary.keys = saved.keys
