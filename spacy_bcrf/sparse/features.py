@@ -185,20 +185,34 @@ class Features:
             np.ascontiguousarray(values), cells, *bags, n_bags, lengths, origins
         )
 
-    def describe(self, doc: Doc, i: int) -> Iterator[tuple[str, str]]:
-        """Yield the template and the readable name of each feature of token i, in key order."""
+    def list_values(self, doc: Doc) -> dict[Attribute, Values]:
+        """Return the values of each token, for each attribute in `listed`."""
+        return {attribute: self._values(doc, attribute) for attribute in self.listed}
+
+    def describe(
+        self, doc: Doc, i: int, listed: Mapping[Attribute, Values] | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the template and the readable name of each feature of token i, in key order.
+
+        listed: `list_values(doc)`, which callers with several tokens compute once a document.
+        """
+        listed = self.list_values(doc) if listed is None else listed
         for template in self.templates:
-            parts = [list(self._show(doc, i + p.offset, p.attribute)) for p in template.parts]
+            parts = [
+                list(self._show(doc, i + p.offset, p.attribute, listed)) for p in template.parts
+            ]
             for values in product(*parts):
                 yield str(template), f"{template}={'|'.join(values)}"
 
-    def _show(self, doc: Doc, i: int, attribute: Attribute) -> Iterator[str]:
+    def _show(
+        self, doc: Doc, i: int, attribute: Attribute, listed: Mapping[Attribute, Values]
+    ) -> Iterator[str]:
         if not 0 <= i < len(doc):
             yield f"<{i}>" if i < 0 else f"<+{i - len(doc) + 1}>"
         elif attribute in self._of_word:
             yield from self._of_word[attribute](doc[i].text)
-        elif attribute in self.listed:
-            yield from self._values(doc, attribute)[i]
+        elif attribute in listed:
+            yield from listed[attribute][i]
         else:
             value = doc.to_array(IDS[attribute.name.upper()])[i]
             if value:
