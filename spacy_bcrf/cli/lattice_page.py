@@ -9,7 +9,7 @@ from spacy_bcrf.chain import CRF
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.layers.sum import sparse_weight
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
-from spacy_bcrf.sparse.explain import Choice, explain_choice
+from spacy_bcrf.sparse.explain import Choice, explain_choice, name_known
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -64,8 +64,9 @@ def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
     tags, sparse, weight = pipe.tags, sparse_chain(pipe.model), sparse_weight(pipe.model)
     reasons = ""
     if sparse is not None and len(tags) > 1:
+        known = name_known(sparse, doc)
         choices = [
-            explain_choice(sparse, doc, potentials, tags, best, marginals, i, weight)
+            explain_choice(sparse, doc, potentials, tags, best, marginals, i, weight, known)
             for i in range(len(doc))
         ]
         rows = [

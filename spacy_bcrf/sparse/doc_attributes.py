@@ -6,19 +6,23 @@
     elsewhere_before.lower[0] values of the tokens before other occurrences
     elsewhere_after.lower[0]  values of the tokens after other occurrences
 
-Occurrences of a word are equal in lower case. Each function takes O(n) for a document of n tokens
-and returns the values of each token.
+Occurrences of a word are equal in lower case. Each function returns the values of each token, at
+most `MOST` for a token, and takes O(n log n) for a document of n tokens.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 from spacy.tokens import Doc
 
 Values = list[list[str]]
 """The values of each token of a document."""
+
+MOST = 8
+"""Number of values of a word that count: the most frequent, and of equals the first in the text."""
 
 _BOUNDS = (0, 1, 2, 5, 10)
 
@@ -58,19 +62,24 @@ def elsewhere(doc: Doc, attribute: str, offset: int) -> Values:
 
     offset: 0 for the occurrence itself, -1 and 1 for the token before and after it.
     """
-    return _of_others(doc, [getattr(token, f"{attribute}_") for token in doc], offset)
+    hashes: Any = doc.to_array([attribute.upper()])
+    return _of_others(doc, [doc.vocab.strings[value] for value in hashes.ravel().tolist()], offset)
 
 
 def _of_others(doc: Doc, values: Sequence[str], offset: int) -> Values:
-    """Return the distinct values, sorted, at an offset from other occurrences of each word."""
+    """Return the distinct values, sorted, at an offset from other occurrences of each word.
+
+    Only the `MOST` most frequent values of a word count.
+    """
     near = [values[j] if 0 <= j < len(doc) else "" for j in range(offset, len(doc) + offset)]
     words: list[Hashable] = [token.lower for token in doc]
     by_word: dict[Hashable, Counter[str]] = defaultdict(Counter)
     for word, value in zip(words, near, strict=True):
         if value:
             by_word[word][value] += 1
+    frequent = {word: counts.most_common(MOST) for word, counts in by_word.items()}
     return [
-        sorted(v for v, n in by_word[word].items() if n > (v == own))
+        sorted(v for v, n in frequent.get(word, ()) if n > (v == own))
         for word, own in zip(words, near, strict=True)
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,12 @@ def name_features(chain: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dic
             unique.tolist(), hits[first].tolist(), tokens.tolist(), strict=True
         ):
             by_token.setdefault(token, []).append((row, at - int(starts[token])))
+        listed: dict[int, Any] = {}  # by the first token of a document
         for token, positions in by_token.items():
-            described = [name for _, name in chain.features.describe(*places[token])]
+            doc, i = places[token]
+            if token - i not in listed:
+                listed[token - i] = chain.features.list_values(doc)
+            described = [name for _, name in chain.features.describe(doc, i, listed[token - i])]
             names.update((row, described[k]) for row, k in positions)
         wanted[unique] = False
         if not wanted.any():
@@ -133,6 +137,19 @@ def general_weights(chain: SparseChain, tags: list[str], weight: float = 1.0) ->
     ]
 
 
+def name_known(chain: SparseChain, doc: Doc) -> list[list[tuple[str, int]]]:
+    """Return the name and the row of each feature of each token, without unknown features."""
+    keys, starts, _ = chain.features.keys([doc])
+    rows = chain.dictionary.find(keys).tolist()
+    listed = chain.features.list_values(doc)
+    found = []
+    for i in range(len(doc)):
+        names = (name for _, name in chain.features.describe(doc, i, listed))
+        pairs = zip(names, rows[starts[i] : starts[i + 1]], strict=True)
+        found.append([(name, row) for name, row in pairs if row >= 0])
+    return found
+
+
 def explain_choice(
     chain: SparseChain,
     doc: Doc,
@@ -142,6 +159,7 @@ def explain_choice(
     marginals: NDArray,
     i: int,
     weight: float = 1.0,
+    known: list[list[tuple[str, int]]] | None = None,
 ) -> Choice:
     """Compare the tag of token i with its rival, the other tag of highest marginal probability.
 
@@ -150,6 +168,7 @@ def explain_choice(
     best: int32 (n,) the labeling. The tags of all other tokens stay the same.
     marginals: (n, T).
     weight: the weight of the chain in a sum of potentials. One reason is the rest of the sum.
+    known: `name_known(chain, doc)`, which callers with several tokens compute once a document.
     """
     tag = int(best[i])
     others = marginals[i].copy()
@@ -157,13 +176,10 @@ def explain_choice(
     rival = int(others.argmax())
     weights = chain.learner.weights
     first = len(tags) + len(GENERAL)
-    names = [name for _, name in chain.features.describe(doc, i)]
-    keys, starts, _ = chain.features.keys([doc])
-    rows = chain.dictionary.find(keys[starts[i] : starts[i + 1]])
+    known = name_known(chain, doc) if known is None else known
     reasons = [
         (name, weight * float(weights[first + row, tag] - weights[first + row, rival]))
-        for name, row in zip(names, rows.tolist(), strict=True)
-        if row >= 0
+        for name, row in known[i]
     ]
     for k, (name, holds) in enumerate(
         zip(GENERAL, (True, i == 0, i == len(doc) - 1), strict=True), start=len(tags)

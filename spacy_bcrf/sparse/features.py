@@ -18,7 +18,13 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from . import doc_attributes, word_attributes
 from .doc_attributes import Values
 from .gazetteers import Gazetteers
-from .quantized_vectors import QuantizedVectors
+from .quantized_vectors import (
+    VECTOR,
+    check_dimensions,
+    measure_terciles,
+    parse_terciles,
+    quantize,
+)
 from .templates import ALIASES, Attribute, TemplateError, parse_templates
 from .word_attributes import Bags, WordCache
 from .word_tables import CLUSTER, FREQUENCY, WordTables
@@ -37,7 +43,7 @@ STRINGS = {
 }
 
 # Attributes without an argument and without a name after a dot, other than spaCy's.
-_PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, "vector")
+_PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR)
 
 
 class Rows(NamedTuple):
@@ -92,15 +98,27 @@ class Features:
         self._extractor: Any = None
 
     def load(self, docs: Sequence[Doc]) -> None:
-        """Read the files of gazetteers and word tables, and count the words of the documents.
+        """Read the files of gazetteers and word tables, count the words of the documents, and
+        measure the terciles of their vectors.
 
-        Raises CorpusError if a file is malformed.
+        Raises CorpusError if a file is malformed, and TemplateError if vectors are missing.
         """
         self.gazetteers.load()
         self.tables.load()
         if any(attribute.name == FREQUENCY for attribute in self._of_word):
             self.tables.count(token.text for doc in docs for token in doc)
+        for attribute in self._of_doc:
+            if attribute.name == VECTOR and docs:
+                self._measure_vectors(attribute, docs[0].vocab.vectors)
         self._words = WordCache(list(self._of_word.values()))
+
+    def _measure_vectors(self, attribute: Attribute, vectors: Any) -> None:
+        try:
+            terciles = measure_terciles(vectors)
+            check_dimensions(terciles, attribute.lengths)
+        except ValueError as error:
+            raise self._error(attribute, str(error)) from error
+        self.tables.tables[VECTOR] = terciles
 
     def restore(
         self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]
@@ -109,6 +127,19 @@ class Features:
         self.gazetteers.restore(phrases)
         self.tables.restore(tables)
         self._words = WordCache(list(self._of_word.values()))
+
+    def check_saved(
+        self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]
+    ) -> None:
+        """Raise ValueError if the templates need phrases or tables that a saved model lacks."""
+        for name in (attribute.name for attribute in (*self._of_word, *self._of_doc)):
+            kind, _, rest = name.partition(".")
+            if kind in ("gazetteer", "partial") and rest not in phrases:
+                raise ValueError(f"the saved linear chain has no gazetteer {rest!r} for {name}")
+            if kind in (CLUSTER, FREQUENCY, VECTOR) and name not in tables:
+                raise ValueError(f"the saved linear chain has no table for {name}")
+            if kind == VECTOR:
+                parse_terciles(tables[name])
 
     def keys(self, docs: Sequence[Doc], origins: bool = False) -> tuple[Keys, Any, Any]:
         """Extract the feature keys of documents.
@@ -154,20 +185,34 @@ class Features:
             np.ascontiguousarray(values), cells, *bags, n_bags, lengths, origins
         )
 
-    def describe(self, doc: Doc, i: int) -> Iterator[tuple[str, str]]:
-        """Yield the template and the readable name of each feature of token i, in key order."""
+    def list_values(self, doc: Doc) -> dict[Attribute, Values]:
+        """Return the values of each token, for each attribute in `listed`."""
+        return {attribute: self._values(doc, attribute) for attribute in self.listed}
+
+    def describe(
+        self, doc: Doc, i: int, listed: Mapping[Attribute, Values] | None = None
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the template and the readable name of each feature of token i, in key order.
+
+        listed: `list_values(doc)`, which callers with several tokens compute once a document.
+        """
+        listed = self.list_values(doc) if listed is None else listed
         for template in self.templates:
-            parts = [list(self._show(doc, i + p.offset, p.attribute)) for p in template.parts]
+            parts = [
+                list(self._show(doc, i + p.offset, p.attribute, listed)) for p in template.parts
+            ]
             for values in product(*parts):
                 yield str(template), f"{template}={'|'.join(values)}"
 
-    def _show(self, doc: Doc, i: int, attribute: Attribute) -> Iterator[str]:
+    def _show(
+        self, doc: Doc, i: int, attribute: Attribute, listed: Mapping[Attribute, Values]
+    ) -> Iterator[str]:
         if not 0 <= i < len(doc):
             yield f"<{i}>" if i < 0 else f"<+{i - len(doc) + 1}>"
         elif attribute in self._of_word:
             yield from self._of_word[attribute](doc[i].text)
-        elif attribute in self.listed:
-            yield from self._values(doc, attribute)[i]
+        elif attribute in listed:
+            yield from listed[attribute][i]
         else:
             value = doc.to_array(IDS[attribute.name.upper()])[i]
             if value:
@@ -222,8 +267,8 @@ class Features:
             of_lengths = word_attributes.LENGTHS.get(name)
             if of_lengths:
                 self._of_word[attribute] = partial(_with_lengths, of_lengths, lengths)
-            elif name == "vector":
-                self._of_doc[attribute] = QuantizedVectors(lengths)
+            elif name == VECTOR:
+                self._of_doc[attribute] = partial(_quantize, self.tables, lengths)
             elif kind == CLUSTER:
                 self._of_word[attribute] = self._cluster(attribute, rest)
             elif dot or name in _PLAIN or IDS.get(name.upper()):
@@ -234,8 +279,8 @@ class Features:
             self._of_word[attribute] = word_attributes.PLAIN[name]
         elif name == FREQUENCY:
             self._of_word[attribute] = self.tables.find_frequency
-        elif name == "vector":
-            self._of_doc[attribute] = QuantizedVectors(None)
+        elif name == VECTOR:
+            self._of_doc[attribute] = partial(_quantize, self.tables, None)
         elif name in doc_attributes.PLAIN:
             self._of_doc[attribute] = doc_attributes.PLAIN[name]
         elif kind == "_" and dot:
@@ -347,6 +392,12 @@ def _read_extension(name: str, doc: Doc) -> Values:
 
 def _find_phrases(gazetteers: Gazetteers, name: str, doc: Doc) -> Values:
     return [[value] if value else [] for value in gazetteers.find(name, doc)]
+
+
+def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) -> Values:
+    if VECTOR not in tables.tables:
+        raise ValueError("there are no terciles of the vectors; initialize or load the model first")
+    return quantize(tables.tables[VECTOR], dimensions, doc)
 
 
 def _with_lengths(

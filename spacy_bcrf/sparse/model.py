@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from .learner import OnlineLearner, OnlineSettings
 from .model_bytes import SavedChain, pack, unpack
 from .word_tables import WordTables
 
-CACHED = 50_000_000
-"""Largest number of features, of 4 bytes each, that `SparseChain` keeps for the next passes."""
+CACHED = 200_000_000
+"""Largest size in bytes of the rows and signatures that `SparseChain` keeps for the next passes."""
 
 
 class SparseChain:
@@ -70,9 +71,9 @@ class SparseChain:
         self._forget_rows()
 
     def _forget_rows(self) -> None:
-        # By signature of a document: its rows, and the number of rows of each token.
+        # By signature of a document: its rows, and the number of rows of each token. Oldest first.
         self._cache: dict[bytes, tuple[NDArray[np.int32], NDArray[np.int64]]] = {}
-        self._n_cached = 0
+        self._cached = 0  # bytes
 
     @property
     def is_ready(self) -> bool:
@@ -122,7 +123,8 @@ class SparseChain:
     def _training_rows(self, docs: Sequence[Doc]) -> Rows:
         """Look up the features of N tokens, and add new ones if min_freq is 1.
 
-        The next pass reuses the rows of a document, up to `CACHED` features in all.
+        The next pass reuses the rows of a document. Beyond `CACHED` bytes in all, the chain forgets
+        the oldest documents.
         """
         add = self.min_freq == 1
         if self.features.listed:
@@ -131,15 +133,16 @@ class SparseChain:
         new = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in self._cache}
         if new:
             found = self.rows(list(new.values()), add)
-            self._n_cached += len(found.rows)
             bounds = np.cumsum([0, *(len(doc) for doc in new.values())]).tolist()
             for key, (first, last) in zip(new, pairwise(bounds), strict=True):
                 starts = found.starts[first : last + 1]
                 # A copy, because a view would keep the rows of the whole batch.
                 self._cache[key] = found.rows[starts[0] : starts[-1]].copy(), np.diff(starts)
+                self._cached += _size(key, *self._cache[key])
         rows, counts = zip(*(self._cache[key] for key in keys), strict=True)
-        if self._n_cached > CACHED:
-            self._n_cached -= sum(len(self._cache.pop(key)[0]) for key in new)
+        while self._cached > CACHED:
+            oldest = next(iter(self._cache))
+            self._cached -= _size(oldest, *self._cache.pop(oldest))
         starts = np.concatenate([[0], np.concatenate(counts).cumsum(dtype="int64")])
         return Rows(np.concatenate(rows), starts)
 
@@ -202,7 +205,11 @@ class SparseChain:
         self._learner = new
 
     def to_bytes(self) -> bytes:
-        """Serialize the chain, see `model_bytes`. Returns b"" if it has no weights yet."""
+        """Serialize the chain, see `model_bytes`. Returns b"" if it has no weights yet.
+
+        The chain forgets the rows that it keeps for the next pass of a training.
+        """
+        self._forget_rows()
         if self._learner is None:
             return b""
         n_tags = self._learner.n_tags
@@ -224,9 +231,10 @@ class SparseChain:
     def from_bytes(self, data: bytes) -> SparseChain:
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
-        Raises ValueError if the bytes are damaged, and if the format version or the templates
-        differ. The chain then stays unchanged. While it loads, there are the arrays of `unpack`, a
-        float32 array with T rounded up to whole vector registers, and the kernel's copies of it.
+        Raises ValueError if the bytes are damaged, if they lack phrases or tables of the templates,
+        and if the format version or the templates differ. The chain then stays unchanged. While it
+        loads, there are the arrays of `unpack`, a float32 array with T rounded up to whole vector
+        registers, and the kernel's copies of it.
         """
         from spacy_bcrf.kernels.sparse import Dictionary
 
@@ -241,6 +249,7 @@ class SparseChain:
                 f"the config has the templates {self.features.texts}, but the saved linear chain "
                 f"was trained with {saved.templates}"
             )
+        features.check_saved(saved.gazetteers, saved.tables)
         n_tags = saved.general.shape[1]
         dictionary = Dictionary()
         dictionary.keys = saved.keys
@@ -266,6 +275,10 @@ class SparseChain:
         options = {"is_named": self.is_named, "feature_dropout": self.feature_dropout}
         arguments = features.texts, self.settings, self.min_freq, lexicons, options
         return _restore, (*arguments, self.to_bytes())
+
+
+def _size(*parts: bytes | NDArray) -> int:
+    return sum(map(getsizeof, parts))
 
 
 def _restore(

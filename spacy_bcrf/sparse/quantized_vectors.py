@@ -1,66 +1,95 @@
-"""Quantized word vectors of `nlp.vocab`: features from embeddings (Guo et al. 2014)."""
+"""Quantized word vectors of `nlp.vocab`: features from embeddings (Guo et al. 2014).
+
+Value `7+` of a word: its dimension 7, counted from 1, is in the highest third of all vectors; `7-`:
+in the lowest third. The middle third has no value. The bounds of the thirds are part of the saved
+model, so that other vectors do not change the values of a word.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
+from spacy.vectors import Mode  # type: ignore[import-not-found]
 from thinc.util import to_numpy
 
-_MOST = 200_000
-"""Number of words above which the cache is emptied."""
+VECTOR = "vector"
 
 
-class QuantizedVectors:
-    """Classes of the dimensions of word vectors.
+def measure_terciles(vectors: Any) -> dict[str, str]:
+    """Return both terciles of each dimension, over all vectors but zeros: `{"1": "-0.5 0.25"}`.
 
-    Value `7+` of a word: its dimension 7, counted from 1, is in the highest third of all vectors;
-    `7-`: in the lowest third. The middle third has no value.
-
-    dimensions: the dimensions to use; None for all.
+    Raises ValueError if there are no vectors, or floret vectors, whose rows are not words.
     """
+    _check_vectors(vectors)
+    data = to_numpy(vectors.data)
+    data = data[data.any(axis=1)]
+    if not data.size:
+        raise ValueError("all vectors of the vocabulary are zeros")
+    low, high = np.quantile(data, [1 / 3, 2 / 3], axis=0).tolist()
+    return {str(d): f"{a} {b}" for d, (a, b) in enumerate(zip(low, high, strict=True), start=1)}
 
-    def __init__(self, dimensions: Iterable[int] | None) -> None:
-        self._dimensions = None if dimensions is None else list(dimensions)
-        # One attribute, so that other threads never see thresholds of other vectors.
-        self._state: tuple[Any, NDArray, dict[int, list[str]]] | None = None
 
-    def __call__(self, doc: Doc) -> list[list[str]]:
-        """Return the values of each token, none for a word without a vector.
+def check_dimensions(terciles: Mapping[str, str], dimensions: Sequence[int] | None) -> None:
+    """Raise ValueError if ascending dimensions exceed those of the terciles."""
+    if dimensions is not None and dimensions[-1] > len(terciles):
+        raise ValueError(f"the vectors have {len(terciles)} dimensions, but not {dimensions[-1]}")
 
-        Raises ValueError if the vocabulary has no vectors, or vectors with fewer dimensions.
-        """
-        vectors = doc.vocab.vectors
-        if self._state is None or self._state[0] is not vectors or len(self._state[2]) > _MOST:
-            self._state = vectors, self._thresholds(vectors), {}
-        _, thresholds, known = self._state
-        found = []
-        for token in doc:
-            if token.orth not in known:
-                known[token.orth] = self._quantize(token, thresholds)
-            found.append(known[token.orth])
-        return found
 
-    def _thresholds(self, vectors: Any) -> NDArray:
-        """Return the terciles (2, D) of the dimensions, over all vectors but zeros."""
-        data = to_numpy(vectors.data)
-        data = data[data.any(axis=1)]
-        if not data.size:
-            raise ValueError(
-                "the vocabulary has no vectors; set initialize.vectors to a pipeline with vectors"
-            )
-        last = max(self._dimensions or [1])
-        if last > data.shape[1]:
-            raise ValueError(f"the vectors have {data.shape[1]} dimensions, but not {last}")
-        return np.quantile(data, [1 / 3, 2 / 3], axis=0)
+def parse_terciles(terciles: Mapping[str, str]) -> NDArray[np.float64]:
+    """Return the terciles as an array (2, D).
 
-    def _quantize(self, token: Any, thresholds: NDArray) -> list[str]:
-        if not token.has_vector:
-            return []
-        vector = to_numpy(token.vector)
-        signs = (vector > thresholds[1]).astype("int8") - (vector < thresholds[0])
-        dimensions = self._dimensions or range(1, len(vector) + 1)
-        return [f"{d}{'+' if signs[d - 1] > 0 else '-'}" for d in dimensions if signs[d - 1]]
+    Raises ValueError if they are not two ascending finite numbers for each dimension from 1 to D.
+    """
+    try:
+        found = [tuple(map(float, terciles[str(d + 1)].split())) for d in range(len(terciles))]
+        bounds = np.array([(low, high) for low, high in found]).reshape(-1, 2).T
+    except (KeyError, ValueError):
+        bounds = np.array([[np.nan], [np.nan]])
+    if not bounds.size or not np.isfinite(bounds).all() or (bounds[0] > bounds[1]).any():
+        raise ValueError("the terciles of the vectors are not two numbers for each dimension")
+    return bounds
+
+
+def quantize(
+    terciles: Mapping[str, str], dimensions: Sequence[int] | None, doc: Doc
+) -> list[list[str]]:
+    """Return the values of each token, none for a word without a vector.
+
+    dimensions: ascending; None for all.
+
+    Raises ValueError if the vocabulary has no vectors, floret vectors, or another number of
+    dimensions than the terciles.
+    """
+    vectors = doc.vocab.vectors
+    _check_vectors(vectors)
+    if vectors.shape[1] != len(terciles):
+        raise ValueError(
+            f"the vectors have {vectors.shape[1]} dimensions, but {len(terciles)} when the model "
+            "was initialized"
+        )
+    check_dimensions(terciles, dimensions)
+    low, high = parse_terciles(terciles)
+    names = [(d, f"{d}-", f"{d}+") for d in dimensions or range(1, len(low) + 1)]
+    known: dict[int, list[str]] = {}
+    for orth in {token.orth for token in doc}:
+        known[orth] = []
+        if doc.vocab.has_vector(orth):
+            vector = to_numpy(doc.vocab.get_vector(orth))
+            signs = ((vector > high).astype("int8") - (vector < low)).tolist()
+            known[orth] = [
+                (lower, upper)[signs[d - 1] > 0] for d, lower, upper in names if signs[d - 1]
+            ]
+    return [known[token.orth] for token in doc]
+
+
+def _check_vectors(vectors: Any) -> None:
+    if vectors.mode == Mode.floret:
+        raise ValueError("the vocabulary has floret vectors; expected one vector a word")
+    if not vectors.shape[1] or not vectors.shape[0]:
+        raise ValueError(
+            "the vocabulary has no vectors; set initialize.vectors to a pipeline with vectors"
+        )

@@ -139,12 +139,16 @@ def _read_part(text: str, match: re.Match[str]) -> tuple[Attribute, range, int]:
 
 
 def _read_lengths(text: str, match: re.Match[str]) -> range | tuple[int, ...] | None:
-    """Read the argument of an attribute. A range or list of one length is a tuple."""
+    """Read the argument of an attribute.
+
+    One length is a tuple, and consecutive lengths are a range, so that equal arguments are equal.
+    """
     if match["list"]:
         listed = tuple(map(int, match["list"].split(",")))
         if listed[0] < 1 or any(a >= b for a, b in pairwise(listed)):
             raise _error(text, match.start("list"), "expected ascending lengths, such as 4,6,10")
-        return listed
+        is_range = 1 < len(listed) == listed[-1] - listed[0] + 1
+        return range(listed[0], listed[-1] + 1) if is_range else listed
     if not match["first"]:
         return None
     first, last = int(match["first"]), int(match["last"])

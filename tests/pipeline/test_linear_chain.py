@@ -203,12 +203,50 @@ def test_later_passes_reuse_the_features_of_equal_documents(monkeypatch):
     texts = ["a/A b/B a/A", "b/B c/A", "a/A b/B a/A", "d/B"]
     expected, n = learned_weights(monkeypatch, texts, cached=0)
     assert n == 3 * 3
-    for cached, extracted in ((1000, 2 * 3), (7, 3 * 3)):
+    for cached, extracted in ((10_000, 2 * 3), (700, 3 * 3)):
         weights, n = learned_weights(monkeypatch, texts, cached)
         np.testing.assert_array_equal(weights, expected)
         assert n <= extracted
-    _, n = learned_weights(monkeypatch, texts, 1000, passes=1)
+    _, n = learned_weights(monkeypatch, texts, 10_000, passes=1)
     assert n == 3
+
+
+@pytest.fixture
+def step(monkeypatch):
+    """Return a function that makes a step with a document of 100 equal words.
+
+    It returns whether the step extracted features.
+    """
+    vocab = MultiLanguage().vocab
+    docs = {word: Doc(vocab, words=100 * [word]) for word in "abc"}
+    chain = SparseChain(["w[0]"], OnlineSettings("crf"))
+    chain.initialize(list(docs.values()), 2)
+    extracted = []
+    keys = Features.keys
+    monkeypatch.setattr(Features, "keys", lambda *args: extracted.append(args[1]) or keys(*args))
+
+    def make_step(word):
+        before = len(extracted)
+        chain.step([docs[word]], np.zeros(100, "int32"))
+        return len(extracted) > before
+
+    make_step.chain = chain
+    return make_step
+
+
+def test_the_chain_forgets_the_features_of_the_oldest_documents(step, monkeypatch):
+    # A document has 1600 bytes of signature, 400 of rows, 800 of counts, and three headers.
+    monkeypatch.setattr(model, "CACHED", 8000)
+    assert [step(word) for word in "abab"] == [True, True, False, False]
+    assert [step(word) for word in "cbc"] == [True, False, False]
+    assert step("a")
+
+
+def test_saving_forgets_the_features(step):
+    assert step("a")
+    assert not step("a")
+    step.chain.to_bytes()
+    assert step("a")
 
 
 def test_new_initialization_forgets_the_features():

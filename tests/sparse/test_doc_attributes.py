@@ -4,7 +4,7 @@ import pytest
 from spacy.lang.en import English
 from spacy.tokens import Doc
 
-from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.features import STRINGS, Features
 from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.templates import TemplateError
 
@@ -70,6 +70,25 @@ def test_annotation_elsewhere():
     assert values("elsewhere_before.lower[0]", doc)[3] == ["said"]
     assert values("elsewhere_after.lower[0]", doc)[6] == [",", "lost"]
     assert values("elsewhere.lower[0]", doc)[1] == []
+
+
+def test_only_the_most_frequent_values_elsewhere():
+    # Twenty neighbours of "the" once each, and the last one twice more.
+    words = [word for i in range(20) for word in ("the", f"w{i:02}")] + ["the", "w19"] * 2
+    found = values("elsewhere_after.lower[0]", Doc(NLP.vocab, words=words))
+    assert found[-2] == ["w00", "w01", "w02", "w03", "w04", "w05", "w06", "w19"]
+    # A token's own value does not count.
+    assert found[0] == ["w01", "w02", "w03", "w04", "w05", "w06", "w19"]
+    assert max(map(len, found)) == 8
+
+
+def test_each_string_attribute_can_be_read_elsewhere():
+    doc = Doc(NLP.vocab, words=["a", "A"], morphs=["Case=Nom", "Case=Acc|Number=Sing"])
+    assert values("elsewhere.morph[0]", doc) == [["Case=Acc|Number=Sing"], ["Case=Nom"]]
+    assert values("elsewhere.shape[0]", doc) == [["X"], ["x"]]
+    for name in STRINGS:
+        assert len(values(f"elsewhere.{name}[0]", doc)) == 2
+    assert values("elsewhere.lemma[0]", Doc(NLP.vocab)) == []
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from spacy.lang.en import English
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 
 from spacy_bcrf.chain import CRF, viterbi
 from spacy_bcrf.chain.gold import path_scores
@@ -14,6 +14,7 @@ from spacy_bcrf.sparse.explain import (
     feature_weights,
     general_weights,
     name_features,
+    name_known,
     strongest,
 )
 from spacy_bcrf.sparse.learner import OnlineSettings
@@ -112,3 +113,23 @@ def test_weights_and_choices_have_short_reprs():
     shown = "orth[0]=ab +2.00, after A -1.25, bias +0.50"
     assert repr(Choice(1, 0, reasons[:3])) == f"Choice(tag 1, not 0: +1.25 = {shown})"
     assert repr(Choice(1, 0, reasons)) == f"Choice(tag 1, not 0: +1.50 = {shown}, ...)"
+
+
+def test_values_of_a_document_are_computed_once():
+    calls = []
+    Token.set_extension("counted", getter=lambda token: calls.append(token.i) or token.text)
+    try:
+        doc = Doc(NLP.vocab, words=list("abcdefgh"))
+        chain = SparseChain(["_.counted[-1..1]", "w[0]"], OnlineSettings())
+        chain.initialize([doc], 2)
+        for function in (
+            lambda: name_features(chain, [doc], np.arange(chain.learner.n_features)),
+            lambda: name_known(chain, doc),
+        ):
+            calls.clear()
+            names = function()
+            assert len(names) >= len(doc)
+            # Once for the keys, and once for the names.
+            assert len(calls) == 2 * len(doc)
+    finally:
+        Token.remove_extension("counted")

@@ -57,6 +57,8 @@ def test_malformed_templates_are_named_with_the_position(text, position):
 def test_a_duplicate_template_is_named():
     with pytest.raises(TemplateError, match=r"'w\[0\.\.1\]': duplicate of orth\[0\]"):
         parse_templates(["w[0]", "w[0..1]"])
+    with pytest.raises(TemplateError, match=r"'prefix\(1,2\)\[0\]': duplicate of prefix\(1\.\.2\)"):
+        parse_templates(["prefix(1..2)[0]", "prefix(1,2)[0]"])
 
 
 @pytest.mark.parametrize(

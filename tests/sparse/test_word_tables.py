@@ -1,13 +1,17 @@
 """Tests of clusters and word frequencies."""
 
+import numpy as np
 import pytest
 from spacy.lang.en import English
 from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from spacy_bcrf.io.text import CorpusError
 from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
+from spacy_bcrf.sparse.model_bytes import pack, unpack
 from spacy_bcrf.sparse.templates import TemplateError
 from spacy_bcrf.sparse.word_tables import WordTables, read_clusters
 
@@ -97,3 +101,42 @@ def test_a_chain_stores_frequencies_and_clusters(tmp_path):
         assert values(same.features, ["a", "b", "c", "d"]) == expected
         keys = same.features.keys([Doc(NLP.vocab, words=["a", "b", "c", "d"])])[0]
         assert len(keys) == 5
+
+
+@pytest.mark.parametrize(
+    ("template", "lacks"),
+    [
+        ("gazetteer.places[0]", "no gazetteer 'places' for gazetteer.places"),
+        ("partial.places[0]", "no gazetteer 'places' for partial.places"),
+        ("cluster.brown(2)[0]", "no table for cluster.brown"),
+        ("frequency[0]", "no table for frequency"),
+        ("vector[0]", "no table for vector"),
+    ],
+)
+def test_a_saved_chain_without_a_table_changes_nothing(template, lacks):
+    def make():
+        lexicons = Gazetteers({"places": ["a"]}), WordTables({"brown": {"a": "01"}})
+        return SparseChain([template], OnlineSettings(), 1, *lexicons)
+
+    vocab = Vocab()
+    vocab.set_vector("a", np.ones(2, "float32"))
+    chain = make()
+    chain.initialize([Doc(vocab, words=["a"])], 2)
+    whole = unpack(chain.to_bytes())
+    make().from_bytes(pack(whole))
+    again = make()
+    with pytest.raises(ValueError, match=lacks):
+        again.from_bytes(pack(whole._replace(gazetteers={}, tables={})))
+    assert not again.is_ready
+    assert again.features.gazetteers.phrases == {"places": ["a"]}
+
+
+@pytest.mark.parametrize("terciles", [{}, {"2": "0 1"}, {"1": "0"}, {"1": "1 0"}, {"1": "0 nan"}])
+def test_malformed_terciles_are_refused(terciles):
+    chain = SparseChain(["vector[0]"], OnlineSettings())
+    vocab = Vocab()
+    vocab.set_vector("a", np.ones(2, "float32"))
+    chain.initialize([Doc(vocab, words=["a"])], 2)
+    saved = unpack(chain.to_bytes())._replace(tables={"vector": terciles})
+    with pytest.raises(ValueError, match="terciles of the vectors are not two numbers"):
+        chain.from_bytes(pack(saved))
