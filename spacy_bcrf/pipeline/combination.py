@@ -16,7 +16,7 @@ from spacy.util import minibatch
 from spacy_bcrf.annotation.arrays import UNKNOWN
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import Array
-from spacy_bcrf.layers.sum import Sum, sum_potentials, weight_gradients
+from spacy_bcrf.layers.potential_sum import Sum, sum_potentials, weight_gradients
 
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
