@@ -19,7 +19,7 @@ from .features import Features, Rows, known_rows
 from .gazetteers import Gazetteers
 from .learner import OnlineLearner, OnlineSettings
 from .model_bytes import SavedChain, pack, unpack
-from .word_tables import WordTables
+from .word_tables import FREQUENCY, WordTables
 
 CACHED = 50_000_000
 """Largest number of features, of 4 bytes each, that `SparseChain` keeps for the next passes."""
@@ -266,10 +266,11 @@ class SparseChain:
         """Take the weights of a trained chain with the same tags and templates, by feature.
 
         Features that the chain does not have yet are added. Features of the chain alone keep their
-        weights, and gazetteers, clusters and the number of sequences stay.
+        weights. Gazetteers, word frequencies and the number of sequences stay.
 
         data: what `to_bytes` of the other chain returned. Raises ValueError if it is damaged or
-        untrained, and if templates or number of tags differ. The chain then stays unchanged.
+        untrained, and if templates, clusters or number of tags differ. The chain then stays
+        unchanged.
         """
         learner = self.learner
         saved = unpack(data) if data else None
@@ -280,6 +281,10 @@ class SparseChain:
         n_tags = learner.n_tags
         if saved.general.shape[1] != n_tags:
             raise ValueError(f"there are {n_tags} tags, but {saved.general.shape[1]} in the bytes")
+        tables = self.features.tables.tables
+        for name in tables.keys() & saved.tables.keys() - {FREQUENCY}:
+            if tables[name] != saved.tables[name]:
+                raise ValueError(f"the saved linear chain was trained with another table {name}")
         rows = n_tags + 3 + self.dictionary.find(saved.keys, True)
         learner.resize(len(self.dictionary))
         weights = learner.weights.copy()

@@ -173,6 +173,16 @@ def test_a_sparse_start_keeps_the_features_of_the_data(tmp_path):
     assert len(new.rows(docs[1:]).rows) > len(saved.rows(docs[1:]).rows)
 
 
+def test_a_start_with_other_clusters_is_refused(tmp_path):
+    lexicon = {"templates": ["cluster.c[0]"], "clusters": {"c": {"a": "1", "b": "2"}}}
+    source, _, _ = tagger({**SPARSE, **lexicon}, steps=1)
+    source.to_disk(tmp_path)
+    options = {**lexicon, "init_sparse": str(tmp_path / "bcrf_tagger")}
+    tagger(hybrid(**options), steps=0)
+    with pytest.raises(ValueError, match=r"trained with another table cluster\.c"):
+        tagger(hybrid(**{**options, "clusters": {"c": {"a": "2", "b": "1"}}}), steps=0)
+
+
 def test_a_start_that_is_damaged_or_untrained_is_refused(tmp_path):
     source, _, _ = tagger(SPARSE, steps=0)
     source.to_disk(tmp_path)
