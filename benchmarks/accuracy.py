@@ -3,17 +3,21 @@
     python -m benchmarks.accuracy --corpora DIR
     python -m benchmarks.accuracy --corpora DIR --tasks wnut17 --only sparse crfsuite --seeds 3
 
---out keeps one JSON file a run, so the command can be interrupted and resumed, and writes the table
-as `table.md` and, with the extra plot, the scores and speeds as `plot.png`.
+--out keeps one JSON file a run, so the command can be interrupted and resumed. A run of another
+version, commit or config is repeated. --out also gets the table as `table.md` and, with the extra
+plot, the scores and speeds as `plot.png`.
 """
 
 import argparse
+import hashlib
 import json
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
@@ -21,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import spacy
+from numpy.typing import NDArray
 from spacy.cli.init_config import init_config
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -46,6 +51,9 @@ PASSES = 10
 SPACY_COMPONENTS = {"bcrf_ner": "ner", "bcrf_chunker": "ner", "bcrf_tagger": "tagger"}
 """spaCy's component for each of ours. It has none for words."""
 SPACY_SCORES = {"ner": "ents_f", "tagger": "tag_acc"}
+
+CRFSUITE = {"c2": 1.0}
+"""Settings of CRFsuite other than the number of passes."""
 
 Numbers = dict[str, float]
 
@@ -73,7 +81,8 @@ def main() -> None:
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
         f"{args.seeds} seed(s), mean ± deviation, on test; networks: {args.steps} steps, the best "
         f"on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
-        "processor time of one thread"
+        "processor time of one thread. The times of CRFsuite, us/word and training, exclude the "
+        "extraction of features; those of the other systems include it"
     )
     write_text(args.out / "table.md", f"{table}\n{notes}\n")
     print(f"\n{table}\n{notes}")
@@ -88,16 +97,39 @@ def is_available(task: LabelingTask, system: str) -> bool:
 
 
 def load_run(out: Path, corpora: Path, task: str, system: str, seed: int, steps: int) -> Numbers:
-    """Return the numbers of a run. Train if there are none for these steps yet."""
+    """Return the numbers of a run. Train if there are none of this code and config yet."""
     length = PASSES if system in ("sparse", "crfsuite") else steps
     path = out / f"{task}-{system}-{length}-{seed}.json"
-    if not path.exists():
+    origin = find_origin(task, system, seed, length)
+    saved = json.loads(path.read_text()) if path.exists() else {}
+    if saved.get("origin") != origin:
         measure = measure_crfsuite if system == "crfsuite" else measure_pipeline
         path.parent.mkdir(parents=True, exist_ok=True)
         numbers = in_own_process(measure, out, corpora, task, system, seed, length)
-        write_text(path, json.dumps(numbers))
-    numbers = json.loads(path.read_text())
-    return numbers
+        saved = {"origin": origin, "numbers": numbers}
+        write_text(path, json.dumps(saved))
+    return saved["numbers"]
+
+
+def find_origin(task: str, system: str, seed: int, length: int) -> dict[str, str]:
+    """Return what determines a run: version and commit of the code, and a hash of the config."""
+    if system == "crfsuite":
+        config = json.dumps([linear_chain(TASKS[task]), CRFSUITE, seed, length])
+    else:
+        # The folders do not change the result.
+        config = make_config(task, system, seed, length, Path("corpora"), Path("cache")).to_str()
+    digest = hashlib.sha256(config.encode()).hexdigest()
+    return {"version": version("spacy-bcrf"), "commit": find_commit(), "config": digest}
+
+
+def find_commit() -> str:
+    """Return the commit of the clone, with "-dirty" if files differ; "unknown" without git."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found.stdout.strip()
 
 
 def make_row(task: str, system: str, runs: list[Numbers]) -> dict[str, str]:
@@ -274,9 +306,9 @@ def measure_crfsuite(
         return [tokens[end - len(doc) : end] for doc, end in zip(docs, ends, strict=True)]
 
     trainer = pycrfsuite.Trainer(algorithm="l2sgd", verbose=False)
-    trainer.set_params({"c2": 1.0, "max_iterations": length})
+    trainer.set_params({**CRFSUITE, "max_iterations": length})
     docs = [example.predicted for example in train]
-    gold = np.split(pipe.read_gold(train).tags, doc_lengths(docs).cumsum()[:-1])
+    gold = np.split(complete_tags(pipe.read_gold(train).tags), doc_lengths(docs).cumsum()[:-1])
     for features, tags in zip(items(docs), gold, strict=True):
         trainer.append(features, list(map(str, tags)))
     model = str(out / f"{task}-{system}-{length}-{seed}.crfsuite")
@@ -305,6 +337,13 @@ def measure_crfsuite(
         "training": seconds,
         "us/word": 1e6 * tagging / sum(len(example.reference) for example in examples),
     }
+
+
+def complete_tags(tags: NDArray) -> NDArray[np.int32]:
+    """Return gold tags as they are. ValueError if some are unknown, which CRFsuite cannot learn."""
+    if tags.dtype == bool or (tags < 0).any():
+        raise ValueError("CRFsuite needs complete annotation, but there are unknown gold tags")
+    return tags
 
 
 if __name__ == "__main__":

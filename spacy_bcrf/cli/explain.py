@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.layers.sum import sparse_weight
+from spacy_bcrf.layers.potential_sum import sparse_weight
 from spacy_bcrf.sparse.explain import (
     Weight,
     feature_weights,
@@ -78,8 +78,9 @@ def explain_cli(
         sparse, weight = sparse_chain(pipe.model), sparse_weight(pipe.model)
         if sparse is None:
             raise ValueError(
-                f"{name}: only the architectures spacy-bcrf.LinearChain.v1 and "
-                "spacy-bcrf.Hybrid.v1 have features with names; expected --text for others"
+                f"{name}: only the architectures spacy-bcrf.LinearChain.v1, spacy-bcrf.Hybrid.v1 "
+                "and spacy-bcrf.Sum.v1 with one of them as a part have features with names; "
+                "expected --text for others"
             )
         rows = strongest(sparse, n) if output is None else None
         wanted = np.arange(sparse.learner.n_features) if rows is None else rows.ravel()

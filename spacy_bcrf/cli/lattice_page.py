@@ -7,7 +7,7 @@ from spacy.tokens import Doc
 
 from spacy_bcrf.chain import CRF
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.layers.sum import sparse_weight
+from spacy_bcrf.layers.potential_sum import sparse_weight
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.explain import Choice, explain_choice, name_known
 

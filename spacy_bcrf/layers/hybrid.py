@@ -1,5 +1,6 @@
 """`spacy-bcrf.Hybrid.v1`: a network and a sparse linear chain that learn from one loss."""
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 from spacy_bcrf.sparse.word_tables import WordTables
 
-from . import sum as potential_sum
+from . import potential_sum
 from .linear_chain import make_linear_chain, sparse_chain
 from .sequence_labeler import SequenceLabeler
 
@@ -26,7 +27,7 @@ def Hybrid(
     head: Model[list[Floats2d], Potentials],
     templates: str | list[str],
     *,
-    mixing: float | Literal["learned"] = 1.0,
+    sparse_weight: float | Literal["learned"] = 1.0,
     feature_dropout: float = 0.1,
     rate: float = 0.2,
     l2: float = 0.0,
@@ -43,14 +44,18 @@ def Hybrid(
 
     tok2vec, head: see `SequenceLabeler`. The head sets objective and decoder.
     templates, min_freq, gazetteers, clusters: see `LinearChain`.
-    mixing: weight of the features' potentials, or "learned": a parameter that starts from 1.
+    sparse_weight: weight of the features' potentials, or "learned": a parameter that starts from 1.
     feature_dropout: the probability that training drops a feature of a token.
     rate: AdaGrad's learning rate.
     l2: the coefficient lambda of the regularizer lambda / 2 |w|^2 of the features' weights, for all
         documents together.
     init_sparse, init_neural: folder of a trained component with the same tags, such as
-        `model-best/ner`, from which initialization takes the features' weights or the network.
+        `model-best/ner`. Initialization adds its features' weights, see `SparseChain.add_weights`,
+        or takes its network.
     """
+    weight = 1.0 if sparse_weight == "learned" else sparse_weight
+    if not math.isfinite(weight):
+        raise ValueError(f"sparse_weight must be finite, got {weight}")
     settings = OnlineSettings("crf", optimizer="adagrad", averaged=False, rate=rate, l2=l2)
     texts = get_templates(templates) if isinstance(templates, str) else templates
     sparse = SparseChain(
@@ -59,17 +64,17 @@ def Hybrid(
         min_freq,
         Gazetteers(gazetteers or {}),
         WordTables(clusters or {}),
-        is_named=isinstance(templates, str),
+        template_set=templates if isinstance(templates, str) else None,
         feature_dropout=feature_dropout,
     )
     decoder = head.attrs["decoder"].name
     model = potential_sum.make_sum(
         "hybrid",
         [SequenceLabeler(tok2vec, head), make_linear_chain(sparse, decoder)],
-        [1.0, 1.0 if mixing == "learned" else mixing],
+        [1.0, weight],
         head.attrs["objective"],
         decoder,
-        learned=mixing == "learned",
+        learned=sparse_weight == "learned",
     )
     model.set_ref("tok2vec", tok2vec)
     if head.has_dim("nO"):
@@ -88,7 +93,8 @@ def init(
 ) -> None:
     """Initialize both parts, from trained components if the config names them.
 
-    ValueError if a component has other tags or another architecture.
+    ValueError if a component has other tags, other templates or another architecture, and if its
+    file is damaged or its features are untrained.
     """
     potential_sum.init(model, X)
     tags = model.attrs["tags"]
@@ -113,7 +119,7 @@ def init(
         chain = sparse_chain(sparse)
         assert chain is not None
         try:
-            chain.from_bytes(chains[0])
+            chain.add_weights(chains[0])
         except ValueError as error:
             raise ValueError(f"init_sparse = {init_sparse!r}: {error}") from error
 
@@ -129,8 +135,12 @@ def _read_component(
             "component, such as model-best/ner"
         )
     data = path.read_bytes()
-    attrs = srsly.msgpack_loads(data)["attrs"]
-    found = [srsly.msgpack_loads(node["tags"]) for node in attrs if "tags" in node]
+    try:
+        attrs = srsly.msgpack_loads(data)["attrs"]
+        found = [srsly.msgpack_loads(node["tags"]) for node in attrs if "tags" in node]
+    # msgpack raises exceptions of several types.
+    except Exception as error:
+        raise ValueError(f"{option} = {folder!r}: {path} is damaged: {error}") from error
     if tags is not None and tags not in found:
         trained = next((names for names in found if names), "none")
         raise ValueError(f"{option} = {folder!r} has the tags {trained}, but the data have {tags}")

@@ -72,10 +72,10 @@ def LinearChain(
         l1=l1,
         threads=threads,
     )
-    is_named = isinstance(templates, str)
+    template_set = templates if isinstance(templates, str) else None
     texts = get_templates(templates) if isinstance(templates, str) else templates
     lexicons = Gazetteers(gazetteers or {}), WordTables(clusters or {})
-    sparse = SparseChain(texts, settings, min_freq, *lexicons, is_named=is_named)
+    sparse = SparseChain(texts, settings, min_freq, *lexicons, template_set=template_set)
     return make_linear_chain(sparse, decoder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from spacy.util import minibatch
 from spacy_bcrf.annotation.arrays import UNKNOWN
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import Array
-from spacy_bcrf.layers.sum import Sum, sum_potentials, weight_gradients
+from spacy_bcrf.layers.potential_sum import Sum, sum_potentials, weight_gradients
 
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
@@ -88,8 +89,12 @@ class Combination:
     def fit(self) -> list[float]:
         """Return the weights (K,) of largest log-likelihood on the examples.
 
-        It is concave in the weights. Newton's method, with a Hessian from differences of gradients
-        and step halving, takes about ten iterations of K + 1 passes over the potentials.
+        It is concave in the weights for complete annotation. For partial annotation it is a
+        difference of concave functions, and the result is a local maximum. Newton's method, with a
+        Hessian from differences of gradients and step halving, takes about ten iterations of K + 1
+        passes over the potentials. Where Newton's direction does not ascend, the gradient does.
+
+        Warns if no step increases the likelihood although its gradient is not small.
         """
         n = len(self._batches[0].parts)
         weights = np.full(n, 1 / n)
@@ -98,6 +103,8 @@ class Combination:
             steps = weights + _STEP * np.eye(n)
             hessian = np.array([self._penalized(w)[1] - gradient for w in steps]) / _STEP
             direction = np.linalg.solve((hessian + hessian.T) / 2 - 1e-9 * np.eye(n), -gradient)
+            if not direction @ gradient > 0:
+                direction = gradient
             size = 1.0
             while True:
                 trial = weights + size * direction
@@ -105,7 +112,14 @@ class Combination:
                 if new_value > value or size < 1e-6:
                     break
                 size /= 2
-            if new_value - value <= 1e-7 * self.n_tokens:
+            if not new_value > value and np.abs(gradient).max() > 1e-3 * self.n_tokens:
+                warnings.warn(
+                    f"the weights {weights.round(4).tolist()} are not the best: no step increases "
+                    f"the log-likelihood, but its gradient is {gradient.round(4).tolist()}. The "
+                    "potentials of a part may be very large",
+                    stacklevel=2,
+                )
+            if not new_value - value > 1e-7 * self.n_tokens:
                 break
             weights, value, gradient = trial, new_value, new_gradient
         return [round(weight, 4) for weight in weights.tolist()]

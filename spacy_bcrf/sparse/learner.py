@@ -290,6 +290,13 @@ class OnlineLearner:
             after(self.n_passes, loss)
             self._last_good = self.weights
 
+    def check_descends(self) -> None:
+        """Raise ValueError with l1, which `descend` cannot apply."""
+        if self.settings.l1:
+            raise ValueError(
+                f"l1 = {self.settings.l1} needs online steps: set l1 = 0 to learn from gradients"
+            )
+
     def descend(self, rows: Rows, lengths: NDArray[np.int32], gradient: Potentials) -> None:
         """Learn from the gradient of a loss with respect to `current_potentials`.
 
@@ -299,10 +306,7 @@ class OnlineLearner:
 
         gradient: (N, T) and (T, T), float32. Raises ValueError with l1, which needs `step`.
         """
-        if self.settings.l1:
-            raise ValueError(
-                f"l1 = {self.settings.l1} needs online steps: set l1 = 0 to learn from gradients"
-            )
+        self.check_descends()
         self._check_l2()
         self._weights = None
         d_unary, d_transitions = map(

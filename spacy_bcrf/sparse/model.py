@@ -20,7 +20,7 @@ from .features import Features, Rows, known_rows
 from .gazetteers import Gazetteers
 from .learner import OnlineLearner, OnlineSettings
 from .model_bytes import SavedChain, pack, unpack
-from .word_tables import WordTables
+from .word_tables import FREQUENCY, WordTables
 
 CACHED = 200_000_000
 """Largest size in bytes of the rows and signatures that `SparseChain` keeps for the next passes."""
@@ -36,8 +36,8 @@ class SparseChain:
         an earlier component need 1.
     gazetteers: phrase lists for templates such as `gazetteer.name[0]`.
     tables: clusters for templates such as `cluster.name[0]`.
-    is_named: whether `templates` is a set with a name. A saved chain then keeps the templates that
-        it was trained with, because a later version can change the set.
+    template_set: the name of the set of the templates, if any. A chain saved with the same name
+        keeps the templates that it was trained with, because a later version can change the set.
     feature_dropout: the probability that `begin_update` drops a feature of a token.
 
     `dictionary` and `learner` exist after `initialize` or `from_bytes`.
@@ -53,7 +53,7 @@ class SparseChain:
         gazetteers: Gazetteers | None = None,
         tables: WordTables | None = None,
         *,
-        is_named: bool = False,
+        template_set: str | None = None,
         feature_dropout: float = 0.0,
     ) -> None:
         if min_freq < 1:
@@ -65,7 +65,7 @@ class SparseChain:
         self.features = Features(templates, gazetteers, tables)
         self.settings = settings
         self.min_freq = min_freq
-        self.is_named = is_named
+        self.template_set = template_set
         self.feature_dropout = feature_dropout
         self._learner: OnlineLearner | None = None
         self._forget_rows()
@@ -165,8 +165,14 @@ class SparseChain:
         """Compute the potentials for a gradient step, and return the function that makes it.
 
         The function takes the gradient with respect to the potentials, see
-        `OnlineLearner.descend`. Kept features count 1 / (1 - feature_dropout) times.
+        `OnlineLearner.descend`. Kept features count 1 / (1 - feature_dropout) times in the
+        potentials, but once in the gradient. This is an approximation: AdaGrad divides a gradient
+        by the root of 1 + the sum of its squares, so the factor nearly cancels once that sum is
+        large.
+
+        Raises ValueError with l1, which needs `step`.
         """
+        self.learner.check_descends()
         learner, rows = self._prepare(docs)
         lengths = doc_lengths(docs)
         if self.feature_dropout:
@@ -225,6 +231,7 @@ class SparseChain:
                 weights[: n_tags + 3],
                 self.dictionary.keys[used],
                 features[used],
+                self.template_set,
             )
         )
 
@@ -232,9 +239,10 @@ class SparseChain:
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
         Raises ValueError if the bytes are damaged, if they lack phrases or tables of the templates,
-        and if the format version or the templates differ. The chain then stays unchanged. While it
-        loads, there are the arrays of `unpack`, a float32 array with T rounded up to whole vector
-        registers, and the kernel's copies of it.
+        and if the format version or the templates differ, but for those of two versions of the same
+        `template_set`. The chain then stays unchanged. While it loads, there are the arrays of
+        `unpack`, a float32 array with T rounded up to whole vector registers, and the kernel's
+        copies of it.
         """
         from spacy_bcrf.kernels.sparse import Dictionary
 
@@ -242,13 +250,11 @@ class SparseChain:
             return self
         saved = unpack(data)
         features = self.features
-        if saved.templates != features.texts and self.is_named:
+        is_other = saved.templates != features.texts
+        if is_other and self.template_set and saved.template_set == self.template_set:
             features = Features(saved.templates, features.gazetteers, features.tables)
-        elif saved.templates != features.texts:
-            raise ValueError(
-                f"the config has the templates {self.features.texts}, but the saved linear chain "
-                f"was trained with {saved.templates}"
-            )
+        elif is_other:
+            raise self._other_templates(saved)
         features.check_saved(saved.gazetteers, saved.tables)
         n_tags = saved.general.shape[1]
         dictionary = Dictionary()
@@ -265,6 +271,49 @@ class SparseChain:
         self._learner = learner
         return self
 
+    def add_weights(self, data: bytes) -> None:
+        """Take the weights of a trained chain with the same tags and templates, by feature.
+
+        Features that the chain does not have yet are added. Features of the chain alone keep their
+        weights. Gazetteers, word frequencies and the number of sequences stay.
+
+        data: what `to_bytes` of the other chain returned. Raises ValueError if it is damaged or
+        untrained, and if templates, clusters or number of tags differ. The chain then stays
+        unchanged.
+        """
+        learner = self.learner
+        saved = unpack(data) if data else None
+        if saved is None or not (len(saved.keys) or saved.general.any()):
+            raise ValueError("the linear chain has no weights; expected a trained one")
+        if saved.templates != self.features.texts:
+            raise self._other_templates(saved)
+        n_tags = learner.n_tags
+        if saved.general.shape[1] != n_tags:
+            raise ValueError(f"there are {n_tags} tags, but {saved.general.shape[1]} in the bytes")
+        tables = self.features.tables.tables
+        for name in tables.keys() & saved.tables.keys() - {FREQUENCY}:
+            if tables[name] != saved.tables[name]:
+                raise ValueError(f"the saved linear chain was trained with another table {name}")
+        rows = n_tags + 3 + self.dictionary.find(saved.keys, True)
+        learner.resize(len(self.dictionary))
+        weights = learner.weights.copy()
+        weights[: n_tags + 3, :n_tags] = saved.general
+        weights[rows, :n_tags] = saved.features
+        learner.weights = weights
+
+    def _other_templates(self, saved: SavedChain) -> ValueError:
+        ours, theirs = (
+            f"{templates} of the set {name!r}" if name else f"{templates}"
+            for templates, name in (
+                (self.features.texts, self.template_set),
+                (saved.templates, saved.template_set),
+            )
+        )
+        return ValueError(
+            f"the config has the templates {ours}, but the saved linear chain was trained with "
+            f"{theirs}"
+        )
+
     def __deepcopy__(self, memo: dict) -> SparseChain:
         restore, arguments = self.__reduce__()
         return restore(*arguments)
@@ -272,7 +321,7 @@ class SparseChain:
     def __reduce__(self) -> tuple:
         features = self.features
         lexicons = features.gazetteers, features.tables
-        options = {"is_named": self.is_named, "feature_dropout": self.feature_dropout}
+        options = {"template_set": self.template_set, "feature_dropout": self.feature_dropout}
         arguments = features.texts, self.settings, self.min_freq, lexicons, options
         return _restore, (*arguments, self.to_bytes())
 

@@ -31,6 +31,7 @@ class SavedChain(NamedTuple):
     """The parts of a chain with T tags and F features.
 
     templates: their texts. gazetteers: phrases by name. tables: strings by word, by name.
+    template_set: the name of their set, None for other templates and in files without names.
     n_sequences: number of training sequences.
     general: (T + 3, T) float32, weights of the transitions, the bias, the start and the end.
     keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
@@ -43,6 +44,7 @@ class SavedChain(NamedTuple):
     general: NDArray[np.float32]
     keys: NDArray[np.uint64]
     features: NDArray[np.float32]
+    template_set: str | None = None
 
 
 def pack(saved: SavedChain) -> bytes:
@@ -64,6 +66,7 @@ def pack(saved: SavedChain) -> bytes:
     content = srsly.msgpack_dumps(
         {
             "templates": saved.templates,
+            "template_set": saved.template_set,
             "gazetteers": saved.gazetteers,
             "tables": saved.tables,
             "n_tags": saved.general.shape[1],
@@ -108,6 +111,10 @@ def unpack(data: bytes) -> SavedChain:
         raise _damaged(f"scale = {scale} and n_sequences = {n_sequences} must be positive numbers")
     # Files without the attributes of word tables have none.
     tables = msg.get("tables", {})
+    # Files without names of template sets have none.
+    template_set = msg.get("template_set")
+    if not isinstance(template_set, str | None):
+        raise _damaged(f"template_set has the type {type(template_set).__name__}")
     _check_texts(msg["templates"], msg["gazetteers"])
     _check_tables(tables)
     keys = np.frombuffer(msg["keys"], dtype="uint64")
@@ -125,7 +132,7 @@ def unpack(data: bytes) -> SavedChain:
     if not (np.isfinite(general).all() and np.isfinite(features).all()):
         raise _damaged("there are weights that are not finite")
     texts = msg["templates"], msg["gazetteers"], tables
-    return SavedChain(*texts, n_sequences, general, keys, features)
+    return SavedChain(*texts, n_sequences, general, keys, features, template_set)
 
 
 def _damaged(problem: str) -> ValueError:

@@ -72,6 +72,7 @@ WRONG = [
     *({"scale": x} for x in (0, -1.0, float("nan"), float("inf"), 1e39, "1")),
     *({"n_sequences": x} for x in (-1, float("nan"), float("inf"), None)),
     *({"templates": x} for x in ([], ["pos[0]"], [1], "lower[0]")),
+    {"template_set": ["ner"]},
     *({"tables": x} for x in ([], {"a": "b"}, {"a": {"b": 1}}, {"a": {1: "b"}}, {1: {}})),
     *({"gazetteers": x} for x in ([], {"a": "b"}, {"a": [1]}, {1: []})),
     *({"version": x} for x in (0, 2, 3, "1", None)),

@@ -108,6 +108,38 @@ def test_noise_gets_no_weight():
     assert best >= max(map(combination.log_likelihood, ([1, 0], [0, 1], [good, 0.3], [1, 1])))
 
 
+def combine_one(scores, words, **gold):
+    """Return the combination of one tagger, by its scores of the tags A to D for each word."""
+    nlp = spacy.blank("xx")
+    pipe = nlp.add_pipe("bcrf_tagger", config={"model": SPARSE})
+    for label in "ABCD":
+        pipe.add_label(label)
+    reference = Doc(nlp.vocab, words=words, **gold)
+    examples = [Example(Doc(nlp.vocab, words=words), reference)]
+    nlp.initialize(lambda: examples)
+    sparse = sparse_chain(pipe.model)
+    weights = np.zeros_like(sparse.learner.weights)
+    weights[7 + sparse.rows([reference]).rows, :4] = scores
+    sparse.learner.weights = weights
+    return reference, lambda: Combination([pipe], examples)
+
+
+def test_partial_annotation_gets_weights_where_the_likelihood_is_convex():
+    doc, make = combine_one([[0.5, -0.5, 0, 0]], ["w"])
+    doc[0]._.allowed_tags = ["A", "B"]
+    combination = make()
+    (weight,) = combination.fit()
+    assert combination.log_likelihood([1.0]) == pytest.approx(-0.635, abs=1e-3)
+    assert combination.log_likelihood([weight]) > -0.02
+
+
+def test_weights_that_no_step_improves_give_a_warning():
+    scores = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0]]) * 3e4
+    _, make = combine_one(scores, ["v", "w", "x"], tags=["A", "A", "B"])
+    with pytest.warns(UserWarning, match="no step increases the log-likelihood"):
+        make().fit()
+
+
 def test_the_likelihood_is_stationary_at_the_weights(parts):
     pipelines = [spacy.load(path) for path in ("sparse", "noise")]
     dev = make_docs(pipelines[0].vocab, wrong=3)

@@ -117,7 +117,7 @@ def test_a_network_has_a_page_but_no_table(tmp_path):
     run(tmp_path / "model", "-t", "a b", "-o", page)
     assert "Decisive features" not in page.read_text()
     result = run(tmp_path / "model", exit_code=1)
-    assert "Hybrid.v1 have features with names" in result.output
+    assert "Sum.v1 with one of them as a part have features with names" in result.output
 
 
 def read_marginals(page):

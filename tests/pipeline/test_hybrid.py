@@ -8,6 +8,7 @@ import pytest
 import spacy
 from component_suite import HEADS, ComponentSuite
 from spacy.lang.xx import MultiLanguage
+from spacy.tokens import Doc
 from spacy.training import Example
 from test_ner import NerSuite
 from test_tagger import TaggerSuite
@@ -15,6 +16,7 @@ from tiny_training import LISTENER, TOK2VEC, network, train, update
 
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.explain import explain_choice
+from spacy_bcrf.sparse.model import SparseChain
 
 TEMPLATES = ["w[-1..1]"]
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": TEMPLATES}
@@ -88,23 +90,23 @@ def tagger(model, n=12, steps=10):
     return nlp, pipe, data
 
 
-@pytest.mark.parametrize("mixing", [0.5, "learned"])
-def test_both_parts_learn(mixing):
-    nlp, pipe, data = tagger(hybrid(mixing=mixing), steps=0)
+@pytest.mark.parametrize("sparse_weight", [0.5, "learned"])
+def test_both_parts_learn(sparse_weight):
+    nlp, pipe, data = tagger(hybrid(sparse_weight=sparse_weight), steps=0)
     before = pipe.model.layers[0].to_bytes()
     update(nlp, data, 5)
     assert pipe.model.layers[0].to_bytes() != before
     assert np.abs(sparse_chain(pipe.model).learner.weights).max() > 0.1
-    if mixing == "learned":
+    if sparse_weight == "learned":
         weight = pipe.model.get_param("weights")[1]
         assert weight != 1
         assert pickle.loads(pickle.dumps(pipe)).model.get_param("weights")[1] == weight
 
 
-def test_a_mixing_weight_of_the_config_wins_over_the_saved_model(tmp_path):
+def test_a_weight_of_the_config_wins_over_the_saved_model(tmp_path):
     nlp, _, _ = tagger(hybrid())
     nlp.to_disk(tmp_path)
-    override = {"components": {"bcrf_tagger": {"model": {"mixing": 3.0}}}}
+    override = {"components": {"bcrf_tagger": {"model": {"sparse_weight": 3.0}}}}
     doc = nlp.make_doc("a b c")
     potentials = [
         loaded.get_pipe("bcrf_tagger").find_potentials([doc]).unary
@@ -129,7 +131,7 @@ def test_a_trained_component_starts_a_part(tmp_path, option, model):
 
 def test_a_start_that_does_not_fit_is_refused(tmp_path):
     source, _, _ = tagger(network(), n=2, steps=0)
-    other, pipe, _ = tagger(SPARSE, steps=0)
+    other, pipe, _ = tagger(SPARSE, steps=1)
     source.to_disk(tmp_path / "neural")
     other.to_disk(tmp_path / "sparse")
     neural, sparse = (str(tmp_path / name / "bcrf_tagger") for name in ("neural", "sparse"))
@@ -139,7 +141,8 @@ def test_a_start_that_does_not_fit_is_refused(tmp_path):
         ({"init_sparse": neural}, "has no boolean features; expected a component with"),
         ({"init_neural": sparse}, "has another network than tok2vec and head"),
         ({"init_neural": neural, "tok2vec": narrow["tok2vec"]}, "has another network than"),
-        ({"init_sparse": sparse, "templates": ["w[0]"]}, "config has the templates"),
+        ({"init_sparse": sparse, "templates": ["w[0]"]}, "was trained with"),
+        ({"init_sparse": sparse, "templates": "segmentation"}, "of the set 'segmentation', but"),
     ]
     for options, message in cases:
         with pytest.raises(ValueError, match=message):
@@ -150,8 +153,50 @@ def test_a_start_that_does_not_fit_is_refused(tmp_path):
         tagger(hybrid(init_sparse=str(tmp_path / "more/bcrf_tagger")), steps=0)
 
 
+def test_a_sparse_start_keeps_the_features_of_the_data(tmp_path):
+    source, trained, _ = tagger(SPARSE)
+    source.to_disk(tmp_path)
+    nlp = MultiLanguage()
+    model = hybrid(init_sparse=str(tmp_path / "bcrf_tagger"), min_freq=2)
+    pipe = nlp.add_pipe("bcrf_tagger", config={"model": model})
+    gold = [(["d", "a"], ["C", "A"]), (["d"], ["B"])]
+    data = [Example.from_dict(Doc(nlp.vocab, words=w), {"words": w, "tags": t}) for w, t in gold]
+    train(nlp, data, 0)
+    old, new = sparse_chain(trained.model), sparse_chain(pipe.model)
+    assert new.learner.n_sequences == 2
+    docs = [Doc(nlp.vocab, words=words) for words in (["b", "c"], ["d"])]
+    saved = SparseChain(TEMPLATES, old.settings).from_bytes(old.to_bytes())
+    expected = saved.potentials(docs)
+    np.testing.assert_array_equal(new.potentials(docs).unary, expected.unary)
+    np.testing.assert_array_equal(new.potentials(docs).transitions, expected.transitions)
+    # The word d is a feature although the trained chain does not have it.
+    assert len(new.rows(docs[1:]).rows) > len(saved.rows(docs[1:]).rows)
+
+
+def test_a_start_with_other_clusters_is_refused(tmp_path):
+    lexicon = {"templates": ["cluster.c[0]"], "clusters": {"c": {"a": "1", "b": "2"}}}
+    source, _, _ = tagger({**SPARSE, **lexicon}, steps=1)
+    source.to_disk(tmp_path)
+    options = {**lexicon, "init_sparse": str(tmp_path / "bcrf_tagger")}
+    tagger(hybrid(**options), steps=0)
+    with pytest.raises(ValueError, match=r"trained with another table cluster\.c"):
+        tagger(hybrid(**{**options, "clusters": {"c": {"a": "2", "b": "1"}}}), steps=0)
+
+
+def test_a_start_that_is_damaged_or_untrained_is_refused(tmp_path):
+    source, _, _ = tagger(SPARSE, steps=0)
+    source.to_disk(tmp_path)
+    folder = tmp_path / "bcrf_tagger"
+    with pytest.raises(ValueError, match=r"init_sparse = .* no weights; expected a trained one"):
+        tagger(hybrid(init_sparse=str(folder)), steps=0)
+    (folder / "model").write_bytes(b"damaged")
+    for option in ("init_sparse", "init_neural"):
+        with pytest.raises(ValueError, match=f"{option} = .*model is damaged"):
+            tagger(hybrid(**{option: str(folder)}), steps=0)
+
+
 def test_reasons_include_the_network_and_add_up():
-    nlp, pipe, _ = tagger(hybrid(mixing=0.5))
+    nlp, pipe, _ = tagger(hybrid(sparse_weight=0.5))
     doc = nlp.make_doc("a b c")
     potentials = pipe.find_potentials([doc])
     best = pipe.decode(potentials)

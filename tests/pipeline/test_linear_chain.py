@@ -445,6 +445,20 @@ def test_a_saved_model_keeps_the_templates_of_a_named_set(tmp_path, monkeypatch)
     assert spacy.load(tmp_path).to_bytes() == loaded.to_bytes()
 
 
+@pytest.mark.parametrize("templates", ["segmentation", ["w[0]"]])
+def test_a_named_set_does_not_take_other_templates(templates):
+    nlp, pipe, data = tagger(templates=templates)
+    train(nlp, data, 1)
+    saved = sparse_chain(pipe.model).to_bytes()
+    _, other, _ = tagger(templates="pos")
+    with pytest.raises(ValueError, match="of the set 'pos', but the saved linear chain"):
+        sparse_chain(other.model).from_bytes(saved)
+    # Equal templates load whatever their name.
+    texts = SETS["segmentation"] if templates == "segmentation" else templates
+    _, other, _ = tagger(templates=list(texts))
+    assert sparse_chain(other.model).from_bytes(saved).is_ready
+
+
 def test_a_saved_model_contains_its_clusters(tmp_path):
     path = tmp_path / "clusters.tsv"
     path.write_text("a\t1\n")

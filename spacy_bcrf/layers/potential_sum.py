@@ -1,5 +1,6 @@
 """`spacy-bcrf.Sum.v1`: a weighted sum of the potentials of several models."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -35,7 +36,8 @@ def Sum(
     parts by the gradient of one loss, see `linear_chain.forward` for sparse ones.
 
     parts: models with the same tags, by name, such as `spacy-bcrf.LinearChain.v1`. The type is Any
-        because spaCy checks the type of a dict before it resolves the values.
+        because spaCy checks the type of a dict before it resolves the values. A part with l1 cannot
+        learn here: training raises ValueError.
     weights: the weight of each part. `spacy bcrf combine` fits them.
     decoder: see `decoding.DECODERS`.
     """
@@ -46,6 +48,9 @@ def Sum(
             f"each part of a sum needs one weight: the parts are {', '.join(parts)}, but the "
             f"weights are of {', '.join(weights) or 'none'}"
         )
+    for name, weight in weights.items():
+        if not math.isfinite(weight):
+            raise ValueError(f"the weight of the part {name} must be finite, got {weight}")
     values = [weights[name] for name in parts]
     return make_sum("sum", list(parts.values()), values, chain.CRF(), decoder)
 
@@ -71,7 +76,7 @@ def make_sum(
         layers=parts,
         dims={"nO": None},
         params={"weights": None} if learned else {},
-        attrs=output_attrs(objective, decoder, mixing=_Fixed(weights)),
+        attrs=output_attrs(objective, decoder, part_weights=_Fixed(weights)),
     )
     hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None)
     return attach(model, model, hooks)
@@ -110,12 +115,12 @@ def part_weights(model: Model) -> list[float]:
     if model.has_param("weights"):
         weights: Any = model.ops.to_numpy(model.get_param("weights"))
         return weights.tolist()
-    return model.attrs["mixing"].weights
+    return model.attrs["part_weights"].weights
 
 
 def sparse_weight(model: Model) -> float:
     """Return the weight of `linear_chain.sparse_chain` in the potentials of a labeling model."""
-    if "mixing" not in model.attrs:
+    if "part_weights" not in model.attrs:
         return 1.0
     parts = zip(part_weights(model), model.layers, strict=True)
     found = ((weight, part) for weight, part in parts if sparse_chain(part) is not None)
@@ -152,7 +157,7 @@ def forward(
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
     """Initialize all parts. X: all documents of the training data."""
     if "weights" in model.param_names:
-        weights: Floats1d = model.ops.asarray1f(model.attrs["mixing"].weights)
+        weights: Floats1d = model.ops.asarray1f(model.attrs["part_weights"].weights)
         model.set_param("weights", weights)
     for part in model.layers:
         part.initialize(X=None if X is None else X[: get_hooks(part).sample_size])

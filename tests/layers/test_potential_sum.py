@@ -9,9 +9,9 @@ from spacy.util import fix_random_seed
 from spacy_bcrf.layers.crf import CRF
 from spacy_bcrf.layers.hybrid import Hybrid
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
+from spacy_bcrf.layers.potential_sum import Sum, weight_gradients
 from spacy_bcrf.layers.protocol import get_hooks
 from spacy_bcrf.layers.sequence_labeler import SequenceLabeler
-from spacy_bcrf.layers.sum import Sum, weight_gradients
 
 T = 3
 
@@ -86,7 +86,7 @@ def test_the_gradient_of_a_weight_is_a_finite_difference(docs, transitions):
     def loss(step, k):
         moved = dict(weights)
         moved[list(weights)[k]] += step
-        model.attrs["mixing"].weights[:] = moved.values()
+        model.attrs["part_weights"].weights[:] = moved.values()
         return objective.loss(model.predict(docs).astype("float64"), gold(docs))
 
     _, gradient = loss(0, 0)
@@ -99,7 +99,8 @@ def test_the_gradient_of_a_weight_is_a_finite_difference(docs, transitions):
 def test_the_gradients_of_both_parts_are_finite_differences(docs):
     """The weights of a feature of one token make AdaGrad's first step."""
     head = CRF()
-    model = Hybrid(encoder(), head, ["w[-1]|w[0]"], mixing="learned", feature_dropout=0, rate=1e-3)
+    options = {"sparse_weight": "learned", "feature_dropout": 0, "rate": 1e-3}
+    model = Hybrid(encoder(), head, ["w[-1]|w[0]"], **options)
     ready(model, docs)
     objective, sparse = model.attrs["objective"], sparse_chain(model)
 
@@ -119,8 +120,8 @@ def test_the_gradients_of_both_parts_are_finite_differences(docs):
     head = model.layers[0].get_ref("output_layer")
     before = sparse.learner.weights.copy()
     in_head = difference(head.get_param("b").copy(), 1, lambda v: head.set_param("b", v))
-    mixing = model.get_param("weights").copy()
-    in_mixing = difference(mixing, 1, lambda v: model.set_param("weights", v))
+    weights = model.get_param("weights").copy()
+    in_weight = difference(weights, 1, lambda v: model.set_param("weights", v))
     rows = sparse.rows([docs[0]])
     row = T + 3 + int(rows.rows[rows.starts[3]])  # "a c" occurs once
 
@@ -131,7 +132,7 @@ def test_the_gradients_of_both_parts_are_finite_differences(docs):
     potentials, backprop = model.begin_update(docs)
     backprop(objective.loss(potentials, gold(docs))[1])
     assert head.get_grad("b")[1] == pytest.approx(in_head, rel=1e-2)
-    assert model.get_grad("weights")[1] == pytest.approx(in_mixing, rel=1e-2)
+    assert model.get_grad("weights")[1] == pytest.approx(in_weight, rel=1e-2)
     moved = (sparse.learner.weights - before)[row, :T]
     g = np.array(in_features)
     np.testing.assert_allclose(moved, -1e-3 * g / np.sqrt(1 + g**2), rtol=0.02, atol=1e-7)
@@ -155,6 +156,10 @@ def test_invalid_parts_and_options_are_refused(docs):
         Sum({"a": encoder()}, {"a": 1.0})
     with pytest.raises(ValueError, match=r"feature_dropout must be .* got 1\.0"):
         Hybrid(encoder(), CRF(), ["w[0]"], feature_dropout=1.0)
+    with pytest.raises(ValueError, match="weight of the part a must be finite, got nan"):
+        Sum({"a": linear()}, {"a": float("nan")})
+    with pytest.raises(ValueError, match="sparse_weight must be finite, got inf"):
+        Hybrid(encoder(), CRF(), ["w[0]"], sparse_weight=float("inf"))
     with pytest.raises(ValueError, match="a prediction has no gradient"):
         model = ready(linear(), docs)
         potentials, backprop = model(docs, is_train=False)
@@ -164,9 +169,9 @@ def test_invalid_parts_and_options_are_refused(docs):
 def test_a_part_with_l1_cannot_learn_from_gradients(docs):
     part = LinearChain(["w[0]"], objective="crf", l1=0.1)
     model = ready(Sum({"a": part}, {"a": 1.0}), docs)
-    potentials, backprop = model.begin_update(docs)
+    model.predict(docs)
     with pytest.raises(ValueError, match="set l1 = 0"):
-        backprop(potentials)
+        model.begin_update(docs)
 
 
 def test_the_gradient_of_a_part_has_its_weight(docs):
