@@ -58,7 +58,8 @@ class ParallelBuild(build_ext):
     """Compile the changed source files of all extensions in parallel.
 
     The environment variable BCRF_OBJECTS names a folder of object files that several builds share:
-    a wheel from the source distribution reuses those of the editable installation.
+    with it, a wheel from the source distribution takes the object files of the editable
+    installation.
     """
 
     def finalize_options(self) -> None:

@@ -82,7 +82,7 @@ def main() -> None:
         f"{args.seeds} seed(s), mean ± deviation, on test; networks: {args.steps} steps, the best "
         f"on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
         "processor time of one thread. The times of CRFsuite, us/word and training, exclude the "
-        "extraction of features; those of the other systems include it"
+        "extraction of features. The times of the other systems include it"
     )
     write_text(args.out / "table.md", f"{table}\n{notes}\n")
     print(f"\n{table}\n{notes}")
@@ -340,7 +340,7 @@ def measure_crfsuite(
 
 
 def complete_tags(tags: NDArray) -> NDArray[np.int32]:
-    """Return gold tags as they are. ValueError if some are unknown, which CRFsuite cannot learn."""
+    """Return gold tags. ValueError if a tag is unknown, because CRFsuite learns from known tags."""
     if tags.dtype == bool or (tags < 0).any():
         raise ValueError("CRFsuite needs complete annotation, but there are unknown gold tags")
     return tags

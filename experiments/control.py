@@ -19,9 +19,10 @@ from tqdm import tqdm
 
 from experiments.labeling_tasks import TASKS
 from experiments.report import markdown_table
-from experiments.template_ablation import MODEL, fit
+from experiments.template_ablation import MODEL
 from spacy_bcrf.pipeline.calibration import Calibration
 from spacy_bcrf.pipeline.control import GRIDS, Evidence, Promise, fit_threshold
+from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 from spacy_bcrf.pipeline.risk_control import (
     Units,
     count_units,
@@ -93,7 +94,7 @@ def predict(corpus: str, args: argparse.Namespace) -> tuple[dict[str, Units], Un
     nlp = task.make_nlp({**MODEL, "templates": task.templates}, vocab)
     train = train[: args.limit]
     n_held_out = len(train) // 10
-    fit(nlp, task.examples(nlp, train[:-n_held_out]), args.passes)
+    fit_sparse_chain(nlp, task.examples(nlp, train[:-n_held_out]), args.passes)
     ((_, pipe),) = nlp.pipeline
     labeler: Any = pipe
     held_out = task.examples(nlp, train[-n_held_out:])

@@ -11,17 +11,11 @@ import argparse
 import os
 import random
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from spacy.language import Language
-from spacy.training import Example
 
 from experiments.labeling_tasks import TASKS
 from experiments.report import markdown_table, mean_and_deviation
-from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
 MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}
@@ -65,31 +59,12 @@ def main() -> None:
             examples = task.examples(nlp, train[: args.limit])
             random.Random(seed).shuffle(examples)
             start = time.process_time()
-            n_features = fit(nlp, examples, args.passes)
+            n_features = fit_sparse_chain(nlp, examples, args.passes)
             seconds += time.process_time() - start
             scores.append(100 * nlp.evaluate(task.examples(nlp, dev))[task.score])
         name = name.replace("|", "\\|")
         cells = name, f"{n_features:,}", f"{seconds / args.seeds:.0f}", mean_and_deviation(scores)
         print(f"| {' | '.join(cells)} |", flush=True)
-
-
-def fit(nlp: Language, examples: Sequence[Example], passes: int) -> int:
-    """Train the sparse chain of a pipeline with one component. Return the number of features.
-
-    Extracts features once, where `nlp.update` extracts them in each pass.
-    """
-    nlp.initialize(lambda: examples)
-    ((_, pipe),) = nlp.pipeline
-    labeler: Any = pipe
-    chain = sparse_chain(labeler.model)
-    assert chain
-    docs = [example.predicted for example in examples]
-    constraints = labeler.codec.constraints
-    if constraints is not None:
-        chain.learner.constrain(constraints.transitions, constraints.start, constraints.end)
-    gold = labeler.read_gold(examples).tags
-    chain.learner.fit(chain.rows(docs), doc_lengths(docs), gold, passes)
-    return chain.learner.n_features
 
 
 if __name__ == "__main__":

@@ -5,11 +5,9 @@ from typing import Annotated, Any
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
-from spacy.training import Corpus, Example
 
 from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.extras import require
-from spacy_bcrf.io.shards import find_files
 
 from .errors import exit_on
 
@@ -43,35 +41,20 @@ def calibrate_cli(
     """
     from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
-    from .labeler import annotate_before, load_labeler
+    from .labeler import check_target, load_labeler, read_examples, store_setting
 
     with exit_on(ValueError, ImportError, OSError):
-        if (output is None) == (not inplace):
-            raise ValueError(
-                "expected either --output, a folder to save the pipeline to, or --inplace, to "
-                f"change {model}"
-            )
+        check_target(model, dev, output, inplace)
         setup_gpu(gpu_id, silent=True)
         if not no_plot:
             require("matplotlib", "plot")
-        for file in find_files(dev):
-            if file.suffix != ".spacy":
-                raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
-        if output is not None and output.exists() and not output.is_dir():
-            raise ValueError(f"{output}: expected a folder to save the pipeline to")
-        nlp, name, labeler = load_labeler(model, pipe)
-        if inplace and not Path(model).is_dir():
-            raise ValueError(f"{model} is a package; expected --output, a folder to save it to")
-        if getattr(labeler, "control", None):
+        nlp, name, labeler = load_labeler(model, pipe, inplace)
+        if labeler.control:
             raise ValueError(
                 f"{model}: {name} keeps a promise with thresholds for its temperature. Calibrate a "
                 "pipeline first, then run `control`"
             )
-        references = list(Corpus(dev)(nlp))
-        docs = annotate_before(nlp, name, [example.predicted for example in references])
-        examples = [
-            Example(doc, example.reference) for doc, example in zip(docs, references, strict=True)
-        ]
+        examples = read_examples(nlp, name, dev)
         calibration = Calibration(labeler, examples, ignore_annotation=False)
         temperature = calibration.fit()
         tables = {
@@ -80,13 +63,8 @@ def calibrate_cli(
             )
             for what, t in (("before", labeler.temperature), ("after", temperature))
         }
-        nlp.get_pipe_config(name)["temperature"] = labeler.temperature = temperature
-        if output is None:
-            with replacing(Path(model) / "config.cfg") as part:
-                nlp.config.to_disk(part)
-        else:
-            nlp.to_disk(output)
-        target = output or Path(model)
+        labeler.temperature = temperature
+        target = store_setting(nlp, name, "temperature", temperature, model, output)
         typer.echo(
             f"{name}: {len(calibration.correct):,} predictions, "
             f"{100 * calibration.correct.mean():.2f}% right"

@@ -8,13 +8,12 @@ import spacy
 import typer
 from spacy.cli._util import Arg, Opt
 from spacy.language import Language
-from spacy.training import Corpus, Example
 
 from spacy_bcrf.io.atomic import replacing_folder
 from spacy_bcrf.io.shards import find_files
 
 from .errors import exit_on
-from .labeler import annotate_before
+from .labeler import read_examples
 
 
 def combine_cli(
@@ -25,9 +24,9 @@ def combine_cli(
         Path, Opt("--dev", help="Annotated documents outside of the training data, .spacy")
     ],
     output: Annotated[Path, Opt("--output", "-o", help="New folder to save the pipeline to")],
-    component: Annotated[
+    pipe: Annotated[
         str | None,
-        Opt("--component", "-c", help="Name of the component (default: the only common one)"),
+        Opt("--pipe", "-p", help="Name of the component (default: the only common one)"),
     ] = None,
 ) -> None:
     """
@@ -48,18 +47,13 @@ def combine_cli(
         pipelines = {
             part: load(model) for part, model in zip(name_parts(models), models, strict=True)
         }
-        name = find_common(pipelines, component)
+        name = find_common(pipelines, pipe)
         check_same(name, pipelines)
         for nlp in pipelines.values():
             own_tok2vec(nlp, name)
         nlp = next(iter(pipelines.values()))
         pipes: list[Any] = [other.get_pipe(name) for other in pipelines.values()]
-        references = list(Corpus(dev)(nlp))
-        docs = annotate_before(nlp, name, [example.predicted for example in references])
-        examples = [
-            Example(doc, example.reference) for doc, example in zip(docs, references, strict=True)
-        ]
-        combination = Combination(pipes, examples)
+        combination = Combination(pipes, read_examples(nlp, name, dev))
         weights = combination.fit()
         rows = [[float(i == k) for i in range(len(weights))] for k in range(len(weights))]
         totals = map(combination.log_likelihood, [*rows, weights])
@@ -109,7 +103,7 @@ def find_common(pipelines: dict[str, Language], name: str | None) -> str:
         return common[0]
     if name is None and common:
         raise ValueError(
-            f"--component is missing; expected one of the common components {', '.join(common)}"
+            f"--pipe is missing; expected one of the common components {', '.join(common)}"
         )
     if name not in common:
         wanted = f"component {name!r} of spacy-bcrf" if name else "component of spacy-bcrf"

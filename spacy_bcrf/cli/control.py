@@ -9,11 +9,7 @@ from typing import Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
-from spacy.training import Corpus, Example
 from spacy.util import minibatch
-
-from spacy_bcrf.io.atomic import replacing
-from spacy_bcrf.io.shards import find_files
 
 from .errors import exit_on
 
@@ -28,8 +24,8 @@ def control_cli(
     inplace: Annotated[
         bool, Opt("--inplace", help="Change MODEL in place of --output: only its config.cfg")
     ] = False,
-    component: Annotated[
-        str | None, Opt("--component", "-p", help="Name of the component (default: the only one)")
+    pipe: Annotated[
+        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
     ] = None,
     recall: Annotated[
         float | None, Opt("--recall", help="Recall of the candidate spans to promise")
@@ -65,50 +61,31 @@ def control_cli(
     """
     from spacy_bcrf.pipeline.control import Control, Evidence, split_promise
 
-    from .labeler import annotate_before, load_labeler
+    from .labeler import check_target, load_labeler, read_examples, store_setting
 
     with exit_on(ValueError, ImportError, OSError):
         if (recall is None) == (precision is None):
             raise ValueError("expected either --recall or --precision, such as --precision 0.95")
-        if (output is None) == (not inplace):
-            raise ValueError(
-                "expected either --output, a folder to save the pipeline to, or --inplace, to "
-                f"change {model}"
-            )
+        check_target(model, dev, output, inplace)
         of_labels = read_label_promises(label or [])
         setup_gpu(gpu_id, silent=True)
-        for file in find_files(dev):
-            if file.suffix != ".spacy":
-                raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
-        if output is not None and output.exists() and not output.is_dir():
-            raise ValueError(f"{output}: expected a folder to save the pipeline to")
-        nlp, name, labeler = load_labeler(model, component)
-        if inplace and not Path(model).is_dir():
-            raise ValueError(f"{model} is a package; expected --output, a folder to save it to")
+        nlp, name, labeler = load_labeler(model, pipe, inplace)
         kind, value = ("precision", precision) if recall is None else ("recall", recall)
         promises = split_promise(labeler.labels, value, of_labels, confidence)
-        references = list(Corpus(dev)(nlp))
-        docs = list(annotate_before(nlp, name, [example.predicted for example in references]))
-        examples = [
-            Example(doc, example.reference) for doc, example in zip(docs, references, strict=True)
-        ]
+        examples = read_examples(nlp, name, dev)
+        docs = [example.predicted for example in examples]
         evidence = Evidence(labeler, examples, kind)
         kept = [evidence.fit(promise, max_units) for promise in promises]
         thresholds = {label: one.threshold for one in kept for label in one.promise.labels}
         labeler.control = Control(
             kind, tuple(thresholds), tuple(thresholds.values()), labeler.temperature
         )
-        nlp.get_pipe_config(name)["control"] = labeler.control.options
         n_candidates = sum(
             len(prediction.candidates or ())
             for batch in minibatch(docs, nlp.batch_size)
             for prediction in labeler.predict(batch)
         )
-        if output is None:
-            with replacing(Path(model) / "config.cfg") as part:
-                nlp.config.to_disk(part)
-        else:
-            nlp.to_disk(output)
+        target = store_setting(nlp, name, "control", labeler.control.options, model, output)
         for one in kept:
             units = "predictions" if kind == "precision" else "gold spans"
             typer.echo(
@@ -118,7 +95,7 @@ def control_cli(
             )
         if kind == "recall":
             typer.echo(f"{n_candidates / max(1, len(docs)):.2f} candidates a document")
-        typer.echo(f"stored in {output or model}")
+        typer.echo(f"stored in {target}")
 
 
 def read_label_promises(options: Sequence[str]) -> dict[str, float]:

@@ -1,18 +1,26 @@
-"""Loading of a trained pipeline and of one of its components."""
+"""Loading of a trained pipeline and one of its components, and storing what a command fits."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.training import Corpus, Example
 
+from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.shards import find_files
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 
-def load_labeler(model: str, name: str | None) -> tuple[Language, str, SequenceLabeler]:
+def load_labeler(
+    model: str, name: str | None, inplace: bool = False
+) -> tuple[Language, str, SequenceLabeler]:
     """Load a pipeline. Return it with the name of a component of spacy-bcrf, and the component.
 
-    name: None for the only component. ValueError lists the components if none fits.
+    name: None for the only component. ValueError lists the components if none fits, and refuses a
+    package if a command is to change it in place.
     """
     try:
         nlp = spacy.load(model)
@@ -29,6 +37,8 @@ def load_labeler(model: str, name: str | None) -> tuple[Language, str, SequenceL
         raise ValueError(
             f"{model}: {name} is disabled; remove it from disabled in [nlp] of config.cfg"
         )
+    if inplace and not Path(model).is_dir():
+        raise ValueError(f"{model} is a package; expected --output, a folder to save it to")
     return nlp, name, ours[name]
 
 
@@ -37,3 +47,40 @@ def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[D
     pipes = [pipe for pipe, _ in nlp.pipeline]
     with nlp.select_pipes(enable=pipes[: pipes.index(name)]):
         yield from nlp.pipe(docs)
+
+
+def check_target(model: str, dev: Path, output: Path | None, inplace: bool) -> None:
+    """Raise ValueError if a fitted setting cannot be stored, or if dev has other files than .spacy.
+
+    output: a folder for the pipeline. inplace: change the config of the folder `model` instead.
+    """
+    if (output is None) == (not inplace):
+        raise ValueError(
+            "expected either --output, a folder to save the pipeline to, or --inplace, to "
+            f"change {model}"
+        )
+    for file in find_files(dev):
+        if file.suffix != ".spacy":
+            raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
+    if output is not None and output.exists() and not output.is_dir():
+        raise ValueError(f"{output}: expected a folder to save the pipeline to")
+
+
+def read_examples(nlp: Language, name: str, dev: Path) -> list[Example]:
+    """Read gold documents. All components before `name` annotate the predicted ones."""
+    references = list(Corpus(dev)(nlp))
+    docs = annotate_before(nlp, name, [example.predicted for example in references])
+    return [Example(doc, eg.reference) for doc, eg in zip(docs, references, strict=True)]
+
+
+def store_setting(
+    nlp: Language, name: str, setting: str, value: Any, model: str, output: Path | None
+) -> Path:
+    """Store a component's setting in the config, in place without `output`. RETURNS the folder."""
+    nlp.get_pipe_config(name)[setting] = value
+    if output is not None:
+        nlp.to_disk(output)
+        return output
+    with replacing(Path(model) / "config.cfg") as part:
+        nlp.config.to_disk(part)
+    return Path(model)

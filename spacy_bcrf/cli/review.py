@@ -27,7 +27,7 @@ def review_cli(
     output: Annotated[Path, Opt("--output", "-o", help="The HTML page to write")],
     pipe: Annotated[
         str | None,
-        Opt("--component", "--pipe", "-p", help="Name of the component (default: the only one)"),
+        Opt("--pipe", "-p", help="Name of the component (default: the only one)"),
     ] = None,
     max_alternatives: Annotated[
         int,

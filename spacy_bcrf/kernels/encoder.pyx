@@ -86,7 +86,7 @@ cdef class DistinctRows:
         return self.rows_.get().size()
 
     def number(self, const uint64_t[:, ::1] rows):
-        """Return the numbers, int32 (N,), of rows (N, width), and add those that are new."""
+        """Return the numbers, int32 (N,), of rows (N, width). New rows get new numbers."""
         if <size_t>rows.shape[1] != self.width:
             raise ValueError(f"rows must have {self.width} columns, got {rows.shape[1]}")
         numbers = numpy.empty(rows.shape[0], "int32")

@@ -58,23 +58,35 @@ def train_sparse_chain(
 ) -> Language:
     """Train a sparse linear chain as the only component, "ner", of a new pipeline.
 
-    model: the config of a linear chain. It extracts the features of a document once, where
-    `nlp.update` extracts them in each pass.
+    model: the config of a linear chain.
     """
     nlp = spacy.blank(lang)
     pipe: Any = nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
     for label in labels:
         pipe.add_label(label)
     examples = [Example(copy_words(doc, nlp), doc) for doc in docs]
+    fit_sparse_chain(nlp, examples, passes)
+    return nlp
+
+
+def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) -> int:
+    """Train a pipeline whose only component is a sparse linear chain.
+
+    RETURNS the number of features. All passes read the same arrays of features and gold, where
+    `nlp.update` would read each document again.
+    """
     nlp.initialize(lambda: examples)
+    ((_, component),) = nlp.pipeline
+    pipe: Any = component
     chain = sparse_chain(pipe.model)
     assert chain
     constraints = pipe.codec.constraints
-    chain.learner.constrain(constraints.transitions, constraints.start, constraints.end)
-    copies = [example.predicted for example in examples]
+    if constraints is not None:
+        chain.learner.constrain(constraints.transitions, constraints.start, constraints.end)
+    docs = [example.predicted for example in examples]
     gold = pipe.read_gold(examples).tags
-    chain.learner.fit(chain.rows(copies), doc_lengths(copies), gold, passes)
-    return nlp
+    chain.learner.fit(chain.rows(docs), doc_lengths(docs), gold, passes)
+    return chain.learner.n_features
 
 
 def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: str) -> Language:

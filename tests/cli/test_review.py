@@ -34,7 +34,7 @@ def data(pipeline, tmp_path_factory):
     """The data of a page about TEXTS."""
     folder = tmp_path_factory.mktemp("review")
     (folder / "texts.txt").write_text("\n".join(TEXTS), encoding="utf8")
-    run(pipeline / "model", folder / "texts.txt", "--component", "ner", "-o", folder / "page.html")
+    run(pipeline / "model", folder / "texts.txt", "--pipe", "ner", "-o", folder / "page.html")
     return read_data((folder / "page.html").read_text(encoding="utf8"))
 
 

@@ -6,7 +6,8 @@ import pytest
 import spacy
 
 from experiments.labeling_tasks import TASKS, Part
-from experiments.template_ablation import MODEL, fit
+from experiments.template_ablation import MODEL
+from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 
 SENTENCES = ["the DT B-NP\ndog NN I-NP\nbarks VBZ O\n", "a DT B-NP\ncat NN I-NP\nsees VBZ O\n"]
 
@@ -29,10 +30,10 @@ def test_parts_split_a_file_and_examples_keep_only_the_input(task, tmp_path):
         assert [span.label_ for span in example.reference.spans["chunks"]] == ["NP"]
 
 
-def test_fit_learns_what_updates_learn(task, tmp_path):
+def test_fit_sparse_chain_learns_what_updates_learn(task, tmp_path):
     vocab = spacy.blank("en").vocab
     train, dev = (task.read(tmp_path, part, tmp_path / "cache", vocab) for part in task.parts)
     nlp = task.make_nlp({**MODEL, "templates": ["p[0]", "w[0]"], "rate": 0.5}, vocab)
     # Tags and words of the training part.
-    assert fit(nlp, task.examples(nlp, train), 5) == 3 + 6
+    assert fit_sparse_chain(nlp, task.examples(nlp, train), 5) == 3 + 6
     assert nlp.evaluate(task.examples(nlp, dev))[task.score] == 1

@@ -45,17 +45,6 @@ class HybridSuite(ComponentSuite):
         config = {"model": hybrid(head or "CRF", tok2vec), **self.settings, **settings}
         return nlp.add_pipe(self.factory, name=name or self.factory, config=config)
 
-    def test_the_loss_is_the_sum_over_documents(self, head):
-        nlp, _ = self.trained(head, steps=3)
-        pipe = nlp.get_pipe(self.factory)
-
-        def loss(examples):
-            scores, _ = pipe.model.begin_update([eg.predicted for eg in examples])
-            return pipe.get_loss(examples, scores)[0]
-
-        examples = self.examples(nlp, [*self.data, *self.unannotated])
-        assert loss(examples) == pytest.approx(sum(loss([eg]) for eg in examples), rel=1e-4)
-
     def test_it_listens_to_a_tok2vec_until_it_has_its_own(self, head, tmp_path):
         nlp = self.blank()
         nlp.add_pipe("tok2vec", config={"model": TOK2VEC})

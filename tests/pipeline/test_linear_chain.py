@@ -459,21 +459,14 @@ def test_a_named_set_does_not_take_other_templates(templates):
     assert sparse_chain(other.model).from_bytes(saved).is_ready
 
 
-def test_a_saved_model_contains_its_clusters(tmp_path):
-    path = tmp_path / "clusters.tsv"
-    path.write_text("a\t1\n")
-    nlp, _, data = tagger(templates=["cluster.kinds[0]"], clusters={"kinds": str(path)})
-    train(nlp, data, 5)
-    nlp.to_disk(tmp_path / "model")
-    path.unlink()
-    loaded = spacy.load(tmp_path / "model")
-    assert [token.tag_ for token in loaded("A b a c")] == ["A", "B", "A", "B"]
-
-
-def test_a_saved_model_contains_its_gazetteers(tmp_path):
+@pytest.mark.parametrize(
+    "template, option, line",
+    [("cluster.names[0]", "clusters", "a\t1\n"), ("gazetteer.names[0]", "gazetteers", "a\n")],
+)
+def test_a_saved_model_contains_its_files(tmp_path, template, option, line):
     path = tmp_path / "names.txt"
-    path.write_text("a\n")
-    nlp, _, data = tagger(templates=["gazetteer.names[0]"], gazetteers={"names": str(path)})
+    path.write_text(line)
+    nlp, _, data = tagger(templates=[template], **{option: {"names": str(path)}})
     train(nlp, data, 5)
     nlp.to_disk(tmp_path / "model")
     path.unlink()

@@ -13,7 +13,7 @@ struct Segment {
     int first, last, length;
 };
 
-// Tokens of a block: its rows and those of a layer's weights stay in the second level cache.
+// Tokens of a block. The second level cache holds their rows and the weights of a layer.
 constexpr int BLOCK = 384;
 
 // Split a batch into blocks of segments. A long document takes several blocks.

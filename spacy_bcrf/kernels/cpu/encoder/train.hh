@@ -51,8 +51,8 @@ template <class Task> void for_each_task(size_t n, int threads, const Task& task
     });
 }
 
-// Return the rows of a trace that the output of layer l has: those of the documents, and of their
-// margins as far as later layers need them. Panels of PANEL rows are parts of this list.
+// Return the rows of a trace that layer l computes: the rows of the documents, and the rows of their
+// margins that later layers read. Panels of PANEL rows are parts of this list.
 inline std::vector<size_t> rows_of(const Trace& trace, const StackShape& shape, int l) {
     const int margin = shape.margin(0), needed = shape.margin(l + 1);
     std::vector<size_t> rows;
