@@ -5,6 +5,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -352,7 +353,9 @@ class SequenceLabeler(TrainablePipe):
             if self._control and self._control.promise == "recall":
                 candidates = find_candidates(predicted, self._control)
             user_data = confidence.annotate_predictions(self._annotate, predicted)
-        by_doc = np.split(tags, lengths.cumsum()[:-1])
+        # np.split costs four times as much for many short documents.
+        bounds = pairwise([0, *lengths.cumsum().tolist()])
+        by_doc = [tags[start:stop] for start, stop in bounds]
         return [Prediction(*parts) for parts in zip(by_doc, user_data, candidates, strict=True)]
 
     def _check_temperature(self) -> None:
