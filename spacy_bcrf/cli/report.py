@@ -143,11 +143,10 @@ def make_report(
             **describe(other, texts, n, seed),
             **compare(one, other, texts, n, seed),
         }
-    for who, evaluation in zip((who, against), (one, *rest), strict=False):
-        if evaluation.n_left_out:
+    for system, evaluation in zip((who, str(against)), (one, *rest), strict=False):
+        if n_left_out := evaluation.n_left_out:
             notes.append(
-                f"{evaluation.n_left_out:,} predictions of {who} are left out: gold has no "
-                "annotation there."
+                f"{n_left_out:,} predictions of {system} are left out: gold has no annotation there."
             )
     return report
 

@@ -14,6 +14,8 @@ from spacy_bcrf.pipeline.evaluation import OUTCOMES
 
 from .review_page import policy_hash, read_part
 
+DASH = "\N{EN DASH}"
+
 MAX_GROUPS = 40
 """Largest number of confusions on a page. JSON has all."""
 MAX_SPAN = 200
@@ -136,7 +138,7 @@ def _comparison(report: dict[str, Any], noun: str) -> str:
                 _percent(one["f"]["value"]),
                 _percent(other["f"]["value"]),
                 _difference({**difference["f"], "p": None}),
-                "–" if p is None else f"{p:.4f}",
+                DASH if p is None else f"{p:.4f}",
             )
         )
         rows.append(_row(one["label"], "", cells))
@@ -144,9 +146,9 @@ def _comparison(report: dict[str, Any], noun: str) -> str:
     examples = against["agreement"]["examples"]
     one, other = escape(report["model"]), escape(against["model"])
     lists = "".join(
-        f"<details><summary>Only {name} is right: examples"
+        f"<details><summary>Errors of {wrong} where {right} is right"
         f'<span class="n">{counts[key]:,}</span></summary>{_examples(examples[key])}</details>'
-        for name, key in ((one, "one"), (other, "other"))
+        for right, wrong, key in ((one, other, "one"), (other, one, "other"))
         if examples[key]
     )
     tested = (
@@ -159,7 +161,7 @@ def _comparison(report: dict[str, Any], noun: str) -> str:
     return (
         f"<h2>Against {other}</h2><p>F in percent. {tested}</p>"
         + _table(("label", "F", "other F", "difference", "p"), rows)
-        + f'<p>Of the gold {noun}, both pipelines are right on {counts["both"]:,}, only this one '
+        + f"<p>Of the gold {noun}, both pipelines are right on {counts['both']:,}, only this one "
         f"on {counts['one']:,}, only the other on {counts['other']:,}, none on "
         f"{counts['none']:,}.</p>{lists}"
     )
@@ -175,12 +177,12 @@ def _outcomes(report: dict[str, Any], noun: str) -> str:
         if any(of_label.values()):
             cells = "".join(f"<td>{of_label[kind]:,}</td>" for kind in shown)
             rows.append(_row(label, _stack(of_label), cells))
-    header = [f'<span class="kind {kind}">{KIND_NAMES[kind]}</span>' for kind in shown]
+    header = [f'<span class="kind {kind}">{kind}</span>' for kind in shown]
     return (
         f"<h2>Outcomes</h2><p>Each of the gold {noun} is correct, has a wrong type (the boundaries "
         "are right), a wrong boundary (it overlaps the prediction), or is missing. A spurious "
         "prediction overlaps nothing that is left; its row is the predicted label.</p>"
-        + _table(("label", *header), rows, is_html=True)
+        + _table(("label", *header), rows, "outcomes")
     )
 
 
@@ -218,9 +220,7 @@ def _calibration(report: dict[str, Any]) -> str:
         return ""
     figures = "".join(_diagram(table) for table in report["calibration"])
     other = report.get("against", {}).get("calibration")
-    compared = (
-        f" The error of the other pipeline is {other[0]['error']:.3f}." if other else ""
-    )
+    compared = f" The error of the other pipeline is {other[0]['error']:.3f}." if other else ""
     return (
         "<h2>Calibration</h2><p>Across: the probability of a prediction. Up: the share of correct "
         "predictions. On the dashed line both are equal. The bars are the numbers of predictions. "
@@ -280,7 +280,7 @@ def _confusions(report: dict[str, Any]) -> str:
     n_left = len(groups) - len(parts)
     rest = f"<p>{n_left:,} less frequent confusions are in the JSON only.</p>" if n_left else ""
     return (
-        "<h2>Confusions</h2><p>Gold label → predicted label, the most frequent first. Open a line "
+        "<h2>Confusions</h2><p>Gold label → predicted label, by kind and frequency. Open a line "
         f"for its most certain examples. {_LEGEND}</p>{''.join(parts)}{rest}"
     )
 
@@ -366,9 +366,9 @@ def _shorten(text: str) -> str:
     return text if len(text) <= MAX_SPAN else f"{text[:half]} … {text[-half:]}"
 
 
-def _table(header: Sequence[str], rows: Iterable[str], is_html: bool = False) -> str:
-    cells = "".join(f"<th>{cell if is_html else escape(cell)}</th>" for cell in header)
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+def _table(header: Sequence[str], rows: Iterable[str], kind: str = "scores") -> str:
+    cells = "".join(f"<th>{cell}</th>" for cell in header)
+    return f'<table class="{kind}"><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
 def _row(label: str | None, picture: str, cells: str) -> str:
@@ -378,21 +378,21 @@ def _row(label: str | None, picture: str, cells: str) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
+    return DASH if value is None else f"{100 * value:.1f}"
 
 
 def _value(score: dict[str, Any]) -> str:
     """Return a score in percent, with its interval."""
     if score["low"] is None:
         return _percent(score["value"])
-    interval = f"{_percent(score['low'])}–{_percent(score['high'])}"
+    interval = f"{_percent(score['low'])}{DASH}{_percent(score['high'])}"
     return f"{_percent(score['value'])}<small>{interval}</small>"
 
 
 def _difference(score: dict[str, Any]) -> str:
     """Return a difference in percent, with its interval and p-value."""
     if score["value"] is None:
-        return "–"
+        return DASH
     parts = []
     if score["low"] is not None:
         parts.append(f"{100 * score['low']:+.1f} to {100 * score['high']:+.1f}")
@@ -426,9 +426,7 @@ def _stack(counts: dict[str, int]) -> str:
     for kind in OUTCOMES:
         width = 100 * counts[kind] / total
         if width:
-            parts.append(
-                f'<rect class="{kind}" x="{x:.2f}" width="{width:.2f}" height="12"/>'
-            )
+            parts.append(f'<rect class="{kind}" x="{x:.2f}" width="{width:.2f}" height="12"/>')
         x += width
     return (
         '<svg class="stack" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">'

@@ -34,6 +34,9 @@ N_ERRORS = 12
 CONTEXT = 60
 """Number of characters of context on each side."""
 
+ORDER = ("type", "boundary", "spurious", "missing")
+"""The kinds of errors in the order of the confusions."""
+
 Place = tuple[int, Pair]
 """Index of the document, and a pair of it."""
 
@@ -44,7 +47,7 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
     - `scores`: by measure, a list of all labels together (label None) and each label.
     - `outcomes`: by label, the number of each outcome.
     - `calibration`: as `scores`, reliability tables. Empty without probabilities.
-    - `errors`: the confusions, the most frequent first, with their most certain examples.
+    - `errors`: the confusions by kind, the most frequent first, with their most certain examples.
     - `certain`, `uncertain`: the most and the least certain errors; `missed` and `nearly_found`:
       the missing gold spans of the least and of the highest probability.
     """
@@ -99,7 +102,7 @@ def compare(
     - `differences`: exact scores of `one` minus those of `other`, with intervals and p-values.
     - `agreement`: the number of gold spans that both, one or none predict correctly, and examples.
     """
-    counts = [evaluation.count("exact") for evaluation in (one, other)]
+    counts = one.count("exact"), other.count("exact")
     values = np.subtract(*(score(x.sum(axis=0)) for x in counts))
     p_values = np.full(values.shape, np.nan)
     bounds = np.full((2, *values.shape), np.nan)
@@ -159,9 +162,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else round(float(value), 6)
 
 
-def _calibrate(
-    evaluation: Evaluation, labels: Iterable[str | None]
-) -> Iterable[dict[str, Any]]:
+def _calibrate(evaluation: Evaluation, labels: Iterable[str | None]) -> Iterable[dict[str, Any]]:
     """Yield a reliability table of each label with probabilities."""
     for label in labels:
         p, correct = evaluation.predictions(label)
@@ -193,7 +194,7 @@ def _group(errors: Sequence[Place], texts: Sequence[str]) -> list[dict[str, Any]
             "examples": [_example(place, texts) for place in _most_certain(places, N_EXAMPLES)],
         }
         for (kind, gold, predicted), places in sorted(
-            groups.items(), key=lambda item: -len(item[1])
+            groups.items(), key=lambda item: (ORDER.index(item[0][0]), -len(item[1]))
         )
     ]
 
@@ -217,15 +218,20 @@ def _example(place: Place, texts: Sequence[str]) -> dict[str, Any]:
     """Return a pair in its context. The positions of the spans are of the whole text."""
     i, pair = place
     spans = [span for span in pair if span]
-    start = max(0, min(span.start for span in spans) - CONTEXT)
-    end = max(span.end for span in spans) + CONTEXT
+    text, first, last = texts[i], min(span.start for span in spans), max(span.end for span in spans)
+    start, end = max(0, first - CONTEXT), min(len(text), last + CONTEXT)
+    # Cut at spaces, if there are any.
+    if start:
+        start += max(0, text[start:first].find(" ") + 1)
+    if end < len(text) and " " in text[last:end]:
+        end = text.rindex(" ", last, end)
     return {
         "document": i,
         "kind": pair.kind,
         "gold": _to_json(pair.gold),
         "predicted": _to_json(pair.predicted),
         "offset": start,
-        "context": texts[i][start:end],
+        "context": text[start:end],
     }
 
 

@@ -23,7 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_bcrf.annotation.extensions import CONFIDENCE, TAG_CONFIDENCE, span_key, token_key
+from spacy_bcrf.annotation.extensions import (
+    CONFIDENCE,
+    TAG_CONFIDENCE,
+    UserData,
+    span_key,
+    token_key,
+)
 from spacy_bcrf.annotation.partial import read_annotated_labels
 
 from .codecs import Codec
@@ -128,18 +134,17 @@ def _match_equal(
 def read_annotations(codec: Codec, doc: Doc) -> list[Annotation]:
     """Return the labeled spans of a document with their probabilities, if a component set them."""
     is_span = codec.confidence_units["confidence"] == "span"
+    user_data: UserData = doc.user_data
     found = []
     for span in codec.find_spans(doc):
         start, end = span.start_char, span.end_char
         key = span_key(CONFIDENCE, start, end) if is_span else token_key(TAG_CONFIDENCE, start)
         if span.label and end > start:
-            found.append(Annotation(start, end, span.label_, doc.user_data.get(key)))
+            found.append(Annotation(start, end, span.label_, user_data.get(key)))
     return found
 
 
-def find_judged(
-    codec: Codec, reference: Doc, predicted: Iterable[Annotation]
-) -> list[Annotation]:
+def find_judged(codec: Codec, reference: Doc, predicted: Iterable[Annotation]) -> list[Annotation]:
     """Return the predicted spans that gold annotation can judge.
 
     A span with an unannotated token is left out, as in spaCy's scorer, and so is a label that

@@ -35,7 +35,7 @@ def bootstrap_scores(counts: Counts, n: int = 2000, seed: int = 0) -> NDArray[np
 
 
 def percentile_interval(samples: NDArray, level: float = 0.95) -> NDArray[np.float64]:
-    """Return the lower and the upper bound (2, ...) of the middle share `level` of samples (n, ...).
+    """Return the bounds (2, ...) of the middle share `level` of samples (n, ...).
 
     Undefined samples (NaN) are left out. NaN if all are undefined.
     """
