@@ -106,7 +106,7 @@ def make_report(
         others = predict_by_other(against, test, codec)
         check_other(against, test, others, gold_labels, codec.what)
     systems = [predicted] if others is None else [predicted, others]
-    counts = {label: 0 for label in labeler.labels}
+    counts = dict.fromkeys(labeler.labels, 0)
     for spans in (*gold, *(spans for found in systems for spans in found)):
         for span in spans:
             counts.setdefault(span.label, 0)
@@ -146,7 +146,8 @@ def make_report(
     for system, evaluation in zip((who, str(against)), (one, *rest), strict=False):
         if n_left_out := evaluation.n_left_out:
             notes.append(
-                f"{n_left_out:,} predictions of {system} are left out: gold has no annotation there."
+                f"{n_left_out:,} predictions of {system} are left out: gold has no annotation "
+                "there."
             )
     return report
 

@@ -5,8 +5,10 @@ The content security policy admits the page's own style sheet only.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import pairwise
 from string import Template
 from typing import Any
 
@@ -16,8 +18,8 @@ from .review_page import policy_hash, read_part
 
 DASH = "\N{EN DASH}"
 
-MAX_GROUPS = 40
-"""Largest number of confusions on a page. JSON has all."""
+MAX_GROUPS = 15
+"""Largest number of confusions of a kind on a page. JSON has all."""
 MAX_SPAN = 200
 """Largest number of characters of one part of a context."""
 
@@ -267,7 +269,11 @@ def _confusions(report: dict[str, Any]) -> str:
     if not groups:
         return "<h2>Confusions</h2><p>No errors.</p>"
     parts = []
-    for group in groups[:MAX_GROUPS]:
+    n_shown: Counter[str] = Counter()
+    for group in groups:
+        n_shown[group["kind"]] += 1
+        if n_shown[group["kind"]] > MAX_GROUPS:
+            continue
         labels = " → ".join(
             "nothing" if label is None else f"<b>{escape(label)}</b>"
             for label in (group["gold"], group["predicted"])
@@ -295,7 +301,8 @@ def _errors(report: dict[str, Any], noun: str) -> str:
     lists = [
         (
             "Most certain errors",
-            "Wrong predictions with the highest probability. Many are errors of the annotation.",
+            "Wrong predictions with the highest probability. Some may be errors of the gold "
+            "annotation.",
             report["certain"],
         ),
         (
@@ -354,7 +361,7 @@ def _context(example: dict[str, Any]) -> str:
     }
     cuts = sorted({0, len(text), *(cut for span in spans.values() for cut in span)})
     parts = []
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         names = [name for name, span in spans.items() if span[0] <= start and end <= span[1]]
         part = escape(_shorten(text[start:end]))
         parts.append(f'<span class="{" ".join(names)}">{part}</span>' if names else part)
@@ -368,7 +375,8 @@ def _shorten(text: str) -> str:
 
 def _table(header: Sequence[str], rows: Iterable[str], kind: str = "scores") -> str:
     cells = "".join(f"<th>{cell}</th>" for cell in header)
-    return f'<table class="{kind}"><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    head = f'<table class="{kind}"><thead><tr>{cells}</tr></thead>'
+    return f"{head}<tbody>{''.join(rows)}</tbody></table>"
 
 
 def _row(label: str | None, picture: str, cells: str) -> str:
