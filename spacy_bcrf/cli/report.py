@@ -54,7 +54,7 @@ def report_cli(
     from .audit import check_target
     from .report_page import report_page
 
-    with exit_on(ValueError, OSError):
+    with exit_on(ValueError, ImportError, OSError):
         for path in output:
             if path.suffix not in SUFFIXES:
                 raise ValueError(f"{path}: expected a file with the suffix .html or .json")
@@ -82,7 +82,7 @@ def make_report(
     model: str, test: Path, against: str | None, name: str | None, n: int, seed: int
 ) -> dict[str, Any]:
     """Return the report as JSON values. ValueError for documents that cannot be judged."""
-    from spacy_bcrf.pipeline.evaluation import evaluate, read_annotations
+    from spacy_bcrf.pipeline.evaluation import evaluate, read_gold_spans
 
     from .labeler import load_labeler, read_examples
     from .report_values import compare, describe
@@ -91,15 +91,13 @@ def make_report(
     codec = labeler.codec
     examples = read_examples(nlp, name, test)
     references = [example.reference for example in examples]
-    gold = [
-        [span._replace(probability=None) for span in read_annotations(codec, doc)]
-        for doc in references
-    ]
+    gold = [read_gold_spans(codec, doc) for doc in references]
     gold_labels = {span.label for of_doc in gold for span in of_doc}
     who = f"{name} of {model}"
     check_gold(test, references, gold_labels, labeler, who)
+    with_posteriors = gold
     if codec.confidence_units["confidence"] == "span":
-        gold = add_posteriors(labeler, examples, gold)
+        with_posteriors = add_posteriors(labeler, examples, gold)
     predicted = predict(labeler, examples)
     others = None
     if against is not None:
@@ -114,7 +112,8 @@ def make_report(
         for span in spans:
             counts[span.label] += 1
     labels = sorted(counts, key=lambda label: (-counts[label], label))
-    one, *rest = (evaluate(codec, references, gold, found, labels) for found in systems)
+    one = evaluate(codec, references, with_posteriors, predicted, labels)
+    evaluations = [one]
     texts = [doc.text for doc in references]
     notes = list(describe_labels(who, gold_labels, set(labeler.labels)))
     if len(examples) == 1:
@@ -133,7 +132,8 @@ def make_report(
         **describe(one, texts, n, seed),
     }
     if others is not None:
-        (other,) = rest
+        other = evaluate(codec, references, gold, others, labels)
+        evaluations.append(other)
         found_labels = {span.label for spans in others for span in spans}
         notes += describe_labels(str(against), gold_labels, found_labels, "does not predict")
         if not len(other.predictions()[0]):
@@ -143,7 +143,7 @@ def make_report(
             **describe(other, texts, n, seed),
             **compare(one, other, texts, n, seed),
         }
-    for system, evaluation in zip((who, str(against)), (one, *rest), strict=False):
+    for system, evaluation in zip((who, str(against)), evaluations, strict=False):
         if n_left_out := evaluation.n_left_out:
             notes.append(
                 f"{n_left_out:,} predictions of {system} are left out: gold has no annotation "

@@ -127,12 +127,14 @@ def compare(
     names = {(True, True): "both", (True, False): "one", (False, True): "other"}
     for i, of_doc in enumerate(zip(one.pairs, other.pairs, strict=True)):
         first, second = ([pair for pair in pairs if pair.gold] for pairs in of_doc)
-        right = {pair.gold for pair in second if pair.kind == CORRECT}
-        by_gold = {pair.gold: pair for pair in second}
+        # Only the gold spans of `one` have probabilities.
+        by_gold = {pair.gold[:3]: pair for pair in second if pair.gold}
         for pair in first:
-            is_right = pair.kind == CORRECT, pair.gold in right
+            assert pair.gold is not None
+            of_other = by_gold[pair.gold[:3]]
+            is_right = pair.kind == CORRECT, of_other.kind == CORRECT
             # The example shows the error.
-            shown = by_gold[pair.gold] if is_right == (True, False) else pair
+            shown = of_other if is_right == (True, False) else pair
             found[names.get(is_right, "none")].append((i, shown))
     return {
         "differences": differences,

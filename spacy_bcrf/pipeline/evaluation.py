@@ -144,17 +144,25 @@ def read_annotations(codec: Codec, doc: Doc) -> list[Annotation]:
     return found
 
 
+def read_gold_spans(codec: Codec, doc: Doc) -> list[Annotation]:
+    """Return the labeled spans of a gold document, without probabilities."""
+    return [span._replace(probability=None) for span in read_annotations(codec, doc)]
+
+
 def find_judged(codec: Codec, reference: Doc, predicted: Iterable[Annotation]) -> list[Annotation]:
     """Return the predicted spans that gold annotation can judge.
 
     A span with an unannotated token is left out, as in spaCy's scorer, and so is a label that
     partial annotation does not cover.
     """
+    labels = read_annotated_labels(reference) if isinstance(codec, EntityCodec) else None
+    unannotated = _find_unannotated(codec, reference)
+    if labels is None and not unannotated:
+        return list(predicted)
     is_open = np.zeros(len(reference.text) + 1, dtype=bool)
-    for start, end in _find_unannotated(codec, reference):
+    for start, end in unannotated:
         is_open[start:end] = True
     n_open = np.append(0, is_open.cumsum())
-    labels = read_annotated_labels(reference) if isinstance(codec, EntityCodec) else None
     return [
         span
         for span in predicted

@@ -8,9 +8,11 @@ import pytest
 import spacy
 from commands import command
 from sentences import make_docs
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from tiny_training import network, train
+
+from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 
 run = command("report")
 QUICK = ("--resamples", 100)
@@ -111,6 +113,8 @@ def test_against_rules(corpus, rules):
     assert counts == {"both": 5, "one": 7, "other": 0, "none": 6}
     shown = against["agreement"]["examples"]["one"]
     assert len(shown) == 7 and all(example["kind"] == "missing" for example in shown)
+    # Rules have no probabilities.
+    assert all(example["gold"]["probability"] is None for example in shown)
     difference = against["differences"][0]["recall"]
     assert difference["value"] == pytest.approx(7 / 18, abs=1e-6)
     assert difference["low"] > 0 and 0 < difference["p"] <= 0.1
@@ -151,6 +155,59 @@ def test_tags(corpus):
     page = (corpus / "report.html").read_text(encoding="utf8")
     assert "Token accuracy" in page and "Partial matches" not in page
     assert "F 97.14" in output
+
+
+CHAIN = {
+    "@architectures": "spacy-bcrf.LinearChain.v1",
+    "templates": ["w[0]", "w[-1]"],
+    "objective": "crf",
+}
+FACTORIES = {
+    "bcrf_ner": ("ents_p", "ents_r", "ents_f"),
+    "bcrf_tagger": ("tag_acc", "tag_acc", "tag_acc"),
+    "bcrf_chunker": ("spans_chunks_p", "spans_chunks_r", "spans_chunks_f"),
+    "bcrf_segmenter": ("tagged_token_p", "tagged_token_r", "tagged_token_f"),
+}
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_scores_agree_with_spacy(here, factory):
+    tokenizer = {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}
+    config = {"nlp": {"tokenizer": tokenizer}} if factory == "bcrf_segmenter" else {}
+    nlp = spacy.blank("xx", config=config)
+    nlp.add_pipe(factory, config={"model": CHAIN})
+    docs = []
+    for i, words in enumerate(("ab ba c", "ba ab cc", "c ab", "cc c ba")):
+        n_words = len(words.split())
+        doc = Doc(nlp.vocab, words.split(), [True] * (n_words - 1) + [False])
+        doc.set_ents([Span(doc, i, i + 1, label="AB"[i % 2]) for i in range(0, len(doc), 2)])
+        doc.spans["chunks"] = [Span(doc, 0, 2, label="XY"[i % 2])]
+        for token in doc:
+            token.tag_ = "NV"[(len(token) + i) % 2]
+        docs.append(doc)
+    make = nlp.make_doc
+    fit_sparse_chain(nlp, [Example(make(doc.text), doc) for doc in docs[:3]], 1)
+    nlp.to_disk("model")
+    write("dev.spacy", docs)
+    expected = nlp.evaluate([Example(make(doc.text), doc) for doc in docs])
+    run("model", "dev.spacy", "--against", "model", *QUICK, "-o", "report.json")
+    every = read(here / "report.json")["scores"]["exact"][0]
+    found = [every[name]["value"] for name in ("precision", "recall", "f")]
+    assert found == pytest.approx([expected[key] for key in FACTORIES[factory]], abs=1e-6)
+    assert 0 < found[2] < 1
+
+
+def test_the_report_judges_what_the_component_writes(corpus):
+    nlp = spacy.load("model")
+    nlp.get_pipe("ner").threshold = 1.0
+    nlp.to_disk("careful")
+    run("careful", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.json")
+    report = read(corpus / "report.json")
+    assert report["scores"]["exact"][0]["predicted"] == 0
+    assert report["scores"]["exact"][0]["precision"]["value"] is None
+    assert report["outcomes"]["LOC"]["missing"] == 9
+    (nearly,) = report["nearly_found"][:1]
+    assert nearly["gold"]["probability"] > 0.5
 
 
 def test_one_document(corpus):
