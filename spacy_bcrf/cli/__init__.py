@@ -17,6 +17,7 @@ from .explain import explain_cli
 from .inspect import inspect_cli
 from .mask import mask_cli
 from .rank import rank_cli
+from .report import report_cli
 from .review import review_cli
 
 app = typer.Typer(help="Structured sequence labeling.", no_args_is_help=True)
@@ -33,6 +34,7 @@ app.command("debug", context_settings={"allow_extra_args": True, "ignore_unknown
 app.command("inspect")(inspect_cli)
 app.command("mask")(mask_cli)
 app.command("rank")(rank_cli)
+app.command("report")(report_cli)
 app.command("review")(review_cli)
 app.command("explain")(explain_cli)
 
