@@ -26,7 +26,7 @@ from spacy_bcrf.io.text import text_suffix
 from .errors import exit_on
 
 if TYPE_CHECKING:
-    from spacy_bcrf.chain import Marginals, Potentials
+    from spacy_bcrf.chain import Marginals
 
 JSON = (".jsonl", ".ndjson", ".json")
 
@@ -58,17 +58,21 @@ def distill_cli(
     ] = None,
     templates: Annotated[
         str | None,
-        Opt("--templates", help="Template set of the sparse chain (default: pos for tags, else ner)"),
+        Opt(
+            "--templates", help="Template set of the sparse chain (default: pos for tags, else ner)"
+        ),
     ] = None,
     passes: Annotated[int, Opt(help="Passes over the documents", min=1)] = 5,
     rate: Annotated[float, Opt("--rate", help="Learning rate of AdaGrad")] = 0.3,
-    batch_size: Annotated[int, Opt("--batch-size", help="Documents in a step", min=1)] = 8,
+    batch_size: Annotated[int, Opt("--batch-size", help="Documents in a step", min=1)] = 1,
     shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 2000,
     work: Annotated[
         Path | None,
         Opt(help="Folder that keeps the labeled shards (default: beside the output until the end)"),
     ] = None,
-    lang: Annotated[str, Opt("--lang", "-l", help="Language, for JSON lines as the teacher")] = "xx",
+    lang: Annotated[
+        str, Opt("--lang", "-l", help="Language, for JSON lines as the teacher")
+    ] = "xx",
     seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
     gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID of the teacher or -1 for CPU")] = -1,
 ) -> None:
@@ -261,23 +265,11 @@ def label_shards(
 
 def write_shard(path: Path, base: Language, name: str, docs: list[Doc]) -> None:
     """Write the words and the teacher's chain of documents. The .npz file completes the shard."""
-    from spacy.util import minibatch
+    from spacy_bcrf.pipeline.distillation import teacher_chain
 
     pipe: Any = base.get_pipe(name)
-    to_numpy = pipe.model.ops.to_numpy
-    chains: list[Potentials] = [
-        pipe.posterior(pipe.find_potentials(batch)) for batch in minibatch(docs, 128)
-    ]
-    unary = np.concatenate([to_numpy(chain.unary) for chain in chains])
-    transitions = to_numpy(chains[0].transitions)
-    if any(chain.transitions.ndim == 3 for chain in chains):
-        n_tags = unary.shape[1]
-        transitions = np.concatenate(
-            [
-                np.broadcast_to(to_numpy(c.transitions), (len(c.unary), n_tags, n_tags))
-                for c in chains
-            ]
-        )
+    chain = teacher_chain(pipe, docs)
+    unary, transitions = map(pipe.model.ops.to_numpy, (chain.unary, chain.transitions))
     with replacing(path.with_suffix(".spacy")) as part:
         DocBin(["ORTH", "SPACY"], docs=docs).to_disk(part)
     with replacing(path.with_suffix(".npz")) as part:
@@ -292,16 +284,8 @@ def read_shard(path: Path, nlp: Language) -> Shard:
     docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab))
     with np.load(path.with_suffix(".npz")) as arrays:
         unary, transitions = arrays["unary"], arrays["transitions"]
-    lengths = doc_lengths(docs)
-    stops = lengths.cumsum()
-
-    def find_target(at: Sequence[int]) -> Marginals:
-        tokens = np.concatenate([np.arange(stops[i] - lengths[i], stops[i]) for i in at])
-        of_edges = transitions if transitions.ndim == 2 else transitions[tokens]
-        chain = Potentials(unary[tokens], of_edges, lengths[list(at)])
-        return CRF().marginals(chain, edges=True)
-
-    return Shard(docs, find_target)
+    chain = Potentials(unary, transitions, doc_lengths(docs))
+    return Shard(docs, lambda at: CRF().marginals(chain.take(at), edges=True))
 
 
 # Annotators as the teacher

@@ -18,7 +18,8 @@ from .errors import exit_on
 def extend_cli(
     model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
     corpus: Annotated[
-        Path, Arg(help="Documents in which only the new labels are annotated, .spacy", metavar="NEW")
+        Path,
+        Arg(help="Documents in which only the new labels are annotated, .spacy", metavar="NEW"),
     ],
     labels: Annotated[
         list[str], Opt("--labels", help="New label. Several: --labels A,B or --labels A --labels B")
@@ -36,7 +37,14 @@ def extend_cli(
             "(default: 0.3)",
         ),
     ] = None,
-    batch_size: Annotated[int, Opt("--batch-size", help="Documents in a step", min=1)] = 8,
+    batch_size: Annotated[
+        int | None,
+        Opt(
+            "--batch-size",
+            help="Documents in a step (default: 1 for a sparse linear chain, else 8)",
+            min=1,
+        ),
+    ] = None,
     dropout: Annotated[float, Opt("--dropout", help="Of a network", min=0, max=0.99)] = 0.1,
     seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
     gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
@@ -63,9 +71,7 @@ def extend_cli(
         setup_gpu(gpu_id, silent=True)
         fix_random_seed(seed)
         nlp, name, labeler = load_labeler(model, pipe)
-        old_nlp, _, teacher = load_labeler(model, name)
-        for pipeline in (nlp, old_nlp):
-            own_tok2vec(pipeline, name)
+        own_tok2vec(nlp, name)
         references = list(read_docs(corpus, nlp.vocab))
         docs = annotate_before(nlp, name, [make_input(nlp, doc) for doc in references])
         examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
@@ -74,7 +80,6 @@ def extend_cli(
             sgd.learn_rate = learn_rate  # type: ignore[assignment]
         result = extend(
             labeler,
-            teacher,
             examples,
             names,
             passes=passes,

@@ -15,7 +15,7 @@ from spacy.util import minibatch
 from thinc.api import Optimizer, set_dropout_rate
 from tqdm import tqdm
 
-from spacy_bcrf.annotation.arrays import Bools, allowed_tags, doc_lengths
+from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
 from spacy_bcrf.annotation.partial import read_annotated_labels
 from spacy_bcrf.chain import CRF, Marginals, Potentials, distillation_loss, rename_tags
 from spacy_bcrf.layers.linear_chain import sparse_chain
@@ -23,6 +23,7 @@ from spacy_bcrf.layers.protocol import get_hooks
 
 from .codecs.entities import EntityCodec
 from .codecs.tags import TagCodec
+from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 
 RATE = 0.3
@@ -30,6 +31,7 @@ RATE = 0.3
 
 # As in online steps: tokens that are nearly certain would take most of the time.
 _NEGLIGIBLE = 1e-4
+
 
 def update_towards(
     pipe: SequenceLabeler,
@@ -67,7 +69,7 @@ def learn(
     find_target: Callable[[Sequence[int]], Marginals],
     *,
     passes: int,
-    batch_size: int,
+    batch_size: int | None = None,
     drop: float = 0.0,
     sgd: Optimizer | None = None,
     seed: int = 0,
@@ -76,10 +78,12 @@ def learn(
     """Learn from targets in several passes, each in a new random order.
 
     find_target: returns the target marginals of the documents with these indices.
-    batch_size: number of documents in a step. progress: title of the progress bar, None without.
+    batch_size: number of documents in a step, by default 1 for a sparse linear chain, else 8. progress: title of the progress bar, None without.
 
     Returns the mean loss a document of each pass.
     """
+    if batch_size is None:
+        batch_size = 8 if get_hooks(pipe.model).learn is None else 1
     rng = random.Random(seed)
     order = [i for i, doc in enumerate(docs) if len(doc)]
     losses = []
@@ -110,69 +114,78 @@ class Extension(NamedTuple):
 
 
 def read_extension(
-    pipe: SequenceLabeler, n_old: int, examples: Sequence[Example]
-) -> tuple[list[Extension | None], dict[int, str]]:
+    pipe: SequenceLabeler, n_old: int, examples: Sequence[Example], chain: Potentials
+) -> tuple[list[Extension], dict[int, str]]:
     """Read the annotation of new labels.
 
     pipe: the component with the new labels, which come last. n_old: number of the tags without
-    them. A document without `annotated_labels` annotates the new labels only. A token without a tag
-    has none of the new tags.
+    them. chain: the teacher's, over these tags. A token without a tag has none of the new tags.
 
-    RETURNS an extension for each example, None for one with a problem, and the problems by example.
-    The problems are those of `SequenceLabeler.read_gold`, and annotation that leaves open where the
-    new labels are.
+    RETURNS an extension for each example, and problems by example: those of
+    `SequenceLabeler.read_gold`, annotation that leaves open where the new labels are, and
+    annotation of old labels that the teacher's chain forbids.
     """
     gold = pipe.read_gold(examples)
     problems = dict(gold.problems)
     codec, n_tags = pipe.codec, len(pipe.tags)
+    new = ", ".join(pipe.labels[-((n_tags - n_old) // codec.tags_per_label) :])
     for rejection in gold.rejections:
         problems.setdefault(rejection.sequence, "an incorrect span of several tokens")
-    found = allowed_tags(pipe.model.ops.to_numpy(gold.tags), n_tags)
-    stops = doc_lengths([example.predicted for example in examples]).cumsum()[:-1]
-    extensions: list[Extension | None] = []
-    for i, (example, allowed) in enumerate(zip(examples, np.split(found, stops), strict=True)):
-        is_new = allowed[:, n_old:].any(axis=1)
-        if isinstance(codec, TagCodec):
-            # Without annotation, all tags are allowed.
-            is_new &= ~allowed.all(axis=1)
-        single = allowed.sum(axis=1) == 1
-        if (is_new & ~single).any():
-            token = int((is_new & ~single).argmax())
-            new = ", ".join(pipe.labels[-((n_tags - n_old) // codec.tags_per_label) :])
-            problems.setdefault(
-                i,
-                f"{example.predicted[token].text!r} (token {token}) has no annotation of {new}",
-            )
-        if i in problems:
-            extensions.append(None)
-            continue
-        old = allowed[:, :n_old].copy()
-        # Of a new entity, the teacher knows that it is none of its own. Each of its tags can be
-        # the tag that a new one replaces.
-        old[is_new] = isinstance(codec, TagCodec)
-        old[is_new, 0] = True
-        tags = np.where(is_new, allowed.argmax(axis=1), -1).astype("int32")
-        extensions.append(Extension(tags, old))
+    ops: Any = pipe.model.ops
+    allowed = allowed_tags(ops.to_numpy(gold.tags), n_tags)
+    is_tag = isinstance(codec, TagCodec)
+    is_new = allowed[:, n_old:].any(axis=1)
+    if is_tag:
+        # Without annotation, all tags are allowed.
+        is_new &= ~allowed.all(axis=1)
+    is_open = is_new & (allowed.sum(axis=1) > 1)
+    old = allowed[:, :n_old].copy()
+    # Of a new entity, the teacher knows that it is none of its own. A new tag can replace any tag.
+    old[is_new] = is_tag
+    old[is_new, 0] = True
+    tags = np.where(is_new, allowed.argmax(axis=1), -1).astype("int32")
+    values = ops.to_numpy(CRF().infer(chain.restrict(ops.asarray(old)), marginals=False).value)
+    extensions = []
+    bounds = find_bounds([example.predicted for example in examples])
+    for i, (example, (start, end)) in enumerate(zip(examples, bounds, strict=True)):
+        extensions.append(Extension(tags[start:end], old[start:end]))
+        if is_open[start:end].any():
+            token = int(is_open[start:end].argmax())
+            word = example.predicted[token].text
+            problems.setdefault(i, f"{word!r} (token {token}) has no annotation of {new}")
+        elif not values[i] > -np.inf:
+            problems.setdefault(i, f"{codec.restrictions} forbid it")
     return extensions, problems
 
 
-def extended_target(
-    teacher: SequenceLabeler, docs: Sequence[Doc], extensions: Sequence[Extension], n_tags: int
-) -> Marginals:
+def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: int) -> Marginals:
     """Return target marginals (N, n_tags) of a component with new labels.
 
-    The teacher's chain is conditioned on the annotation: a token of a new entity is O for the
-    teacher, and annotation of its own labels holds. Its marginals then move to the new tags, see
-    `chain.distillation.rename_tags`. Where the annotation is silent, the teacher decides alone.
+    chain: the teacher's, see `teacher_chain`, of the same documents.
 
-    The chain is `Inference.to_crf` of the teacher without its temperature, which the extended
-    component keeps.
+    The chain is conditioned on the annotation: a token of a new entity is O for the teacher, and
+    annotation of its own labels holds. Its marginals then move to the new tags, see
+    `chain.rename_tags`. Where the annotation is silent, the teacher decides alone.
     """
-    chain = teacher.posterior(teacher.find_potentials(docs), 1.0)
-    ops: Any = teacher.model.ops
+    xp = chain.xp
     tags, allowed = (np.concatenate(parts) for parts in zip(*extensions, strict=True))
-    marginals = CRF().marginals(chain.restrict(ops.asarray(allowed)), edges=True)
-    return rename_tags(marginals, ops.asarray(tags), n_tags)
+    marginals = CRF().marginals(chain.restrict(xp.asarray(allowed)), edges=True)
+    return rename_tags(marginals, xp.asarray(tags), n_tags)
+
+
+def teacher_chain(
+    teacher: SequenceLabeler, docs: Sequence[Doc], temperature: float | None = None
+) -> Potentials:
+    """Return the chain of a component's probabilities, see `SequenceLabeler.posterior`.
+
+    temperature: by default the component's.
+    """
+    return Potentials.join(
+        [
+            teacher.posterior(teacher.find_potentials(batch), temperature)
+            for batch in minibatch(docs, BATCH_SIZE)
+        ]
+    )
 
 
 class Extended(NamedTuple):
@@ -189,12 +202,11 @@ class Extended(NamedTuple):
 
 def extend(
     pipe: SequenceLabeler,
-    teacher: SequenceLabeler,
     examples: Sequence[Example],
     labels: Sequence[str],
     *,
     passes: int = 10,
-    batch_size: int = 8,
+    batch_size: int | None = None,
     drop: float = 0.0,
     sgd: Optimizer | None = None,
     rate: float | None = None,
@@ -202,9 +214,9 @@ def extend(
 ) -> Extended:
     """Add labels to a trained component, and learn them from examples without forgetting.
 
-    pipe: a `bcrf_ner` or `bcrf_tagger`. teacher: an unchanged copy of it. examples: documents whose
-    references annotate the new labels. sgd: the optimizer of a network. rate: of AdaGrad in a
-    sparse linear chain, by default `RATE`.
+    pipe: a `bcrf_ner` or `bcrf_tagger`. Its marginals before the extension teach the old labels.
+    examples: documents whose references annotate the new labels. sgd: the optimizer of a network.
+    rate: of AdaGrad in a sparse linear chain, by default `RATE`.
 
     An entity reference without `annotated_labels` gets the new labels there. Examples with problems
     of `read_extension` are left out.
@@ -213,18 +225,22 @@ def extend(
     with other unknown labels, no example without a problem, other kinds of components.
     """
     _check_extension(pipe, examples, labels)
-    n_old = len(teacher.tags)
+    n_old = len(pipe.tags)
+    # Without the temperature, which the component keeps.
+    chain = teacher_chain(pipe, [example.predicted for example in examples], 1.0)
     for example in examples:
         is_entity = isinstance(pipe.codec, EntityCodec)
         if is_entity and read_annotated_labels(example.reference) is None:
             example.reference._.annotated_labels = list(labels)
     for label in labels:
         pipe.add_label(label)
-    extensions: list[Extension | None] = []
+    extensions: list[Extension] = []
     problems: dict[int, str] = {}
-    for batch in minibatch(examples, 128):
-        start = len(extensions)
-        found, of_batch = read_extension(pipe, n_old, batch)
+    for start in range(0, len(examples), BATCH_SIZE):
+        batch = examples[start : start + BATCH_SIZE]
+        found, of_batch = read_extension(
+            pipe, n_old, batch, chain.take(range(start, start + len(batch)))
+        )
         extensions += found
         problems.update((start + i, problem) for i, problem in of_batch.items())
     if len(problems) == len(examples):
@@ -232,15 +248,17 @@ def extend(
             f"[{pipe.name}] none of the {len(examples):,} documents can be learned. The first, "
             f"{examples[0].text[:40]!r}: {problems[0]}"
         )
-    kept = [(eg.predicted, ext) for eg, ext in zip(examples, extensions, strict=True) if ext]
-    docs, targets = [doc for doc, _ in kept], [ext for _, ext in kept]
+    kept = [i for i in range(len(examples)) if i not in problems]
     _set_rate(pipe, RATE if rate is None else rate)
+
+    def find_target(at: Sequence[int]) -> Marginals:
+        chosen = [kept[i] for i in at]
+        return extended_target(chain.take(chosen), [extensions[i] for i in chosen], len(pipe.tags))
+
     losses = learn(
         pipe,
-        docs,
-        lambda at: extended_target(
-            teacher, [docs[i] for i in at], [targets[i] for i in at], len(pipe.tags)
-        ),
+        [examples[i].predicted for i in kept],
+        find_target,
         passes=passes,
         batch_size=batch_size,
         drop=drop,
