@@ -87,7 +87,7 @@ def estimate_truth(
     def maximize(unary: Floats, counts: Floats) -> tuple[list[Floats], Potentials, float]:
         """Return confusions, chain and log-prior from expected tags (N, T) and transitions."""
         confusions = [_normalize(prior + unary[tokens].T @ tags) for tokens, tags in annotations]
-        starts = unary[empty.starts].sum(axis=0)
+        starts = np.where(start, unary[empty.starts].sum(axis=0), 0)
         log_moves, log_first = (
             _log(_normalize(counted)) for counted in (counts + moves, (starts + first)[None])
         )

@@ -55,20 +55,25 @@ def distillation_loss(
 
 def _expected_scores(potentials: Potentials, unary: Array, edges: Array) -> Array:
     """Return the expected scores (B,) under marginals, -inf if one of them is forbidden."""
-    xp = potentials.xp
-    at = potentials.inner_edges
+    xp, at = potentials.xp, potentials.inner_edges
+    by_token = _expect(xp, unary, potentials.unary)
+    edges = edges[at].reshape(len(at), unary.shape[1] ** 2)
     transitions = potentials.transitions
-    by_edge = transitions[None] if transitions.ndim == 2 else transitions[at]
-    by_token = _products(xp, unary, potentials.unary).sum(axis=1)
-    by_token[at] += _products(xp, edges[at], by_edge).sum(axis=(1, 2))
+    # A matrix times a vector takes a third of the time of a product by edge.
+    if transitions.ndim == 2:
+        forbidden = xp.isneginf(transitions).ravel()
+        of_edges = edges @ xp.where(forbidden, 0, transitions.ravel())
+        of_edges[(edges[:, forbidden] > 0).any(axis=1)] = -xp.inf
+    else:
+        of_edges = _expect(xp, edges, transitions[at].reshape(edges.shape))
+    by_token[at] += of_edges
     return xp.bincount(potentials.segment_ids, by_token, len(potentials.lengths))
 
 
-def _products(xp: Array, probabilities: Array, scores: Array) -> Array:
-    """Return probability * score in float64, 0 for the probability 0 of a forbidden score."""
-    return xp.where(probabilities > 0, probabilities, 0.0) * xp.where(
-        probabilities > 0, scores, 0.0
-    ).astype("float64")
+def _expect(xp: Array, probabilities: Array, scores: Array) -> Array:
+    """Sum probability * score by row. A probability of 0 adds 0, even if the score is -inf."""
+    possible = probabilities > 0
+    return (xp.where(possible, probabilities, 0) * xp.where(possible, scores, 0)).sum(axis=1)
 
 
 def rename_tags(marginals: Marginals, tags: Array, n_tags: int) -> Marginals:

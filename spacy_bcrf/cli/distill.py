@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -163,7 +164,10 @@ def initialize(nlp: Language, name: str, labels: Iterable[str], docs: Sequence[D
     pipe: Any = nlp.get_pipe(name)
     for label in labels:
         pipe.add_label(label)
-    nlp.initialize(lambda: [Example(doc, doc) for doc in docs])
+    with warnings.catch_warnings():
+        # The targets are the annotation.
+        warnings.filterwarnings("ignore", message=".* Training cannot learn the labels")
+        nlp.initialize(lambda: [Example(doc, doc) for doc in docs])
 
 
 # A pipeline as the teacher
@@ -188,7 +192,7 @@ def learn_from_pipeline(
     factory = base.get_pipe_meta(name).factory
     if templates is None:
         templates = "pos" if factory == "bcrf_tagger" else "ner"
-    of_teacher = dict(base.get_pipe_config(name))
+    of_teacher = {k: v for k, v in base.get_pipe_config(name).items() if k != "factory"}
     # The targets have the temperature of the teacher.
     of_teacher |= {"temperature": 1.0, "threshold": 0.0, "control": None}
     nlp = make_student(base, factory, name, of_teacher, templates, rate)

@@ -41,7 +41,7 @@ def draw_crowd(n_docs=400, share=0.6, seed=0):
 
 
 def test_known_reliabilities_are_found():
-    true, lengths, annotations = draw_crowd()
+    _, lengths, annotations = draw_crowd()
     found = estimate_truth(annotations, lengths, *CONSTRAINTS)
     truth = CRF().marginals(found.chain)
     for annotation, (known, right) in zip(annotations, ANNOTATORS, strict=True):
