@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -131,6 +132,36 @@ class Potentials:
     def astype(self, dtype: str) -> Potentials:
         """Return these potentials in float32 or float64."""
         return self.with_scores(self.unary.astype(dtype), self.transitions.astype(dtype))
+
+    def take(self, sequences: Sequence[int]) -> Potentials:
+        """Return the potentials of some sequences, by index, in this order."""
+        xp, stops = self.xp, self.lengths.cumsum()
+        chosen = list(sequences)
+        lengths = self.lengths[chosen]
+        bounds = zip((stops[chosen] - lengths).tolist(), stops[chosen].tolist(), strict=True)
+        tokens = xp.concatenate([xp.arange(0), *(xp.arange(*bound) for bound in bounds)])
+        transitions = self.transitions if self.transitions.ndim == 2 else self.transitions[tokens]
+        return Potentials.unchecked(self.unary[tokens], transitions, lengths, xp)
+
+    @staticmethod
+    def join(parts: Sequence[Potentials]) -> Potentials:
+        """Return potentials of all sequences of some batches in order.
+
+        ValueError without a batch. Transitions stay shared if all batches share the same ones.
+        """
+        if not parts:
+            raise ValueError("expected at least one batch of potentials, got none")
+        xp = parts[0].xp
+        # A batch without tokens has no edges, whatever its transitions.
+        found = [p for p in parts if len(p.unary)] or list(parts[:1])
+        transitions = found[0].transitions
+        if any(p.transitions.ndim == 3 or (p.transitions != transitions).any() for p in found):
+            transitions = xp.concatenate(
+                [xp.broadcast_to(p.transitions, (*p.unary.shape, p.unary.shape[1])) for p in found]
+            )
+        unary = xp.concatenate([p.unary for p in parts])
+        lengths = xp.concatenate([p.lengths for p in parts])
+        return Potentials.unchecked(unary, transitions, lengths, xp)
 
     def sequence_of(self, token: int) -> int:
         """Index of the sequence that holds a flat token."""

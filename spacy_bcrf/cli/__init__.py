@@ -13,7 +13,9 @@ from .combine import combine_cli
 from .control import control_cli
 from .convert import convert_cli
 from .debug import debug_cli
+from .distill import distill_cli
 from .explain import explain_cli
+from .extend import extend_cli
 from .inspect import inspect_cli
 from .mask import mask_cli
 from .rank import rank_cli
@@ -31,6 +33,8 @@ app.command("control")(control_cli)
 app.command("debug", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     debug_cli
 )
+app.command("distill")(distill_cli)
+app.command("extend")(extend_cli)
 app.command("inspect")(inspect_cli)
 app.command("mask")(mask_cli)
 app.command("rank")(rank_cli)
