@@ -64,14 +64,11 @@ def report_cli(
                 raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
         setup_gpu(gpu_id, silent=True)
         report = make_report(model, test, against, pipe, resamples, seed)
-        for path in output:
-            is_page = path.suffix == ".html"
-            write_text(
-                path,
-                report_page(report)
-                if is_page
-                else json.dumps(report, ensure_ascii=False, indent=1) + "\n",
-            )
+        texts = [
+            report_page(report) if path.suffix == ".html" else to_json(report) for path in output
+        ]
+        for path, text in zip(output, texts, strict=True):
+            write_text(path, text)
     for note in report["notes"]:
         typer.echo(f"Note: {note}", err=True)
     for path in output:
@@ -243,6 +240,11 @@ def predict_by_other(against: str, test: Path, codec: Codec) -> list[list[Annota
     docs = [example.predicted for example in Corpus(test)(nlp)]
     shown = tqdm(nlp.pipe(docs), "predicting", len(docs), unit="docs", delay=1, disable=None)
     return [read_annotations(codec, doc) for doc in shown]
+
+
+def to_json(report: dict[str, Any]) -> str:
+    """Return the JSON text of a report."""
+    return json.dumps(report, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def summarize(report: dict[str, Any]) -> str:

@@ -68,6 +68,8 @@ def test_the_best_partner_wins():
     gold = spans((0, 4, "PER"), (5, 9, "PER"))
     (first, second) = match_spans(gold, spans((0, 8, "PER"), (5, 9, "PER")))
     assert [first.kind, second.kind] == ["boundary", "correct"]
+    (missing, correct) = match_spans(spans((0, 4, "LOC"), (0, 4, "PER")), spans((0, 4, "PER")))
+    assert [missing.kind, correct.kind] == ["missing", "correct"]
     # One of two overlapping spans has the label, and it wins over the larger overlap.
     found = match_spans(spans((0, 9, "PER")), spans((0, 2, "PER"), (3, 9, "LOC")))
     assert [(pair.kind, pair.predicted and pair.predicted.label) for pair in found] == [
