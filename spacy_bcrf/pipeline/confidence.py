@@ -1,4 +1,4 @@
-"""Confidence, entropy and uncertainty of predictions.
+"""Confidence and entropy of predictions.
 
 All probabilities are exact under the distribution of the head's own inference, at the component's
 temperature: a CRF, or the Markov chain of a Bregman CRF's arc marginals (`Inference.to_crf`). A
@@ -32,8 +32,7 @@ from spacy_bcrf.annotation.extensions import (
 )
 from spacy_bcrf.chain import CRF, Potentials, entropy
 from spacy_bcrf.chain.gold import path_scores
-from spacy_bcrf.chain.search import nbest_arrays
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import array_module
 
 from .codecs import Codec
 from .codecs.codec import Ops
@@ -158,31 +157,3 @@ def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> No
     ):
         is_unknown = (of_doc == UNKNOWN).any()
         data[doc_key(SEQUENCE_PROBABILITY)] = None if is_unknown else value
-
-
-def _entropy_per_token(posterior: Potentials) -> Array:
-    return entropy(posterior) / posterior.lengths.clip(min=1)
-
-
-def _least_confidence(posterior: Potentials) -> Array:
-    return 1 - _best_probabilities(posterior, 1)[:, 0]
-
-
-def _margin(posterior: Potentials) -> Array:
-    best = _best_probabilities(posterior, 2)
-    return 1 - (best[:, 0] - best[:, 1])
-
-
-def _best_probabilities(posterior: Potentials, n: int) -> Array:
-    """Return the probabilities (B, n) of the n best labelings, 0 for missing ones."""
-    _, scores = nbest_arrays(posterior, n)
-    xp = array_module(scores)
-    return xp.exp(scores - CRF().log_partition(posterior)[:, None]).clip(max=1)
-
-
-UNCERTAINTIES = {
-    "entropy": _entropy_per_token,
-    "confidence": _least_confidence,
-    "margin": _margin,
-}
-"""Uncertainty measures: functions from potentials to uncertainties (B,) (Settles 2012, ch. 2)."""
