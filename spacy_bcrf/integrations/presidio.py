@@ -12,6 +12,7 @@ from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.ner import EntityRecognizer
 
 _presidio = require("presidio_analyzer", "presidio")
+_Base: Any = _presidio.EntityRecognizer
 
 ENTITY_TYPES = {
     "PER": "PERSON",
@@ -25,7 +26,7 @@ ENTITY_TYPES = {
 """Presidio's entity types by label. Other labels are entity types themselves."""
 
 
-class BCRFRecognizer(_presidio.EntityRecognizer):
+class BCRFRecognizer(_Base):
     """A Presidio recognizer whose scores are the probabilities of a `bcrf_ner`.
 
     Presidio's own recognizer for spaCy gives all entities the same score. Calibrate the pipeline
