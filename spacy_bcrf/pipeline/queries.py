@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +16,14 @@ from spacy_bcrf.chain import CRF, Potentials, nbest, span_candidates
 
 from .codecs import Codec
 from .codecs.spans import SpanCodec
-from .confidence import UNCERTAINTIES
+from .uncertainty import (
+    MEASURES,
+    MIN_CANDIDATE,
+    UNITS,
+    measure_documents,
+    measure_entities,
+    measure_tokens,
+)
 
 # Number of documents in a batch of a query.
 BATCH_SIZE = 128
@@ -99,19 +106,35 @@ class PosteriorQueries:
         docs: Iterable[Doc],
         by: str = "entropy",
         *,
+        per: str = "token",
         ignore_annotation: bool = True,
     ) -> NDArray[np.float64]:
         """Return the uncertainty (B,) of each document, for active learning.
 
-        by: "entropy", the entropy of the labelings in nats per token; "confidence",
-        1 - p(best labeling); "margin", 1 - (p(best labeling) - p(second best)).
+        by: "entropy", "confidence" or "margin".
+        per: "token", normalized by the length, see `uncertainty.measure_tokens`; "entity", the mean
+        over possible entities, see `measure_entities`; "document", not normalized, see
+        `measure_documents`. ValueError for other names, and for "entity" if the component
+        predicts no spans.
         """
-        if by not in UNCERTAINTIES:
-            known = ", ".join(UNCERTAINTIES)
-            raise ValueError(f"[{self.name}] uncertainty must be one of {known}, got {by!r}")
+        _check_name(self.name, "uncertainty", by, MEASURES)
+        _check_name(self.name, "the unit of uncertainty", per, UNITS)
+        codec, ops = self.codec, self.model.ops
+        if per == "entity" and not isinstance(codec, SpanCodec):
+            raise ValueError(
+                f"[{self.name}] uncertainty per entity needs spans, but the component predicts "
+                f"{codec.what}; expected per token or document"
+            )
         found = [np.zeros(0)]
-        for _, posterior in _posteriors(self, docs, ignore_annotation):
-            found.append(self.model.ops.to_numpy(UNCERTAINTIES[by](posterior)))
+        for batch, posterior in _posteriors(self, docs, ignore_annotation):
+            if per == "entity":
+                assert isinstance(codec, SpanCodec)
+                spans = span_candidates(posterior, codec.span_tags(ops), MIN_CANDIDATE)
+                of_docs = split_spans(batch, *map(ops.to_numpy, spans))
+                found.append(measure_entities(of_docs, by))
+            else:
+                measure = measure_tokens if per == "token" else measure_documents
+                found.append(ops.to_numpy(measure(posterior, by)))
         return np.concatenate(found)
 
 
@@ -147,3 +170,8 @@ def _posteriors(
     for batch in minibatch(docs, BATCH_SIZE):
         potentials = component.find_potentials(batch, ignore_annotation)
         yield batch, component.posterior(potentials)
+
+
+def _check_name(component: str, what: str, name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        raise ValueError(f"[{component}] {what} must be one of {', '.join(names)}, got {name!r}")

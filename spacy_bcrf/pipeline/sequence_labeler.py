@@ -37,6 +37,7 @@ from .control import (
     write_candidates,
 )
 from .gold import Gold, GoldReader, warn_of_problems
+from .platt_scaling import PlattScaling
 
 _MODEL: Any = TrainablePipe.model
 """spaCy's attribute, which `SequenceLabeler.model` extends."""
@@ -74,12 +75,14 @@ class SequenceLabeler(TrainablePipe):
         scorer: Callable | None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        calibration: PlattScaling | None = None,
         threshold: float = 0.0,
         control: Control | None = None,
     ) -> None:
         """model: an architecture such as `spacy-bcrf.SequenceLabeler.v1`.
         annotate: the custom attributes to write, see `confidence.ANNOTATIONS`.
         temperature: divides all scores before probabilities are computed from them.
+        calibration: maps the confidences that `annotate` reports, after the temperature.
         threshold: predictions with a smaller posterior are dropped.
         control: thresholds by label that keep a promise.
         """
@@ -89,6 +92,7 @@ class SequenceLabeler(TrainablePipe):
         set_extensions()
         self.vocab = vocab
         self._codec = codec
+        self.calibration = calibration
         self.threshold = threshold
         self.control = control
         self._has_new_labels = False
@@ -197,6 +201,7 @@ class SequenceLabeler(TrainablePipe):
             "annotate": list(self.annotate),
             "decoder": self.decoder,
             "temperature": self.temperature,
+            "calibration": None if self.calibration is None else self.calibration.options,
             "threshold": self.threshold,
             "control": None if self.control is None else self.control.options,
         }
@@ -207,8 +212,15 @@ class SequenceLabeler(TrainablePipe):
             self.set_decoder(value)
         elif name == "control" and value is not None:
             self.control = Control.from_options(value)
+        elif name == "calibration" and value is not None:
+            self.calibration = PlattScaling.from_options(value)
         else:
             setattr(self, name, value)
+
+    def configure(self, name: str, value: Any) -> None:
+        """Change one of `settings` together with the config: saving records no change by code."""
+        self.change_setting(name, value)
+        self._configured = {**self._configured, name: self.settings[name]}
 
     @property
     def annotate(self) -> tuple[str, ...]:
@@ -229,6 +241,28 @@ class SequenceLabeler(TrainablePipe):
     def temperature(self, temperature: float) -> None:
         confidence.check_temperature(self.name, temperature)
         self._temperature = temperature
+
+    @property
+    def calibration(self) -> PlattScaling | None:
+        """Maps the confidences that `annotate` reports, after the temperature.
+
+        Decoding, thresholds and all other queries use the exact posteriors.
+        """
+        return self._calibration
+
+    @calibration.setter
+    def calibration(self, value: PlattScaling | None) -> None:
+        if value is not None:
+            self.check_grouping(value.by)
+        self._calibration = value
+
+    def check_grouping(self, by: str) -> None:
+        """Raise ValueError if predictions have no such group: a tag has no length."""
+        if by == "length" and self._codec.confidence_units["confidence"] == "token":
+            raise ValueError(
+                f"[{self.name}] calibration by length needs spans, but the component predicts "
+                f"{self._codec.what}. Calibrate by label"
+            )
 
     @property
     def threshold(self) -> float:
@@ -345,7 +379,9 @@ class SequenceLabeler(TrainablePipe):
         lengths = ops.to_numpy(potentials.lengths)
         if self._annotate or self._threshold or self._control:
             posterior = self.posterior(potentials)
-            predicted = confidence.Predicted(docs, lengths, posterior, tags, self._codec, ops)
+            predicted = confidence.Predicted(
+                docs, lengths, posterior, tags, self._codec, ops, self._calibration
+            )
             if self._threshold or self._control:
                 self._check_temperature()
                 tags = drop_uncertain(predicted, self._control, self._threshold)
