@@ -7,6 +7,7 @@ as workers need them, so memory does not grow with the input.
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -84,8 +85,9 @@ class _Process:
     """A process of a worker. shard: the one that it annotates."""
 
     def __init__(self, settings: Settings) -> None:
-        # A forked child would hold the pipes of the others open, and outlive its parent.
-        context = get_context("spawn")
+        # A child forked from here would hold the pipes of the others open, and outlive its parent.
+        context = get_context("forkserver" if sys.platform == "linux" else "spawn")
+        context.set_forkserver_preload([Worker.__module__])
         self.connection, child = context.Pipe()
         self._process = context.Process(target=_serve, args=(settings, child), daemon=True)
         with _one_thread():

@@ -5,10 +5,16 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from annotate_outputs import check_once, read_lines, read_rows
-from forked_commands import run_module, start_module
+from forked_commands import start_module
+
+from spacy_bcrf.bulk.engines import run_processes
+from spacy_bcrf.bulk.shards import Shard
+from spacy_bcrf.bulk.worker import BulkError, Settings
+from spacy_bcrf.corpora.texts import TextRecord
 
 pytestmark = pytest.mark.slow
 
@@ -67,10 +73,18 @@ def test_killed_at_twenty_points(pipeline, texts, here):
     assert read_rows(here / "whole") == read_rows(output)
 
 
+def workers_of(pid):
+    """The processes that the fork server of a process has started."""
+    return [
+        worker
+        for server in children(pid)
+        if b"forkserver" in Path(f"/proc/{server}/cmdline").read_bytes()
+        for worker in children(server)
+    ]
+
+
 def children(pid):
-    """The processes that a process started."""
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 def wait_for(condition, seconds=60):
@@ -82,68 +96,51 @@ def wait_for(condition, seconds=60):
 
 def is_alive(pid):
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's /proc")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
 def test_two_processes_of_which_one_dies_and_then_their_parent(pipeline, texts, here):
-    (here / "a.jsonl").write_text((texts.read_text() + "\n") * 4)
+    (here / "a.jsonl").write_text((texts.read_text() + "\n") * 2)
     command = [*arguments(pipeline, "out"), "--n-process", 2]
     parent = start_module(command, here, here / "log")
     wait_for(lambda: shard_files(here / "out") > 2)
-    workers = [
-        pid for pid in children(parent.pid) if "spawn_main" in open(f"/proc/{pid}/cmdline").read()
-    ]
-    assert len(workers) == 2
-    os.kill(workers[0], signal.SIGKILL)
-    n_shards = shard_files(here / "out")
-    wait_for(lambda: shard_files(here / "out") > n_shards + 2)
-    orphans = [pid for pid in children(parent.pid) if pid != workers[0]]
+    first, second = workers_of(parent.pid)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: set(workers_of(parent.pid)) - {first, second})
+    orphans = workers_of(parent.pid)
+    assert first not in orphans and len(orphans) == 2
     os.kill(parent.pid, signal.SIGKILL)
     parent.join()
     wait_for(lambda: not any(map(is_alive, orphans)))
-    parent = start_module(command, here, here / "log")
+    n_shards = shard_files(here / "out")
+    assert 2 < n_shards < 2 * N_DOCS // SHARD
+    # The number of processes may differ.
+    parent = start_module(command[:-2], here, here / "log")
     parent.join()
     assert parent.exitcode == 3, (here / "log").read_text()
-    check_once(here / "out", [i for i in range(N_DOCS) if i != 5] * 4)
+    check_once(here / "out", [i for i in range(N_DOCS) if i != 5] * 2)
+
+
+class Poison(TextRecord):
+    """A record that ends the process that receives it."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
 
 
 def test_a_shard_that_ends_every_process_is_named(pipeline, here):
-    """A pipeline that kills its process: the run stops, and names the shard."""
-    (here / "poison.py").write_text(
-        "import os\n"
-        "from spacy.language import Language\n"
-        "@Language.component('poison')\n"
-        "def poison(doc):\n"
-        "    if doc.text == 'poison':\n"
-        "        os._exit(9)\n"
-        "    return doc\n"
-    )
-    (here / "a.txt").write_text("Ann saw Rome .\npoison\n")
-    make = (
-        "import poison, spacy\n"
-        f"nlp = spacy.load({str(pipeline / 'model')!r})\n"
-        "nlp.add_pipe('poison', first=True)\n"
-        "nlp.to_disk('model')\n"
-    )
-    (here / "make.py").write_text(make)
-    run_module(["make"], here, here / "log")
-    (here / "sitecustomize.py").write_text("import poison\n")
-    (here / "command.py").write_text(
-        "import os, sys\n"
-        "os.environ['PYTHONPATH'] = os.getcwd() + ':' + os.environ.get('PYTHONPATH', '')\n"
-        "import poison\n"
-        "from spacy_bcrf.cli import app\n"
-        "if __name__ == '__main__':\n"
-        "    app()\n"
-    )
-    command = ["command", "annotate", "model", "a.txt", "-o", "out", "-n", 2, "--shard", 1]
-    process = start_module(command, here, here / "log")
-    process.join()
-    log = (here / "log").read_text()
-    assert process.exitcode == 1, log
-    assert "shard 1, a.txt:2 to a.txt:2: 3 processes died (exit code 9)" in log
-    assert read_lines(here / "out" / "progress.jsonl")[0]["number"] == 0
+    shards = [
+        Shard(0, [TextRecord("a", "a.txt:1", "Ann saw Rome .")], 0),
+        Shard(1, [Poison("b", "a.txt:2", "Bob saw Oslo .")], 0),
+    ]
+    settings = Settings(str(pipeline / "model"), (), "jsonl", here)
+    finished = []
+    with pytest.raises(
+        BulkError, match=r"shard 1, a.txt:2 to a.txt:2: 3 processes died \(exit code 9"
+    ):
+        finished.extend(run_processes(settings, 1, shards))
+    assert [shard.number for shard in finished] == [0]
+    assert [path.name for path in here.iterdir()] == ["000000.jsonl"]
