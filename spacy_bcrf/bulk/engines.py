@@ -86,7 +86,7 @@ class _Process:
 
     def __init__(self, settings: Settings) -> None:
         # A child forked from here would hold the pipes of the others open, and outlive its parent.
-        context = get_context("forkserver" if sys.platform == "linux" else "spawn")
+        context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
         context.set_forkserver_preload([Worker.__module__])
         self.connection, child = context.Pipe()
         self._process = context.Process(target=_serve, args=(settings, child), daemon=True)

@@ -112,8 +112,15 @@ class Manifest:
         self._errors.writelines(map(_error_line, shard.failures))
         self._errors.flush()
 
+    def remove_unfinished(self) -> None:
+        """Remove the temporary files of killed processes."""
+        for folder in (self.folder, self.folder / "shards"):
+            for path in filter(_is_unfinished, [*folder.iterdir()]):
+                path.unlink(missing_ok=True)
+
     def complete(self) -> None:
         """Record that no shard is left."""
+        self.remove_unfinished()
         self._append({"complete": True})
         self.is_complete = True
 
@@ -153,10 +160,8 @@ def open_manifest(folder: Path, identity: Mapping[str, Any], suffix: str) -> Ite
                 _compare(folder, json.loads(path.read_text(encoding="utf8")), identity)
             else:
                 write_text(path, json.dumps(identity, indent=1))
-            for part in (*folder.glob("*"), *(folder / "shards").glob("*")):
-                if _is_unfinished(part):
-                    part.unlink()
             manifest = Manifest(folder)
+            manifest.remove_unfinished()
             manifest._read_log()
             for number in sorted(manifest.finished):
                 shard = folder / "shards" / f"{number:06d}.{suffix}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from spacy_bcrf.annotation.extensions import CONFIDENCE, TAG_CONFIDENCE, span_key, token_key
+from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import Prediction, SequenceLabeler
 
 Annotation = dict[str, Any]
@@ -71,17 +72,12 @@ class Predictor:
                     docs, dropped, predictions, predict_all(pipe, docs), strict=True
                 ):
                     chosen = {_bounds(span) for span in _spans(pipe, doc, kept)}
-                    more += [
-                        _with_probability(pipe, name, span, full)
-                        for span in _spans(pipe, doc, full)
-                        if _bounds(span) not in chosen
-                    ]
+                    left = [s for s in _spans(pipe, doc, full) if _bounds(s) not in chosen]
+                    more += _with_probabilities(name, pipe.codec, left, full)
             docs = pipe.write(docs, predictions)
             for i, (doc, prediction) in enumerate(zip(docs, predictions, strict=True)):
-                spans[i] += [
-                    _with_probability(pipe, name, span, prediction)
-                    for span in pipe.codec.find_spans(doc)
-                ]
+                found = pipe.codec.find_spans(doc)
+                spans[i] += _with_probabilities(name, pipe.codec, found, prediction)
                 for start, end, label, p in prediction.candidates or ():
                     span = pipe.codec.make_span(doc, start, end, label)  # type: ignore[attr-defined]
                     candidates[i].append(
@@ -125,17 +121,23 @@ def _describe(span: Span) -> Annotation:
     return {"start": span.start_char, "end": span.end_char, "label": span.label_}
 
 
-def _with_probability(
-    pipe: SequenceLabeler, name: str, span: Span, prediction: Prediction
-) -> Annotation:
-    start, end = span.start_char, span.end_char
-    is_span = pipe.codec.confidence_units["confidence"] == "span"
-    key = span_key(CONFIDENCE, start, end) if is_span else token_key(TAG_CONFIDENCE, start)
-    p = prediction.user_data.get(key)
-    return {
-        "pipe": name,
-        "start": start,
-        "end": end,
-        "label": span.label_,
-        "probability": None if p is None else round(p, 6),
-    }
+def _with_probabilities(
+    name: str, codec: Codec, spans: Iterable[Span], prediction: Prediction
+) -> list[Annotation]:
+    """Describe the spans of one component, with their probabilities."""
+    is_span = codec.confidence_units["confidence"] == "span"
+    found = []
+    for span in spans:
+        start, end = span.start_char, span.end_char
+        key = span_key(CONFIDENCE, start, end) if is_span else token_key(TAG_CONFIDENCE, start)
+        p = prediction.user_data.get(key)
+        found.append(
+            {
+                "pipe": name,
+                "start": start,
+                "end": end,
+                "label": span.label_,
+                "probability": None if p is None else round(p, 6),
+            }
+        )
+    return found

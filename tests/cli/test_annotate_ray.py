@@ -1,11 +1,8 @@
 """`python -m spacy bcrf annotate --engine ray` on a cluster of two nodes."""
 
 import json
-import os
-import signal
 import threading
 import time
-from functools import partial
 
 import pytest
 from annotate_outputs import check_once, read_lines, read_rows
@@ -33,6 +30,7 @@ def cluster():
 @pytest.fixture
 def texts(here):
     lines = [json.dumps({"id": i, "text": f"Ann saw Rome{i} . " * 40}) for i in range(N_DOCS)]
+    lines.append("{")
     (here / "a.jsonl").write_text("\n".join(lines))
     return here / "a.jsonl"
 
@@ -44,10 +42,11 @@ def wait_until(condition, seconds=120):
         time.sleep(0.01)
 
 
-def alive_actors():
-    from ray.util.state import list_actors
-
-    return [actor for actor in list_actors() if actor.state == "ALIVE" and actor.pid]
+def actor_processes():
+    """The processes of actors that this test has started."""
+    psutil = pytest.importorskip("psutil")
+    found = psutil.Process().children(recursive=True)
+    return [process for process in found if "ray::_Actor" in "".join(process.cmdline())]
 
 
 def test_a_worker_and_then_a_node_die(pipeline, cluster, texts, here):
@@ -61,8 +60,7 @@ def test_a_worker_and_then_a_node_die(pipeline, cluster, texts, here):
 
     def attack():
         wait_until(lambda: n_shards() > 2)
-        victim = alive_actors()[0]
-        os.kill(victim.pid, signal.SIGKILL)
+        actor_processes()[0].kill()
         killed.append(n_shards())
         wait_until(lambda: n_shards() > killed[0] + 5)
         nodes.remove_node(second, allow_graceful=False)
@@ -72,25 +70,14 @@ def test_a_worker_and_then_a_node_die(pipeline, cluster, texts, here):
     attacker.start()
     ray_options = ("--engine", "ray", "--n-process", 2)
     options = (pipeline / "model", "a.jsonl", "--shard", 20, "-o")
-    run(*options, "out", *ray_options)
+    run(*options, "out", *ray_options, exit_code=3)
     attacker.join()
     assert len(killed) == 2 and killed[1] < N_DOCS // 20
     check_once(here / "out", list(range(N_DOCS)))
-    run(*options, "here")
+    (error,) = read_lines(here / "out" / "errors.jsonl")
+    assert error["id"] == f"a.jsonl:{N_DOCS + 1}"
+    run(*options, "here", exit_code=3)
     assert read_rows(here / "out") == read_rows(here / "here")
     # A finished run is the same for every engine.
-    assert "1,500 documents read" in run(*options, "here", *ray_options).output
-
-
-def test_errors_of_actors(pipeline, cluster, here, monkeypatch):
-    (here / "a.jsonl").write_text('{"text": "Ann saw Rome ."}\n{"id": 7}\n')
-    options = (pipeline / "model", "a.jsonl", "-o", "out", "--engine", "ray", "-n", 1)
-    run(*options, exit_code=3)
-    assert [error["id"] for error in read_lines(here / "out" / "errors.jsonl")] == [7]
-    # The actor cannot write: a folder has the name of the shard.
-    (here / "full" / "shards" / ".x").mkdir(parents=True)
-    full = partial(run, pipeline / "model", "a.jsonl", "-o", "full", "--engine", "ray", "-n", 1)
-    (here / "full" / "shards").chmod(0o500)
-    if os.access(here / "full" / "shards", os.W_OK):
-        pytest.skip("the superuser may write everywhere")
-    assert "cannot be written" in full(exit_code=1).output
+    again = run(*options, "here", *ray_options, exit_code=3)
+    assert "1,501 documents read, 1,500 written" in again.output
