@@ -6,6 +6,7 @@ spaCy's command line imports it through the entry point `spacy_cli`.
 import typer
 from spacy.cli import app as spacy_app
 
+from .annotate import annotate_cli
 from .audit import audit_cli
 from .calibrate import calibrate_cli
 from .clusters import clusters_cli
@@ -24,6 +25,7 @@ from .review import review_cli
 
 app = typer.Typer(help="Structured sequence labeling.", no_args_is_help=True)
 app.command("convert")(convert_cli)
+app.command("annotate")(annotate_cli)
 app.command("audit")(audit_cli)
 app.command("calibrate")(calibrate_cli)
 app.command("clusters")(clusters_cli)
