@@ -16,6 +16,7 @@ from .debug import debug_cli
 from .explain import explain_cli
 from .inspect import inspect_cli
 from .mask import mask_cli
+from .migrate import migrate_cli
 from .rank import rank_cli
 from .review import review_cli
 
@@ -32,6 +33,7 @@ app.command("debug", context_settings={"allow_extra_args": True, "ignore_unknown
 )
 app.command("inspect")(inspect_cli)
 app.command("mask")(mask_cli)
+app.command("migrate")(migrate_cli)
 app.command("rank")(rank_cli)
 app.command("review")(review_cli)
 app.command("explain")(explain_cli)
