@@ -10,6 +10,7 @@ from spacy.cli._util import Arg, Opt, import_code
 from spacy_bcrf.io.atomic import replacing
 
 from .errors import exit_on
+from .registry_names import explain_name
 
 HEADS = "CRF, BCRF, MeanField, Unstructured, SAPO, Perceptron, MIRA"
 
@@ -47,7 +48,7 @@ def migrate(path: Path, output: Path, head: str) -> list[tuple[str, tuple[str, s
         migrated.config.interpolate()
         util.load_model_from_config(migrated.config, auto_fill=True)
     except (ValueError, InterpolationError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {explain_name(error)}") from None
     with replacing(output) as part:
         migrated.config.to_disk(part, interpolate=False)
     for note in migrated.notes:
