@@ -14,6 +14,14 @@ class NotFiniteError(ValueError):
     """Scores that are NaN or +inf.
 
     sequence: the index of the first sequence with such scores; None for shared transitions.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import NotFiniteError, Potentials
+    >>> try:
+    ...     Potentials(np.full((1, 2), np.nan), np.zeros((2, 2)), np.array([1], dtype="int32"))
+    ... except NotFiniteError as error:
+    ...     print(error.sequence)
+    0
     """
 
     def __init__(self, message: str, sequence: int | None = None) -> None:
@@ -33,6 +41,12 @@ class Potentials:
     A score of -inf forbids a tag or a transition. Scores of float16 become float32. Raises
     ValueError for another dtype and shapes that do not fit, and NotFiniteError for NaN and +inf.
     The error names the dtype, the shape, or the index of the first bad sequence.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> w
+    Potentials(1 sequence, 2 tokens, 2 tags)
     """
 
     unary: Array
@@ -65,6 +79,22 @@ class Potentials:
         )
         per_edge = ", per-edge transitions" if self.transitions.ndim == 3 else ""
         return f"Potentials({', '.join(counts)}{per_edge})"
+
+    def _repr_html_(self) -> str:
+        """Show the tag scores of the first tokens and tags in a notebook."""
+        rows, tags = (min(n, 20) for n in self.unary.shape)
+        head = "".join(f"<th>{tag}</th>" for tag in range(tags))
+        body = "".join(
+            f"<tr><th>{self.sequence_of(i)}</th><th>{i}</th>"
+            + "".join(f"<td>{float(self.unary[i, tag]):.2f}</td>" for tag in range(tags))
+            + "</tr>"
+            for i in range(rows)
+        )
+        cut = " Rows and columns from 20 on are left out." if max(self.unary.shape) > 20 else ""
+        return (
+            f"<p>{self!r}. Tag scores by token:{cut}</p>"
+            f"<table><tr><th>sequence</th><th>token</th>{head}</tr>{body}</table>"
+        )
 
     @classmethod
     def unchecked(
@@ -204,6 +234,12 @@ def boundaries(lengths: Array) -> tuple[Array, Array]:
     """Return the flat indices of the first and the last token of each non-empty sequence.
 
     lengths: (B,) integers, NumPy or CuPy.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import boundaries
+    >>> starts, ends = boundaries(np.array([2, 0, 3]))
+    >>> starts.tolist(), ends.tolist()
+    ([0, 2], [1, 4])
     """
     lengths = lengths[lengths > 0]
     ends = lengths.cumsum() - 1

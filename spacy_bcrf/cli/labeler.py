@@ -31,8 +31,13 @@ def load_labeler(
         name = next(iter(ours))
     if name is None or name not in ours:
         problem = f"no component {name!r} of spacy-bcrf" if name else "--pipe is missing"
-        expected = f"expected --pipe to be one of {', '.join(ours)}" if ours else "it has none"
-        raise ValueError(f"{model}: {problem}; {expected}")
+        if not ours:
+            found = ", ".join(nlp.component_names) or "none"
+            raise ValueError(
+                f"{model}: no component of spacy-bcrf among {found}; expected a pipeline with "
+                "bcrf_tagger, bcrf_ner, bcrf_chunker or bcrf_segmenter"
+            )
+        raise ValueError(f"{model}: {problem}; expected --pipe to be one of {', '.join(ours)}")
     if name in nlp.disabled:
         raise ValueError(
             f"{model}: {name} is disabled; remove it from disabled in [nlp] of config.cfg"

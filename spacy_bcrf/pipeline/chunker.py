@@ -16,7 +16,13 @@ from .sequence_labeler import SequenceLabeler
 
 
 class Chunker(PosteriorQueries, SpanQueries, SequenceLabeler):
-    """Predict the spans of a span group. They do not overlap."""
+    """Predict the spans of a span group. They do not overlap.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_chunker")
+    >>> isinstance(component, spacy_bcrf.Chunker)
+    True
+    """
 
     def __init__(
         self,

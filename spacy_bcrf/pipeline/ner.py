@@ -25,6 +25,11 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
 
     Entities do not cross sentence starts, have no whitespace at an edge, and keep preset entities.
     A preset entity with an unknown label is outside of all predicted entities.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_ner")
+    >>> isinstance(component, spacy_bcrf.EntityRecognizer)
+    True
     """
 
     def __init__(

@@ -12,6 +12,7 @@ from spacy.util import minibatch
 from thinc.api import Model
 
 from spacy_bcrf.annotation.arrays import find_bounds, split_spans
+from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import CRF, Potentials, nbest, span_candidates
 
 from .codecs import Codec
@@ -40,8 +41,21 @@ class Alternative(NamedTuple):
     probability: float
 
     def __repr__(self) -> str:
+        return f"Alternative({self.probability:.3f}: {self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """The annotation as text."""
         shown = [f"{x.label_} {x.text!r}" if isinstance(x, Span) else str(x) for x in self[0]]
-        return f"Alternative({self.probability:.3f}: {', '.join(shown) or 'no spans'})"
+        return ", ".join(shown) or "no spans"
+
+
+class Alternatives(list[Alternative]):
+    """The n best labelings of a document, the best first. A notebook shows a table."""
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{x.probability:.3f}", x.shown) for x in self]
+        return html_table(("probability", "labeling"), rows)
 
 
 class Candidate(NamedTuple):
@@ -53,6 +67,16 @@ class Candidate(NamedTuple):
     def __repr__(self) -> str:
         span = self.span
         return f"Candidate({self.probability:.3f}: {span.label_} {span.text!r})"
+
+
+class Candidates(list[Candidate]):
+    """The possible spans of a document, in order of the text. A notebook shows a table."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"{p:.3f}", span.label_, span.text, str(span.start), str(span.end)) for span, p in self
+        ]
+        return html_table(("probability", "label", "text", "start", "end"), rows)
 
 
 class Queryable(Protocol):
@@ -79,7 +103,7 @@ class PosteriorQueries:
 
     def nbest(
         self: Queryable, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
-    ) -> list[list[Alternative]]:
+    ) -> list[Alternatives]:
         """Return up to n labelings of each document, the best first."""
         ops = self.model.ops
         found = []
@@ -88,7 +112,8 @@ class PosteriorQueries:
             for doc, (tags, scores), z in zip(batch, nbest(posterior, n), log_z, strict=True):
                 p = ops.to_numpy(ops.xp.exp(scores - z)).clip(max=1).tolist()
                 labelings = (self.codec.interpret(doc, ids) for ids in ops.to_numpy(tags))
-                found.append([Alternative(*pair) for pair in zip(labelings, p, strict=True)])
+                pairs = zip(labelings, p, strict=True)
+                found.append(Alternatives(Alternative(*pair) for pair in pairs))
         return found
 
     def token_marginals(
@@ -147,7 +172,7 @@ class SpanQueries:
         threshold: float = 0.05,
         *,
         ignore_annotation: bool = True,
-    ) -> list[list[Candidate]]:
+    ) -> list[Candidates]:
         """Return the spans of each document with at least this probability, in order of the text.
 
         Candidates may overlap.
@@ -160,7 +185,8 @@ class SpanQueries:
             for doc, candidates in zip(
                 batch, split_spans(batch, *map(ops.to_numpy, spans)), strict=True
             ):
-                found.append([Candidate(codec.make_span(doc, *s), p) for *s, p in candidates])
+                spans_found = (Candidate(codec.make_span(doc, *s), p) for *s, p in candidates)
+                found.append(Candidates(spans_found))
         return found
 
 

@@ -55,6 +55,11 @@ class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
 
     The tokens of the input are characters. The component returns a new Doc of the same text, whose
     tokens are words. `tag` is the label, and so is `pos` for a universal part of speech.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_segmenter")
+    >>> isinstance(component, spacy_bcrf.Segmenter)
+    True
     """
 
     def __init__(

@@ -522,6 +522,22 @@ class SequenceLabeler(TrainablePipe):
             losses[self.name] += labeling.hooks.learn(labeling.model, docs, gold.tags, lattice)
         return losses
 
+    def rehearse(
+        self,
+        examples: Iterable[Example],
+        *,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+        **config: Any,
+    ) -> dict[str, float]:
+        """Learn nothing, and warn. RETURNS the losses unchanged."""
+        warnings.warn(
+            f"[{self.name}] nlp.rehearse has no effect on this component. To keep what it has "
+            "learned, mix old examples, or texts with its own predictions, into the new ones",
+            stacklevel=2,
+        )
+        return {} if losses is None else losses
+
     def finish_update(self, sgd: Optimizer) -> None:
         """Update the weights, unless no gradient was computed since the last update.
 

@@ -34,7 +34,13 @@ def make_scorer() -> Callable:
 
 
 class Tagger(PosteriorQueries, SequenceLabeler):
-    """Predict `Token.tag` or `Token.pos`."""
+    """Predict `Token.tag` or `Token.pos`.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_tagger", config={"attribute": "pos"})
+    >>> isinstance(component, spacy_bcrf.Tagger)
+    True
+    """
 
     def __init__(
         self,
