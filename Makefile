@@ -2,6 +2,7 @@
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
+# make docs         build the documentation site in build/site
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -86,6 +87,12 @@ sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
 
 fuzz: $(SANITIZERS)/asan
 	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS)
+
+# The site needs an extra of its own. Warnings are errors.
+.PHONY: docs
+docs:
+	$(MAKE) EXTRAS=docs $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Without the C++ files that Cython generates.
 compile-commands:
