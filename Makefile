@@ -88,11 +88,12 @@ sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
 fuzz: $(SANITIZERS)/asan
 	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS)
 
-# The site needs an extra of its own. Warnings are errors.
+# The site needs an extra of its own. Warnings are errors, and so is a page that loads from a network.
 .PHONY: docs
 docs:
 	$(MAKE) EXTRAS=docs $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	! grep -rE '<(script|link|img)[^>]* (src|href)="?https?:' --include='*.html' build/site
 
 # Without the C++ files that Cython generates.
 compile-commands:
