@@ -24,7 +24,6 @@ import srsly
 from spacy.cli._util import app as spacy_app
 from spacy.cli._util import parse_config_overrides
 from spacy.cli.train import train
-from spacy.language import Language
 from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config, registry
 from thinc.api import Config
@@ -138,7 +137,9 @@ def find_unknown(section: dict[str, Any]) -> Iterator[str]:
     """Yield the options that a registered function or a factory does not have."""
     known = set(section)
     if "factory" in section:
-        known = {"factory", "name", *Language.get_factory_meta(section["factory"]).default_config}
+        # Only a pipeline imports the factories of plug-ins.
+        meta = spacy.blank("xx").get_factory_meta(section["factory"])
+        known = {"factory", "name", *meta.default_config}
     for key, name in section.items():
         if key.startswith("@"):
             parameters = inspect.signature(registry.get(key[1:], name)).parameters
