@@ -1,7 +1,8 @@
 """The README and the pages of `docs/`: their code runs, their commands exist, their links work.
 
 - Python blocks of a page run in order and share variables, as in a reader's session. Lines that
-  start with "# " are the expected output. Numbers with a decimal point may differ.
+  start with "# " are the expected output. Numbers with a decimal point may differ. A page that
+  needs a package of a missing extra is skipped.
 - Configs train. Parts of configs name registered functions and their options.
 - Commands, in blocks and in the text, have the options that they are called with.
 """
@@ -85,14 +86,20 @@ def mask_numbers(text: str) -> str:
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_python_blocks_print_their_output(page, workspace, monkeypatch, capsys):
     monkeypatch.chdir(workspace)
+    monkeypatch.setenv("MODEL", "training/sample/model-best")
     fix_random_seed(0)
     variables: dict[str, Any] = {}
     for name, code in blocks("python"):
         if name == page:
-            exec(compile(code, page, "exec"), variables)
+            try:
+                exec(compile(code, page, "exec"), variables)
+            except ModuleNotFoundError as error:
+                if str(error.name).startswith("spacy_bcrf"):
+                    raise
+                pytest.skip(str(error))
             expected = re.findall(r"^# (.*)", code, re.MULTILINE)
             printed = [mask_numbers(line) for line in capsys.readouterr().out.splitlines()]
-            assert printed == [mask_numbers(line) for line in expected]
+            assert not expected or printed == [mask_numbers(line) for line in expected]
 
 
 @pytest.mark.parametrize("page", pages_with("pycon"))
@@ -169,6 +176,10 @@ def test_the_parts_of_configs_are_checked():
 # Commands
 
 
+OTHER_PROGRAMS = {"export", "curl", "prodigy", "uvicorn"}
+"""Programs whose options the pages take from their own documentation."""
+
+
 def split_commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each command of a shell script, without loops."""
     for line in text.replace("\\\n", " ").splitlines():
@@ -188,9 +199,12 @@ def inline_commands(page: str) -> Iterator[list[str]]:
             yield [word for word in words if word != "..."]
 
 
-COMMANDS = [(page, words) for page, text in blocks("bash") for words in split_commands(text)] + [
-    (name, words) for name, page in PAGES.items() for words in inline_commands(page)
-]
+COMMANDS = [
+    (page, words)
+    for page, text in blocks("bash") + blocks("sh")
+    for words in split_commands(text)
+    if words[0] not in OTHER_PROGRAMS
+] + [(name, words) for name, page in PAGES.items() for words in inline_commands(page)]
 
 
 @cache
