@@ -3,6 +3,7 @@
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
+# make docs         build the documentation site in build/site
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -102,6 +103,13 @@ sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
 
 fuzz: $(SANITIZERS)/asan
 	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS)
+
+# The site needs an extra of its own. Warnings are errors, and so is a page that loads from a network.
+.PHONY: docs
+docs:
+	$(MAKE) EXTRAS=docs $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	! grep -rE '<(script|link|img)[^>]* (src|href)="?https?:' --include='*.html' build/site
 
 # Without the C++ files that Cython generates.
 compile-commands:

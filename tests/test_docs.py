@@ -1,0 +1,356 @@
+"""The README and the pages of `docs/`: their code runs, their commands exist, their links work.
+
+- Python blocks of a page run in order and share variables, as in a reader's session. Lines that
+  start with "# " are the expected output. Numbers with a decimal point may differ. A page that
+  needs a package of a missing extra is skipped.
+- Configs train. Parts of configs name registered functions and their options.
+- Commands, in blocks and in the text, have the options that they are called with.
+"""
+
+import configparser
+import doctest
+import inspect
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+import srsly
+from spacy.cli._util import app as spacy_app
+from spacy.cli._util import parse_config_overrides
+from spacy.cli.train import train
+from spacy.training import Corpus
+from spacy.util import fix_random_seed, load_config, load_model_from_config, registry
+from thinc.api import Config
+from typer.main import get_command
+
+from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.convert_records import convert_records
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf8")
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
+}
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Return the page and the text of all code blocks in this language."""
+    return [
+        (name, text)
+        for name, page in PAGES.items()
+        for found, text in FENCED.findall(page)
+        if found == language
+    ]
+
+
+def pages_with(language: str) -> list[str]:
+    """Return the pages that have code blocks in this language."""
+    return sorted({name for name, _ in blocks(language)})
+
+
+# Python
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `training/sample/model-best`: a sparse chain in place of the networks."""
+    folder = tmp_path_factory.mktemp("workspace")
+    corpus = folder / "train.spacy"
+    convert([(ROOT / "assets/sample/train.conllu", read_conllu)], corpus, lang="en")
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ner"}
+    nlp.add_pipe("bcrf_ner", name="ner", config={"model": model})
+    examples = list(Corpus(corpus)(nlp))
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(8):
+        nlp.update(examples, sgd=optimizer)
+    (folder / "training/sample").mkdir(parents=True)
+    nlp.to_disk(folder / "training/sample/model-best")
+    return folder
+
+
+def mask_numbers(text: str) -> str:
+    """Replace numbers with a decimal point. Their digits depend on the model and the processor."""
+    return re.sub(r"\d+\.\d+", "0.0", text)
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_python_blocks_print_their_output(page, workspace, monkeypatch, capsys):
+    monkeypatch.chdir(workspace)
+    monkeypatch.setenv("MODEL", "training/sample/model-best")
+    fix_random_seed(0)
+    variables: dict[str, Any] = {}
+    for name, code in blocks("python"):
+        if name == page:
+            try:
+                exec(compile(code, page, "exec"), variables)
+            except ModuleNotFoundError as error:
+                if str(error.name).startswith("spacy_bcrf"):
+                    raise
+                pytest.skip(str(error))
+            expected = re.findall(r"^# (.*)", code, re.MULTILINE)
+            printed = [mask_numbers(line) for line in capsys.readouterr().out.splitlines()]
+            assert not expected or printed == [mask_numbers(line) for line in expected]
+
+
+@pytest.mark.parametrize("page", pages_with("pycon"))
+def test_interactive_sessions(page):
+    session = "".join(text for name, text in blocks("pycon") if name == page)
+    test = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
+    report = io.StringIO()
+    results = doctest.DocTestRunner().run(test, out=report.write)
+    assert results.attempted > 5 and not results.failed, report.getvalue()
+
+
+# Configs
+
+
+def is_complete(text: str) -> bool:
+    return "\n[nlp]\n" in f"\n{text}" and "pipeline" in text
+
+
+CONFIGS = blocks("ini")
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dev part of the sample corpus."""
+    path = tmp_path_factory.mktemp("dev") / "dev.spacy"
+    convert([(ROOT / "assets/sample/dev.conllu", read_conllu)], path, lang="en")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [text for _, text in CONFIGS if is_complete(text)])
+def test_a_config_trains(text, dev, tmp_path):
+    (tmp_path / "base.cfg").write_text(text)
+    filled = load_model_from_config(load_config(tmp_path / "base.cfg"), auto_fill=True).config
+    filled.to_disk(tmp_path / "config.cfg")
+    paths = {"paths.train": str(dev), "paths.dev": str(dev)}
+    train(tmp_path / "config.cfg", tmp_path / "out", overrides=paths | {"training.max_steps": 1})
+    assert (tmp_path / "out/model-best").is_dir()
+
+
+def find_unknown(section: dict[str, Any]) -> Iterator[str]:
+    """Yield the options that a registered function or a factory does not have."""
+    known = set(section)
+    if "factory" in section:
+        # Only a pipeline imports the factories of plug-ins.
+        meta = spacy.blank("xx").get_factory_meta(section["factory"])
+        known = {"factory", "name", *meta.default_config}
+    for key, name in section.items():
+        if key.startswith("@"):
+            parameters = inspect.signature(registry.get(key[1:], name)).parameters
+            known = {key, *parameters}
+    yield from set(section) - known
+    for value in section.values():
+        if isinstance(value, dict):
+            yield from find_unknown(value)
+
+
+@pytest.mark.parametrize("text", [text for _, text in CONFIGS if not is_complete(text)])
+def test_a_part_of_a_config_names_known_options(text):
+    # The parser needs the sections above each section.
+    names = re.findall(r"^\[([\w.]+)\]$", text, re.MULTILINE)
+    above = {".".join(name.split(".")[:i]) for name in names for i in range(1, name.count(".") + 1)}
+    missing = "".join(f"[{name}]\n" for name in sorted(above - {*names}))
+    config = Config().from_str(missing + text, interpolate=False)
+    assert names and not list(find_unknown(config))
+
+
+def test_the_parts_of_configs_are_checked():
+    parser = {"@architectures": "spacy-bcrf.SequenceLabeler.v1", "head": {"@layers": "x", "a": 1}}
+    parser["head"]["@layers"] = "spacy-bcrf.CRF.v1"
+    assert list(find_unknown({"model": parser | {"moves": None}})) == ["moves", "a"]
+
+
+# Commands
+
+
+OTHER_PROGRAMS = {"export", "curl", "prodigy", "uvicorn"}
+"""Programs whose options the pages take from their own documentation."""
+
+
+def split_commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each command of a shell script, without loops."""
+    for line in text.replace("\\\n", " ").splitlines():
+        for command in re.split(r"; *", re.sub(r"(^|\s)#.*", "", line)):
+            words = shlex.split(re.sub(r"^\s*do ", "", command))
+            if words and words[0] not in ("for", "done"):
+                yield words
+
+
+def inline_commands(page: str) -> Iterator[list[str]]:
+    """Yield the commands in backquotes. `...` stands for further words."""
+    for code in re.findall(r"`([^`]+)`", FENCED.sub("", page)):
+        if re.match(r"(python -m|make|project run|pip) ", code):
+            words = shlex.split(code)
+            if words[0] == "project":
+                words = ["python", "-m", "spacy", *words]
+            yield [word for word in words if word != "..."]
+
+
+COMMANDS = [
+    (page, words)
+    for page, text in blocks("bash") + blocks("sh")
+    for words in split_commands(text)
+    if words[0] not in OTHER_PROGRAMS
+] + [(name, words) for name, page in PAGES.items() for words in inline_commands(page)]
+
+
+@cache
+def sources_of(module: str) -> str:
+    """Return the text of a module of the clone, and of those that it imports."""
+    text = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf8")
+    for package, names in re.findall(
+        r"^from (benchmarks\S*|experiments\S*) import (.*)", text, re.M
+    ):
+        for name in (package, *(f"{package}.{name}" for name in names.split(", "))):
+            if (ROOT / f"{name.replace('.', '/')}.py").exists():
+                text += sources_of(name)
+    return text
+
+
+@cache
+def spacy_command() -> Any:
+    """Return `python -m spacy` with the command `bcrf`."""
+    registry.cli.get_all()
+    return get_command(spacy_app)
+
+
+def check_spacy(words: list[str]) -> None:
+    """Parse the words by the options of spaCy's commands, without running one."""
+    command = spacy_command()
+    while hasattr(command, "commands") and words and words != ["--help"]:
+        assert words[0] in command.commands, f"no command {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    if not words or "--help" in words or hasattr(command, "commands"):
+        return
+    context = command.context_class(command, **command.context_settings)
+    values, rest, _ = command.make_parser(context).parse_args(words)
+    if context.allow_extra_args:
+        parse_config_overrides(rest)
+    else:
+        assert not rest, f"{rest} not expected"
+    for param in command.params:
+        value = values.get(param.name)
+        assert value is not None or not param.required, f"{param.name} missing"
+
+
+def check_command(words: list[str]) -> None:
+    """Raise AssertionError or a usage error if a command or an option does not exist."""
+    match words:
+        case ["make", *targets]:
+            makefile = (ROOT / "Makefile").read_text()
+            for target in targets:
+                assert "=" in target or re.search(rf"^{target}:", makefile, re.MULTILINE), target
+        case ["pip", "install", *packages]:
+            setup = configparser.ConfigParser()
+            setup.read(ROOT / "setup.cfg")
+            extras = set(setup["options.extras_require"])
+            for names in re.findall(r"\[(.+?)\]", " ".join(packages)):
+                assert set(names.split(",")) <= extras, names
+        case ["python", "-m", "spacy", "project", "run", name, *options]:
+            project = srsly.read_yaml(ROOT / "project.yml")
+            assert name in {*project["workflows"], *(step["name"] for step in project["commands"])}
+            variables = re.findall(r"--vars\.(\w+)", " ".join(options))
+            assert set(variables) <= {*project["vars"]}, variables
+        case ["python", "-m", "spacy", *rest]:
+            check_spacy(rest)
+        case ["python", "-m", module, *rest]:
+            # Importing these modules takes seconds, so the options are sought in their text.
+            known = {"--help", *re.findall(r'"(--[\w-]+)"', sources_of(module))}
+            options = {word for word in rest if re.fullmatch(r"--[\w-]+", word)}
+            assert options <= known, f"{module} has no {options - known}"
+        case _:
+            pytest.fail(f"{words[0]} is no command of the pages")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_have_the_options_that_pages_name(page):
+    for name, words in COMMANDS:
+        if name == page:
+            check_command(words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make nothing",
+        "pip install spacy-bcrf[nothing]",
+        "python -m spacy nothing",
+        "python -m spacy bcrf convert a.conllu",
+        "python -m spacy bcrf convert a.conllu b.spacy --nothing",
+        "python -m spacy project run nothing",
+        "python -m spacy project run all . --vars.nothing 1",
+        "python -m benchmarks.import_time --nothing",
+        "nothing",
+    ],
+)
+def test_wrong_commands_are_found(command):
+    with pytest.raises((Exception, pytest.fail.Exception)):
+        check_command(command.split())
+
+
+def test_all_kinds_of_commands_are_found():
+    kinds = {" ".join(words[:4]) if words[2:3] == ["spacy"] else words[0] for _, words in COMMANDS}
+    assert {"make", "pip", "python", "python -m spacy bcrf", "python -m spacy train"} <= kinds
+    assert len(COMMANDS) > 60
+
+
+# Files, links and records
+
+
+def slug(title: str) -> str:
+    """Return the anchor of a title, as GitHub and MkDocs make it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files_and_titles(page):
+    text = FENCED.sub("", PAGES[page])
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        target, _, anchor = link.partition("#")
+        if not re.match(r"https?:", target):
+            path = (ROOT / page).parent / target if target else ROOT / page
+            assert path.exists(), link
+            if anchor:
+                titles = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf8"), re.MULTILINE)
+                assert anchor in map(slug, titles), link
+
+
+def test_the_files_that_pages_name_exist():
+    """The source distribution runs this test too, so it must have the files."""
+    text = "\n".join(PAGES.values())
+    names = re.findall(r"\b(?:docs|configs|assets|benchmarks|experiments)/[\w./-]*\w", text)
+    assert {"assets/sample", "configs/ner_hybrid.cfg"} <= {*names}
+    for name in names:
+        assert (ROOT / name).exists() or "$" in text[text.index(name) :][: len(name) + 1], name
+
+
+def test_the_records_of_each_format_convert(tmp_path):
+    tools = "JSON lines|Prodigy|Label Studio|doccano|Hugging Face|spaCy"
+    page = PAGES["docs/annotation-tools.md"]
+    records = dict(re.findall(rf"^\| ({tools}) \| `(.*)` \|$", page, re.M))
+    for name, record in records.items():
+        assert json.loads(record), name
+        path = tmp_path / "in.jsonl"
+        path.write_text(record)
+        counts = convert_records([(path, None)], tmp_path / "out.spacy", lang="xx", strict=True)
+        assert counts.docs == 1 and counts.spans > 0, name
+    assert len(records) == 6
+
+
+def test_the_readme_is_short_and_has_the_two_commands():
+    lines = PAGES["README.md"].splitlines()
+    assert len(lines) <= 130
+    assert {line.split("#")[0].strip() for line in lines} >= {"make quickstart", "make test"}
