@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from spacy_bcrf.io.shards import find_files
 from .errors import exit_on
 
 if TYPE_CHECKING:
+    from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
 
@@ -86,6 +88,7 @@ def make_report(
 
     nlp, name, labeler = load_labeler(model, name)
     codec = labeler.codec
+    other_nlp = None if against is None else load_other(against, codec)
     examples = read_examples(nlp, name, test)
     references = [example.reference for example in examples]
     gold = [read_gold_spans(codec, doc) for doc in references]
@@ -97,18 +100,10 @@ def make_report(
         with_posteriors = add_posteriors(labeler, examples, gold)
     predicted = predict(labeler, examples)
     others = None
-    if against is not None:
-        others = predict_by_other(against, test, codec)
-        check_other(against, test, others, gold_labels, codec.what)
-    systems = [predicted] if others is None else [predicted, others]
-    counts = dict.fromkeys(labeler.labels, 0)
-    for spans in (*gold, *(spans for found in systems for spans in found)):
-        for span in spans:
-            counts.setdefault(span.label, 0)
-    for spans in gold:
-        for span in spans:
-            counts[span.label] += 1
-    labels = sorted(counts, key=lambda label: (-counts[label], label))
+    if other_nlp is not None:
+        others = predict_by_other(other_nlp, test, codec)
+        check_other(str(against), test, others, gold_labels, codec.what)
+    labels = order_labels(labeler.labels, gold, predicted, others or ())
     one = evaluate(codec, references, with_posteriors, predicted, labels)
     evaluations = [one]
     texts = [doc.text for doc in references]
@@ -147,6 +142,17 @@ def make_report(
                 "there."
             )
     return report
+
+
+def order_labels(
+    known: Sequence[str],
+    gold: Sequence[Sequence[Annotation]],
+    *found: Sequence[Sequence[Annotation]],
+) -> list[str]:
+    """Return all labels, the most frequent in gold first."""
+    counts = Counter(span.label for of_doc in gold for span in of_doc)
+    others = {span.label for docs in found for of_doc in docs for span in of_doc}
+    return sorted({*known, *counts, *others}, key=lambda label: (-counts[label], label))
 
 
 def check_gold(
@@ -221,13 +227,10 @@ def predict(labeler: SequenceLabeler, examples: Sequence[Example]) -> list[list[
     return [read_annotations(labeler.codec, doc) for doc in shown]
 
 
-def predict_by_other(against: str, test: Path, codec: Codec) -> list[list[Annotation]]:
-    """Return what a whole pipeline writes, with probabilities if a component gives them."""
+def load_other(against: str, codec: Codec) -> Language:
+    """Load another pipeline. Components for the same annotation write their probabilities."""
     import spacy
-    from spacy.training import Corpus
-    from tqdm import tqdm
 
-    from spacy_bcrf.pipeline.evaluation import read_annotations
     from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
     try:
@@ -237,6 +240,16 @@ def predict_by_other(against: str, test: Path, codec: Codec) -> list[list[Annota
     for _, pipe in nlp.pipeline:
         if isinstance(pipe, SequenceLabeler) and pipe.codec.what == codec.what:
             pipe.annotate = sorted({*pipe.annotate, "confidence"})
+    return nlp
+
+
+def predict_by_other(nlp: Language, test: Path, codec: Codec) -> list[list[Annotation]]:
+    """Return what a whole pipeline writes, with probabilities if a component gives them."""
+    from spacy.training import Corpus
+    from tqdm import tqdm
+
+    from spacy_bcrf.pipeline.evaluation import read_annotations
+
     docs = [example.predicted for example in Corpus(test)(nlp)]
     shown = tqdm(nlp.pipe(docs), "predicting", len(docs), unit="docs", delay=1, disable=None)
     return [read_annotations(codec, doc) for doc in shown]
