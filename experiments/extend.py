@@ -51,7 +51,7 @@ def main() -> None:
     )
     parser.add_argument("--tasks", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
-    parser.add_argument("--passes", type=int, default=10, help="of `extend`")
+    parser.add_argument("--passes", type=int, default=5, help="of `extend`")
     parser.add_argument("--rate", type=float, default=None, help="of `extend`")
     parser.add_argument("--epochs", type=int, default=6, help="of each training of spaCy's ner")
     parser.add_argument("--seeds", type=int, default=1)

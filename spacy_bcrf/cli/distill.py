@@ -7,9 +7,10 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import spacy
@@ -144,10 +145,12 @@ def make_student(
     base: Language, factory: str, name: str, config: dict[str, Any], templates: str, rate: float
 ) -> Language:
     """Return a pipeline with the tokenizer of another one and a sparse chain. It has no weights."""
-    nlp = spacy.blank(base.lang, config={"nlp": {"tokenizer": base.config["nlp"]["tokenizer"]}})
-    to_bytes = getattr(base.tokenizer, "to_bytes", None)
-    if to_bytes is not None:
-        nlp.tokenizer.from_bytes(to_bytes())
+    nlp = spacy.blank(
+        base.lang or "xx", config={"nlp": {"tokenizer": base.config["nlp"]["tokenizer"]}}
+    )
+    tokenizer, of_base = cast(Any, nlp.tokenizer), cast(Any, base.tokenizer)
+    if hasattr(of_base, "to_bytes"):
+        tokenizer.from_bytes(of_base.to_bytes())
     model = {
         "@architectures": "spacy-bcrf.LinearChain.v1",
         "templates": templates,
@@ -198,7 +201,7 @@ def learn_from_pipeline(
     nlp = make_student(base, factory, name, of_teacher, templates, rate)
     key = describe_run(base, teacher.labels, texts, size)
     paths = [folder / f"{i:06d}" for i in label_shards(base, name, texts, folder, size, key)]
-    shards: Shards = [lambda path=path: read_shard(path, nlp) for path in paths]
+    shards: Shards = [partial(read_shard, path, nlp) for path in paths]
     initialize(nlp, name, teacher.labels, shards[0]().docs)
     return nlp, name, shards
 
@@ -248,7 +251,7 @@ def label_shards(
             )
     else:
         write_text(manifest, json.dumps(key))
-    numbers = []
+    numbers: list[int] = []
     n_done = 0
     reading = iter(read_texts(texts, base))
     with tqdm(desc="labeling", unit="docs", delay=1) as bar:
@@ -320,6 +323,6 @@ def learn_from_annotators(
 
     def find_target(at: Sequence[int]) -> Marginals:
         unary, edges = zip(*(crowd.targets[i] for i in at), strict=True)
-        return Marginals(np.concatenate(unary), np.concatenate(edges))  # type: ignore[arg-type]
+        return Marginals(np.concatenate(unary), np.concatenate(edges))
 
     return nlp, "ner", [lambda: Shard(docs, find_target)]

@@ -28,7 +28,7 @@ def extend_cli(
     pipe: Annotated[
         str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
     ] = None,
-    passes: Annotated[int, Opt(help="Passes over the documents", min=1)] = 10,
+    passes: Annotated[int, Opt(help="Passes over the documents", min=1)] = 5,
     learn_rate: Annotated[
         float | None,
         Opt(
@@ -77,7 +77,7 @@ def extend_cli(
         examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
         sgd = nlp.create_optimizer()
         if learn_rate is not None:
-            sgd.learn_rate = learn_rate  # type: ignore[assignment]
+            sgd.learn_rate = learn_rate
         result = extend(
             labeler,
             examples,

@@ -78,7 +78,8 @@ def learn(
     """Learn from targets in several passes, each in a new random order.
 
     find_target: returns the target marginals of the documents with these indices.
-    batch_size: number of documents in a step, by default 1 for a sparse linear chain, else 8. progress: title of the progress bar, None without.
+    batch_size: number of documents in a step, by default 1 for a sparse linear chain, else 8.
+    progress: title of the progress bar, None without.
 
     Returns the mean loss a document of each pass.
     """
@@ -205,7 +206,7 @@ def extend(
     examples: Sequence[Example],
     labels: Sequence[str],
     *,
-    passes: int = 10,
+    passes: int = 5,
     batch_size: int | None = None,
     drop: float = 0.0,
     sgd: Optimizer | None = None,

@@ -56,7 +56,7 @@ def read_annotators(path: Path, nlp: Language) -> Iterator[Annotated]:
 
 
 def _read(fields: dict[str, Any], place: str, nlp: Language) -> Annotated:
-    content = {key: fields[key] for key in ("text", "tokens") if key in fields}
+    content: dict[str, Any] = {key: fields[key] for key in ("text", "tokens") if key in fields}
     doc = make_doc(read_record(content, place), nlp)
     entries = fields.get("annotations")
     if entries is None:
