@@ -10,6 +10,7 @@ pipelines, documents and measurements, so the command can be interrupted and res
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -78,6 +79,7 @@ def main() -> None:
                     "engine": engine,
                     "words/s": f"{found['words_per_second']:,.0f}",
                     "x": f"{found['words_per_second'] / first:.2f}",
+                    "CPU us/word": f"{found['cpu'] * 1e6:.1f}",
                     "start, s": f"{found['start']:.1f}",
                     "peak, MiB": f"{found['peak'] / 2**20:,.0f}",
                 }
@@ -87,7 +89,7 @@ def main() -> None:
         f"tagger and entity recognizer; documents of {args.words} words, JSON lines in and out; "
         "one thread a process\n"
         f"words/s: after the first shard, at most {args.seconds:g} s; start: until the first "
-        "shard; peak: proportional set size of all processes"
+        "shard; CPU: of all processes; peak: proportional set size of all processes"
     )
     print_table("Scale", rows, notes, args.csv)
     if args.plot:
@@ -152,11 +154,14 @@ def measure(out: Path, model: Path, texts: Path, engine: str, seconds: float) ->
     store = out / f"{model.name}-{engine.replace(' ', '-')}.json"
     if not store.exists():
         print(f"{model.name}, {engine} ...", file=sys.stderr, flush=True)
-        _, samples, lines = annotate(model, texts, out / "output", ENGINES[engine], seconds)
+        _, samples, lines = annotate(
+            model, texts, out / f"output-{store.stem}", ENGINES[engine], seconds
+        )
         first, last = lines[0], lines[-1]
-        words, time_ = (last[key] - first[key] for key in ("words", "seconds"))
+        words, seconds, cpu = (last[key] - first[key] for key in ("words", "seconds", "cpu"))
         found = {
-            "words_per_second": words / time_,
+            "words_per_second": words / seconds,
+            "cpu": cpu / words,
             "start": first["seconds"],
             "peak": max(samples),
         }
@@ -188,7 +193,7 @@ def annotate(
         sampler.start()
         assert process.stdout is not None
         for line in process.stdout:
-            lines.append(json.loads(line))
+            lines.append({**json.loads(line), "cpu": tree_seconds(process.pid)})
             if lines[-1]["seconds"] - lines[0]["seconds"] > seconds:
                 process.terminate()
                 break
@@ -210,12 +215,23 @@ def tree_memory(pid: int) -> int:
     return total + sum(tree_memory(int(child)) for child in children)
 
 
+def tree_seconds(pid: int) -> float:
+    """Return the processor time of a process and its living descendants. Linux only."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0.0  # it has ended
+    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(tree_seconds(int(child)) for child in children)
+
+
 def measure_growth(out: Path, models: dict[str, Path], n: int, csv: Path | None) -> None:
     """Print the memory of one process in tenths of a run over n short documents."""
     texts = write_texts(out, n, 10)
     rows = []
     for name, model in models.items():
-        seconds, samples, lines = annotate(model, texts, out / "output", ())
+        seconds, samples, lines = annotate(model, texts, out / "output-memory", ())
         assert lines[-1]["written"] == n, lines[-1]
         tenths = [samples[len(samples) * i // 10] for i in range(1, 10)] + [samples[-1]]
         rows.append(
