@@ -2,6 +2,9 @@
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
+# make model        train, calibrate and package en_bcrf_sm; CORPORA=assets has the corpora
+# make test-model   install both wheels in a new environment, and print entities with probabilities
+# make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -86,6 +89,25 @@ sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
 
 fuzz: $(SANITIZERS)/asan
 	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS)
+
+CORPORA ?= assets
+MODEL := build/model
+
+.PHONY: model test-model check-wheel
+model: $(VENV)/$(EXTRAS)
+	$(BIN)/python -m experiments.model $(CORPORA) $(MODEL)
+
+# `make test` builds our wheel.
+test-model: $(VENV)/$(EXTRAS)
+	test -n "$(wildcard dist/*.whl)" || $(BIN)/python -m build --no-isolation --wheel --outdir dist .
+	BCRF_MODEL_WHEELS="$(wildcard $(MODEL)/*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/*.whl)" \
+		$(BIN)/python -m pytest -rs tests/test_model_wheel.py
+
+check-wheel: $(VENV)/$(EXTRAS)
+	$(BIN)/pip install --quiet twine check-wheel-contents auditwheel
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/auditwheel show dist/*.whl
 
 # Without the C++ files that Cython generates.
 compile-commands:
