@@ -4,6 +4,9 @@
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make docs         build the documentation site in build/site
+# make model        train, calibrate and package en_bcrf_sm; CORPORA=assets has the corpora
+# make test-model   install both wheels in a new environment, and print entities with probabilities
+# make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -110,6 +113,24 @@ docs:
 	$(MAKE) EXTRAS=docs $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	! grep -rE '<(script|link|img)[^>]* (src|href)="?https?:' --include='*.html' build/site
+CORPORA ?= assets
+MODEL := build/model
+
+.PHONY: model test-model check-wheel
+model: $(VENV)/$(EXTRAS)
+	$(BIN)/python -m experiments.model $(CORPORA) $(MODEL)
+
+# `make test` builds our wheel.
+test-model: $(VENV)/$(EXTRAS)
+	test -n "$(wildcard dist/*.whl)" || $(BIN)/python -m build --no-isolation --wheel --outdir dist .
+	BCRF_MODEL_WHEELS="$(wildcard $(MODEL)/*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/*.whl)" \
+		$(BIN)/python -m pytest -rs tests/test_model_wheel.py
+
+check-wheel: $(VENV)/$(EXTRAS)
+	$(BIN)/pip install --quiet twine check-wheel-contents auditwheel
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/auditwheel show dist/*.whl
 
 # Without the C++ files that Cython generates.
 compile-commands:

@@ -12,10 +12,12 @@ from typing import Any
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, PlatformError
 from setuptools.modified import newer_group
 
 if sys.platform == "win32":
-    compile_args, link_args = ["/O2", "/std:c++17"], []
+    # MSVC has no vector extensions: the kernels have plain loops for it.
+    compile_args, link_args = ["/O2", "/std:c++17", "/EHsc", "/utf-8"], []
 else:
     # No -march=native: a wheel must run on any processor, so it contains the kernels for several
     # instruction sets (cpu/targets). No -ffast-math: the kernels rely on infinities.
@@ -54,6 +56,16 @@ extensions = [
 ]
 
 
+NO_COMPILER = """
+spacy-bcrf compiles kernels in C++17. If there is no compiler, install one and try again:
+  Debian, Ubuntu   apt-get install g++
+  Fedora           dnf install gcc-c++
+  Alpine           apk add g++
+  macOS            xcode-select --install
+  Windows          Visual Studio Build Tools with "Desktop development with C++"
+The environment variable CXX names another compiler, such as clang++."""
+
+
 class ParallelBuild(build_ext):
     """Compile the changed source files of all extensions in parallel.
 
@@ -66,6 +78,12 @@ class ParallelBuild(build_ext):
         if objects := os.environ.get("BCRF_OBJECTS"):
             self.build_temp = f"{objects}/{sys.implementation.cache_tag}"
         super().finalize_options()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except (CompileError, PlatformError) as error:
+            raise CompileError(f"{error}\n{NO_COMPILER}") from error
 
     def build_extensions(self) -> None:
         self.parallel = True

@@ -1,0 +1,67 @@
+"""Files of a release: what PyPI, conda, GitHub and spaCy's universe read."""
+
+import configparser
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import srsly
+
+import spacy_bcrf
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_example_of_the_universe_prints_its_output(capsys):
+    (entry,) = json.loads((ROOT / "universe.json").read_text())["resources"]
+    code = "\n".join(entry["code_example"])
+    exec(code, {})
+    assert capsys.readouterr().out == code.rpartition("# ")[2] + "\n"
+
+
+def test_versions_agree():
+    citation = srsly.read_yaml(ROOT / "CITATION.cff")
+    assert citation["version"] == spacy_bcrf.__version__
+
+
+def test_requirements_agree():
+    metadata = configparser.ConfigParser()
+    metadata.read(ROOT / "setup.cfg")
+    (required,) = metadata["options"]["install_requires"].split()
+    recipe = (ROOT / "conda/meta.yaml").read_text()
+    assert f"- {required.replace('spacy', 'spacy ', 1)}" in recipe
+
+
+def test_the_workflow_builds_each_platform_and_publishes_tags():
+    workflow = srsly.read_yaml(ROOT / ".github/workflows/wheels.yml")
+    systems = {
+        job["os"].split("-")[0]
+        for job in workflow["jobs"]["wheels"]["strategy"]["matrix"]["include"]
+    }
+    assert systems == {"ubuntu", "macos", "windows"}
+    publish = workflow["jobs"]["publish"]
+    assert publish["permissions"] == {"id-token": "write"} and "refs/tags/v" in publish["if"]
+
+
+def test_the_check_of_wheels_runs(capsys):
+    sys.path.insert(0, str(ROOT / "tests"))
+    from wheel_check import main
+
+    main()
+    assert "Ada Lovelace" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_error_says_what_to_install(tmp_path):
+    if not (ROOT / "spacy_bcrf/kernels/native.pyx").exists():
+        pytest.skip("the sources lie elsewhere: the tests run against a wheel")
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--force"]
+    command += ["--build-temp", str(tmp_path), "--build-lib", str(tmp_path)]
+    env = os.environ | {"CC": "no-compiler", "CXX": "no-compiler"}
+    env.pop("BCRF_OBJECTS", None)
+    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert run.returncode != 0
+    assert "no-compiler" in run.stderr and "apt-get install g++" in run.stderr

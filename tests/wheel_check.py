@@ -1,0 +1,34 @@
+"""Check an installed wheel by an import, the kernels and a tiny training: python wheel_check.py"""
+
+import numpy as np
+import spacy
+from spacy.training import Example
+
+from spacy_bcrf.chain import BCRF, CRF, Potentials
+
+TEXT = "Ada Lovelace lived in London"
+GOLD = {"entities": [(0, 12, "PERSON"), (22, 28, "LOC")]}
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    unary, transitions = rng.normal(size=(7, 5)), rng.normal(size=(5, 5))
+    potentials = Potentials(unary, transitions, np.array([3, 4], dtype="int32"))
+    for inference in (CRF(), BCRF()):
+        marginals = inference.marginals(potentials).unary
+        np.testing.assert_allclose(marginals.sum(axis=1), 1, atol=1e-9)
+    for model in (None, {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ner"}):
+        nlp = spacy.blank("en")
+        config = {"annotate": ["confidence"]} | ({"model": model} if model else {})
+        nlp.add_pipe("bcrf_ner", config=config)
+        examples = [Example.from_dict(nlp.make_doc(TEXT), GOLD)]
+        optimizer = nlp.initialize(lambda examples=examples: examples)
+        for _ in range(30):
+            nlp.update(examples, sgd=optimizer)
+        ents = nlp(TEXT).ents
+        assert [(e.start_char, e.end_char, e.label_) for e in ents] == GOLD["entities"]
+        print([(ent.text, ent.label_, round(ent._.confidence, 2)) for ent in ents])
+
+
+if __name__ == "__main__":
+    main()
