@@ -2,8 +2,8 @@
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
-# make docs         build the documentation site in build/site
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
+# make docs         build the documentation site in build/site
 PYTHON ?= python3
 EXTRAS ?= dev
 VENV := .venv
