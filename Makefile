@@ -2,6 +2,7 @@
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
+# make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 # make docs         build the documentation site in build/site
 PYTHON ?= python3
@@ -43,6 +44,21 @@ installed: $(VENV)/$(EXTRAS)
 	rm -r dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
 	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m pytest \
 		-n auto --dist loadfile -rs --durations=15
+
+# Label Studio pins packages that spaCy needs in other versions, so it has its own environment.
+LABEL_STUDIO := .venv-label-studio
+
+.PHONY: test-label-studio
+test-label-studio: $(VENV)/$(EXTRAS) $(LABEL_STUDIO)/installed
+	LABEL_STUDIO=$(CURDIR)/$(LABEL_STUDIO)/bin/label-studio \
+		$(BIN)/python -m pytest -rs tests/integrations/test_label_studio_server.py
+
+$(LABEL_STUDIO)/installed: setup.cfg | $(VENV)/installed
+	test -d $(LABEL_STUDIO) || $(PYTHON) -m venv $(LABEL_STUDIO)
+	$(BIN)/python -c 'from importlib.metadata import requires; print(*(r.split(";")[0] \
+		for r in requires("spacy-bcrf") if "\"label-studio\"" in r), sep="\0", end="\0")' \
+		| xargs -0 $(LABEL_STUDIO)/bin/pip install --quiet
+	touch $@
 
 $(VENV)/installed: $(SOURCES)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -103,7 +119,7 @@ compile-commands:
 	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 
 clean:
-	rm -rf $(VENV) build dist corpus training metrics project.lock
+	rm -rf $(VENV) $(LABEL_STUDIO) build dist corpus training metrics project.lock
 
 # Run the tests that need a GPU. The environment must have CuPy: pip install -e ".[cuda12x]"
 .PHONY: gpu

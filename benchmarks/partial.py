@@ -108,13 +108,10 @@ def train(n_docs: int) -> dict[str, object]:
         in_own_process(write_docs, corpus, n_docs, SHARD)
         write_docs(dev, 100)
         config = load_config(ROOT / "configs/ner.cfg")
-        config["corpora"]["train"] = {
-            "@readers": "spacy-bcrf.PartialCorpora.v1",
-            "seed": 0,
-            "corpora": {"all": {"path": str(corpus)}},
-        }
+        reader = {"@readers": "spacy-bcrf.PartialCorpora.v1", "seed": 0}
+        config["corpora"] = {"train": reader | {"corpora": {"all": {"path": str(corpus)}}}}
         config["paths"]["dev"] = str(dev)
-        config["initialize"]["components"]["ner"] = {"labels": list(LABELS)}
+        config["initialize"] = {"components": {"ner": {"labels": list(LABELS)}}}
         # The network's memory does not depend on the corpus. A small one shows the reader's.
         config["components"]["tok2vec"]["model"]["encode"] |= {"width": 32, "depth": 1}
         config["training"] |= {

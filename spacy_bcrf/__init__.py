@@ -1,19 +1,63 @@
-"""Structured sequence labeling for spaCy."""
+"""Structured sequence labeling for spaCy.
+
+>>> import spacy
+>>> nlp = spacy.blank("en")
+>>> ner = nlp.add_pipe("bcrf_ner", config={"annotate": ["confidence"]})
+>>> ner.labels
+()
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spacy_bcrf import chain as chain
+    from spacy_bcrf.annotation.display import displacy as displacy
+    from spacy_bcrf.annotation.display import to_frame as to_frame
+    from spacy_bcrf.annotation.extensions import set_extensions as set_extensions
     from spacy_bcrf.pipeline.accelerate import accelerate as accelerate
+    from spacy_bcrf.pipeline.chunker import Chunker as Chunker
+    from spacy_bcrf.pipeline.ner import EntityRecognizer as EntityRecognizer
+    from spacy_bcrf.pipeline.segmenter import Segmenter as Segmenter
+    from spacy_bcrf.pipeline.tagger import Tagger as Tagger
 
 __version__ = "0.2.0.dev0"
 
+# spaCy imports the package for each entry point, so the package imports its modules at first use.
+_MODULES = {
+    "displacy": "annotation.display",
+    "to_frame": "annotation.display",
+    "set_extensions": "annotation.extensions",
+    "accelerate": "pipeline.accelerate",
+    "Chunker": "pipeline.chunker",
+    "EntityRecognizer": "pipeline.ner",
+    "Segmenter": "pipeline.segmenter",
+    "Tagger": "pipeline.tagger",
+}
+
+__all__ = [
+    "Chunker",
+    "EntityRecognizer",
+    "Segmenter",
+    "Tagger",
+    "__version__",
+    "accelerate",
+    "chain",
+    "displacy",
+    "set_extensions",
+    "to_frame",
+]
+
 
 def __getattr__(name: str) -> Any:
-    # spaCy imports the package for each entry point, so the package imports nothing of its own.
-    if name == "accelerate":
-        from spacy_bcrf.pipeline.accelerate import accelerate
-
-        return accelerate
+    if name == "chain":
+        return import_module("spacy_bcrf.chain")
+    if name in _MODULES:
+        return getattr(import_module(f"spacy_bcrf.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,19 +9,26 @@ import runpy
 import sys
 from collections.abc import Sequence
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CONTEXT = get_context("forkserver")
 
 
-def run_module(arguments: Sequence[str | Path], folder: Path, log: Path) -> str:
+def start_module(arguments: Sequence[object], folder: Path, log: Path) -> BaseProcess:
+    """Start `python -m *arguments` in a folder. `log` stores its output."""
+    CONTEXT.set_forkserver_preload(["pytest", "experiments.preload"])
+    process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
+    process.start()
+    return process
+
+
+def run_module(arguments: Sequence[object], folder: Path, log: Path) -> str:
     """Run `python -m *arguments` in a folder. Return its output, which `log` stores.
 
     AssertionError shows the output of a command that fails.
     """
-    CONTEXT.set_forkserver_preload(["pytest", "experiments.preload"])
-    process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
-    process.start()
+    process = start_module(arguments, folder, log)
     process.join()
     output = log.read_text()
     assert process.exitcode == 0, f"{' '.join(map(str, arguments))}\n{output}"

@@ -43,7 +43,13 @@ Key = tuple[str, str, int | None, int | None]
 
 
 def set_extensions() -> None:
-    """Register all custom attributes that are not registered yet."""
+    """Register all custom attributes that are not registered yet.
+
+    >>> import spacy, spacy_bcrf
+    >>> spacy_bcrf.set_extensions()
+    >>> doc = spacy.blank("xx")("Ada left")
+    >>> doc._.annotated_labels = ["PERSON"]
+    """
     for holder, defaults in EXTENSIONS.items():
         for name, default in defaults.items():
             if not holder.has_extension(name):  # type: ignore[attr-defined]

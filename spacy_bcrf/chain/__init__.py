@@ -2,6 +2,7 @@
 
 from .bregman import BCRF
 from .crf import CRF
+from .distillation import distillation_loss, rename_tags
 from .expected_entity_ratio import ExpectedEntityRatio
 from .gold import path_scores
 from .inference import Inference, Marginals
@@ -39,6 +40,7 @@ __all__ = [
     "Unstructured",
     "boundaries",
     "dijkstra",
+    "distillation_loss",
     "entropy",
     "feasible",
     "kl_divergence",
@@ -46,6 +48,7 @@ __all__ = [
     "nbest",
     "nbest_arrays",
     "path_scores",
+    "rename_tags",
     "sample",
     "span_candidates",
     "span_posteriors",

@@ -37,6 +37,12 @@ class BCRF(Inference):
     its edges: the mean is the gradient of B(w).
 
     Before convergence, `log_partition` is an upper bound of B(w), and the losses stay nonnegative.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import BCRF, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> BCRF(n_iter=10).marginals(w).unary.round(2).tolist()
+    [[0.73, 0.27], [0.27, 0.73]]
     """
 
     n_iter: int = 10

@@ -19,6 +19,16 @@ class CRF(Inference):
 
     The forward-backward algorithm computes A(w) = log sum_y exp <w, y> and the marginals; Viterbi
     decodes. O(N T^2) time.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import CRF, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> gold = np.array([0, 1], dtype="int32")
+    >>> losses, gradient = CRF().loss(w, gold)
+    >>> losses.round(3).tolist()
+    [0.627]
+    >>> CRF().decode(w).tolist()
+    [0, 1]
     """
 
     def infer(

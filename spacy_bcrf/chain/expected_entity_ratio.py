@@ -19,6 +19,14 @@ class ExpectedEntityRatio:
     Collins 2021, equation 6). The loss serves partial annotation that marks entities, but never
     tokens outside of entities. It keeps a model from predicting entities everywhere. The paper has
     ratio 0.15, margin 0.05 and weight 10.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import CRF, ExpectedEntityRatio, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> ratio = ExpectedEntityRatio(ratio=0.1)
+    >>> loss, gradient = ratio.loss(CRF(), w, np.array([False, True]))
+    >>> round(loss, 3)
+    3.5
     """
 
     ratio: float

@@ -21,6 +21,12 @@ class Marginals(NamedTuple):
 
     unary: (N, T).
     edges: (N, T, T), where the rows of last tokens are zero; or None.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import CRF, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> CRF().marginals(w, edges=True)
+    Marginals(2 tokens, 2 tags, with edges)
     """
 
     unary: Array
@@ -41,6 +47,10 @@ class Inference(ABC):
 
     All posterior queries (entropy, n-best, samples, span probabilities, rejections) ask the chain
     that `to_crf` returns.
+
+    >>> from spacy_bcrf.chain import BCRF, CRF, Inference
+    >>> isinstance(CRF(), Inference), isinstance(BCRF(), Inference)
+    (True, True)
     """
 
     @abstractmethod

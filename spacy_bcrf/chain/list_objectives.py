@@ -30,6 +30,14 @@ class SAPO:
     negative.
 
     n: length of the list. search, beam_width: see `nbest`.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import SAPO, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> gold = np.array([0, 1], dtype="int32")
+    >>> losses, gradient = SAPO(n=2).loss(w, gold)
+    >>> losses.round(3).tolist()
+    [0.313]
     """
 
     n: int = 5
@@ -60,6 +68,14 @@ class Perceptron:
 
     The loss is the best score minus gold's score, its gradient F(best labeling) - F(gold). The
     optimizer averages the weights (`use_averages`).
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Perceptron, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> gold = np.array([0, 1], dtype="int32")
+    >>> losses, gradient = Perceptron().loss(w, 1 - gold)
+    >>> losses.tolist()
+    [2.0]
     """
 
     def loss(self, potentials: Potentials, gold: Array) -> tuple[Array, Potentials]:
@@ -81,6 +97,14 @@ class MIRA:
 
     n: length of the list. aggressiveness: C, the upper bound of each labeling's step.
     search, beam_width: see `nbest`.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import MIRA, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> gold = np.array([0, 1], dtype="int32")
+    >>> losses, gradient = MIRA().loss(w, 1 - gold)
+    >>> losses.round(3).tolist()
+    [1.333]
     """
 
     n: int = 1

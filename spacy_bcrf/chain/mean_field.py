@@ -32,6 +32,12 @@ class MeanField(FullyFactorized):
     missing for each sequence: for partial annotation the loss is not defined.
 
     n_iter: number of updates. O(n_iter N T^2) time; a loss takes O(n_iter N T) memory.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import MeanField, Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> MeanField().decode(w).tolist()
+    [0, 1]
     """
 
     n_iter: int = 10

@@ -25,6 +25,12 @@ def entropy(potentials: Potentials) -> Array:
     (Li and Eisner 2009; see `semirings`).
 
     Raises ValueError naming the first sequence without an allowed labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, entropy
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> entropy(w).round(3).tolist()
+    [1.164]
     """
     entropies = kernels.entropy(potentials.unary, potentials.transitions, potentials.lengths)
     raise_infeasible(entropies, "allowed")
@@ -39,6 +45,12 @@ def kl_divergence(p: Potentials, q: Potentials) -> Array:
 
     Raises ValueError if sequences or tags differ, and names the first sequence without an allowed
     labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, kl_divergence
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> abs(kl_divergence(w, w)).round(3).tolist()
+    [0.0]
     """
     is_alike = p.unary.shape == q.unary.shape and p.lengths.shape == q.lengths.shape
     if not is_alike or not (p.lengths == q.lengths).all():
@@ -66,6 +78,12 @@ def sample(potentials: Potentials, n: int, rng: Generator) -> Array:
 
     Forward filtering and backward sampling, O(N T^2 + n N T). Raises ValueError for n < 1, and
     names the first sequence without an allowed labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, sample
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> sample(w, 5, np.random.default_rng(0)).shape
+    (5, 2)
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")

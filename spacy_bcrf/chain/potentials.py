@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -13,6 +14,14 @@ class NotFiniteError(ValueError):
     """Scores that are NaN or +inf.
 
     sequence: the index of the first sequence with such scores; None for shared transitions.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import NotFiniteError, Potentials
+    >>> try:
+    ...     Potentials(np.full((1, 2), np.nan), np.zeros((2, 2)), np.array([1], dtype="int32"))
+    ... except NotFiniteError as error:
+    ...     print(error.sequence)
+    0
     """
 
     def __init__(self, message: str, sequence: int | None = None) -> None:
@@ -32,6 +41,12 @@ class Potentials:
     A score of -inf forbids a tag or a transition. Scores of float16 become float32. Raises
     ValueError for another dtype and shapes that do not fit, and NotFiniteError for NaN and +inf.
     The error names the dtype, the shape, or the index of the first bad sequence.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> w
+    Potentials(1 sequence, 2 tokens, 2 tags)
     """
 
     unary: Array
@@ -64,6 +79,22 @@ class Potentials:
         )
         per_edge = ", per-edge transitions" if self.transitions.ndim == 3 else ""
         return f"Potentials({', '.join(counts)}{per_edge})"
+
+    def _repr_html_(self) -> str:
+        """Show the tag scores of the first tokens and tags in a notebook."""
+        rows, tags = (min(n, 20) for n in self.unary.shape)
+        head = "".join(f"<th>{tag}</th>" for tag in range(tags))
+        body = "".join(
+            f"<tr><th>{self.sequence_of(i)}</th><th>{i}</th>"
+            + "".join(f"<td>{float(self.unary[i, tag]):.2f}</td>" for tag in range(tags))
+            + "</tr>"
+            for i in range(rows)
+        )
+        cut = " Rows and columns from 20 on are left out." if max(self.unary.shape) > 20 else ""
+        return (
+            f"<p>{self!r}. Tag scores by token:{cut}</p>"
+            f"<table><tr><th>sequence</th><th>token</th>{head}</tr>{body}</table>"
+        )
 
     @classmethod
     def unchecked(
@@ -132,6 +163,36 @@ class Potentials:
         """Return these potentials in float32 or float64."""
         return self.with_scores(self.unary.astype(dtype), self.transitions.astype(dtype))
 
+    def take(self, sequences: Sequence[int]) -> Potentials:
+        """Return the potentials of some sequences, by index, in this order."""
+        xp, stops = self.xp, self.lengths.cumsum()
+        chosen = list(sequences)
+        lengths = self.lengths[chosen]
+        bounds = zip((stops[chosen] - lengths).tolist(), stops[chosen].tolist(), strict=True)
+        tokens = xp.concatenate([xp.arange(0), *(xp.arange(*bound) for bound in bounds)])
+        transitions = self.transitions if self.transitions.ndim == 2 else self.transitions[tokens]
+        return Potentials.unchecked(self.unary[tokens], transitions, lengths, xp)
+
+    @staticmethod
+    def join(parts: Sequence[Potentials]) -> Potentials:
+        """Return potentials of all sequences of some batches in order.
+
+        ValueError without a batch. Transitions stay shared if all batches share the same ones.
+        """
+        if not parts:
+            raise ValueError("expected at least one batch of potentials, got none")
+        xp = parts[0].xp
+        # A batch without tokens has no edges, whatever its transitions.
+        found = [p for p in parts if len(p.unary)] or list(parts[:1])
+        transitions = found[0].transitions
+        if any(p.transitions.ndim == 3 or (p.transitions != transitions).any() for p in found):
+            transitions = xp.concatenate(
+                [xp.broadcast_to(p.transitions, (*p.unary.shape, p.unary.shape[1])) for p in found]
+            )
+        unary = xp.concatenate([p.unary for p in parts])
+        lengths = xp.concatenate([p.lengths for p in parts])
+        return Potentials.unchecked(unary, transitions, lengths, xp)
+
     def sequence_of(self, token: int) -> int:
         """Index of the sequence that holds a flat token."""
         return int((self.lengths.cumsum() <= token).sum())
@@ -173,6 +234,12 @@ def boundaries(lengths: Array) -> tuple[Array, Array]:
     """Return the flat indices of the first and the last token of each non-empty sequence.
 
     lengths: (B,) integers, NumPy or CuPy.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import boundaries
+    >>> starts, ends = boundaries(np.array([2, 0, 3]))
+    >>> starts.tolist(), ends.tolist()
+    ([0, 2], [1, 4])
     """
     lengths = lengths[lengths > 0]
     ends = lengths.cumsum() - 1

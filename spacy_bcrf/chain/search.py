@@ -22,6 +22,13 @@ def viterbi(potentials: Potentials, gold: Array | None = None) -> tuple[Array, A
     gold: if given, only the labelings that it allows are candidates.
 
     Raises ValueError naming the first sequence without an allowed labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, viterbi
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> tags, scores = viterbi(w)
+    >>> tags.tolist(), scores.tolist()
+    ([0, 1], [2.0])
     """
     tags, scores = _best(potentials, gold)
     raise_infeasible(scores, "allowed")
@@ -34,7 +41,14 @@ def best_labeling(potentials: Potentials) -> Array:
 
 
 def feasible(potentials: Potentials, gold: Array | None = None) -> Array:
-    """Return which sequences have a labeling that the potentials and `gold` allow, bool (B,)."""
+    """Return which sequences have a labeling that the potentials and `gold` allow, bool (B,).
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, feasible
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> feasible(w).tolist()
+    [True]
+    """
     return _best(potentials, gold)[1] > -float("inf")
 
 
@@ -53,6 +67,13 @@ def dijkstra(potentials: Potentials, semiring: Semiring = MAX) -> tuple[Array, A
 
     Raises ValueError naming the first sequence without an allowed labeling, and naming the violated
     axiom if best-first search is wrong for the semiring.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, dijkstra
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> tags, scores = dijkstra(w)
+    >>> tags.tolist(), scores.tolist()
+    ([0, 1], [2.0])
     """
     if semiring is not MAX:
         return _dijkstra_in_semiring(potentials, semiring)
@@ -82,6 +103,13 @@ def nbest(
         the `beam_width` best prefixes at each token: O(N beam_width T).
 
     Raises ValueError for a wrong option, and names the first sequence without an allowed labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, nbest
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> [(tags, scores)] = nbest(w, 2)
+    >>> scores.tolist()
+    [2.0, 1.0]
     """
     tags, scores = nbest_arrays(potentials, n, search, beam_width)
     found = (scores > -float("inf")).sum(axis=1).tolist()
@@ -101,6 +129,13 @@ def nbest_arrays(
 
     Missing labelings have the score -inf. `nbest` returns a list with one pair for each sequence,
     and documents the options.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, nbest_arrays
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> tags, scores = nbest_arrays(w, 2)
+    >>> tags.shape, scores.tolist()
+    ((2, 2), [[2.0, 1.0]])
     """
     check_search(n, search, beam_width)
     arrays = potentials.unary, potentials.transitions, potentials.lengths
@@ -129,6 +164,12 @@ def minimum_risk(potentials: Potentials, marginals: Array) -> Array:
 
     The result has the tag of highest marginal at each token if the potentials allow that labeling.
     Raises ValueError naming the first sequence that forbidden transitions leave no labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import CRF, Potentials, minimum_risk
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> minimum_risk(w, CRF().marginals(w).unary).tolist()
+    [0, 1]
     """
     xp = potentials.xp
     forbidden = marginals.dtype.type("-inf")

@@ -24,6 +24,12 @@ class SpanTags(NamedTuple):
     first, inside, last: tags in a span of several tokens. single: tag of a span of one token.
 
     In a scheme without end tags, such as BIO, `last` equals `inside` and `single` equals `first`.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import SpanTags
+    >>> tags = SpanTags(*(np.array([tag], dtype="int32") for tag in (1, 2, 2, 1)))  # BIO
+    >>> tags.first.tolist(), tags.last.tolist()
+    ([1], [2])
     """
 
     first: Array
@@ -36,6 +42,13 @@ class Spans(NamedTuple):
     """M spans of a flat batch, (M,) each.
 
     starts: first tokens. ends: one past the last tokens. labels: indices. probabilities.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, SpanTags, Spans, span_candidates
+    >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
+    >>> tags = SpanTags(*(np.array([tag], dtype="int32") for tag in (1, 2, 2, 1)))  # BIO
+    >>> isinstance(span_candidates(w, tags, 0.2), Spans)
+    True
     """
 
     starts: Array
@@ -52,6 +65,14 @@ def span_posteriors(
     starts, ends, labels: (M,), see `Spans`. A span is not empty and lies within one sequence.
 
     Raises ValueError naming the first sequence without an allowed labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, SpanTags, span_posteriors
+    >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
+    >>> tags = SpanTags(*(np.array([tag], dtype="int32") for tag in (1, 2, 2, 1)))  # BIO
+    >>> one, zero = np.array([1]), np.array([0])
+    >>> span_posteriors(w, tags, one, one + 2, zero).round(3).tolist()
+    [0.332]
     """
     chain = _TagChain(potentials, tags)
     xp = potentials.xp
@@ -72,6 +93,14 @@ def span_candidates(potentials: Potentials, tags: SpanTags, threshold: float) ->
 
     Raises ValueError for a threshold outside (0, 1], and names the first sequence without an
     allowed labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, SpanTags, span_candidates
+    >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
+    >>> tags = SpanTags(*(np.array([tag], dtype="int32") for tag in (1, 2, 2, 1)))  # BIO
+    >>> found = span_candidates(w, tags, 0.2)
+    >>> list(zip(found.starts.tolist(), found.ends.tolist(), found.probabilities.round(2).tolist()))
+    [(1, 2, 0.24), (1, 3, 0.33), (2, 3, 0.21)]
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}")
@@ -112,6 +141,12 @@ def stretch_posteriors(potentials: Potentials, tag: int, starts: Array, ends: Ar
     is not empty and lies within one sequence. float64, -inf for an impossible stretch.
 
     With the tag O, these are the probabilities that no span touches the stretches.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, stretch_posteriors
+    >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
+    >>> np.exp(stretch_posteriors(w, 0, np.array([0]), np.array([1]))).round(3).tolist()
+    [0.576]
     """
     xp = potentials.xp
     tags = xp.array([tag], dtype="int32")

@@ -19,7 +19,13 @@ MAX_CHUNK = 4096
 
 
 class Rejection(NamedTuple):
-    """A set of wrong labelings of one sequence, by the allowed tags of each token, bool (L, T)."""
+    """A set of wrong labelings of one sequence, by the allowed tags of each token, bool (L, T).
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Rejection
+    >>> Rejection(sequence=0, allowed=np.array([[True, False]])).sequence
+    0
+    """
 
     sequence: int
     allowed: Array
@@ -41,6 +47,14 @@ def unlikelihood_loss(
     mean field adds three inferences of each sequence that has a rejection.
 
     Raises ValueError naming the first sequence with a rejection and without an allowed labeling.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import CRF, Potentials, Rejection, unlikelihood_loss
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> wrong = Rejection(0, np.array([[False, True], [False, True]]))
+    >>> losses, gradient = unlikelihood_loss(CRF(), w, [wrong])
+    >>> losses.round(3).tolist()
+    [0.219]
     """
     xp = potentials.xp
     losses = xp.zeros(len(potentials.lengths), dtype=potentials.unary.dtype)

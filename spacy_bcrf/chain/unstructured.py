@@ -18,6 +18,12 @@ class Unstructured(FullyFactorized):
 
     Values and gradients ignore the transitions. Only `decode` and the check of gold annotation
     respect forbidden transitions.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import Potentials, Unstructured
+    >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> Unstructured().marginals(w).unary.round(2).tolist()
+    [[0.73, 0.27], [0.27, 0.73]]
     """
 
     def infer_tags(self, potentials: Potentials) -> tuple[Array, Array]:

@@ -1,5 +1,6 @@
 """`python -m spacy bcrf calibrate`"""
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,13 @@ from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.extras import require
 
 from .errors import exit_on
+
+
+class Grouping(str, Enum):
+    """Groups of --by."""
+
+    label = "label"
+    length = "length"
 
 
 def calibrate_cli(
@@ -25,6 +33,14 @@ def calibrate_cli(
     pipe: Annotated[
         str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
     ] = None,
+    by: Annotated[
+        Grouping | None,
+        Opt(
+            "--by",
+            help="Fit a map of confidences for each label, or for each length of spans, after the "
+            "temperature",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         Opt(help="File of the reliability diagram (default: calibration-PIPE.png in the folder)"),
@@ -35,7 +51,7 @@ def calibrate_cli(
 ) -> None:
     """
     Fit the temperature that calibrates a component's confidences, and store it with the pipeline,
-    in --output or --inplace.
+    in --output or --inplace. --by adds Platt scaling of the reported confidences by group.
     Prints the expected calibration error before and after, and draws a reliability diagram of each.
     The predictions do not change.
     """
@@ -54,17 +70,26 @@ def calibrate_cli(
                 f"{model}: {name} keeps a promise with thresholds for its temperature. Calibrate a "
                 "pipeline first, then run `control`"
             )
+        if by is not None:
+            labeler.check_grouping(by.value)
         examples = read_examples(nlp, name, dev)
         calibration = Calibration(labeler, examples, ignore_annotation=False)
         temperature = calibration.fit()
+        scaling = None if by is None else calibration.fit_scaling(temperature, by.value)
+        fits = [("before", labeler.temperature, labeler.calibration), ("after", temperature, None)]
+        if by is not None:
+            fits.append((f"by {by.value}", temperature, scaling))
         tables = {
             f"{what}, temperature {t:.2f}": measure_reliability(
-                calibration.confidence(t), calibration.correct, n_bins
+                calibration.confidence(t, maps), calibration.correct, n_bins
             )
-            for what, t in (("before", labeler.temperature), ("after", temperature))
+            for what, t, maps in fits
         }
-        labeler.temperature = temperature
-        target = store_setting(nlp, name, "temperature", temperature, model, output)
+        options = None if scaling is None else scaling.options
+        labeler.configure("temperature", temperature)
+        labeler.configure("calibration", options)
+        nlp.get_pipe_config(name)["temperature"] = temperature
+        target = store_setting(nlp, name, "calibration", options, model, output)
         typer.echo(
             f"{name}: {len(calibration.correct):,} predictions, "
             f"{100 * calibration.correct.mean():.2f}% right"

@@ -12,6 +12,7 @@ import typer
 from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
 
 from .errors import exit_on
+from .registry_names import explain_name
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -42,7 +43,9 @@ def debug_cli(
     with exit_on(ValueError, OSError):
         overrides = parse_config_overrides(ctx.args)
         import_code(code)
-        reports = report(config, overrides)
+        reports, notes = report(config, overrides)
+    for note in notes:
+        typer.echo(f"Warning: {note}", err=as_json)
     if as_json:
         parts = {
             name: {part: found.to_json() for part, found in by_part.items()}
@@ -55,8 +58,13 @@ def debug_cli(
             typer.echo(line)
 
 
-def report(path: Path, overrides: dict[str, Any]) -> dict[str, dict[str, GoldReport]]:
-    """Return the reports of each component by corpus. ValueError names the config's section."""
+def report(
+    path: Path, overrides: dict[str, Any]
+) -> tuple[dict[str, dict[str, GoldReport]], list[str]]:
+    """Return the reports of each component by corpus, and problems of the config.
+
+    ValueError names the config's section.
+    """
     from spacy import util
     from spacy.util import registry
 
@@ -68,7 +76,7 @@ def report(path: Path, overrides: dict[str, Any]) -> dict[str, dict[str, GoldRep
         nlp = util.load_model_from_config(loaded, auto_fill=True)
         config = nlp.config.interpolate()
     except (ValueError, InterpolationError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {explain_name(error)}") from None
     ours = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)}
     if not ours:
         raise ValueError(
@@ -91,7 +99,24 @@ def report(path: Path, overrides: dict[str, Any]) -> dict[str, dict[str, GoldRep
                 f"[components.{name}] learns"
             )
         reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
-    return reports
+    weights = config["training"]["score_weights"]
+    return reports, [
+        note for name, pipe in ours.items() for note in check_weights(name, pipe, weights)
+    ]
+
+
+def check_weights(name: str, pipe: Any, weights: dict[str, float | None]) -> Iterator[str]:
+    """Yield a note if the score of a training counts one that a tagger does not have."""
+    attribute = pipe.cfg.get("attribute")
+    scores = {"tag": "tag_acc", "pos": "pos_acc"}
+    own = scores.pop(attribute, None)
+    for other in scores.values() if own in weights else ():
+        if weights.get(other):
+            yield (
+                f"[training.score_weights] {other} = {weights[other]}: [components.{name}] with "
+                f'attribute = "{attribute}" has no such score, so SCORE never reaches 1. Set '
+                f"{own} = 1.0 and {other} = null"
+            )
 
 
 def read_corpus(path: Path, nlp: Language, config: Config, setting: str) -> list[Example]:

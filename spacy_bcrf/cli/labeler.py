@@ -31,8 +31,13 @@ def load_labeler(
         name = next(iter(ours))
     if name is None or name not in ours:
         problem = f"no component {name!r} of spacy-bcrf" if name else "--pipe is missing"
-        expected = f"expected --pipe to be one of {', '.join(ours)}" if ours else "it has none"
-        raise ValueError(f"{model}: {problem}; {expected}")
+        if not ours:
+            found = ", ".join(nlp.component_names) or "none"
+            raise ValueError(
+                f"{model}: no component of spacy-bcrf among {found}; expected a pipeline with "
+                "bcrf_tagger, bcrf_ner, bcrf_chunker or bcrf_segmenter"
+            )
+        raise ValueError(f"{model}: {problem}; expected --pipe to be one of {', '.join(ours)}")
     if name in nlp.disabled:
         raise ValueError(
             f"{model}: {name} is disabled; remove it from disabled in [nlp] of config.cfg"
@@ -59,11 +64,22 @@ def check_target(model: str, dev: Path, output: Path | None, inplace: bool) -> N
             "expected either --output, a folder to save the pipeline to, or --inplace, to "
             f"change {model}"
         )
-    for file in find_files(dev):
-        if file.suffix != ".spacy":
-            raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
+    check_corpus(dev)
     if output is not None and output.exists() and not output.is_dir():
         raise ValueError(f"{output}: expected a folder to save the pipeline to")
+
+
+def check_corpus(corpus: Path) -> None:
+    """Raise ValueError for a corpus that is neither a .spacy file nor a folder of them."""
+    for file in find_files(corpus):
+        if file.suffix != ".spacy":
+            raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
+
+
+def check_new_folder(output: Path) -> None:
+    """Raise ValueError for a folder that `io.atomic.replacing_folder` cannot write."""
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        raise ValueError(f"{output}: expected a new or empty folder; nothing in it is replaced")
 
 
 def read_examples(nlp: Language, name: str, dev: Path) -> list[Example]:

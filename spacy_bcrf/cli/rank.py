@@ -1,8 +1,9 @@
 """`python -m spacy bcrf rank`"""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple
 
@@ -23,6 +24,26 @@ class Measure(str, Enum):
     entropy = "entropy"
     confidence = "confidence"
     margin = "margin"
+
+
+class Unit(str, Enum):
+    """Units of --per."""
+
+    token = "token"
+    entity = "entity"
+    document = "document"
+
+
+class Format(str, Enum):
+    """Formats of --format."""
+
+    jsonl = "jsonl"
+    prodigy = "prodigy"
+    label_studio = "label-studio"
+
+
+# A diverse choice compares each document of the pool with all others.
+POOL_FACTOR, MAX_POOL = 4, 4096
 
 
 class Candidate(NamedTuple):
@@ -101,6 +122,13 @@ def check_texts(path: Path) -> None:
         )
 
 
+class Scored(NamedTuple):
+    """A ranked document. offset: see `Candidate`."""
+
+    uncertainty: float
+    offset: int
+
+
 def rank_cli(
     model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
     texts: Annotated[Path, Arg(help="JSON lines: one object with a text on each line")],
@@ -112,11 +140,44 @@ def rank_cli(
         Opt(
             "--by",
             "-b",
-            help="entropy: entropy per token. confidence: 1 - probability of the best labeling. "
-            "margin: 1 - difference between the probabilities of the two best labelings",
+            help="entropy of the labelings. confidence: 1 - probability of the best labeling. "
+            "margin: 1 - difference between the two best probabilities",
         ),
     ] = Measure.entropy,
+    per: Annotated[
+        Unit,
+        Opt(
+            "--per",
+            help="token: normalized by the length. entity: the mean over possible entities. "
+            "document: not normalized, so long documents come first",
+        ),
+    ] = Unit.token,
     n: Annotated[int, Opt("--n", "-n", help="Number of documents to write (0 for all)", min=0)] = 0,
+    diverse: Annotated[
+        bool,
+        Opt(
+            "--diverse",
+            help=f"Choose the n documents that represent the {POOL_FACTOR} n most uncertain ones",
+        ),
+    ] = False,
+    max_similarity: Annotated[
+        float | None,
+        Opt(
+            "--max-similarity",
+            help="Leave out near duplicates: documents that share a larger part of their pairs of "
+            "words with a chosen one, such as 0.8",
+            min=0,
+            max=1,
+        ),
+    ] = None,
+    format: Annotated[
+        Format,
+        Opt("--format", "-f", help="JSON lines, Prodigy's tasks, or Label Studio's list of tasks"),
+    ] = Format.jsonl,
+    max_alternatives: Annotated[
+        int,
+        Opt("--max-alternatives", help="Largest number of alternatives of a prediction", min=0),
+    ] = 5,
     pipe: Annotated[
         str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
     ] = None,
@@ -126,40 +187,54 @@ def rank_cli(
     gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
 ) -> None:
     """
-    Order documents for annotation, the most uncertain first. Writes each line with "uncertainty"
-    added. Keeps only one number for each document in memory.
+    Order documents for annotation, the most uncertain first. Writes each document with its
+    uncertainty, predictions, scores and alternatives. Keeps only one number for each document in
+    memory; --max-similarity keeps the pairs of words of the chosen ones.
     """
+    from .annotation_tasks import labeling_config
     from .labeler import load_labeler
+    from .review_page import check_labeler
 
     with exit_on(ValueError, OSError):
         setup_gpu(gpu_id, silent=True)
         check_texts(texts)
+        if diverse and not 0 < n <= MAX_POOL:
+            raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
         nlp, name, labeler = load_labeler(model, pipe)
+        if format != Format.jsonl:
+            check_labeler(labeler)
         reader = Reader(texts, skip_bad, nlp.make_doc)
         with tqdm(
             total=texts.stat().st_size, unit="B", unit_scale=True, desc="reading", disable=None
         ) as progress:
-            scored = list(score(nlp, name, labeler, by, reader.read(progress.update)))
+            scored = list(score(nlp, name, labeler, by, per, reader.read(progress.update)))
         # The sort is stable: ties keep the order of the file.
-        scored.sort(key=lambda pair: -pair[0])
-        chosen = scored[:n] if n else scored
+        scored.sort(key=lambda one: -one.uncertainty)
+        n_pool = max(n, min(POOL_FACTOR * n, MAX_POOL)) if diverse else n
+        chosen, n_similar = leave_out_duplicates(texts, scored, n_pool, max_similarity)
+        if diverse:
+            chosen = choose_diverse(texts, chosen, n, nlp, name, labeler)
+        records = make_records(texts, chosen, nlp, name, labeler, format, max_alternatives)
         if output is None:
-            write(texts, chosen, typer.get_text_stream("stdout"))
+            write(records, format, typer.get_text_stream("stdout"))
         else:
             with replacing(output) as part, part.open("w", encoding="utf8") as file:
-                write(texts, chosen, file)
+                write(records, format, file)
+        similar = f"; left out {n_similar:,} near duplicates" if n_similar else ""
         skipped = f"; skipped {reader.n_bad} bad lines" if reader.n_bad else ""
         first = f", the first: {reader.first_bad}" if reader.n_bad else ""
         typer.echo(
-            f"{len(scored):,} documents ranked by {by.value}, {len(chosen):,} written"
-            f"{skipped}{first}",
+            f"{len(scored):,} documents ranked by {by.value} per {per.value}, "
+            f"{len(chosen):,} written{similar}{skipped}{first}",
             err=True,
         )
+        if format == Format.label_studio:
+            typer.echo(f"labeling config: {labeling_config(labeler.labels)}", err=True)
 
 
 def score(
-    nlp: Any, name: str, labeler: Any, by: Measure, candidates: Iterable[Candidate]
-) -> Iterator[tuple[float, int]]:
+    nlp: Any, name: str, labeler: Any, by: Measure, per: Unit, candidates: Iterable[Candidate]
+) -> Iterator[Scored]:
     """Yield the uncertainty and the offset of each document."""
     from spacy.util import minibatch
 
@@ -167,14 +242,95 @@ def score(
 
     for batch in minibatch(candidates, nlp.batch_size):
         docs = list(annotate_before(nlp, name, (candidate.doc for candidate in batch)))
-        uncertainty = labeler.uncertainty(docs, by.value, ignore_annotation=False)
-        yield from zip(uncertainty.tolist(), (candidate.offset for candidate in batch), strict=True)
+        uncertainty = labeler.uncertainty(docs, by.value, per=per.value, ignore_annotation=False)
+        yield from map(Scored, uncertainty.tolist(), (candidate.offset for candidate in batch))
 
 
-def write(texts: Path, scored: Iterable[tuple[float, int]], output: IO[str]) -> None:
-    """Write the lines of `texts` at these offsets, with their uncertainty."""
+def leave_out_duplicates(
+    texts: Path, scored: Iterable[Scored], n: int, max_similarity: float | None
+) -> tuple[list[Scored], int]:
+    """Return the first n documents (0 for all) without near duplicates, and the number left out."""
+    from spacy_bcrf.pipeline.diversity import NearDuplicates
+
+    if max_similarity is None:
+        return list(islice(scored, n or None)), 0
+    duplicates, kept, n_similar = NearDuplicates(max_similarity), [], 0
     with texts.open("rb") as file:
-        for uncertainty, offset in scored:
-            file.seek(offset)
-            fields = {**parse_line(file.readline()), "uncertainty": round(uncertainty, 6)}
-            output.write(json.dumps(fields, ensure_ascii=False) + "\n")
+        for one in scored:
+            if duplicates.keep(_read_at(file, one.offset)["text"]):
+                kept.append(one)
+                if len(kept) == n:
+                    break
+            else:
+                n_similar += 1
+    return kept, n_similar
+
+
+def choose_diverse(
+    texts: Path, scored: Sequence[Scored], n: int, nlp: Any, name: str, labeler: Any
+) -> list[Scored]:
+    """Return the n documents that represent all of them best, see `facility_location`."""
+    import numpy as np
+
+    from spacy_bcrf.pipeline.diversity import document_vectors, facility_location
+
+    from .labeler import annotate_before
+
+    if not scored:
+        return []
+    docs = annotate_before(
+        nlp, name, (nlp.make_doc(fields["text"]) for fields in read_lines_at(texts, scored))
+    )
+    vectors = document_vectors(labeler, list(docs))
+    weights = np.array([one.uncertainty for one in scored])
+    return [scored[i] for i in facility_location(vectors, weights, n)]
+
+
+def make_records(
+    texts: Path,
+    scored: Sequence[Scored],
+    nlp: Any,
+    name: str,
+    labeler: Any,
+    format: Format,
+    max_alternatives: int,
+) -> Iterator[dict[str, Any]]:
+    """Yield the documents with their predictions, in the given format."""
+    from . import annotation_tasks as tasks
+    from .labeler import annotate_before
+
+    make = {
+        Format.jsonl: tasks.make_record,
+        Format.prodigy: tasks.make_prodigy_task,
+        Format.label_studio: tasks.make_label_studio_task,
+    }[format]
+    docs = (nlp.make_doc(fields["text"]) for fields in read_lines_at(texts, scored))
+    predicted = tasks.predict_spans(labeler, annotate_before(nlp, name, docs), max_alternatives)
+    lines = read_lines_at(texts, scored)
+    for one, fields, found in zip(scored, lines, predicted, strict=True):
+        yield make(fields, round(one.uncertainty, 6), *found, name)
+
+
+def read_lines_at(texts: Path, scored: Iterable[Scored]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of `texts` at these offsets."""
+    with texts.open("rb") as file:
+        for one in scored:
+            yield _read_at(file, one.offset)
+
+
+def _read_at(file: IO[bytes], offset: int) -> dict[str, Any]:
+    file.seek(offset)
+    return parse_line(file.readline())
+
+
+def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:
+    """Write JSON lines, or one list for Label Studio."""
+    lines = (json.dumps(record, ensure_ascii=False) for record in records)
+    if format == Format.label_studio:
+        separator = "[\n"
+        for line in lines:
+            output.write(separator + line)
+            separator = ",\n"
+        output.write("\n]\n" if separator == ",\n" else "[]\n")
+    else:
+        output.writelines(f"{line}\n" for line in lines)

@@ -180,21 +180,24 @@ def review_page(
 
 def fill_page(data: dict[str, Any]) -> str:
     """Return the page of these data."""
-    html, style, script = (
-        Path(__file__).with_name(f"review_page.{suffix}").read_text(encoding="utf8")
-        for suffix in ("html", "css", "js")
-    )
+    html, script = (read_part(f"review_page.{suffix}") for suffix in ("html", "js"))
+    style = read_part("palette.css") + read_part("review_page.css")
     # Without "<" no text ends the script element or starts a comment.
     escaped = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return Template(html).substitute(
         style=style,
         script=script,
         data=escaped,
-        style_hash=_policy_hash(style),
-        script_hash=_policy_hash(script),
+        style_hash=policy_hash(style),
+        script_hash=policy_hash(script),
     )
 
 
-def _policy_hash(content: str) -> str:
+def read_part(name: str) -> str:
+    """Return a file beside this module, a part of a page."""
+    return Path(__file__).with_name(name).read_text(encoding="utf8")
+
+
+def policy_hash(content: str) -> str:
     """Return the hash of an element's content, for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"

@@ -137,6 +137,11 @@ def convert(
     counts.assumed_outside = entity_reader.n_assumed_outside
     counts.repaired = entity_reader.n_repaired
     counts.scheme = entity_reader.scheme
+    if better := entity_reader.better_scheme:
+        report(
+            f"Warning: {counts.repaired:,} entity tags are invalid in the scheme {counts.scheme}, "
+            f"fewer are in {better}; expected --scheme {better} or auto"
+        )
     return counts
 
 

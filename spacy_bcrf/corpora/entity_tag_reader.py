@@ -51,6 +51,7 @@ class EntityTagReader:
         self._repaired = dict.fromkeys(SCHEMES if scheme == "auto" else (scheme,), 0)
         self._first_lines: dict[str, Line] = {}
         self._checked = {"O"}
+        self._auto = None if scheme == "auto" else EntityTagReader()
 
     @property
     def scheme(self) -> str:
@@ -62,6 +63,12 @@ class EntityTagReader:
         """Number of tags that are not valid in `scheme`."""
         return self._repaired[self.scheme]
 
+    @property
+    def better_scheme(self) -> str | None:
+        """The scheme with fewer repairs than the given one, if there is one."""
+        auto = self._auto
+        return auto.scheme if auto and auto.n_repaired < self.n_repaired else None
+
     def read(self, sentence: Sentence) -> list[str | None]:
         """Return valid IOB2 tags, None for missing ones.
 
@@ -69,6 +76,8 @@ class EntityTagReader:
         """
         tags = sentence.entities
         self._check(sentence)
+        if self._auto:
+            self._auto.read(sentence)
         spans = read_spans(tags)
         if spans:
             for name in self._repaired:

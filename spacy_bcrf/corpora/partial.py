@@ -80,12 +80,16 @@ def _check(name: str, settings: dict[str, Any]) -> Part:
         )
     if not settings.get("path"):
         raise ValueError(f"{where}: path is missing")
+    if not isinstance(settings["path"], (str, Path)):
+        raise ValueError(f"{where}: path must be a file or a folder, got {settings['path']!r}")
     weight = settings.get("weight", 1.0)
-    if not 0 < weight < float("inf"):
-        raise ValueError(f"{where}: weight must be positive, got {weight}")
+    if not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
+        raise ValueError(f"{where}: weight must be positive, got {weight!r}")
     labels = settings.get("annotated_labels")
-    if isinstance(labels, str):
-        raise ValueError(f"{where}: annotated_labels must be a list, got {labels!r}")
+    if labels is not None and not (
+        isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    ):
+        raise ValueError(f"{where}: annotated_labels must be a list of labels, got {labels!r}")
     path = Path(settings["path"])
     try:
         find_files(path)

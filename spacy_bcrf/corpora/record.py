@@ -78,7 +78,7 @@ def make_doc(record: Record, nlp: Language) -> Doc:
     doc = _tokenize(record, nlp)
     in_tokens = record.text is None
     spans, rejected = (
-        [(_find_bounds(doc, span, in_tokens), span.labels) for span in dict.fromkeys(found)]
+        [(find_bounds(doc, span, in_tokens), span.labels) for span in dict.fromkeys(found)]
         for found in (record.spans, record.rejected)
     )
     certain = sorted(span for span in spans if len(span[1]) == 1)
@@ -125,8 +125,11 @@ def _tokenize(record: Record, nlp: Language) -> Doc:
         raise Problem("not tokenized", " ".join(str(error).split())) from None
 
 
-def _find_bounds(doc: Doc, span: RecordSpan, in_tokens: bool) -> Bounds:
-    """Return the token bounds of a span. Problem if it cuts a token."""
+def find_bounds(doc: Doc, span: RecordSpan, in_tokens: bool) -> Bounds:
+    """Return the token bounds of a span. Problem if it cuts a token.
+
+    in_tokens: whether the record has no text.
+    """
     if in_tokens:
         return span.start, span.end
     if (found := doc.char_span(span.start, span.end)) is not None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 # spaCy and `shards.find_files` skip names that start with a dot. So no corpus includes the
 # temporary file of a killed process.
-_PREFIX = ".unfinished-"
+UNFINISHED = ".unfinished-"
+"""Start of the names of temporary files."""
 
 
 def is_stream(path: Path) -> bool:
@@ -40,7 +41,7 @@ def replacing(path: Path) -> Iterator[Path]:
     target = _resolve(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     # The suffix stays, because Matplotlib chooses the format by it.
-    descriptor, name = tempfile.mkstemp(target.suffix, _PREFIX, target.parent)
+    descriptor, name = tempfile.mkstemp(target.suffix, UNFINISHED, target.parent)
     os.close(descriptor)
     part = Path(name)
     try:
@@ -65,7 +66,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         raise ValueError(f"{path}: expected a new or empty folder; nothing in it is replaced")
     target = _resolve(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp("", _PREFIX, target.parent))
+    part = Path(tempfile.mkdtemp("", UNFINISHED, target.parent))
     try:
         yield part
         for file in (*part.rglob("*"), part):

@@ -6,6 +6,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -24,6 +25,10 @@ MAX_LINE = 16 * BLOCK
 
 class CorpusError(ValueError):
     """A file cannot be converted. The message names the file, the line and the error."""
+
+
+class UnreadableError(CorpusError):
+    """The system cannot read a file, perhaps only now. Its content may be right."""
 
 
 class Line(NamedTuple):
@@ -108,7 +113,22 @@ def read_lines(
             f"{path}: broken or truncated {path.suffix} file, readable up to line {number}: {err}"
         ) from None
     except OSError as err:
-        raise CorpusError(f"{path}: cannot be read: {err.strerror or err}") from None
+        raise UnreadableError(f"{path}: cannot be read: {err.strerror or err}") from None
+
+
+@contextmanager
+def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to read its bytes. `.xz`, `.gz` and `.bz2` files are decompressed.
+
+    CorpusError for a broken compressed file, UnreadableError if the system cannot read the file.
+    """
+    try:
+        with path.open("rb") as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
+            yield stream
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as err:
+        raise CorpusError(f"{path}: broken or truncated {path.suffix} file: {err}") from None
+    except OSError as err:
+        raise UnreadableError(f"{path}: cannot be read: {err.strerror or err}") from None
 
 
 def _plain(raw: IO[bytes]) -> IO[bytes]:

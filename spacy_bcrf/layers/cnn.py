@@ -12,14 +12,14 @@ def MultiHashEmbed(
     width: int,
     attrs: list[str | int],
     rows: list[int],
-    include_static_vectors: bool,
+    include_static_vectors: bool = False,
     cache_size: int = CACHE_SIZE,
 ) -> Model[list[Doc], list[Floats2d]]:
     """spaCy's `MultiHashEmbed.v2` with compiled kernels.
 
     cache_size: the number of distinct words whose embeddings are kept between predictions; 0 keeps
         none. Words are distinct if their attributes are.
-    The other options are spaCy's.
+    The other options are spaCy's. `include_static_vectors` has a default here.
     """
     model = tok2vec.MultiHashEmbed(width, attrs, rows, include_static_vectors)
     compile_layers(model, cache_size)
@@ -28,9 +28,9 @@ def MultiHashEmbed(
 
 def MaxoutWindowEncoder(
     width: int,
-    window_size: int,
-    maxout_pieces: int,
-    depth: int,
+    window_size: int = 1,
+    maxout_pieces: int = 3,
+    depth: int = 4,
     precision: Precision = "float32",
 ) -> Model[list[Floats2d], list[Floats2d]]:
     """spaCy's `MaxoutWindowEncoder.v2` with compiled kernels.

@@ -40,6 +40,12 @@ def accelerate(
     After code has written single rows of an embedding table in place, call `accelerate` again.
 
     Raises ValueError, which names the component, if a parameter is not finite.
+
+    >>> import spacy, spacy_bcrf
+    >>> nlp = spacy.blank("en")
+    >>> component = nlp.add_pipe("tok2vec")
+    >>> len(spacy_bcrf.accelerate(nlp).swapped)
+    2
     """
     done = Accelerated()
     for name, pipe in nlp.components:

@@ -14,6 +14,8 @@ from tqdm import tqdm
 
 from spacy_bcrf.chain import Potentials
 
+from .confidence import find_keys
+from .platt_scaling import GROUPINGS, PlattScaling
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 
@@ -72,6 +74,7 @@ class Calibration:
                 f"but the component has {', '.join(pipe.labels)}: no label in common"
             )
         self._pipe = pipe
+        self._keys: dict[str, list[str]] = {by: [] for by in GROUPINGS}
         self._batches: list[tuple[Potentials, Any]] = []
         correct = []
         progress = tqdm(total=len(examples), unit="docs", desc="predicting", delay=1, disable=None)
@@ -81,6 +84,8 @@ class Calibration:
                     batch, ignore_annotation=ignore_annotation
                 )
                 self._batches.append((potentials, predictions))
+                for by in GROUPINGS if len(predictions) > 2 else ("label",):
+                    self._keys[by] += find_keys(pipe.codec, by, predictions)
                 correct.append(is_correct)
                 progress.update(len(batch))
         self.correct = np.concatenate([np.zeros(0, dtype=bool), *correct])
@@ -89,13 +94,24 @@ class Calibration:
         Predictions without gold annotation are left out.
         """
 
-    def confidence(self, temperature: float) -> NDArray[np.float64]:
-        """Return the probabilities (M,) of the predictions."""
+    def confidence(
+        self, temperature: float, scaling: PlattScaling | None = None
+    ) -> NDArray[np.float64]:
+        """Return the probabilities (M,) of the predictions, mapped by `scaling`."""
         found = [
             self._pipe.confidences(self._pipe.posterior(potentials, temperature), predictions)
             for potentials, predictions in self._batches
         ]
-        return np.concatenate([np.zeros(0), *found]).astype("float64")
+        p = np.concatenate([np.zeros(0), *found]).astype("float64")
+        return p if scaling is None else scaling.apply(p, self._keys[scaling.by])
+
+    def fit_scaling(self, temperature: float, by: str) -> PlattScaling:
+        """Fit the maps of confidences at a temperature, by label or by length.
+
+        ValueError if the predictions have no length.
+        """
+        self._pipe.check_grouping(by)
+        return PlattScaling.fit(by, self.confidence(temperature), self.correct, self._keys[by])
 
     def loss(self, temperature: float) -> float:
         """Return the mean binary negative log-likelihood of correctness."""

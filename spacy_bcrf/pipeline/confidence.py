@@ -1,4 +1,4 @@
-"""Confidence, entropy and uncertainty of predictions.
+"""Confidence and entropy of predictions.
 
 All probabilities are exact under the distribution of the head's own inference, at the component's
 temperature: a CRF, or the Markov chain of a Bregman CRF's arc marginals (`Inference.to_crf`). A
@@ -9,7 +9,7 @@ attribute, the later one wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import NamedTuple
 
@@ -32,13 +32,13 @@ from spacy_bcrf.annotation.extensions import (
 )
 from spacy_bcrf.chain import CRF, Potentials, entropy
 from spacy_bcrf.chain.gold import path_scores
-from spacy_bcrf.chain.search import nbest_arrays
-from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels import array_module
 
 from .codecs import Codec
 from .codecs.codec import Ops
 from .codecs.spans import SpanCodec
 from .codecs.tags import token_confidences
+from .platt_scaling import PlattScaling
 
 ANNOTATIONS = {
     "confidence": "span._.confidence of every entity, the probability of these boundaries and this "
@@ -74,7 +74,7 @@ class Predicted(NamedTuple):
     """A batch of predictions to annotate.
 
     lengths: (B,) numbers of tokens. posterior: the chain of all probabilities.
-    tags: int32 (N,), before the codec keeps preset tags.
+    tags: int32 (N,), before the codec keeps preset tags. calibration: of the reported confidences.
     """
 
     docs: list[Doc]
@@ -83,6 +83,7 @@ class Predicted(NamedTuple):
     tags: NDArray[np.int32]
     codec: Codec
     ops: Ops
+    calibration: PlattScaling | None = None
 
 
 def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[UserData]:
@@ -100,10 +101,12 @@ def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[Use
 
 
 def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
-    docs, _, posterior, tags, codec, ops = predicted
+    docs, _, posterior, tags, codec, ops, calibration = predicted
     tags = codec.kept(docs, tags)
     known = tags != UNKNOWN
     p = token_confidences(posterior, np.arange(len(tags)), tags, ops)
+    if calibration is not None and codec.confidence_units["confidence"] == "token":
+        p = calibration.apply(p, find_keys(codec, calibration.by, (tags,)))
     values = iter(np.where(known, p, None).tolist())  # type: ignore[call-overload]
     for doc, data in zip(docs, user_data, strict=True):
         for offset in doc.to_array(IDX).tolist():
@@ -125,17 +128,30 @@ def _span_confidences(
     predicted: Predicted, user_data: list[UserData]
 ) -> list[tuple[UserData, int, int, float]]:
     """Return (user data, first character, one past the last, confidence) of each span."""
-    docs, lengths, posterior, tags, codec, ops = predicted
+    docs, lengths, posterior, tags, codec, ops, calibration = predicted
     assert isinstance(codec, SpanCodec)
     starts, ends, labels = codec.scheme.decode_ids(tags, lengths)
     if not len(starts):
         return []
     p = codec.confidences(posterior, (starts, ends, labels), ops)
+    if calibration is not None:
+        p = calibration.apply(p, find_keys(codec, calibration.by, (starts, ends, labels)))
     at = np.concatenate([doc.to_array([IDX, LENGTH]) for doc in docs if len(doc)]).astype("int64")
     docs_of_spans = lengths.cumsum().searchsorted(starts, side="right")
     columns = docs_of_spans, at[starts, 0], at[ends - 1].sum(axis=1), p
     spans = zip(*(column.tolist() for column in columns), strict=True)
     return [(user_data[i], first, last, value) for i, first, last, value in spans]
+
+
+def find_keys(codec: Codec, by: str, predictions: Sequence[NDArray[np.integer]]) -> list[str]:
+    """Return the groups of predictions for `PlattScaling`: their labels, or their lengths.
+
+    predictions: as from `Codec.compare_with_gold`; spans start with (starts, ends), all end with
+    the indices of their labels.
+    """
+    if by == "length":
+        return [str(n) for n in (predictions[1] - predictions[0]).tolist()]
+    return [codec.labels[label] for label in predictions[-1].tolist()]
 
 
 def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:
@@ -147,7 +163,7 @@ def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:
 
 def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> None:
     """Set the sequence probability, None for a document with an unknown preset tag."""
-    docs, lengths, posterior, tags, codec, ops = predicted
+    docs, lengths, posterior, tags, codec, ops, _ = predicted
     tags = codec.kept(docs, tags)
     labeling = ops.asarray(tags.clip(min=0))
     xp = array_module(labeling)
@@ -158,31 +174,3 @@ def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> No
     ):
         is_unknown = (of_doc == UNKNOWN).any()
         data[doc_key(SEQUENCE_PROBABILITY)] = None if is_unknown else value
-
-
-def _entropy_per_token(posterior: Potentials) -> Array:
-    return entropy(posterior) / posterior.lengths.clip(min=1)
-
-
-def _least_confidence(posterior: Potentials) -> Array:
-    return 1 - _best_probabilities(posterior, 1)[:, 0]
-
-
-def _margin(posterior: Potentials) -> Array:
-    best = _best_probabilities(posterior, 2)
-    return 1 - (best[:, 0] - best[:, 1])
-
-
-def _best_probabilities(posterior: Potentials, n: int) -> Array:
-    """Return the probabilities (B, n) of the n best labelings, 0 for missing ones."""
-    _, scores = nbest_arrays(posterior, n)
-    xp = array_module(scores)
-    return xp.exp(scores - CRF().log_partition(posterior)[:, None]).clip(max=1)
-
-
-UNCERTAINTIES = {
-    "entropy": _entropy_per_token,
-    "confidence": _least_confidence,
-    "margin": _margin,
-}
-"""Uncertainty measures: functions from potentials to uncertainties (B,) (Settles 2012, ch. 2)."""

@@ -121,7 +121,7 @@ def drop_uncertain(
     minimum = np.broadcast_to(least, len(labels))
     if not minimum.any():
         return predicted.tags
-    _, lengths, posterior, tags, codec, ops = predicted
+    _, lengths, posterior, tags, codec, ops, _ = predicted
     # The posterior of a preset entity is 1 up to rounding.
     return codec.drop_uncertain(tags, lengths, posterior, minimum.clip(max=1 - 1e-5), ops)
 
@@ -132,7 +132,7 @@ CandidateSpan = tuple[int, int, int, float]
 
 def find_candidates(predicted: Predicted, control: Control) -> list[list[CandidateSpan]]:
     """Return the spans of each document whose posterior reaches the threshold of their label."""
-    docs, _, posterior, _, codec, ops = predicted
+    docs, _, posterior, _, codec, ops, _ = predicted
     assert isinstance(codec, SpanCodec)
     minimum = control.by_label(codec.labels, np.inf)
     if not (minimum <= 1).any():

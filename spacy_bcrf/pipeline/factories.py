@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .chunker import Chunker
     from .control import Control
     from .ner import EntityRecognizer
+    from .platt_scaling import PlattScaling
     from .segmenter import Segmenter
     from .tagger import Tagger
 
@@ -78,6 +79,7 @@ CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ch
         "label_smoothing": 0.0,
         "annotate": [],
         "temperature": 1.0,
+        "calibration": None,
         "threshold": 0.0,
         "control": None,
         "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
@@ -94,6 +96,7 @@ def make_tagger(
     label_smoothing: float,
     annotate: list[str],
     temperature: float,
+    calibration: dict[str, Any] | None,
     threshold: float,
     control: dict[str, Any] | None,
     scorer: Callable | None,
@@ -110,6 +113,7 @@ def make_tagger(
         label_smoothing=label_smoothing,
         annotate=annotate,
         temperature=temperature,
+        calibration=_read_calibration(name, calibration),
         threshold=threshold,
         control=_read_control(name, control),
         scorer=scorer,
@@ -127,6 +131,7 @@ def make_tagger(
         "entity_ratio": None,
         "annotate": [],
         "temperature": 1.0,
+        "calibration": None,
         "threshold": 0.0,
         "control": None,
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
@@ -143,6 +148,7 @@ def make_ner(
     entity_ratio: dict[str, float] | None,
     annotate: list[str],
     temperature: float,
+    calibration: dict[str, Any] | None,
     threshold: float,
     control: dict[str, Any] | None,
     scorer: Callable | None,
@@ -165,6 +171,7 @@ def make_ner(
         else ExpectedEntityRatio.from_options(entity_ratio),
         annotate=annotate,
         temperature=temperature,
+        calibration=_read_calibration(name, calibration),
         threshold=threshold,
         control=_read_control(name, control),
         scorer=scorer,
@@ -180,6 +187,7 @@ def make_ner(
         "spans_key": "chunks",
         "annotate": [],
         "temperature": 1.0,
+        "calibration": None,
         "threshold": 0.0,
         "control": None,
         "scorer": {"@scorers": "spacy.spancat_scorer.v1"},
@@ -194,6 +202,7 @@ def make_chunker(
     spans_key: str,
     annotate: list[str],
     temperature: float,
+    calibration: dict[str, Any] | None,
     threshold: float,
     control: dict[str, Any] | None,
     scorer: Callable | None,
@@ -210,6 +219,7 @@ def make_chunker(
         spans_key=spans_key,
         annotate=annotate,
         temperature=temperature,
+        calibration=_read_calibration(name, calibration),
         threshold=threshold,
         control=_read_control(name, control),
         scorer=scorer,
@@ -224,6 +234,7 @@ def make_chunker(
         "attribute": "tag",
         "annotate": [],
         "temperature": 1.0,
+        "calibration": None,
         "scorer": {"@scorers": "spacy-bcrf.segmenter_scorer.v1"},
     },
     default_score_weights={
@@ -244,6 +255,7 @@ def make_segmenter(
     attribute: Literal["tag", "pos"],
     annotate: list[str],
     temperature: float,
+    calibration: dict[str, Any] | None,
     scorer: Callable | None,
 ) -> Segmenter:
     """Make a `bcrf_segmenter`, see `segmenter.Segmenter`."""
@@ -256,6 +268,7 @@ def make_segmenter(
         attribute=attribute,
         annotate=annotate,
         temperature=temperature,
+        calibration=_read_calibration(name, calibration),
         scorer=scorer,
     )
 
@@ -268,6 +281,18 @@ def _read_control(name: str, options: dict[str, Any] | None) -> Control | None:
 
     try:
         return Control.from_options(options)
+    except ValueError as error:
+        raise ValueError(f"[{name}] {error}") from None
+
+
+def _read_calibration(name: str, options: dict[str, Any] | None) -> PlattScaling | None:
+    """Read the option `calibration`. ValueError with the name of the component."""
+    if options is None:
+        return None
+    from .platt_scaling import PlattScaling
+
+    try:
+        return PlattScaling.from_options(options)
     except ValueError as error:
         raise ValueError(f"[{name}] {error}") from None
 

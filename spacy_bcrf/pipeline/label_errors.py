@@ -45,6 +45,18 @@ Bounds = tuple[int, int, str]
 """First token, one past the last token, label."""
 
 
+def error_kind(found: Sequence[Any] | None, right: Sequence[Any] | None) -> str:
+    """Return the kind of an error, one of KINDS.
+
+    found, right: the erroneous span and the right one, (start, end, ...); None for no span.
+    """
+    if found is None:
+        return "missing"
+    if right is None:
+        return "spurious"
+    return "type" if tuple(found[:2]) == tuple(right[:2]) else "boundary"
+
+
 class Noise(NamedTuple):
     """The noisy channel: log-probabilities of an erroneous gold span, given the right annotation.
 
@@ -88,11 +100,7 @@ class Suspect(NamedTuple):
     @property
     def kind(self) -> str:
         """One of KINDS."""
-        if self.gold is None:
-            return "missing"
-        if self.suggestion is None:
-            return "spurious"
-        return "type" if self.gold[:2] == self.suggestion[:2] else "boundary"
+        return error_kind(self.gold, self.suggestion)
 
 
 def find_suspects(pipe: SequenceLabeler, examples: Sequence[Example]) -> list[list[Suspect]]:

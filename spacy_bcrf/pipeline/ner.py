@@ -15,6 +15,7 @@ from spacy_bcrf.chain import ExpectedEntityRatio, Potentials
 from .codecs import EntityCodec
 from .control import Control
 from .gold import Gold
+from .platt_scaling import PlattScaling
 from .queries import PosteriorQueries, SpanQueries
 from .sequence_labeler import SequenceLabeler, add_gradient
 
@@ -24,6 +25,11 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
 
     Entities do not cross sentence starts, have no whitespace at an edge, and keep preset entities.
     A preset entity with an unknown label is outside of all predicted entities.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_ner")
+    >>> isinstance(component, spacy_bcrf.EntityRecognizer)
+    True
     """
 
     def __init__(
@@ -39,6 +45,7 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         entity_ratio: ExpectedEntityRatio | None = None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        calibration: PlattScaling | None = None,
         threshold: float = 0.0,
         control: Control | None = None,
     ) -> None:
@@ -46,7 +53,7 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
         incorrect_spans_key, ambiguous_spans_key: span groups of gold documents with incorrect and
         ambiguous spans, see `annotation.partial`; None to ignore them.
         entity_ratio: the expected share of tokens in entities, as a loss on each batch.
-        scorer, annotate, temperature, threshold, control: see `SequenceLabeler`.
+        scorer, annotate, temperature, calibration, threshold, control: see `SequenceLabeler`.
         """
         # `settings` needs it before the base has the list of losses.
         self._entity_ratio = entity_ratio
@@ -58,6 +65,7 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
+            calibration=calibration,
             threshold=threshold,
             control=control,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,11 +12,19 @@ from spacy.util import minibatch
 from thinc.api import Model
 
 from spacy_bcrf.annotation.arrays import find_bounds, split_spans
+from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import CRF, Potentials, nbest, span_candidates
 
 from .codecs import Codec
 from .codecs.spans import SpanCodec
-from .confidence import UNCERTAINTIES
+from .uncertainty import (
+    MEASURES,
+    MIN_CANDIDATE,
+    UNITS,
+    measure_documents,
+    measure_entities,
+    measure_tokens,
+)
 
 # Number of documents in a batch of a query.
 BATCH_SIZE = 128
@@ -33,8 +41,21 @@ class Alternative(NamedTuple):
     probability: float
 
     def __repr__(self) -> str:
+        return f"Alternative({self.probability:.3f}: {self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """The annotation as text."""
         shown = [f"{x.label_} {x.text!r}" if isinstance(x, Span) else str(x) for x in self[0]]
-        return f"Alternative({self.probability:.3f}: {', '.join(shown) or 'no spans'})"
+        return ", ".join(shown) or "no spans"
+
+
+class Alternatives(list[Alternative]):
+    """The n best labelings of a document, the best first. A notebook shows a table."""
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{x.probability:.3f}", x.shown) for x in self]
+        return html_table(("probability", "labeling"), rows)
 
 
 class Candidate(NamedTuple):
@@ -46,6 +67,16 @@ class Candidate(NamedTuple):
     def __repr__(self) -> str:
         span = self.span
         return f"Candidate({self.probability:.3f}: {span.label_} {span.text!r})"
+
+
+class Candidates(list[Candidate]):
+    """The possible spans of a document, in order of the text. A notebook shows a table."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"{p:.3f}", span.label_, span.text, str(span.start), str(span.end)) for span, p in self
+        ]
+        return html_table(("probability", "label", "text", "start", "end"), rows)
 
 
 class Queryable(Protocol):
@@ -72,7 +103,7 @@ class PosteriorQueries:
 
     def nbest(
         self: Queryable, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
-    ) -> list[list[Alternative]]:
+    ) -> list[Alternatives]:
         """Return up to n labelings of each document, the best first."""
         ops = self.model.ops
         found = []
@@ -81,7 +112,8 @@ class PosteriorQueries:
             for doc, (tags, scores), z in zip(batch, nbest(posterior, n), log_z, strict=True):
                 p = ops.to_numpy(ops.xp.exp(scores - z)).clip(max=1).tolist()
                 labelings = (self.codec.interpret(doc, ids) for ids in ops.to_numpy(tags))
-                found.append([Alternative(*pair) for pair in zip(labelings, p, strict=True)])
+                pairs = zip(labelings, p, strict=True)
+                found.append(Alternatives(Alternative(*pair) for pair in pairs))
         return found
 
     def token_marginals(
@@ -99,19 +131,35 @@ class PosteriorQueries:
         docs: Iterable[Doc],
         by: str = "entropy",
         *,
+        per: str = "token",
         ignore_annotation: bool = True,
     ) -> NDArray[np.float64]:
         """Return the uncertainty (B,) of each document, for active learning.
 
-        by: "entropy", the entropy of the labelings in nats per token; "confidence",
-        1 - p(best labeling); "margin", 1 - (p(best labeling) - p(second best)).
+        by: "entropy", "confidence" or "margin".
+        per: "token", normalized by the length, see `uncertainty.measure_tokens`; "entity", the mean
+        over possible entities, see `measure_entities`; "document", not normalized, see
+        `measure_documents`. ValueError for other names, and for "entity" if the component
+        predicts no spans.
         """
-        if by not in UNCERTAINTIES:
-            known = ", ".join(UNCERTAINTIES)
-            raise ValueError(f"[{self.name}] uncertainty must be one of {known}, got {by!r}")
+        _check_name(self.name, "uncertainty", by, MEASURES)
+        _check_name(self.name, "the unit of uncertainty", per, UNITS)
+        codec, ops = self.codec, self.model.ops
+        if per == "entity" and not isinstance(codec, SpanCodec):
+            raise ValueError(
+                f"[{self.name}] uncertainty per entity needs spans, but the component predicts "
+                f"{codec.what}; expected per token or document"
+            )
         found = [np.zeros(0)]
-        for _, posterior in _posteriors(self, docs, ignore_annotation):
-            found.append(self.model.ops.to_numpy(UNCERTAINTIES[by](posterior)))
+        for batch, posterior in _posteriors(self, docs, ignore_annotation):
+            if per == "entity":
+                assert isinstance(codec, SpanCodec)
+                spans = span_candidates(posterior, codec.span_tags(ops), MIN_CANDIDATE)
+                of_docs = split_spans(batch, *map(ops.to_numpy, spans))
+                found.append(measure_entities(of_docs, by))
+            else:
+                measure = measure_tokens if per == "token" else measure_documents
+                found.append(ops.to_numpy(measure(posterior, by)))
         return np.concatenate(found)
 
 
@@ -124,7 +172,7 @@ class SpanQueries:
         threshold: float = 0.05,
         *,
         ignore_annotation: bool = True,
-    ) -> list[list[Candidate]]:
+    ) -> list[Candidates]:
         """Return the spans of each document with at least this probability, in order of the text.
 
         Candidates may overlap.
@@ -137,7 +185,8 @@ class SpanQueries:
             for doc, candidates in zip(
                 batch, split_spans(batch, *map(ops.to_numpy, spans)), strict=True
             ):
-                found.append([Candidate(codec.make_span(doc, *s), p) for *s, p in candidates])
+                spans_found = (Candidate(codec.make_span(doc, *s), p) for *s, p in candidates)
+                found.append(Candidates(spans_found))
         return found
 
 
@@ -147,3 +196,8 @@ def _posteriors(
     for batch in minibatch(docs, BATCH_SIZE):
         potentials = component.find_potentials(batch, ignore_annotation)
         yield batch, component.posterior(potentials)
+
+
+def _check_name(component: str, what: str, name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        raise ValueError(f"[{component}] {what} must be one of {', '.join(names)}, got {name!r}")

@@ -12,6 +12,7 @@ from thinc.api import Model
 from spacy_bcrf.chain import Potentials
 
 from .codecs import WordCodec
+from .platt_scaling import PlattScaling
 from .queries import PosteriorQueries, SpanQueries
 from .sequence_labeler import SequenceLabeler
 
@@ -54,6 +55,11 @@ class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
 
     The tokens of the input are characters. The component returns a new Doc of the same text, whose
     tokens are words. `tag` is the label, and so is `pos` for a universal part of speech.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_segmenter")
+    >>> isinstance(component, spacy_bcrf.Segmenter)
+    True
     """
 
     def __init__(
@@ -66,9 +72,10 @@ class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
         scorer: Callable | None = score_words,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        calibration: PlattScaling | None = None,
     ) -> None:
         """attribute: "tag" or "pos", the attribute of gold words to predict.
-        scorer, annotate, temperature: see `SequenceLabeler`.
+        scorer, annotate, temperature, calibration: see `SequenceLabeler`.
         """
         super().__init__(
             vocab,
@@ -78,4 +85,5 @@ class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
+            calibration=calibration,
         )

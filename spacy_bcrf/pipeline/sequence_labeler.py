@@ -5,6 +5,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from .control import (
     write_candidates,
 )
 from .gold import Gold, GoldReader, warn_of_problems
+from .platt_scaling import PlattScaling
 
 _MODEL: Any = TrainablePipe.model
 """spaCy's attribute, which `SequenceLabeler.model` extends."""
@@ -73,12 +75,14 @@ class SequenceLabeler(TrainablePipe):
         scorer: Callable | None,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        calibration: PlattScaling | None = None,
         threshold: float = 0.0,
         control: Control | None = None,
     ) -> None:
         """model: an architecture such as `spacy-bcrf.SequenceLabeler.v1`.
         annotate: the custom attributes to write, see `confidence.ANNOTATIONS`.
         temperature: divides all scores before probabilities are computed from them.
+        calibration: maps the confidences that `annotate` reports, after the temperature.
         threshold: predictions with a smaller posterior are dropped.
         control: thresholds by label that keep a promise.
         """
@@ -88,6 +92,7 @@ class SequenceLabeler(TrainablePipe):
         set_extensions()
         self.vocab = vocab
         self._codec = codec
+        self.calibration = calibration
         self.threshold = threshold
         self.control = control
         self._has_new_labels = False
@@ -196,6 +201,7 @@ class SequenceLabeler(TrainablePipe):
             "annotate": list(self.annotate),
             "decoder": self.decoder,
             "temperature": self.temperature,
+            "calibration": None if self.calibration is None else self.calibration.options,
             "threshold": self.threshold,
             "control": None if self.control is None else self.control.options,
         }
@@ -206,8 +212,15 @@ class SequenceLabeler(TrainablePipe):
             self.set_decoder(value)
         elif name == "control" and value is not None:
             self.control = Control.from_options(value)
+        elif name == "calibration" and value is not None:
+            self.calibration = PlattScaling.from_options(value)
         else:
             setattr(self, name, value)
+
+    def configure(self, name: str, value: Any) -> None:
+        """Change one of `settings` together with the config: saving records no change by code."""
+        self.change_setting(name, value)
+        self._configured = {**self._configured, name: self.settings[name]}
 
     @property
     def annotate(self) -> tuple[str, ...]:
@@ -228,6 +241,28 @@ class SequenceLabeler(TrainablePipe):
     def temperature(self, temperature: float) -> None:
         confidence.check_temperature(self.name, temperature)
         self._temperature = temperature
+
+    @property
+    def calibration(self) -> PlattScaling | None:
+        """Maps the confidences that `annotate` reports, after the temperature.
+
+        Decoding, thresholds and all other queries use the exact posteriors.
+        """
+        return self._calibration
+
+    @calibration.setter
+    def calibration(self, value: PlattScaling | None) -> None:
+        if value is not None:
+            self.check_grouping(value.by)
+        self._calibration = value
+
+    def check_grouping(self, by: str) -> None:
+        """Raise ValueError if predictions have no such group: a tag has no length."""
+        if by == "length" and self._codec.confidence_units["confidence"] == "token":
+            raise ValueError(
+                f"[{self.name}] calibration by length needs spans, but the component predicts "
+                f"{self._codec.what}. Calibrate by label"
+            )
 
     @property
     def threshold(self) -> float:
@@ -344,7 +379,9 @@ class SequenceLabeler(TrainablePipe):
         lengths = ops.to_numpy(potentials.lengths)
         if self._annotate or self._threshold or self._control:
             posterior = self.posterior(potentials)
-            predicted = confidence.Predicted(docs, lengths, posterior, tags, self._codec, ops)
+            predicted = confidence.Predicted(
+                docs, lengths, posterior, tags, self._codec, ops, self._calibration
+            )
             if self._threshold or self._control:
                 self._check_temperature()
                 tags = drop_uncertain(predicted, self._control, self._threshold)
@@ -352,7 +389,9 @@ class SequenceLabeler(TrainablePipe):
             if self._control and self._control.promise == "recall":
                 candidates = find_candidates(predicted, self._control)
             user_data = confidence.annotate_predictions(self._annotate, predicted)
-        by_doc = np.split(tags, lengths.cumsum()[:-1])
+        # np.split costs four times as much for many short documents.
+        bounds = pairwise([0, *lengths.cumsum().tolist()])
+        by_doc = [tags[start:stop] for start, stop in bounds]
         return [Prediction(*parts) for parts in zip(by_doc, user_data, candidates, strict=True)]
 
     def _check_temperature(self) -> None:
@@ -482,6 +521,22 @@ class SequenceLabeler(TrainablePipe):
                 self._warn("a batch", examples, gold.problems)
             losses[self.name] += labeling.hooks.learn(labeling.model, docs, gold.tags, lattice)
         return losses
+
+    def rehearse(
+        self,
+        examples: Iterable[Example],
+        *,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+        **config: Any,
+    ) -> dict[str, float]:
+        """Learn nothing, and warn. RETURNS the losses unchanged."""
+        warnings.warn(
+            f"[{self.name}] nlp.rehearse has no effect on this component. To keep what it has "
+            "learned, mix old examples, or texts with its own predictions, into the new ones",
+            stacklevel=2,
+        )
+        return {} if losses is None else losses
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Update the weights, unless no gradient was computed since the last update.

@@ -16,6 +16,7 @@ from spacy_bcrf.chain.label_smoothing import smooth_labels
 from .codecs import TagCodec
 from .control import Control
 from .gold import Gold
+from .platt_scaling import PlattScaling
 from .queries import PosteriorQueries
 from .sequence_labeler import SequenceLabeler
 
@@ -33,7 +34,13 @@ def make_scorer() -> Callable:
 
 
 class Tagger(PosteriorQueries, SequenceLabeler):
-    """Predict `Token.tag` or `Token.pos`."""
+    """Predict `Token.tag` or `Token.pos`.
+
+    >>> import spacy, spacy_bcrf
+    >>> component = spacy.blank("xx").add_pipe("bcrf_tagger", config={"attribute": "pos"})
+    >>> isinstance(component, spacy_bcrf.Tagger)
+    True
+    """
 
     def __init__(
         self,
@@ -47,12 +54,13 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         scorer: Callable | None = score_tags,
         annotate: Sequence[str] = (),
         temperature: float = 1.0,
+        calibration: PlattScaling | None = None,
         threshold: float = 0.0,
         control: Control | None = None,
     ) -> None:
         """attribute: "tag" or "pos". overwrite: whether to replace preset tags.
         label_smoothing: the share of each gold tag that training spreads over all tags, in [0, 1).
-        scorer, annotate, temperature, threshold, control: see `SequenceLabeler`.
+        scorer, annotate, temperature, calibration, threshold, control: see `SequenceLabeler`.
         """
         self.name = name
         self.label_smoothing = label_smoothing
@@ -65,6 +73,7 @@ class Tagger(PosteriorQueries, SequenceLabeler):
             scorer=scorer,
             annotate=annotate,
             temperature=temperature,
+            calibration=calibration,
             threshold=threshold,
             control=control,
         )

@@ -195,6 +195,14 @@ class SparseChain:
             learner.resize(len(self.dictionary))
         return learner, rows
 
+    def change_settings(self, settings: OnlineSettings) -> None:
+        """Learn with other settings from now on.
+
+        The averages and the rates of AdaGrad restart from the present weights.
+        """
+        self.settings = settings
+        self.from_bytes(self.to_bytes())
+
     def resize_tags(self, matching: NDArray[np.int64]) -> None:
         """Append tags whose weights are the mean of the weights of matching old tags.
 

@@ -1,7 +1,10 @@
 """Checks, properties and reprs of potentials."""
 
 import numpy as np
+import problems
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_bcrf.chain import CRF, Potentials, boundaries
 
@@ -111,3 +114,28 @@ def test_astype_converts_the_scores():
     batch = make().astype("float32")
     assert batch.unary.dtype == batch.transitions.dtype == "float32"
     assert batch.lengths.dtype == "int32"
+
+
+@given(problems.potentials(), st.data())
+def test_taken_and_joined_sequences_keep_their_marginals(batch, data):
+    chosen = data.draw(st.permutations(range(len(batch.lengths))))
+    expected = CRF().marginals(batch).unary
+    rows = np.split(expected, batch.lengths.cumsum()[:-1])
+    taken = batch.take(chosen)
+    found = CRF().marginals(taken).unary
+    np.testing.assert_allclose(found, np.concatenate([expected[:0], *(rows[i] for i in chosen)]))
+    if chosen:
+        joined = Potentials.join([batch.take([i]) for i in range(len(chosen))])
+        assert joined.lengths.tolist() == batch.lengths.tolist()
+        np.testing.assert_allclose(CRF().marginals(joined).unary, expected)
+
+
+def test_joined_transitions_stay_shared_where_they_are():
+    w, other = np.zeros((2, 2)), np.ones((2, 2))
+    one = Potentials(np.zeros((2, 2)), w, np.array([2], "int32"))
+    empty = Potentials(np.zeros((0, 2)), other, np.array([0], "int32"))
+    assert Potentials.join([empty, one, one]).transitions is w
+    mixed = Potentials.join([one, Potentials(one.unary, other, one.lengths)])
+    np.testing.assert_array_equal(mixed.transitions, np.stack([w, w, other, other]))
+    with pytest.raises(ValueError, match="at least one batch of potentials"):
+        Potentials.join([])

@@ -163,7 +163,11 @@ def other_labels(vocab):
         (one_document, (), "1 documents are too few for 5 folds"),
         (other_labels, ("model", "-p", "ner"), "the documents have the labels FOOD, but [ner] of"),
         (make_docs, ("model",), "--pipe is missing; expected --pipe to be one of tagger, ner"),
-        (make_docs, ("blank",), "blank: --pipe is missing; it has none"),
+        (
+            make_docs,
+            ("blank",),
+            "blank: no component of spacy-bcrf among none; expected a pipeline with",
+        ),
         (make_docs, ("none.cfg",), "none.cfg: there is no such training config"),
         (make_docs, ("--page", "no/x.html"), "no/x.html: the folder no does not exist"),
     ],

@@ -51,6 +51,20 @@ def test_confidences_after_calibration(folder):
     assert len(temperatures) == 1
 
 
+def test_calibration_by_label(folder):
+    """With few predictions, all labels share one map."""
+    options = ("-p", "ner", "--no-plot", "-o", "calibrated")
+    result = run("model", "dev.spacy", "--by", "label", *options)
+    _, _before, _after, by_label, _stored = result.stdout.splitlines()
+    assert by_label.startswith("by label, temperature ") and "calibration error" in by_label
+    pipe = spacy.load("calibrated").get_pipe("ner")
+    assert pipe.calibration.by == "label" and pipe.temperature > 2
+    assert spacy.load("calibrated").config["components"]["ner"]["calibration"]["groups"] == []
+    again = run("calibrated", "dev.spacy", "-p", "ner", "--no-plot", "--inplace")
+    assert again.stdout.splitlines()[1].split()[-1] == by_label.split()[-1]
+    assert spacy.load("calibrated").get_pipe("ner").calibration is None
+
+
 def test_calibration_of_a_tagger(folder):
     doc = Doc(spacy.blank("xx").vocab, words=["Ann", "saw", "it"], tags=["N", "", "V"])
     DocBin(docs=[doc] * 5).to_disk("tags.spacy")
@@ -80,6 +94,10 @@ def test_preset_entities_count_as_predictions(folder):
             "--pipe is missing; expected --pipe to be one of tagger, ner",
         ),
         (("model", "dev.spacy", "-p", "lemma", "--inplace"), "no component 'lemma' of spacy-bcrf"),
+        (
+            ("model", "dev.spacy", "-p", "tagger", "--by", "length", "--inplace"),
+            "[tagger] calibration by length needs spans, but the component predicts",
+        ),
         (("model", "nope.spacy", "-p", "ner", "--inplace"), "nope.spacy: found no .spacy file"),
         (
             ("model", "model/config.cfg", "-p", "ner", "--inplace"),
@@ -137,4 +155,4 @@ def test_wrong_input_changes_nothing(folder, args, message):
 def test_missing_matplotlib_names_the_extra(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("model", "dev.spacy", "-p", "ner", "--inplace", exit_code=1)
-    assert "pip install 'spacy-bcrf[plot]'" in result.output
+    assert "pip install 'matplotlib'" in result.output

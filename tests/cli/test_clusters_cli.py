@@ -48,4 +48,4 @@ def test_too_many_clusters_are_an_error(texts, tmp_path):
 def test_an_error_names_the_extra(texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     result = run(texts, "-o", tmp_path / "clusters.tsv", exit_code=1)
-    assert "pip install 'spacy-bcrf[clusters]'" in result.stderr
+    assert "pip install 'scikit-learn>=1.3'" in result.stderr

@@ -5,11 +5,12 @@ import json
 import pytest
 import spacy
 from commands import command
+from spacy.tokens import DocBin
 
 from spacy_bcrf.cli.rank import Reader
 from spacy_bcrf.io.text import MAX_LINE
 
-run = command("rank")
+run, convert = command("rank"), command("convert")
 TEXTS = ["Ann saw Rome .", "", "Why on earth not ?", "Bob saw Oslo .", "Ann saw Rome ."]
 
 
@@ -23,7 +24,7 @@ def folder(here):
 def test_ranks_by_entropy_per_token(pipeline, folder):
     result = run(pipeline / "model", "texts.jsonl", "--pipe", "ner")
     records = [json.loads(line) for line in result.stdout.splitlines()]
-    assert "5 documents ranked by entropy, 5 written" in result.stderr
+    assert "5 documents ranked by entropy per token, 5 written" in result.stderr
     assert sorted(record["id"] for record in records) == [0, 1, 2, 3, 4]
     assert records[0]["text"] == "Why on earth not ?"
     config = {"components": {"ner": {"annotate": ["entropy"]}}}
@@ -38,18 +39,166 @@ def test_ranks_by_entropy_per_token(pipeline, folder):
     assert same == [0, 4]
 
 
-@pytest.mark.parametrize("by", ["confidence", "margin"])
-def test_other_measures(pipeline, folder, by):
-    run(pipeline / "model", "texts.jsonl", "-p", "ner", "--by", by, "-o", "out.jsonl")
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("by, per", [("confidence", "token"), ("margin", "entity")])
+def test_other_measures(pipeline, folder, by, per):
+    options = ("--by", by, "--per", per, "-o", "out.jsonl")
+    result = run(pipeline / "model", "texts.jsonl", "-p", "ner", *options)
+    assert f"ranked by {by} per {per}" in result.stderr
     nlp = spacy.load(pipeline / "model")
-    records = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    records = read(folder / "out.jsonl")
     assert len(records) == len(TEXTS)
     for record in records:
         doc = nlp.make_doc(record["text"])
-        (alternatives,) = nlp.get_pipe("ner").nbest([doc], n=2)
-        best, second = [a.probability for a in alternatives] + [0.0] * (2 - len(alternatives))
-        expected = 1 - best if by == "confidence" else 1 - (best - second)
+        (expected,) = nlp.get_pipe("ner").uncertainty([doc], by, per=per)
         assert record["uncertainty"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_predictions_have_scores_and_alternatives(pipeline, folder):
+    run(pipeline / "model", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
+    nlp = spacy.load(
+        pipeline / "model", config={"components": {"ner": {"annotate": ["confidence"]}}}
+    )
+    found = []
+    for record in read(folder / "out.jsonl"):
+        ents = nlp(record["text"]).ents
+        spans = [(e.start_char, e.end_char, e.start, e.end, e.label_) for e in ents]
+        predicted = record["predictions"]
+        assert [tuple(span.values())[:5] for span in predicted] == spans
+        scores = [ent._.confidence for ent in ents]
+        assert [span["score"] for span in predicted] == pytest.approx(scores, abs=1e-4)
+        (candidates,) = nlp.get_pipe("ner").entity_candidates([nlp.make_doc(record["text"])], 0.01)
+        p = {(c.span.start, c.span.end, c.span.label_): c.probability for c in candidates}
+        for span in record["alternatives"]:
+            key = span["token_start"], span["token_end"], span["label"]
+            assert span["score"] == pytest.approx(p.pop(key), abs=1e-4)
+            assert record["text"][span["start"] : span["end"]]
+        found += record["alternatives"]
+    assert found
+    run(pipeline / "model", "texts.jsonl", "-p", "ner", "--max-alternatives", 0, "-o", "out.jsonl")
+    assert not any(record["alternatives"] for record in read(folder / "out.jsonl"))
+
+
+def test_tags_have_scores_and_alternatives(pipeline, folder):
+    run(pipeline / "model", "texts.jsonl", "-p", "tagger", "-o", "out.jsonl")
+    nlp = spacy.load(pipeline / "model")
+    tagger = nlp.get_pipe("tagger")
+    n_alternatives = 0
+    for record in read(folder / "out.jsonl"):
+        doc = nlp.make_doc(record["text"])
+        (marginals,) = tagger.token_marginals([doc])
+        assert [span["label"] for span in record["predictions"]] == [t.tag_ for t in nlp(doc)]
+        best = {(i, span["label"]) for i, span in enumerate(record["predictions"])}
+        for span in record["predictions"] + record["alternatives"]:
+            assert span["token_end"] == span["token_start"] + 1
+            p = marginals[span["token_start"], tagger.tags.index(span["label"])]
+            assert span["score"] == pytest.approx(p, abs=1e-3)
+        others = {(span["token_start"], span["label"]) for span in record["alternatives"]}
+        assert best.isdisjoint(others) and all(s["score"] > 0.009 for s in record["alternatives"])
+        n_alternatives += len(others)
+    assert n_alternatives
+
+
+SIMILAR = ["Ann saw Rome on 3 May .", "ANN saw Rome, on 4 May", "Bob left Kiel ."]
+
+
+def test_near_duplicates_are_left_out_and_counted(pipeline, folder):
+    (folder / "similar.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in SIMILAR))
+    options = ("-p", "ner", "--max-similarity", 0.8, "-o", "out.jsonl")
+    result = run(pipeline / "model", "similar.jsonl", *options)
+    assert "3 documents ranked by entropy per token, 2 written; left out 1 near" in result.stderr
+    texts = [record["text"] for record in read(folder / "out.jsonl")]
+    assert len(texts) == 2 and "Bob left Kiel ." in texts
+
+
+def test_diverse_documents(pipeline, folder):
+    texts = ["Ann saw Rome ."] * 6 + ["Why on earth not ?"] * 2
+    (folder / "many.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    run(pipeline / "model", "many.jsonl", "-p", "ner", "-n", 2, "--diverse", "-o", "out.jsonl")
+    assert {record["text"] for record in read(folder / "out.jsonl")} == set(texts)
+    run(pipeline / "model", "many.jsonl", "-p", "ner", "-n", 2, "-o", "out.jsonl")
+    assert len({record["text"] for record in read(folder / "out.jsonl")}) == 1
+    result = run(pipeline / "model", "many.jsonl", "-p", "ner", "--diverse", exit_code=1)
+    assert "--diverse needs --n, from 1 to 4,096; got 0" in result.output
+
+
+def spans_of(doc):
+    return doc.text, [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents]
+
+
+def test_prodigy_round_trip(pipeline, folder):
+    """Accepted tasks convert to the documents that the pipeline predicts."""
+    options = ("-p", "ner", "--format", "prodigy", "-o", "tasks.jsonl")
+    (folder / "texts.jsonl").write_text('{"text": "Ann  saw Kiel .", "meta": {"id": 7}}\n')
+    run(pipeline / "model", "texts.jsonl", *options)
+    nlp = spacy.load(pipeline / "model")
+    (task,) = read(folder / "tasks.jsonl")
+    assert task["meta"] == {"id": 7, "uncertainty": pytest.approx(task["meta"]["uncertainty"])}
+    doc = nlp(task["text"])
+    for token, described in zip(doc, task["tokens"], strict=True):
+        assert described == {
+            "text": token.text,
+            "start": token.idx,
+            "end": token.idx + len(token),
+            "id": token.i,
+            "ws": bool(token.whitespace_),
+        }
+    keys = ("start", "end", "token_start", "token_end", "label")
+    assert [tuple(span[key] for key in keys) for span in task["spans"]] == [
+        (ent.start_char, ent.end_char, ent.start, ent.end - 1, ent.label_) for ent in doc.ents
+    ]
+    assert all(0 < span["score"] <= 1 for span in task["spans"])
+    answered = {**task, "answer": "accept", "_view_id": "ner_manual"}
+    (folder / "answers.jsonl").write_text(json.dumps(answered))
+    convert("answers.jsonl", "out.spacy")
+    (converted,) = DocBin().from_disk("out.spacy").get_docs(nlp.vocab)
+    assert spans_of(converted) == spans_of(doc) and len(doc.ents) == 2
+
+
+def test_label_studio_round_trip(pipeline, folder):
+    """Tasks whose predictions became annotations convert to what the pipeline predicts."""
+    options = ("-p", "ner", "--format", "label-studio", "-o", "tasks.json")
+    result = run(pipeline / "model", "texts.jsonl", *options)
+    assert 'toName="text"><Label value="LOC"/><Label value="PERSON"/></Labels>' in result.stderr
+    tasks = json.loads((folder / "tasks.json").read_text())
+    assert sorted(task["data"]["id"] for task in tasks) == [0, 1, 2, 3, 4]
+    nlp = spacy.load(pipeline / "model")
+    exported = []
+    for i, task in enumerate(tasks):
+        best, *others = task["predictions"]
+        assert best["model_version"] == "ner"
+        assert [other["model_version"] for other in others] in ([], ["ner alternatives"])
+        for region in best["result"]:
+            value = region["value"]
+            assert (region["from_name"], region["to_name"]) == ("label", "text")
+            assert region["type"] == "labels" and region["score"] == value["score"]
+            assert task["data"]["text"][value["start"] : value["end"]] == value["text"]
+        annotation = {"id": i, "was_cancelled": False, "result": best["result"]}
+        if task["data"]["text"]:
+            exported.append({"id": i, **task, "annotations": [annotation]})
+    (folder / "export.json").write_text(json.dumps(exported))
+    convert("export.json", "out.spacy")
+    docs = list(DocBin().from_disk("out.spacy").get_docs(nlp.vocab))
+    assert [spans_of(doc) for doc in docs] == [spans_of(nlp(doc.text)) for doc in docs]
+    assert len(docs) == 4
+
+
+def test_no_documents_for_label_studio(pipeline, folder):
+    (folder / "texts.jsonl").write_text("\n")
+    run(pipeline / "model", "texts.jsonl", "-p", "ner", "-f", "label-studio", "-o", "tasks.json")
+    assert json.loads((folder / "tasks.json").read_text()) == []
+
+
+def test_tags_are_no_tasks_of_annotation_tools(pipeline, folder):
+    options = ("-p", "tagger", "--format", "prodigy", "-o", "tasks.jsonl")
+    result = run(pipeline / "model", "texts.jsonl", *options, exit_code=1)
+    assert (
+        "tagger predicts no spans; expected a component bcrf_ner or bcrf_chunker" in result.output
+    )
+    assert not (folder / "tasks.jsonl").exists()
 
 
 def test_n_limits_the_output(pipeline, folder):

@@ -182,7 +182,7 @@ def test_a_line_that_is_no_record(pipeline, folder, line):
         ("nope.txt", "page.html", "ner", "nope.txt: cannot be read: No such file or directory"),
         ("nope.spacy", "page.html", "ner", "nope.spacy: found no .spacy file"),
         ("empty.txt", "page.html", "ner", "empty.txt: found no texts; expected some with at least"),
-        ("texts.csv", "page.html", "ner", "texts.csv: unknown extension '.csv'; expected .txt"),
+        ("texts.rtf", "page.html", "ner", "texts.rtf: unknown extension '.rtf'; expected one"),
         ("texts.txt", "folder", "ner", "folder: expected the name of a file to write, this is a"),
         ("texts.txt", "page.html", "tagger", "tagger predicts no spans; expected a component bcrf"),
         ("texts.txt", "page.html", "x", "no component 'x' of spacy-bcrf; expected --pipe to be"),

@@ -96,7 +96,13 @@ def test_weights(folder):
     "settings, message",
     [
         ({"weight": 0.0}, r"corpora\.a: weight must be positive, got 0"),
-        ({"annotated_labels": "PER"}, r"corpora\.a: annotated_labels must be a list, got 'PER'"),
+        (
+            {"annotated_labels": "PER"},
+            r"corpora\.a: annotated_labels must be a list of labels, got 'PER'",
+        ),
+        ({"annotated_labels": [1]}, r"annotated_labels must be a list of labels, got \[1\]"),
+        ({"weight": "2"}, r"corpora\.a: weight must be positive, got '2'"),
+        ({"path": 1.5}, r"corpora\.a: path must be a file or a folder, got 1\.5"),
         (
             {"labels": ["PER"]},
             r"corpora\.a: unknown labels; expected path, annotated_labels or weight",

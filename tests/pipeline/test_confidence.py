@@ -355,3 +355,16 @@ def test_answers_show_labels_and_probabilities():
     assert repr(Alternative(["N", "V", "N"], 0.5)) == "Alternative(0.500: N, V, N)"
     assert repr(Alternative([], 1.0)) == "Alternative(1.000: no spans)"
     assert repr(Candidate(spans[1], 0.125)) == "Candidate(0.125: LOC 'Rome')"
+
+
+def test_notebooks_show_answers_as_tables():
+    pipe = build("bcrf_ner").get_pipe("bcrf_ner")
+    doc = Doc(pipe.vocab, words=["<b>", "saw", "Rome"])
+    (alternatives,), (candidates,) = pipe.nbest([doc], 2), pipe.entity_candidates([doc], 0.001)
+    html = alternatives._repr_html_()
+    assert html.count("<tr>") == 1 + 2 and f"{alternatives[0].probability:.3f}" in html
+    html = candidates._repr_html_()
+    assert html.count("<tr>") == 1 + len(candidates) > 1
+    assert "&lt;b&gt;" in html and "<b>" not in html
+    html = pipe.find_potentials([doc])._repr_html_()
+    assert "1 sequence, 3 tokens" in html and html.count("<tr>") == 1 + 3

@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from io import StringIO
 
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
+from spacy.training import Example
 from spacy_commands import run_spacy as run
+from spacy_commands import train
 from tiny_training import LISTENER, RATE, TOK2VEC, network
 
 BASE = """
@@ -110,3 +113,29 @@ def test_train_evaluate_and_labels(folder):
     assert scores["pos_acc"] == scores["ents_f"] == 1.0
     doc = spacy.load(model)("Eve saw New Oslo .")
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("Eve", "PERSON"), ("New Oslo", "LOC")]
+
+
+@pytest.mark.slow
+def test_assemble_apply_and_benchmark(folder):
+    run("assemble", folder / "config.cfg", folder / "assembled")
+    assert spacy.load(folder / "assembled").pipe_names == ["tok2vec", "bcrf_tagger", "bcrf_ner"]
+    train(folder / "config.cfg", folder / "trained", {"training.max_steps": 20}, StringIO())
+    model = folder / "trained/model-last"
+    (folder / "texts.jsonl").write_text('{"text": "Ann saw New Rome ."}\n{"text": ""}\n')
+    run("apply", model, folder / "texts.jsonl", folder / "applied.spacy", "-b", 1)
+    found = list(DocBin().from_disk(folder / "applied.spacy").get_docs(spacy.blank("xx").vocab))
+    assert [[ent.text for ent in doc.ents] for doc in found] == [["Ann", "New Rome"], []]
+    options = ("--batches", 30, "--warmup", 1, "--batch-size", 2)
+    assert "words/s" in run("benchmark", "speed", model, folder / "corpus.spacy", *options).lower()
+    assert "NER F" in run("benchmark", "accuracy", model, folder / "corpus.spacy")
+
+
+def test_rehearse_says_that_it_has_no_effect():
+    nlp = spacy.blank("xx")
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": network()})
+    pipe.add_label("LOC")
+    nlp.initialize()
+    before = pipe.to_bytes(exclude=["vocab"])
+    with pytest.warns(UserWarning, match=r"\[bcrf_ner\] nlp.rehearse has no effect"):
+        assert nlp.rehearse([Example.from_dict(nlp.make_doc("Ann"), {})]) == {}
+    assert pipe.to_bytes(exclude=["vocab"]) == before

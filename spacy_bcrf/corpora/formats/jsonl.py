@@ -80,7 +80,8 @@ def count_spans(fields: dict[str, Any], tags: Sequence[str] = ()) -> int:
 def _read_text(fields: dict[str, Any]) -> tuple[str | None, list[str] | None]:
     text, tokens = fields.get("text"), _list(fields, "tokens")
     if text is None and tokens is None:
-        raise Problem("no text", 'no "text" and no "tokens"')
+        null = " (it is null)" if "text" in fields else ""
+        raise Problem("no text", f'no "text"{null} and no "tokens"; expected "text" with a string')
     if text is not None:
         text = _check_string(text, '"text"')
     if tokens is None:
@@ -217,7 +218,9 @@ def _check_string(value: Any, what: str) -> str:
         value.encode("utf8")
     except UnicodeEncodeError as error:
         raise Problem(
-            "wrong type", f"{what} has half a surrogate pair at character {error.start}"
+            "wrong type",
+            f"{what} has half a surrogate pair at character {error.start}; expected both halves "
+            "of the character, or U+FFFD in place of it",
         ) from None
     return value
 

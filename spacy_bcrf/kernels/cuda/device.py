@@ -99,7 +99,7 @@ class _CupyDevice:
             raise RuntimeError(
                 f"CuPy is installed but cannot use a GPU and CUDA toolkit ({error}): install a "
                 "driver and CuPy for its CUDA version, as in "
-                "pip install 'spacy-bcrf[cuda12x]', or use the CPU (--gpu-id -1)"
+                "pip install 'cupy-cuda12x>=13', or use the CPU (--gpu-id -1)"
             ) from error
         if version < (11, 2):
             raise RuntimeError(

@@ -1,0 +1,252 @@
+"""Words/s and memory of `annotate`: one process, two processes, and two Ray actors.
+
+    python -m benchmarks.scale --out training/scale --plot training/scale/scale.png
+    python -m benchmarks.scale --out training/scale --memory 1000000
+
+Both commands train small pipelines on the sample corpus: tagger and entity recognizer, sparse or
+neural. The documents are sentences of the sample in random order, with new words. --out keeps
+pipelines, documents and measurements, so the command can be interrupted and resumed.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.training import Example
+from spacy.util import fix_random_seed
+
+from benchmarks.common import SAMPLE, add_csv_option, describe_machine, print_table
+from experiments.report import make_figure, save_figure
+from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.atomic import replacing, write_text
+from spacy_bcrf.io.shards import read_docs
+from spacy_bcrf.io.text import read_lines
+
+ENGINES = {
+    "1 process": (),
+    "2 processes": ("--n-process", "2"),
+    "2 Ray actors": ("--engine", "ray", "--n-process", "2"),
+}
+PIPELINES = ("sparse", "neural")
+NEW_WORDS = 0.02
+"""The share of new words in the documents. They make the vocabulary grow with the documents."""
+TEMPLATES = {"tagger": "pos", "ner": "ner"}
+TRAINING_STEPS = {"sparse": 40, "neural": 150}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_csv_option(parser)
+    parser.add_argument("--out", type=Path, default=Path("training/scale"), metavar="DIR")
+    parser.add_argument("--pipelines", nargs="+", choices=PIPELINES, default=PIPELINES)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[*ENGINES])
+    parser.add_argument("--documents", type=int, default=20_000)
+    parser.add_argument("--words", type=int, default=100, help="words of a document, about")
+    parser.add_argument("--seconds", type=float, default=20, help="end a measurement after these")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png")
+    parser.add_argument(
+        "--memory", type=int, metavar="N", help="only the memory of one process over N documents"
+    )
+    parser.add_argument("--prepare", action="store_true", help="only train and write documents")
+    args = parser.parse_args()
+    models = {name: prepare_model(args.out, name) for name in args.pipelines}
+    if args.memory:
+        measure_growth(args.out, models, args.memory, args.csv)
+        return
+    texts = write_texts(args.out, args.documents, args.words)
+    if args.prepare:
+        return
+    rows: list[dict[str, object]] = []
+    for name, model in models.items():
+        first: float | None = None
+        for engine in args.engines:
+            found = measure(args.out, model, texts, engine, args.seconds)
+            first = first or found["words_per_second"]
+            rows.append(
+                {
+                    "pipeline": name,
+                    "engine": engine,
+                    "words/s": f"{found['words_per_second']:,.0f}",
+                    "x": f"{found['words_per_second'] / first:.2f}",
+                    "start, s": f"{found['start']:.1f}",
+                    "peak, MiB": f"{found['peak'] / 2**20:,.0f}",
+                }
+            )
+    notes = (
+        f"{describe_machine(['spacy', 'numpy'])}\n"
+        f"tagger and entity recognizer; documents of {args.words} words, JSON lines in and out; "
+        "one thread a process\n"
+        f"words/s: after the first shard, at most {args.seconds:g} s; start: until the first "
+        "shard; peak: proportional set size of all processes"
+    )
+    print_table("Scale", rows, notes, args.csv)
+    if args.plot:
+        draw(args.plot, rows)
+
+
+# Pipelines and documents
+
+
+def prepare_model(out: Path, name: str) -> Path:
+    """Train a pipeline on the sample corpus, unless there is one."""
+    folder = out / name
+    if folder.exists():
+        return folder
+    corpus = out / "train.spacy"
+    if not corpus.exists():
+        convert([(SAMPLE, read_conllu)], corpus, lang="en")
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    for factory, pipe in (("bcrf_tagger", "tagger"), ("bcrf_ner", "ner")):
+        sparse = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": TEMPLATES[pipe]}
+        config = {"model": sparse} if name == "sparse" else {}
+        nlp.add_pipe(factory, pipe, config=config)
+    examples = [Example(nlp.make_doc(doc.text), doc) for doc in read_docs(corpus, nlp.vocab)]
+    optimizer = nlp.initialize(lambda: examples)
+    rng = random.Random(0)
+    for _ in range(TRAINING_STEPS[name]):
+        nlp.update(rng.sample(examples, min(64, len(examples))), sgd=optimizer)
+    nlp.to_disk(folder)
+    return folder
+
+
+def make_texts(n: int, words: int) -> Iterator[str]:
+    """Yield texts of sentences of the sample, with new words."""
+    rng = random.Random(0)
+    corpus = [list(sentence.words) for sentence in read_conllu(read_lines(SAMPLE))]
+    for _ in range(n):
+        text: list[str] = []
+        while len(text) < words:
+            text += rng.choice(corpus)
+        for i in range(len(text)):
+            if rng.random() < NEW_WORDS:
+                text[i] = f"{text[i]}{rng.randrange(10**9)}"
+        yield " ".join(text)
+
+
+def write_texts(out: Path, n: int, words: int) -> Path:
+    """Write JSON lines of documents, unless there are some."""
+    path = out / f"{n}-{words}.jsonl"
+    if not path.exists():
+        with replacing(path) as part, part.open("w", encoding="utf8") as file:
+            for i, text in enumerate(make_texts(n, words)):
+                file.write(json.dumps({"id": i, "text": text}) + "\n")
+    return path
+
+
+# Measurements
+
+
+def measure(out: Path, model: Path, texts: Path, engine: str, seconds: float) -> dict[str, float]:
+    """Measure the speed of an engine, or load the measurement."""
+    store = out / f"{model.name}-{engine.replace(' ', '-')}.json"
+    if not store.exists():
+        print(f"{model.name}, {engine} ...", file=sys.stderr, flush=True)
+        _, samples, lines = annotate(model, texts, out / "output", ENGINES[engine], seconds)
+        first, last = lines[0], lines[-1]
+        words, time_ = (last[key] - first[key] for key in ("words", "seconds"))
+        found = {
+            "words_per_second": words / time_,
+            "start": first["seconds"],
+            "peak": max(samples),
+        }
+        write_text(store, json.dumps(found))
+    return json.loads(store.read_text())
+
+
+def annotate(
+    model: Path, texts: Path, output: Path, options: Sequence[str], seconds: float = float("inf")
+) -> tuple[float, list[int], list[dict[str, Any]]]:
+    """Run `annotate`, at most this long after its first shard.
+
+    Returns seconds, the memory of all processes in bytes, sampled, and the lines of the log.
+    """
+    shutil.rmtree(output, ignore_errors=True)
+    command = [sys.executable, "-m", "spacy", "bcrf", "annotate", str(model), str(texts)]
+    command += ["-o", str(output), "--shard", "500", "--log-json", *options]
+    start = time.monotonic()
+    lines: list[dict[str, Any]] = []
+    samples: list[int] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        done = threading.Event()
+
+        def sample() -> None:
+            while not done.wait(0.5):
+                samples.append(tree_memory(process.pid))
+
+        sampler = threading.Thread(target=sample)
+        sampler.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(json.loads(line))
+            if lines[-1]["seconds"] - lines[0]["seconds"] > seconds:
+                process.terminate()
+                break
+        done.set()
+        sampler.join()
+    shutil.rmtree(output, ignore_errors=True)
+    return time.monotonic() - start, samples, lines
+
+
+def tree_memory(pid: int) -> int:
+    """Return the proportional set size of a process and its descendants in bytes. Linux only."""
+    total = 0
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        total = next(int(line.split()[1]) * 1024 for line in rollup if line.startswith("Pss:"))
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, StopIteration):
+        return total  # it has ended
+    return total + sum(tree_memory(int(child)) for child in children)
+
+
+def measure_growth(out: Path, models: dict[str, Path], n: int, csv: Path | None) -> None:
+    """Print the memory of one process in tenths of a run over n short documents."""
+    texts = write_texts(out, n, 10)
+    rows = []
+    for name, model in models.items():
+        seconds, samples, lines = annotate(model, texts, out / "output", ())
+        assert lines[-1]["written"] == n, lines[-1]
+        tenths = [samples[len(samples) * i // 10] for i in range(1, 10)] + [samples[-1]]
+        rows.append(
+            {
+                "pipeline": name,
+                "words/s": f"{lines[-1]['words'] / seconds:,.0f}",
+                **{f"{i}0%": f"{m / 2**20:,.0f}" for i, m in enumerate(tenths, start=1)},
+                "growth": f"{(max(tenths) - tenths[0]) / 2**20:,.0f}",
+            }
+        )
+    notes = (
+        f"{describe_machine(['spacy', 'numpy'])}\n"
+        f"{n:,} documents of about 10 words, {NEW_WORDS:.0%} of them new; MiB after each tenth of "
+        "the time; growth: of the largest over the first"
+    )
+    print_table("Memory of one process", rows, notes, csv)
+
+
+def draw(path: Path, rows: Sequence[dict[str, object]]) -> None:
+    """Draw words/s by pipeline and engine."""
+    figure = make_figure(7, 3)
+    pipelines = list(dict.fromkeys(str(row["pipeline"]) for row in rows))
+    for axes, name in zip(figure.subplots(1, len(pipelines), squeeze=False)[0], pipelines):  # noqa: B905
+        chosen = [row for row in rows if row["pipeline"] == name]
+        values = [float(str(row["words/s"]).replace(",", "")) for row in chosen]
+        axes.bar([str(row["engine"]) for row in chosen], values)
+        axes.set_title(name)
+        axes.set_ylabel("words/s")
+        axes.tick_params(axis="x", labelrotation=20)
+    save_figure(figure, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Predicted spans with their probabilities: a picture by displaCy and a pandas frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from spacy.tokens import Doc, Span
+
+from spacy_bcrf.io.extras import require
+
+from .extensions import CONFIDENCE, UserData, set_extensions, span_key
+
+COLUMNS = ("doc", "text", "label", "start", "end", "start_char", "end_char", "probability")
+
+
+def displacy(
+    doc: Doc, spans_key: str | None = None, *, options: dict[str, Any] | None = None, **render: Any
+) -> str:
+    """Draw the spans of a document with their probabilities, by `spacy.displacy`.
+
+    A component writes probabilities with `annotate = ["confidence"]`. Spans without a probability
+    are drawn with the label alone.
+
+    spans_key: None for `doc.ents`, else a group of `doc.spans`, such as "chunks" or "candidates".
+    options: options of displaCy, such as `{"colors": {"PERSON": "#aaf"}}`.
+    render: other arguments of `spacy.displacy.render`, such as `page=True` or `jupyter=False`.
+    RETURNS: HTML. In Jupyter, displaCy shows the picture in place of returning it.
+    ValueError for a document without the group.
+
+    >>> import spacy, spacy_bcrf
+    >>> from spacy.tokens import Span
+    >>> spacy_bcrf.set_extensions()
+    >>> doc = spacy.blank("en")("Ada lived in London")
+    >>> doc.ents = [Span(doc, 0, 1, "PERSON")]
+    >>> doc.ents[0]._.confidence = 0.975
+    >>> "PERSON 0.97" in spacy_bcrf.displacy(doc, jupyter=False)
+    True
+    """
+    from spacy import displacy as pictures
+    from spacy.displacy.render import EntityRenderer
+    from spacy.displacy.templates import TPL_ENT, TPL_ENT_RTL
+
+    options = dict(options or {})
+    found = list(find_spans(doc, spans_key))
+    shown = {id(span): "" if p is None else f" {p:.2f}" for span, p in found}
+    settings = {"lang": doc.lang_, "direction": doc.vocab.writing_system.get("direction", "ltr")}
+    parsed: dict[str, Any] = {"text": doc.text, "title": None, "settings": settings}
+    if spans_key is None:
+        template = TPL_ENT_RTL if settings["direction"] == "rtl" else TPL_ENT
+        options.setdefault("template", template.replace("{label}", "{label}{probability}"))
+        parsed["ents"] = [
+            {
+                "start": span.start_char,
+                "end": span.end_char,
+                "label": span.label_,
+                "params": {"probability": shown[id(span)]},
+            }
+            for span, _ in found
+        ]
+        return pictures.render(parsed, style="ent", manual=True, options=options, **render)
+    # The renderer of spans has no other place for the number. A label keeps its color.
+    renderer = EntityRenderer(options)
+    colors = {
+        span.label_ + shown[id(span)]: renderer.colors.get(
+            span.label_.upper(), renderer.default_color
+        )
+        for span, _ in found
+    }
+    options["colors"] = {**options.get("colors", {}), **colors}
+    parsed["tokens"] = [token.text for token in doc]
+    parsed["spans"] = [
+        {
+            "start_token": span.start,
+            "end_token": span.end,
+            "label": span.label_ + shown[id(span)],
+        }
+        for span, _ in found
+    ]
+    return pictures.render(parsed, style="span", manual=True, options=options, **render)
+
+
+def to_frame(docs: Iterable[Doc], spans_key: str | None = None) -> Any:
+    """Return a pandas frame with one row for each predicted span, and its probability.
+
+    docs: a Doc or several. The column `doc` is the index of a span's document.
+    spans_key: None for `doc.ents`, else a group of `doc.spans`.
+    RETURNS: a `pandas.DataFrame` with the columns `COLUMNS`. `start` and `end` count tokens. The
+        probability is missing (NaN) without `annotate = ["confidence"]`.
+    ImportError without pandas. ValueError for a document without the group.
+
+    >>> import spacy, spacy_bcrf
+    >>> from spacy.tokens import Span
+    >>> doc = spacy.blank("en")("Ada lived in London")
+    >>> doc.ents = [Span(doc, 0, 1, "PERSON"), Span(doc, 3, 4, "LOC")]
+    >>> spacy_bcrf.to_frame([doc])["text"].tolist()  # doctest: +SKIP
+    ['Ada', 'London']
+    """
+    pandas = require("pandas", "pandas")
+    docs = [docs] if isinstance(docs, Doc) else docs
+    rows = []
+    for i, doc in enumerate(docs):
+        if not isinstance(doc, Doc):
+            raise TypeError(f"expected documents, got {type(doc).__name__}; nlp(text) makes one")
+        for span, probability in find_spans(doc, spans_key):
+            places = (span.start, span.end, span.start_char, span.end_char)
+            rows.append((i, span.text, span.label_, *places, probability))
+    return pandas.DataFrame(rows, columns=list(COLUMNS)).astype({"probability": float})
+
+
+def find_spans(doc: Doc, spans_key: str | None) -> Iterator[tuple[Span, float | None]]:
+    """Yield the predicted spans of a document, and their probabilities if a component wrote them.
+
+    ValueError for a document without the group `spans_key`.
+    """
+    set_extensions()
+    if spans_key is None:
+        scores: list[float] = []
+        spans = list(doc.ents)
+    elif spans_key not in doc.spans:
+        expected = ", ".join(doc.spans) or "none"
+        raise ValueError(f"doc.spans has no group {spans_key!r}; the document has {expected}")
+    else:
+        # `control` writes the posteriors of candidates, which may have equal boundaries.
+        scores = list(doc.spans[spans_key].attrs.get("scores", ()))
+        spans = list(doc.spans[spans_key])
+    written: UserData = doc.user_data
+    for i, span in enumerate(spans):
+        key = span_key(CONFIDENCE, span.start_char, span.end_char)
+        yield span, float(scores[i]) if len(scores) == len(spans) else written.get(key)

@@ -1,0 +1,1 @@
+"""Bulk annotation: shards of documents, annotated by one or many workers, each exactly once."""

@@ -1,0 +1,161 @@
+"""Engines: run workers over shards, in this process or in processes of their own.
+
+An engine takes shards and yields finished ones in any order. It reads shards only
+as workers need them, so memory does not grow with the input.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from typing import Any
+
+from .shards import Finished, Shard
+from .worker import BulkError, Settings, Worker
+
+Engine = Callable[[Iterable[Shard]], Iterator[Finished]]
+
+MAX_ATTEMPTS = 3
+"""A shard whose worker dies so many times ends the run."""
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BCRF_THREADS")
+
+
+def run_here(worker: Worker, shards: Iterable[Shard]) -> Iterator[Finished]:
+    """Annotate in this process."""
+    return map(worker.annotate, shards)
+
+
+def run_processes(
+    settings: Settings, n_processes: int, shards: Iterable[Shard]
+) -> Iterator[Finished]:
+    """Annotate in new processes of one thread each.
+
+    The texts of a shard go to a process, which writes the shard's file. Only counts and failures
+    come back. If a process dies, a new one gets its shard. Processes end when their parent does.
+    BulkError if a process cannot load the pipeline or write, or if a shard ends several processes.
+    """
+    source = iter(shards)
+    again: list[Shard] = []
+    attempts: Counter[int] = Counter()
+    pool: dict[Any, _Process] = {}
+    try:
+        for _ in range(n_processes):
+            _start(pool, settings)
+        # Read ahead while all processes work.
+        following = next(source, None)
+        while pool:
+            for connection in wait(list(pool)):
+                process = pool[connection]
+                try:
+                    result = process.receive()
+                except (EOFError, OSError):
+                    del pool[connection]
+                    code = process.stop()
+                    if process.shard is None or attempts[process.shard.number] == MAX_ATTEMPTS:
+                        raise BulkError(_describe_death(process.shard, code)) from None
+                    again.append(process.shard)
+                    _start(pool, settings)
+                    continue
+                if isinstance(result, BulkError):
+                    raise result
+                shard = again.pop() if again else following
+                process.send(shard)
+                if shard is None:
+                    del pool[connection]
+                    process.stop()
+                else:
+                    attempts[shard.number] += 1
+                    if shard is following:
+                        following = next(source, None)
+                if result is not None:
+                    del attempts[result.number]
+                    yield result
+    finally:
+        for process in pool.values():
+            process.stop(kill=True)
+
+
+class _Process:
+    """A process of a worker. shard: the one that it annotates."""
+
+    def __init__(self, settings: Settings) -> None:
+        # A child forked from here would hold the pipes of the others open, and outlive its parent.
+        context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
+        context.set_forkserver_preload([Worker.__module__])
+        self.connection, child = context.Pipe()
+        self._process = context.Process(target=_serve, args=(settings, child), daemon=True)
+        with _one_thread():
+            self._process.start()
+        child.close()
+        self.shard: Shard | None = None
+
+    def receive(self) -> Finished | BulkError | None:
+        """Return the next message, None when the process is ready. EOFError if it has died."""
+        return self.connection.recv()
+
+    def send(self, shard: Shard | None) -> None:
+        """Send a shard, or None to end. The next `receive` finds a dead process."""
+        self.shard = shard
+        with suppress(OSError):
+            self.connection.send(shard)
+
+    def stop(self, kill: bool = False) -> int | None:
+        """Wait for the end of the process. RETURNS its exit code."""
+        if kill:
+            self._process.kill()
+        self._process.join()
+        self.connection.close()
+        return self._process.exitcode
+
+
+def _start(pool: dict[Any, _Process], settings: Settings) -> None:
+    process = _Process(settings)
+    pool[process.connection] = process
+
+
+def _serve(settings: Settings, connection: Any) -> None:
+    """Annotate shards until None comes or the parent ends."""
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        try:
+            worker = Worker(settings)
+            connection.send(None)
+            while (shard := connection.recv()) is not None:
+                connection.send(worker.annotate(shard))
+        except BulkError as error:
+            connection.send(error)
+
+
+def _describe_death(shard: Shard | None, code: int | None) -> str:
+    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+    if shard is None:
+        return f"a process ended before its first shard ({reason})"
+    return (
+        f"{describe_shard(shard)}: {MAX_ATTEMPTS} processes died ({reason}). The memory may be too "
+        "small: use fewer processes or smaller shards"
+    )
+
+
+def describe_shard(shard: Shard) -> str:
+    """Name a shard by its number and its first and last document."""
+    return f"shard {shard.number}, {shard.items[0].place} to {shard.items[-1].place}"
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let new processes use one thread each. Libraries read the variables when they load."""
+    old: dict[str, Any] = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in old.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,143 @@
+"""Predictions of documents as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from spacy_bcrf.annotation.extensions import CONFIDENCE, TAG_CONFIDENCE, span_key, token_key
+from spacy_bcrf.pipeline.codecs import Codec
+from spacy_bcrf.pipeline.sequence_labeler import Prediction, SequenceLabeler
+
+Annotation = dict[str, Any]
+"""pipe, start, end (characters), label, probability."""
+
+
+class Predictions(NamedTuple):
+    """The predictions of all chosen components for one document.
+
+    doc: the annotated document. spans: entities, chunks, tags or words. alternatives: the n best
+    labelings, each with pipe, probability and spans. candidates: the spans of a recall promise.
+    dropped: predictions below the threshold of their component.
+    """
+
+    doc: Doc
+    spans: list[Annotation]
+    alternatives: list[Annotation]
+    candidates: list[Annotation]
+    dropped: list[Annotation]
+
+
+class Predictor:
+    """Run a pipeline and collect the predictions of some components with their probabilities.
+
+    names: the components. n_alternatives: the number of labelings for each, 0 for none.
+    with_dropped: whether to predict once more without thresholds, to find dropped predictions.
+    ValueError if a component cannot give alternatives.
+    """
+
+    def __init__(
+        self, nlp: Language, names: Sequence[str], n_alternatives: int, with_dropped: bool
+    ) -> None:
+        self.nlp, self.names = nlp, names
+        self.n_alternatives, self.with_dropped = n_alternatives, with_dropped
+        for name in names:
+            labeler = nlp.get_pipe(name)
+            assert isinstance(labeler, SequenceLabeler)
+            if n_alternatives and labeler.codec.confidence_units["confidence"] == "word":
+                raise ValueError(f"{name} changes the tokens and has no alternatives")
+            labeler.annotate = tuple(dict.fromkeys((*labeler.annotate, "confidence")))
+
+    def predict(self, docs: Sequence[Doc]) -> list[Predictions]:
+        """Annotate a batch. An exception of a component leaves the documents in no usable state."""
+        docs = list(docs)
+        spans, alternatives, candidates, dropped = ([[] for _ in docs] for _ in range(4))  # type: ignore[var-annotated]
+        for name, pipe in self.nlp.pipeline:
+            if name not in self.names or not isinstance(pipe, SequenceLabeler):
+                docs = list(pipe.pipe(docs)) if hasattr(pipe, "pipe") else [pipe(d) for d in docs]
+                continue
+            if self.n_alternatives:
+                # Before `write`, so that annotation of earlier components stays preset.
+                found = pipe.nbest(docs, self.n_alternatives, ignore_annotation=False)
+                for doc, more, labelings in zip(docs, alternatives, found, strict=True):
+                    for labeling, p in labelings:
+                        values = [_describe(span) for span in as_spans(doc, labeling)]
+                        more.append({"pipe": name, "probability": round(p, 6), "spans": values})
+            predictions = pipe.predict(docs)
+            if self.with_dropped and (pipe.threshold or pipe.control):
+                for doc, more, kept, full in zip(
+                    docs, dropped, predictions, predict_all(pipe, docs), strict=True
+                ):
+                    chosen = {_bounds(span) for span in _spans(pipe, doc, kept)}
+                    left = [s for s in _spans(pipe, doc, full) if _bounds(s) not in chosen]
+                    more += _with_probabilities(name, pipe.codec, left, full)
+            docs = pipe.write(docs, predictions)
+            for i, (doc, prediction) in enumerate(zip(docs, predictions, strict=True)):
+                found = pipe.codec.find_spans(doc)
+                spans[i] += _with_probabilities(name, pipe.codec, found, prediction)
+                for start, end, label, p in prediction.candidates or ():
+                    span = pipe.codec.make_span(doc, start, end, label)  # type: ignore[attr-defined]
+                    candidates[i].append(
+                        {"pipe": name, **_describe(span), "probability": round(p, 6)}
+                    )
+        parts = zip(docs, spans, alternatives, candidates, dropped, strict=True)
+        return [Predictions(*of_doc) for of_doc in parts]
+
+
+def predict_all(pipe: SequenceLabeler, docs: Sequence[Doc]) -> list[Prediction]:
+    """Predict without thresholds, which the component keeps."""
+    threshold, control = pipe.threshold, pipe.control
+    try:
+        pipe.threshold, pipe.control = 0.0, None
+        return pipe.predict(docs)
+    finally:
+        pipe.threshold, pipe.control = threshold, control
+
+
+def as_spans(doc: Doc, labeling: Sequence[Span | str]) -> list[Span]:
+    """Return a labeling of `Codec.interpret` as spans: a tag is a span of one token."""
+    return [
+        Span(doc, i, i + 1, label=value) if isinstance(value, str) else value
+        for i, value in enumerate(labeling)
+    ]
+
+
+def _spans(pipe: SequenceLabeler, doc: Doc, prediction: Prediction) -> list[Span]:
+    known = prediction.tags >= 0  # a dropped tag is unknown
+    if known.all():
+        return as_spans(doc, pipe.codec.interpret(doc, prediction.tags))
+    spans = as_spans(doc, pipe.codec.interpret(doc, prediction.tags.clip(min=0)))
+    return [span for span in spans if known[span.start]]
+
+
+def _bounds(span: Span) -> tuple[int, int, int]:
+    return span.start, span.end, span.label
+
+
+def _describe(span: Span) -> Annotation:
+    return {"start": span.start_char, "end": span.end_char, "label": span.label_}
+
+
+def _with_probabilities(
+    name: str, codec: Codec, spans: Iterable[Span], prediction: Prediction
+) -> list[Annotation]:
+    """Describe the spans of one component, with their probabilities."""
+    is_span = codec.confidence_units["confidence"] == "span"
+    found = []
+    for span in spans:
+        start, end = span.start_char, span.end_char
+        key = span_key(CONFIDENCE, start, end) if is_span else token_key(TAG_CONFIDENCE, start)
+        p = prediction.user_data.get(key)
+        found.append(
+            {
+                "pipe": name,
+                "start": start,
+                "end": end,
+                "label": span.label_,
+                "probability": None if p is None else round(p, 6),
+            }
+        )
+    return found

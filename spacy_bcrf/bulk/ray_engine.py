@@ -1,0 +1,116 @@
+"""The engine of Ray clusters.
+
+It uses plain actors, not Ray Data. A shard keeps its number and its file through every retry, so
+the manifest counts it once. Ray Data may write the output of a repeated task twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from spacy_bcrf.io.extras import require
+
+from .engines import MAX_ATTEMPTS, THREAD_VARIABLES, describe_shard
+from .shards import Finished, Shard
+from .worker import BulkError, Settings, Worker
+
+
+def run_ray(
+    settings: Settings, n_actors: int | None, address: str | None, shards: Iterable[Shard]
+) -> Iterator[Finished]:
+    """Annotate by Ray actors, which load the pipeline once.
+
+    n_actors: by default the CPUs of the cluster. address: of a cluster; None starts Ray on this
+    machine, or uses the connection of this process. All nodes need the package, the model and the
+    folder of the output at the same paths. The texts travel through Ray's object store, and actors
+    write the shards. If an actor or its node dies, the next free actor gets its shard, and a new
+    actor starts as soon as there is a CPU for it. BulkError if an actor cannot load the pipeline or
+    write, or if a shard ends several actors.
+    """
+    ray = require("ray", "ray")
+    started_here = not ray.is_initialized()
+    if started_here:
+        ray.init(address=address, log_to_driver=False, include_dashboard=False)
+    try:
+        n_actors = n_actors or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        yield from _Pool(ray, settings, n_actors).run(iter(shards))
+    finally:
+        if started_here:
+            ray.shutdown()
+
+
+class _Pool:
+    """Actors, each with the one call that it works on."""
+
+    def __init__(self, ray: Any, settings: Settings, n_actors: int) -> None:
+        self.ray, self.settings = ray, settings
+        variables = dict.fromkeys(THREAD_VARIABLES, "1")
+        # Ray would keep a restarted actor's shard waiting until there is a CPU for the actor.
+        self.make = ray.remote(num_cpus=1, max_restarts=0, runtime_env={"env_vars": variables})(
+            _Actor
+        ).remote
+        self.calls: dict[Any, tuple[Any, Shard | None]] = {}
+        """By the reference of a call's result, its actor, and its shard or None while it loads."""
+        self.attempts: Counter[int | None] = Counter()
+        for _ in range(n_actors):
+            self._start()
+
+    def _start(self) -> None:
+        actor = self.make(self.settings)
+        self.calls[actor.get_ready.remote()] = actor, None
+
+    def run(self, source: Iterator[Shard]) -> Iterator[Finished]:
+        """Yield finished shards in any order."""
+        again: list[Shard] = []
+        following = next(source, None)
+        try:
+            while following or again or any(shard for _, shard in self.calls.values()):
+                (done,), _ = self.ray.wait(list(self.calls), num_returns=1)
+                actor, shard = self.calls.pop(done)
+                try:
+                    result = self.ray.get(done)
+                except self.ray.exceptions.RayActorError as error:
+                    self._check_attempts(shard, error)
+                    again += [shard] if shard else []
+                    self._start()
+                    continue
+                if isinstance(result, BulkError):
+                    raise result
+                if more := again.pop() if again else following:
+                    self.attempts[more.number] += 1
+                    self.calls[actor.annotate.remote(more)] = actor, more
+                    following = next(source, None) if more is following else following
+                if shard is not None:
+                    del self.attempts[shard.number]
+                    yield result
+        finally:
+            for actor, _ in self.calls.values():
+                self.ray.kill(actor)
+
+    def _check_attempts(self, shard: Shard | None, error: Exception) -> None:
+        """Raise BulkError if a shard, or loading, has ended too many actors."""
+        if shard is None:
+            self.attempts[None] += 1
+        if self.attempts[shard and shard.number] >= MAX_ATTEMPTS:
+            what = f"{describe_shard(shard)}: {MAX_ATTEMPTS}" if shard else f"{MAX_ATTEMPTS}"
+            reason = " ".join(str(error).split())
+            raise BulkError(f"{what} Ray actors died: {reason}") from None
+
+
+class _Actor:
+    """A worker as a Ray actor."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._worker = Worker(settings)
+
+    def get_ready(self) -> None:
+        """Return once the pipeline is loaded."""
+
+    def annotate(self, shard: Shard) -> Finished | BulkError:
+        """Annotate a shard. An exception would become one of Ray's own."""
+        try:
+            return self._worker.annotate(shard)
+        except BulkError as error:
+            return error

@@ -1,0 +1,112 @@
+"""A run: inputs, an engine and a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from spacy_bcrf import __version__
+from spacy_bcrf.corpora.texts import Item, Rejected, TextColumns, read_records
+from spacy_bcrf.io.text import CorpusError, UnreadableError
+
+from .engines import Engine
+from .manifest import Manifest, describe_inputs, hash_model, open_manifest
+from .shards import Counts, Shard, split_shards
+from .worker import BulkError, Settings
+
+
+class Progress(Protocol):
+    """Receives the counts of a run, and the position in the input in bytes, about."""
+
+    def skip(self, counts: Counts, position: int) -> None:
+        """Report what earlier runs finished."""
+
+    def update(self, counts: Counts, position: int) -> None:
+        """Report the counts of all runs after a shard."""
+
+    def finish(self, counts: Counts) -> None:
+        """Report the counts of the finished run."""
+
+
+class Inputs:
+    """The records of all inputs. n_bytes: bytes read so far."""
+
+    def __init__(self, files: Sequence[Path], columns: TextColumns) -> None:
+        self.files, self.columns = files, columns
+        self.n_bytes = 0
+
+    def read(self) -> Iterator[Item]:
+        """Yield all records. A file with broken content ends with a rejected record.
+
+        BulkError if the system cannot read a file: perhaps it can when the run goes on.
+        """
+        for file in self.files:
+            try:
+                yield from read_records(file, self.columns, self._advance)
+            except UnreadableError as error:
+                raise BulkError(str(error)) from None
+            except CorpusError as error:
+                yield Rejected(str(file), str(file), str(error))
+
+    def _advance(self, n_bytes: int) -> None:
+        self.n_bytes += n_bytes
+
+
+def annotate_files(
+    files: Sequence[Path],
+    output: Path,
+    settings: Settings,
+    columns: TextColumns,
+    shard_size: int,
+    engine: Engine,
+    progress: Progress,
+) -> Counts:
+    """Annotate all records of the files in shards below `output`, each exactly once.
+
+    A run that ended early goes on with its unfinished shards. BulkError if it cannot go on.
+    """
+    identity: dict[str, Any] = {
+        "model": {"name": settings.model, "sha256": hash_model(settings.model)},
+        "options": {
+            "pipes": settings.pipes,
+            "format": settings.format,
+            "shard": shard_size,
+            "text": settings.with_text,
+            "alternatives": settings.n_alternatives,
+            "dropped": settings.with_dropped,
+            "max-length": settings.max_length,
+            "text-column": columns.text,
+            "id-column": columns.id,
+            "whole-files": columns.whole_files,
+        },
+        "version": __version__,
+        "inputs": describe_inputs(files),
+    }
+    with open_manifest(output, identity, settings.format) as manifest:
+        if manifest.is_complete:
+            return manifest.counts
+        inputs = Inputs(files, columns)
+        ends: dict[int, int] = {}
+        shards = split_shards(inputs.read(), shard_size, lambda: inputs.n_bytes)
+        position = 0
+        for finished in engine(_unfinished(shards, manifest, ends, progress)):
+            manifest.add(finished)
+            # Workers may finish shards in another order.
+            position = max(position, ends.pop(finished.number))
+            progress.update(manifest.counts, position)
+        manifest.complete()
+        return manifest.counts
+
+
+def _unfinished(
+    shards: Iterator[Shard], manifest: Manifest, ends: dict[int, int], progress: Progress
+) -> Iterator[Shard]:
+    """Yield the shards that are left, and note where they end."""
+    earlier = set(manifest.finished)
+    for shard in shards:
+        if shard.number in earlier:
+            progress.skip(manifest.counts, shard.n_bytes)
+        else:
+            ends[shard.number] = shard.n_bytes
+            yield shard

@@ -1,0 +1,65 @@
+"""Shards: the unit of work, of writing and of resuming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from spacy_bcrf.corpora.texts import Item, TextRecord
+
+MAX_CHARACTERS = 8_000_000
+"""A shard ends after this number of characters, so that long documents fit in memory."""
+
+
+class Shard(NamedTuple):
+    """Consecutive records. n_bytes: bytes read from the inputs up to its end, about."""
+
+    number: int
+    items: list[Item]
+    n_bytes: int
+
+
+class Failure(NamedTuple):
+    """A document without annotation, and why."""
+
+    id: str | int
+    place: str
+    reason: str
+
+
+class Finished(NamedTuple):
+    """The outcome of a shard: read = written + failed. n_words: tokens of the written documents."""
+
+    number: int
+    n_read: int
+    n_written: int
+    n_words: int
+    failures: list[Failure]
+
+
+class Counts(NamedTuple):
+    """Numbers of documents, read = written + failed, and of words written."""
+
+    read: int
+    written: int
+    failed: int
+    words: int
+
+
+def split_shards(
+    items: Iterable[Item], size: int, bytes_read: Callable[[], int]
+) -> Iterator[Shard]:
+    """Yield shards of `size` records, or of fewer with MAX_CHARACTERS.
+
+    The shards depend only on the records. So a restarted run makes the same ones.
+    """
+    number, n_characters = 0, 0
+    shard: list[Item] = []
+    for item in items:
+        shard.append(item)
+        n_characters += item.n_characters if isinstance(item, TextRecord) else 0
+        if len(shard) == size or n_characters >= MAX_CHARACTERS:
+            yield Shard(number, shard, bytes_read())
+            number, n_characters, shard = number + 1, 0, []
+    if shard:
+        yield Shard(number, shard, bytes_read())

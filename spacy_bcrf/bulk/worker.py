@@ -1,0 +1,169 @@
+"""A worker: one pipeline in one process, which annotates and writes whole shards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_bcrf.corpora.texts import Rejected, TextRecord
+from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+from .predictions import Predictions, Predictor
+from .shards import Failure, Finished, Shard
+from .writers import WRITERS, Row, Writer
+
+BATCH_TOKENS = 10_000
+"""A batch ends after this number of tokens. It bounds the memory of activations."""
+
+
+class BulkError(Exception):
+    """A run cannot go on. Finished shards stay, and the same command goes on from them."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the output for given inputs.
+
+    model: folder or package. pipes: components to write. format: one of WRITERS. folder: of the
+    shards. with_text: whether to write the text. n_alternatives: labelings of each document.
+    with_dropped: whether to write predictions below a threshold. max_length: the longest text in
+    characters, None for the pipeline's.
+    """
+
+    model: str
+    pipes: tuple[str, ...]
+    format: str
+    folder: Path
+    with_text: bool = True
+    n_alternatives: int = 0
+    with_dropped: bool = False
+    max_length: int | None = None
+
+    def shard_path(self, number: int) -> Path:
+        """Return the file of a shard."""
+        return self.folder / f"{number:06d}.{self.format}"
+
+
+def load_pipeline(model: str, names: Sequence[str] = ()) -> tuple[Language, tuple[str, ...]]:
+    """Load a pipeline. Return it with the names of its components of spacy-bcrf.
+
+    names: the components to choose, by default all. ValueError lists what there is.
+    """
+    try:
+        nlp = spacy.load(model)
+    except OSError as error:
+        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
+    ours = tuple(name for name, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler))
+    expected = f"expected --pipe to be one of {', '.join(ours)}" if ours else "it has none"
+    for name in names or [""][: not ours]:
+        if name not in ours:
+            what = f"no enabled component {name!r}" if name else "no enabled component"
+            raise ValueError(f"{model}: {what} of spacy-bcrf; {expected}")
+    return nlp, tuple(name for name in ours if name in names) if names else ours
+
+
+class Worker:
+    """Annotate shards and write their files."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        nlp, names = load_pipeline(settings.model, settings.pipes)
+        if settings.max_length is not None:
+            nlp.max_length = settings.max_length
+        self.nlp = nlp
+        self._predictor = Predictor(nlp, names, settings.n_alternatives, settings.with_dropped)
+        controls = [nlp.get_pipe(name).control for name in names]  # type: ignore[attr-defined]
+        fields = {
+            "alternatives": bool(settings.n_alternatives),
+            "candidates": any(c is not None and c.promise == "recall" for c in controls),
+            "dropped": settings.with_dropped,
+        }
+        self._optional = tuple(name for name, is_there in fields.items() if is_there)
+
+    def annotate(self, shard: Shard) -> Finished:
+        """Annotate a shard and write its file atomically.
+
+        A document that cannot be annotated or written is a failure. BulkError names a file that
+        cannot be written. The memory zone frees the strings of the documents: memory does not grow
+        with the vocabulary of the input.
+        """
+        path = self.settings.shard_path(shard.number)
+        try:
+            with (
+                self.nlp.memory_zone(),
+                replacing(path) as part,
+                WRITERS[self.settings.format](part, self._optional) as writer,
+            ):
+                return self._annotate(shard, writer)
+        except OSError as error:
+            raise BulkError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+    def _annotate(self, shard: Shard, writer: Writer) -> Finished:
+        failures: list[Failure] = []
+        n_written = n_words = 0
+        for batch in self._batches(shard, failures):
+            for record, found in self._predict(batch, failures):
+                text = found.doc.text if self.settings.with_text else None
+                try:
+                    meta = json.dumps(record.meta, ensure_ascii=False)
+                    f"{record.id}{meta}".encode()  # half a surrogate pair cannot be written
+                    writer.add(Row(record.id, text, meta, found))
+                except (ValueError, TypeError, OverflowError) as error:
+                    failures.append(_failure(record, error))
+                else:
+                    n_written += 1
+                    n_words += len(found.doc)
+        return Finished(shard.number, len(shard.items), n_written, n_words, failures)
+
+    def _batches(
+        self, shard: Shard, failures: list[Failure]
+    ) -> Iterator[list[tuple[TextRecord, Doc]]]:
+        """Yield batches of tokenized documents."""
+        batch, n_tokens = [], 0
+        for item in shard.items:
+            if isinstance(item, Rejected):
+                failures.append(Failure(*item))
+                continue
+            try:
+                doc = item.make_doc(self.nlp)
+            except Exception as error:  # a custom tokenizer may raise any
+                failures.append(_failure(item, error))
+                continue
+            batch.append((item, doc))
+            n_tokens += len(doc)
+            if n_tokens >= BATCH_TOKENS:
+                yield batch
+                batch, n_tokens = [], 0
+        if batch:
+            yield batch
+
+    def _predict(
+        self, batch: Sequence[tuple[TextRecord, Doc]], failures: list[Failure]
+    ) -> list[tuple[TextRecord, Predictions]]:
+        """Predict a batch. If that fails, predict each document alone, to find what fails."""
+        try:
+            found = self._predictor.predict([doc for _, doc in batch])
+            return [(record, one) for (record, _), one in zip(batch, found, strict=True)]
+        except Exception:
+            pass
+        pairs = []
+        for record, _ in batch:
+            try:
+                # The failed batch may have annotated the document in part.
+                (one,) = self._predictor.predict([record.make_doc(self.nlp)])
+                pairs.append((record, one))
+            except Exception as error:
+                failures.append(_failure(record, error))
+        return pairs
+
+
+def _failure(record: TextRecord, error: Exception) -> Failure:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return Failure(record.id, record.place, reason)

@@ -1,0 +1,228 @@
+"""`python -m spacy bcrf annotate`"""
+
+from __future__ import annotations
+
+import json
+import time
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from spacy.cli._util import Arg, Opt, setup_gpu
+from tqdm import tqdm
+
+from .errors import exit_on
+
+if TYPE_CHECKING:
+    from spacy_bcrf.bulk.run import Progress
+    from spacy_bcrf.bulk.shards import Counts
+
+FAILED_DOCUMENTS = 3
+"""Exit code of a finished run with failed documents."""
+
+
+class Format(str, Enum):
+    """Formats of --format."""
+
+    jsonl = "jsonl"
+    parquet = "parquet"
+    spacy = "spacy"
+
+
+class EngineName(str, Enum):
+    """Engines of --engine."""
+
+    processes = "processes"
+    ray = "ray"
+
+
+def annotate_cli(
+    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
+    inputs: Annotated[
+        list[str],
+        Arg(
+            help="Files, folders and globs: .txt, .jsonl, .csv, .tsv, .parquet and .spacy; text "
+            "also compressed by .gz, .bz2 or .xz"
+        ),
+    ],
+    output: Annotated[Path, Opt("--output", "-o", help="Folder of the run")],
+    pipe: Annotated[
+        list[str] | None,
+        Opt("--pipe", "-p", help="Component to write. Repeatable (default: all of spacy-bcrf)"),
+    ] = None,
+    format: Annotated[Format, Opt("--format", "-f", help="Format of the shards")] = Format.jsonl,
+    shard: Annotated[int, Opt("--shard", help="Documents in a shard", min=1)] = 1000,
+    text: Annotated[bool, Opt("--text/--no-text", help="Write the text of each document")] = True,
+    alternatives: Annotated[
+        int, Opt("--alternatives", help="Write this number of labelings of each document", min=0)
+    ] = 0,
+    dropped: Annotated[
+        bool, Opt("--dropped", help="Also write predictions below the threshold or promise")
+    ] = False,
+    text_column: Annotated[str, Opt("--text-column", help="Column or key of the text")] = "text",
+    id_column: Annotated[
+        str, Opt("--id-column", help="Column or key of the id (without one: file and line)")
+    ] = "id",
+    whole_files: Annotated[
+        bool, Opt("--whole-files", help="A .txt file is one document, not one a line")
+    ] = False,
+    max_length: Annotated[
+        int | None,
+        Opt("--max-length", help="Longest text in characters (default: the pipeline's)", min=1),
+    ] = None,
+    n_process: Annotated[
+        int | None,
+        Opt("--n-process", "-n", help="Processes or Ray actors (default: 1, or Ray's CPUs)", min=1),
+    ] = None,
+    engine: Annotated[EngineName, Opt("--engine", help="Where to annotate")] = EngineName.processes,
+    address: Annotated[
+        str | None, Opt("--address", help="Address of a Ray cluster (default: this machine)")
+    ] = None,
+    log_json: Annotated[
+        bool, Opt("--log-json", help="Write progress to stdout as JSON lines")
+    ] = False,
+    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+) -> None:
+    """
+    Annotate any number of documents in shards.
+    Started again, the same command goes on where it ended, and writes each document once.
+    OUTPUT gets shards/, manifest.json, progress.jsonl, and errors.jsonl with failed documents.
+    Exit code 0: all documents are written. 1: the run stopped. 3: some documents failed.
+    """
+    from functools import partial
+
+    from spacy_bcrf.bulk.engines import run_here, run_processes
+    from spacy_bcrf.bulk.run import annotate_files
+    from spacy_bcrf.bulk.worker import BulkError, Settings, Worker
+    from spacy_bcrf.corpora.texts import TextColumns, find_inputs
+    from spacy_bcrf.io.extras import require
+
+    with exit_on(BulkError, ValueError, ImportError, OSError):
+        if address is not None and engine is not EngineName.ray:
+            raise ValueError("--address is only for --engine ray")
+        if gpu_id >= 0 and (engine is EngineName.ray or (n_process or 1) > 1):
+            raise ValueError("--gpu-id is only for one process")
+        files, n_skipped = find_inputs(inputs)
+        for file in files:
+            if file.resolve().is_relative_to(output.resolve()):
+                raise ValueError(f"{file}: is in the folder of the output, {output}")
+        if format is Format.parquet:
+            require("pyarrow.parquet", "parquet")
+        setup_gpu(gpu_id, silent=True)
+        # Workers may have another folder.
+        path = Path(model)
+        settings = Settings(
+            str(path.resolve()) if path.exists() else model,
+            tuple(pipe or ()),
+            format.value,
+            output.resolve() / "shards",
+            text,
+            alternatives,
+            dropped,
+            max_length,
+        )
+        worker = Worker(settings)  # finds wrong options before the folder exists
+        if engine is EngineName.ray:
+            from spacy_bcrf.bulk.ray_engine import run_ray
+
+            run: Any = partial(run_ray, settings, n_process, address)
+        elif n_process is None or n_process == 1:
+            run = partial(run_here, worker)
+        else:
+            run = partial(run_processes, settings, n_process)
+        del worker
+        columns = TextColumns(text_column, id_column, whole_files)
+        if n_skipped:
+            typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
+        size = sum(file.stat().st_size for file in files)
+        progress: Progress = _JsonLog(size) if log_json else _Bar(size, output)
+        counts = annotate_files(files, output, settings, columns, shard, run, progress)
+        progress.finish(counts)
+        if counts.failed:
+            raise typer.Exit(FAILED_DOCUMENTS)
+
+
+class _Speed:
+    """Words a second since the start of this process."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.earlier = 0
+
+    def skip(self, counts: Counts) -> None:
+        """Leave out the words of earlier runs."""
+        self.start, self.earlier = time.monotonic(), counts.words
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start, or since the last skipped shard."""
+        return max(1e-9, time.monotonic() - self.start)
+
+    def words_per_second(self, counts: Counts) -> float:
+        """Return the mean speed."""
+        return (counts.words - self.earlier) / self.seconds
+
+
+class _Bar:
+    """A progress bar of bytes, with documents, words/s and failures, and a summary."""
+
+    def __init__(self, size: int, output: Path) -> None:
+        self.output = output
+        self.speed = _Speed()
+        self.bar = tqdm(total=size, unit="B", unit_scale=True, desc="annotating", disable=None)
+
+    def skip(self, counts: Counts, position: int) -> None:
+        self.speed.skip(counts)
+        self.bar.initial = position
+        self.bar.update(position - self.bar.n)
+
+    def update(self, counts: Counts, position: int) -> None:
+        self.bar.set_postfix_str(
+            f"{counts.read:,} docs, {self.speed.words_per_second(counts):,.0f} words/s, "
+            f"{counts.failed:,} errors",
+            refresh=False,
+        )
+        self.bar.update(max(0, position - self.bar.n))
+
+    def finish(self, counts: Counts) -> None:
+        self.bar.close()
+        failed = f"; {self.output / 'errors.jsonl'} lists the failed ones" if counts.failed else ""
+        typer.echo(
+            f"{counts.read:,} documents read, {counts.written:,} written to {self.output}, "
+            f"{counts.failed:,} failed{failed}"
+        )
+
+
+class _JsonLog:
+    """JSON lines on stdout, at most one a second."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.skipped, self.position = size, 0, 0
+        self.speed = _Speed()
+        self.last = -1.0
+
+    def skip(self, counts: Counts, position: int) -> None:
+        self.speed.skip(counts)
+        self.skipped = self.position = position
+
+    def update(self, counts: Counts, position: int) -> None:
+        self.position = max(self.position, position)
+        if time.monotonic() - self.last >= 1:
+            self.last = time.monotonic()
+            self._write("progress", counts)
+
+    def finish(self, counts: Counts) -> None:
+        self.position = self.size
+        self._write("finished", counts)
+
+    def _write(self, event: str, counts: Counts) -> None:
+        seconds, done = self.speed.seconds, self.position - self.skipped
+        fields = {
+            "event": event,
+            **counts._asdict(),
+            "words_per_second": round(self.speed.words_per_second(counts)),
+            "seconds": round(seconds, 1),
+            "seconds_left": round(seconds * (self.size - self.position) / max(1, done)),
+        }
+        typer.echo(json.dumps(fields))

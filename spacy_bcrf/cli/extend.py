@@ -1,0 +1,111 @@
+"""`python -m spacy bcrf extend`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_bcrf.io.atomic import replacing_folder
+from spacy_bcrf.io.shards import read_docs
+from spacy_bcrf.pipeline.cross_fitting import copy_words
+
+from .errors import exit_on
+
+
+def extend_cli(
+    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
+    corpus: Annotated[
+        Path,
+        Arg(help="Documents in which only the new labels are annotated, .spacy", metavar="NEW"),
+    ],
+    labels: Annotated[
+        list[str], Opt("--labels", help="New label. Several: --labels A,B or --labels A --labels B")
+    ],
+    output: Annotated[Path, Opt("--output", "-o", help="New folder to save the pipeline to")],
+    pipe: Annotated[
+        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
+    ] = None,
+    passes: Annotated[int, Opt(help="Passes over the documents", min=1)] = 10,
+    learn_rate: Annotated[
+        float | None,
+        Opt(
+            "--learn-rate",
+            help="Of the optimizer (default: the config's), or of AdaGrad in a sparse linear chain "
+            "(default: 0.3)",
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        Opt(
+            "--batch-size",
+            help="Documents in a step (default: 1 for a sparse linear chain, else 8)",
+            min=1,
+        ),
+    ] = None,
+    dropout: Annotated[float, Opt("--dropout", help="Of a network", min=0, max=0.99)] = 0.1,
+    seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
+    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+) -> None:
+    """
+    Add labels to a component without forgetting the old ones. The new documents teach the new
+    labels, and the marginals of the old component teach the old labels on the same documents.
+    Supports bcrf_ner and bcrf_tagger.
+    """
+    from spacy.training import Example
+    from spacy.util import fix_random_seed
+
+    from spacy_bcrf.annotation.extensions import set_extensions
+    from spacy_bcrf.pipeline.combination import own_tok2vec
+    from spacy_bcrf.pipeline.distillation import extend
+
+    from .labeler import annotate_before, check_corpus, check_new_folder, load_labeler
+
+    with exit_on(ValueError, OSError):
+        check_new_folder(output)
+        check_corpus(corpus)
+        names = [name.strip() for option in labels for name in option.split(",")]
+        set_extensions()
+        setup_gpu(gpu_id, silent=True)
+        fix_random_seed(seed)
+        nlp, name, labeler = load_labeler(model, pipe)
+        own_tok2vec(nlp, name)
+        references = list(read_docs(corpus, nlp.vocab))
+        docs = annotate_before(nlp, name, [make_input(nlp, doc) for doc in references])
+        examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
+        sgd = nlp.create_optimizer()
+        if learn_rate is not None:
+            sgd.learn_rate = learn_rate  # type: ignore[assignment]
+        result = extend(
+            labeler,
+            examples,
+            names,
+            passes=passes,
+            batch_size=batch_size,
+            drop=dropout,
+            sgd=sgd,
+            rate=learn_rate,
+            seed=seed,
+        )
+        nlp.get_pipe_config(name)["control"] = None
+        with nlp.use_params(sgd.averages or {}), replacing_folder(output) as part:
+            nlp.to_disk(part)
+    n_problems = len(result.problems)
+    typer.echo(f"{name}: learned {', '.join(names)} from {len(examples) - n_problems:,} documents")
+    if n_problems:
+        first = min(result.problems)
+        typer.echo(
+            f"left out {n_problems:,} of {len(examples):,} documents. The first is document "
+            f"{first}, {examples[first].text[:40]!r}: {result.problems[first]}"
+        )
+    typer.echo(f"mean loss a document: {result.losses[0]:.3f} to {result.losses[-1]:.3f}")
+    if result.had_control:
+        typer.echo("the promise of `control` is removed: run `control` again")
+    typer.echo(f"stored in {output}")
+
+
+def make_input(nlp: Language, doc: Doc) -> Doc:
+    """Return the text of a document with the tokens of the pipeline, as spaCy's training does."""
+    return copy_words(doc, nlp) if doc.has_unknown_spaces else nlp.make_doc(doc.text)

@@ -1,0 +1,19 @@
+"""Hints for wrong names of registered functions in a config."""
+
+import re
+from difflib import get_close_matches
+
+
+def explain_name(error: Exception) -> str:
+    """Return the message of an error, with a hint for a wrong name in a config."""
+    from spacy.util import registry
+
+    message = str(error)
+    found = re.search(r"'(spacy-bcrf\.[^']*)' in function registry '(\w+)'", message)
+    if not found:
+        return message
+    name, kind = found.groups()
+    known = [key for key in getattr(registry, kind).get_all() if key.startswith("spacy-bcrf.")]
+    (close,) = get_close_matches(name, known, n=1) or [""]
+    hint = f"Did you mean {close}? " if close else ""
+    return f"@{kind} = {name!r} is unknown. {hint}spacy-bcrf has {', '.join(sorted(known))}"

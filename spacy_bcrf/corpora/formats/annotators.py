@@ -1,0 +1,94 @@
+"""JSON lines with the entities of several annotators, or with weighted candidates.
+
+- `text`, or `tokens`, or both, as in `jsonl`.
+- `annotations`: objects with `annotator`, a name, and `spans`. Without it, `spans` of the record
+  are the annotation of one annotator without a name.
+- `spans`: as in `jsonl`, each with a `label` or a list of labels, and optionally a `weight` in
+  (0, 1], the probability of the span with its label (of a list: of all labels together, shared
+  equally). Overlapping spans of an annotator exclude each other. The rest of the probability is
+  that there is none of them.
+
+A text that an annotator did not see has no entry of this annotator. Without entities, an entry has
+an empty list of spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_bcrf.corpora.record import find_bounds, make_doc
+from spacy_bcrf.io.json_objects import Problem, read_objects
+
+from .jsonl import read_record
+
+
+class Candidate(NamedTuple):
+    """A possible entity: first token, one past the last, label and probability."""
+
+    start: int
+    end: int
+    label: str
+    weight: float
+
+
+class Annotated(NamedTuple):
+    """A document without annotation, and the candidates of each annotator by name."""
+
+    place: str
+    doc: Doc
+    by_annotator: dict[str, list[Candidate]]
+
+
+def read_annotators(path: Path, nlp: Language) -> Iterator[Annotated]:
+    """Yield the documents of a JSON lines file. ValueError names file, line and problem."""
+    for place, value in read_objects(path):
+        try:
+            if isinstance(value, Problem):
+                raise value
+            yield _read(value, str(place), nlp)
+        except Problem as problem:
+            raise ValueError(f"{place}: {problem}") from None
+
+
+def _read(fields: dict[str, Any], place: str, nlp: Language) -> Annotated:
+    content = {key: fields[key] for key in ("text", "tokens") if key in fields}
+    doc = make_doc(read_record(content, place), nlp)
+    entries = fields.get("annotations")
+    if entries is None:
+        if not isinstance(fields.get("spans"), list):
+            raise Problem("no annotation", 'no "annotations" and no "spans"')
+        entries = [{"annotator": "", "spans": fields["spans"]}]
+    elif not isinstance(entries, list) or not entries:
+        raise Problem("wrong type", '"annotations" must be a list with an entry or more')
+    by_annotator: dict[str, list[Candidate]] = {}
+    for entry in entries:
+        if not isinstance(entry, dict) or not isinstance(entry.get("annotator"), str):
+            raise Problem("wrong type", 'each of "annotations" needs an "annotator", a string')
+        name, spans = entry["annotator"], entry.get("spans")
+        if not isinstance(spans, list):
+            raise Problem("wrong type", f"the annotation of {name!r} needs a list of spans")
+        if name in by_annotator:
+            raise Problem("contradiction", f"the annotator {name!r} has two entries")
+        record = read_record({**content, "spans": spans}, place)
+        found: list[Candidate] = []
+        for span, raw in zip(record.spans, spans, strict=True):
+            if not span.labels:
+                raise Problem("wrong type", f"a span of {name!r} has no label; expected one")
+            bounds = find_bounds(doc, span, record.text is None)
+            weight = _read_weight(raw) / len(span.labels)
+            found += [Candidate(*bounds, label, weight) for label in span.labels]
+        by_annotator[name] = found
+    return Annotated(place, doc, by_annotator)
+
+
+def _read_weight(span: dict[str, Any]) -> float:
+    weight = span.get("weight", 1.0)
+    is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+    if not is_number or not 0 < weight <= 1:
+        raise Problem("wrong type", f'"weight" must be above 0 and at most 1, got {weight!r}')
+    return float(weight)

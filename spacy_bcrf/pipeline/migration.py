@@ -1,0 +1,157 @@
+"""Migration of a training config from spaCy's `ner`, `tagger` and `spancat` to our components."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from thinc.api import Config
+
+FACTORIES = {"ner": "bcrf_ner", "tagger": "bcrf_tagger", "spancat": "bcrf_chunker"}
+_ARCHITECTURES = {
+    "ner": ("spacy.TransitionBasedParser.v1", "spacy.TransitionBasedParser.v2"),
+    "tagger": ("spacy.Tagger.v1", "spacy.Tagger.v2"),
+    "spancat": ("spacy.SpanCategorizer.v1",),
+}
+# Options that the new component has too.
+_KEPT = {
+    "ner": ("incorrect_spans_key", "scorer"),
+    "tagger": ("overwrite", "label_smoothing", "scorer"),
+    "spancat": ("spans_key", "scorer"),
+}
+# Values of other options that can be left out. Ours have no transitions, thresholds or suggesters.
+_DROPPED: dict[str, dict[str, Any]] = {
+    "ner": {"moves": (None,), "update_with_oracle_cut_size": ..., "multitasks": ([],)},
+    "tagger": {"neg_prefix": ("!",)},
+    "spancat": {"threshold": ..., "max_positive": ..., "suggester": ...},
+}
+_SUGGESTERS = ("spacy.ngram_suggester.v1", "spacy.ngram_range_suggester.v1")
+
+
+class Migration(NamedTuple):
+    """A migrated config.
+
+    components: old and new factory of each replaced component.
+    notes: what the new config lacks, and what the new components do otherwise.
+    """
+
+    config: Config
+    components: dict[str, tuple[str, str]]
+    notes: list[str]
+
+
+def migrate_config(config: Config, head: str = "spacy-bcrf.BCRF.v1") -> Migration:
+    """Replace spaCy's `ner`, `tagger` and `spancat` in a training config.
+
+    Names of components, tok2vec layers, listeners and all settings outside of the components stay.
+
+    config: filled or not, and not interpolated. It stays unchanged.
+    head: registered name of a head.
+    ValueError names a section that cannot be migrated, and the reason.
+    """
+    config = config.copy()
+    pipes = config.get("components", {})
+    for name, pipe in pipes.items():
+        if "source" in pipe and name in config.get("nlp", {}).get("pipeline", []):
+            _check_source(name, pipe)
+    stock = {name: pipe["factory"] for name, pipe in pipes.items() if _factory(pipe) in FACTORIES}
+    if not stock:
+        found = ", ".join(f"{name} ({_factory(pipe)})" for name, pipe in pipes.items())
+        raise ValueError(
+            f"[components] has no factory ner, tagger or spancat; found {found or 'no components'}"
+        )
+    notes = []
+    for name, factory in stock.items():
+        notes += _migrate_component(config, name, factory, head)
+    return Migration(config, {name: (old, FACTORIES[old]) for name, old in stock.items()}, notes)
+
+
+def _factory(pipe: dict[str, Any]) -> str:
+    return pipe.get("factory", f"source {pipe.get('source')}")
+
+
+def _check_source(name: str, pipe: dict[str, Any]) -> None:
+    """Raise ValueError for a trained component under the name of a component that we replace."""
+    if pipe.get("component", name) in FACTORIES:
+        raise ValueError(
+            f"[components.{name}] source = {pipe['source']!r}: trained weights cannot be migrated; "
+            "expected a factory and a model, which is trained again"
+        )
+
+
+def _migrate_component(config: Config, name: str, factory: str, head: str) -> list[str]:
+    """Replace a component in the config. RETURNS notes. ValueError names the setting."""
+    pipe = dict(config["components"][name])
+    section = f"[components.{name}]"
+    del pipe["factory"]
+    tok2vec = _take_tok2vec(section, factory, pipe.pop("model", None))
+    options = {key: pipe.pop(key) for key in _KEPT[factory] if key in pipe}
+    if options.get("scorer") == {"@scorers": "spacy.tagger_scorer.v1"}:
+        del options["scorer"]
+    dropped = []
+    for key, value in pipe.items():
+        values = _DROPPED[factory].get(key, ())
+        suggester = value.get("@misc") if isinstance(value, dict) else None
+        if (values is not ... and value not in values) or (
+            key == "suggester" and suggester not in _SUGGESTERS
+        ):
+            what = suggester if key == "suggester" else value
+            raise ValueError(
+                f"{section} {key} = {what!r}: {FACTORIES[factory]} has no counterpart; "
+                f"remove {key} if the component can do without it"
+            )
+        if values is ...:
+            dropped.append(key)
+    notes = [f"{section} without {', '.join(dropped)}"] if dropped else []
+    if factory == "spancat":
+        options.setdefault("spans_key", "sc")
+        notes.append(
+            f"{section} predicts flat spans, and learns nothing from a document with overlapping "
+            "spans. Count these by `python -m spacy bcrf debug`"
+        )
+    settings = config.get("initialize", {}).get("components", {}).get(name, {})
+    if factory == "ner" and settings.pop("labels", None) is not None:
+        notes.append(
+            f"[initialize.components.{name}] without labels: those of ner are transitions. Write "
+            "labels of bcrf_ner by `python -m spacy init labels`"
+        )
+    architecture = {"@architectures": "spacy-bcrf.SequenceLabeler.v1"}
+    options["model"] = {**architecture, "tok2vec": tok2vec, "head": {"@layers": head}}
+    config["components"][name] = {"factory": FACTORIES[factory], **options}
+    _set_weights(config, factory, options)
+    return notes
+
+
+def _take_tok2vec(section: str, factory: str, model: Any) -> dict[str, Any]:
+    """Return the tok2vec of a stock model. ValueError for another architecture."""
+    if model is None:
+        raise ValueError(
+            f"{section} has no model; fill the config by `python -m spacy init fill-config`"
+        )
+    architecture = model.get("@architectures")
+    if architecture not in _ARCHITECTURES[factory]:
+        raise ValueError(
+            f"{section[:-1]}.model] @architectures = {architecture!r}: cannot be migrated; "
+            f"expected one of {', '.join(_ARCHITECTURES[factory])}"
+        )
+    if not model.get("tok2vec"):
+        raise ValueError(
+            f"{section[:-1]}.model] has no tok2vec; fill the config by "
+            "`python -m spacy init fill-config`"
+        )
+    return model["tok2vec"]
+
+
+def _set_weights(config: Config, factory: str, options: dict[str, Any]) -> None:
+    """Name the scores of the new component, without those that it lacks."""
+    weights = config.setdefault("training", {}).setdefault("score_weights", {})
+    if factory == "tagger":
+        # bcrf_tagger may write `pos` in place of `tag`, and has weights for both.
+        weights.setdefault("tag_acc", 1.0)
+        weights["pos_acc"] = None
+        for key in ("tag_micro_p", "tag_micro_r", "tag_micro_f"):
+            weights.pop(key, None)
+    elif factory == "spancat":
+        key = options["spans_key"]
+        weights.setdefault(f"spans_{key}_f", 1.0)
+        if key != "chunks":
+            weights |= {f"spans_chunks_{score}": None for score in "fpr"}

@@ -1,0 +1,168 @@
+"""Platt scaling of confidences by group: by predicted label, or by length of the span.
+
+A temperature by label or length would change the chain: its posteriors would no longer come from
+one distribution over labelings. So groups have a map of the finished confidence each, after the
+temperature. It changes reported confidences only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+GROUPINGS = ("label", "length")
+
+MIN_GROUP = 50
+"""Smallest number of predictions for a map of their own."""
+
+_MIN_SLOPE = 0.01
+# Clip p to [eps, 1 - eps] so that its logit is finite.
+_EPS = 1e-6
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PlattScaling:
+    """Monotone maps of confidences, p -> sigmoid(slope logit(p) + intercept) (Platt 1999).
+
+    by: "label", or "length" in tokens. groups: labels, or lengths as strings. slopes, intercepts:
+    one for each group, and a last one for all other predictions. Slopes are positive.
+    """
+
+    by: str
+    groups: tuple[str, ...]
+    slopes: tuple[float, ...]
+    intercepts: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.by not in GROUPINGS:
+            raise ValueError(f"by must be one of {', '.join(GROUPINGS)}, got {self.by!r}")
+        n = len(self.groups) + 1
+        if not len(self.slopes) == len(self.intercepts) == n:
+            raise ValueError(
+                f"expected {n} slopes and intercepts for {n - 1} groups and all others, got "
+                f"{len(self.slopes)} and {len(self.intercepts)}"
+            )
+        numbers = np.array([*self.slopes, *self.intercepts], dtype="float64")
+        if not (np.isfinite(numbers).all() and (numbers[:n] > 0).all()):
+            raise ValueError(
+                "slopes must be finite and positive, and intercepts finite; got "
+                f"{self.slopes} and {self.intercepts}"
+            )
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> PlattScaling:
+        """Read the option `calibration` of a config. ValueError for other names or values."""
+        try:
+            values: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in options.items()
+            }
+            return cls(**values)
+        except (TypeError, AttributeError):
+            raise ValueError(
+                "calibration must have by, groups, slopes and intercepts, got "
+                f"{dict(options) if isinstance(options, Mapping) else options!r}"
+            ) from None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The option `calibration` of a config."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()
+        }
+
+    @classmethod
+    def fit(
+        cls, by: str, confidence: Floats, correct: NDArray[np.bool_], keys: Sequence[str]
+    ) -> PlattScaling:
+        """Fit the maps of M predictions.
+
+        confidence, correct: (M,). keys: the label or the length of each prediction. A group of at
+        least MIN_GROUP predictions, right and wrong ones, has a map of its own. The last map is
+        fitted on all other predictions; if they are too few, on all predictions.
+        """
+        names = np.array(keys, dtype=object)
+        groups, maps = [], []
+        rest = np.ones(len(names), dtype=bool)
+        for group, _ in sorted(Counter(keys).items()):
+            of_group = names == group
+            if _is_enough(correct[of_group]):
+                groups.append(group)
+                maps.append(_fit_map(confidence[of_group], correct[of_group]))
+                rest &= ~of_group
+        others = rest if _is_enough(correct[rest]) else np.ones_like(rest)
+        maps.append(_fit_map(confidence[others], correct[others]))
+        slopes, intercepts = zip(*maps, strict=True)
+        return cls(by, tuple(groups), slopes, intercepts)
+
+    def apply(self, confidence: NDArray[np.floating], keys: Sequence[str]) -> Floats:
+        """Return the scaled confidences (M,). keys: see `fit`."""
+        index = {group: i for i, group in enumerate(self.groups)}
+        at = [index.get(key, len(index)) for key in keys]
+        slopes, intercepts = np.array(self.slopes)[at], np.array(self.intercepts)[at]
+        return _sigmoid(slopes * _logit(confidence) + intercepts)
+
+
+def _is_enough(correct: NDArray[np.bool_]) -> bool:
+    return len(correct) >= MIN_GROUP and bool(correct.any()) and not correct.all()
+
+
+def _fit_map(confidence: Floats, correct: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return slope and intercept with the smallest regularized negative log-likelihood.
+
+    The penalty ((slope - 1)^2 + intercept^2) / 2 draws small groups towards the identity.
+    """
+    x = np.stack([_logit(confidence), np.ones(len(confidence))])
+    slope, intercept = _minimize(x, correct, np.array([1.0, 0.0]), np.array([True, True]))
+    if slope < _MIN_SLOPE:
+        start = np.array([_MIN_SLOPE, 0.0])
+        slope, intercept = _minimize(x, correct, start, np.array([False, True]))
+    return slope, intercept
+
+
+def _minimize(
+    x: Floats, correct: NDArray[np.bool_], parameters: Floats, free: NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Minimize the objective of `_fit_map` over the free parameters, by Newton's method.
+
+    x: (2, M). The objective is strictly convex, and backtracking makes each step a descent.
+    """
+    identity = np.array([1.0, 0.0])
+
+    def objective(at: Floats) -> float:
+        # -log p of the outcome, which is log(1 + exp(-z)) or log(1 + exp(z)).
+        losses = np.logaddexp(0, np.where(correct, -1, 1) * (at @ x))
+        return float(losses.sum() + ((at - identity) ** 2).sum() / 2)
+
+    value = objective(parameters)
+    for _ in range(100):
+        p = _sigmoid(parameters @ x)
+        gradient = x @ (p - correct) + parameters - identity
+        hessian = (x * (p * (1 - p))) @ x.T + np.eye(2)
+        step = np.zeros(2)
+        step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
+        while objective(parameters - step) > value and np.abs(step).max() > 1e-9:
+            step /= 2
+        parameters = parameters - step
+        value = objective(parameters)
+        if np.abs(step).max() < 1e-8:
+            break
+    slope, intercept = parameters.tolist()
+    return slope, intercept
+
+
+def _logit(p: NDArray[np.floating]) -> Floats:
+    clipped = np.asarray(p, dtype="float64").clip(_EPS, 1 - _EPS)
+    return np.log(clipped) - np.log1p(-clipped)
+
+
+def _sigmoid(x: Floats) -> Floats:
+    return np.exp(-np.logaddexp(0, -x))

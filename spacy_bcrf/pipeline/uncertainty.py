@@ -1,0 +1,105 @@
+"""Uncertainty of documents, for active learning (Settles 2012, ch. 2).
+
+A long document has a larger entropy and a less probable best labeling than a short one. So the
+measures of a whole document sort by length. The measures per token and per entity do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_bcrf.chain import CRF, Potentials, entropy, nbest_arrays
+from spacy_bcrf.kernels import Array, array_module
+
+MEASURES = ("entropy", "confidence", "margin")
+UNITS = ("token", "entity", "document")
+
+MIN_CANDIDATE = 0.05
+"""Smallest probability of a span that counts as a possible entity."""
+
+
+def measure_documents(posterior: Potentials, by: str) -> Array:
+    """Return uncertainties (B,) of whole labelings.
+
+    entropy: in nats. confidence: 1 - p(best labeling). margin: 1 - (p(best) - p(second best)).
+    """
+    if by == "entropy":
+        return entropy(posterior)
+    best = _log_probabilities(posterior, 2)
+    first, second = array_module(best).exp(best).T
+    return 1 - first if by == "confidence" else 1 - (first - second)
+
+
+def measure_tokens(posterior: Potentials, by: str) -> Array:
+    """Return uncertainties (B,) per token, 0 for an empty document.
+
+    entropy: of the labelings, in nats per token. confidence: 1 - p(best labeling)^(1 / n) for n
+    tokens, the normalized log-probability of Shen et al. (2018). margin: the mean over tokens of
+    1 - (p(best tag) - p(second best tag)).
+    """
+    xp, n = posterior.xp, posterior.lengths.clip(min=1)
+    if by == "entropy":
+        return entropy(posterior) / n
+    if by == "confidence":
+        return 1 - xp.exp(_log_probabilities(posterior, 1)[:, 0] / n)
+    marginals = xp.sort(CRF().marginals(posterior).unary, axis=1)
+    second = marginals[:, -2] if marginals.shape[1] > 1 else 0
+    values = 1 - (marginals[:, -1] - second)
+    return xp.bincount(posterior.segment_ids, values, len(posterior.lengths)) / n
+
+
+Span = tuple[int, int, Any, float]
+"""First token, one past the last token, label, probability."""
+
+
+def measure_entities(docs: Iterable[Sequence[Span]], by: str) -> NDArray[np.float64]:
+    """Return uncertainties (B,), the mean over possible entities, 0 for a document without one.
+
+    docs: the spans of each document with a probability of at least MIN_CANDIDATE. A possible entity
+    is the most probable span and all spans that overlap it; the next one is the most probable of
+    the other spans. Its outcomes are its spans and, with the rest of the probability, none.
+    entropy: of the outcomes, in nats. confidence: 1 - p(best). margin: 1 - (p(best) - p(second
+    best)).
+    """
+    measure = _OF_OUTCOMES[by]
+    return np.array([_mean([measure(p) for p in _find_outcomes(spans)]) for spans in docs])
+
+
+def _find_outcomes(spans: Sequence[Span]) -> list[NDArray[np.float64]]:
+    """Return the probabilities of the outcomes of each possible entity, in descending order."""
+    left = sorted(spans, key=lambda span: -span[3])
+    found = []
+    while left:
+        start, end = left[0][:2]
+        p = np.array([s[3] for s in left if s[0] < end and start < s[1]])
+        left = [s for s in left if s[1] <= start or end <= s[0]]
+        # Spans that overlap the best one, but not each other, are not exclusive.
+        p = np.append(p, max(0.0, 1 - p.sum()))
+        found.append(np.sort(p / p.sum())[::-1])
+    return found
+
+
+def _entropy_of(p: NDArray[np.float64]) -> float:
+    some = p[p > 0]
+    return float(-(some * np.log(some)).sum())
+
+
+_OF_OUTCOMES: dict[str, Callable[[NDArray[np.float64]], float]] = {
+    "entropy": _entropy_of,
+    "confidence": lambda p: float(1 - p[0]),
+    "margin": lambda p: float(1 - (p[0] - p[1])),
+}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(1, len(values))
+
+
+def _log_probabilities(posterior: Potentials, n: int) -> Array:
+    """Return the log-probabilities (B, n) of the n best labelings, -inf for missing ones."""
+    _, scores = nbest_arrays(posterior, n)
+    return (scores - CRF().log_partition(posterior)[:, None]).clip(max=0)

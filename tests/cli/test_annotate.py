@@ -1,0 +1,394 @@
+"""The command `python -m spacy bcrf annotate`."""
+
+import bz2
+import csv
+import errno
+import gzip
+import json
+import lzma
+import os
+from pathlib import Path
+
+import pytest
+import spacy
+from annotate_outputs import check_once, read_lines, read_rows
+from commands import command
+from spacy.tokens import DocBin
+
+from spacy_bcrf.io.shards import read_docs, write_all
+from spacy_bcrf.pipeline.control import Control
+
+run = command("annotate")
+TEXTS = ["Ann saw Rome .", "Why on earth not ?", "Bob saw Oslo .", 'Eve, "x" saw Kiel .']
+
+
+@pytest.fixture(scope="module")
+def nlp(pipeline):
+    config = {"components": {"ner": {"annotate": ["confidence"]}}}
+    return spacy.load(pipeline / "model", config=config)
+
+
+def expected_spans(nlp, text):
+    doc = nlp(text)
+    return [
+        {"start": e.start_char, "end": e.end_char, "label": e.label_, "probability": e._.confidence}
+        for e in doc.ents
+    ]
+
+
+def write_jsonl(path, texts, **more):
+    lines = [json.dumps({"id": i, "text": text, **more}) for i, text in enumerate(texts)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+
+
+def test_rows_have_ids_offsets_probabilities_and_meta(pipeline, nlp, here):
+    write_jsonl(here / "a.jsonl", TEXTS, source={"page": 3})
+    result = run(pipeline / "model", "a.jsonl", "-o", "out", "-p", "ner")
+    assert "4 documents read, 4 written to out, 0 failed" in result.output
+    rows = read_rows(here / "out")
+    assert [row["text"] for row in rows] == TEXTS and [row["id"] for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        assert row["meta"] == {"source": {"page": 3}}
+        spans = [{k: v for k, v in span.items() if k != "pipe"} for span in row["spans"]]
+        for span, want in zip(spans, expected_spans(nlp, row["text"]), strict=True):
+            assert span.pop("probability") == pytest.approx(want.pop("probability"), abs=1e-5)
+            assert span == want
+    assert not (here / "out" / "errors.jsonl").exists()
+
+
+def test_all_components_are_written_by_default(pipeline, nlp, here):
+    write_jsonl(here / "a.jsonl", TEXTS[:1])
+    run(pipeline / "model", "a.jsonl", "-o", "out")
+    (row,) = read_rows(here / "out")
+    tags = [span["label"] for span in row["spans"] if span["pipe"] == "tagger"]
+    assert tags == [token.tag_ for token in nlp(TEXTS[0])]
+    assert sum(span["pipe"] == "ner" for span in row["spans"]) == 2
+
+
+def write_csv(path, delimiter=","):
+    with path.open("w", newline="", encoding="utf8") as file:
+        rows = csv.writer(file, delimiter=delimiter)
+        rows.writerow(["id", "text", "year"])
+        rows.writerows([i, text, 1990 + i] for i, text in enumerate(TEXTS))
+
+
+def test_formats_of_inputs(pipeline, here):
+    plain = "\n".join(TEXTS).encode()
+    (here / "a.txt").write_bytes(plain)
+    (here / "b.txt.gz").write_bytes(gzip.compress(plain))
+    (here / "c.txt.xz").write_bytes(lzma.compress(plain))
+    (here / "d.txt.bz2").write_bytes(bz2.compress(plain))
+    (here / "e.json").write_text(json.dumps([{"text": text} for text in TEXTS]))
+    write_csv(here / "f.csv")
+    write_csv(here / "g.tsv", "\t")
+    write_all(map(spacy.blank("xx").make_doc, TEXTS), here / "h.spacy")
+    (here / "ignored.md").touch()
+    result = run(pipeline / "model", here, "-o", here.parent / "out_formats", "--shard", 5)
+    assert "1 files with other extensions are skipped" in result.output
+    rows = read_rows(here.parent / "out_formats")
+    assert len(rows) == 8 * len(TEXTS)
+    for row, text in zip(rows, TEXTS * 8, strict=True):
+        assert row["text"] == text
+        assert row["spans"] == rows[TEXTS.index(text)]["spans"]
+    assert rows[0]["id"] == f"{here / 'a.txt'}:1" and rows[-1]["id"] == f"{here / 'h.spacy'}:4"
+    assert rows[20]["id"] == "0" and rows[20]["meta"] == {"year": "1990"}
+
+
+def test_a_file_as_a_document(pipeline, here):
+    (here / "in").mkdir()
+    text = "Ann saw Rome .\r\n\nBob saw Oslo .\n"
+    (here / "in" / "a.txt").write_bytes(text.encode())
+    run(pipeline / "model", "in/*.txt", "-o", "out", "--whole-files")
+    (row,) = read_rows(here / "out")
+    assert row["text"] == text and row["id"] == "in/a.txt"
+
+
+def test_parquet_in_and_out(pipeline, here):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"body": TEXTS, "key": [7, 8, 9, 10], "score": [0.5, None, float("nan"), 2.0]})
+    parquet.write_table(table, here / "a.parquet")
+    columns = ("--text-column", "body", "--id-column", "key")
+    run(pipeline / "model", "a.parquet", "-o", "out", "-f", "parquet", "--shard", 3, *columns)
+    rows = parquet.read_table(here / "out" / "shards").to_pylist()
+    run(pipeline / "model", "a.parquet", "-o", "json", *columns)
+    for row, line in zip(rows, read_rows(here / "json"), strict=True):
+        assert row.pop("id") == str(line.pop("id"))
+        assert json.loads(row.pop("meta")) == line.pop("meta")
+        assert row == line
+    assert [row["text"] for row in rows] == TEXTS
+
+
+def test_spacy_out(pipeline, nlp, here):
+    write_jsonl(here / "a.jsonl", TEXTS, year=1990)
+    run(pipeline / "model", "a.jsonl", "-o", "out", "-f", "spacy", "--shard", 3)
+    docs = list(read_docs(here / "out" / "shards", nlp.vocab))
+    assert [doc.text for doc in docs] == TEXTS
+    for i, doc in enumerate(docs):
+        assert doc.user_data["id"] == i and json.loads(doc.user_data["meta"]) == {"year": 1990}
+        assert [(e.text, e.label_) for e in doc.ents] == [
+            (e.text, e.label_) for e in nlp(doc.text).ents
+        ]
+        assert all(ent._.confidence > 0 for ent in doc.ents)
+    # The output is an input that keeps words, ids and meta data.
+    run(pipeline / "model", "out/shards", "-o", "again")
+    again = read_rows(here / "again")
+    assert [(row["id"], row["text"], row["meta"]["year"]) for row in again] == [
+        (i, text, 1990) for i, text in enumerate(TEXTS)
+    ]
+
+
+def test_alternatives(pipeline, nlp, here):
+    write_jsonl(here / "a.jsonl", TEXTS)
+    run(pipeline / "model", "a.jsonl", "-o", "out", "-p", "ner", "--alternatives", 3, "--no-text")
+    for row, text in zip(read_rows(here / "out"), TEXTS, strict=True):
+        assert "text" not in row
+        (expected,) = nlp.get_pipe("ner").nbest([nlp.make_doc(text)], 3)
+        for found, want in zip(row["alternatives"], expected, strict=True):
+            assert found["probability"] == pytest.approx(want.probability, abs=1e-5)
+            assert [(s["start"], s["end"], s["label"]) for s in found["spans"]] == [
+                (span.start_char, span.end_char, span.label_) for span in want.annotation
+            ]
+
+
+def controlled(pipeline, folder, promise, threshold):
+    nlp = spacy.load(pipeline / "model")
+    ner = nlp.get_pipe("ner")
+    ner.control = Control(promise, ner.labels, (threshold,) * len(ner.labels))
+    nlp.to_disk(folder)
+    return nlp
+
+
+def test_dropped_predictions_of_a_precision_promise(pipeline, here):
+    write_jsonl(here / "a.jsonl", TEXTS)
+    run(pipeline / "model", "a.jsonl", "-o", "full", "-p", "ner")
+    full = [row["spans"] for row in read_rows(here / "full")]
+    values = sorted(span["probability"] for spans in full for span in spans)
+    threshold = values[len(values) // 2]
+    controlled(pipeline, here / "controlled", "precision", threshold)
+    run("controlled", "a.jsonl", "-o", "out", "-p", "ner", "--dropped")
+    rows = read_rows(here / "out")
+    assert all(s["probability"] >= threshold for row in rows for s in row["spans"])
+    assert any(row["dropped"] for row in rows)
+    for row, spans in zip(rows, full, strict=True):
+        together = [*row["spans"], *row["dropped"]]
+        assert sorted(together, key=lambda span: span["start"]) == spans
+
+
+def test_candidates_of_a_recall_promise(pipeline, here):
+    nlp = controlled(pipeline, here / "controlled", "recall", 0.01)
+    write_jsonl(here / "a.jsonl", TEXTS)
+    run("controlled", "a.jsonl", "-o", "out", "-p", "ner")
+    for row in read_rows(here / "out"):
+        doc = nlp(row["text"])
+        group = doc.spans["candidates"]
+        scores = group.attrs["scores"].tolist()
+        assert len(row["candidates"]) == len(group) > 0
+        for found, span, score in zip(row["candidates"], group, scores, strict=True):
+            assert (found["start"], found["end"]) == (span.start_char, span.end_char)
+            assert found["probability"] == pytest.approx(score, abs=1e-5)
+
+
+def test_failed_documents_are_listed(pipeline, here):
+    lines = [
+        '{"id": "a", "text": "Ann saw Rome ."}',
+        "{",
+        '{"id": "b", "title": "no text"}',
+        r'{"id": "c", "text": "half \ud800"}',
+        '{"id": "d", "text": "Bob saw Oslo ."}',
+        '{"id": ["e"], "text": "Bob saw Oslo ."}',
+        json.dumps({"id": "f", "text": "a " * 30}),
+        r'{"id": "g", "text": "Ann", "note": "\udfff"}',
+        '{"id": "h", "text": "Ann saw Oslo", "tokens": ["Ann", "was"]}',
+    ]
+    (here / "a.jsonl").write_text("\n".join(lines))
+    (here / "b.txt.gz").write_bytes(gzip.compress(b"Ann saw Rome .\n" * 3)[:-9])
+    (here / "c.csv").write_text("text,year\nAnn saw Rome .\nBob saw Oslo .,1990\n")
+    options = ("-o", "out", "--shard", 4, "--max-length", 50)
+    result = run(pipeline / "model", "a.jsonl", "b.txt.gz", "c.csv", *options, exit_code=3)
+    errors = read_lines(here / "out" / "errors.jsonl")
+    reasons = {error["id"]: error["reason"] for error in errors}
+    assert reasons["a.jsonl:2"].startswith("no JSON")
+    assert reasons["b"] == 'no "text" and no "tokens"'
+    assert reasons["c"] == '"text" has half a surrogate pair at character 5'
+    assert reasons["a.jsonl:6"] == "\"id\" must be a string or an integer, got ['e']"
+    assert "Text of length 60 exceeds maximum of 50" in reasons["f"]
+    assert "surrogates not allowed" in reasons["g"]
+    assert reasons["h"].startswith("[E194]")
+    assert reasons["b.txt.gz"].startswith("b.txt.gz: broken or truncated .gz file")
+    assert reasons["c.csv:2"] == "1 fields under a header of 2"
+    assert errors[4]["place"] == "a.jsonl:7"
+    rows = read_rows(here / "out")
+    assert f"{len(rows) + 9} documents read, {len(rows)} written to out, 9 failed" in result.output
+    assert [row["id"] for row in rows][:2] == ["a", "d"] and rows[-1]["id"] == "c.csv:3"
+    # The finished run says the same again.
+    same = run(pipeline / "model", "a.jsonl", "b.txt.gz", "c.csv", *options, exit_code=3)
+    assert same.stdout == result.stdout
+    assert read_lines(here / "out" / "errors.jsonl") == errors
+
+
+def test_a_failing_component_fails_only_its_documents(pipeline, here, monkeypatch):
+    write_jsonl(here / "a.jsonl", TEXTS)
+    codec = type(spacy.load(pipeline / "model").get_pipe("ner").codec)
+    write = codec.write
+
+    def fail(self, docs, *args):
+        if any("earth" in doc.text for doc in docs):
+            raise RuntimeError("no earth")
+        return write(self, docs, *args)
+
+    monkeypatch.setattr(codec, "write", fail)
+    run(pipeline / "model", "a.jsonl", "-o", "out", exit_code=3)
+    assert [row["id"] for row in read_rows(here / "out")] == [0, 2, 3]
+    (error,) = read_lines(here / "out" / "errors.jsonl")
+    assert error == {"id": 1, "place": "a.jsonl:2", "reason": "no earth"}
+
+
+def test_a_full_disk_stops_and_the_next_run_goes_on(pipeline, here, monkeypatch):
+    write_jsonl(here / "a.jsonl", TEXTS * 5)
+    options = (pipeline / "model", "a.jsonl", "-o", "out", "--shard", 4)
+    run(*options[:3], "whole", *options[4:])
+    replace = Path.replace
+
+    def fail(self, target):
+        if target.name == "000002.jsonl":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        result = run(*options, exit_code=1)
+    assert "000002.jsonl: cannot be written: No space left on device" in result.output
+    shards = here / "out" / "shards"
+    assert sorted(path.name for path in shards.iterdir()) == ["000000.jsonl", "000001.jsonl"]
+    first = (shards / "000000.jsonl").stat()
+    run(*options)
+    assert (shards / "000000.jsonl").stat() == first
+    check_once(here / "out", list(range(20)))
+    for path in (here / "whole" / "shards").iterdir():
+        assert (shards / path.name).read_bytes() == path.read_bytes()
+
+
+def test_half_a_line_of_progress_is_removed(pipeline, here):
+    write_jsonl(here / "a.jsonl", TEXTS)
+    options = (pipeline / "model", "a.jsonl", "-o", "out", "--shard", 1)
+    run(*options)
+    log = here / "out" / "progress.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2]) + lines[2][:10])
+    run(*options)
+    check_once(here / "out", [0, 1, 2, 3])
+
+
+def test_a_different_run_is_refused(pipeline, here):
+    write_jsonl(here / "a.jsonl", TEXTS)
+    options = ["a.jsonl", "-o", "out", "-p", "ner"]
+    run(pipeline / "model", *options)
+
+    def read_output():
+        return {path: path.read_bytes() for path in (here / "out").rglob("*.json*")}
+
+    before = read_output()
+    controlled(pipeline, here / "other", "recall", 0.5)
+    nlp = spacy.load(pipeline / "model")
+    nlp.get_pipe("ner").temperature = 2
+    nlp.to_disk(here / "model")
+
+    def refused(*arguments):
+        return run(*arguments, exit_code=1).output
+
+    assert "out: was started differently: model name was" in refused("other", *options)
+    assert "options shard was 1000, is 7" in refused(pipeline / "model", *options, "--shard", 7)
+    assert 'options pipes was ["ner"], is []' in refused(pipeline / "model", *options[:3])
+    write_jsonl(here / "b.jsonl", TEXTS)
+    assert "inputs b.jsonl is new" in refused(pipeline / "model", "b.jsonl", *options)
+    write_jsonl(here / "a.jsonl", TEXTS[:3])
+    assert "inputs a.jsonl was [" in refused(pipeline / "model", *options)
+    assert before == read_output()
+
+
+def test_a_missing_shard_is_named(pipeline, here):
+    write_jsonl(here / "a.jsonl", TEXTS)
+    run(pipeline / "model", "a.jsonl", "-o", "out", "--shard", 2)
+    (here / "out" / "shards" / "000001.jsonl").unlink()
+    result = run(pipeline / "model", "a.jsonl", "-o", "out", "--shard", 2, exit_code=1)
+    assert "000001.jsonl: is missing, but progress.jsonl lists it as finished" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["nope.jsonl"], "nope.jsonl: there is no such file or folder, and no file matches"),
+        (["a.rtf"], "a.rtf: unknown extension '.rtf'; expected one of .txt, .jsonl"),
+        (["a.jsonl", "./a.jsonl"], "a.jsonl: is given twice"),
+        (["empty"], "empty: the folder has no file with one of .txt"),
+        (["a.jsonl", "-p", "x"], "no enabled component 'x' of spacy-bcrf; expected --pipe to be"),
+        (["a.csv"], "a.csv: no column 'text'; --text-column names one of id, body"),
+        (["a.jsonl", "--address", "auto"], "--address is only for --engine ray"),
+        (["a.jsonl", "-o", "taken"], "taken: has mine.txt, but no manifest.json"),
+        (["taken", "-o", "taken"], "taken/mine.txt: is in the folder of the output, taken"),
+    ],
+)
+def test_wrong_input(pipeline, here, arguments, message):
+    for folder in ("empty", "taken"):
+        (here / folder).mkdir()
+    for name in ("a.rtf", "taken/mine.txt"):
+        (here / name).touch()
+    write_jsonl(here / "a.jsonl", TEXTS)
+    (here / "a.csv").write_text("id,body\n1,x\n")
+    result = run(pipeline / "model", "-o", "out", *arguments, exit_code=1)
+    assert message in result.output
+
+
+def test_two_runs_cannot_share_a_folder(pipeline, here):
+    fcntl = pytest.importorskip("fcntl")
+    write_jsonl(here / "a.jsonl", TEXTS)
+    run(pipeline / "model", "a.jsonl", "-o", "out")
+    with (here / "out" / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        result = run(pipeline / "model", "a.jsonl", "-o", "out", exit_code=1)
+    assert "out: another process is writing to this folder" in result.output
+
+
+def test_a_long_document_is_not_cut(pipeline, nlp, here):
+    text = " ".join(TEXTS[:3] * 2000)
+    write_jsonl(here / "a.jsonl", [text])
+    run(pipeline / "model", "a.jsonl", "-o", "out", "-p", "ner")
+    (row,) = read_rows(here / "out")
+    bounds = [(span["start"], span["end"], span["label"]) for span in row["spans"]]
+    assert bounds == [(e.start_char, e.end_char, e.label_) for e in nlp(text).ents]
+
+
+def test_json_log(pipeline, here):
+    write_jsonl(here / "a.jsonl", TEXTS)
+    result = run(pipeline / "model", "a.jsonl", "-o", "out", "--shard", 2, "--log-json")
+    first, last = map(json.loads, result.stdout.splitlines())
+    assert first["event"] == "progress" and first["read"] == 2
+    assert last["event"] == "finished" and last["read"] == last["written"] == 4
+    assert last["words"] == sum(len(spacy.blank("xx")(text)) for text in TEXTS)
+    assert last["seconds_left"] == 0 and last["words_per_second"] > 0
+
+
+def test_strings_of_the_input_do_not_stay_in_memory(pipeline, here):
+    from spacy_bcrf.bulk.shards import Shard
+    from spacy_bcrf.bulk.worker import Settings, Worker
+    from spacy_bcrf.corpora.texts import TextRecord
+
+    worker = Worker(Settings(str(pipeline / "model"), ("ner",), "jsonl", here))
+    vocab = worker.nlp.vocab
+    sizes = []
+    for number in range(3):
+        texts = [f"Ann{number}x{i} saw Rome{i} ." for i in range(50)]
+        items = [TextRecord(i, str(i), text) for i, text in enumerate(texts)]
+        assert worker.annotate(Shard(number, items, 0)).n_written == 50
+        sizes.append((len(vocab.strings), sum(1 for _ in vocab)))
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+def test_docs_keep_no_annotation_of_the_input(pipeline, nlp, here):
+    doc = nlp.make_doc("Why on earth not ?")
+    doc.set_ents([spacy.tokens.Span(doc, 2, 3, label="LOC")])
+    DocBin(docs=[doc]).to_disk(here / "a.spacy")
+    run(pipeline / "model", "a.spacy", "-o", "out", "-p", "ner")
+    (row,) = read_rows(here / "out")
+    assert len(row["spans"]) == len(nlp("Why on earth not ?").ents)

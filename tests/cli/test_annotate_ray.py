@@ -1,0 +1,83 @@
+"""`python -m spacy bcrf annotate --engine ray` on a cluster of two nodes."""
+
+import json
+import threading
+import time
+
+import pytest
+from annotate_outputs import check_once, read_lines, read_rows
+from commands import command
+
+pytestmark = pytest.mark.slow
+run = command("annotate")
+N_DOCS = 1500
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes on this machine, with one CPU each. The driver joins the first."""
+    ray = pytest.importorskip("ray")
+    Cluster = pytest.importorskip("ray.cluster_utils").Cluster
+    memory = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={**memory, "include_dashboard": False})
+    second = cluster.add_node(**memory)
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield cluster, second
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture
+def texts(here):
+    lines = [json.dumps({"id": i, "text": f"Ann saw Rome{i} . " * 40}) for i in range(N_DOCS)]
+    lines.append("{")
+    (here / "a.jsonl").write_text("\n".join(lines))
+    return here / "a.jsonl"
+
+
+def wait_until(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.01)
+
+
+def actor_processes():
+    """The processes of actors that this test has started."""
+    psutil = pytest.importorskip("psutil")
+    found = psutil.Process().children(recursive=True)
+    return [process for process in found if "ray::_Actor" in "".join(process.cmdline())]
+
+
+def test_a_worker_and_then_a_node_die(pipeline, cluster, texts, here):
+    """Every document is written once, as by one process."""
+    nodes, second = cluster
+    shards = here / "out" / "shards"
+    killed = []
+
+    def n_shards():
+        return len(list(shards.glob("0*")))
+
+    def attack():
+        wait_until(lambda: n_shards() > 2)
+        actor_processes()[0].kill()
+        killed.append(n_shards())
+        wait_until(lambda: n_shards() > killed[0] + 5)
+        nodes.remove_node(second, allow_graceful=False)
+        killed.append(n_shards())
+
+    attacker = threading.Thread(target=attack)
+    attacker.start()
+    ray_options = ("--engine", "ray", "--n-process", 2)
+    options = (pipeline / "model", "a.jsonl", "--shard", 20, "-o")
+    run(*options, "out", *ray_options, exit_code=3)
+    attacker.join()
+    assert len(killed) == 2 and killed[1] < N_DOCS // 20
+    check_once(here / "out", list(range(N_DOCS)))
+    (error,) = read_lines(here / "out" / "errors.jsonl")
+    assert error["id"] == f"a.jsonl:{N_DOCS + 1}"
+    run(*options, "here", exit_code=3)
+    assert read_rows(here / "out") == read_rows(here / "here")
+    # A finished run is the same for every engine.
+    again = run(*options, "here", *ray_options, exit_code=3)
+    assert "1,501 documents read, 1,500 written" in again.output

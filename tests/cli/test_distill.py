@@ -1,0 +1,203 @@
+"""The command `python -m spacy bcrf distill`."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import spacy
+from commands import command
+from sentences import WORDS, make_docs
+from spacy.tokens import Doc
+from spacy.training import Example
+from tiny_training import network, train
+
+from spacy_bcrf.layers.linear_chain import sparse_chain
+
+run = command("distill")
+TEXTS = [f"{a} saw {b} ." for a in WORDS["PERSON"] for b in WORDS["LOC"]]
+PASSES = ("--passes", 10)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A neural recognizer with a temperature, a tagger, and texts."""
+    folder = tmp_path_factory.mktemp("distill")
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("bcrf_tagger", "tagger", config={"model": network("CRF")})
+    nlp.add_pipe("bcrf_ner", "ner", config={"model": network("CRF")})
+    docs = make_docs(nlp.vocab)
+    for doc in docs:
+        for token, tag in zip(doc, "NVNP", strict=True):
+            token.tag_ = tag
+    train(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in docs], 10)
+    nlp.get_pipe("ner").temperature = 3.0
+    nlp.to_disk(folder / "teacher")
+    (folder / "texts.txt").write_text("\n".join(TEXTS))
+    return folder
+
+
+@pytest.fixture
+def folder(trained, tmp_path, monkeypatch):
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def probabilities(nlp):
+    return np.concatenate(nlp.get_pipe("ner").token_marginals([nlp.make_doc(t) for t in TEXTS]))
+
+
+def test_the_student_is_sparse_and_has_the_teachers_probabilities(folder):
+    run("teacher", "texts.txt", "-p", "ner", "-o", "out", "--passes", 30)
+    nlp = spacy.load("out")
+    assert nlp.pipe_names == ["ner"]
+    assert sparse_chain(nlp.get_pipe("ner").model) is not None
+    assert [(e.text, e.label_) for e in nlp(TEXTS[0]).ents] == [("Ann", "PERSON"), ("Rome", "LOC")]
+    assert nlp.get_pipe("ner").temperature == 1
+    expected = probabilities(spacy.load("teacher"))
+    # The temperature makes the teacher uncertain.
+    assert (expected.max(axis=1) < 0.99).any()
+    np.testing.assert_allclose(probabilities(nlp), expected, atol=0.05)
+    assert not list(folder.glob(".out*"))
+
+
+def test_a_tagger_as_the_teacher(folder):
+    run("teacher", "texts.txt", "-p", "tagger", "-o", "out", *PASSES)
+    assert [token.tag_ for token in spacy.load("out")(TEXTS[0])] == ["N", "V", "N", "P"]
+
+
+def test_a_killed_run_goes_on(folder):
+    options = ("teacher", "texts.txt", "-p", "ner", *PASSES, "--shard", 2)
+    run(*options, "-o", "once", "--work", "shards")
+    names = sorted(path.name for path in (folder / "shards").iterdir())
+    assert names == [
+        *(f"{i:06d}.{end}" for i in range(5) for end in ("npz", "spacy")),
+        "manifest.json",
+    ]
+    # As after a kill in the middle of the fourth shard.
+    for path in (folder / "shards").glob("00000[34].npz"):
+        path.unlink()
+    old = {path: path.stat().st_mtime_ns for path in (folder / "shards").glob("00000[012]*")}
+    result = run(*options, "-o", "again", "--work", "shards")
+    assert "shards: 3 of 5 shards are labeled already" in result.stdout
+    assert {path: path.stat().st_mtime_ns for path in old} == old
+    once, again = (probabilities(spacy.load(path)) for path in ("once", "again"))
+    np.testing.assert_array_equal(once, again)
+    (folder / "texts.txt").write_text("Ann left .")
+    result = run(*options, "-o", "other", "--work", "shards", exit_code=1)
+    assert "shards has shards of another run, with another texts; remove it" in " ".join(
+        result.stderr.split()
+    )
+    assert not (folder / "other").exists()
+
+
+def write_records(path, records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def spans(person, place):
+    return [
+        {"start": 0, "end": 3, "label": person},
+        {"start": 8, "end": 12, "label": place},
+    ]
+
+
+def test_annotators_are_weighted_by_their_reliability(folder):
+    right, wrong = spans("PERSON", "LOC"), spans("LOC", "PERSON")
+    write_records(
+        folder / "crowd.jsonl",
+        [
+            {
+                "text": text,
+                "annotations": [
+                    {"annotator": "ann", "spans": right},
+                    {"annotator": "bob", "spans": right if i % 3 else wrong[:1]},
+                    {"annotator": "eve", "spans": right if i % 4 else wrong},
+                    *([{"annotator": "new", "spans": []}] if i > 6 else []),
+                ],
+            }
+            for i, text in enumerate(TEXTS)
+        ],
+    )
+    result = run("crowd.jsonl", "-o", "out", *PASSES)
+    lines = result.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines[:4]] == ["ann", "bob", "eve", "new"]
+    assert lines[3].startswith("new: 2 documents, estimated recall 0.0")
+    recalls = [float(line.split("recall ")[1].split()[0]) for line in lines[:4]]
+    assert recalls[0] > 0.95 and max(recalls[1:]) < 0.9
+    nlp = spacy.load("out")
+    for text in TEXTS:
+        assert [ent.label_ for ent in nlp(text).ents] == ["PERSON", "LOC"]
+
+
+def test_weighted_candidates_of_one_source(folder):
+    records = [
+        {
+            "tokens": text.split(),
+            "spans": [
+                {"start": 0, "end": 1, "label": "PERSON", "weight": 0.7},
+                {"start": 0, "end": 1, "label": ["LOC", "ORG"], "weight": 0.2},
+            ],
+        }
+        for text in TEXTS
+    ]
+    write_records(folder / "llm.jsonl", records)
+    run("llm.jsonl", "-o", "out", "--passes", 40)
+    nlp = spacy.load("out")
+    pipe = nlp.get_pipe("ner")
+    doc = Doc(nlp.vocab, words=TEXTS[0].split())
+    (marginals,) = pipe.token_marginals([doc])
+    found = {tag: p for tag, p in zip(pipe.tags, marginals[0].tolist(), strict=True) if p > 0.05}
+    expected = {"O": 0.1, "U-PERSON": 0.7, "U-LOC": 0.1, "U-ORG": 0.1}
+    assert found == pytest.approx(expected, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "record, message",
+    [
+        ({"text": "Ann", "spans": []}, "none of the 1 records has an entity"),
+        ({"text": "Ann"}, 'crowd.jsonl:1: no "annotations" and no "spans"'),
+        (
+            {"text": "Ann", "annotations": [{"spans": []}]},
+            'each of "annotations" needs an "annotator", a string',
+        ),
+        (
+            {"text": "Ann", "annotations": [{"annotator": "a", "spans": []}] * 2},
+            "the annotator 'a' has two entries",
+        ),
+        (
+            {"text": "Ann", "spans": [{"start": 0, "end": 2, "label": "X"}]},
+            "cuts tokens of 'Ann'",
+        ),
+        (
+            {"text": "Ann", "spans": [{"start": 0, "end": 3, "label": "X", "weight": 2}]},
+            '"weight" must be above 0 and at most 1, got 2',
+        ),
+        (
+            {"text": "Ann", "spans": [{"start": 0, "end": 3, "label": x} for x in "XY"]},
+            "crowd.jsonl:1: overlapping candidates exclude each other, but their weights sum to 2",
+        ),
+    ],
+)
+def test_bad_records(folder, record, message):
+    write_records(folder / "crowd.jsonl", [record])
+    result = run("crowd.jsonl", "-o", "out", exit_code=1)
+    assert message in " ".join(result.stderr.split())
+    assert not (folder / "out").exists()
+
+
+def test_bad_arguments(folder):
+    cases = [
+        (["teacher", "texts.txt"], "expected --output"),
+        (["teacher", "-o", "out"], "expected texts for the pipeline teacher to label"),
+        (["crowd.jsonl", "texts.txt", "-o", "out"], "expected a pipeline to label texts.txt"),
+        (["teacher", "texts.txt", "-o", "out"], "--pipe is missing"),
+        (["teacher", "texts.txt", "-o", "teacher", "-p", "ner"], "new or empty folder"),
+        (["teacher", "empty.txt", "-o", "out", "-p", "ner"], "empty.txt: there are no texts"),
+    ]
+    (folder / "empty.txt").write_text("")
+    for arguments, message in cases:
+        result = run(*arguments, exit_code=1)
+        assert message in " ".join(result.stderr.split())
+        assert not (folder / "out").exists()

@@ -1,0 +1,20 @@
+"""The help of the command group."""
+
+import re
+
+from spacy_commands import run_spacy
+
+from spacy_bcrf.cli import PANELS, app
+
+
+def test_the_help_lists_every_command_once_by_topic():
+    output = run_spacy("bcrf", "--help")
+    shown = re.findall(r"^  (\w+) +\S", output.partition("Commands")[2] or output, re.MULTILINE)
+    commands = [command.name for command in app.registered_commands]
+    order = [name for names in PANELS.values() for name in names if name in commands]
+    assert sorted(order) == sorted(commands)
+    assert [name for name in shown if name in commands] == order
+    topics = re.findall(r"^(\w+):$", output, re.MULTILINE)
+    assert [topic for topic in topics if topic in PANELS] == [
+        topic for topic, names in PANELS.items() if set(names) & set(commands)
+    ]

@@ -1,0 +1,316 @@
+"""The command `python -m spacy bcrf report`."""
+
+import json
+import re
+import shutil
+
+import pytest
+import spacy
+from commands import command
+from sentences import make_docs
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
+from tiny_training import network, train
+
+from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
+
+run = command("report")
+QUICK = ("--resamples", 100)
+
+
+def write(path, docs):
+    DocBin(docs=docs).to_disk(path)
+
+
+@pytest.fixture
+def corpus(here, pipeline):
+    """The current folder with `model`, a link to the trained pipeline, and `dev.spacy`."""
+    (here / "model").symlink_to(pipeline / "model")
+    shutil.copy(pipeline / "dev.spacy", here)
+    return here
+
+
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory):
+    """A pipeline without probabilities: rules for two persons and a place."""
+    nlp = spacy.blank("xx")
+    words = (("PERSON", "Ann"), ("PERSON", "Bob"), ("LOC", "Rome"))
+    ruler = nlp.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": label, "pattern": word} for label, word in words])
+    folder = tmp_path_factory.mktemp("rules") / "rules"
+    nlp.to_disk(folder)
+    return folder
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf8"))
+
+
+def test_entities(corpus):
+    args = ("model", "dev.spacy", "--pipe", "ner", *QUICK)
+    output = run(*args, "-o", "report.html", "-o", "report.json").output
+    report = read(corpus / "report.json")
+    # The pipeline predicts the sentences without errors; 3 of 9 have swapped labels.
+    assert report["documents"] == 9 and report["labels"] == ["LOC", "PERSON"]
+    every, *by_label = report["scores"]["exact"]
+    assert [row["label"] for row in by_label] == ["LOC", "PERSON"]
+    for row in (every, *by_label):
+        for name in ("precision", "recall", "f"):
+            score = row[name]
+            assert score["value"] == pytest.approx(2 / 3, abs=1e-6)
+            assert score["low"] < score["value"] < score["high"]
+    assert report["scores"]["boundaries"][0]["f"] == {"value": 1, "low": 1, "high": 1}
+    assert report["outcomes"]["LOC"] == {
+        "correct": 6,
+        "type": 3,
+        "boundary": 0,
+        "missing": 0,
+        "spurious": 0,
+    }
+    assert report["calibration"][0]["n"] == 18
+    confusions = {(e["kind"], e["gold"], e["predicted"], e["count"]) for e in report["errors"]}
+    assert confusions == {("type", "PERSON", "LOC", 3), ("type", "LOC", "PERSON", 3)}
+    example = report["certain"][0]
+    place = example["gold"]["start"] - example["offset"]
+    assert example["context"][place:].split()[0] in {"Ann", "Rome", "Oslo", "Kiel"}
+    certainties = [e["predicted"]["probability"] for e in report["certain"]]
+    assert certainties == sorted(certainties, reverse=True)
+    assert len(report["certain"]) + len(report["uncertain"]) == 6
+    assert "9 documents, F 66.67 (" in output
+    page = (corpus / "report.html").read_text(encoding="utf8")
+    assert "<script" not in page and "http" not in page.split("</head>")[1]
+    # Both are seeded.
+    run(*args, "-o", "again.json")
+    assert read(corpus / "again.json") == report
+
+
+def test_probabilities_are_those_of_the_component(corpus):
+    run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.json")
+    report = read(corpus / "report.json")
+    config = {"components": {"ner": {"annotate": ["confidence"]}}}
+    doc = spacy.load("model", config=config)("Ann saw Rome .")
+    example = next(e for e in report["certain"] + report["uncertain"] if e["document"] == 0)
+    (ent,) = (ent for ent in doc.ents if ent.start_char == example["predicted"]["start"])
+    assert ent._.confidence == pytest.approx(example["predicted"]["probability"], abs=1e-5)
+    (candidates,) = spacy.load("model").get_pipe("ner").entity_candidates([doc], 1e-6)
+    found = {(c.span.start_char, c.span.end_char, c.span.label_): c[1] for c in candidates}
+    gold = example["gold"]
+    p = found[gold["start"], gold["end"], gold["label"]]
+    assert p == pytest.approx(gold["probability"], abs=1e-5)
+
+
+def test_against_rules(corpus, rules):
+    run(
+        *("model", "dev.spacy", "--pipe", "ner", "--against", rules, *QUICK),
+        *("-o", "report.html", "-o", "report.json"),
+    )
+    report = read(corpus / "report.json")
+    against = report["against"]
+    assert against["calibration"] == [] and len(report["calibration"]) == 3
+    assert any("gives no probabilities" in note for note in report["notes"])
+    counts = against["agreement"]["counts"]
+    # Rules find 2 of 3 persons and 1 of 3 places; on the 3 swapped sentences both err.
+    assert counts == {"both": 5, "one": 7, "other": 0, "none": 6}
+    shown = against["agreement"]["examples"]["one"]
+    assert len(shown) == 7 and all(example["kind"] == "missing" for example in shown)
+    # Rules have no probabilities.
+    assert all(example["gold"]["probability"] is None for example in shown)
+    difference = against["differences"][0]["recall"]
+    assert difference["value"] == pytest.approx(7 / 18, abs=1e-6)
+    assert difference["low"] > 0 and 0 < difference["p"] <= 0.1
+    assert against["outcomes"]["LOC"]["missing"] == 4
+    assert "F against the other" in (corpus / "report.html").read_text(encoding="utf8")
+
+
+def test_a_pipeline_against_itself(corpus):
+    run(
+        *("model", "dev.spacy", "--pipe", "ner", "--against", "model", *QUICK),
+        *("-o", "report.json"),
+    )
+    against = read(corpus / "report.json")["against"]
+    assert len(against["calibration"]) == 3
+    for row in against["differences"]:
+        assert row["f"] == {"value": 0, "low": 0, "high": 0, "p": 1}
+
+
+def test_tags(corpus):
+    nlp = spacy.blank("xx")
+    docs = make_docs(nlp.vocab)
+    for doc in docs:
+        for token, tag in zip(doc, ("N", "V", "N", "P"), strict=True):
+            token.tag_ = tag
+    docs[0][1].tag_ = "N"
+    docs[1][3].tag_ = ""
+    write("tags.spacy", docs)
+    output = run(
+        *("model", "tags.spacy", "--pipe", "tagger", *QUICK),
+        *("-o", "report.json", "-o", "report.html"),
+    ).output
+    report = read(corpus / "report.json")
+    rows = {row["label"]: row for row in report["scores"]["exact"]}
+    assert rows[None]["recall"]["value"] == pytest.approx(34 / 35, abs=1e-6)
+    assert rows["V"]["precision"]["value"] == pytest.approx(8 / 9, abs=1e-6)
+    assert rows["N"]["recall"]["value"] == pytest.approx(18 / 19, abs=1e-6)
+    assert any("1 predictions of tagger" in note for note in report["notes"])
+    page = (corpus / "report.html").read_text(encoding="utf8")
+    assert "Token accuracy" in page and "Partial matches" not in page
+    assert "F 97.14" in output
+
+
+CHAIN = {
+    "@architectures": "spacy-bcrf.LinearChain.v1",
+    "templates": ["w[0]", "w[-1]"],
+    "objective": "crf",
+}
+FACTORIES = {
+    "bcrf_ner": ("ents_p", "ents_r", "ents_f"),
+    "bcrf_tagger": ("tag_acc", "tag_acc", "tag_acc"),
+    "bcrf_chunker": ("spans_chunks_p", "spans_chunks_r", "spans_chunks_f"),
+    "bcrf_segmenter": ("tagged_token_p", "tagged_token_r", "tagged_token_f"),
+}
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_scores_agree_with_spacy(here, factory):
+    tokenizer = {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}
+    config = {"nlp": {"tokenizer": tokenizer}} if factory == "bcrf_segmenter" else {}
+    nlp = spacy.blank("xx", config=config)
+    nlp.add_pipe(factory, config={"model": CHAIN})
+    docs = []
+    for i, words in enumerate(("ab ba c", "ba ab cc", "c ab", "cc c ba")):
+        n_words = len(words.split())
+        doc = Doc(nlp.vocab, words.split(), [True] * (n_words - 1) + [False])
+        doc.set_ents([Span(doc, i, i + 1, label="AB"[i % 2]) for i in range(0, len(doc), 2)])
+        doc.spans["chunks"] = [Span(doc, 0, 2, label="XY"[i % 2])]
+        for token in doc:
+            token.tag_ = "NV"[(len(token) + i) % 2]
+        docs.append(doc)
+    make = nlp.make_doc
+    fit_sparse_chain(nlp, [Example(make(doc.text), doc) for doc in docs[:3]], 1)
+    nlp.to_disk("model")
+    write("dev.spacy", docs)
+    expected = nlp.evaluate([Example(make(doc.text), doc) for doc in docs])
+    run("model", "dev.spacy", "--against", "model", *QUICK, "-o", "report.json")
+    every = read(here / "report.json")["scores"]["exact"][0]
+    found = [every[name]["value"] for name in ("precision", "recall", "f")]
+    assert found == pytest.approx([expected[key] for key in FACTORIES[factory]], abs=1e-6)
+    assert 0 < found[2] < 1
+
+
+def test_the_report_judges_what_the_component_writes(corpus):
+    nlp = spacy.load("model")
+    nlp.get_pipe("ner").threshold = 1.0
+    nlp.to_disk("careful")
+    run("careful", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.json")
+    report = read(corpus / "report.json")
+    assert report["scores"]["exact"][0]["predicted"] == 0
+    assert report["scores"]["exact"][0]["precision"]["value"] is None
+    assert report["outcomes"]["LOC"]["missing"] == 9
+    (nearly,) = report["nearly_found"][:1]
+    assert nearly["gold"]["probability"] > 0.5
+
+
+def test_one_document(corpus):
+    (doc,) = make_docs(spacy.blank("xx").vocab)[:1]
+    write("one.spacy", [doc])
+    run(
+        *("model", "one.spacy", "--pipe", "ner", "--against", "model", *QUICK),
+        *("-o", "report.json", "-o", "report.html"),
+    )
+    report = read(corpus / "report.json")
+    assert report["scores"]["exact"][0]["f"] == {"value": 1, "low": None, "high": None}
+    assert report["against"]["differences"][0]["f"]["p"] is None
+    assert any("One document" in note for note in report["notes"])
+    page = (corpus / "report.html").read_text(encoding="utf8")
+    assert "One document: no p-values." in page and "No errors." in page
+
+
+def test_texts_and_labels_are_escaped(here):
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("bcrf_ner", "ner", config={"model": network()})
+    label, word = "<script>alert(1)</script>", "</style><b>'\"&amp;$x"
+    docs = [
+        Doc(nlp.vocab, words=[word, "is"], ents=[f"B-{label}", "O"]),
+        Doc(nlp.vocab, words=["is", word], ents=["B-LOC", "O"]),
+    ]
+    train(nlp, [Example(nlp.make_doc(doc.text), doc) for doc in docs], 5)
+    name = '<img src=x onerror="alert(1)">'
+    nlp.to_disk(here / name)
+    docs.append(Doc(nlp.vocab, words=["is", word], ents=["O", f"B-{label}"]))
+    write("dev.spacy", docs)
+    run(name, "dev.spacy", "--against", name, *QUICK, "-o", "report.html")
+    page = (here / "report.html").read_text(encoding="utf8")
+    body = page.split("<body>")[1]
+    assert not re.search(r"<(script|img|b>'|style)", body)
+    assert "&lt;script&gt;alert(1)" in body and "&lt;/style&gt;&lt;b&gt;" in body
+    assert page.count("</style>") == 1
+
+
+@pytest.fixture
+def others(corpus, rules):
+    """Wrong inputs: corpora and pipelines."""
+    vocab = spacy.blank("xx").vocab
+    docs = make_docs(vocab)
+    for doc in docs:
+        doc.set_ents([])
+    write("nothing.spacy", docs)
+    write("other-labels.spacy", [Doc(vocab, words=["Ann"], ents=["B-ANIMAL"])])
+    spacy.blank("xx").to_disk("blank")
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "ANIMAL", "pattern": "Ann"}])
+    nlp.to_disk("animals")
+    shutil.copytree(rules, "rules")
+    (corpus / "text.txt").write_text("Ann")
+    return corpus
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("model", "other-labels.spacy"), "have the labels ANIMAL, but ner of model has"),
+        (("model", "nothing.spacy"), "none of the 9 documents has entities"),
+        (("rules", "dev.spacy"), "no component 'ner' of spacy-bcrf; it has none"),
+        (("missing", "dev.spacy"), "missing: the pipeline cannot be loaded"),
+        (("model", "text.txt"), "expected a .spacy file"),
+        (("model", "missing.spacy"), "found no .spacy file"),
+        (("model", "dev.spacy", "--against", "blank"), "blank: predicts no entities on dev.spacy"),
+        (("model", "dev.spacy", "--against", "animals"), "animals: predicts the labels ANIMAL on"),
+        (("model", "dev.spacy", "--against", "gone"), "gone: the pipeline cannot be loaded"),
+        (("model", "dev.spacy", "-o", "report.pdf"), "report.pdf: expected a file with the suffix"),
+        (("model", "dev.spacy", "-o", "gone/a.html"), "the folder gone does not exist"),
+    ],
+)
+def test_wrong_input_writes_nothing(others, args, message):
+    before = sorted(others.iterdir())
+    result = run(*args, "--pipe", "ner", "-o", "report.html", *QUICK, exit_code=1)
+    assert message in result.output
+    assert "Traceback" not in result.output
+    assert sorted(others.iterdir()) == before
+
+
+@pytest.mark.slow
+def test_the_page_fits_a_phone(corpus):
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("needs Debian's packages chromium and chromium-driver")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra browser")
+    run("model", "dev.spacy", "--pipe", "ner", "--against", "model", *QUICK, "-o", "report.html")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    try:
+        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        browser.get((corpus / "report.html").as_uri())
+        browser.execute_script("document.querySelectorAll('details').forEach(x => x.open = true)")
+        width = browser.execute_script("return document.documentElement.scrollWidth")
+        assert width == 390
+        # The content security policy lets the style sheet through.
+        font = browser.execute_script("return getComputedStyle(document.body).fontSize")
+        assert font == "15px"
+        assert not browser.get_log("browser")
+    finally:
+        browser.quit()

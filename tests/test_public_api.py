@@ -1,0 +1,38 @@
+"""Names that users import: each has an example, and the package imports them at first use."""
+
+import doctest
+import subprocess
+import sys
+
+import pytest
+
+import spacy_bcrf
+from spacy_bcrf import chain
+
+NAMES = [(spacy_bcrf, name) for name in spacy_bcrf.__all__ if name not in ("__version__", "chain")]
+NAMES += [(chain, name) for name in chain.__all__ if name != "Search"]  # a type without a docstring
+
+
+@pytest.mark.parametrize("module, name", NAMES, ids=lambda value: getattr(value, "__name__", value))
+def test_help_has_an_example_that_runs(module, name):
+    holder = getattr(module, name)
+    found = doctest.DocTestFinder(recurse=False).find(holder, name, module=False, globs={})
+    assert found and found[0].examples, f"help({name}) has no example"
+    failures = []
+    doctest.DocTestRunner().run(found[0], out=failures.append)
+    assert not failures, "".join(failures)
+
+
+def test_the_package_has_an_example():
+    assert doctest.testmod(spacy_bcrf).attempted and not doctest.testmod(spacy_bcrf).failed
+
+
+def test_names_are_listed_and_imported_at_first_use():
+    assert set(dir(spacy_bcrf)) >= {"accelerate", "chain", "displacy", "to_frame"}
+    with pytest.raises(AttributeError, match="no attribute 'Chunkr'"):
+        _ = spacy_bcrf.Chunkr
+    code = (
+        "import spacy_bcrf, sys; print(sum(name.split('.')[0] == 'spacy' for name in sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "0\n"
