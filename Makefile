@@ -3,11 +3,11 @@
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
-# make docs         build the documentation site in build/site
 # make model        train, calibrate and package en_bcrf_sm; CORPORA=assets has the corpora
 # make test-model   install both wheels in a new environment, and print entities with probabilities
 # make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
+# make docs         build the documentation site in build/site
 PYTHON ?= python3
 EXTRAS ?= dev
 VENV := .venv
@@ -113,6 +113,7 @@ docs:
 	$(MAKE) EXTRAS=docs $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	! grep -rE '<(script|link|img)[^>]* (src|href)="?https?:' --include='*.html' build/site
+
 CORPORA ?= assets
 MODEL := build/model
 
