@@ -59,7 +59,10 @@ def test_several_annotators_agree_on_valid_labelings(codec):
     ]
     crowd = aggregate(docs, codec)
     expected = np.eye(len(codec.tags))[encode(codec, 4, (0, 2, "X"))]
-    np.testing.assert_allclose(crowd.targets[0].unary, expected, atol=0.1)
+    unary = crowd.targets[0].unary
+    np.testing.assert_allclose(unary, expected, atol=0.1)
+    assert not unary[0, ~codec.constraints.start].any()
+    assert not unary[-1, ~codec.constraints.end].any()
     assert crowd.reliability["a"].precision > 0.9 > 0.3 > crowd.reliability["c"].precision
     assert crowd.reliability["a"].n_docs == 5
 

@@ -72,7 +72,7 @@ def test_every_model_learns_soft_gold(model):
 @pytest.mark.parametrize("scheme", ["BIO", "BILUO"])
 def test_a_new_label_beside_an_old_one(scheme):
     nlp, pipe = make(SPARSE, scheme)
-    found = extend(pipe, [example(nlp, ["O", "O", "B-LOC", "I-LOC"])], ["LOC"])
+    found = extend(pipe, [example(nlp, ["O", "O", "B-LOC", "I-LOC"])], ["LOC"], passes=10)
     assert found.losses[-1] < found.losses[0] and not found.problems
     ents = nlp("Ann left Rome today").ents
     assert [(ent.text, ent.label_) for ent in ents] == [("Ann", "PER"), ("Rome today", "LOC")]
@@ -81,7 +81,8 @@ def test_a_new_label_beside_an_old_one(scheme):
 def test_annotation_of_old_labels_wins_over_the_old_model():
     nlp, pipe = make(SPARSE)
     labels = ["LOC", "PER"]
-    extend(pipe, [example(nlp, ["O", "O", "B-LOC", "O"], annotated_labels=labels)], ["LOC"])
+    examples = [example(nlp, ["O", "O", "B-LOC", "O"], annotated_labels=labels)]
+    extend(pipe, examples, ["LOC"], passes=20)
     ents = nlp("Ann left Rome today").ents
     assert [(ent.text, ent.label_) for ent in ents] == [("Rome", "LOC")]
 
