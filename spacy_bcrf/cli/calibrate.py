@@ -53,7 +53,7 @@ def calibrate_cli(
     Fit the temperature that calibrates a component's confidences, and store it with the pipeline,
     in --output or --inplace. --by adds Platt scaling of the reported confidences by group.
     Prints the expected calibration error before and after, and draws a reliability diagram of each.
-    The predictions do not change.
+    The predictions do not change. From then on, the component annotates confidences.
     """
     from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
@@ -85,11 +85,15 @@ def calibrate_cli(
             )
             for what, t, maps in fits
         }
-        options = None if scaling is None else scaling.options
-        labeler.configure("temperature", temperature)
-        labeler.configure("calibration", options)
-        nlp.get_pipe_config(name)["temperature"] = temperature
-        target = store_setting(nlp, name, "calibration", options, model, output)
+        settings = {
+            "annotate": [*dict.fromkeys([*labeler.annotate, "confidence"])],
+            "temperature": temperature,
+            "calibration": None if scaling is None else scaling.options,
+        }
+        for setting, value in settings.items():
+            labeler.configure(setting, value)
+            nlp.get_pipe_config(name)[setting] = value
+        target = store_setting(nlp, name, "calibration", settings["calibration"], model, output)
         typer.echo(
             f"{name}: {len(calibration.correct):,} predictions, "
             f"{100 * calibration.correct.mean():.2f}% right"
