@@ -1,5 +1,8 @@
 """Learning of sparse chains in rounds over processes."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import spacy
@@ -81,6 +84,21 @@ def test_rounds_learn_and_resume(folder):
     nlp = spacy.load(again)
     doc = nlp(Doc(nlp.vocab, words=["Eve", "saw", "Rome", "today"]))
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("Eve", "PER"), ("Rome", "LOC")]
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs(folder, monkeypatch, capsys):
+    """docs/scale.md, with one round in one process."""
+    page = Path(__file__).resolve().parents[2] / "docs/scale.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(folder)
+    (folder / "corpus").rename(folder / "train")
+    (folder / "corpus").mkdir()
+    (folder / "train").rename(folder / "corpus" / "train")
+    code = code.replace("rounds=10, n_processes=2", "rounds=1, n_processes=1")
+    exec(code, {"__name__": "__main__"})
+    assert capsys.readouterr().out == "training/rounds/round-001\n"
+    assert (folder / "training/rounds/round-001/config.cfg").exists()
 
 
 def test_wrong_rounds_are_refused(folder):
