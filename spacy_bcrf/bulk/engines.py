@@ -90,7 +90,7 @@ class _Process:
         context.set_forkserver_preload([Worker.__module__])
         self.connection, child = context.Pipe()
         self._process = context.Process(target=_serve, args=(settings, child), daemon=True)
-        with _one_thread():
+        with one_thread():
             self._process.start()
         child.close()
         self.shard: Shard | None = None
@@ -147,7 +147,7 @@ def describe_shard(shard: Shard) -> str:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Let new processes use one thread each. Libraries read the variables when they load."""
     old: dict[str, Any] = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))

@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.io.shards import find_files, read_docs
+from spacy_bcrf.io.shards import find_files, read_docs, read_shuffled
 
 
 @dataclass(frozen=True)
@@ -30,35 +30,40 @@ class Part:
 
 
 def make_reader(
-    corpora: dict[str, dict[str, Any]], seed: int = 0
+    corpora: dict[str, dict[str, Any]], seed: int = 0, buffer_size: int = 0
 ) -> Callable[[Language], Iterator[Example]]:
     """Return a corpus reader that mixes the examples of several corpora at random.
 
     corpora: settings by name of the corpus: `path`, and optionally `annotated_labels` and `weight`
         (1.0), see `Part`.
     seed: random seed. Every pass has another order.
+    buffer_size: number of documents of each corpus in a buffer that shuffles them, see
+        `shards.read_shuffled`. 0 reads each corpus in its order.
 
     Each step draws a corpus in proportion to the weights and yields its next example. A pass ends
     when every corpus has ended at least once; shorter corpora start again. ValueError names the
     corpus and the wrong setting.
 
-    One file of each corpus is in memory at a time. Memory does not grow with the corpora if they
-    are folders of small files (`--shard`) and `max_epochs = -1` lets spaCy stream them.
+    One file of each corpus, and its buffer, is in memory at a time. Memory does not grow with the
+    corpora if they are folders of small files (`--shard`) and `max_epochs = -1` lets spaCy stream
+    them.
     """
     parts = [_check(name, settings) for name, settings in corpora.items()]
     if not parts:
         raise ValueError("[PartialCorpora] needs at least one corpus; expected a block for each")
+    if buffer_size < 0:
+        raise ValueError(f"[PartialCorpora] buffer_size must be at least 0, got {buffer_size}")
     rng = random.Random(seed)
 
     def read(nlp: Language) -> Iterator[Example]:
-        streams = [_read(part, nlp) for part in parts]
+        streams = [_read(part, nlp, rng, buffer_size) for part in parts]
         unfinished = set(range(len(parts)))
         while unfinished:
             (i,) = rng.choices(range(len(parts)), [part.weight for part in parts])
             example = next(streams[i], None)
             if example is None:
                 unfinished.discard(i)
-                streams[i] = _read(parts[i], nlp)
+                streams[i] = _read(parts[i], nlp, rng, buffer_size)
                 example = next(streams[i], None)
                 if example is None:
                     raise ValueError(f"{parts[i].path}: found no documents")
@@ -98,9 +103,14 @@ def _check(name: str, settings: dict[str, Any]) -> Part:
     return Part(path, labels, weight)
 
 
-def _read(part: Part, nlp: Language) -> Iterator[Example]:
+def _read(part: Part, nlp: Language, rng: random.Random, buffer_size: int) -> Iterator[Example]:
     set_extensions()
-    for doc in read_docs(part.path, nlp.vocab):
+    docs = read_docs(part.path, nlp.vocab)
+    if buffer_size:
+        # A generator of its own: the corpora are drawn between its documents.
+        own = random.Random(rng.random())
+        docs = read_shuffled(find_files(part.path), nlp.vocab, own, buffer_size)
+    for doc in docs:
         if part.annotated_labels is not None:
             doc._.annotated_labels = part.annotated_labels
         yield Example(_make_predicted(nlp, doc), doc)

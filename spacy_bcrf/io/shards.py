@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -39,7 +40,32 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
 
     ValueError names a file that is not spaCy's binary format.
     """
-    for file in find_files(path):
+    yield from _read_files(find_files(path), vocab)
+
+
+def read_shuffled(
+    files: Sequence[Path], vocab: Vocab, rng: random.Random, buffer_size: int
+) -> Iterator[Doc]:
+    """Yield the documents of files in random order, with one file and a buffer in memory.
+
+    The files come in random order. Each document takes the place of a random one of the
+    `buffer_size` documents in the buffer, which is yielded. So documents of one file stay near each
+    other if the buffer is smaller than the file. ValueError as for `read_docs`.
+    """
+    buffer: list[Doc] = []
+    for doc in _read_files(rng.sample(files, len(files)), vocab):
+        if len(buffer) < buffer_size:
+            buffer.append(doc)
+        else:
+            i = rng.randrange(buffer_size)
+            yield buffer[i]
+            buffer[i] = doc
+    rng.shuffle(buffer)
+    yield from buffer
+
+
+def _read_files(files: Iterable[Path], vocab: Vocab) -> Iterator[Doc]:
+    for file in files:
         try:
             yield from DocBin(store_user_data=True).from_disk(file).get_docs(vocab)
         except Exception as error:  # zlib, msgpack and spaCy raise different types

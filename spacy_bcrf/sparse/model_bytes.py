@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +46,24 @@ class SavedChain(NamedTuple):
     keys: NDArray[np.uint64]
     features: NDArray[np.float32]
     template_set: str | None = None
+
+
+def mix(chains: Sequence[SavedChain], shares: Sequence[float]) -> SavedChain:
+    """Return the weighted mean of chains with the same templates and tags.
+
+    Iterative parameter mixing (McDonald, Hall and Mann 2010, Figure 3): the chains learned from
+    different sequences. A chain without a feature has a weight of 0 for it.
+
+    shares: the weight of each chain; they sum to 1. Templates, tables and n_sequences are of the
+    first chain. Memory O(F T) for the F features of all chains together.
+    """
+    keys = np.unique(np.concatenate([chain.keys for chain in chains]))
+    general = np.zeros_like(chains[0].general)
+    features = np.zeros((len(keys), general.shape[1]), dtype="float32")
+    for chain, share in zip(chains, shares, strict=True):
+        general += np.float32(share) * chain.general
+        features[keys.searchsorted(chain.keys)] += np.float32(share) * chain.features
+    return chains[0]._replace(general=general, keys=keys, features=features)
 
 
 def pack(saved: SavedChain) -> bytes:

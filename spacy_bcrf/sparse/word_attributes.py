@@ -141,9 +141,7 @@ class WordCache:
     most: number of word types above which the cache is emptied, so that its memory stays bounded.
     """
 
-    def __init__(
-        self, functions: list[Callable[[str], Iterator[str]]], most: int = 200_000
-    ) -> None:
+    def __init__(self, functions: list[Callable[[str], Iterator[str]]], most: int = 30_000) -> None:
         self._functions = functions
         self._most = most
         self._types: _Types | None = None

@@ -9,6 +9,7 @@ from spacy.util import registry
 
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
+from spacy_bcrf.corpora.partial import make_reader
 from spacy_bcrf.io.shards import write_all
 
 set_extensions()
@@ -90,6 +91,26 @@ def test_weights(folder):
     read = reader(folder, a={"weight": 9.0, "annotated_labels": ["PER"]}, b={"weight": 1.0})
     drawn = Counter(bool(eg.reference._.annotated_labels) for eg in read(NLP))
     assert 5 < drawn[True] / drawn[False] < 15
+
+
+def test_a_buffer_shuffles_documents_across_files(tmp_path):
+    for i in range(3):
+        docs = [Doc(NLP.vocab, words=[f"{i}-{j}"], ents=["O"]) for j in range(20)]
+        write_all(docs, tmp_path / f"corpus/{i}.spacy")
+
+    def read(**settings):
+        reader = make_reader({"a": {"path": str(tmp_path / "corpus")}}, **settings)
+        return [[eg.reference[0].text for eg in reader(NLP)] for _ in range(2)]
+
+    in_order = [f"{i}-{j}" for i in range(3) for j in range(20)]
+    assert read() == [in_order, in_order]
+    first, second = read(seed=1, buffer_size=15)
+    assert sorted(first) == sorted(second) == sorted(in_order)
+    assert first != second and first != in_order
+    assert len({text[0] for text in first[:20]}) > 1  # the files mix
+    assert read(seed=1, buffer_size=15) == [first, second] != read(seed=2, buffer_size=15)
+    with pytest.raises(ValueError, match="buffer_size must be at least 0, got -1"):
+        make_reader({"a": {"path": str(tmp_path / "corpus")}}, buffer_size=-1)
 
 
 @pytest.mark.parametrize(

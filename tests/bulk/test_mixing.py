@@ -1,0 +1,115 @@
+"""Learning of sparse chains in rounds over processes."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_bcrf.bulk.mixing import Share, learn_in_rounds, learn_share
+from spacy_bcrf.io.shards import read_docs, write_all
+from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.sparse.model_bytes import SavedChain, mix, unpack
+
+
+def make_docs(vocab):
+    docs = []
+    for i in range(60):
+        words = [["Ann", "Bob", "Eve"][i % 3], "saw", ["Rome", "Oslo"][i % 2], f"w{i}"]
+        docs.append(Doc(vocab, words=words, ents=["B-PER", "O", "B-LOC", "O"]))
+    return docs
+
+
+@pytest.fixture
+def folder(tmp_path):
+    docs = make_docs(spacy.blank("xx").vocab)
+    write_all(docs, tmp_path / "corpus", shard=15)
+    return tmp_path
+
+
+def make_nlp(folder, **settings):
+    nlp = spacy.blank("xx")
+    model = {
+        "@architectures": "spacy-bcrf.LinearChain.v1",
+        "templates": ["w[-1..1]"],
+        "objective": "crf",
+        **settings,
+    }
+    nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
+    examples = [Example(doc, doc) for doc in read_docs(folder / "corpus", nlp.vocab)]
+    nlp.initialize(lambda: examples)
+    return nlp
+
+
+def saved_chain(pipeline):
+    return unpack(sparse_chain(spacy.load(pipeline).get_pipe("ner").model).to_bytes())
+
+
+def test_the_mean_is_by_feature():
+    def chain(keys, value):
+        weights = np.full((len(keys), 2), value, dtype="float32")
+        return SavedChain([], {}, {}, 9, np.full((5, 2), value, "f"), np.uint64(keys), weights)
+
+    mixed = mix([chain([7, 3], 4), chain([3, 9], 8)], [0.25, 0.75])
+    assert mixed.keys.tolist() == [3, 7, 9]
+    assert mixed.features[:, 0].tolist() == [7, 1, 6]
+    assert mixed.general[0].tolist() == [7, 7]
+
+
+@pytest.mark.slow
+def test_rounds_learn_and_resume(folder):
+    losses = {}
+    learn = [folder / "corpus", folder / "out", 2, 2]
+    first = learn_in_rounds(make_nlp(folder), "ner", *learn, after=losses.__setitem__)
+    assert first == folder / "out" / "round-002"
+    assert 0 < losses[2] < losses[1]
+    # A round is the mean of one pass of each share.
+    files = sorted((folder / "corpus").iterdir())
+    shares = [Share(folder / "out/round-001", "ner", files[i::2], 2, 2) for i in range(2)]
+    parts = [unpack(learn_share(share).chain) for share in shares]
+    expected, found = mix(parts, [0.5, 0.5]), saved_chain(first)
+    np.testing.assert_allclose(found.general, expected.general, atol=1e-6)
+    np.testing.assert_array_equal(found.keys, expected.keys[expected.features.any(axis=1)])
+    assert found.n_sequences == saved_chain(folder / "out/round-000").n_sequences == 60
+    # As if killed after the first round, with a part of the second.
+    for file in sorted(first.rglob("*"), reverse=True):
+        file.unlink() if file.is_file() else file.rmdir()
+    first.rmdir()
+    (folder / "out" / ".unfinished-x").mkdir()
+    again = learn_in_rounds(spacy.load(folder / "out/round-001"), "ner", *learn)
+    np.testing.assert_array_equal(saved_chain(again).features, found.features)
+    nlp = spacy.load(again)
+    doc = nlp(Doc(nlp.vocab, words=["Eve", "saw", "Rome", "today"]))
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [("Eve", "PER"), ("Rome", "LOC")]
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_runs(folder, monkeypatch, capsys):
+    """docs/scale.md, with one round in one process."""
+    page = Path(__file__).resolve().parents[2] / "docs/scale.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(folder)
+    (folder / "corpus").rename(folder / "train")
+    (folder / "corpus").mkdir()
+    (folder / "train").rename(folder / "corpus" / "train")
+    code = code.replace("rounds=10, n_processes=2", "rounds=1, n_processes=1")
+    exec(code, {"__name__": "__main__"})
+    assert capsys.readouterr().out == "training/rounds/round-001\n"
+    assert (folder / "training/rounds/round-001/config.cfg").exists()
+
+
+def test_wrong_rounds_are_refused(folder):
+    nlp = make_nlp(folder)
+    with pytest.raises(ValueError, match="has 4 files for 5 processes; `convert --shard` writes"):
+        learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 1, 5)
+    learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1)
+    with pytest.raises(ValueError, match="out: was started with another seed"):
+        learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1, seed=1)
+    with pytest.raises(ValueError, match="corpus: expected a new or empty folder"):
+        learn_in_rounds(nlp, "ner", folder / "corpus", folder / "corpus", 0, 1)
+    nlp.add_pipe("bcrf_ner", "neural")
+    with pytest.raises(ValueError, match="neural has no sparse chain alone"):
+        learn_in_rounds(nlp, "neural", folder / "corpus", folder / "out", 0, 1)
