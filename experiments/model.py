@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ DESCRIPTION = (
     "components are sparse linear chains of spacy-bcrf: no network, no vectors, no GPU."
 )
 N_BOOTSTRAP = 1000
+EVALUATE_EVERY = {"tagger": 196, "ner": 26}  # about an epoch
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -97,18 +99,14 @@ def make_corpora(corpora: Path, work: Path) -> bool:
 
     Without it, four fifths of its dev part train the recognizer, and the rest calibrates it.
     """
-    columns = {"word_column": 2, "ent_column": 3}
+    columns = partial(read_columns, word_column=2, ent_column=3)
     for part in ("train", "dev", "test"):
         source = (find_file(corpora / EWT.format(part)), read_conllu)
         convert([source], work / f"tagger-{part}.spacy", lang="en")
-
-    def read(lines: Any, **options: Any) -> Any:
-        return read_columns(lines, **columns, **options)
-
     train_part = corpora / UNER.format("train")
     whole = train_part.exists() or train_part.with_name(f"{train_part.name}.xz").exists()
     for part in (["train"] if whole else []) + ["dev", "test"]:
-        source = (find_file(corpora / UNER.format(part)), read)
+        source = (find_file(corpora / UNER.format(part)), columns)
         convert([source], work / f"ner-{part}.spacy", lang="en", ent_complete=True)
     if not whole:
         vocab = spacy.blank("en").vocab
@@ -126,6 +124,8 @@ def train_pipe(name: str, score: str, work: Path, epochs: int) -> Language:
         "paths.train": str(work / f"{name}-train.spacy"),
         "paths.dev": str(work / f"{name}-dev.spacy"),
         "training.max_epochs": epochs,
+        # An evaluation takes longer than 25 steps of the small configs.
+        "training.eval_frequency": EVALUATE_EVERY[name],
     }
     if name == "tagger":
         overrides |= {
@@ -151,7 +151,11 @@ def calibrate(nlp: Language, name: str, work: Path) -> dict[str, Any]:
     ]
     pipe.temperature = temperature
     scores = nlp.evaluate(list(Corpus(work / f"{name}-test.spacy")(nlp)))
-    figures = {"temperature": temperature, "ece_before": errors[0], "ece": errors[1]}
+    figures: dict[str, Any] = {
+        "temperature": temperature,
+        "ece_before": errors[0],
+        "ece": errors[1],
+    }
     docs = [example.reference for example in parts["test"]]
     figures["words_per_second"] = measure_speed(nlp, name, docs)
     figures["score"] = scores[PIPES[name]]
