@@ -191,14 +191,24 @@ def predict(nlp: Language, name: str, work: Path) -> list[Example]:
     return [Example(doc, eg.reference) for doc, eg in zip(docs, examples, strict=True)]
 
 
-def count(name: str, example: Example) -> tuple[int, int, int]:
-    """Return the numbers of right, predicted and gold entities or tags."""
+def find_units(name: str, example: Example) -> tuple[set, set]:
+    """Return gold and predicted entities or tags, as spaCy's scorer compares them.
+
+    A predicted token that is no gold token, or part of several, is left out.
+    """
     if name == "ner":
         docs = (example.reference, example.predicted)
-        gold, found = ({(e.start_char, e.end_char, e.label_) for e in doc.ents} for doc in docs)
-    else:
-        docs = (example.reference, example.predicted)
-        gold, found = ({(t.idx, len(t), t.pos_) for t in doc} for doc in docs)
+        ents = [{(e.start_char, e.end_char, e.label_) for e in doc.ents} for doc in docs]
+        return ents[0], ents[1]
+    place = example.alignment.x2y
+    single = [token for token in example.predicted if place.lengths[token.i] == 1]
+    found = {(int(place[token.i][0]), token.pos_) for token in single}
+    return {(token.i, token.pos_) for token in example.reference}, found
+
+
+def count(name: str, example: Example) -> tuple[int, int, int]:
+    """Return the numbers of right, predicted and gold entities or tags."""
+    gold, found = find_units(name, example)
     return len(gold & found), len(found), len(gold)
 
 
@@ -206,13 +216,12 @@ def count_tags(nlp: Language, work: Path) -> dict[str, dict[str, float]]:
     """Return precision, recall and F of each universal tag on test."""
     totals: dict[str, np.ndarray] = {}
     for example in predict(nlp, "tagger", work):
-        docs = (example.reference, example.predicted)
-        gold, found = ({(t.idx, len(t), t.pos_) for t in doc} for doc in docs)
+        gold, found = find_units("tagger", example)
         for i, tags in enumerate((gold & found, found, gold)):
-            for *_, tag in tags:
+            for _, tag in tags:
                 totals.setdefault(tag, np.zeros(3))[i] += 1
     return {
-        tag: {"p": r / max(f, 1), "r": r / max(g, 1), "f": 2 * r / max(f + g, 1)}
+        tag: {"p": float(r / max(f, 1)), "r": float(r / max(g, 1)), "f": float(2 * r / (f + g))}
         for tag, (r, f, g) in sorted(totals.items())
     }
 
