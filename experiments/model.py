@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ DESCRIPTION = (
     "components are sparse linear chains of spacy-bcrf: no network, no vectors, no GPU."
 )
 N_BOOTSTRAP = 1000
+EVALUATE_EVERY = {"tagger": 196, "ner": 26}  # about an epoch
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -97,18 +99,14 @@ def make_corpora(corpora: Path, work: Path) -> bool:
 
     Without it, four fifths of its dev part train the recognizer, and the rest calibrates it.
     """
-    columns = {"word_column": 2, "ent_column": 3}
+    columns = partial(read_columns, word_column=2, ent_column=3)
     for part in ("train", "dev", "test"):
         source = (find_file(corpora / EWT.format(part)), read_conllu)
         convert([source], work / f"tagger-{part}.spacy", lang="en")
-
-    def read(lines: Any, **options: Any) -> Any:
-        return read_columns(lines, **columns, **options)
-
     train_part = corpora / UNER.format("train")
     whole = train_part.exists() or train_part.with_name(f"{train_part.name}.xz").exists()
     for part in (["train"] if whole else []) + ["dev", "test"]:
-        source = (find_file(corpora / UNER.format(part)), read)
+        source = (find_file(corpora / UNER.format(part)), columns)
         convert([source], work / f"ner-{part}.spacy", lang="en", ent_complete=True)
     if not whole:
         vocab = spacy.blank("en").vocab
@@ -126,6 +124,8 @@ def train_pipe(name: str, score: str, work: Path, epochs: int) -> Language:
         "paths.train": str(work / f"{name}-train.spacy"),
         "paths.dev": str(work / f"{name}-dev.spacy"),
         "training.max_epochs": epochs,
+        # An evaluation takes longer than 25 steps of the small configs.
+        "training.eval_frequency": EVALUATE_EVERY[name],
     }
     if name == "tagger":
         overrides |= {
@@ -151,7 +151,11 @@ def calibrate(nlp: Language, name: str, work: Path) -> dict[str, Any]:
     ]
     pipe.temperature = temperature
     scores = nlp.evaluate(list(Corpus(work / f"{name}-test.spacy")(nlp)))
-    figures = {"temperature": temperature, "ece_before": errors[0], "ece": errors[1]}
+    figures: dict[str, Any] = {
+        "temperature": temperature,
+        "ece_before": errors[0],
+        "ece": errors[1],
+    }
     docs = [example.reference for example in parts["test"]]
     figures["words_per_second"] = measure_speed(nlp, name, docs)
     figures["score"] = scores[PIPES[name]]
@@ -187,14 +191,24 @@ def predict(nlp: Language, name: str, work: Path) -> list[Example]:
     return [Example(doc, eg.reference) for doc, eg in zip(docs, examples, strict=True)]
 
 
-def count(name: str, example: Example) -> tuple[int, int, int]:
-    """Return the numbers of right, predicted and gold entities or tags."""
+def find_units(name: str, example: Example) -> tuple[set, set]:
+    """Return gold and predicted entities or tags, as spaCy's scorer compares them.
+
+    A predicted token that is no gold token, or part of several, is left out.
+    """
     if name == "ner":
         docs = (example.reference, example.predicted)
-        gold, found = ({(e.start_char, e.end_char, e.label_) for e in doc.ents} for doc in docs)
-    else:
-        docs = (example.reference, example.predicted)
-        gold, found = ({(t.idx, len(t), t.pos_) for t in doc} for doc in docs)
+        ents = [{(e.start_char, e.end_char, e.label_) for e in doc.ents} for doc in docs]
+        return ents[0], ents[1]
+    place = example.alignment.x2y
+    single = [token for token in example.predicted if place.lengths[token.i] == 1]
+    found = {(int(place[token.i][0]), token.pos_) for token in single}
+    return {(token.i, token.pos_) for token in example.reference}, found
+
+
+def count(name: str, example: Example) -> tuple[int, int, int]:
+    """Return the numbers of right, predicted and gold entities or tags."""
+    gold, found = find_units(name, example)
     return len(gold & found), len(found), len(gold)
 
 
@@ -202,13 +216,12 @@ def count_tags(nlp: Language, work: Path) -> dict[str, dict[str, float]]:
     """Return precision, recall and F of each universal tag on test."""
     totals: dict[str, np.ndarray] = {}
     for example in predict(nlp, "tagger", work):
-        docs = (example.reference, example.predicted)
-        gold, found = ({(t.idx, len(t), t.pos_) for t in doc} for doc in docs)
+        gold, found = find_units("tagger", example)
         for i, tags in enumerate((gold & found, found, gold)):
-            for *_, tag in tags:
+            for _, tag in tags:
                 totals.setdefault(tag, np.zeros(3))[i] += 1
     return {
-        tag: {"p": r / max(f, 1), "r": r / max(g, 1), "f": 2 * r / max(f + g, 1)}
+        tag: {"p": float(r / max(f, 1)), "r": float(r / max(g, 1)), "f": float(2 * r / (f + g))}
         for tag, (r, f, g) in sorted(totals.items())
     }
 
