@@ -105,7 +105,7 @@ def draw_lattice(path: Path) -> None:
     """Draw a lattice of partial annotation: tags that are allowed, and the arcs between them."""
     words, tags = ["Ada", "Lovelace", "met", "Byron", "."], ["O", "B", "I"]
     # Known: Ada Lovelace is an entity, and the full stop is in none. BIO forbids I after O.
-    allowed = [{"B"}, {"I"}, {"O", "B"}, {"O", "B", "I"}, {"O"}]
+    allowed = ["B", "I", "OB", "OBI", "O"]
     figure, axis = new_figure(7, 2.6)
     for i, (here, after) in enumerate(pairwise(allowed)):
         for u in here:
