@@ -4,6 +4,7 @@
 #include "../shared/projection.hh"
 #include "bregman_options.hh"
 #include "for_each_sequence.hh"
+#include "lane_bregman.hh"
 #include "log_space.hh"
 #include "pair_sums.hh"
 
@@ -349,46 +350,64 @@ template <class R, class In> class Projections {
     void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
 };
 
+// Compute the sequences of `which` in R. Return those that need more range.
+template <class R, class In>
+std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& all,
+                              const BregmanOptions& options, In* value, In* node, double* sum,
+                              In* each) {
+    std::vector<char> failed(batch.size);
+    std::vector<Place> which(all), found;
+    const double work = (options.n_iter + 3) * pass(batch);
+#if defined(__GNUC__)
+    // A single iteration has its own normalization, and scores of the chain their own checks.
+    if (batch.shared && !each && !options.lower && options.n_iter > 1 &&
+        options.unary != projection::CHAIN) {
+        std::vector<Place> moved;
+        const std::vector<Cluster> clusters = cluster<R>(batch, which, moved);
+        const In* end = batch.unary + batch.tokens() * batch.tags;
+        size_t slots = 0;
+        for (const Cluster& c : clusters) slots = std::max(slots, c.slots);
+        using Lanes = LaneProjections<R, In>;
+        for_each_item(
+            batch, clusters.size(), [&](size_t i) { return clusters[i].tokens; }, 0.3 * work, sum,
+            [&] { return Lanes(batch, options, end, slots); },
+            [&](Lanes& chain, size_t i, double* own) {
+                const Cluster& c = clusters[i];
+                chain.run(&moved[c.first], c.last - c.first, value, node, own, failed.data());
+            },
+            [](Lanes& chain, double* own) { chain.flush(own); });
+    }
+#endif
+    for_each_sequence(
+        batch, which, work, sum,
+        [&] { return Projections<R, In>(batch, batch.longest(), options.scale); },
+        [&](Projections<R, In>& chain, const Sequence<In>& s, double* own) {
+            Output<In> out = output(s, node, own, each);
+            failed[s.index] = !chain.run(s, options, out);
+            value[s.index] = In(out.value);
+        },
+        [](Projections<R, In>& chain, double* own) { chain.flush(own); });
+    for (Place place : all)
+        if (failed[place.index]) found.push_back(place);
+    return found;
+}
+
 // Projections in the precision of the scores. A sequence that needs more range gets double precision,
 // and then log space.
-template <class In> class Bregman {
-    const Batch<In>& batch_;
-    const BregmanOptions& options_;
-    Projections<In, In> narrow_;
-    std::unique_ptr<Projections<double, In>> wide_;  // created for the first sequence that needs it
-
-    bool run_wide(const Sequence<In>& s, Output<In>& out) {
-        if (sizeof(In) == 8) return false;
-        if (!wide_) wide_.reset(new Projections<double, In>(batch_, batch_.longest(), options_.scale));
-        return wide_->run(s, options_, out);
-    }
-
-  public:
-    Bregman(const Batch<In>& batch, const BregmanOptions& options)
-        : batch_(batch), options_(options), narrow_(batch, batch.longest(), options.scale) {}
-
-    void run(const Sequence<In>& s, Output<In>& out) {
-        if (narrow_.run(s, options_, out) || run_wide(s, out)) return;
-        log_space::bregman(s, options_, out);
-    }
-
-    void flush(double* sum) {
-        narrow_.flush(sum);
-        if (wide_) wide_->flush(sum);
-    }
-};
-
 template <class In>
-void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
-                              In* node, double* sum, In* each) {
+void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
+             double* sum, In* each) {
+    std::vector<Place> left = bregman_in<In>(batch, places(batch), options, value, node, sum, each);
+    if (sizeof(In) == 4)
+        left = bregman_in<double>(batch, left, options, value, node, sum, each);
     for_each_sequence(
-        batch, (options.n_iter + 3) * pass(batch), sum,
-        [&] { return Bregman<In>(batch, options); },
-        [&](Bregman<In>& chain, const Sequence<In>& s, double* own) {
+        batch, left, 100 * pass(batch), sum, [] { return 0; },
+        [&](int, const Sequence<In>& s, double* own) {
             Output<In> out = output(s, node, own, each);
-            chain.run(s, out);
+            log_space::bregman(s, options, out);
             value[s.index] = In(out.value);
-        });
+        },
+        [](int, double*) {});
 }
 
 }  // namespace BCRF_TARGET

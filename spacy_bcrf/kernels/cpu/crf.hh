@@ -3,6 +3,7 @@
 
 #include "../shared/precision.hh"
 #include "for_each_sequence.hh"
+#include "lane_crf.hh"
 #include "log_space.hh"
 #include "pair_sums.hh"
 
@@ -151,17 +152,54 @@ template <class R, class In> class ForwardBackward {
     void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
 };
 
+// Compute the sequences of `which` in R. Return those that need a larger range.
+template <class R, class In>
+std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Place>& all, In* value,
+                                  In* node, double* sum, In* each) {
+    const bool only_value = !node && !sum && !each;
+    std::vector<char> failed(batch.size);
+    std::vector<Place> which(all), found;
+#if defined(__GNUC__)
+    if (batch.shared && !each) {
+        const auto groups = group<R>(batch, which, lane_share<R>(batch.tags), LANE_LENGTH);
+        using Lanes = LaneForwardBackward<R, In>;
+        for_each_item(
+            batch, groups.size(), [&](size_t i) { return groups[i].tokens; },
+            0.3 * pass(batch), sum,
+            [&] { return Lanes(batch, batch.unary + batch.tokens() * batch.tags, groups[0].longest); },
+            [&](Lanes& chain, size_t i, double* own) {
+                chain.run(groups[i], value, node, own, only_value, failed.data());
+            },
+            [](Lanes& chain, double* own) { chain.flush(own); });
+    }
+#endif
+    for_each_sequence(
+        batch, which, 3 * pass(batch), sum,
+        [&] { return ForwardBackward<R, In>(batch, batch.longest()); },
+        [&](ForwardBackward<R, In>& chain, const Sequence<In>& s, double* own) {
+            Output<In> out = output(s, node, own, each);
+            failed[s.index] = !chain.run(s, out, only_value);
+            value[s.index] = In(out.value);
+        },
+        [](ForwardBackward<R, In>& chain, double* own) { chain.flush(own); });
+    for (Place place : all)
+        if (failed[place.index]) found.push_back(place);
+    return found;
+}
+
 template <class In>
 void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
-    const bool only_value = !node && !sum && !each;
-    using Chain = ForwardBackward<In, In>;
+    std::vector<Place> left = sum_product_in<In>(batch, places(batch), value, node, sum, each);
+    if (sizeof(In) == 4)
+        left = sum_product_in<double>(batch, left, value, node, sum, each);
     for_each_sequence(
-        batch, 3 * pass(batch), sum, [&] { return Chain(batch, batch.longest()); },
-        [&](Chain& chain, const Sequence<In>& s, double* own) {
+        batch, left, 100 * pass(batch), sum, [] { return 0; },
+        [&](int, const Sequence<In>& s, double* own) {
             Output<In> out = output(s, node, own, each);
-            if (!chain.run(s, out, only_value)) log_space::sum_product(s, out);
+            log_space::sum_product(s, out);
             value[s.index] = In(out.value);
-        });
+        },
+        [](int, double*) {});
 }
 
 }  // namespace BCRF_TARGET

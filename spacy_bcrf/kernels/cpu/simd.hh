@@ -66,6 +66,33 @@ template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
     return v;
 }
 
+// Return 1 / sqrt(x). Some instruction sets have an approximation that one Newton step, or two, refine.
+// The result for 0 is infinite or NaN.
+BCRF_INLINE Vec<float> inverse_square_root(Vec<float> x) {
+#if defined(__GNUC__) && defined(__SSE2__)
+#if BCRF_VECTOR_BYTES == 64
+    const Vec<float> y = __builtin_ia32_rsqrt14ps512_mask(x, Vec<float>{}, 0xFFFF);
+#elif BCRF_VECTOR_BYTES == 32
+    const Vec<float> y = __builtin_ia32_rsqrtps256(x);
+#else
+    const Vec<float> y = __builtin_ia32_rsqrtps(x);
+#endif
+    return y * (1.5f - 0.5f * x * y * y);
+#else
+    return 1.0f / square_root<float>(x);
+#endif
+}
+
+BCRF_INLINE Vec<double> inverse_square_root(Vec<double> x) {
+#if defined(__GNUC__) && defined(__SSE2__) && BCRF_VECTOR_BYTES == 64
+    Vec<double> y = __builtin_ia32_rsqrt14pd512_mask(x, Vec<double>{}, 0xFF);
+    y *= 1.5 - 0.5 * x * y * y;
+    return y * (1.5 - 0.5 * x * y * y);
+#else
+    return 1.0 / square_root<double>(x);
+#endif
+}
+
 // Return exp(x) for x <= 0 or slightly above, accurate to about 1 ulp. Return 0 where exp(x) would
 // not be a normal number.
 #if defined(__GNUC__)
