@@ -350,9 +350,10 @@ template <class R, class In> class Projections {
     void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
 };
 
-// Compute the sequences of `which` in R. Return those that need more range.
-template <class R, class In>
-std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& all,
+// Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
+// void. share: see `cluster`. Return the sequences that are left.
+template <class N, class R, class In>
+std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& all, double share,
                               const BregmanOptions& options, In* value, In* node, double* sum,
                               In* each) {
     std::vector<char> failed(batch.size);
@@ -363,11 +364,11 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
     if (batch.shared && !each && !options.lower && options.n_iter > 1 &&
         options.unary != projection::CHAIN) {
         std::vector<Place> moved;
-        const std::vector<Cluster> clusters = cluster<R>(batch, which, moved);
+        const std::vector<Cluster> clusters = cluster<typename N::R>(batch, share, which, moved);
         const In* end = batch.unary + batch.tokens() * batch.tags;
         size_t slots = 0;
         for (const Cluster& c : clusters) slots = std::max(slots, c.slots);
-        using Lanes = LaneProjections<R, In>;
+        using Lanes = LaneProjections<N, In>;
         for_each_item(
             batch, clusters.size(), [&](size_t i) { return clusters[i].tokens; }, 0.3 * work, sum,
             [&] { return Lanes(batch, options, end, slots); },
@@ -378,28 +379,40 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
             [](Lanes& chain, double* own) { chain.flush(own); });
     }
 #endif
-    for_each_sequence(
-        batch, which, work, sum,
-        [&] { return Projections<R, In>(batch, batch.longest(), options.scale); },
-        [&](Projections<R, In>& chain, const Sequence<In>& s, double* own) {
-            Output<In> out = output(s, node, own, each);
-            failed[s.index] = !chain.run(s, options, out);
-            value[s.index] = In(out.value);
-        },
-        [](Projections<R, In>& chain, double* own) { chain.flush(own); });
+    if constexpr (std::is_void<R>::value)
+        for (Place place : which) failed[place.index] = 1;
+    else
+        for_each_sequence(
+            batch, which, work, sum,
+            [&] { return Projections<R, In>(batch, batch.longest(), options.scale); },
+            [&](Projections<R, In>& chain, const Sequence<In>& s, double* own) {
+                Output<In> out = output(s, node, own, each);
+                failed[s.index] = !chain.run(s, options, out);
+                value[s.index] = In(out.value);
+            },
+            [](Projections<R, In>& chain, double* own) { chain.flush(own); });
     for (Place place : all)
         if (failed[place.index]) found.push_back(place);
     return found;
 }
 
-// Projections in the precision of the scores. A sequence that needs more range gets double precision,
-// and then log space.
+// Projections in the precision of the scores. A sequence that needs more range gets double precision, or
+// numbers with exponents of their own, and then log space.
 template <class In>
 void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
              double* sum, In* each) {
-    std::vector<Place> left = bregman_in<In>(batch, places(batch), options, value, node, sum, each);
-    if (sizeof(In) == 4)
-        left = bregman_in<double>(batch, left, options, value, node, sum, each);
+    const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
+        return bregman_in<decltype(arithmetic), typename decltype(rows)::type>(
+            batch, which, share, options, value, node, sum, each);
+    };
+    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), 0.4);
+    if constexpr (sizeof(In) == 4) {
+        // Products with dense transitions are as fast with exponents as without.
+        const bool dense = batch.shared && is_dense<In>(batch, options.scale);
+        left = dense ? run(Wide<In>(), Rows<double>(), left, 0.25)
+                     : run(Plain<double>(), Rows<double>(), left, 0.4);
+    }
+    left = run(Wide<In>(), Rows<void>(), left, 0);
     for_each_sequence(
         batch, left, 100 * pass(batch), sum, [] { return 0; },
         [&](int, const Sequence<In>& s, double* own) {

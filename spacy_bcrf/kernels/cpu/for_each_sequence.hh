@@ -30,6 +30,11 @@ struct Chunk {
     size_t first, last;
 };
 
+// The type of the numbers in rows.
+template <class R> struct Rows {
+    using type = R;
+};
+
 // Minimum work of a chunk, in multiply-adds. It is a multiple of the cost of waking a thread, and
 // of the cost of adding one number of a chunk's sums to the total.
 constexpr double LEAST_WORK = 3e5, LEAST_WORK_A_SUM = 400;

@@ -3,8 +3,7 @@
 
 #include "../shared/projection.hh"
 #include "bregman_options.hh"
-#include "lanes.hh"
-#include "matrices.hh"
+#include "scaled.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -22,19 +21,19 @@ constexpr int MOST_LANE_TAGS = 63;
 // A sequence of length L has L / 2 + 1 slots. Slot j has its tokens 2 j and 2 j + 1.
 inline size_t slots_of(int length) { return size_t(length) / 2 + 1; }
 
-// Move sequences of at least three tokens from `which` to clusters, where lanes are faster.
+// Move sequences of at least three tokens from `which` to clusters that fill at least a share of
+// their slots.
 template <class R, class In>
-std::vector<Cluster> cluster(const Batch<In>& batch, std::vector<Place>& which,
+std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<Place>& which,
                              std::vector<Place>& moved) {
     constexpr size_t ENOUGH = 4 * lanes<R>;  // slots; the factors of so many fit the first cache
-    constexpr double SHARE = 0.4;            // of the slots that a cluster must fill
     std::vector<Cluster> found;
     if (lanes<R> < 4 || batch.tags > MOST_LANE_TAGS) return found;
     std::vector<Place> rest;
     Cluster next{0, 0, 0, 0};
     const auto close = [&] {
         const size_t filled = (next.slots + lanes<R> - 1) / lanes<R> * lanes<R>;
-        if (double(next.tokens) >= 2 * SHARE * double(filled)) {
+        if (next.tokens && double(next.tokens) >= 2 * share * double(filled)) {
             found.push_back(next);
         } else {
             rest.insert(rest.end(), moved.begin() + next.first, moved.end());
@@ -61,20 +60,24 @@ std::vector<Cluster> cluster(const Batch<In>& batch, std::vector<Place>& which,
 
 // See Projections for the algorithm. Arrays are (tags, stride): a number for each slot and parity,
 // between W numbers that no sequence has.
-template <class R, class In> class LaneProjections {
+// N: the arithmetic.
+template <class N, class In> class LaneProjections {
+    using R = typename N::R;
+    using Value = typename N::Value;
     static constexpr int W = lanes<R>, STEPS = 8;
-    using Limits = Precision<R>;
     const Batch<In>& batch_;
     const BregmanOptions& options_;
     const int tags_;
     const size_t longest_;  // slots
     const In* const end_;   // of the scores
-    Matrices<R, In> matrices_;
+    typename N::template Kernel<In> matrices_;
+    const size_t part_, row_part_, copy_part_;  // sizes of the parts of large arrays, rows, copies
     size_t slots_ = 0, stride_ = 0;
     Buffer<R> root_, f_, g_;              // (2, tags, stride): sqrt(e) and the factors, by parity
     Buffer<R> in_, out_;                  // (tags, W)
     Buffer<R> inner_, first_, last_;      // (2, slots): 1 for such tokens
-    Buffer<R> excess_, bad_, ratio_;      // (2, slots)
+    Buffer<R> excess_, bad_;              // (2, slots)
+    Buffer<R> ratio_, exponent_;          // (2, slots): e / (f g), the scale that the factors leave out
     Buffer<R> from_, to_;                 // (STEPS, tags, W)
     Buffer<In> nothing_;                  // the scores of a slot without a token
     std::vector<size_t> token_[2];        // flat index of a slot's token
@@ -82,7 +85,7 @@ template <class R, class In> class LaneProjections {
     std::vector<size_t> slot_;            // the first slot of each sequence
     std::vector<std::uint64_t> allowed_;  // tags after each tag, then tags before each tag
     std::vector<std::uint64_t> alive_;
-    LanePairSums<R> pairs_;
+    PairSumsOf<N> pairs_;
 
     R* at(Buffer<R>& array, int parity, size_t slot) {
         return array + parity * tags_ * stride_ + W + slot;
@@ -126,7 +129,7 @@ template <class R, class In> class LaneProjections {
 
     // Set sqrt(e) and the first factors. Add each token's maximum to its sequence's shift.
     void load(std::vector<double>& shift) {
-        const R half = R(options_.scale / 2), inf = infinity<R>;
+        const R inf = infinity<R>;
         for (int p = 0; p < 2; ++p)
             for (size_t j = 0; j < slots_; j += W) {
                 const In* scores[W];
@@ -145,15 +148,16 @@ template <class R, class In> class LaneProjections {
                     if (owner_[p][j + k] >= 0) shift[owner_[p][j + k]] += double(tops[k]) * options_.scale;
                 const Vec<R> range = R(matrices_.range()) + (top - low) * R(options_.scale);
                 store(flag(bad_, p, j),
-                      range <= R(Limits::MAX_RANGE) ? Vec<R>{} : broadcast<R>(1));
+                      range <= R(N::MAX_RANGE) ? Vec<R>{} : broadcast<R>(1));
                 const Vec<R> first = BCRF_TARGET::load(flag(first_, p, j));
                 const Vec<R> last = BCRF_TARGET::load(flag(last_, p, j));
                 for (int t = 0; t < tags_; ++t) {
                     const size_t at = t * stride_;
-                    const Vec<R> x = exponential((BCRF_TARGET::load(root + at) - top) * half);
-                    store(root + at, x);
-                    store(f + at, last > R(0) ? x * x : x);
-                    store(g + at, first > R(0) ? x * x : x);
+                    const Value x = N::exponential(BCRF_TARGET::load(root + at), top, options_.scale / 2);
+                    const Value square = N::times(x, x);
+                    N::store(root + at, part_, x);
+                    N::store(f + at, part_, N::select(last, square, x));
+                    N::store(g + at, part_, N::select(first, square, x));
                 }
             }
     }
@@ -194,7 +198,7 @@ template <class R, class In> class LaneProjections {
             const std::uint64_t all = (std::uint64_t(1) << tags_) - 1;
             for (std::uint64_t dead = all & ~alive_[i]; dead; dead &= dead - 1) {
                 const size_t t = __builtin_ctzll(dead) * stride_;
-                root[t] = f[t] = g[t] = 0;
+                N::clear(root + t, part_), N::clear(f + t, part_), N::clear(g + t, part_);
             }
         }
         return true;
@@ -203,9 +207,8 @@ template <class R, class In> class LaneProjections {
     // Set in and out of W slots, like Projections::sums.
     void sums(int p, size_t j) {
         const R *before = at(g_, 1 - p, j) - (p == 0), *after = at(f_, 1 - p, j) + (p == 1);
-        const int width = matrices_.width();
-        lane_product<SumProduct>(in_.data(), W, before, stride_, matrices_.rows(0), tags_, width);
-        lane_product<SumProduct>(out_.data(), W, after, stride_, matrices_.columns(0), tags_, width);
+        N::product(in_.data(), W, row_part_, before, stride_, part_, matrices_, false);
+        N::product(out_.data(), W, row_part_, after, stride_, part_, matrices_, true);
     }
 
     // Project the inner tokens among W slots. Return the violations, if WATCHED.
@@ -216,36 +219,38 @@ template <class R, class In> class LaneProjections {
         const Vec<R> more = one + excess, less = one - excess;
         R *f = at(f_, p, j), *g = at(g_, p, j);
         const R* root = at(root_, p, j);
-        Vec<R> sum_in{}, sum_out{}, violation{};
+        Value sum_in = N::zero(), sum_out = N::zero();
+        Vec<R> violation{};
         for (int t = 0; t < tags_; ++t) {
-            const Vec<R> iv = BCRF_TARGET::load(in_ + t * W), ov = BCRF_TARGET::load(out_ + t * W);
-            const Vec<R> e = BCRF_TARGET::load(root + t * stride_);
-            Vec<R> fv = ov, gv = iv;
+            const Value iv = N::load(in_ + t * W, row_part_), ov = N::load(out_ + t * W, row_part_);
+            const Value e = N::load(root + t * stride_, part_);
+            Value fv = ov, gv = iv;
             if (RELAXED || WATCHED) {
-                const Vec<R> m = BCRF_TARGET::load(f + t * stride_) * iv;
-                const Vec<R> n = BCRF_TARGET::load(g + t * stride_) * ov;
+                const Vec<R> m = N::plain(N::times(N::load(f + t * stride_, part_), iv));
+                const Vec<R> n = N::plain(N::times(N::load(g + t * stride_, part_), ov));
                 if (RELAXED) {
-                    fv *= more * n + less * m + R(projection::SMALL_MASS);
-                    gv *= less * n + more * m + R(projection::SMALL_MASS);
+                    fv = N::times(fv, more * n + less * m + R(projection::SMALL_MASS));
+                    gv = N::times(gv, less * n + more * m + R(projection::SMALL_MASS));
                 }
                 if (WATCHED) violation += m > n ? m - n : n - m;
             }
             // A forbidden tag may have sums of 0.
-            const Vec<R> forbidden = e > zero ? Vec<R>{} : one;
-            const Vec<R> h = e * inverse_square_root(fv * gv + forbidden);
-            fv *= h, gv *= h;
-            sum_in += fv * iv;
-            sum_out += gv * ov;
-            store(in_ + t * W, fv);
-            store(out_ + t * W, gv);
+            const Value square = N::select(N::mantissa(e), N::times(fv, gv), N::one());
+            const Value h = N::times(e, N::inverse_root(square));
+            fv = N::normal(N::times(fv, h));
+            gv = N::normal(N::times(gv, h));
+            sum_in = N::plus(sum_in, N::times(fv, iv));
+            sum_out = N::plus(sum_out, N::times(gv, ov));
+            N::store(in_ + t * W, row_part_, fv);
+            N::store(out_ + t * W, row_part_, gv);
         }
-        const Vec<R> to_f = one / sum_in, to_g = one / sum_out;
+        const Value to_f = N::inverse(sum_in), to_g = N::inverse(sum_out);
         for (int t = 0; t < tags_; ++t) {
-            const size_t at = t * stride_;
-            const Vec<R> fv = BCRF_TARGET::load(in_ + t * W) * to_f;
-            const Vec<R> gv = BCRF_TARGET::load(out_ + t * W) * to_g;
-            store(f + at, inner > zero ? fv : BCRF_TARGET::load(f + at));
-            store(g + at, inner > zero ? gv : BCRF_TARGET::load(g + at));
+            R *ft = f + t * stride_, *gt = g + t * stride_;
+            const Value fv = N::normal(N::times(N::load(in_ + t * W, row_part_), to_f));
+            const Value gv = N::normal(N::times(N::load(out_ + t * W, row_part_), to_g));
+            N::store(ft, part_, N::select(inner, fv, N::load(ft, part_)));
+            N::store(gt, part_, N::select(inner, gv, N::load(gt, part_)));
         }
         return inner > zero ? violation : Vec<R>{};
     }
@@ -298,7 +303,7 @@ template <class R, class In> class LaneProjections {
 
     // Write the tag marginals. Set the ratio of f g to e, and bad for tokens that R has lost.
     void finish(In* node) {
-        const R zero = 0, low = 1 / Limits::MAX_FACTOR, high = Limits::MAX_FACTOR;
+        const R zero = 0;
         const Vec<R> one = broadcast<R>(1);
         const R mean = options_.unary == projection::MEAN ? R(0.5) : R(0);
         for (int p = 0; p < 2; ++p)
@@ -307,23 +312,23 @@ template <class R, class In> class LaneProjections {
                 const Vec<R> first = BCRF_TARGET::load(flag(first_, p, j));
                 const Vec<R> last = BCRF_TARGET::load(flag(last_, p, j));
                 const R *root = at(root_, p, j), *f = at(f_, p, j), *g = at(g_, p, j);
-                Vec<R> of_factors{}, of_scores{}, bad = BCRF_TARGET::load(flag(bad_, p, j));
+                Value of_factors = N::zero(), of_scores = N::zero();
+                Vec<R> bad = BCRF_TARGET::load(flag(bad_, p, j));
                 for (int t = 0; t < tags_; ++t) {
-                    const Vec<R> fv = BCRF_TARGET::load(f + t * stride_);
-                    const Vec<R> gv = BCRF_TARGET::load(g + t * stride_);
-                    const Vec<R> x = BCRF_TARGET::load(root + t * stride_);
-                    const Vec<R> m = fv * BCRF_TARGET::load(in_ + t * W);
-                    const Vec<R> n = gv * BCRF_TARGET::load(out_ + t * W);
+                    const Value fv = N::load(f + t * stride_, part_), gv = N::load(g + t * stride_, part_);
+                    const Value x = N::load(root + t * stride_, part_);
+                    const Vec<R> m = N::plain(N::times(fv, N::load(in_ + t * W, row_part_)));
+                    const Vec<R> n = N::plain(N::times(gv, N::load(out_ + t * W, row_part_)));
                     const Vec<R> flow = last > zero ? m : n, other = first > zero ? n : m;
-                    store(out_ + t * W, flow + (other - flow) * mean);
-                    of_factors += fv * gv;
-                    of_scores += x * x;
-                    const Vec<R> least = min<R>(fv, gv), most = max<R>(fv, gv);
-                    const Vec<R> held = least > low ? (most < high ? one : Vec<R>{}) : Vec<R>{};
-                    bad += x > zero ? one - held : Vec<R>{};
+                    of_factors = N::plus(of_factors, N::times(fv, gv));
+                    of_scores = N::plus(of_scores, N::times(x, x));
+                    bad += N::mantissa(x) > zero ? one - N::held(fv, gv) : Vec<R>{};
+                    BCRF_TARGET::store(out_ + t * W, flow + (other - flow) * mean);
                 }
+                const Value ratio = N::times(of_scores, N::inverse(of_factors));
                 const Vec<R> edge = first + last;
-                store(flag(ratio_, p, j), of_factors / of_scores);
+                store(flag(ratio_, p, j), N::mantissa(ratio));
+                store(flag(exponent_, p, j), N::exponent(ratio));
                 // The factors of the ends are scores, whose range `load` has checked.
                 store(flag(bad_, p, j), edge > zero ? BCRF_TARGET::load(flag(bad_, p, j)) : bad);
                 In* marginals[W];
@@ -334,11 +339,10 @@ template <class R, class In> class LaneProjections {
 
     // Add the arcs out of all tokens that have a successor and are not bad.
     void add_arcs(double* sum) {
-        const R zero = 0;
         int filled = 0;
         const size_t row = size_t(tags_) * W;
         const auto add = [&] {
-            pairs_.add(from_.data(), to_.data(), filled, row, matrices_.rows(0), sum);
+            pairs_.add(from_.data(), to_.data(), copy_part_, filled, row, matrices_, sum);
             filled = 0;
         };
         for (int p = 0; p < 2; ++p)
@@ -347,10 +351,9 @@ template <class R, class In> class LaneProjections {
                 const Vec<R> used = BCRF_TARGET::load(flag(excess_, p, j));
                 R *from = from_ + filled * row, *to = to_ + filled * row;
                 for (int t = 0; t < tags_; ++t) {
-                    const Vec<R> gv = BCRF_TARGET::load(g + t * stride_);
-                    const Vec<R> fv = BCRF_TARGET::load(f + t * stride_);
-                    store(from + t * W, used > zero ? gv : Vec<R>{});
-                    store(to + t * W, used > zero ? fv : Vec<R>{});
+                    const Value gv = N::load(g + t * stride_, part_), fv = N::load(f + t * stride_, part_);
+                    N::store(from + t * W, copy_part_, N::select(used, gv, N::zero()));
+                    N::store(to + t * W, copy_part_, N::select(used, fv, N::zero()));
                 }
                 if (++filled == STEPS) add();
             }
@@ -361,12 +364,13 @@ template <class R, class In> class LaneProjections {
     LaneProjections(const Batch<In>& batch, const BregmanOptions& options, const In* end, size_t slots)
         : batch_(batch), options_(options), tags_(batch.tags),
           longest_((slots + W - 1) / W * W), end_(end), matrices_(batch, 1, options.scale),
-          root_(2 * (longest_ + 2 * W) * tags_), f_(2 * (longest_ + 2 * W) * tags_),
-          g_(2 * (longest_ + 2 * W) * tags_), in_(size_t(tags_) * W), out_(size_t(tags_) * W),
+          part_(2 * (longest_ + 2 * W) * tags_), row_part_(size_t(tags_) * W),
+          copy_part_(STEPS * row_part_), root_(N::PARTS * part_), f_(N::PARTS * part_),
+          g_(N::PARTS * part_), in_(N::PARTS * row_part_), out_(N::PARTS * row_part_),
           inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_), excess_(2 * longest_),
-          bad_(2 * longest_), ratio_(2 * longest_), from_(size_t(STEPS) * tags_ * W),
-          to_(size_t(STEPS) * tags_ * W), nothing_(tags_), allowed_(2 * size_t(tags_)),
-          pairs_(tags_, matrices_.width()) {
+          bad_(2 * longest_), ratio_(2 * longest_), exponent_(2 * longest_),
+          from_(N::PARTS * copy_part_), to_(N::PARTS * copy_part_), nothing_(tags_),
+          allowed_(2 * size_t(tags_)), pairs_(matrices_) {
         for (int u = 0; u < tags_; ++u)
             for (int v = 0; v < tags_; ++v)
                 if (matrices_.rows(0)[size_t(u) * matrices_.width() + v] > 0) {
@@ -398,7 +402,9 @@ template <class R, class In> class LaneProjections {
             for (int i = 0; i < length; ++i) {
                 const size_t j = slot_[q] + i / 2;
                 failed[b] |= flag(bad_, i % 2)[j] > 0;
-                if (i > 0 && i + 1 < length) total.multiply(1 / double(flag(ratio_, i % 2)[j]));
+                if (i == 0 || i + 1 == length) continue;
+                total.multiply(double(flag(ratio_, i % 2)[j]));
+                total.add(double(flag(exponent_, i % 2)[j]) * 0.69314718055994530942);
             }
             value[b] = In(total.log());
             for (int i = 0; i < length; ++i)
@@ -412,7 +418,7 @@ template <class R, class In> class LaneProjections {
         }
     }
 
-    void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
+    void flush(double* sum) { pairs_.flush(matrices_, sum); }
 };
 
 #endif

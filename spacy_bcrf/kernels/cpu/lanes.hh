@@ -85,18 +85,6 @@ template <int N, class To, class From> BCRF_INLINE void copy_short(To* to, const
     }
 }
 
-// Load lanes<R> numbers, converted to R.
-template <class R, class In> BCRF_INLINE Vec<R> load_as(const In* p) {
-    if constexpr (std::is_same<R, In>::value) {
-        return load(p);
-    } else {
-        typedef In Narrow __attribute__((vector_size(sizeof(In) * lanes<R>)));
-        Narrow v;
-        std::memcpy(&v, p, sizeof v);
-        return __builtin_convertvector(v, Vec<R>);
-    }
-}
-
 // Set out[t, k] = rows[k][t] for `tags` numbers t; rows of `out` are `stride` apart. A row may load
 // numbers after its end, up to a whole vector, if they are before `end`.
 template <class R, class In>
@@ -375,9 +363,11 @@ std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, d
     return groups;
 }
 
-// Return the share of lanes that a group must fill to be faster than rows, or more than 1.
+// Return the share of lanes that a group must fill to be faster than rows, or more than 1 if none is.
 template <class R> double lane_share(int tags) {
-    return tags >= 32 ? 2 : 0.5;
+    if (tags >= 32 || lanes<R> < 4) return 2;
+    const double slope = BCRF_VECTOR_BYTES == 64 ? 0.0125 : 0.0175;
+    return 0.35 + slope * tags + (sizeof(R) == 8 ? 0.1 : 0);
 }
 
 // Groups of longer sequences would need much memory, and have little to gain.

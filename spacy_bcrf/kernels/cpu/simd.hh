@@ -32,6 +32,18 @@ template <class R> BCRF_INLINE Vec<R> load(const R* p) {
     return v;
 }
 
+// Load lanes<R> numbers, converted to R.
+template <class R, class In> BCRF_INLINE Vec<R> load_as(const In* p) {
+#if defined(__GNUC__)
+    typedef In Numbers __attribute__((vector_size(sizeof(In) * lanes<R>)));
+    Numbers v;
+    std::memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, Vec<R>);
+#else
+    return R(*p);
+#endif
+}
+
 template <class R> BCRF_INLINE void store(R* p, Vec<R> v) { std::memcpy(p, &v, sizeof v); }
 
 // x - 0 is x, so compilers drop the subtraction. They keep an addition, because -0 + 0 is 0.
