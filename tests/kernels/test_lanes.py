@@ -17,12 +17,13 @@ LENGTHS = {
 }
 
 
-@pytest.mark.parametrize("lengths", LENGTHS)
+CASES = pairwise([*range(1, 34)], ["float32", "float64"], [False, True], [2.0, 30.0, 3000.0])
+NAMES = [list(LENGTHS)[i % len(LENGTHS)] for i in range(len(CASES))]
+
+
 @pytest.mark.parametrize(
-    "tags, dtype, forbid, scale",
-    pairwise(
-        [*range(1, 34)], ["float32", "float64"], [False, True], [2.0, 30.0, 3000.0]
-    )[::2],
+    "lengths, tags, dtype, forbid, scale",
+    [(name, *case) for name, case in zip(NAMES, CASES, strict=True)],
 )
 def test_lanes_are_the_reference(lengths, tags, dtype, forbid, scale):
     rng = np.random.default_rng(tags)

@@ -64,7 +64,7 @@ def cases() -> Iterator[list[Array]]:
 
 
 def main(path: str) -> None:
-    with open(path, "wb") as file:
+    with Path(path).open("wb") as file:
         for arrays in cases():
             for array in arrays:
                 array.astype("<f8").tofile(file)

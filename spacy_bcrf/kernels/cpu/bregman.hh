@@ -399,17 +399,17 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
 // Projections in the precision of the scores. A sequence that needs more range gets double precision, or
 // numbers with exponents of their own, and then log space.
 template <class In>
-void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
-             double* sum, In* each) {
+void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
+                    double* sum, In* each) {
     const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
         return bregman_in<decltype(arithmetic), typename decltype(rows)::type>(
             batch, which, share, options, value, node, sum, each);
     };
     std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), 0.4);
     if constexpr (sizeof(In) == 4) {
-        // Products with dense transitions are as fast with exponents as without.
-        const bool dense = batch.shared && is_dense<In>(batch, options.scale);
-        left = dense ? run(Wide<In>(), Rows<double>(), left, 0.25)
+        // Products with dense transitions are as fast with exponents as without, and floats as doubles.
+        const bool dense = batch.shared && batch.tags < 24 && is_dense<In>(batch, options.scale);
+        left = dense ? run(Wide<In>(), Rows<double>(), left, 0.4)
                      : run(Plain<double>(), Rows<double>(), left, 0.4);
     }
     left = run(Wide<In>(), Rows<void>(), left, 0);
@@ -421,6 +421,20 @@ void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, I
             value[s.index] = In(out.value);
         },
         [](int, double*) {});
+}
+
+template <class In>
+void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
+             double* sum, In* each) {
+    if (options.lower && (node || sum) && batch.shared && !each) {
+        // The marginals of both bounds are the same, to the last bit. Only rows compute the lower one.
+        BregmanOptions upper = options;
+        upper.lower = false;
+        bregman(batch, upper, value, node, sum, each);
+        Buffer<In> unused(batch.tokens() * batch.tags);
+        return bregman_values(batch, options, value, unused.data(), static_cast<double*>(nullptr), each);
+    }
+    bregman_values(batch, options, value, node, sum, each);
 }
 
 }  // namespace BCRF_TARGET

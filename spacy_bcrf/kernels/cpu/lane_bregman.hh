@@ -33,7 +33,9 @@ std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<P
     Cluster next{0, 0, 0, 0};
     const auto close = [&] {
         const size_t filled = (next.slots + lanes<R> - 1) / lanes<R> * lanes<R>;
-        if (next.tokens && double(next.tokens) >= 2 * share * double(filled)) {
+        // The sums of pairs take a time of their own, which few tokens do not pay back.
+        const bool enough = share == 0 || next.tokens * 8 >= size_t(batch.tags) * batch.tags;
+        if (next.tokens && enough && double(next.tokens) >= 2 * share * double(filled)) {
             found.push_back(next);
         } else {
             rest.insert(rest.end(), moved.begin() + next.first, moved.end());
@@ -147,8 +149,10 @@ template <class N, class In> class LaneProjections {
                 for (int k = 0; k < W; ++k)
                     if (owner_[p][j + k] >= 0) shift[owner_[p][j + k]] += double(tops[k]) * options_.scale;
                 const Vec<R> range = R(matrices_.range()) + (top - low) * R(options_.scale);
-                store(flag(bad_, p, j),
-                      range <= R(N::MAX_RANGE) ? Vec<R>{} : broadcast<R>(1));
+                // A token without an allowed tag has no range.
+                const Vec<R> one = broadcast<R>(1);
+                const Vec<R> none = top > broadcast<R>(std::numeric_limits<R>::lowest()) ? Vec<R>{} : one;
+                store(flag(bad_, p, j), range <= R(N::MAX_RANGE) ? none : one);
                 const Vec<R> first = BCRF_TARGET::load(flag(first_, p, j));
                 const Vec<R> last = BCRF_TARGET::load(flag(last_, p, j));
                 for (int t = 0; t < tags_; ++t) {

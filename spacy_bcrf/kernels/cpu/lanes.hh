@@ -366,8 +366,8 @@ std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, d
 // Return the share of lanes that a group must fill to be faster than rows, or more than 1 if none is.
 template <class R> double lane_share(int tags) {
     if (tags >= 32 || lanes<R> < 4) return 2;
-    const double slope = BCRF_VECTOR_BYTES == 64 ? 0.0125 : 0.0175;
-    return 0.35 + slope * tags + (sizeof(R) == 8 ? 0.1 : 0);
+    const double share = BCRF_VECTOR_BYTES == 64 ? 0.3 + 0.0115 * tags : 0.35 + 0.0175 * tags;
+    return share + (sizeof(R) == 8 ? 0.1 : 0);
 }
 
 // Groups of longer sequences would need much memory, and have little to gain.
