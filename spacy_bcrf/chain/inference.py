@@ -178,8 +178,7 @@ class Inference(ABC):
             target_unary, target_edges = unary_and_edges(target)
             d_unary -= target_unary
             d_transitions -= target_edges
-        gradient = potentials.with_scores(d_unary, d_transitions)
-        return losses.clip(min=0), gradient
+        return potentials.xp.maximum(losses, 0), potentials.gradient(d_unary, d_transitions)
 
 
 def divide(xp: ModuleType, x: Array, probabilities: Array) -> Array:

@@ -116,6 +116,17 @@ class Potentials:
         """Return potentials of the same sequences with other scores. See `unchecked`."""
         return Potentials.unchecked(unary, transitions, self.lengths, self.xp)
 
+    def gradient(self, unary: Array, transitions: Array) -> Potentials:
+        """Return a gradient in the shapes of these potentials, which a kernel has computed.
+
+        The arrays are not checked: they are C-contiguous and have the dtype of the potentials.
+        """
+        found = object.__new__(Potentials)
+        found.__dict__.update(
+            unary=unary, transitions=transitions, lengths=self.lengths, xp=self.xp
+        )
+        return found
+
     @cached_property
     def xp(self) -> ModuleType:
         """The array module: NumPy or CuPy."""

@@ -24,6 +24,7 @@ kernel reads it, and raises ValueError if the machine lacks it.
 
 from __future__ import annotations
 
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -302,13 +303,14 @@ def array_module(array: Array, name: str = "the argument") -> ModuleType:
 
 def _backend(xp: ModuleType) -> Backend:
     """The kernels for the arrays of a module."""
-    if xp.__name__ == "numpy":
+    if xp is np:
         return _native()
     from . import cuda
 
     return cuda
 
 
+@cache
 def _native() -> Any:
     try:
         from . import native

@@ -13,6 +13,11 @@
 #include <type_traits>
 #include <vector>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#elif defined(_WIN32)
+#include <malloc.h>
+#endif
 #if defined(__SSE2__) || defined(_M_X64)
 #include <xmmintrin.h>
 #endif
@@ -93,17 +98,110 @@ class FlushDenormals {
 #endif
 };
 
-// Zeroed scratch memory, aligned to a cache line. Throws std::bad_alloc. It comes from calloc, so
-// unused pages take no memory.
-template <class R> class Buffer {
-    std::unique_ptr<void, void (*)(void*)> memory_;
-    R* data_;
+// Memory that a thread keeps from one kernel call to the next: the system takes longer to provide fresh
+// pages than a kernel to fill them.
+class Workspace {
+    static constexpr size_t MOST_KEPT = size_t(16) << 20, LARGE = size_t(4) << 20;
+    struct Block {
+        void* memory;
+        size_t size;
+    };
+    std::vector<Block> kept_;
+    size_t size_ = 0;
+
+    static Workspace* get() {
+        static thread_local bool ended = false;
+        static thread_local struct Owner {
+            Workspace workspace;
+            ~Owner() { ended = true; }
+        } owner;
+        return ended ? nullptr : &owner.workspace;
+    }
 
   public:
-    explicit Buffer(size_t n = 0) : memory_(std::calloc(n * sizeof(R) + 64, 1), std::free) {
-        if (!memory_) throw std::bad_alloc();
-        auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
-        data_ = reinterpret_cast<R*>((address + 63) / 64 * 64);
+    ~Workspace() {
+        for (Block& block : kept_) release(block.memory);
+    }
+
+    // Return at least `size` bytes, aligned to a cache line and zeroed. Set `size` to the number to
+    // give back. Throw std::bad_alloc.
+    static void* take(size_t& size) {
+        const size_t used = size;
+        // A few sizes, so that a block fits other calls.
+        size = std::max<size_t>((size + 4095) / 4096 * 4096, 4096);
+        if (size < used) throw std::bad_alloc();
+        Workspace* own = size < LARGE ? get() : nullptr;
+        if (own)
+            for (size_t i = own->kept_.size(); i-- > 0;)
+                if (own->kept_[i].size >= size && own->kept_[i].size <= 2 * size) {
+                    const Block found = own->kept_[i];
+                    own->kept_.erase(own->kept_.begin() + i);
+                    own->size_ -= size = found.size;
+                    std::memset(found.memory, 0, used);
+                    return found.memory;
+                }
+#if defined(__linux__)
+        if (size >= LARGE) {
+            size = (size + PAGE - 1) / PAGE * PAGE;
+            void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (memory == MAP_FAILED) throw std::bad_alloc();
+            madvise(memory, size, MADV_HUGEPAGE);
+            return memory;
+        }
+#endif
+        void* memory = allocate(size);
+        if (!memory) throw std::bad_alloc();
+        std::memset(memory, 0, used);
+        return memory;
+    }
+
+    static void give(void* memory, size_t size) {
+#if defined(__linux__)
+        if (size >= LARGE) {
+            munmap(memory, size);
+            return;
+        }
+#endif
+#if !defined(__SANITIZE_ADDRESS__)
+        Workspace* own = get();
+        if (own && own->size_ + size <= MOST_KEPT) {
+            own->kept_.push_back({memory, size});
+            own->size_ += size;
+            return;
+        }
+#endif
+        release(memory);
+    }
+
+  private:
+    static constexpr size_t PAGE = size_t(2) << 20;  // the size of a huge page
+
+#if defined(_WIN32)
+    static void* allocate(size_t size) { return _aligned_malloc(size, 64); }
+    static void release(void* memory) { _aligned_free(memory); }
+#else
+    static void* allocate(size_t size) { return std::aligned_alloc(64, size); }
+    static void release(void* memory) { std::free(memory); }
+#endif
+};
+
+// Zeroed scratch memory, aligned to a cache line. Throws std::bad_alloc.
+template <class R> class Buffer {
+    size_t size_ = 0;
+    R* data_ = nullptr;
+
+  public:
+    explicit Buffer(size_t n = 0) : size_(n * sizeof(R)) {
+        if (n) data_ = static_cast<R*>(Workspace::take(size_));
+    }
+    ~Buffer() {
+        if (data_) Workspace::give(data_, size_);
+    }
+    Buffer(Buffer&& other) noexcept : size_(other.size_), data_(other.data_) { other.data_ = nullptr; }
+    Buffer& operator=(Buffer&& other) noexcept {
+        std::swap(size_, other.size_);
+        std::swap(data_, other.data_);
+        return *this;
     }
     operator R*() { return data_; }
     R* data() { return data_; }

@@ -4,6 +4,7 @@
 #include "../shared/projection.hh"
 #include "bregman_options.hh"
 #include "for_each_sequence.hh"
+#include "lane_bregman.hh"
 #include "log_space.hh"
 #include "pair_sums.hh"
 
@@ -349,46 +350,91 @@ template <class R, class In> class Projections {
     void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
 };
 
-// Projections in the precision of the scores. A sequence that needs more range gets double precision,
-// and then log space.
-template <class In> class Bregman {
-    const Batch<In>& batch_;
-    const BregmanOptions& options_;
-    Projections<In, In> narrow_;
-    std::unique_ptr<Projections<double, In>> wide_;  // created for the first sequence that needs it
-
-    bool run_wide(const Sequence<In>& s, Output<In>& out) {
-        if (sizeof(In) == 8) return false;
-        if (!wide_) wide_.reset(new Projections<double, In>(batch_, batch_.longest(), options_.scale));
-        return wide_->run(s, options_, out);
+// Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
+// void. share: see `cluster`. Return the sequences that are left.
+template <class N, class R, class In>
+std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& all, double share,
+                              const BregmanOptions& options, In* value, In* node, double* sum,
+                              In* each) {
+    std::vector<char> failed(batch.size);
+    std::vector<Place> which(all), found;
+    const double work = (options.n_iter + 3) * pass(batch);
+#if defined(__GNUC__)
+    // A single iteration has its own normalization, and scores of the chain their own checks.
+    if (batch.shared && !each && !options.lower && options.n_iter > 1 &&
+        options.unary != projection::CHAIN) {
+        std::vector<Place> moved;
+        const std::vector<Cluster> clusters = cluster<typename N::R>(batch, share, which, moved);
+        const In* end = batch.unary + batch.tokens() * batch.tags;
+        size_t slots = 0;
+        for (const Cluster& c : clusters) slots = std::max(slots, c.slots);
+        using Lanes = LaneProjections<N, In>;
+        for_each_item(
+            batch, clusters.size(), [&](size_t i) { return clusters[i].tokens; }, 0.3 * work, sum,
+            [&] { return Lanes(batch, options, end, slots); },
+            [&](Lanes& chain, size_t i, double* own) {
+                const Cluster& c = clusters[i];
+                chain.run(&moved[c.first], c.last - c.first, value, node, own, failed.data());
+            },
+            [](Lanes& chain, double* own) { chain.flush(own); });
     }
+#endif
+    if constexpr (std::is_void<R>::value)
+        for (Place place : which) failed[place.index] = 1;
+    else
+        for_each_sequence(
+            batch, which, work, sum,
+            [&] { return Projections<R, In>(batch, batch.longest(), options.scale); },
+            [&](Projections<R, In>& chain, const Sequence<In>& s, double* own) {
+                Output<In> out = output(s, node, own, each);
+                failed[s.index] = !chain.run(s, options, out);
+                value[s.index] = In(out.value);
+            },
+            [](Projections<R, In>& chain, double* own) { chain.flush(own); });
+    for (Place place : all)
+        if (failed[place.index]) found.push_back(place);
+    return found;
+}
 
-  public:
-    Bregman(const Batch<In>& batch, const BregmanOptions& options)
-        : batch_(batch), options_(options), narrow_(batch, batch.longest(), options.scale) {}
-
-    void run(const Sequence<In>& s, Output<In>& out) {
-        if (narrow_.run(s, options_, out) || run_wide(s, out)) return;
-        log_space::bregman(s, options_, out);
+// Projections in the precision of the scores. A sequence that needs more range gets double precision, or
+// numbers with exponents of their own, and then log space.
+template <class In>
+void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
+                    double* sum, In* each) {
+    const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
+        return bregman_in<decltype(arithmetic), typename decltype(rows)::type>(
+            batch, which, share, options, value, node, sum, each);
+    };
+    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), 0.4);
+    if constexpr (sizeof(In) == 4) {
+        // Products with dense transitions are as fast with exponents as without, and floats as doubles.
+        const bool dense = batch.shared && batch.tags < 24 && is_dense<In>(batch, options.scale);
+        left = dense ? run(Wide<In>(), Rows<double>(), left, 0.4)
+                     : run(Plain<double>(), Rows<double>(), left, 0.4);
     }
-
-    void flush(double* sum) {
-        narrow_.flush(sum);
-        if (wide_) wide_->flush(sum);
-    }
-};
+    left = run(Wide<In>(), Rows<void>(), left, 0);
+    for_each_sequence(
+        batch, left, 100 * pass(batch), sum, [] { return 0; },
+        [&](int, const Sequence<In>& s, double* own) {
+            Output<In> out = output(s, node, own, each);
+            log_space::bregman(s, options, out);
+            value[s.index] = In(out.value);
+        },
+        [](int, double*) {});
+}
 
 template <class In>
-void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value,
-                              In* node, double* sum, In* each) {
-    for_each_sequence(
-        batch, (options.n_iter + 3) * pass(batch), sum,
-        [&] { return Bregman<In>(batch, options); },
-        [&](Bregman<In>& chain, const Sequence<In>& s, double* own) {
-            Output<In> out = output(s, node, own, each);
-            chain.run(s, out);
-            value[s.index] = In(out.value);
-        });
+void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
+             double* sum, In* each) {
+    if (options.lower && (node || sum) && batch.shared && !each) {
+        // The marginals of both bounds are the same, to the last bit. Only rows compute the lower one.
+        BregmanOptions upper = options;
+        upper.lower = false;
+        bregman(batch, upper, value, node, sum, each);
+        Buffer<In> unused(batch.tokens() * batch.tags);
+        return bregman_values(batch, options, value, unused.data(), static_cast<double*>(nullptr), each);
+    }
+    bregman_values(batch, options, value, node, sum, each);
 }
 
 }  // namespace BCRF_TARGET

@@ -3,6 +3,7 @@
 
 #include "../shared/precision.hh"
 #include "for_each_sequence.hh"
+#include "lane_crf.hh"
 #include "log_space.hh"
 #include "pair_sums.hh"
 
@@ -151,17 +152,65 @@ template <class R, class In> class ForwardBackward {
     void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
 };
 
+// Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
+// void. share: see `group`. Return the sequences that need a larger range.
+template <class N, class R, class In>
+std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Place>& all, double share,
+                                  In* value, In* node, double* sum, In* each) {
+    const bool only_value = !node && !sum && !each;
+    std::vector<char> failed(batch.size);
+    std::vector<Place> which(all), found;
+#if defined(__GNUC__)
+    if (batch.shared && !each) {
+        const auto groups = group<typename N::R>(batch, which, share, LANE_LENGTH);
+        const In* end = batch.unary + batch.tokens() * batch.tags;
+        using Lanes = LaneForwardBackward<N, In>;
+        for_each_item(
+            batch, groups.size(), [&](size_t i) { return groups[i].tokens; }, pass(batch), sum,
+            [&] { return Lanes(batch, end, groups[0].longest); },
+            [&](Lanes& chain, size_t i, double* own) {
+                chain.run(groups[i], value, node, own, only_value, failed.data());
+            },
+            [](Lanes& chain, double* own) { chain.flush(own); });
+    }
+#endif
+    if constexpr (std::is_void<R>::value)
+        for (Place place : which) failed[place.index] = 1;
+    else
+        for_each_sequence(
+            batch, which, 3 * pass(batch), sum,
+            [&] { return ForwardBackward<R, In>(batch, batch.longest()); },
+            [&](ForwardBackward<R, In>& chain, const Sequence<In>& s, double* own) {
+                Output<In> out = output(s, node, own, each);
+                failed[s.index] = !chain.run(s, out, only_value);
+                value[s.index] = In(out.value);
+            },
+            [](ForwardBackward<R, In>& chain, double* own) { chain.flush(own); });
+    for (Place place : all)
+        if (failed[place.index]) found.push_back(place);
+    return found;
+}
+
+// A sequence that needs a larger range than its scores have gets double precision, then numbers with
+// exponents of their own, and then log space.
 template <class In>
 void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
-    const bool only_value = !node && !sum && !each;
-    using Chain = ForwardBackward<In, In>;
+    const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
+        return sum_product_in<decltype(arithmetic), typename decltype(rows)::type>(
+            batch, which, share, value, node, sum, each);
+    };
+    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), lane_share<In>(batch.tags));
+    if constexpr (sizeof(In) == 4)
+        left = run(Plain<double>(), Rows<double>(), left, lane_share<double>(batch.tags));
+    left = run(Wide<In>(), Rows<void>(), left, 0);
     for_each_sequence(
-        batch, 3 * pass(batch), sum, [&] { return Chain(batch, batch.longest()); },
-        [&](Chain& chain, const Sequence<In>& s, double* own) {
+        batch, left, 100 * pass(batch), sum, [] { return 0; },
+        [&](int, const Sequence<In>& s, double* own) {
             Output<In> out = output(s, node, own, each);
-            if (!chain.run(s, out, only_value)) log_space::sum_product(s, out);
+            log_space::sum_product(s, out);
             value[s.index] = In(out.value);
-        });
+        },
+        [](int, double*) {});
 }
 
 }  // namespace BCRF_TARGET

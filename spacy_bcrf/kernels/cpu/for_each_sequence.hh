@@ -10,10 +10,29 @@
 
 namespace bcrf {
 
-// Consecutive sequences [first, last), and the flat index of their first token.
+// A sequence of a batch that has tokens: its position, and the flat index of its first token.
+struct Place {
+    int index;
+    size_t first;
+};
+
+template <class In> std::vector<Place> places(const Batch<In>& batch) {
+    std::vector<Place> found;
+    found.reserve(batch.size);
+    size_t token = 0;
+    for (int b = 0; b < batch.size; token += batch.lengths[b++])
+        if (batch.lengths[b] > 0) found.push_back({b, token});
+    return found;
+}
+
+// Consecutive items [first, last).
 struct Chunk {
-    int first, last;
-    size_t token;
+    size_t first, last;
+};
+
+// The type of the numbers in rows.
+template <class R> struct Rows {
+    using type = R;
 };
 
 // Minimum work of a chunk, in multiply-adds. It is a multiple of the cost of waking a thread, and
@@ -26,36 +45,38 @@ template <class In> double pass(const Batch<In>& batch) {
     return double(batch.tags) * batch.tags + 800;
 }
 
-// Split a batch into chunks of similar size. Neither the chunks nor the sums, to the last bit, depend
-// on the number of threads.
-template <class In> std::vector<Chunk> split(const Batch<In>& batch, double work, size_t sums) {
-    const size_t tokens = batch.tokens();
+// Split n items into chunks of similar size. tokens(i) is the size of an item. Neither the chunks nor
+// the sums, to the last bit, depend on the number of threads.
+template <class Tokens>
+std::vector<Chunk> split(size_t n, Tokens tokens, double work, size_t sums) {
+    size_t left = 0;
+    for (size_t i = 0; i < n; ++i) left += tokens(i);
     const double least_work = std::max(LEAST_WORK, LEAST_WORK_A_SUM * double(sums));
-    const size_t least = std::max(size_t(least_work / work), tokens / MOST_CHUNKS) + 1;
+    const size_t least = std::max(size_t(least_work / work), left / MOST_CHUNKS) + 1;
     std::vector<Chunk> chunks;
-    Chunk chunk{0, 0, 0};
-    for (size_t token = 0, left = tokens; chunk.last < batch.size;) {
-        const size_t length = batch.lengths[chunk.last++];
-        token += length;
+    Chunk chunk{0, 0};
+    for (size_t size = 0; chunk.last < n;) {
+        const size_t length = tokens(chunk.last++);
+        size += length;
         left -= length;
-        if (token - chunk.token < least || left < least) continue;
+        if (size < least || left < least) continue;
         chunks.push_back(chunk);
-        chunk = {chunk.last, chunk.last, token};
+        chunk = {chunk.last, chunk.last};
+        size = 0;
     }
-    chunks.push_back(chunk);
-    chunks.back().last = batch.size;
+    chunks.push_back({chunk.first, n});
     return chunks;
 }
 
-// Call run(chain, sequence, sum) for each sequence that has tokens. make() returns the chain of a
-// thread. `work` is the work for each token, in multiply-adds. `sum` (tags, tags) may be null. Each
-// chunk has a sum of its own, which flush(chain, sum) completes; the loop adds them in order.
-template <class In, class Make, class Run, class Flush>
-void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make make, Run run,
-                       Flush flush) {
+// Call run(chain, item, sum) for each of n items. make() returns the chain of a thread. `work` is the
+// work for each token, in multiply-adds. `sum` (tags, tags) may be null. Each chunk has a sum of its
+// own, which flush(chain, sum) completes; the loop adds them in order.
+template <class In, class Tokens, class Make, class Run, class Flush>
+void for_each_item(const Batch<In>& batch, size_t n, Tokens tokens, double work, double* sum,
+                   Make make, Run run, Flush flush) {
+    if (n == 0) return;
     const size_t size = sum ? size_t(batch.tags) * batch.tags : 0;
-    if (batch.tokens() == 0) return;
-    const std::vector<Chunk> chunks = split(batch, work, size);
+    const std::vector<Chunk> chunks = split(n, tokens, work, size);
     Buffer<double> sums(size * (chunks.size() - 1));
     std::atomic<size_t> next{0};
     in_threads(int(std::min(size_t(batch.threads), chunks.size())), [&] {
@@ -65,11 +86,9 @@ void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make ma
         SignalCheck signals;
         for (size_t p = next++; p < chunks.size(); p = next++) {
             double* own = !sum ? nullptr : p == 0 ? sum : sums + (p - 1) * size;
-            size_t token = chunks[p].token;
-            for (int b = chunks[p].first; b < chunks[p].last; ++b) {
-                if (batch.lengths[b] > 0) run(chain, batch.sequence(b, token), own);
-                signals.add(batch.lengths[b] * work);
-                token += batch.lengths[b];
+            for (size_t i = chunks[p].first; i < chunks[p].last; ++i) {
+                run(chain, i, own);
+                signals.add(double(tokens(i)) * work);
             }
             if (sum) flush(chain, own);
         }
@@ -79,9 +98,23 @@ void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make ma
         for (size_t i = 0; i < size; ++i) sum[i] += *own++;
 }
 
+// The loop over sequences: run(chain, sequence, sum).
+template <class In, class Make, class Run, class Flush>
+void for_each_sequence(const Batch<In>& batch, const std::vector<Place>& which, double work,
+                       double* sum, Make make, Run run, Flush flush) {
+    for_each_item(
+        batch, which.size(), [&](size_t i) { return size_t(batch.lengths[which[i].index]); }, work,
+        sum, make,
+        [&](auto& chain, size_t i, double* own) {
+            run(chain, batch.sequence(which[i].index, which[i].first), own);
+        },
+        flush);
+}
+
+// The loop over all sequences that have tokens.
 template <class In, class Make, class Run>
 void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make make, Run run) {
-    for_each_sequence(batch, work, sum, make, run,
+    for_each_sequence(batch, places(batch), work, sum, make, run,
                       [](auto& chain, double* own) { chain.flush(own); });
 }
 
@@ -89,7 +122,7 @@ void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make ma
 template <class In, class Make, class Run>
 void for_each_sequence(const Batch<In>& batch, double work, Make make, Run run) {
     for_each_sequence(
-        batch, work, nullptr, make,
+        batch, places(batch), work, nullptr, make,
         [&](auto& chain, const Sequence<In>& s, double*) { run(chain, s); },
         [](auto&, double*) {});
 }

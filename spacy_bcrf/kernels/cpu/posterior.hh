@@ -6,8 +6,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-template <class In> class Posterior : ForwardBackward<In, In> {
-    using Chain = ForwardBackward<In, In>;
+template <class R, class In> class Posterior : ForwardBackward<R, In> {
+    using Chain = ForwardBackward<R, In>;
     using Chain::tags_;
     using Chain::width_;
     using Chain::matrices_;
@@ -16,18 +16,20 @@ template <class In> class Posterior : ForwardBackward<In, In> {
     using Chain::scale_;
     using Chain::at;
 
-    Buffer<In> node_, costs_, moved_;  // (longest, tags), (tags, width), (4, width)
+    Buffer<In> node_;                 // (longest, tags)
+    Buffer<R> costs_, moved_;         // (tags, width), (4, width)
     bool loaded_ = false;
 
     // Return K[u, v] (max w - w[u, v]), where K = exp(w - max w). It is 0 where K is 0.
-    const In* costs(const Sequence<In>& s, int i) {
+    const R* costs(const Sequence<In>& s, int i) {
         if (loaded_) return costs_;
-        const In *k = matrices_.rows(i), *w = s.edge(i);
+        const R* k = matrices_.rows(i);
+        const In* w = s.edge(i);
         for (int u = 0; u < tags_; ++u)
             for (int v = 0; v < tags_; ++v) {
-                const In x = k[size_t(u) * width_ + v];
+                const R x = k[size_t(u) * width_ + v];
                 costs_[size_t(u) * width_ + v] =
-                    x > 0 ? x * (In(matrices_.shift(i)) - w[size_t(u) * tags_ + v]) : In(0);
+                    x > 0 ? x * R(In(matrices_.shift(i)) - w[size_t(u) * tags_ + v]) : R(0);
             }
         loaded_ = s.shared;
         return costs_;
@@ -52,29 +54,29 @@ template <class In> class Posterior : ForwardBackward<In, In> {
         for (int i = 0; i < s.length; ++i) {
             z.multiply(double(scale_[i]));
             const In *unary = s.unary + size_t(i) * tags_, *node = node_ + size_t(i) * tags_;
-            load_row<In, In>(moved_, unary, largest(unary, tags_), tags_);
-            Vec<In> sums{};
-            for (int t = 0; t < width_; t += lanes<In>) {
-                const Vec<In> x = BCRF_TARGET::load(moved_ + t);
-                sums -= x > -infinity<In> ? x * BCRF_TARGET::load(node + t) : broadcast<In>(0);
+            load_row<R, In>(moved_, unary, largest(unary, tags_), tags_);
+            Vec<R> sums{};
+            for (int t = 0; t < width_; t += lanes<R>) {
+                const Vec<R> x = BCRF_TARGET::load(moved_ + t);
+                sums -= x > -infinity<R> ? x * load_as<R>(node + t) : broadcast<R>(0);
             }
-            cost += sum<In>(sums);
+            cost += sum<R>(sums);
         }
         for (int i = 0, rows = 0; i + 1 < s.length; i += rows) {
             rows = s.shared ? std::min(4, s.length - 1 - i) : 1;
-            In* out[4];
-            const In* in[4];
+            R* out[4];
+            const R* in[4];
             for (int r = 0; r < rows; ++r) {
                 out[r] = moved_ + size_t(r) * width_;
                 in[r] = at(alpha_, i + r);
             }
             product<SumProduct>(rows, out, in, costs(s, i), tags_, width_);
             for (int r = 0; r < rows; ++r) {
-                const In* inward = at(inward_, i + r + 1);
-                Vec<In> sums{};
-                for (int t = 0; t < width_; t += lanes<In>)
+                const R* inward = at(inward_, i + r + 1);
+                Vec<R> sums{};
+                for (int t = 0; t < width_; t += lanes<R>)
                     sums += BCRF_TARGET::load(out[r] + t) * BCRF_TARGET::load(inward + t);
-                cost += sum<In>(sums);
+                cost += sum<R>(sums);
             }
         }
         return std::max(0.0, z.log() + cost);
@@ -85,9 +87,10 @@ template <class In> class Posterior : ForwardBackward<In, In> {
     bool pairs(const Sequence<In>& s, int n, const int* heads, const int* tails, In* node, In* pairs) {
         if (!infer(s, node)) return false;
         for (int i = 0; i + 1 < s.length; ++i, pairs += n) {
-            const In *alpha = at(alpha_, i), *inward = at(inward_, i + 1), *k = matrices_.rows(i);
+            const R *alpha = at(alpha_, i), *inward = at(inward_, i + 1), *k = matrices_.rows(i);
             for (int m = 0; m < n; ++m)
-                pairs[m] = alpha[heads[m]] * k[size_t(heads[m]) * width_ + tails[m]] * inward[tails[m]];
+                pairs[m] = In(alpha[heads[m]] * k[size_t(heads[m]) * width_ + tails[m]] *
+                              inward[tails[m]]);
         }
         std::fill(pairs, pairs + n, In(0));
         return true;
@@ -98,8 +101,8 @@ template <class In> class Posterior : ForwardBackward<In, In> {
         if (!infer(s, node_)) return false;
         for (int k = 0; k < n; ++k, tags += stride, uniform += stride)
             for (int i = s.length - 1; i >= 0; --i) {
-                const In* alpha = at(alpha_, i);
-                const In* to = i + 1 < s.length
+                const R* alpha = at(alpha_, i);
+                const R* to = i + 1 < s.length
                                    ? matrices_.columns(i) + size_t(tags[i + 1]) * width_ : nullptr;
                 tags[i] = pick_tag(tags_, uniform[i],
                                    [&](int t) { return double(alpha[t]) * (to ? to[t] : 1); });
@@ -108,24 +111,47 @@ template <class In> class Posterior : ForwardBackward<In, In> {
     }
 };
 
+// Posteriors in the precision of the scores, and in double precision for sequences that need it.
+template <class In> class Posteriors {
+    const Batch<In>& batch_;
+    Posterior<In, In> narrow_;
+    std::unique_ptr<Posterior<double, In>> wide_;  // created for the first sequence that needs it
+
+  public:
+    explicit Posteriors(const Batch<In>& batch) : batch_(batch), narrow_(batch, batch.longest()) {}
+
+    // Call use(posterior), which returns whether the posterior has enough range. Return false if none
+    // has.
+    template <class Use> bool run(Use use) {
+        if (use(narrow_)) return true;
+        if constexpr (sizeof(In) == 8) return false;
+        if (!wide_) wide_.reset(new Posterior<double, In>(batch_, batch_.longest()));
+        return use(*wide_);
+    }
+};
+
 template <class In, class Run> void for_each_posterior(const Batch<In>& batch, Run run) {
-    for_each_sequence(
-        batch, 3 * pass(batch), [&] { return Posterior<In>(batch, batch.longest()); }, run);
+    for_each_sequence(batch, 3 * pass(batch), [&] { return Posteriors<In>(batch); }, run);
 }
 
 template <class In> void entropy(const Batch<In>& batch, In* entropies) {
-    for_each_posterior(batch, [&](Posterior<In>& chain, const Sequence<In>& s) {
-        const double h = chain.entropy(s);
-        entropies[s.index] = In(h < 0 ? log_space::entropy(s) : h);
+    for_each_posterior(batch, [&](Posteriors<In>& chain, const Sequence<In>& s) {
+        double h = -1;
+        if (!chain.run([&](auto& posterior) { return (h = posterior.entropy(s)) >= 0; }))
+            h = log_space::entropy(s);
+        entropies[s.index] = In(h);
     });
 }
 
 template <class In>
 void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* tails, In* node, In* pairs) {
     const size_t t = batch.tags;
-    for_each_posterior(batch, [&](Posterior<In>& chain, const Sequence<In>& s) {
+    for_each_posterior(batch, [&](Posteriors<In>& chain, const Sequence<In>& s) {
         In *node_at = node + s.first * t, *pairs_at = pairs + s.first * n;
-        if (chain.pairs(s, n, heads, tails, node_at, pairs_at)) return;
+        if (chain.run([&](auto& posterior) {
+                return posterior.pairs(s, n, heads, tails, node_at, pairs_at);
+            }))
+            return;
         std::vector<In> each(s.length * t * t, In(0));
         Output<In> out{0, node_at, nullptr, each.data()};
         log_space::sum_product(s, out);
@@ -136,8 +162,10 @@ void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* 
 
 template <class In> void sample(const Batch<In>& batch, int n, const double* uniform, int* tags) {
     const size_t tokens = batch.tokens();
-    for_each_posterior(batch, [&](Posterior<In>& chain, const Sequence<In>& s) {
-        if (!chain.sample(s, n, tokens, uniform + s.first, tags + s.first))
+    for_each_posterior(batch, [&](Posteriors<In>& chain, const Sequence<In>& s) {
+        if (!chain.run([&](auto& posterior) {
+                return posterior.sample(s, n, tokens, uniform + s.first, tags + s.first);
+            }))
             log_space::sample(s, n, tokens, uniform + s.first, tags + s.first);
     });
 }

@@ -32,6 +32,18 @@ template <class R> BCRF_INLINE Vec<R> load(const R* p) {
     return v;
 }
 
+// Load lanes<R> numbers, converted to R.
+template <class R, class In> BCRF_INLINE Vec<R> load_as(const In* p) {
+#if defined(__GNUC__)
+    typedef In Numbers __attribute__((vector_size(sizeof(In) * lanes<R>)));
+    Numbers v;
+    std::memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, Vec<R>);
+#else
+    return R(*p);
+#endif
+}
+
 template <class R> BCRF_INLINE void store(R* p, Vec<R> v) { std::memcpy(p, &v, sizeof v); }
 
 // x - 0 is x, so compilers drop the subtraction. They keep an addition, because -0 + 0 is 0.
@@ -64,6 +76,33 @@ template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
     for (int i = 0; i < lanes<R>; ++i) x[i] = std::sqrt(x[i]);
     std::memcpy(&v, x, sizeof v);
     return v;
+}
+
+// Return 1 / sqrt(x). Some instruction sets have an approximation that one Newton step, or two, refine.
+// The result for 0 is infinite or NaN.
+BCRF_INLINE Vec<float> inverse_square_root(Vec<float> x) {
+#if defined(__GNUC__) && defined(__SSE2__)
+#if BCRF_VECTOR_BYTES == 64
+    const Vec<float> y = __builtin_ia32_rsqrt14ps512_mask(x, Vec<float>{}, 0xFFFF);
+#elif BCRF_VECTOR_BYTES == 32
+    const Vec<float> y = __builtin_ia32_rsqrtps256(x);
+#else
+    const Vec<float> y = __builtin_ia32_rsqrtps(x);
+#endif
+    return y * (1.5f - 0.5f * x * y * y);
+#else
+    return 1.0f / square_root<float>(x);
+#endif
+}
+
+BCRF_INLINE Vec<double> inverse_square_root(Vec<double> x) {
+#if defined(__GNUC__) && defined(__SSE2__) && BCRF_VECTOR_BYTES == 64
+    Vec<double> y = __builtin_ia32_rsqrt14pd512_mask(x, Vec<double>{}, 0xFF);
+    y *= 1.5 - 0.5 * x * y * y;
+    return y * (1.5 - 0.5 * x * y * y);
+#else
+    return 1.0 / square_root<double>(x);
+#endif
 }
 
 // Return exp(x) for x <= 0 or slightly above, accurate to about 1 ulp. Return 0 where exp(x) would

@@ -1,0 +1,431 @@
+// Iterative Bregman projections with tokens of one parity in the lanes of vectors.
+#pragma once
+
+#include "../shared/projection.hh"
+#include "bregman_options.hh"
+#include "scaled.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+#if defined(__GNUC__)
+
+// Sequences [first, last) of a list, projected together.
+struct Cluster {
+    size_t first, last, slots, tokens;
+};
+
+// More tags than bits of a mask, and rows fill their vectors well.
+constexpr int MOST_LANE_TAGS = 63;
+
+// A sequence of length L has L / 2 + 1 slots. Slot j has its tokens 2 j and 2 j + 1.
+inline size_t slots_of(int length) { return size_t(length) / 2 + 1; }
+
+// Move sequences of at least three tokens from `which` to clusters that fill at least a share of
+// their slots.
+template <class R, class In>
+std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<Place>& which,
+                             std::vector<Place>& moved) {
+    constexpr size_t ENOUGH = 4 * lanes<R>;  // slots; the factors of so many fit the first cache
+    std::vector<Cluster> found;
+    if (lanes<R> < 4 || batch.tags > MOST_LANE_TAGS) return found;
+    std::vector<Place> rest;
+    Cluster next{0, 0, 0, 0};
+    const auto close = [&] {
+        const size_t filled = (next.slots + lanes<R> - 1) / lanes<R> * lanes<R>;
+        // The sums of pairs take a time of their own, which few tokens do not pay back.
+        const bool enough = share == 0 || next.tokens * 8 >= size_t(batch.tags) * batch.tags;
+        if (next.tokens && enough && double(next.tokens) >= 2 * share * double(filled)) {
+            found.push_back(next);
+        } else {
+            rest.insert(rest.end(), moved.begin() + next.first, moved.end());
+            moved.resize(next.first);
+        }
+        next = {moved.size(), moved.size(), 0, 0};
+    };
+    for (Place place : which) {
+        const int length = batch.lengths[place.index];
+        if (length < 3) {
+            rest.push_back(place);
+            continue;
+        }
+        moved.push_back(place);
+        next.last = moved.size();
+        next.slots += slots_of(length);
+        next.tokens += length;
+        if (next.slots + slots_of(length) > ENOUGH) close();
+    }
+    close();
+    which = std::move(rest);
+    return found;
+}
+
+// See Projections for the algorithm. Arrays are (tags, stride): a number for each slot and parity,
+// between W numbers that no sequence has.
+// N: the arithmetic.
+template <class N, class In> class LaneProjections {
+    using R = typename N::R;
+    using Value = typename N::Value;
+    static constexpr int W = lanes<R>, STEPS = 8;
+    const Batch<In>& batch_;
+    const BregmanOptions& options_;
+    const int tags_;
+    const size_t longest_;  // slots
+    const In* const end_;   // of the scores
+    typename N::template Kernel<In> matrices_;
+    const size_t part_, row_part_, copy_part_;  // sizes of the parts of large arrays, rows, copies
+    size_t slots_ = 0, stride_ = 0;
+    Buffer<R> root_, f_, g_;              // (2, tags, stride): sqrt(e) and the factors, by parity
+    Buffer<R> in_, out_;                  // (tags, W)
+    Buffer<R> inner_, first_, last_;      // (2, slots): 1 for such tokens
+    Buffer<R> excess_, bad_;              // (2, slots)
+    Buffer<R> ratio_, exponent_;          // (2, slots): e / (f g), the scale that the factors leave out
+    Buffer<R> from_, to_;                 // (STEPS, tags, W)
+    Buffer<In> nothing_;                  // the scores of a slot without a token
+    std::vector<size_t> token_[2];        // flat index of a slot's token
+    std::vector<int> owner_[2];           // the sequence of a slot in the cluster, or -1
+    std::vector<size_t> slot_;            // the first slot of each sequence
+    std::vector<std::uint64_t> allowed_;  // tags after each tag, then tags before each tag
+    std::vector<std::uint64_t> alive_;
+    PairSumsOf<N> pairs_;
+
+    R* at(Buffer<R>& array, int parity, size_t slot) {
+        return array + parity * tags_ * stride_ + W + slot;
+    }
+    R* flag(Buffer<R>& array, int parity, size_t slot = 0) { return array + parity * longest_ + slot; }
+
+    // Assign slots to the tokens of n sequences.
+    void place(const Place* places, size_t n) {
+        slots_ = 0;
+        slot_.resize(n);
+        for (size_t q = 0; q < n; ++q) {
+            slot_[q] = slots_;
+            slots_ += slots_of(batch_.lengths[places[q].index]);
+        }
+        slots_ = (slots_ + W - 1) / W * W;
+        stride_ = slots_ + 2 * W;
+        for (int p = 0; p < 2; ++p) {
+            token_[p].assign(slots_, 0);
+            owner_[p].assign(slots_, -1);
+            for (Buffer<R>* array : {&inner_, &first_, &last_, &bad_, &excess_})
+                std::fill_n(flag(*array, p), slots_, R(0));
+        }
+        for (size_t q = 0; q < n; ++q) {
+            const int length = batch_.lengths[places[q].index];
+            for (int i = 0; i < length; ++i) {
+                const size_t slot = slot_[q] + i / 2;
+                token_[i % 2][slot] = places[q].first + i;
+                owner_[i % 2][slot] = int(q);
+                flag(inner_, i % 2)[slot] = R(i > 0 && i + 1 < length);
+            }
+            flag(first_, 0)[slot_[q]] = 1;
+            flag(last_, (length - 1) % 2)[slot_[q] + (length - 1) / 2] = 1;
+        }
+    }
+
+    // Set the rows of W slots in an array (N, tags).
+    template <class X> void rows(X** out, X* array, int parity, size_t slot, X* none) {
+        for (int k = 0; k < W; ++k)
+            out[k] = owner_[parity][slot + k] < 0 ? none : array + token_[parity][slot + k] * tags_;
+    }
+
+    // Set sqrt(e) and the first factors. Add each token's maximum to its sequence's shift.
+    void load(std::vector<double>& shift) {
+        const R inf = infinity<R>;
+        for (int p = 0; p < 2; ++p)
+            for (size_t j = 0; j < slots_; j += W) {
+                const In* scores[W];
+                rows<const In>(scores, batch_.unary, p, j, nothing_.data());
+                R *root = at(root_, p, j), *f = at(f_, p, j), *g = at(g_, p, j);
+                pack(root, stride_, scores, end_, tags_);
+                Vec<R> top = broadcast<R>(std::numeric_limits<R>::lowest()), low = broadcast<R>(inf);
+                for (int t = 0; t < tags_; ++t) {
+                    const Vec<R> x = BCRF_TARGET::load(root + t * stride_);
+                    top = max<R>(top, x);
+                    low = x > -inf ? min<R>(low, x) : low;
+                }
+                R tops[W];
+                store(tops, top);
+                for (int k = 0; k < W; ++k)
+                    if (owner_[p][j + k] >= 0) shift[owner_[p][j + k]] += double(tops[k]) * options_.scale;
+                const Vec<R> range = R(matrices_.range()) + (top - low) * R(options_.scale);
+                // A token without an allowed tag has no range.
+                const Vec<R> one = broadcast<R>(1);
+                const Vec<R> none = top > broadcast<R>(std::numeric_limits<R>::lowest()) ? Vec<R>{} : one;
+                store(flag(bad_, p, j), range <= R(N::MAX_RANGE) ? none : one);
+                const Vec<R> first = BCRF_TARGET::load(flag(first_, p, j));
+                const Vec<R> last = BCRF_TARGET::load(flag(last_, p, j));
+                for (int t = 0; t < tags_; ++t) {
+                    const size_t at = t * stride_;
+                    const Value x = N::exponential(BCRF_TARGET::load(root + at), top, options_.scale / 2);
+                    const Value square = N::times(x, x);
+                    N::store(root + at, part_, x);
+                    N::store(f + at, part_, N::select(last, square, x));
+                    N::store(g + at, part_, N::select(first, square, x));
+                }
+            }
+    }
+
+    // Return the union of masks[t] over the tags of a set.
+    static std::uint64_t join(std::uint64_t tags, const std::uint64_t* masks) {
+        std::uint64_t found = 0;
+        for (; tags; tags &= tags - 1) found |= masks[__builtin_ctzll(tags)];
+        return found;
+    }
+
+    // Clear the tags that no allowed labeling of a sequence uses. Return false if a token has none
+    // left.
+    bool prune(Place place, size_t slot) {
+        const int n = batch_.lengths[place.index];
+        const In* unary = batch_.unary + place.first * tags_;
+        const std::uint64_t *after = allowed_.data(), *before = after + tags_;
+        alive_.resize(n);
+        std::uint64_t last = 0, reached = 0;
+        for (int i = 0; i < n; ++i) {
+            std::uint64_t here = 0;
+            for (int t = 0; t < tags_; ++t)
+                here |= std::uint64_t(unary[size_t(i) * tags_ + t] > -infinity<In>) << t;
+            if (i > 0) {
+                if (i == 1 || alive_[i - 1] != last) reached = join(last = alive_[i - 1], after);
+                here &= reached;
+            }
+            alive_[i] = here;
+        }
+        for (int i = n - 1; i >= 0; --i) {
+            if (i + 1 < n) {
+                if (i + 2 == n || alive_[i + 1] != last) reached = join(last = alive_[i + 1], before);
+                alive_[i] &= reached;
+            }
+            if (!alive_[i]) return false;
+            const size_t j = slot + i / 2;
+            R *root = at(root_, i % 2, j), *f = at(f_, i % 2, j), *g = at(g_, i % 2, j);
+            const std::uint64_t all = (std::uint64_t(1) << tags_) - 1;
+            for (std::uint64_t dead = all & ~alive_[i]; dead; dead &= dead - 1) {
+                const size_t t = __builtin_ctzll(dead) * stride_;
+                N::clear(root + t, part_), N::clear(f + t, part_), N::clear(g + t, part_);
+            }
+        }
+        return true;
+    }
+
+    // Set in and out of W slots, like Projections::sums.
+    void sums(int p, size_t j) {
+        const R *before = at(g_, 1 - p, j) - (p == 0), *after = at(f_, 1 - p, j) + (p == 1);
+        N::product(in_.data(), W, row_part_, before, stride_, part_, matrices_, false);
+        N::product(out_.data(), W, row_part_, after, stride_, part_, matrices_, true);
+    }
+
+    // Project the inner tokens among W slots. Return the violations, if WATCHED.
+    template <bool RELAXED, bool WATCHED> Vec<R> project(int p, size_t j, Vec<R> excess) {
+        sums(p, j);
+        const R zero = 0;
+        const Vec<R> inner = BCRF_TARGET::load(flag(inner_, p, j)), one = broadcast<R>(1);
+        const Vec<R> more = one + excess, less = one - excess;
+        R *f = at(f_, p, j), *g = at(g_, p, j);
+        const R* root = at(root_, p, j);
+        Value sum_in = N::zero(), sum_out = N::zero();
+        Vec<R> violation{};
+        for (int t = 0; t < tags_; ++t) {
+            const Value iv = N::load(in_ + t * W, row_part_), ov = N::load(out_ + t * W, row_part_);
+            const Value e = N::load(root + t * stride_, part_);
+            Value fv = ov, gv = iv;
+            if (RELAXED || WATCHED) {
+                const Vec<R> m = N::plain(N::times(N::load(f + t * stride_, part_), iv));
+                const Vec<R> n = N::plain(N::times(N::load(g + t * stride_, part_), ov));
+                if (RELAXED) {
+                    fv = N::times(fv, more * n + less * m + R(projection::SMALL_MASS));
+                    gv = N::times(gv, less * n + more * m + R(projection::SMALL_MASS));
+                }
+                if (WATCHED) violation += m > n ? m - n : n - m;
+            }
+            // A forbidden tag may have sums of 0.
+            const Value square = N::select(N::mantissa(e), N::times(fv, gv), N::one());
+            const Value h = N::times(e, N::inverse_root(square));
+            fv = N::normal(N::times(fv, h));
+            gv = N::normal(N::times(gv, h));
+            sum_in = N::plus(sum_in, N::times(fv, iv));
+            sum_out = N::plus(sum_out, N::times(gv, ov));
+            N::store(in_ + t * W, row_part_, fv);
+            N::store(out_ + t * W, row_part_, gv);
+        }
+        const Value to_f = N::inverse(sum_in), to_g = N::inverse(sum_out);
+        for (int t = 0; t < tags_; ++t) {
+            R *ft = f + t * stride_, *gt = g + t * stride_;
+            const Value fv = N::normal(N::times(N::load(in_ + t * W, row_part_), to_f));
+            const Value gv = N::normal(N::times(N::load(out_ + t * W, row_part_), to_g));
+            N::store(ft, part_, N::select(inner, fv, N::load(ft, part_)));
+            N::store(gt, part_, N::select(inner, gv, N::load(gt, part_)));
+        }
+        return inner > zero ? violation : Vec<R>{};
+    }
+
+    template <bool RELAXED, bool WATCHED> void project_all(int p, R excess) {
+        for (size_t j = 0; j < slots_; j += W) {
+            if (maximum<R>(BCRF_TARGET::load(flag(inner_, p, j))) == 0) continue;
+            const Vec<R> by = WATCHED ? BCRF_TARGET::load(flag(excess_, p, j)) : broadcast(excess);
+            const Vec<R> violation = project<RELAXED, WATCHED>(p, j, by);
+            if (WATCHED) store(flag(ratio_, p, j), violation);
+        }
+    }
+
+    void iterate(const Place* places, size_t n) {
+        if (!options_.needs_violation()) {
+            const R excess = R(options_.relaxation - 1);
+            for (int k = 0; k < options_.n_iter; ++k) {
+                check_signals();
+                const int p = projection::first_position(k) % 2;
+                if (k > 1 && excess != 0) project_all<true, false>(p, excess);
+                else project_all<false, false>(p, 0);
+            }
+            return;
+        }
+        std::vector<projection::Relaxation> relaxation(n);
+        size_t running = n;
+        std::vector<char> stopped(n);
+        for (int k = 0; k < options_.n_iter && running; ++k) {
+            check_signals();
+            const int p = projection::first_position(k) % 2;
+            if (k > 1) project_all<true, true>(p, 0);
+            else project_all<false, false>(p, 0);
+            for (size_t q = 0; q < n; ++q) {
+                if (stopped[q]) continue;
+                const size_t from = slot_[q], size = slots_of(batch_.lengths[places[q].index]);
+                R violation = 0;
+                for (size_t j = from; j < from + size; ++j)
+                    if (flag(inner_, p)[j] > 0) violation = std::max(violation, flag(ratio_, p)[j]);
+                if (relaxation[q].update(k, k > 1 ? violation : R(0), options_.relaxation, options_.tolerance)) {
+                    stopped[q] = 1;
+                    --running;
+                }
+                for (int parity = 0; parity < 2; ++parity) {
+                    std::fill_n(flag(excess_, parity, from), size, R(relaxation[q].omega - 1));
+                    if (stopped[q]) std::fill_n(flag(inner_, parity, from), size, R(0));
+                }
+            }
+        }
+    }
+
+    // Write the tag marginals. Set the ratio of f g to e, and bad for tokens that R has lost.
+    void finish(In* node) {
+        const R zero = 0;
+        const Vec<R> one = broadcast<R>(1);
+        const R mean = options_.unary == projection::MEAN ? R(0.5) : R(0);
+        for (int p = 0; p < 2; ++p)
+            for (size_t j = 0; j < slots_; j += W) {
+                sums(p, j);
+                const Vec<R> first = BCRF_TARGET::load(flag(first_, p, j));
+                const Vec<R> last = BCRF_TARGET::load(flag(last_, p, j));
+                const R *root = at(root_, p, j), *f = at(f_, p, j), *g = at(g_, p, j);
+                Value of_factors = N::zero(), of_scores = N::zero();
+                Vec<R> bad = BCRF_TARGET::load(flag(bad_, p, j));
+                for (int t = 0; t < tags_; ++t) {
+                    const Value fv = N::load(f + t * stride_, part_), gv = N::load(g + t * stride_, part_);
+                    const Value x = N::load(root + t * stride_, part_);
+                    const Vec<R> m = N::plain(N::times(fv, N::load(in_ + t * W, row_part_)));
+                    const Vec<R> n = N::plain(N::times(gv, N::load(out_ + t * W, row_part_)));
+                    const Vec<R> flow = last > zero ? m : n, other = first > zero ? n : m;
+                    of_factors = N::plus(of_factors, N::times(fv, gv));
+                    of_scores = N::plus(of_scores, N::times(x, x));
+                    bad += N::mantissa(x) > zero ? one - N::held(fv, gv) : Vec<R>{};
+                    BCRF_TARGET::store(out_ + t * W, flow + (other - flow) * mean);
+                }
+                const Value ratio = N::times(of_scores, N::inverse(of_factors));
+                const Vec<R> edge = first + last;
+                store(flag(ratio_, p, j), N::mantissa(ratio));
+                store(flag(exponent_, p, j), N::exponent(ratio));
+                // The factors of the ends are scores, whose range `load` has checked.
+                store(flag(bad_, p, j), edge > zero ? BCRF_TARGET::load(flag(bad_, p, j)) : bad);
+                In* marginals[W];
+                rows<In>(marginals, node, p, j, nullptr);
+                unpack(marginals, out_.data(), W, tags_);
+            }
+    }
+
+    // Add the arcs out of all tokens that have a successor and are not bad.
+    void add_arcs(double* sum) {
+        int filled = 0;
+        const size_t row = size_t(tags_) * W;
+        const auto add = [&] {
+            pairs_.add(from_.data(), to_.data(), copy_part_, filled, row, matrices_, sum);
+            filled = 0;
+        };
+        for (int p = 0; p < 2; ++p)
+            for (size_t j = 0; j < slots_; j += W) {
+                const R *g = at(g_, p, j), *f = at(f_, 1 - p, j) + (p == 1);
+                const Vec<R> used = BCRF_TARGET::load(flag(excess_, p, j));
+                R *from = from_ + filled * row, *to = to_ + filled * row;
+                for (int t = 0; t < tags_; ++t) {
+                    const Value gv = N::load(g + t * stride_, part_), fv = N::load(f + t * stride_, part_);
+                    N::store(from + t * W, copy_part_, N::select(used, gv, N::zero()));
+                    N::store(to + t * W, copy_part_, N::select(used, fv, N::zero()));
+                }
+                if (++filled == STEPS) add();
+            }
+        add();
+    }
+
+  public:
+    LaneProjections(const Batch<In>& batch, const BregmanOptions& options, const In* end, size_t slots)
+        : batch_(batch), options_(options), tags_(batch.tags),
+          longest_((slots + W - 1) / W * W), end_(end), matrices_(batch, 1, options.scale),
+          part_(2 * (longest_ + 2 * W) * tags_), row_part_(size_t(tags_) * W),
+          copy_part_(STEPS * row_part_), root_(N::PARTS * part_), f_(N::PARTS * part_),
+          g_(N::PARTS * part_), in_(N::PARTS * row_part_), out_(N::PARTS * row_part_),
+          inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_), excess_(2 * longest_),
+          bad_(2 * longest_), ratio_(2 * longest_), exponent_(2 * longest_),
+          from_(N::PARTS * copy_part_), to_(N::PARTS * copy_part_), nothing_(tags_),
+          allowed_(2 * size_t(tags_)), pairs_(matrices_) {
+        for (int u = 0; u < tags_; ++u)
+            for (int v = 0; v < tags_; ++v)
+                if (matrices_.rows(0)[size_t(u) * matrices_.width() + v] > 0) {
+                    allowed_[u] |= std::uint64_t(1) << v;
+                    allowed_[tags_ + v] |= std::uint64_t(1) << u;
+                }
+    }
+
+    // Set failed[b] for the sequences that need more range than R has.
+    void run(const Place* places, size_t n, In* value, In* node, double* sum, char* failed) {
+        place(places, n);
+        std::vector<double> shift(n);
+        load(shift);
+        size_t left = 0;
+        for (size_t q = 0; q < n; ++q) {
+            char& lost = failed[places[q].index];
+            const int length = batch_.lengths[places[q].index];
+            for (int i = 0; i < length; ++i) lost |= flag(bad_, i % 2)[slot_[q] + i / 2] > 0;
+            if (!lost && matrices_.zeros()) lost = !prune(places[q], slot_[q]);
+            left += !lost;
+        }
+        if (left == 0) return;
+        iterate(places, n);
+        finish(node);
+        for (size_t q = 0; q < n; ++q) {
+            const int b = places[q].index, length = batch_.lengths[b];
+            LogProduct total;
+            total.add(shift[q] + matrices_.shift(0) * (length - 1));
+            for (int i = 0; i < length; ++i) {
+                const size_t j = slot_[q] + i / 2;
+                failed[b] |= flag(bad_, i % 2)[j] > 0;
+                if (i == 0 || i + 1 == length) continue;
+                total.multiply(double(flag(ratio_, i % 2)[j]));
+                total.add(double(flag(exponent_, i % 2)[j]) * 0.69314718055994530942);
+            }
+            value[b] = In(total.log());
+            for (int i = 0; i < length; ++i)
+                flag(excess_, i % 2)[slot_[q] + i / 2] = R(i + 1 < length && !failed[b]);
+        }
+        if (sum) {
+            for (int p = 0; p < 2; ++p)
+                for (size_t j = 0; j < slots_; ++j)
+                    if (owner_[p][j] < 0) flag(excess_, p)[j] = 0;
+            add_arcs(sum);
+        }
+    }
+
+    void flush(double* sum) { pairs_.flush(matrices_, sum); }
+};
+
+#endif
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,379 @@
+// Sequences in the lanes of vectors.
+//
+// With few tags, a row of tags fills a vector badly and each sum over tags is a horizontal reduction.
+// Here a vector holds one number of as many sequences (or tokens) as it has lanes, and a row is
+// (tags, lanes). All loops over tags are vertical, and no tag is padding.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "for_each_sequence.hh"
+#include "products.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+#if defined(__GNUC__)
+
+template <class R>
+using IntOf = typename std::conditional<sizeof(R) == 4, std::int32_t, std::int64_t>::type;
+template <class R> struct IntVectorOf;
+template <> struct IntVectorOf<float> { typedef std::int32_t type __attribute__((vector_size(BCRF_VECTOR_BYTES))); };
+template <> struct IntVectorOf<double> { typedef std::int64_t type __attribute__((vector_size(BCRF_VECTOR_BYTES))); };
+template <class R> using IntVec = typename IntVectorOf<R>::type;
+
+// Return lane J of the pair (a, b) for each J; lanes of b count from lanes<R>.
+template <class R, int... J> BCRF_INLINE Vec<R> shuffle(Vec<R> a, Vec<R> b) {
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, J...);
+#else
+    return __builtin_shuffle(a, b, IntVec<R>{J...});
+#endif
+}
+
+// One stage of a transposition: exchange blocks of H lanes between two rows. Within 128 bits, the
+// rows interleave, which is one instruction on each platform, and the caller reorders the rows.
+template <class R, int H, bool HIGH, int... J>
+BCRF_INLINE Vec<R> exchange(Vec<R> a, Vec<R> b, std::integer_sequence<int, J...>) {
+    constexpr int W = lanes<R>, Q = 16 / int(sizeof(R));
+    if constexpr (H >= Q)
+        return shuffle<R, (J & H ? W + J - (HIGH ? 0 : H) : J + (HIGH ? H : 0))...>(a, b);
+    else if constexpr (H == 1)
+        return shuffle<R, (J / Q * Q + J % Q / 2 + (HIGH ? Q / 2 : 0) + J % 2 * W)...>(a, b);
+    else  // pairs of lanes
+        return shuffle<R, (J / Q * Q + J % 2 + (HIGH ? 2 : 0) + J % Q / 2 * W)...>(a, b);
+}
+
+template <class R, int H> BCRF_INLINE void exchange_all(Vec<R>* rows) {
+    using Lanes = std::make_integer_sequence<int, lanes<R>>;
+    for (int i = 0; i < lanes<R>; ++i)
+        if (!(i & H)) {
+            const Vec<R> a = rows[i], b = rows[i + H];
+            rows[i] = exchange<R, H, false>(a, b, Lanes());
+            rows[i + H] = exchange<R, H, true>(a, b, Lanes());
+        }
+}
+
+// Transpose a matrix of lanes<R> vectors.
+template <class R> BCRF_INLINE void transpose_lanes(Vec<R>* rows) {
+    constexpr int W = lanes<R>;
+    if constexpr (sizeof(R) == 4) {
+        // unpack(0, 1), unpack(2, 3), then pairs: the 4 x 4 transposition of each 128 bits.
+        exchange_all<R, 1>(rows);
+        exchange_all<R, 2>(rows);
+        for (int i = 0; i < W; i += 4) std::swap(rows[i + 1], rows[i + 2]);
+        if constexpr (W > 4) exchange_all<R, 4>(rows);
+        if constexpr (W > 8) exchange_all<R, 8>(rows);
+    } else {
+        exchange_all<R, 1>(rows);
+        if constexpr (W > 2) exchange_all<R, 2>(rows);
+        if constexpr (W > 4) exchange_all<R, 4>(rows);
+    }
+}
+
+// Copy n <= N numbers, N a power of two, in pieces of constant size.
+template <int N, class To, class From> BCRF_INLINE void copy_short(To* to, const From* from, int n) {
+    if constexpr (N == 1) {
+        if (n) to[0] = To(from[0]);
+    } else if (n >= N / 2) {
+        for (int i = 0; i < N / 2; ++i) to[i] = To(from[i]);
+        const int last = n - N / 2;
+        for (int i = 0; i < N / 2; ++i) to[last + i] = To(from[last + i]);
+    } else {
+        copy_short<N / 2>(to, from, n);
+    }
+}
+
+// Set out[t, k] = rows[k][t] for `tags` numbers t; rows of `out` are `stride` apart. A row may load
+// numbers after its end, up to a whole vector, if they are before `end`.
+template <class R, class In>
+void pack(R* out, size_t stride, const In* const* rows, const In* end, int tags) {
+    constexpr int W = lanes<R>;
+    int t = 0;
+    for (; tags - t >= W || tags - t > W / 4; t += W) {
+        const int n = tags - t < W ? tags - t : W;
+        Vec<R> tile[W];
+        for (int k = 0; k < W; ++k) {
+            const In* row = rows[k] + t;
+            if (n == W || std::less_equal<const In*>()(row + W, end)) {
+                tile[k] = load_as<R>(row);
+            } else {
+                R copy[W] = {};
+                copy_short<W>(copy, row, n);
+                tile[k] = load(copy);
+            }
+        }
+        transpose_lanes<R>(tile);
+        if (n == W)
+            for (int k = 0; k < W; ++k) store(out + (t + k) * stride, tile[k]);
+        else
+            for (int k = 0; k < n; ++k) store(out + (t + k) * stride, tile[k]);
+    }
+    for (; t < tags; ++t)
+        for (int k = 0; k < W; ++k) out[t * stride + k] = R(rows[k][t]);
+}
+
+// Set rows[k][t] = in[t, k] for each row that is not null.
+template <class R, class In>
+void unpack(In* const* rows, const R* in, size_t stride, int tags) {
+    constexpr int W = lanes<R>;
+    int t = 0;
+    for (; tags - t >= W || tags - t > W / 4; t += W) {
+        const int n = tags - t < W ? tags - t : W;
+        Vec<R> tile[W];
+        for (int k = 0; k < W; ++k) tile[k] = k < n ? load(in + (t + k) * stride) : Vec<R>{};
+        transpose_lanes<R>(tile);
+        for (int k = 0; k < W; ++k) {
+            if (!rows[k]) continue;
+            R copy[W];
+            store(copy, tile[k]);
+            if (n == W)
+                for (int i = 0; i < W; ++i) rows[k][t + i] = In(copy[i]);
+            else
+                copy_short<W>(rows[k] + t, copy, n);
+        }
+    }
+    for (; t < tags; ++t)
+        for (int k = 0; k < W; ++k)
+            if (rows[k]) rows[k][t] = In(in[t * stride + k]);
+}
+
+// Set out[v] = x K[:, v] for COLUMNS numbers v, in each lane. K has rows of length `width`.
+template <class Semiring, int COLUMNS, class R>
+BCRF_INLINE void lane_product_block(R* out, size_t to, const R* x, size_t from, const R* k, int tags,
+                                    int width) {
+    Vec<R> total[COLUMNS];
+    for (int v = 0; v < COLUMNS; ++v) total[v] = Semiring::template zero<R>();
+    for (int u = 0; u < tags; ++u, x += from, k += width) {
+        const Vec<R> xu = load(x);
+        for (int v = 0; v < COLUMNS; ++v) total[v] = Semiring::template add<R>(total[v], k[v], xu);
+    }
+    for (int v = 0; v < COLUMNS; ++v) store(out + v * to, total[v]);
+}
+
+// Set out = x K in each lane. The rows of `out` are `to` apart, and those of x are `from` apart.
+template <class Semiring, class R>
+void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int tags, int width) {
+    constexpr int MOST = 12;
+    const int blocks = (tags + MOST - 1) / MOST;
+    for (int b = 0, v = 0; b < blocks; ++b) {
+        const int columns = (tags - v + blocks - b - 1) / (blocks - b);
+        R* at = out + v * to;
+        switch (columns) {
+#define BCRF_COLUMNS(n) \
+    case n: lane_product_block<Semiring, n, R>(at, to, x, from, k + v, tags, width); break;
+            BCRF_COLUMNS(1) BCRF_COLUMNS(2) BCRF_COLUMNS(3) BCRF_COLUMNS(4)
+            BCRF_COLUMNS(5) BCRF_COLUMNS(6) BCRF_COLUMNS(7) BCRF_COLUMNS(8)
+            BCRF_COLUMNS(9) BCRF_COLUMNS(10) BCRF_COLUMNS(11) BCRF_COLUMNS(12)
+#undef BCRF_COLUMNS
+        }
+        v += columns;
+    }
+}
+
+// Add sum_i a[i, u] b[i, v] to total[u, v], in each lane, for ROWS numbers u and COLUMNS numbers v.
+template <int ROWS, int COLUMNS, class R>
+BCRF_INLINE void lane_outer_block(R* total, int tags, const R* a, const R* b, int steps, size_t step) {
+    constexpr int W = lanes<R>;
+    Vec<R> sums[ROWS][COLUMNS];
+    for (int u = 0; u < ROWS; ++u)
+        for (int v = 0; v < COLUMNS; ++v) sums[u][v] = load(total + (size_t(u) * tags + v) * W);
+    for (int i = 0; i < steps; ++i, a += step, b += step) {
+        Vec<R> x[ROWS];
+        for (int u = 0; u < ROWS; ++u) x[u] = load(a + u * W);
+        for (int v = 0; v < COLUMNS; ++v) {
+            const Vec<R> y = load(b + v * W);
+            for (int u = 0; u < ROWS; ++u) sums[u][v] += x[u] * y;
+        }
+    }
+    for (int u = 0; u < ROWS; ++u)
+        for (int v = 0; v < COLUMNS; ++v) store(total + (size_t(u) * tags + v) * W, sums[u][v]);
+}
+
+template <int ROWS, class R>
+void lane_outer_rows(R* total, int tags, const R* a, const R* b, int steps, size_t step) {
+    constexpr int W = lanes<R>, COLUMNS = BCRF_VECTOR_BYTES == 64 ? 4 : 3;
+    int v = 0;
+    for (; v + COLUMNS <= tags; v += COLUMNS)
+        lane_outer_block<ROWS, COLUMNS>(total + v * W, tags, a, b + v * W, steps, step);
+    if (tags - v == 3) lane_outer_block<ROWS, 3>(total + v * W, tags, a, b + v * W, steps, step);
+    if (tags - v == 2) lane_outer_block<ROWS, 2>(total + v * W, tags, a, b + v * W, steps, step);
+    if (tags - v == 1) lane_outer_block<ROWS, 1>(total + v * W, tags, a, b + v * W, steps, step);
+}
+
+// Sums edge marginals over edges and lanes, like PairSums. Sums are in R over few edges a lane.
+template <class R> class LanePairSums {
+    static constexpr int W = lanes<R>, LIMIT = 256;
+    int tags_, width_, pending_ = 0;
+    Buffer<R> products_;  // (tags, tags, W)
+
+  public:
+    LanePairSums(int tags, int width)
+        : tags_(tags), width_(width), products_(size_t(tags) * tags * W) {}
+
+    // Add the products of rows a[i] and b[i], which are `step` apart, for `edges` numbers i.
+    void add(const R* a, const R* b, int edges, size_t step, const R* k, double* sum) {
+        constexpr int ROWS = BCRF_VECTOR_BYTES == 64 ? 5 : 3;
+        // Few tags: more totals fit the first cache than rows.
+        const int block = tags_ <= 24 ? 8 : 24;
+        for (int i = 0; i < edges; i += block) {
+            const int steps = edges - i < block ? edges - i : block;
+            const R *from = a + i * step, *to = b + i * step;
+            int u = 0;
+            for (; u + ROWS <= tags_; u += ROWS)
+                lane_outer_rows<ROWS, R>(at(u), tags_, from + u * W, to, steps, step);
+            for (; u + 2 <= tags_; u += 2)
+                lane_outer_rows<2, R>(at(u), tags_, from + u * W, to, steps, step);
+            for (; u < tags_; ++u)
+                lane_outer_rows<1, R>(at(u), tags_, from + u * W, to, steps, step);
+            pending_ += steps;
+            if (pending_ >= LIMIT) flush(k, sum);
+        }
+    }
+
+    // k: exp(transitions), rows of length `width`.
+    void flush(const R* k, double* sum) {
+        if (!pending_) return;
+        R* products = products_;
+        for (int u = 0; u < tags_; ++u, k += width_, sum += tags_)
+            for (int v = 0; v < tags_; ++v, products += W) {
+                sum[v] += double(BCRF_TARGET::sum<R>(load(products))) * k[v];
+                store(products, Vec<R>{});
+            }
+        pending_ = 0;
+    }
+
+  private:
+    R* at(int u) { return products_ + size_t(u) * tags_ * W; }
+};
+
+// The logarithms of products of many positive normal numbers, one in each lane. It multiplies
+// mantissas and adds exponents.
+template <class R> class LaneProducts {
+    static constexpr int W = lanes<R>, MANTISSA = sizeof(R) == 4 ? 23 : 52, LIMIT = 64;
+    Vec<R> product_;
+    IntVec<R> exponent_;
+    int pending_;
+    double log_[W];
+
+    void flush() {
+        R product[W];
+        IntOf<R> exponent[W];
+        store(product, product_);
+        std::memcpy(exponent, &exponent_, sizeof exponent);
+        for (int k = 0; k < W; ++k)
+            log_[k] += std::log(double(product[k])) + 0.69314718055994530942 * double(exponent[k]);
+        product_ = broadcast<R>(1);
+        exponent_ = IntVec<R>{};
+        pending_ = 0;
+    }
+
+  public:
+    // An implicit constructor would not have the instruction set.
+    LaneProducts() : product_(broadcast<R>(1)), exponent_{}, pending_(0), log_{} {}
+
+    BCRF_INLINE void multiply(Vec<R> x) {
+        constexpr IntOf<R> ONE = (IntOf<R>(1) << (sizeof(R) * 8 - 2)) - (IntOf<R>(1) << MANTISSA);
+        IntVec<R> bits;
+        std::memcpy(&bits, &x, sizeof bits);
+        exponent_ += (bits - ONE) >> MANTISSA;
+        bits = (bits & ((IntOf<R>(1) << MANTISSA) - 1)) | ONE;
+        std::memcpy(&x, &bits, sizeof bits);
+        product_ *= x;
+        if (++pending_ == LIMIT) flush();
+    }
+
+    const double* logs() {
+        flush();
+        return log_;
+    }
+};
+
+// Sums of numbers in double, one in each lane.
+template <class R> class LaneSums {
+    static constexpr int W = lanes<R>, PARTS = int(sizeof(double) / sizeof(R));
+    Vec<double> part_[PARTS];
+
+  public:
+    LaneSums() : part_{} {}
+    BCRF_INLINE void add(Vec<R> x) {
+        R copy[W];
+        store(copy, x);
+        for (int p = 0; p < PARTS; ++p) part_[p] += load_as<double>(copy + p * lanes<double>);
+    }
+    void read(double* sums) const {
+        for (int p = 0; p < PARTS; ++p) store(sums + p * lanes<double>, part_[p]);
+    }
+};
+
+// As many sequences as a vector of R has lanes, or fewer.
+template <class R> struct Group {
+    static constexpr int W = lanes<R>;
+    int size = 0, longest = 0;
+    size_t tokens = 0;
+    int length[W] = {};
+    Place place[W] = {};
+
+    void add(Place p, int n) {
+        place[size] = p;
+        length[size++] = n;
+        longest = n > longest ? n : longest;
+        tokens += n;
+    }
+
+    Vec<R> lengths() const {
+        R n[W];
+        for (int k = 0; k < W; ++k) n[k] = R(length[k]);
+        return load(n);
+    }
+
+    // Set rows[k] to row i of each sequence in an array (N, tags), or to `none` after its end.
+    template <class X> BCRF_INLINE void rows(X** out, X* array, int tags, int i, X* none) const {
+        for (int k = 0; k < W; ++k)
+            out[k] = i < length[k] ? array + (place[k].first + i) * tags : none;
+    }
+};
+
+// Move the sequences for which lanes are faster from `which` to groups of similar length. `share` is
+// the least number of sequences in a group, of the length of the longest one, as a share of W.
+template <class R, class In>
+std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, double share,
+                            size_t longest) {
+    constexpr int W = lanes<R>;
+    std::vector<Group<R>> groups;
+    if (which.size() < share * W) return groups;
+    std::vector<Place> sorted(which);
+    std::stable_sort(sorted.begin(), sorted.end(), [&](Place a, Place b) {
+        return batch.lengths[a.index] > batch.lengths[b.index];
+    });
+    which.clear();
+    for (size_t at = 0; at < sorted.size();) {
+        Group<R> next;
+        for (size_t i = at; i < sorted.size() && next.size < W; ++i)
+            next.add(sorted[i], batch.lengths[sorted[i].index]);
+        if (size_t(next.longest) <= longest && double(next.tokens) >= share * W * next.longest) {
+            groups.push_back(next);
+            at += next.size;
+        } else {
+            which.push_back(sorted[at++]);
+        }
+    }
+    std::sort(which.begin(), which.end(), [](Place a, Place b) { return a.index < b.index; });
+    return groups;
+}
+
+// Return the share of lanes that a group must fill to be faster than rows, or more than 1 if none is.
+template <class R> double lane_share(int tags) {
+    if (tags >= 32 || lanes<R> < 4) return 2;
+    const double share = BCRF_VECTOR_BYTES == 64 ? 0.3 + 0.0115 * tags : 0.35 + 0.0175 * tags;
+    return share + (sizeof(R) == 8 ? 0.1 : 0);
+}
+
+// Groups of longer sequences would need much memory, and have little to gain.
+constexpr size_t LANE_LENGTH = 4096;
+
+#endif
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,49 @@
+"""Kernels with sequences in the lanes of vectors, against the reference kernels."""
+
+import numpy as np
+import pytest
+from oracles import reference
+from pairwise import pairwise
+from test_kernels import assert_same, assert_same_projections, problem
+
+from spacy_bcrf.kernels import BregmanOptions, native
+
+LENGTHS = {
+    "equal": np.full(33, 5),
+    "ragged": np.arange(40) % 13,
+    "single": np.ones(20),
+    "few": np.array([7, 6, 9, 8, 7, 7, 6]),
+    "uneven": np.array([60, 1, 1, 2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1, 3, 1, 1, 1]),
+}
+
+
+CASES = pairwise([*range(1, 34)], ["float32", "float64"], [False, True], [2.0, 30.0, 3000.0])
+NAMES = [list(LENGTHS)[i % len(LENGTHS)] for i in range(len(CASES))]
+
+
+@pytest.mark.parametrize(
+    "lengths, tags, dtype, forbid, scale",
+    [(name, *case) for name, case in zip(NAMES, CASES, strict=True)],
+)
+def test_lanes_are_the_reference(lengths, tags, dtype, forbid, scale):
+    rng = np.random.default_rng(tags)
+    arrays = problem(rng, tags, True, dtype, forbid, scale, LENGTHS[lengths].astype("int32"))
+    double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
+    with np.errstate(all="ignore"):
+        found = native.sum_product(np, *arrays, "sum", True)
+        assert_same(found, reference.sum_product(np, *double, "sum", True), dtype, scale)
+        value = native.sum_product(np, *arrays, "none", False).value
+        np.testing.assert_allclose(value, found.value, rtol=1e-6)
+        tags_found, scores = native.max_product(np, *arrays)
+        expected_tags, expected = reference.max_product(np, *double)
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+        if dtype == "float64" and not forbid:
+            np.testing.assert_array_equal(tags_found, expected_tags)
+        for options in (
+            BregmanOptions(5, 1.25, None, "upper"),
+            BregmanOptions(6, None, 1e-2, "upper", unary="outgoing"),
+            BregmanOptions(1, 1.0, None, "upper", unary="chain"),
+        ):
+            found = native.bregman(np, *arrays, options, "sum")
+            oracle = reference.bregman(np, *double, options, "sum")
+            assert_same_projections(found, oracle, options, dtype, scale)
