@@ -18,6 +18,7 @@ import numpy as np
 import wasabi
 from numpy.typing import NDArray
 
+from experiments.corpora import add_corpora_option
 from experiments.report import write_csv
 from experiments.training import use_one_thread
 from spacy_bcrf.chain import Potentials
@@ -35,15 +36,7 @@ Row = Mapping[str, object]
 
 def add_options(parser: argparse.ArgumentParser, needs_corpora: bool = False) -> None:
     """Add the options of all benchmarks that read corpora and print a table."""
-    corpora = os.environ.get("BCRF_CORPORA")
-    parser.add_argument(
-        "--corpora",
-        type=Path,
-        default=Path(corpora) if corpora else None,
-        required=needs_corpora and not corpora,
-        metavar="DIR",
-        help="folder of the development corpora (default: the environment variable BCRF_CORPORA)",
-    )
+    add_corpora_option(parser, needs_corpora)
     add_csv_option(parser)
 
 

@@ -11,7 +11,6 @@ plot needs the extra plot.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from experiments.labeling_tasks import TASKS, LabelingTask
+from experiments.labeling_tasks import TASKS, LabelingTask, add_options
 from experiments.report import make_figure, markdown_table, mean_and_deviation, save_figure
 from experiments.template_ablation import MODEL
 from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
@@ -55,9 +54,7 @@ Curve = list[tuple[int, float]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--corpora", type=Path, default=os.environ.get("BCRF_CORPORA"), metavar="DIR"
-    )
+    add_options(parser)
     parser.add_argument("--only", nargs="+", choices=TASKS, default=CORPORA)
     parser.add_argument(
         "--orders", nargs="+", choices=ORDERS, default=list(ORDERS), help="with random"
@@ -68,11 +65,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=20000, help="annotated in all")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
     parser.add_argument("--output", "-o", type=Path, help="PNG of the curves")
     args = parser.parse_args()
-    if not args.corpora:
-        parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
     if args.rounds % 2:
         parser.error("--rounds must be even: a round ends at half of the tokens")
     args.orders = list(dict.fromkeys(["random", *args.orders]))

@@ -16,11 +16,9 @@ count once.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +26,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from experiments.labeling_tasks import TASKS
+from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.cross_fitting import assign_folds, copy_words, train_sparse_chain
@@ -54,17 +52,12 @@ class Judged(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--corpora", type=Path, default=os.environ.get("BCRF_CORPORA"), metavar="DIR"
-    )
+    add_options(parser)
     parser.add_argument("--tasks", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--share", type=float, default=0.05, help="of entities to corrupt")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
     args = parser.parse_args()
-    if not args.corpora:
-        parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
     require("cleanlab", "bench")
     header = ("corpus", "method", "average precision", "precision at 100", *KINDS, "seconds")
     print(markdown_table([header]), end="", flush=True)

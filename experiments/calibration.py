@@ -10,7 +10,6 @@ on all of dev and measures the test part. Posteriors are computed once for each 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from spacy.training import Example
 
-from experiments.labeling_tasks import TASKS
+from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
 from experiments.template_ablation import MODEL
 from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
@@ -31,17 +30,12 @@ METHODS = ("none", "temperature", *GROUPINGS)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--corpora", type=Path, default=os.environ.get("BCRF_CORPORA"), metavar="DIR"
-    )
+    add_options(parser)
     parser.add_argument("--only", nargs="+", choices=TASKS, default=CORPORA)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--limit", type=int, help="training sentences")
-    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
     args = parser.parse_args()
-    if not args.corpora:
-        parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
     rows: list[Sequence[object]] = [("corpus", "measured on", "predictions", *METHODS)]
     for corpus in args.only:
         rows += measure_corpus(corpus, args)

@@ -9,7 +9,6 @@ and measures it on the other half. Posteriors are computed once, so a split take
 from __future__ import annotations
 
 import argparse
-import os
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from experiments.labeling_tasks import TASKS
+from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table
 from experiments.template_ablation import MODEL
 from spacy_bcrf.pipeline.calibration import Calibration
@@ -35,9 +34,7 @@ PROMISES = {"precision": [0.95, 0.9, 0.8], "recall": [0.98, 0.95, 0.9]}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--corpora", type=Path, default=os.environ.get("BCRF_CORPORA"), metavar="DIR"
-    )
+    add_options(parser)
     parser.add_argument("--only", nargs="+", choices=TASKS, default=CORPORA)
     parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--confidence", type=float, default=0.95)
@@ -46,10 +43,7 @@ def main() -> None:
     parser.add_argument("--max-units", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--limit", type=int, help="training sentences")
-    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
     args = parser.parse_args()
-    if not args.corpora:
-        parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
     rows: list[tuple[object, ...]] = [
         (
             "corpus",

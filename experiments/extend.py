@@ -12,11 +12,9 @@ elsewhere. The last row of each system is trained on all labels at once. Scores 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import spacy
@@ -25,7 +23,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import filter_spans, fix_random_seed, minibatch
 
-from experiments.labeling_tasks import TASKS
+from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
 from spacy_bcrf.pipeline.cross_fitting import DEFAULT_MODEL, copy_words, fit_sparse_chain
 from spacy_bcrf.pipeline.distillation import extend
@@ -46,9 +44,7 @@ class Scores(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--corpora", type=Path, default=os.environ.get("BCRF_CORPORA"), metavar="DIR"
-    )
+    add_options(parser)
     parser.add_argument("--tasks", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--passes", type=int, default=5, help="of `extend`")
@@ -56,10 +52,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=6, help="of each training of spaCy's ner")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--limit", type=int, default=None, help="training sentences")
-    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
     args = parser.parse_args()
-    if not args.corpora:
-        parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
     header = ("corpus", "new label", "system", "training", "old labels", "new label", "seconds")
     print(markdown_table([header]), end="", flush=True)
     for task in args.tasks:

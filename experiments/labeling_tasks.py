@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from experiments.corpora import PARTS, Corpus
+from experiments.corpora import PARTS, Corpus, add_corpora_option
 from experiments.paper.tasks import EXPERIMENTS
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.corpora.convert import Reader, convert
@@ -98,6 +99,12 @@ class LabelingTask:
         tags = [token.tag_ for token in doc] if self.reads_tags else None
         spaces = [bool(token.whitespace_) for token in doc]
         return Doc(doc.vocab, words=[token.text for token in doc], spaces=spaces, tags=tags)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the folders of the corpora and of the converted files."""
+    add_corpora_option(parser)
+    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
 
 
 def _whole(corpus: Corpus) -> dict[str, Part]:

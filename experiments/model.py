@@ -30,6 +30,7 @@ from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.io.text import find_file
 from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
+from spacy_bcrf.pipeline.resampling import bootstrap_scores, percentile_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = "0.2.0"
@@ -178,10 +179,10 @@ def measure_speed(nlp: Language, name: str, docs: Sequence[Doc]) -> int:
 def bootstrap(nlp: Language, name: str, work: Path) -> list[float]:
     """Return the 95% interval of the score on test, by resampling sentences."""
     counts = np.array([count(name, example) for example in predict(nlp, name, work)])
-    rng = np.random.default_rng(0)
-    samples = rng.integers(len(counts), size=(N_BOOTSTRAP, len(counts)))
-    right, found, gold = np.moveaxis(counts[samples].sum(axis=1), -1, 0)
-    return np.quantile(2 * right / np.maximum(found + gold, 1), (0.025, 0.975)).tolist()
+    right, found, gold = counts.T
+    of_docs = np.stack([gold, found, right, right], axis=-1)[:, None]
+    samples = bootstrap_scores(of_docs, N_BOOTSTRAP)[:, 0, 2]
+    return percentile_interval(samples).tolist()
 
 
 def predict(nlp: Language, name: str, work: Path) -> list[Example]:

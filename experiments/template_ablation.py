@@ -8,12 +8,11 @@ No test part is read. --limit trains on the first sentences only.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import time
 from pathlib import Path
 
-from experiments.labeling_tasks import TASKS
+from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
 from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
@@ -24,9 +23,7 @@ MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument(
-        "--corpora", type=Path, default=os.environ.get("BCRF_CORPORA"), metavar="DIR"
-    )
+    add_options(parser)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=[], help="sets to compare")
     parser.add_argument("--without-each", action="store_true", help="leave out one line each")
     parser.add_argument("--with-each", nargs="+", default=[], metavar="TEMPLATE")
@@ -34,10 +31,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=1, help="orders of the training sentences")
     parser.add_argument("--limit", type=int, help="training sentences")
-    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
     args = parser.parse_args()
-    if not args.corpora:
-        parser.error("--corpora or the environment variable BCRF_CORPORA is needed")
     task = TASKS[args.task]
     base = get_templates(task.templates)
     model = {**MODEL, "clusters": {"words": args.clusters} if args.clusters else None}

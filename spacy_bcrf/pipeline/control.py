@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from spacy_bcrf.chain import span_candidates
 
 from .codecs.spans import SpanCodec
 from .confidence import Predicted
+from .options import ConfigOption
 from .queries import BATCH_SIZE
 from .risk_control import (
     Counts,
@@ -44,7 +45,7 @@ GRIDS: dict[str, Floats] = {
 
 
 @dataclass(frozen=True)
-class Control:
+class Control(ConfigOption):
     """Thresholds on posteriors that keep a promise.
 
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
@@ -52,6 +53,8 @@ class Control:
     labels, thresholds: of the same length, thresholds in [0, 1] and above 0 for "recall".
     temperature: of the posteriors that the thresholds are for.
     """
+
+    option = "control"
 
     promise: str
     labels: tuple[str, ...]
@@ -72,27 +75,6 @@ class Control:
                 raise ValueError(
                     f"the threshold of {label} must be a number {expected}, got {threshold!r}"
                 )
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> Control:
-        """Read the option `control` of a config. ValueError for other names or values."""
-        try:
-            values: dict[str, Any] = {
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in options.items()
-            }
-            return cls(**values)
-        except (TypeError, AttributeError):
-            raise ValueError(
-                "control must have promise, labels, thresholds and temperature, got "
-                f"{dict(options) if isinstance(options, Mapping) else options!r}"
-            ) from None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The option `control` of a config."""
-        values = asdict(self)
-        return values | {"labels": list(self.labels), "thresholds": list(self.thresholds)}
 
     def by_label(self, labels: Iterable[str], default: float) -> Floats:
         """Return the threshold of each label, or the default."""

@@ -8,12 +8,13 @@ temperature. It changes reported confidences only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .options import ConfigOption
 
 GROUPINGS = ("label", "length")
 
@@ -28,12 +29,14 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class PlattScaling:
+class PlattScaling(ConfigOption):
     """Monotone maps of confidences, p -> sigmoid(slope logit(p) + intercept) (Platt 1999).
 
     by: "label", or "length" in tokens. groups: labels, or lengths as strings. slopes, intercepts:
     one for each group, and a last one for all other predictions. Slopes are positive.
     """
+
+    option = "calibration"
 
     by: str
     groups: tuple[str, ...]
@@ -55,29 +58,6 @@ class PlattScaling:
                 "slopes must be finite and positive, and intercepts finite; got "
                 f"{self.slopes} and {self.intercepts}"
             )
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> PlattScaling:
-        """Read the option `calibration` of a config. ValueError for other names or values."""
-        try:
-            values: dict[str, Any] = {
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in options.items()
-            }
-            return cls(**values)
-        except (TypeError, AttributeError):
-            raise ValueError(
-                "calibration must have by, groups, slopes and intercepts, got "
-                f"{dict(options) if isinstance(options, Mapping) else options!r}"
-            ) from None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The option `calibration` of a config."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(self).items()
-        }
 
     @classmethod
     def fit(
