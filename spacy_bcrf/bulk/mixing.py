@@ -6,7 +6,7 @@ import json
 import random
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from spacy_bcrf.sparse.model_bytes import mix, pack, unpack
 
 from .engines import one_thread
 from .manifest import describe_inputs
+from .worker import BulkError
 
 BUFFER = 5000
 """Documents in the buffer that shuffles a share of the corpus."""
@@ -73,6 +74,7 @@ def learn_in_rounds(
 
     Called again after it was killed, it goes on with the last finished round. RETURNS the folder of
     the last round. ValueError if the folder has other rounds, or if there are too few files.
+    BulkError if a process ends early.
 
     The weights of a round are stored as float16. AdaGrad starts each round with new rates.
     """
@@ -89,19 +91,51 @@ def learn_in_rounds(
         _save(nlp, output / "round-000")
         done = [output / "round-000"]
     start = int(done[-1].name.removeprefix("round-"))
+    for number in range(start + 1, rounds + 1):
+        previous = output / f"round-{number - 1:03d}"
+        shares = [
+            Share(previous, name, files[i::n_processes], seed * 1_000_003 + number, n_processes)
+            for i in range(n_processes)
+        ]
+        loss = _mix_into(nlp, name, _learn_shares(shares))
+        _save(nlp, output / f"round-{number:03d}")
+        after(number, loss)
+    return output / f"round-{max(start, rounds):03d}"
+
+
+def _learn_shares(shares: Sequence[Share]) -> list[Learned]:
+    """Learn each share in a process of its own, which ends when this one does."""
     context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload([__name__])
-    with one_thread(), ProcessPoolExecutor(n_processes, context) as pool:
-        for number in range(start + 1, rounds + 1):
-            previous = output / f"round-{number - 1:03d}"
-            shares = [
-                Share(previous, name, files[i::n_processes], seed * 1_000_003 + number, n_processes)
-                for i in range(n_processes)
-            ]
-            loss = _mix_into(nlp, name, list(pool.map(learn_share, shares)))
-            _save(nlp, output / f"round-{number:03d}")
-            after(number, loss)
-    return output / f"round-{max(start, rounds):03d}"
+    started = []
+    with one_thread():
+        for share in shares:
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=_send_learned, args=(share, sender), daemon=True)
+            process.start()
+            sender.close()
+            started.append((process, receiver))
+    learned = []
+    try:
+        for process, receiver in started:
+            learned.append(receiver.recv())
+            process.join()
+    except EOFError:
+        process.join()
+        raise BulkError(
+            f"{shares[0].pipeline}: a process of the next round ended (exit code "
+            f"{process.exitcode}); the finished rounds stay"
+        ) from None
+    finally:
+        for process, receiver in started:
+            process.kill()
+            receiver.close()
+    return learned
+
+
+def _send_learned(share: Share, sender: Any) -> None:
+    with suppress(BrokenPipeError):
+        sender.send(learn_share(share))
 
 
 def learn_share(share: Share) -> Learned:

@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_bcrf.bulk.mixing import Share, learn_in_rounds, learn_share
+from spacy_bcrf.bulk.worker import BulkError
 from spacy_bcrf.io.shards import read_docs, write_all
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.model_bytes import SavedChain, mix, unpack
@@ -99,6 +100,16 @@ def test_the_example_of_the_page_runs(folder, monkeypatch, capsys):
     exec(code, {"__name__": "__main__"})
     assert capsys.readouterr().out == "training/rounds/round-001\n"
     assert (folder / "training/rounds/round-001/config.cfg").exists()
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_early_is_named(folder):
+    nlp = make_nlp(folder)
+    # A round needs the pipeline of the round before.
+    learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1)
+    (folder / "out" / "round-000" / "config.cfg").unlink()
+    with pytest.raises(BulkError, match=r"round-000: a process of the next round ended .*code 1"):
+        learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 1, 1)
 
 
 def test_wrong_rounds_are_refused(folder):
