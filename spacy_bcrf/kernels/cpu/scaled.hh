@@ -4,6 +4,7 @@
 // digits of R and the range of a logarithm, so sums of products need neither exp nor log.
 #pragma once
 
+#include "../shared/precision.hh"
 #include "lanes.hh"
 #include "matrices.hh"
 
@@ -354,6 +355,12 @@ template <class R> class PairSumsOf<Wide<R>> {
         pending_ = 0;
     }
 };
+
+#else
+
+// Without vectors of the compiler, all sequences are in rows.
+template <class R> struct Plain {};
+template <class R> struct Wide {};
 
 #endif
 
