@@ -170,13 +170,16 @@ def open_manifest(folder: Path, identity: Mapping[str, Any], suffix: str) -> Ite
                         f"{shard}: is missing, but progress.jsonl lists it as finished; restore "
                         "it, or start in a new folder"
                     )
-            with (
-                (folder / "progress.jsonl").open("ab") as manifest._log,
-                (folder / "errors.jsonl").open("ab") as manifest._errors,
-            ):
-                yield manifest
-            if not (folder / "errors.jsonl").stat().st_size:
-                (folder / "errors.jsonl").unlink()
+            errors = folder / "errors.jsonl"
+            try:
+                with (
+                    (folder / "progress.jsonl").open("ab") as manifest._log,
+                    errors.open("ab") as manifest._errors,
+                ):
+                    yield manifest
+            finally:
+                if errors.exists() and not errors.stat().st_size:
+                    errors.unlink()
     except OSError as error:
         raise BulkError(f"{error.filename or folder}: {error.strerror or error}") from None
 

@@ -73,7 +73,8 @@ def learn_in_rounds(
     `round-001` and so on. after: receives the number of each round and its loss.
 
     Called again after it was killed, it goes on with the last finished round. RETURNS the folder of
-    the last round. ValueError if the folder has other rounds, or if there are too few files.
+    the last round there is, which can be later than `rounds`. ValueError if the folder has other
+    rounds, or if there are too few files.
     BulkError if a process ends early.
 
     The weights of a round are stored as float16. AdaGrad starts each round with new rates.
@@ -86,11 +87,10 @@ def learn_in_rounds(
             "writes more"
         )
     _check_identity(nlp, name, files, output, n_processes, seed)
-    done = sorted(path for path in output.glob("round-*") if path.is_dir())
-    if not done:
+    folders = [path for path in output.glob("round-*") if path.is_dir()]
+    if not folders:
         _save(nlp, output / "round-000")
-        done = [output / "round-000"]
-    start = int(done[-1].name.removeprefix("round-"))
+    start = max((int(path.name.removeprefix("round-")) for path in folders), default=0)
     for number in range(start + 1, rounds + 1):
         previous = output / f"round-{number - 1:03d}"
         shares = [

@@ -82,7 +82,9 @@ class _Pool:
                     self.attempts[more.number] += 1
                     self.calls[actor.annotate.remote(more)] = actor, more
                     following = next(source, None) if more is following else following
-                if shard is not None:
+                if shard is None:
+                    del self.attempts[None]  # an actor has loaded
+                else:
                     del self.attempts[shard.number]
                     yield result
         finally:

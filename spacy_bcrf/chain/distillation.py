@@ -28,6 +28,13 @@ def distillation_loss(
 
     O(N T^2) time and memory. Raises ValueError for a target of other sequences or tags, and names
     the first sequence whose potentials forbid a labeling that has probability in the target.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import CRF, Potentials, distillation_loss
+    >>> scores = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> target = CRF().marginals(scores, edges=True)
+    >>> distillation_loss(CRF(), scores, target)[0].round(3).tolist()  # log of 4 labelings
+    [1.386]
     """
     n, t = potentials.unary.shape
     edges = target.edges
@@ -84,6 +91,13 @@ def rename_tags(marginals: Marginals, tags: Array, n_tags: int) -> Marginals:
 
     The distribution of y is the image of that of z. An edge between a renamed token and another one
     has the marginals of the other one. O(N n_tags^2) time and memory.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import CRF, Potentials, rename_tags
+    >>> scores = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], dtype="int32"))
+    >>> marginals = CRF().marginals(scores, edges=True)
+    >>> rename_tags(marginals, np.array([-1, 2]), n_tags=3).unary.tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
     assert marginals.edges is not None
     n, t = marginals.unary.shape

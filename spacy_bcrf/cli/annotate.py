@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,8 +96,9 @@ def annotate_cli(
     from spacy_bcrf.bulk.engines import run_here, run_processes
     from spacy_bcrf.bulk.run import annotate_files
     from spacy_bcrf.bulk.worker import BulkError, Settings, Worker
-    from spacy_bcrf.corpora.texts import TextColumns, find_inputs
+    from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
     from spacy_bcrf.io.extras import require
+    from spacy_bcrf.io.text import CorpusError, text_suffix
 
     with exit_on(BulkError, ValueError, ImportError, OSError):
         if address is not None and engine is not EngineName.ray:
@@ -107,6 +109,12 @@ def annotate_cli(
         for file in files:
             if file.resolve().is_relative_to(output.resolve()):
                 raise ValueError(f"{file}: is in the folder of the output, {output}")
+        columns = TextColumns(text_column, id_column, whole_files)
+        for file in files:
+            # A run cannot go on without its text column.
+            if text_suffix(file) in (".csv", ".tsv", ".parquet"):
+                with suppress(CorpusError):  # becomes a line of errors.jsonl
+                    next(read_records(file, columns), None)
         if format is Format.parquet:
             require("pyarrow.parquet", "parquet")
         setup_gpu(gpu_id, silent=True)
@@ -132,7 +140,6 @@ def annotate_cli(
         else:
             run = partial(run_processes, settings, n_process)
         del worker
-        columns = TextColumns(text_column, id_column, whole_files)
         if n_skipped:
             typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
         size = sum(file.stat().st_size for file in files)

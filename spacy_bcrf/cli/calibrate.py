@@ -53,14 +53,15 @@ def calibrate_cli(
     Fit the temperature that calibrates a component's confidences, and store it with the pipeline,
     in --output or --inplace. --by adds Platt scaling of the reported confidences by group.
     Prints the expected calibration error before and after, and draws a reliability diagram of each.
-    The predictions do not change. From then on, the component annotates confidences.
+    Decoding does not change; a `threshold` applies to the new probabilities. From then on, the
+    component annotates confidences.
     """
     from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
-    from .labeler import check_target, load_labeler, read_examples, store_setting
+    from .labeler import check_destination, load_labeler, read_examples, store_setting
 
     with exit_on(ValueError, ImportError, OSError):
-        check_target(model, dev, output, inplace)
+        check_destination(model, dev, output, inplace)
         setup_gpu(gpu_id, silent=True)
         if not no_plot:
             require("matplotlib", "plot")
@@ -99,7 +100,9 @@ def calibrate_cli(
             f"{100 * calibration.correct.mean():.2f}% right"
         )
         for what, table in tables.items():
-            typer.echo(f"{what}: expected calibration error {table.error:.4f}")
+            typer.echo(
+                f"{what}: expected calibration error {table.error:.4f} on the documents of the fit"
+            )
         typer.echo(f"stored in {target}")
         if not no_plot:
             typer.echo(f"drawn in {draw(tables, plot or target / f'calibration-{name}.png', name)}")

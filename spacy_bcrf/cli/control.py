@@ -61,12 +61,12 @@ def control_cli(
     """
     from spacy_bcrf.pipeline.control import Control, Evidence, split_promise
 
-    from .labeler import check_target, load_labeler, read_examples, store_setting
+    from .labeler import check_destination, load_labeler, read_examples, store_setting
 
     with exit_on(ValueError, ImportError, OSError):
         if (recall is None) == (precision is None):
             raise ValueError("expected either --recall or --precision, such as --precision 0.95")
-        check_target(model, dev, output, inplace)
+        check_destination(model, dev, output, inplace)
         of_labels = read_label_promises(label or [])
         setup_gpu(gpu_id, silent=True)
         nlp, name, labeler = load_labeler(model, pipe, inplace)

@@ -196,22 +196,25 @@ def learn_from_pipeline(
     if templates is None:
         templates = "pos" if factory == "bcrf_tagger" else "ner"
     of_teacher = {k: v for k, v in base.get_pipe_config(name).items() if k != "factory"}
-    # The targets have the temperature of the teacher.
-    of_teacher |= {"temperature": 1.0, "threshold": 0.0, "control": None}
+    # The targets have the temperature of the teacher. The other settings fit its model alone.
+    of_teacher |= {"temperature": 1.0, "threshold": 0.0, "control": None, "calibration": None}
     nlp = make_student(base, factory, name, of_teacher, templates, rate)
-    key = describe_run(base, teacher.labels, texts, size)
+    key = describe_run(base, name, teacher.labels, texts, size)
     paths = [folder / f"{i:06d}" for i in label_shards(base, name, texts, folder, size, key)]
     shards: Shards = [partial(read_shard, path, nlp) for path in paths]
     initialize(nlp, name, teacher.labels, shards[0]().docs)
     return nlp, name, shards
 
 
-def describe_run(base: Language, labels: Sequence[str], texts: Path, size: int) -> dict[str, Any]:
+def describe_run(
+    base: Language, name: str, labels: Sequence[str], texts: Path, size: int
+) -> dict[str, Any]:
     """Return what determines the shards: the hashes of teacher and texts, and their size."""
     assert base.path is not None
     return {
         "version": __version__,
         "teacher": digest(Path(base.path)),
+        "component": name,
         "texts": digest(texts),
         "labels": list(labels),
         "documents in a shard": size,

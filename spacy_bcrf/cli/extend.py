@@ -89,7 +89,7 @@ def extend_cli(
             rate=learn_rate,
             seed=seed,
         )
-        nlp.get_pipe_config(name)["control"] = None
+        nlp.get_pipe_config(name).update(control=None, calibration=None)
         with nlp.use_params(sgd.averages or {}), replacing_folder(output) as part:
             nlp.to_disk(part)
     n_problems = len(result.problems)

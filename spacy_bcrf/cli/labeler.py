@@ -54,7 +54,7 @@ def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[D
         yield from nlp.pipe(docs)
 
 
-def check_target(model: str, dev: Path, output: Path | None, inplace: bool) -> None:
+def check_destination(model: str, dev: Path, output: Path | None, inplace: bool) -> None:
     """Raise ValueError if a fitted setting cannot be stored, or if dev has other files than .spacy.
 
     output: a folder for the pipeline. inplace: change the config of the folder `model` instead.

@@ -229,7 +229,8 @@ def combine(name: str, pipelines: dict[str, Language], weights: Sequence[float])
     """Return the first pipeline, in which `name` sums the potentials of all pipelines.
 
     pipelines: by the names of the parts, see `check_same` and `own_tok2vec`. The first one changes,
-    and has the models of the others. Temperature 1 fits the sum.
+    and has the models of the others. The result has temperature 1, no threshold,
+    no promise and no map of confidences.
     """
     (_, nlp), *_ = pipelines.items()
     pipes: list[Any] = [other.get_pipe(name) for other in pipelines.values()]
@@ -247,9 +248,12 @@ def combine(name: str, pipelines: dict[str, Language], weights: Sequence[float])
         for string in other.vocab.strings:
             nlp.vocab.strings.add(string)
     target.model = summed
-    target.temperature = 1.0
     config = nlp.get_pipe_config(name)
-    config["temperature"] = 1.0
+    # They were fitted to the part, not to the sum.
+    unfitted = {"temperature": 1.0, "threshold": 0.0, "control": None, "calibration": None}
+    for setting, value in unfitted.items():
+        target.configure(setting, value)
+        config[setting] = value
     config["model"] = {"@architectures": "spacy-bcrf.Sum.v1", "decoder": "viterbi"}
     config["model"] |= {"weights": by_name, "parts": blocks}
     return nlp

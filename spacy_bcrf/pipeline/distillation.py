@@ -268,7 +268,8 @@ def extend(
         progress=f"[{pipe.name}] learning",
     )
     had_control = pipe.control is not None
-    pipe.control = None
+    # They were fitted to the old labels.
+    pipe.control = pipe.calibration = None
     return Extended(losses, problems, had_control)
 
 

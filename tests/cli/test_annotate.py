@@ -209,8 +209,8 @@ def test_failed_documents_are_listed(pipeline, here):
     errors = read_lines(here / "out" / "errors.jsonl")
     reasons = {error["id"]: error["reason"] for error in errors}
     assert reasons["a.jsonl:2"].startswith("no JSON")
-    assert reasons["b"] == 'no "text" and no "tokens"'
-    assert reasons["c"] == '"text" has half a surrogate pair at character 5'
+    assert reasons["b"] == 'no "text" and no "tokens"; expected "text" with a string'
+    assert reasons["c"].startswith('"text" has half a surrogate pair at character 5; expected')
     assert reasons["a.jsonl:6"] == "\"id\" must be a string or an integer, got ['e']"
     assert "Text of length 60 exceeds maximum of 50" in reasons["f"]
     assert "surrogates not allowed" in reasons["g"]
@@ -323,7 +323,7 @@ def test_a_missing_shard_is_named(pipeline, here):
         (["a.jsonl", "./a.jsonl"], "a.jsonl: is given twice"),
         (["empty"], "empty: the folder has no file with one of .txt"),
         (["a.jsonl", "-p", "x"], "no enabled component 'x' of spacy-bcrf; expected --pipe to be"),
-        (["a.csv"], "a.csv: no column 'text'; --text-column names one of id, body"),
+        (["a.jsonl", "a.csv"], "a.csv: no column 'text'; --text-column names one of id, body"),
         (["a.jsonl", "--address", "auto"], "--address is only for --engine ray"),
         (["a.jsonl", "-o", "taken"], "taken: has mine.txt, but no manifest.json"),
         (["taken", "-o", "taken"], "taken/mine.txt: is in the folder of the output, taken"),
@@ -338,6 +338,7 @@ def test_wrong_input(pipeline, here, arguments, message):
     (here / "a.csv").write_text("id,body\n1,x\n")
     result = run(pipeline / "model", "-o", "out", *arguments, exit_code=1)
     assert message in result.output
+    assert not (here / "out").exists()
 
 
 def test_two_runs_cannot_share_a_folder(pipeline, here):

@@ -47,17 +47,18 @@ def test_killed_at_twenty_points(pipeline, texts, here):
     """After 20 kills, each document is written once, as by a run that is not killed."""
     rng = random.Random(1)
     output = here / "out"
-    n_kills = 0
+    n_kills, most = 0, N_DOCS // SHARD - 20
     while n_kills < 20:
         before = shard_files(output)
         process = start_module(arguments(pipeline, "out"), here, here / "log")
         if n_kills % 4:  # else anywhere from the start on
-            target = min(N_DOCS // SHARD - 20, before + rng.randrange(1, 5))
-            while process.is_alive() and shard_files(output) < target:
-                time.sleep(0.001)
-            time.sleep(rng.uniform(0, 0.03))
+            target, seconds = min(most, before + rng.randrange(1, 5)), 60.0
         else:
-            time.sleep(rng.uniform(0, 1))
+            target, seconds = most, rng.uniform(0, 0.5)
+        end = time.monotonic() + seconds
+        while process.is_alive() and shard_files(output) < target and time.monotonic() < end:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.01))
         assert process.is_alive(), (here / "log").read_text()
         os.kill(process.pid, signal.SIGKILL)
         process.join()

@@ -11,6 +11,8 @@ from tiny_training import LISTENER, TOK2VEC, network, train
 
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.combination import Combination
+from spacy_bcrf.pipeline.control import Control
+from spacy_bcrf.pipeline.platt_scaling import PlattScaling
 
 run = command("combine")
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], "objective": "crf"}
@@ -81,6 +83,19 @@ def test_the_result_is_a_pipeline_with_the_summed_potentials(parts):
 def run_before(nlp, text):
     with nlp.select_pipes(disable="ner"):
         return nlp(text)
+
+
+def test_what_was_fitted_to_a_part_goes(parts, tmp_path):
+    nlp = spacy.load("sparse")
+    pipe = nlp.get_pipe("ner")
+    pipe.temperature, pipe.threshold = 2.0, 0.5
+    pipe.control = Control("precision", ("LOC", "PERSON"), (0.9, 0.9), 2.0)
+    pipe.calibration = PlattScaling("label", ("LOC",), (2.0, 2.0), (0.5, 0.5))
+    nlp.to_disk(tmp_path / "fitted")
+    run(tmp_path / "fitted", "neural", "--dev", "dev.spacy", "-o", tmp_path / "both")
+    settings = spacy.load(tmp_path / "both").get_pipe("ner").settings
+    fitted = ("temperature", "threshold", "control", "calibration")
+    assert [settings[name] for name in fitted] == [1.0, 0.0, None, None]
 
 
 def test_noise_gets_no_weight():

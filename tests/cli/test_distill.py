@@ -75,6 +75,8 @@ def test_a_killed_run_goes_on(folder):
         *(f"{i:06d}.{end}" for i in range(5) for end in ("npz", "spacy")),
         "manifest.json",
     ]
+    manifest = json.loads((folder / "shards/manifest.json").read_text())
+    assert manifest["component"] == "ner"
     # As after a kill in the middle of the fourth shard.
     for path in (folder / "shards").glob("00000[34].npz"):
         path.unlink()

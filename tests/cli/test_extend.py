@@ -161,7 +161,7 @@ def test_bad_input_writes_nothing(folder):
     blank.add_pipe("sentencizer")
     blank.to_disk("blank")
     message = bad(folder, "blank", "new.spacy", "--labels", "LOC", *out)
-    assert message == "blank: --pipe is missing; it has none"
+    assert message.startswith("blank: no component of spacy-bcrf among sentencizer; expected")
     result = run("sparse", "new.spacy", "--labels", "LOC", "-o", "neural", exit_code=1)
     assert "expected a new or empty folder" in result.stderr
 

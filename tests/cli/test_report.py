@@ -269,7 +269,7 @@ def others(corpus, rules):
     [
         (("model", "other-labels.spacy"), "have the labels ANIMAL, but ner of model has"),
         (("model", "nothing.spacy"), "none of the 9 documents has entities"),
-        (("rules", "dev.spacy"), "no component 'ner' of spacy-bcrf; it has none"),
+        (("rules", "dev.spacy"), "rules: no component of spacy-bcrf among entity_ruler"),
         (("missing", "dev.spacy"), "missing: the pipeline cannot be loaded"),
         (("model", "text.txt"), "expected a .spacy file"),
         (("model", "missing.spacy"), "found no .spacy file"),

@@ -197,7 +197,7 @@ def test_memory_is_linear_in_the_length(monkeypatch):
 def test_without_torch_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     SelfAttentiveEncoder(width=8, depth=0)
-    with pytest.raises(ImportError, match=r"torch is not installed(.|\n)*spacy-bcrf\[torch\]"):
+    with pytest.raises(ImportError, match=r"torch is not installed.*extra torch of"):
         SelfAttentiveEncoder(width=8, depth=1)
 
 

@@ -17,6 +17,7 @@ from spacy_bcrf.pipeline.distillation import (
     teacher_chain,
     update_towards,
 )
+from spacy_bcrf.pipeline.platt_scaling import PlattScaling
 
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], "objective": "crf"}
 HYBRID = {
@@ -87,12 +88,14 @@ def test_annotation_of_old_labels_wins_over_the_old_model():
     assert [(ent.text, ent.label_) for ent in ents] == [("Rome", "LOC")]
 
 
-def test_a_promise_is_removed_and_the_rate_is_set():
+def test_promise_and_calibration_are_removed_and_the_rate_is_set():
     nlp, pipe = make(SPARSE)
     pipe.control = Control("precision", ("PER",), (0.5,))
+    pipe.calibration = PlattScaling("label", ("PER",), (2.0, 2.0), (0.5, 0.5))
     examples = [example(nlp, ["O", "O", "B-LOC", "O"])]
     assert extend(pipe, examples, ["LOC"], passes=1).had_control
     assert pipe.control is None
+    assert pipe.calibration is None
     assert pipe.model.attrs["chain"].settings.rate == RATE
     assert not extend(pipe, [example(nlp, ["B-ORG", "O", "O", "O"])], ["ORG"]).had_control
 
