@@ -69,3 +69,14 @@ def test_long_sequence(n, shared):
         rtol=1e-5,
         atol=1e-2 if shared else 1e-5,
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_factors_of_a_small_partition_function_do_not_underflow_together(dtype):
+    """Each of two tokens has a forbidden tag 450 above the allowed one: a factor of exp(-450)."""
+    unary = np.array([[0, 0], [0, 450], [0, 450]], dtype)
+    transitions = np.array([[0, -np.inf], [0, -np.inf]], dtype)
+    potentials = Potentials(unary, transitions, np.array([3], dtype="int32"))
+    np.testing.assert_allclose(CRF().log_partition(potentials), [np.log(2)], rtol=1e-6)
+    expected = [[0.5, 0.5], [1, 0], [1, 0]]
+    np.testing.assert_allclose(CRF().marginals(potentials).unary, expected, rtol=1e-6)

@@ -215,6 +215,8 @@ class LogProduct {
 
   public:
     void multiply(double x) {
+        // The product of two factors near the limit would be 0 or infinite.
+        if (x < 1e-100 || x > 1e100) return add(std::log(x));
         product_ *= x;
         if (product_ < 1e-200 || product_ > 1e200) flush();
     }
