@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc
+from spacy.util import fix_random_seed
 from tiny_training import network
 
 from spacy_bcrf.pipeline.diversity import NearDuplicates, document_vectors, facility_location
@@ -46,6 +47,7 @@ def test_facility_location_of_all_documents(problem):
 
 @pytest.mark.parametrize("model", [network(), SPARSE], ids=["network", "sparse"])
 def test_vectors_of_documents(model):
+    fix_random_seed(0)  # the network is not trained
     nlp = spacy.blank("xx")
     pipe = nlp.add_pipe("bcrf_ner", config={"model": model})
     pipe.add_label("A")
