@@ -14,6 +14,7 @@ from spacy.cli._util import Arg, Opt, setup_gpu
 from tqdm import tqdm
 
 from .errors import exit_on
+from .options import GpuId
 
 if TYPE_CHECKING:
     from spacy_bcrf.bulk.run import Progress
@@ -83,7 +84,7 @@ def annotate_cli(
     log_json: Annotated[
         bool, Opt("--log-json", help="Write progress to stdout as JSON lines")
     ] = False,
-    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """
     Annotate any number of documents in shards.

@@ -18,6 +18,7 @@ from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.shards import find_files, read_docs
 
 from .errors import exit_on
+from .options import PipeName
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -63,9 +64,7 @@ def audit_cli(
     min_score: Annotated[
         float, Opt("--min-score", help="Least log-odds of an error to write")
     ] = 0.0,
-    pipe: Annotated[
-        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
-    ] = None,
+    pipe: PipeName = None,
 ) -> None:
     """
     Find label errors: gold annotation that is less likely than another one. Trains on all parts of

@@ -11,6 +11,7 @@ from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.extras import require
 
 from .errors import exit_on
+from .options import GpuId, Inplace, PipeName, TargetFolder
 
 
 class Grouping(str, Enum):
@@ -23,16 +24,9 @@ class Grouping(str, Enum):
 def calibrate_cli(
     model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
     dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
-    output: Annotated[
-        Path | None,
-        Opt("--output", "-o", help="Folder to save the pipeline to"),
-    ] = None,
-    inplace: Annotated[
-        bool, Opt("--inplace", help="Change MODEL in place of --output: only its config.cfg")
-    ] = False,
-    pipe: Annotated[
-        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
-    ] = None,
+    output: TargetFolder = None,
+    inplace: Inplace = False,
+    pipe: PipeName = None,
     by: Annotated[
         Grouping | None,
         Opt(
@@ -47,7 +41,7 @@ def calibrate_cli(
     ] = None,
     no_plot: Annotated[bool, Opt("--no-plot", help="Draw no diagram")] = False,
     n_bins: Annotated[int, Opt("--n-bins", help="Number of confidence bins", min=1)] = 10,
-    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """
     Fit the temperature that calibrates a component's confidences, and store it with the pipeline,

@@ -12,21 +12,15 @@ from spacy.cli._util import Arg, Opt, setup_gpu
 from spacy.util import minibatch
 
 from .errors import exit_on
+from .options import GpuId, Inplace, PipeName, TargetFolder
 
 
 def control_cli(
     model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
     dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
-    output: Annotated[
-        Path | None,
-        Opt("--output", "-o", help="Folder to save the pipeline to"),
-    ] = None,
-    inplace: Annotated[
-        bool, Opt("--inplace", help="Change MODEL in place of --output: only its config.cfg")
-    ] = False,
-    pipe: Annotated[
-        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
-    ] = None,
+    output: TargetFolder = None,
+    inplace: Inplace = False,
+    pipe: PipeName = None,
     recall: Annotated[
         float | None, Opt("--recall", help="Recall of the candidate spans to promise")
     ] = None,
@@ -49,7 +43,7 @@ def control_cli(
             min=1,
         ),
     ] = 1,
-    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """
     Find posterior thresholds that keep a promise on new documents, and store them.

@@ -26,6 +26,7 @@ from spacy_bcrf.io.atomic import replacing, replacing_folder, write_text
 from spacy_bcrf.io.text import text_suffix
 
 from .errors import exit_on
+from .options import PipeName
 
 if TYPE_CHECKING:
     from spacy_bcrf.chain import Marginals
@@ -55,9 +56,7 @@ def distill_cli(
     output: Annotated[
         Path | None, Opt("--output", "-o", help="New folder to save the pipeline to")
     ] = None,
-    pipe: Annotated[
-        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
-    ] = None,
+    pipe: PipeName = None,
     templates: Annotated[
         str | None,
         Opt(

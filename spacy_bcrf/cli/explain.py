@@ -30,6 +30,7 @@ from spacy_bcrf.sparse.explain import (
 from .errors import exit_on
 from .labeler import annotate_before, load_labeler
 from .lattice_page import lattice_page
+from .options import PipeName
 
 
 def explain_cli(
@@ -39,9 +40,7 @@ def explain_cli(
     text: Annotated[
         str | None, Opt("--text", "-t", help="Explain the tags of this text on an HTML page")
     ] = None,
-    pipe_name: Annotated[
-        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
-    ] = None,
+    pipe_name: PipeName = None,
     output: Annotated[
         Path | None,
         Opt(

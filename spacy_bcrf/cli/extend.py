@@ -13,6 +13,7 @@ from spacy_bcrf.io.shards import read_docs
 from spacy_bcrf.pipeline.cross_fitting import copy_words
 
 from .errors import exit_on
+from .options import GpuId, PipeName
 
 
 def extend_cli(
@@ -25,9 +26,7 @@ def extend_cli(
         list[str], Opt("--labels", help="New label. Several: --labels A,B or --labels A --labels B")
     ],
     output: Annotated[Path, Opt("--output", "-o", help="New folder to save the pipeline to")],
-    pipe: Annotated[
-        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
-    ] = None,
+    pipe: PipeName = None,
     passes: Annotated[int, Opt(help="Passes over the documents", min=1)] = 5,
     learn_rate: Annotated[
         float | None,
@@ -47,7 +46,7 @@ def extend_cli(
     ] = None,
     dropout: Annotated[float, Opt("--dropout", help="Of a network", min=0, max=0.99)] = 0.1,
     seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
-    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """
     Add labels to a component without forgetting the old ones. The new documents teach the new

@@ -16,6 +16,7 @@ from spacy_bcrf.io.json_objects import parse_object
 from spacy_bcrf.io.text import MAX_LINE
 
 from .errors import exit_on
+from .options import GpuId, PipeName
 
 
 class Measure(str, Enum):
@@ -178,13 +179,11 @@ def rank_cli(
         int,
         Opt("--max-alternatives", help="Largest number of alternatives of a prediction", min=0),
     ] = 5,
-    pipe: Annotated[
-        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
-    ] = None,
+    pipe: PipeName = None,
     skip_bad: Annotated[
         bool, Opt("--skip-bad", help="Skip and count bad lines instead of stopping")
     ] = False,
-    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """
     Order documents for annotation, the most uncertain first. Writes each document with its

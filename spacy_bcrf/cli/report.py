@@ -15,6 +15,7 @@ from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.shards import find_files
 
 from .errors import exit_on
+from .options import GpuId, PipeName
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -38,14 +39,12 @@ def report_cli(
     against: Annotated[
         str | None, Opt("--against", help="Another pipeline that predicts the same annotation")
     ] = None,
-    pipe: Annotated[
-        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only one)")
-    ] = None,
+    pipe: PipeName = None,
     resamples: Annotated[
         int, Opt("--resamples", help="Number of bootstrap samples and of random swaps", min=100)
     ] = 2000,
     seed: Annotated[int, Opt("--seed", help="Seed of samples and swaps", min=0)] = 0,
-    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """
     Judge a component on gold documents: precision, recall and F by label with bootstrap intervals,

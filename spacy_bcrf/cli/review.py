@@ -10,6 +10,7 @@ from tqdm import tqdm
 from spacy_bcrf.io.atomic import replacing
 
 from .errors import exit_on
+from .options import GpuId, PipeName
 
 
 def review_cli(
@@ -25,15 +26,12 @@ def review_cli(
         ),
     ],
     output: Annotated[Path, Opt("--output", "-o", help="The HTML page to write")],
-    pipe: Annotated[
-        str | None,
-        Opt("--pipe", "-p", help="Name of the component (default: the only one)"),
-    ] = None,
+    pipe: PipeName = None,
     max_alternatives: Annotated[
         int,
         Opt("--max-alternatives", help="Largest number of alternatives of an entity", min=0),
     ] = 5,
-    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID or -1 for CPU")] = -1,
+    gpu_id: GpuId = -1,
 ) -> None:
     """
     Write a page to review predicted entities in a browser, without server or network. Its Save
