@@ -1,8 +1,11 @@
 """Files of a release: what PyPI, conda, GitHub and spaCy's universe read."""
 
 import configparser
+import importlib.metadata
 import json
 import os
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +36,24 @@ def test_requirements_agree():
     (required,) = metadata["options"]["install_requires"].split()
     recipe = (ROOT / "conda/meta.yaml").read_text()
     assert f"- {required.replace('spacy', 'spacy ', 1)}" in recipe
+
+
+def test_readme_has_no_relative_links_on_pypi():
+    description = importlib.metadata.metadata("spacy-bcrf").get_payload()
+    assert "## Entities with probabilities" in description
+    assert re.findall(r"\]\((?!https?:|#)[^)]*\)", description) == []
+
+
+def test_links_of_readme_become_absolute():
+    absolute_links = runpy.run_path(str(ROOT / "setup.py"))["absolute_links"]
+    rest = "[a site](https://b.org), [here](#part)"
+    text = f"![a picture](docs/a.svg) of [a *page*](docs/a.md#part), {rest}"
+    of_tag = "https://host/x/{}/v1.0/docs/"
+    assert absolute_links(text, "https://host/x/", "1.0") == (
+        f"![a picture]({of_tag.format('raw')}a.svg) of "
+        f"[a *page*]({of_tag.format('blob')}a.md#part), {rest}"
+    )
+    assert absolute_links(text, None, "1.0") == f" of a *page*, {rest}"
 
 
 def test_the_workflow_builds_each_platform_and_publishes_tags():
