@@ -6,7 +6,8 @@
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train, calibrate and package en_bcrf_sm; CORPORA=assets has the corpora
-# make test-model   install both wheels in a new environment, and print entities with probabilities
+# make test-model   install both wheels in a new environment, and print entities with probabilities; push
+#                   the model to a stand-in of the Hugging Face hub
 # make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 # make docs         build the documentation site in build/site
@@ -123,7 +124,7 @@ MODEL := build/model
 model: $(VENV)/$(EXTRAS)
 	$(BIN)/python -m experiments.model $(CORPORA) $(MODEL)
 
-# `make test` builds our wheel.
+# `make test` builds our wheel. The test installs wheels from PyPI.
 test-model: $(VENV)/$(EXTRAS)
 	test -n "$(wildcard dist/*.whl)" || $(BIN)/python -m build --no-isolation --wheel --outdir dist .
 	BCRF_MODEL_WHEELS="$(wildcard $(MODEL)/*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/*.whl)" \
