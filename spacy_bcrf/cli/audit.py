@@ -19,6 +19,7 @@ from spacy_bcrf.io.shards import find_files, read_docs
 
 from .errors import exit_on
 from .options import PipeName
+from .paths import check_corpus, check_output_file
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -80,10 +81,8 @@ def audit_cli(
     with exit_on(ValueError, TypeError, OSError):
         for path in (output, page):
             if path is not None:
-                check_target(path)
-        for file in find_files(corpus):
-            if file.suffix != ".spacy":
-                raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
+                check_output_file(path)
+        check_corpus(corpus)
         set_extensions()
         docs = list(read_docs(corpus, Vocab()))
         folder = work or output.with_name(f".{output.name}.folds")
@@ -113,14 +112,6 @@ def audit_cli(
         f"{output}: {len(records):,} suspects in {len(docs):,} documents with {n_spans:,} "
         f"annotations{': ' if counts else ''}{counts}"
     )
-
-
-def check_target(path: Path) -> None:
-    """Raise ValueError for a file to write that is a folder, or in a missing folder."""
-    if path.is_dir():
-        raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"{path}: the folder {path.parent} does not exist; make it first")
 
 
 def check_labels(corpus: Path, docs: Sequence[Doc], pipe: SequenceLabeler, name: str) -> set[str]:

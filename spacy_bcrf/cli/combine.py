@@ -9,11 +9,11 @@ import typer
 from spacy.cli._util import Arg, Opt
 from spacy.language import Language
 
-from spacy_bcrf.io.atomic import replacing_folder
-from spacy_bcrf.io.shards import find_files
+from spacy_bcrf.io.atomic import check_new_folder, replacing_folder
 
 from .errors import exit_on
 from .labeler import read_examples
+from .paths import check_corpus
 
 
 def combine_cli(
@@ -39,11 +39,8 @@ def combine_cli(
     with exit_on(ValueError, OSError):
         if len(models) < 2:
             raise ValueError(f"expected at least two pipelines to combine, got {', '.join(models)}")
-        if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-            raise ValueError(f"{output}: expected a new or empty folder; nothing in it is replaced")
-        for file in find_files(dev):
-            if file.suffix != ".spacy":
-                raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
+        check_new_folder(output)
+        check_corpus(dev)
         pipelines = {
             part: load(model) for part, model in zip(name_parts(models), models, strict=True)
         }

@@ -22,7 +22,7 @@ from spacy.training import Example
 from tqdm import tqdm
 
 from spacy_bcrf import __version__
-from spacy_bcrf.io.atomic import replacing, replacing_folder, write_text
+from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder, write_text
 from spacy_bcrf.io.text import text_suffix
 
 from .errors import exit_on
@@ -82,7 +82,6 @@ def distill_cli(
     pipeline on raw texts, or the annotation of a crowd or another tool, weighted by the estimated
     reliability of each annotator. Run the same command again to resume after an interruption.
     """
-    from .labeler import check_new_folder
 
     with exit_on(ValueError, TypeError, OSError):
         if output is None:

@@ -8,12 +8,13 @@ from spacy.cli._util import Arg, Opt, setup_gpu
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_bcrf.io.atomic import replacing_folder
+from spacy_bcrf.io.atomic import check_new_folder, replacing_folder
 from spacy_bcrf.io.shards import read_docs
 from spacy_bcrf.pipeline.cross_fitting import copy_words
 
 from .errors import exit_on
 from .options import GpuId, PipeName
+from .paths import check_corpus
 
 
 def extend_cli(
@@ -60,7 +61,7 @@ def extend_cli(
     from spacy_bcrf.pipeline.combination import own_tok2vec
     from spacy_bcrf.pipeline.distillation import extend
 
-    from .labeler import annotate_before, check_corpus, check_new_folder, load_labeler
+    from .labeler import annotate_before, load_labeler
 
     with exit_on(ValueError, OSError):
         check_new_folder(output)

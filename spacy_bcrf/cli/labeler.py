@@ -10,8 +10,9 @@ from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
 from spacy_bcrf.io.atomic import replacing
-from spacy_bcrf.io.shards import find_files
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+from .paths import check_corpus
 
 
 def load_labeler(
@@ -67,19 +68,6 @@ def check_destination(model: str, dev: Path, output: Path | None, inplace: bool)
     check_corpus(dev)
     if output is not None and output.exists() and not output.is_dir():
         raise ValueError(f"{output}: expected a folder to save the pipeline to")
-
-
-def check_corpus(corpus: Path) -> None:
-    """Raise ValueError for a corpus that is neither a .spacy file nor a folder of them."""
-    for file in find_files(corpus):
-        if file.suffix != ".spacy":
-            raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
-
-
-def check_new_folder(output: Path) -> None:
-    """Raise ValueError for a folder that `io.atomic.replacing_folder` cannot write."""
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise ValueError(f"{output}: expected a new or empty folder; nothing in it is replaced")
 
 
 def read_examples(nlp: Language, name: str, dev: Path) -> list[Example]:

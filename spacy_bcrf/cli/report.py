@@ -12,10 +12,10 @@ import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
 
 from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.shards import find_files
 
 from .errors import exit_on
 from .options import GpuId, PipeName
+from .paths import check_corpus, check_output_file
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -52,17 +52,14 @@ def report_cli(
     With --against, the differences from another pipeline and their significance. Writes one HTML
     page without scripts, or JSON.
     """
-    from .audit import check_target
     from .report_page import report_page
 
     with exit_on(ValueError, ImportError, OSError):
         for path in output:
             if path.suffix not in SUFFIXES:
                 raise ValueError(f"{path}: expected a file with the suffix .html or .json")
-            check_target(path)
-        for file in find_files(test):
-            if file.suffix != ".spacy":
-                raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
+            check_output_file(path)
+        check_corpus(test)
         setup_gpu(gpu_id, silent=True)
         report = make_report(model, test, against, pipe, resamples, seed)
         texts = [

@@ -55,6 +55,12 @@ def replacing(path: Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
+def check_new_folder(path: Path) -> None:
+    """Raise ValueError if `path` is neither new nor an empty folder."""
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise ValueError(f"{path}: expected a new or empty folder; nothing in it is replaced")
+
+
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`, and move it to `path` at the end.
@@ -62,8 +68,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     After an exception the temporary folder is removed. A link to an empty folder stays. ValueError
     if `path` is neither new nor an empty folder.
     """
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise ValueError(f"{path}: expected a new or empty folder; nothing in it is replaced")
+    check_new_folder(path)
     target = _resolve(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp("", UNFINISHED, target.parent))
