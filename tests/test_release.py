@@ -27,7 +27,8 @@ def test_the_example_of_the_universe_prints_its_output(capsys):
 
 def test_versions_agree():
     citation = srsly.read_yaml(ROOT / "CITATION.cff")
-    assert citation["version"] == spacy_bcrf.__version__
+    recipe = srsly.read_yaml(ROOT / "conda/recipe.yaml")
+    assert citation["version"] == recipe["context"]["version"] == spacy_bcrf.__version__
 
 
 def test_requirements_agree():
@@ -35,9 +36,8 @@ def test_requirements_agree():
     metadata.read(ROOT / "setup.cfg")
     lines = metadata["options"]["install_requires"].split("\n")
     required = {line.replace(">=", " >=", 1) for line in lines if line and line[0] != "#"}
-    recipe = (ROOT / "conda/meta.yaml").read_text()
-    run = re.findall("- (.+)", re.search("  run:\n((?:    - .*\n)+)", recipe)[1])
-    assert set(run) - {"python >=3.10"} == required
+    recipe = srsly.read_yaml(ROOT / "conda/recipe.yaml")
+    assert set(recipe["requirements"]["run"]) - {"python >=3.10"} == required
 
 
 def test_readme_has_no_relative_links_on_pypi():
