@@ -1,12 +1,13 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
-# make foreign      run the kernels of clang, and of aarch64 under QEMU, against the oracle's results; needs
-#                   clang, g++-aarch64-linux-gnu and qemu-user
+# make foreign      run the kernels of clang, those without extensions of GCC, and those of aarch64 under
+#                   QEMU, against the oracle's results; needs clang, g++-aarch64-linux-gnu and qemu-user
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train, calibrate and package en_bcrf_sm; CORPORA=assets has the corpora
-# make test-model   install both wheels in a new environment, and print entities with probabilities
+# make test-model   install both wheels in a new environment, and print entities with probabilities; push
+#                   the model to a stand-in of the Hugging Face hub
 # make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 # make docs         build the documentation site in build/site
@@ -123,7 +124,7 @@ MODEL := build/model
 model: $(VENV)/$(EXTRAS)
 	$(BIN)/python -m experiments.model $(CORPORA) $(MODEL)
 
-# `make test` builds our wheel.
+# `make test` builds our wheel. The test installs wheels from PyPI.
 test-model: $(VENV)/$(EXTRAS)
 	test -n "$(wildcard dist/*.whl)" || $(BIN)/python -m build --no-isolation --wheel --outdir dist .
 	BCRF_MODEL_WHEELS="$(wildcard $(MODEL)/*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/*.whl)" \
@@ -141,8 +142,9 @@ FOREIGN_FILES := tests/kernels/check_vectors.cc spacy_bcrf/kernels/cpu/targets/b
 FOREIGN_FLAGS := -O2 -std=c++17 -fno-math-errno -pthread -Ispacy_bcrf/kernels -Ispacy_bcrf/kernels/cpu
 
 .PHONY: foreign
-foreign: $(FOREIGN)/clang $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
+foreign: $(FOREIGN)/clang $(FOREIGN)/portable $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
 	$(FOREIGN)/clang $(FOREIGN)/vectors.bin
+	$(FOREIGN)/portable $(FOREIGN)/vectors.bin
 	qemu-aarch64 $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
 
 $(FOREIGN)/vectors.bin: $(VENV)/$(EXTRAS) tests/kernels/write_vectors.py
@@ -152,6 +154,10 @@ $(FOREIGN)/vectors.bin: $(VENV)/$(EXTRAS) tests/kernels/write_vectors.py
 $(FOREIGN)/clang: $(CXX_FILES) tests/kernels/check_vectors.cc
 	mkdir -p $(FOREIGN)
 	clang++ $(FOREIGN_FLAGS) $(FOREIGN_FILES) -o $@
+
+$(FOREIGN)/portable: $(CXX_FILES) tests/kernels/check_vectors.cc tests/kernels/portable.hh
+	mkdir -p $(FOREIGN)
+	clang++ $(FOREIGN_FLAGS) -w -include tests/kernels/portable.hh $(FOREIGN_FILES) -o $@
 
 $(FOREIGN)/aarch64: $(CXX_FILES) tests/kernels/check_vectors.cc
 	mkdir -p $(FOREIGN)

@@ -1,6 +1,8 @@
-"""Build of the compiled extensions. setup.cfg holds all other metadata."""
+"""Build of the compiled extensions, and README for PyPI. setup.cfg holds all other metadata."""
 
+import configparser
 import os
+import re
 import shlex
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -110,4 +112,38 @@ class ParallelBuild(build_ext):
             super().build_extensions()
 
 
-setup(ext_modules=cythonize(extensions, language_level=3), cmdclass={"build_ext": ParallelBuild})
+def absolute_links(text: str, source: str | None, version: str) -> str:
+    """Replace the relative links of a Markdown file, which PyPI cannot resolve.
+
+    source: address of the repository. The links become those of the tag of the version. Without an
+    address, pictures are left out, and links become their text.
+    """
+
+    def replace(found: re.Match) -> str:
+        is_picture, label, target = found.groups()
+        if source is None:
+            return "" if is_picture else label
+        kind = "raw" if is_picture else "blob"
+        return f"{is_picture}[{label}]({source.rstrip('/')}/{kind}/v{version}/{target})"
+
+    return re.sub(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)]*)\)", replace, text)
+
+
+def read_description() -> str:
+    """Return README.md with absolute links."""
+    config = configparser.ConfigParser()
+    config.read("setup.cfg", encoding="utf-8")
+    urls = config["metadata"].get("project_urls", "").strip().splitlines()
+    named = dict(re.split(r"\s*=\s*", url, maxsplit=1) for url in urls)
+    found = re.search('__version__ = "(.*)"', Path("spacy_bcrf/__init__.py").read_text("utf-8"))
+    assert found is not None
+    return absolute_links(Path("README.md").read_text("utf-8"), named.get("Source"), found[1])
+
+
+# Tests read this file without a build.
+if __name__ == "__main__":
+    setup(
+        ext_modules=cythonize(extensions, language_level=3),
+        cmdclass={"build_ext": ParallelBuild},
+        long_description=read_description(),
+    )

@@ -51,6 +51,8 @@ SOURCES = [
     },
 ]
 PIPES = {"tagger": "pos_acc", "ner": "ents_f"}
+# The scores of the meta data, which model cards of the Hugging Face hub show.
+SCORES = {"tagger": ["pos_acc"], "ner": ["ents_p", "ents_r", "ents_f"]}
 DESCRIPTION = (
     "English part-of-speech tags and entities (PER, LOC, ORG) with calibrated probabilities. Both "
     "components are sparse linear chains of spacy-bcrf: no network, no vectors, no GPU."
@@ -160,6 +162,7 @@ def calibrate(nlp: Language, name: str, work: Path) -> dict[str, Any]:
     docs = [example.reference for example in parts["test"]]
     figures["words_per_second"] = measure_speed(nlp, name, docs)
     figures["score"] = scores[PIPES[name]]
+    figures["scores"] = {key: scores[key] for key in SCORES[name]}
     figures["interval"] = bootstrap(nlp, name, work)
     figures["by_label"] = scores["ents_per_type"] if name == "ner" else count_tags(nlp, work)
     return figures
@@ -270,9 +273,8 @@ def describe(nlp: Language, report: dict[str, Any], whole: bool) -> dict[str, An
             f"Both corpora and this pipeline are under {LICENSE}.",
         ]
     )
-    performance = {key: report[name]["score"] for name, key in PIPES.items() if name in report} | {
-        "ents_per_type": report["ner"]["by_label"]
-    }
+    performance = {key: value for x in report.values() for key, value in x["scores"].items()}
+    performance["ents_per_type"] = report["ner"]["by_label"]
     return {
         "name": "bcrf_sm",
         "version": VERSION,

@@ -1,8 +1,11 @@
 """Files of a release: what PyPI, conda, GitHub and spaCy's universe read."""
 
 import configparser
+import importlib.metadata
 import json
 import os
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -24,15 +27,35 @@ def test_the_example_of_the_universe_prints_its_output(capsys):
 
 def test_versions_agree():
     citation = srsly.read_yaml(ROOT / "CITATION.cff")
-    assert citation["version"] == spacy_bcrf.__version__
+    recipe = srsly.read_yaml(ROOT / "conda/recipe.yaml")
+    assert citation["version"] == recipe["context"]["version"] == spacy_bcrf.__version__
 
 
 def test_requirements_agree():
     metadata = configparser.ConfigParser()
     metadata.read(ROOT / "setup.cfg")
-    (required,) = metadata["options"]["install_requires"].split()
-    recipe = (ROOT / "conda/meta.yaml").read_text()
-    assert f"- {required.replace('spacy', 'spacy ', 1)}" in recipe
+    lines = metadata["options"]["install_requires"].split("\n")
+    required = {line.replace(">=", " >=", 1) for line in lines if line and line[0] != "#"}
+    recipe = srsly.read_yaml(ROOT / "conda/recipe.yaml")
+    assert set(recipe["requirements"]["run"]) - {"python >=3.10"} == required
+
+
+def test_readme_has_no_relative_links_on_pypi():
+    description = importlib.metadata.metadata("spacy-bcrf").get_payload()
+    assert "## Entities with probabilities" in description
+    assert re.findall(r"\]\((?!https?:|#)[^)]*\)", description) == []
+
+
+def test_links_of_readme_become_absolute():
+    absolute_links = runpy.run_path(str(ROOT / "setup.py"))["absolute_links"]
+    rest = "[a site](https://b.org), [here](#part)"
+    text = f"![a picture](docs/a.svg) of [a *page*](docs/a.md#part), {rest}"
+    of_tag = "https://host/x/{}/v1.0/docs/"
+    assert absolute_links(text, "https://host/x/", "1.0") == (
+        f"![a picture]({of_tag.format('raw')}a.svg) of "
+        f"[a *page*]({of_tag.format('blob')}a.md#part), {rest}"
+    )
+    assert absolute_links(text, None, "1.0") == f" of a *page*, {rest}"
 
 
 def test_the_workflow_builds_each_platform_and_publishes_tags():

@@ -72,7 +72,10 @@ def check_destination(model: str, dev: Path, output: Path | None, inplace: bool)
 
 def read_examples(nlp: Language, name: str, dev: Path) -> list[Example]:
     """Read gold documents. All components before `name` annotate the predicted ones."""
-    references = list(Corpus(dev)(nlp))
+    try:
+        references = list(Corpus(dev)(nlp))
+    except ValueError as error:
+        raise ValueError(f"{dev}: {error}") from None
     docs = annotate_before(nlp, name, [example.predicted for example in references])
     return [Example(doc, eg.reference) for doc, eg in zip(docs, references, strict=True)]
 

@@ -99,8 +99,9 @@ def compare(
 ) -> dict[str, Any]:
     """Return the values about the differences of two pipelines on the same documents.
 
-    - `differences`: exact scores of `one` minus those of `other`, with intervals and p-values.
-    - `agreement`: the number of gold spans that both, one or none predict correctly, and examples.
+    - `differences`: exact scores of `one` minus exact scores of `other`, with intervals and
+      p-values.
+    - `agreement`: how many gold spans both, only one or none of them find, with examples.
     """
     counts = one.count("exact"), other.count("exact")
     values = np.subtract(*(score(x.sum(axis=0)) for x in counts))

@@ -195,9 +195,10 @@ def _read_fields(fields: dict[str, Any], place: str, columns: TextColumns) -> It
     if key is not None and (isinstance(key, bool) or not isinstance(key, str | int)):
         return Rejected(place, place, f'"{columns.id}" must be a string or an integer, got {key!r}')
     name = place if key is None else key
-    given = {"text": fields.pop(columns.text, None), "tokens": fields.pop("tokens", None)}
+    names = (("text", columns.text), ("tokens", "tokens"))
+    given = {key: fields.pop(column) for key, column in names if column in fields}
     try:
-        record = read_record({k: v for k, v in given.items() if v is not None}, place)
+        record = read_record(given, place)
     except Problem as problem:
         return Rejected(name, place, str(problem))
     return TextRecord(name, place, record.text, record.words, meta=fields)

@@ -30,8 +30,12 @@ def find_files(path: Path) -> list[Path]:
             for file in found
             if not any(part.startswith(".") for part in file.relative_to(path).parts)
         ]
-    if not files or not all(file.is_file() for file in files):
-        raise ValueError(f"{path}: found no .spacy file or folder of .spacy files")
+    if not files:
+        raise ValueError(f"{path}: the folder has no .spacy file")
+    if not all(file.is_file() for file in files):
+        raise ValueError(
+            f"{path}: found no such file; expected a .spacy file, or a folder of .spacy files"
+        )
     return files
 
 

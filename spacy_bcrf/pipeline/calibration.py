@@ -74,6 +74,7 @@ class Calibration:
                 f"but the component has {', '.join(pipe.labels)}: no label in common"
             )
         self._pipe = pipe
+        self._n_docs = len(examples)
         self._keys: dict[str, list[str]] = {by: [] for by in GROUPINGS}
         self._batches: list[tuple[Potentials, Any]] = []
         correct = []
@@ -126,7 +127,10 @@ class Calibration:
         """
         name, n = self._pipe.name, len(self.correct)
         if not n:
-            raise ValueError(f"[{name}] no prediction has gold annotation to compare with")
+            raise ValueError(
+                f"[{name}] no prediction has gold annotation to compare with in "
+                f"{self._n_docs:,} documents"
+            )
         n_correct = int(self.correct.sum())
         if not n_correct:
             raise ValueError(

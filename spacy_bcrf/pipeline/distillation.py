@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
-from thinc.api import Optimizer, set_dropout_rate
+from thinc.api import Optimizer
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
 from spacy_bcrf.annotation.partial import read_annotated_labels
-from spacy_bcrf.chain import CRF, Marginals, Potentials, distillation_loss, rename_tags
+from spacy_bcrf.chain import CRF, Marginals, Potentials, rename_tags
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.layers.protocol import get_hooks
 
@@ -25,42 +25,10 @@ from .codecs.entities import EntityCodec
 from .codecs.tags import TagCodec
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
+from .soft_gold import update_towards
 
 RATE = 0.3
 """Rate of AdaGrad in a sparse linear chain."""
-
-# As in online steps: tokens that are nearly certain would take most of the time.
-_NEGLIGIBLE = 1e-4
-
-
-def update_towards(
-    pipe: SequenceLabeler,
-    docs: Sequence[Doc],
-    target: Marginals,
-    *,
-    drop: float = 0.0,
-    sgd: Optimizer | None = None,
-) -> float:
-    """Make one gradient step towards target marginals (N, T), and return the loss.
-
-    The network of a head learns by `sgd`. The weights of a sparse linear chain make one AdaGrad
-    step a token, see `OnlineLearner.descend`; ValueError if its config sets l1.
-
-    Loss and errors: see `chain.distillation.distillation_loss`.
-    """
-    set_dropout_rate(pipe.model, drop)
-    potentials, backprop = pipe.model.begin_update(list(docs))
-    lattice = pipe.codec.lattice(docs)
-    if lattice is not None:
-        ops: Any = pipe.model.ops
-        potentials = potentials.restrict(ops.asarray(lattice))
-    losses, gradient = distillation_loss(pipe.inference, potentials, target)
-    if get_hooks(pipe.model).learn is not None:
-        gradient.unary[abs(gradient.unary).max(axis=1) <= _NEGLIGIBLE] = 0
-    backprop(gradient)
-    if sgd is not None:
-        pipe.model.finish_update(sgd)
-    return float(losses.sum())
 
 
 def learn(

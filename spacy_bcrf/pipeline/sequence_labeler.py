@@ -38,6 +38,7 @@ from .control import (
 )
 from .gold import Gold, GoldReader, warn_of_problems
 from .platt_scaling import PlattScaling
+from .soft_gold import rehearse
 
 _MODEL: Any = TrainablePipe.model
 """spaCy's attribute, which `SequenceLabeler.model` extends."""
@@ -105,6 +106,8 @@ class SequenceLabeler(TrainablePipe):
         """Additional losses, added to the objective's loss."""
         self._has_warned = False
         self._has_learned = False
+        # `nlp.resume_training` sets it to a copy of the model.
+        self._rehearsal_model: Model[list[Doc], Potentials] | None = None
         self._set_labels()
         self._configured = self.settings
 
@@ -526,17 +529,30 @@ class SequenceLabeler(TrainablePipe):
         self,
         examples: Iterable[Example],
         *,
+        drop: float = 0.0,
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
-        **config: Any,
     ) -> dict[str, float]:
-        """Learn nothing, and warn. RETURNS the losses unchanged."""
-        warnings.warn(
-            f"[{self.name}] nlp.rehearse has no effect on this component. To keep what it has "
-            "learned, mix old examples, or texts with its own predictions, into the new ones",
-            stacklevel=2,
-        )
-        return {} if losses is None else losses
+        """Learn to predict as the model did at the last `nlp.resume_training`.
+
+        Without `nlp.resume_training`, it warns and learns nothing. The loss is the cross-entropy
+        against the marginals of the earlier model, see `soft_gold.rehearse`. It ignores the
+        references of the examples.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.rehearse")
+        if self._rehearsal_model is None:
+            warnings.warn(
+                f"[{self.name}] rehearsal needs a copy of the trained model: call "
+                "nlp.resume_training before the first update",
+                stacklevel=2,
+            )
+            return losses
+        docs = [example.predicted for example in examples]
+        losses[self.name] += rehearse(self, self._rehearsal_model, docs, drop=drop, sgd=sgd)
+        return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Update the weights, unless no gradient was computed since the last update.

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 import spacy
@@ -98,7 +99,7 @@ def test_preset_entities_count_as_predictions(folder):
             ("model", "dev.spacy", "-p", "tagger", "--by", "length", "--inplace"),
             "[tagger] calibration by length needs spans, but the component predicts",
         ),
-        (("model", "nope.spacy", "-p", "ner", "--inplace"), "nope.spacy: found no .spacy file"),
+        (("model", "nope.spacy", "-p", "ner", "--inplace"), "nope.spacy: found no such file"),
         (
             ("model", "model/config.cfg", "-p", "ner", "--inplace"),
             "config.cfg: expected a .spacy file",
@@ -110,7 +111,11 @@ def test_preset_entities_count_as_predictions(folder):
         (("no_model", "dev.spacy", "--inplace"), "no_model: the pipeline cannot be loaded"),
         (
             ("model", "empty.spacy", "-p", "ner", "--inplace"),
-            "[ner] no prediction has gold annotation to compare with",
+            "[ner] no prediction has gold annotation to compare with in 1 documents",
+        ),
+        (
+            ("model", "damaged.spacy", "-p", "ner", "--inplace"),
+            "damaged.spacy: [E1014] Error loading DocBin data",
         ),
         (
             ("model", "labels.spacy", "-p", "ner", "--inplace"),
@@ -145,6 +150,7 @@ def test_wrong_input_changes_nothing(folder, args, message):
     tags = (["V", "N", "P", "N"], ["N", "N", "P", "N"])
     docs = [Doc(spacy.blank("xx").vocab, words=words, tags=of_doc) for of_doc in tags]
     DocBin(docs=docs).to_disk("tags.spacy")
+    Path("damaged.spacy").touch()
     before = (folder / "model/config.cfg").read_bytes()
     result = run(*args, exit_code=1)
     assert message in result.output

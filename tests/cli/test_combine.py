@@ -241,7 +241,7 @@ def test_pipelines_that_do_not_fit_are_refused(parts, tmp_path, make, message):
     "args, message",
     [
         (("sparse", "--dev", "dev.spacy"), "expected at least two pipelines"),
-        (("sparse", "neural", "--dev", "nope"), "nope: found no .spacy file"),
+        (("sparse", "neural", "--dev", "nope"), "nope: found no such file"),
         (("sparse", "neural", "--dev", "empty.spacy"), "none of the 1 documents has"),
         (("sparse", "neural", "--dev", "dev.spacy", "-p", "tagger"), "component 'tagger' of spacy"),
     ],

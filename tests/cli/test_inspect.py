@@ -90,7 +90,7 @@ def test_a_taggers_corpus(folder):
 @pytest.mark.parametrize(
     "args, message",
     [
-        (["no.spacy"], "no.spacy: found no .spacy file"),
+        (["no.spacy"], "no.spacy: found no such file"),
         (["bad.spacy"], "bad.spacy: cannot be read as a .spacy file"),
         (["many", "--labels", ","], ",: no labels; expected"),
         (["many", "--labels", "bad.json"], "bad.json: no JSON"),

@@ -45,7 +45,7 @@ def test_drop_and_forget_are_seeded(corpus):
     "args, message",
     [
         (("full.spacy", "x.spacy"), "expected one of --by-label, --drop SHARE and --forget SHARE"),
-        (("nope.spacy", "x.spacy", "--drop", "0.5"), "nope.spacy: found no .spacy file"),
+        (("nope.spacy", "x.spacy", "--drop", "0.5"), "nope.spacy: found no such file"),
         (("full.spacy", "x.txt", "--drop", "0.5"), "x.txt: expected the name of a .spacy file"),
         (("holes.spacy", "x.spacy", "--drop", "0.5"), "document 0, 'Ann saw Rome ', has missing"),
     ],

@@ -272,7 +272,7 @@ def others(corpus, rules):
         (("rules", "dev.spacy"), "rules: no component of spacy-bcrf among entity_ruler"),
         (("missing", "dev.spacy"), "missing: the pipeline cannot be loaded"),
         (("model", "text.txt"), "expected a .spacy file"),
-        (("model", "missing.spacy"), "found no .spacy file"),
+        (("model", "missing.spacy"), "found no such file"),
         (("model", "dev.spacy", "--against", "blank"), "blank: predicts no entities on dev.spacy"),
         (("model", "dev.spacy", "--against", "animals"), "animals: predicts the labels ANIMAL on"),
         (("model", "dev.spacy", "--against", "gone"), "gone: the pipeline cannot be loaded"),

@@ -161,6 +161,7 @@ def test_counts(pipeline, folder):
 RECORDS = {
     '"a"': 'texts.jsonl:2: expected an object, got "a"',
     '{"txt": "a"}': 'texts.jsonl:2: no "text" and no "tokens"',
+    '{"text": null}': 'texts.jsonl:2: no "text" (it is null) and no "tokens"',
     '{"text": 1}': 'texts.jsonl:2: "text" must be a string, got 1',
     r'{"text": "\ud800"}': 'texts.jsonl:2: "text" has half a surrogate pair at character 0',
     '{"text": "a", "tokens": ["b"]}': "texts.jsonl:2: ",
@@ -180,7 +181,8 @@ def test_a_line_that_is_no_record(pipeline, folder, line):
     "texts, output, pipe, message",
     [
         ("nope.txt", "page.html", "ner", "nope.txt: cannot be read: No such file or directory"),
-        ("nope.spacy", "page.html", "ner", "nope.spacy: found no .spacy file"),
+        ("nope.spacy", "page.html", "ner", "nope.spacy: found no such file"),
+        ("folder", "page.html", "ner", "folder: the folder has no .spacy file"),
         ("empty.txt", "page.html", "ner", "empty.txt: found no texts; expected some with at least"),
         ("texts.rtf", "page.html", "ner", "texts.rtf: unknown extension '.rtf'; expected one"),
         ("texts.txt", "folder", "ner", "folder: expected the name of a file to write, this is a"),

@@ -15,9 +15,9 @@ from spacy_bcrf.pipeline.distillation import (
     learn,
     read_extension,
     teacher_chain,
-    update_towards,
 )
 from spacy_bcrf.pipeline.platt_scaling import PlattScaling
+from spacy_bcrf.pipeline.soft_gold import update_towards
 
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], "objective": "crf"}
 HYBRID = {

@@ -8,7 +8,6 @@ from io import StringIO
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
-from spacy.training import Example
 from spacy_commands import run_spacy as run
 from spacy_commands import train
 from tiny_training import LISTENER, RATE, TOK2VEC, network
@@ -128,14 +127,3 @@ def test_assemble_apply_and_benchmark(folder):
     options = ("--batches", 30, "--warmup", 1, "--batch-size", 2)
     assert "words/s" in run("benchmark", "speed", model, folder / "corpus.spacy", *options).lower()
     assert "NER F" in run("benchmark", "accuracy", model, folder / "corpus.spacy")
-
-
-def test_rehearse_says_that_it_has_no_effect():
-    nlp = spacy.blank("xx")
-    pipe = nlp.add_pipe("bcrf_ner", config={"model": network()})
-    pipe.add_label("LOC")
-    nlp.initialize()
-    before = pipe.to_bytes(exclude=["vocab"])
-    with pytest.warns(UserWarning, match=r"\[bcrf_ner\] nlp.rehearse has no effect"):
-        assert nlp.rehearse([Example.from_dict(nlp.make_doc("Ann"), {})]) == {}
-    assert pipe.to_bytes(exclude=["vocab"]) == before

@@ -363,6 +363,8 @@ std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, d
     return groups;
 }
 
+#endif
+
 // Return the share of lanes that a group must fill to be faster than rows, or more than 1 if none is.
 template <class R> double lane_share(int tags) {
     if (tags >= 32 || lanes<R> < 4) return 2;
@@ -372,8 +374,6 @@ template <class R> double lane_share(int tags) {
 
 // Groups of longer sequences would need much memory, and have little to gain.
 constexpr size_t LANE_LENGTH = 4096;
-
-#endif
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -11,6 +11,14 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
+// Return whether R holds all of exp(transitions - shift), with many digits to spare. A product with a
+// vector of Scaled numbers then needs only the numbers near the largest one.
+template <class R, class In> bool is_dense(const Batch<In>& batch, double scale) {
+    const size_t n = size_t(batch.tags) * batch.tags;
+    const double top = largest(batch.transitions, n), low = smallest(batch.transitions, int(n));
+    return (top - low) * scale <= (sizeof(R) == 4 ? 66 : 650);
+}
+
 #if defined(__GNUC__)
 
 template <class R> struct Scaled { Vec<R> m, e; };
@@ -107,14 +115,6 @@ template <class R_> struct Plain {
                                  k.width());
     }
 };
-
-// Return whether R holds all of exp(transitions - shift), with many digits to spare. A product with a
-// vector of Scaled numbers then needs only the numbers near the largest one.
-template <class R, class In> bool is_dense(const Batch<In>& batch, double scale) {
-    const size_t n = size_t(batch.tags) * batch.tags;
-    const double top = largest(batch.transitions, n), low = smallest(batch.transitions, int(n));
-    return (top - low) * scale <= (sizeof(R) == 4 ? 66 : 650);
-}
 
 // exp(transitions - shift) and its transpose, as Scaled numbers.
 template <class R, class In> class ScaledMatrices {

@@ -1,0 +1,126 @@
+"""Gradient steps towards soft gold: marginals of a teacher, or of the component as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from spacy.tokens import Doc
+from thinc.api import Model, Optimizer, set_dropout_rate
+
+from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.chain import CRF, Marginals, Potentials, distillation_loss
+from spacy_bcrf.layers.protocol import LabelingModel, get_hooks
+
+if TYPE_CHECKING:
+    from .sequence_labeler import SequenceLabeler
+
+# As in online steps: tokens that are nearly certain would take most of the time.
+_NEGLIGIBLE = 1e-4
+
+
+def update_towards(
+    pipe: SequenceLabeler,
+    docs: Sequence[Doc],
+    target: Marginals,
+    *,
+    drop: float = 0.0,
+    sgd: Optimizer | None = None,
+) -> float:
+    """Make one gradient step towards target marginals (N, T), and return the loss.
+
+    The network of a head learns by `sgd`. The weights of a sparse linear chain make one AdaGrad
+    step a token, see `OnlineLearner.descend`; ValueError if its config sets l1.
+
+    Loss and errors: see `chain.distillation.distillation_loss`.
+    """
+    set_dropout_rate(pipe.model, drop)
+    potentials, backprop = pipe.model.begin_update(list(docs))
+    lattice = pipe.codec.lattice(docs)
+    if lattice is not None:
+        ops: Any = pipe.model.ops
+        potentials = potentials.restrict(ops.asarray(lattice))
+    return _descend(pipe, potentials, backprop, target, sgd)
+
+
+def rehearse(
+    pipe: SequenceLabeler,
+    teacher: Model[list[Doc], Potentials],
+    docs: Sequence[Doc],
+    *,
+    drop: float = 0.0,
+    sgd: Optimizer | None = None,
+) -> float:
+    """Make one gradient step towards the marginals of an earlier copy of the component's model.
+
+    The teacher knows nothing of labels that the component got later. So both distributions are
+    conditioned on the teacher's tags, and later tags get no gradient. Documents with preset
+    annotation of later labels are left out.
+
+    Returns the loss, see `update_towards`. Raises ValueError if the model listens to the tok2vec of
+    another component.
+    """
+    view = LabelingModel(pipe.name, teacher)
+    assert view.tags is not None
+    if upstream := [
+        node.upstream_name for node in teacher.walk() if hasattr(node, "upstream_name")
+    ]:
+        raise ValueError(
+            f"[{pipe.name}] rehearsal needs a component with its own tok2vec, but this one listens "
+            f"to {upstream[0]!r}. Call nlp.replace_listeners before nlp.resume_training"
+        )
+    n_tags, n_old = len(pipe.tags), len(view.tags)
+    allowed = np.zeros((sum(map(len, docs)), n_tags), dtype=bool)
+    allowed[:, :n_old] = True
+    lattice = pipe.codec.lattice(docs)
+    if lattice is not None:
+        allowed &= lattice
+    by_doc = np.split(allowed, doc_lengths(docs).cumsum()[:-1])
+    kept = [i for i, tags in enumerate(by_doc) if len(tags) and tags.any(axis=1).all()]
+    if not kept:
+        return 0.0
+    docs, mask = [docs[i] for i in kept], view.asarray(np.concatenate([by_doc[i] for i in kept]))
+    chain = view.inference.to_crf(_append_tags(teacher.predict(docs), n_tags).restrict(mask))
+    set_dropout_rate(pipe.model, drop)
+    potentials, backprop = pipe.model.begin_update(docs)
+    target = CRF().marginals(chain, edges=True)
+    return _descend(pipe, potentials.restrict(mask), backprop, target, sgd)
+
+
+def _check_listeners(name: str, model: Model) -> None:
+    """Raise ValueError if the model has no tok2vec of its own."""
+    for node in model.walk():
+        upstream = getattr(node, "upstream_name", None)
+        if upstream is not None:
+            raise ValueError(
+                f"[{name}] rehearsal needs a component with its own tok2vec, but this one listens "
+                f"to {upstream!r}. Call nlp.replace_listeners before nlp.resume_training"
+            )
+
+
+def _append_tags(potentials: Potentials, n_tags: int) -> Potentials:
+    """Append tags with the score 0."""
+    more = n_tags - potentials.unary.shape[1]
+    pad = potentials.xp.pad
+    around = [(0, 0)] * (potentials.transitions.ndim - 2) + [(0, more)] * 2
+    return potentials.with_scores(
+        pad(potentials.unary, [(0, 0), (0, more)]), pad(potentials.transitions, around)
+    )
+
+
+def _descend(
+    pipe: SequenceLabeler,
+    potentials: Potentials,
+    backprop: Callable[[Potentials], Any],
+    target: Marginals,
+    sgd: Optimizer | None,
+) -> float:
+    """Make one step against the gradient of the distillation loss, and return the loss."""
+    losses, gradient = distillation_loss(pipe.inference, potentials, target)
+    if get_hooks(pipe.model).learn is not None:
+        gradient.unary[abs(gradient.unary).max(axis=1) <= _NEGLIGIBLE] = 0
+    backprop(gradient)
+    if sgd is not None:
+        pipe.model.finish_update(sgd)
+    return float(losses.sum())
