@@ -17,9 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-import spacy.util
-
-from spacy_bcrf.io.atomic import UNFINISHED, replacing, write_text
+from spacy_bcrf.io.atomic import UNFINISHED, replacing
+from spacy_bcrf.io.identity import keep_identity
 
 from .shards import Counts, Failure, Finished
 from .worker import BulkError
@@ -42,20 +41,6 @@ def _describe_file(path: Path) -> list[Any]:
     except OSError as error:
         raise BulkError(f"{path}: cannot be read: {error.strerror or error}") from None
     return [size, found.hexdigest()]
-
-
-def hash_model(model: str) -> str:
-    """Return the hash of all files of a pipeline, a folder or a package."""
-    path = Path(model)
-    folder = path if path.exists() else spacy.util.get_package_path(model)
-    found = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts:
-            found.update(f"{file.relative_to(folder)}\0{file.stat().st_size}\0".encode())
-            with file.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    found.update(block)
-    return found.hexdigest()
 
 
 class Manifest:
@@ -141,8 +126,9 @@ def open_manifest(folder: Path, identity: Mapping[str, Any], suffix: str) -> Ite
     """Start a run in a new or empty folder, or go on with the run of the same identity.
 
     identity: JSON values of what decides the output: inputs, model, options. suffix: the extension
-    of the shards. BulkError if another process writes to the folder, if the folder has other files
-    or another identity, with the differences, or if the file of a finished shard is missing.
+    of the shards. ValueError for another identity, with the differences. BulkError if another
+    process writes to the folder, if the folder has other files, or if the file of a finished shard
+    is missing.
     """
     path = folder / "manifest.json"
     try:
@@ -156,10 +142,7 @@ def open_manifest(folder: Path, identity: Mapping[str, Any], suffix: str) -> Ite
                 )
         (folder / "shards").mkdir(parents=True, exist_ok=True)
         with _lock(folder):
-            if path.exists():
-                _compare(folder, json.loads(path.read_text(encoding="utf8")), identity)
-            else:
-                write_text(path, json.dumps(identity, indent=1))
+            keep_identity(path, identity)
             manifest = Manifest(folder)
             manifest.remove_unfinished()
             manifest._read_log()
@@ -204,28 +187,3 @@ def _lock(folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 raise BulkError(f"{folder}: another process is writing to this folder") from None
         yield
-
-
-def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise BulkError with all differences between the identities of two runs."""
-    found = list(_differences(json.loads(json.dumps(old)), json.loads(json.dumps(new))))
-    if found:
-        more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
-        raise BulkError(
-            f"{folder}: was started differently: {'; '.join(found[:5])}{more}. Give the same "
-            "inputs, model and options, or another folder"
-        )
-
-
-def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in dict.fromkeys((*old, *new)):
-            where = f"{name} {key}".strip()
-            if key not in new:
-                yield f"{where} is missing now"
-            elif key not in old:
-                yield f"{where} is new"
-            else:
-                yield from _differences(old[key], new[key], where)
-    elif old != new:
-        yield f"{name} was {json.dumps(old)}, is {json.dumps(new)}"

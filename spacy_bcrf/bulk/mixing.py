@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -16,7 +15,8 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.util import minibatch
 
-from spacy_bcrf.io.atomic import replacing_folder, write_text
+from spacy_bcrf.io.atomic import replacing_folder
+from spacy_bcrf.io.identity import keep_identity
 from spacy_bcrf.io.shards import find_files, read_shuffled
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.model import SparseChain
@@ -195,18 +195,12 @@ def _check_identity(
     """Write what decides the result, or raise ValueError if the folder has something else."""
     identity = {
         "component": name,
-        "config": nlp.config.to_str(),
+        "config": nlp.config,
         "processes": n_processes,
         "seed": seed,
         "corpus": describe_inputs(files),
     }
     path = output / "rounds.json"
-    if not path.exists():
-        if output.exists() and any(output.iterdir()):
-            raise ValueError(f"{output}: expected a new or empty folder, or one of these rounds")
-        write_text(path, json.dumps(identity, indent=1))
-        return
-    old = json.loads(path.read_text(encoding="utf8"))
-    for key, value in json.loads(json.dumps(identity)).items():
-        if old.get(key) != value:
-            raise ValueError(f"{output}: was started with another {key}; expected the same")
+    if not path.exists() and output.exists() and any(output.iterdir()):
+        raise ValueError(f"{output}: expected a new or empty folder, or one of these rounds")
+    keep_identity(path, identity)

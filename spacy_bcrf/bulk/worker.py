@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
 from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .predictions import Predictions, Predictor
@@ -51,22 +51,18 @@ class Settings:
         return self.folder / f"{number:06d}.{self.format}"
 
 
-def load_pipeline(model: str, names: Sequence[str] = ()) -> tuple[Language, tuple[str, ...]]:
-    """Load a pipeline. Return it with the names of its components of spacy-bcrf.
+def choose_pipes(nlp: Language, model: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the pipeline's components of spacy-bcrf.
 
     names: the components to choose, by default all. ValueError lists what there is.
     """
-    try:
-        nlp = spacy.load(model)
-    except OSError as error:
-        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
     ours = tuple(name for name, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler))
     expected = f"expected --pipe to be one of {', '.join(ours)}" if ours else "it has none"
     for name in names or [""][: not ours]:
         if name not in ours:
             what = f"no enabled component {name!r}" if name else "no enabled component"
             raise ValueError(f"{model}: {what} of spacy-bcrf; {expected}")
-    return nlp, tuple(name for name in ours if name in names) if names else ours
+    return tuple(name for name in ours if name in names) if names else ours
 
 
 class Worker:
@@ -74,7 +70,8 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        nlp, names = load_pipeline(settings.model, settings.pipes)
+        nlp = load_pipeline(settings.model)
+        names = choose_pipes(nlp, settings.model, settings.pipes)
         if settings.max_length is not None:
             nlp.max_length = settings.max_length
         self.nlp = nlp
