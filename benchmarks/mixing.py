@@ -24,7 +24,7 @@ from experiments.labeling_tasks import TASKS, LabelingTask
 from spacy_bcrf.bulk.learner import BATCH, BUFFER
 from spacy_bcrf.bulk.mixing import learn_in_rounds
 from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.shards import find_files, read_shuffled, write_all
+from spacy_bcrf.io.shards import Writer, find_files, read_shuffled
 
 ONE = "one process"
 WAYS: dict[str, dict[str, Any]] = {
@@ -33,6 +33,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "2 Ray actors": {"n_processes": 2, "engine": "ray"},
 }
 SHARD = 1000
+ATTRS = ("ORTH", "SPACY", "TAG", "POS", "ENT_IOB", "ENT_TYPE")
+"""What the shards keep. Parses would take longer to read than the tags take to learn."""
 
 
 def main() -> None:
@@ -88,7 +90,9 @@ def load_run(
         parts = {part: task.read(corpora, part, out / "cache", nlp.vocab) for part in task.parts}
         corpus = out / "train"
         if not corpus.exists():
-            write_all(parts["train"], corpus, SHARD)
+            with Writer(corpus, SHARD, ATTRS) as writer:
+                for doc in parts["train"]:
+                    writer.add(doc)
         nlp.initialize(lambda: task.examples(nlp, parts["train"]))
         (pipe,) = nlp.pipe_names
         times = [time.perf_counter()]
