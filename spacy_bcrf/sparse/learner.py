@@ -387,7 +387,7 @@ class OnlineLearner:
         if not (len(self._pairs) and len(potentials.unary)):
             return potentials
         arrays = potentials.unary, potentials.transitions, potentials.lengths
-        marginals = kernels.sum_product(*arrays).unary
+        marginals: Any = kernels.sum_product(*arrays).unary
         best, _ = kernels.max_product(*arrays)
         found = correct(self.weights, self._pairs, *arrays, marginals, best, LEAST_MARGINAL)
         return potentials.with_scores(*found)

@@ -247,7 +247,9 @@ class SparseChain:
         old = self.learner.weights[rows]
         self._add_pairs()
         weights = self.learner.weights.copy()
-        rows = self.learner.n_tags + 3 + self.dictionary.find(pair_keys(self.learner.n_tags).ravel())
+        rows = (
+            self.learner.n_tags + 3 + self.dictionary.find(pair_keys(self.learner.n_tags).ravel())
+        )
         inner, start = extend_square(np, old[:-1], matching), extend_rows(np, old[-1], matching)
         weights[rows] = np.concatenate([inner, start[None]]).reshape(len(rows), -1)
         self.learner.weights = weights

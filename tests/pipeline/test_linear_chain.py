@@ -18,7 +18,7 @@ from test_ner import NerSuite
 from test_tagger import TaggerSuite
 from tiny_training import network, train, update
 
-from spacy_bcrf.chain import BCRF, MeanField
+from spacy_bcrf.chain import BCRF, CRF, MeanField
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
 from spacy_bcrf.sparse import model
 from spacy_bcrf.sparse.features import Features
@@ -34,15 +34,13 @@ class LinearChainSuite(ComponentSuite):
 
     some_heads: ClassVar = OBJECTIVES
     heads: ClassVar = OBJECTIVES
-    order = 1
     steps = 60
 
     def add(self, nlp, head=None, name=None, **settings):
         model = {
             "@architectures": "spacy-bcrf.LinearChain.v1",
             "templates": ["w[-1..1]", "w[-1..0]|w[0..1]", "suffix(1..3)[0]"],
-            "objective": head or ("sapo" if self.order == 1 else "crf"),
-            "order": self.order,
+            "objective": head or "sapo",
             "rate": 0.5,
         }
         config = {"model": model, **self.settings, **settings}
@@ -67,20 +65,6 @@ class TestLinearTagger(TaggerSuite, LinearChainSuite):
 
 
 class TestLinearNer(NerSuite, LinearChainSuite):
-    pass
-
-
-class SecondOrderSuite(LinearChainSuite):
-    some_heads: ClassVar = ("crf",)
-    heads: ClassVar = ("crf",)
-    order = 2
-
-
-class TestSecondOrderTagger(TaggerSuite, SecondOrderSuite):
-    pass
-
-
-class TestSecondOrderNer(NerSuite, SecondOrderSuite):
     pass
 
 
@@ -187,7 +171,8 @@ def example(nlp, text):
 def second_order(order=2):
     """Return a trained tagger, and data whose tags only the two tags before determine."""
     nlp, pipe, _ = tagger(objective="crf", order=order, rate=0.5)
-    data = [example(nlp, "x/A x/A x/B x/A x/A x/B x/A x/A x/B x/A"[: 4 * n - 1]) for n in (4, 7, 10)]
+    text = "x/A x/A x/B x/A x/A x/B x/A x/A x/B x/A"
+    data = [example(nlp, text[: 4 * n - 1]) for n in (4, 7, 10)]
     train(nlp, data, 60)
     return nlp, pipe, data
 
@@ -213,7 +198,7 @@ def test_a_second_order_chain_learns_what_three_tags_determine(tmp_path):
 
 
 def test_a_second_order_chain_learns_from_partial_annotation():
-    nlp, _, data = second_order()
+    _, _, data = second_order()
     blank, _, _ = second_order()
     blank.initialize(lambda: data)
     partial = []
@@ -226,6 +211,25 @@ def test_a_second_order_chain_learns_from_partial_annotation():
             partial.append(Example(Doc(blank.vocab, words=["x"] * len(reference)), reference))
     update(blank, partial, 30)
     assert is_right(blank, data)
+
+
+def test_a_second_order_chain_obeys_scheme_and_preset_entities():
+    nlp = MultiLanguage()
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
+    model |= {"objective": "crf", "order": 2, "rate": 0.5}
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": model})
+    doc = Doc(nlp.vocab, words=list("abcab"), ents=["B-X", "I-X", "O", "B-X", "I-X"])
+    data = [Example(Doc(nlp.vocab, words=list("abcab")), doc)]
+    train(nlp, data, 20)
+    assert nlp.evaluate(data)["ents_f"] == 1
+    # The pruned chain finds this entity nearly impossible, and its tags stay possible.
+    preset = Doc(nlp.vocab, words=list("abcab"), ents=["O", "O", "B-X", "O", "O"])
+    found = pipe(preset.copy())
+    assert [(ent.start, ent.end) for ent in found.ents] == [(0, 2), (2, 3), (3, 5)]
+    potentials = pipe.find_potentials([doc])
+    candidates = pipe.entity_candidates([nlp.make_doc("a b c a b")], threshold=0.5)
+    assert [(c.span.start, c.span.end) for c in candidates[0]] == [(0, 2), (3, 5)]
+    assert np.isfinite(CRF().log_partition(potentials)).all()
 
 
 def test_new_labels_keep_the_predictions_of_a_second_order_chain():

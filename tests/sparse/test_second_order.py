@@ -1,5 +1,7 @@
 """Tests of second-order chains against enumerated labelings."""
 
+from itertools import pairwise as neighbours
+
 import numpy as np
 import pytest
 from oracles.sparse_learner import Reference
@@ -7,6 +9,7 @@ from pairwise import pairwise
 from test_learner import T, flatten, make_problem
 
 from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.kernels.sparse import correct
 from spacy_bcrf.sparse.learner import LEAST_MARGINAL, MAX_TAGS, OnlineLearner, OnlineSettings
 
 F = 12
@@ -53,7 +56,7 @@ def make_reference(online, weights, constraints=None, n_sequences=1):
     pairwise(SETTINGS, [0.0, 0.4], [False, True], [0.1, 1.5], range(3)),
 )
 def test_steps_equal_the_reference(online, unknown, constrained, scale, seed):
-    features, lengths, gold = make_problem(seed, unknown=unknown)
+    features, lengths, gold = make_problem(seed, n_sequences=6, longest=4, unknown=unknown)
     if constrained:
         for tags in gold:
             tags[tags == 2] = 1
@@ -111,7 +114,7 @@ def test_potentials_have_the_pair_marginals_of_the_second_order_chain(constraine
     p = np.exp([score for score, _ in labelings])
     edges = np.zeros((len(first.unary), T, T))
     for weight, (_, tags) in zip(p / p.sum(), labelings, strict=True):
-        for i, pair in enumerate(zip(tags, tags[1:], strict=False)):
+        for i, pair in enumerate(neighbours(tags)):
             edges[(i, *pair)] += weight
     restricted = found.restrict(kept)
     np.testing.assert_allclose(CRF().marginals(restricted, edges=True).edges, edges, atol=1e-5)
@@ -163,3 +166,33 @@ def test_wrong_settings_and_pairs_are_refused():
         model.set_pairs(PAIRS + 1)
     with pytest.raises(ValueError, match="order = 2 needs online steps"):
         model.check_descends()
+
+
+def test_the_kernel_refuses_arrays_that_do_not_fit():
+    weights = np.zeros((T + 3 + N_FEATURES, 8), dtype="float32")
+    unary = np.zeros((2, T), dtype="float32")
+    good = {
+        "weights": weights,
+        "pairs": PAIRS,
+        "unary": unary,
+        "transitions": np.zeros((T, T), dtype="float32"),
+        "lengths": np.array([2], dtype="int32"),
+        "marginals": unary + np.float32(1 / T),
+        "best": np.zeros(2, dtype="int32"),
+        "least": 0.01,
+    }
+    correct(**good)
+    for name, bad in {
+        "weights": weights[:-1],
+        "pairs": PAIRS.T.copy(),
+        "transitions": unary,
+        "lengths": np.array([3], dtype="int32"),
+        "marginals": unary[:1],
+        "best": np.full(2, T, dtype="int32"),
+    }.items():
+        with pytest.raises(ValueError, match="must be|do not fit|lengths sum"):
+            correct(**{**good, name: bad})
+    with pytest.raises(ValueError, match="do not fit"):
+        correct(**{**good, "weights": weights[:3]})
+    with pytest.raises(ValueError, match=r"best must be \(2,\)"):
+        correct(**{**good, "best": np.zeros(1, dtype="int32")})
