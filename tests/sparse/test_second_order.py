@@ -190,7 +190,7 @@ def test_the_kernel_refuses_arrays_that_do_not_fit():
         "marginals": unary[:1],
         "best": np.full(2, T, dtype="int32"),
     }.items():
-        with pytest.raises(ValueError, match="must be|do not fit|lengths sum"):
+        with pytest.raises(ValueError, match=r"must be|do not fit|lengths sum"):
             correct(**{**good, name: bad})
     with pytest.raises(ValueError, match="do not fit"):
         correct(**{**good, "weights": weights[:3]})
