@@ -20,6 +20,7 @@ from spacy_bcrf.annotation.arrays import (
     Bools,
     Values,
     doc_lengths,
+    find_bounds,
     is_first,
     read_doc,
     read_docs,
@@ -162,10 +163,13 @@ class EntityCodec(SpanCodec):
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
         """Set `Doc.ents`. Blocked tokens and entities with an unknown label stay."""
-        for doc, ids, user_data in zip(docs, tags, data, strict=True):
-            values: Any = self._values[ids]
+        # NumPy is slow for arrays of a few tokens.
+        values: Any = self._values[np.concatenate(tags)]
+        columns = list(ATTRIBUTES)
+        for doc, (start, end), user_data in zip(docs, find_bounds(docs), data, strict=True):
+            of_doc = values[start:end]
             if doc.has_annotation(ENT_IOB):
-                values = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), values)
-            doc.from_array(list(ATTRIBUTES), values)
+                of_doc = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), of_doc)
+            doc.from_array(columns, of_doc)
             doc.user_data.update(user_data)
         return list(docs)

@@ -18,6 +18,7 @@ from spacy_bcrf.annotation.arrays import (
     Bools,
     LabelIndex,
     Values,
+    find_bounds,
     read_doc,
     read_docs,
     read_gold,
@@ -174,12 +175,16 @@ class TagCodec:
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
         """Set the tags; an UNKNOWN tag is empty. Preset tags stay unless `overwrite` is set."""
-        for doc, ids, user_data in zip(docs, tags, data, strict=True):
-            values: Any = np.where(ids[:, None] == UNKNOWN, 0, self._values[ids])
-            if not self.overwrite and doc.has_annotation(self._ids[0]):
+        # NumPy is slow for arrays of a few tokens.
+        ids = np.concatenate(tags)
+        values: Any = np.where(ids[:, None] == UNKNOWN, 0, self._values[ids])
+        columns = list(self._ids)
+        for doc, (start, end), user_data in zip(docs, find_bounds(docs), data, strict=True):
+            of_doc = values[start:end]
+            if not self.overwrite and doc.has_annotation(columns[0]):
                 old = read_doc(doc, self._ids)
-                values = np.where(old > 0, old, values)
-            doc.from_array(list(self._ids), values)
+                of_doc = np.where(old > 0, old, of_doc)
+            doc.from_array(columns, of_doc)
             doc.user_data.update(user_data)
         return list(docs)
 
