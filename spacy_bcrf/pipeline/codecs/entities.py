@@ -20,7 +20,6 @@ from spacy_bcrf.annotation.arrays import (
     Bools,
     Values,
     doc_lengths,
-    find_bounds,
     is_first,
     read_doc,
     read_docs,
@@ -164,10 +163,11 @@ class EntityCodec(SpanCodec):
     ) -> list[Doc]:
         """Set `Doc.ents`. Blocked tokens and entities with an unknown label stay."""
         # NumPy is slow for arrays of a few tokens.
-        values: Any = self._values[np.concatenate(tags)]
-        columns = list(ATTRIBUTES)
-        for doc, (start, end), user_data in zip(docs, find_bounds(docs), data, strict=True):
-            of_doc = values[start:end]
+        values = self._values.take(np.concatenate(tags), axis=0)
+        columns, end = list(ATTRIBUTES), 0
+        for doc, ids, user_data in zip(docs, tags, data, strict=True):
+            start, end = end, end + len(ids)
+            of_doc: Any = values[start:end]
             if doc.has_annotation(ENT_IOB):
                 of_doc = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), of_doc)
             doc.from_array(columns, of_doc)

@@ -18,7 +18,6 @@ from spacy_bcrf.annotation.arrays import (
     Bools,
     LabelIndex,
     Values,
-    find_bounds,
     read_doc,
     read_docs,
     read_gold,
@@ -176,11 +175,12 @@ class TagCodec:
     ) -> list[Doc]:
         """Set the tags; an UNKNOWN tag is empty. Preset tags stay unless `overwrite` is set."""
         # NumPy is slow for arrays of a few tokens.
-        ids = np.concatenate(tags)
-        values: Any = np.where(ids[:, None] == UNKNOWN, 0, self._values[ids])
-        columns = list(self._ids)
-        for doc, (start, end), user_data in zip(docs, find_bounds(docs), data, strict=True):
-            of_doc = values[start:end]
+        all_ids = np.concatenate(tags)
+        values = np.where(all_ids[:, None] == UNKNOWN, 0, self._values[all_ids])
+        columns, end = list(self._ids), 0
+        for doc, ids, user_data in zip(docs, tags, data, strict=True):
+            start, end = end, end + len(ids)
+            of_doc: Any = values[start:end]
             if not self.overwrite and doc.has_annotation(columns[0]):
                 old = read_doc(doc, self._ids)
                 of_doc = np.where(old > 0, old, of_doc)
