@@ -344,9 +344,9 @@ class SequenceLabeler(TrainablePipe):
     def _check_docs(self, docs: Sequence[Doc]) -> None:
         """Raise TypeError for another object than a document."""
         for doc in docs:
-            if isinstance(doc, Token):
-                raise TypeError(f"[{self.name}] expected documents, got a Doc: pass [doc]")
             if not isinstance(doc, Doc):
+                if isinstance(doc, Token):
+                    raise TypeError(f"[{self.name}] expected documents, got a Doc: pass [doc]")
                 raise TypeError(
                     f"[{self.name}] expected documents, got {type(doc).__name__} {doc!r:.40}. "
                     "nlp.make_doc(text) makes a document of a text"
