@@ -19,7 +19,7 @@ import numpy as np
 from spacy_bcrf.kernels.cuda import device
 
 HEADER = Path(__file__).with_name("cuda_host.hh")
-OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas"]
+OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE"]
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 KERNEL = re.compile(r"^KERNEL (\w+)\(([^)]*)\)", re.MULTILINE)
 FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
@@ -42,7 +42,7 @@ def why_not() -> str:
     """Return why this machine cannot build the kernels, or an empty string if it can."""
     if COMPILER is None:
         return "there is no C++ compiler"
-    command = [COMPILER, *OPTIONS, "-fsyntax-only", "-x", "c++", HEADER]
+    command = [COMPILER, *OPTIONS, "-DBCRF_REAL=float", "-fsyntax-only", "-x", "c++", HEADER]
     found = subprocess.run(command, text=True, capture_output=True)
     return f"{COMPILER} cannot compile {HEADER.name}: {found.stderr}" if found.returncode else ""
 
@@ -55,7 +55,7 @@ class HostDevice:
 
     multiprocessors = 4
 
-    def __init__(self, folder: Path, threads: int = 4, shared_memory: int = 48 << 10) -> None:
+    def __init__(self, folder: Path, threads: int = 64, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
         self.launches: list[str] = []
         self.freed = False

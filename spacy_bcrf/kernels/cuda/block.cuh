@@ -23,18 +23,29 @@ template <class R> __device__ R larger(R x, R y) { return x > y || x != x ? x : 
 
 template <class R> __device__ R add(R x, R y) { return x + y; }
 
-// Combine x of all threads, in an order that depends only on the number of threads.
-// scratch: one R for each thread.
+constexpr int WARP = 32;
+constexpr unsigned ALL_LANES = 0xffffffff;
+
+// Combine x of the threads of a warp. Each thread gets the same bits.
+template <class R> __device__ R combine_warp(R x, R (*combine)(R, R)) {
+    for (int distance = WARP / 2; distance > 0; distance /= 2)
+        x = combine(x, __shfl_xor_sync(ALL_LANES, x, distance));
+    return x;
+}
+
+// Combine x of all threads, in an order that depends only on the number of threads, a multiple of
+// WARP. Writes to memory before the call are visible to the block after it.
+// scratch: one R for each warp.
 template <class R> __device__ R reduce(R x, R* scratch, R (*combine)(R, R)) {
-    scratch[threadIdx.x] = x;
-    __syncthreads();
-    for (int n = blockDim.x; n > 1; n = (n + 1) / 2) {
-        const int half = (n + 1) / 2;
-        if (int(threadIdx.x) < n / 2)
-            scratch[threadIdx.x] = combine(scratch[threadIdx.x], scratch[threadIdx.x + half]);
-        __syncthreads();
+    if (blockDim.x == WARP) {
+        __syncwarp();
+        return combine_warp(x, combine);
     }
-    const R all = scratch[0];
+    x = combine_warp(x, combine);
+    if (threadIdx.x % WARP == 0) scratch[threadIdx.x / WARP] = x;
+    __syncthreads();
+    R all = scratch[0];
+    for (int w = 1; w < int(blockDim.x) / WARP; ++w) all = combine(all, scratch[w]);
     __syncthreads();
     return all;
 }

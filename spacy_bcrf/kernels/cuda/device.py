@@ -82,6 +82,12 @@ def source(file: str) -> str:
     return included.sub(lambda found: source(str(path.parent / found[1])), path.read_text())
 
 
+def options(types: tuple[str, str]) -> tuple[str, ...]:
+    """Return the options of the compiler for a launch's `types`. CuPy adds `-ftz=true`."""
+    score, real = (C_TYPES[dtype] for dtype in types)
+    return "--std=c++17", f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"
+
+
 @cache
 def _cupy_device(index: int) -> Device:
     return _CupyDevice(index)
@@ -132,9 +138,7 @@ class _CupyDevice:
 
 
 def _module(cupy: Any, file: str, types: tuple[str, str]) -> Any:
-    score, real = (C_TYPES[dtype] for dtype in types)
-    options = ("--std=c++17", f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}")
-    module = cupy.RawModule(code=source(f"{file}.cu"), options=options)
+    module = cupy.RawModule(code=source(f"{file}.cu"), options=options(types))
     try:
         module.compile()
     except cupy.cuda.compiler.CompileException as error:
