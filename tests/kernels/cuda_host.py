@@ -54,6 +54,7 @@ class HostDevice:
     """
 
     multiprocessors = 4
+    shared_memory_total = 228 << 10
 
     def __init__(self, folder: Path, threads: int = 64, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory

@@ -15,6 +15,7 @@ from . import device
 WARP = 32
 MAX_THREADS = 1024
 FETCHED_ROWS = 16  # as in scan.cuh
+RESERVED_BYTES = 1 << 10  # of shared memory, for each block
 
 
 class Batch:
@@ -72,6 +73,10 @@ class Batch:
         matrix = self.tags * (self.tags | 1) * size
         fits = self.shared and rows + matrix + 8 * MAX_THREADS <= self.device.shared_memory
         return fits, (rows + matrix * fits) // 8 + 1
+
+    def blocks_at_once(self, shared_memory: int) -> int:
+        """Return how many blocks with so much shared memory, in bytes, a multiprocessor runs."""
+        return max(self.device.shared_memory_total // (shared_memory + RESERVED_BYTES), 1)
 
     def empty(self, *shape: int, dtype: Any = None) -> Array:
         """Create an uninitialized array, by default of the scores' dtype."""

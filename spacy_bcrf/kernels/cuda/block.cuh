@@ -16,18 +16,27 @@ typedef BCRF_REAL Real;
 // Aligned for doubles. Each kernel lays it out by hand.
 extern __shared__ double shared_memory[];
 
-__device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000LL); }
+__device__ inline double infinity() {
+    return __longlong_as_double(0x7ff0000000000000LL);
+}
 
 // NaN if either argument is NaN: NaN scores must give NaN results.
-template <class R> __device__ R larger(R x, R y) { return x > y || x != x ? x : y; }
+template <class R>
+__device__ R larger(R x, R y) {
+    return x > y || x != x ? x : y;
+}
 
-template <class R> __device__ R add(R x, R y) { return x + y; }
+template <class R>
+__device__ R add(R x, R y) {
+    return x + y;
+}
 
 constexpr int WARP = 32;
 constexpr unsigned ALL_LANES = 0xffffffff;
 
 // Combine x of the threads of a warp. Each thread gets the same bits.
-template <class R> __device__ R combine_warp(R x, R (*combine)(R, R)) {
+template <class R>
+__device__ R combine_warp(R x, R (*combine)(R, R)) {
     for (int distance = WARP / 2; distance > 0; distance /= 2)
         x = combine(x, __shfl_xor_sync(ALL_LANES, x, distance));
     return x;
@@ -36,7 +45,8 @@ template <class R> __device__ R combine_warp(R x, R (*combine)(R, R)) {
 // Combine x of all threads, in an order that depends only on the number of threads, a multiple of
 // WARP. Writes to memory before the call are visible to the block after it.
 // scratch: one R for each warp.
-template <class R> __device__ R reduce(R x, R* scratch, R (*combine)(R, R)) {
+template <class R>
+__device__ R reduce(R x, R* scratch, R (*combine)(R, R)) {
     if (blockDim.x == WARP) {
         __syncwarp();
         return combine_warp(x, combine);
@@ -50,14 +60,19 @@ template <class R> __device__ R reduce(R x, R* scratch, R (*combine)(R, R)) {
     return all;
 }
 
-template <class R> __device__ R sum_of(R x, R* scratch) { return reduce<R>(x, scratch, add<R>); }
+template <class R>
+__device__ R sum_of(R x, R* scratch) {
+    return reduce<R>(x, scratch, add<R>);
+}
 
-template <class R> __device__ R largest_of(R x, R* scratch) {
+template <class R>
+__device__ R largest_of(R x, R* scratch) {
     return reduce<R>(x, scratch, larger<R>);
 }
 
 // log sum_t exp(x(t)) over the tags, computed by one thread.
-template <class X> __device__ double log_sum(int tags, X x) {
+template <class X>
+__device__ double log_sum(int tags, X x) {
     double top = -infinity(), total = 0;
     for (int t = 0; t < tags; ++t) top = larger(top, double(x(t)));
     if (top == -infinity()) return top;

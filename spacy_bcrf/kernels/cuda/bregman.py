@@ -46,6 +46,8 @@ class _Projections:
         # Sharpened scores exceed the range of single precision.
         self.real = np.dtype("float64" if options.scale > 1 else batch.unary.dtype)
         self.exp = exponentials(batch, options.scale, self.real)
+        matrices = self.exp.matrices
+        self.transposed = xp.ascontiguousarray(matrices.T) if batch.shared else None
         n, tags = batch.unary.shape
         # Rows for the most even positions there can be: only the device knows their number.
         self.n_even, n_odd = (n + batch.size) // 2, n // 2
@@ -75,7 +77,8 @@ class _Projections:
         self._multiply(0)
         self._multiply(1)
         self._launch(
-            *("finish", n, exp.emission, exp.matrices, exp.shifts, exp.edge_shifts),
+            *("finish", n, exp.emission, exp.matrices, self.transposed),
+            *(exp.shifts, exp.edge_shifts),
             *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
             *(self.messages_in, self.messages_out, self.f, self.g, unary, left, right, logs),
             *(self.failed, self.rule, self.lower, tags, batch.stride),
@@ -83,7 +86,8 @@ class _Projections:
         )
         if self.lower:
             self._launch(
-                *("add_lower_bound", batch.size, exp.emission, exp.matrices, self.rows),
+                *("add_lower_bound", batch.size, exp.emission, exp.matrices),
+                *(self.transposed, self.rows),
                 *(batch.starts, batch.lengths, self.f, self.g, self.failed, logs),
                 *(tags, batch.stride),
                 doubles=2 * tags,
@@ -145,7 +149,7 @@ class _Projections:
             self._multiply(1 - odd)
             self._launch(
                 *("project", -(-batch.n // 2), self.exp.emission, self.exp.matrices),
-                *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
+                *(self.transposed, batch.segment_ids, self.rows, batch.starts, batch.lengths),
                 *(self.messages_in, self.messages_out, self.f, self.g, self.failed, excess),
                 *(omegas, violations, done, odd, np.int64(batch.n), batch.tags, batch.stride),
                 doubles=2 * batch.tags,

@@ -41,11 +41,12 @@ class Device(Protocol):
     """A GPU, or its emulation in tests.
 
     multiprocessors: their number; each runs one block or more at once. shared_memory: maximum
-    bytes of a block.
+    bytes of a block. shared_memory_total: bytes for the blocks that a multiprocessor runs at once.
     """
 
     multiprocessors: int
     shared_memory: int
+    shared_memory_total: int
 
     def current(self) -> AbstractContextManager:
         """Return a context that creates arrays on this device."""
@@ -115,6 +116,7 @@ class _CupyDevice:
         self._index = index
         self.multiprocessors = attributes["MultiProcessorCount"]
         self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
+        self.shared_memory_total = attributes["MaxSharedMemoryPerMultiprocessor"]
         self._kernels: dict[tuple[str, str, tuple[str, str]], Any] = {}
 
     def current(self) -> AbstractContextManager:

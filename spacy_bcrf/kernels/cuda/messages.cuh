@@ -9,7 +9,9 @@ __device__ Real message_in(const Real* x, const Real* k, int t, int tags) {
 }
 
 // sum_v k[t, v] x[v]: the message to tag t from the next token's row x.
-__device__ Real message_out(const Real* x, const Real* k, int t, int tags) {
+// transposed: the matrix k^T, whose columns adjacent threads read together; or null.
+__device__ Real message_out(const Real* x, const Real* k, const Real* transposed, int t, int tags) {
+    if (transposed) return message_in(x, transposed, t, tags);
     Real sum = 0;
     for (int v = 0; v < tags; ++v) sum += k[(long long)t * tags + v] * x[v];
     return sum;
