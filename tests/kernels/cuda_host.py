@@ -73,7 +73,7 @@ class HostDevice:
         assert memory <= self.shared_memory, f"{kernel} has {memory} bytes"
         assert threads % 32 == 0 and threads <= 1024
         self.launches.append(kernel)
-        library = load(self.folder, launch.file, types)
+        library = load(self.folder, launch.file, types, launch.width)
         declared = zip(launch.args, parameters(launch.file)[kernel], strict=True)
         values = [
             self._value(arg, parameter, types, f"{kernel}, argument {i}")
@@ -107,7 +107,7 @@ class HostDevice:
 
 
 @cache
-def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
+def load(folder: Path, file: str, types: tuple[str, str], width: int) -> ctypes.CDLL:
     """Build a shared library with a function launch_KERNEL for each kernel."""
     assert COMPILER is not None
     launches = "\n".join(
@@ -115,11 +115,10 @@ def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
         f"{{ return host::launch({kernel}, grid, threads, shared, args); }}"
         for kernel in parameters(file)
     )
-    name = f"{file}-{'-'.join(types)}"
+    name = f"{file}-{'-'.join(types)}-{width}"
     text, library = folder / f"{name}.cpp", folder / f"{name}.so"
     text.write_text(f'#include "{HEADER}"\n{device.source(f"{file}.cu")}\n{launches}\n')
-    score, real = (device.C_TYPES[dtype] for dtype in types)
-    defines = [f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"]
+    defines = [option for option in device.options(types, width) if option.startswith("-D")]
     command = [COMPILER, *OPTIONS, "-shared", "-fPIC", *defines, text, "-o", library]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))

@@ -16,11 +16,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from spacy_bcrf.kernels.cuda import device
+from spacy_bcrf.kernels.cuda.whole import COLUMN_BYTES
 
 ARCHITECTURES = ["sm_80", "sm_90"]
 TYPES = [("float32", "float32"), ("float64", "float64"), ("float32", "float64")]
 FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
+WIDE = {path.stem for path in device.SOURCES.glob("*.cu") if "registers.cuh" in path.read_text()}
+"""Files with matrices in registers."""
+
 KERNEL = re.compile(
     r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads"
     r".*?Used (\d+) registers",
@@ -51,7 +57,14 @@ def _library() -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
-def compile_kernels(file: str, types: tuple[str, str], architecture: str) -> dict[str, Resources]:
+def widths(file: str, types: tuple[str, str]) -> list[int]:
+    """Return widths of a file's matrices, the largest one last."""
+    if file not in WIDE:
+        return [0]
+    return [12, COLUMN_BYTES // np.dtype(types[1]).itemsize]
+
+
+def compile_kernels(file: str, types: tuple[str, str], architecture: str, width: int) -> dict[str, Resources]:
     """Compile a .cu file to machine code. Return the resources of each kernel.
 
     Raises RuntimeError with the compiler's messages.
@@ -60,7 +73,7 @@ def compile_kernels(file: str, types: tuple[str, str], architecture: str) -> dic
     source = device.source(f"{file}.cu").encode()
     library.nvrtcCreateProgram(ctypes.byref(program), source, f"{file}.cu".encode(), 0, None, None)
     # CuPy adds the last two to the options of a RawModule.
-    options = (*device.options(types), "-ftz=true", f"-arch={architecture}", "--ptxas-options=-v")
+    options = (*device.options(types, width), "-ftz=true", f"-arch={architecture}", "--ptxas-options=-v")
     listed = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     failed = library.nvrtcCompileProgram(program, len(options), listed)
     size = ctypes.c_size_t()
@@ -81,8 +94,10 @@ def main() -> None:
     for file in sys.argv[1:] or FILES:
         for types in TYPES:
             for architecture in ARCHITECTURES:
-                for kernel, resources in compile_kernels(file, types, architecture).items():
-                    print(file, kernel, *types, architecture, *resources, sep="\t")
+                for width in widths(file, types):
+                    found = compile_kernels(file, types, architecture, width)
+                    for kernel, resources in found.items():
+                        print(file, kernel, width, *types, architecture, *resources, sep="\t")
 
 
 if __name__ == "__main__":

@@ -95,11 +95,13 @@ class Batch:
         threads: int = 0,
         doubles: int = 0,
         real: Any = None,
+        width: int = 0,
     ) -> None:
         """Launch a kernel of `file`.cu over `grid` blocks.
 
         threads: threads a block, by default one a tag. doubles: shared memory, besides one double
-        for each thread. real: dtype of the inner loops, by default the dtype of the scores.
+        for each thread. real: dtype of the inner loops, by default the dtype of the scores. width: see
+        `device.Launch`.
 
         Raises ValueError if the GPU has too little shared memory for a block.
         """
@@ -115,4 +117,4 @@ class Batch:
                 f"{types[1]}, but this GPU gives a block {self.device.shared_memory}: use fewer "
                 "tags, or NumPy arrays"
             )
-        self.device.launch(device.Launch(file, kernel, types, grid, threads, memory, args))
+        self.device.launch(device.Launch(file, kernel, types, grid, threads, memory, args, width))

@@ -8,6 +8,8 @@
 // A ragged batch: sequence b has `lengths[b]` tokens from the flat index `starts[b]` on, and
 // `segment_ids[i]` is the sequence of token i. The transitions of the edge from flat token i to i + 1
 // begin at i * stride; stride is 0 if all edges share them.
+#ifndef BCRF_CUDA_BLOCK_CUH
+#define BCRF_CUDA_BLOCK_CUH
 typedef BCRF_SCORE Score;
 typedef BCRF_REAL Real;
 
@@ -79,3 +81,5 @@ __device__ double log_sum(int tags, X x) {
     for (int t = 0; t < tags; ++t) total += exp(double(x(t)) - top);
     return top + log(total);
 }
+
+#endif

@@ -1,4 +1,6 @@
 // Messages between neighboring tokens, for all tokens at once.
+#ifndef BCRF_CUDA_MESSAGES_CUH
+#define BCRF_CUDA_MESSAGES_CUH
 #include "block.cuh"
 
 // sum_u x[u] k[u, t]: the message to tag t from the previous token's row x.
@@ -16,3 +18,5 @@ __device__ Real message_out(const Real* x, const Real* k, const Real* transposed
     for (int v = 0; v < tags; ++v) sum += k[(long long)t * tags + v] * x[v];
     return sum;
 }
+
+#endif

@@ -1,4 +1,6 @@
 // A recursion along a sequence, token by token.
+#ifndef BCRF_CUDA_SCAN_CUH
+#define BCRF_CUDA_SCAN_CUH
 #include "block.cuh"
 
 // Emission rows that a block fetches together, to pay their latency once.
@@ -59,3 +61,5 @@ __device__ const R* scan(const R* emission, const R* matrices, int tags, long lo
     }
     return rows + (length + 1) % 2 * tags;
 }
+
+#endif
