@@ -56,7 +56,7 @@ class HostDevice:
     multiprocessors = 4
     shared_memory_total = 228 << 10
 
-    def __init__(self, folder: Path, threads: int = 64, shared_memory: int = 48 << 10) -> None:
+    def __init__(self, folder: Path, threads: int = 128, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
         self.launches: list[str] = []
         self.freed = False

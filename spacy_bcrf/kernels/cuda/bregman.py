@@ -10,6 +10,7 @@ import numpy as np
 from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
 from spacy_bcrf.kernels.backend import UNARIES
 
+from . import whole
 from .batch import Batch
 from .memory import within_memory
 from .sum_product import exponentials
@@ -30,21 +31,43 @@ def bregman(
     options: BregmanOptions,
     edges: Edges,
 ) -> Result:
-    return _Projections(Batch(xp, unary, transitions, lengths), options).run(edges)
+    batch, real = Batch(xp, unary, transitions, lengths), inner_dtype(unary, options)
+    if whole.is_whole(batch, real):
+        return whole.bregman(batch, options, edges, real)
+    return _Projections(batch, options, real).run(edges)
+
+
+@within_memory
+def bregman_loss(
+    xp: ModuleType,
+    unary: Array,
+    transitions: Array,
+    lengths: Array,
+    gold: Array,
+    options: BregmanOptions,
+) -> Result | None:
+    batch, real = Batch(xp, unary, transitions, lengths), inner_dtype(unary, options)
+    if not whole.is_whole(batch, real):
+        return None
+    return whole.bregman(batch, options, "sum" if batch.shared else "each", real, gold)
+
+
+def inner_dtype(unary: Array, options: BregmanOptions) -> np.dtype:
+    """Return the dtype of the projections. Sharpened scores exceed the range of float32."""
+    return np.dtype("float64" if options.scale > 1 else unary.dtype)
 
 
 class _Projections:
     """The factors f and g of all tokens, first of tokens at even positions in their sequences."""
 
-    def __init__(self, batch: Batch, options: BregmanOptions) -> None:
+    def __init__(self, batch: Batch, options: BregmanOptions, real: np.dtype) -> None:
         xp = batch.xp
         self.batch, self.options = batch, options
         self.relaxation = float(options.relaxation or 0)  # 0: estimate it
         self.tolerance = -1.0 if options.tolerance is None else float(options.tolerance)
         self.rule = UNARIES.index(options.unary)
         self.lower = int(options.bound == "lower")
-        # Sharpened scores exceed the range of single precision.
-        self.real = np.dtype("float64" if options.scale > 1 else batch.unary.dtype)
+        self.real = real
         self.exp = exponentials(batch, options.scale, self.real)
         matrices = self.exp.matrices
         self.transposed = xp.ascontiguousarray(matrices.T) if batch.shared else None

@@ -71,6 +71,16 @@ def sum_product(
 
 
 @within_memory
+def sum_product_loss(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, gold: Array
+) -> Result | None:
+    batch = Batch(xp, unary, transitions, lengths)
+    if not whole.is_whole(batch):
+        return None
+    return whole.sum_product(batch, "sum" if batch.shared else "each", True, gold)
+
+
+@within_memory
 def entropy(xp: ModuleType, unary: Array, transitions: Array, lengths: Array) -> Array:
     chain = _ForwardBackward(Batch(xp, unary, transitions, lengths), True, shifts=False)
     chain.subtract_expected_scores()

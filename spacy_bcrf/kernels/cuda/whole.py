@@ -10,19 +10,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, Edges, Result
+from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
+from spacy_bcrf.kernels.backend import UNARIES
 
 from .batch import WARP, Batch
 from .errors import error_flag
 from .segments import segment_length
 
+SLOT_THREADS = 128  # THREADS of bregman_chain.cu
+
 COLUMN_BYTES = 256
 """Largest column of transitions in registers: 64 tags in float32, 32 in float64."""
 
 
-def is_whole(batch: Batch) -> bool:
-    """Return whether the kernels of this module suit the batch."""
-    column = width(batch.tags) * batch.unary.dtype.itemsize
+def is_whole(batch: Batch, real: Any = None) -> bool:
+    """Return whether the kernels of this module suit the batch. real: dtype of the inner loops."""
+    column = width(batch.tags) * np.dtype(real or batch.unary.dtype).itemsize
     return batch.n > 0 and column <= COLUMN_BYTES and not segment_length(batch)
 
 
@@ -109,3 +112,61 @@ def sum_product(batch: Batch, edges: Edges, marginals: bool, gold: Array | None 
         doubles=2 * tags,
     )
     return Result(value, unary, result)
+
+
+def bregman(
+    batch: Batch, options: BregmanOptions, edges: Edges, real: np.dtype, gold: Array | None = None
+) -> Result:
+    """Return the bounds of B(w) and its gradient; with gold, losses and their gradient."""
+    found = prepare(batch, edges, options.scale, real)
+    n, tags, size, columns = batch.n, batch.tags, batch.size, width(batch.tags)
+    unary, value = batch.empty(n, tags), batch.empty(size)
+    each = batch.empty(n, tags, tags) if edges == "each" else None
+    result = batch.empty(tags, tags) if edges == "sum" else each
+    # Long sequences have their factors here, and failed sequences have logarithms.
+    row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags)
+    workspace = batch.empty(row * n, dtype="float64")
+    parts = batch.empty(2, size, dtype="float64")
+    annotation = gold_arrays(batch, gold)
+    numbers = (
+        *(options.n_iter, float(options.relaxation or 0)),
+        -1.0 if options.tolerance is None else float(options.tolerance),
+        *(UNARIES.index(options.unary), int(options.bound == "lower"), float(options.scale)),
+    )
+    capacity = factor_capacity(batch, real.itemsize)
+    batch.launch(
+        *("bregman_chain", "bregman_chain", size, batch.unary, found.matrices, found.transposed),
+        *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *annotation),
+        *(workspace.view(real), unary, each, found.sums, parts, found.failed),
+        *(*numbers, capacity, size, np.int64(n), tags),
+        threads=SLOT_THREADS,
+        doubles=_factor_bytes(columns, real.itemsize, capacity) // 8,
+        real=real,
+        width=columns,
+    )
+    batch.launch(
+        *("log_space_bregman", "finish", size, batch.unary, batch.transitions, found.starts),
+        *(batch.lengths, *annotation, parts, found.failed, found.edge_shifts, workspace),
+        *(value, unary, each, found.sums, result if found.sums is not None else None),
+        *(error_flag(batch), found.counter, *numbers, size, np.int64(n), tags, batch.stride),
+        doubles=2 * tags,
+        real=real,
+    )
+    return Result(value, unary, result)
+
+
+def factor_capacity(batch: Batch, itemsize: int) -> int:
+    """Return how many tokens of a sequence have their factors in shared memory.
+
+    The host does not know the longest sequence. Four times the mean covers most corpora, and leaves
+    room for several blocks.
+    """
+    columns = width(batch.tags)
+    most = batch.device.shared_memory - 8 * SLOT_THREADS - _factor_bytes(columns, itemsize, 0)
+    return max(0, min(4 * -(-batch.n // batch.size), most // ((3 * columns + 1) * itemsize)))
+
+
+def _factor_bytes(columns: int, itemsize: int, capacity: int) -> int:
+    """Return the shared memory of `bregman_chain`, rounded up to doubles."""
+    numbers = 2 * columns + (3 * columns + 1) * capacity
+    return 8 * (SLOT_THREADS // WARP + -(-numbers * itemsize // 8))
