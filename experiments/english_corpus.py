@@ -1,9 +1,10 @@
-"""Join UD English EWT and UNER English EWT to the corpus of the quickstart, assets/english.
+"""Join UD English EWT and UNER English EWT to one corpus of tags and entities, in CoNLL-U.
 
-    python -m experiments.english_corpus CORPORA assets/english
+    python -m experiments.english_corpus CORPORA OUTPUT
 
-CORPORA has the folders ud-english-ewt and uner-english-ewt. The train part of UNER is not among
-them. So every tenth sentence of its dev part is our dev part, and the others are in our train part.
+CORPORA has the folders ud-english-ewt and uner-english-ewt of `python -m spacy project assets`.
+Each part of UD gets the entities of UNER. Without UNER's train part, nine tenths of the sentences of
+the dev part go to the train part, and every tenth one stays. assets/english was made in this way.
 """
 
 import argparse
@@ -14,6 +15,8 @@ from pathlib import Path
 from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.text import find_file, read_lines
 
+EWT, UNER = "ud-english-ewt/en_ewt-ud-{}.conllu", "uner-english-ewt/en_ewt-ud-{}.iob2"
+
 Sentence = tuple[list[str], list[list[str]]]
 """Comments and rows of columns."""
 
@@ -23,31 +26,29 @@ def main() -> None:
     parser.add_argument("corpora", type=Path)
     parser.add_argument("output", type=Path)
     args = parser.parse_args()
-    tags, entities = (
-        {part: list(read(find_file(args.corpora / pattern.format(part)))) for part in parts}
-        for pattern, parts in (
-            ("ud-english-ewt/en_ewt-ud-{}.conllu", ("train", "dev", "test")),
-            ("uner-english-ewt/en_ewt-ud-{}.iob2", ("dev", "test")),
-        )
-    )
-    train = [join(sentence, None) for sentence in tags["train"]]
-    both = {
-        part: [join(tagged, by_id.get(sentence_id(tagged))) for tagged in tags[part]]
-        for part in ("dev", "test")
-        for by_id in [{sentence_id(sentence): sentence for sentence in entities[part]}]
-    }
-    train += [block for i, block in enumerate(both["dev"]) if i % 10]
-    for part, blocks in (("train", train), ("dev", both["dev"][::10]), ("test", both["test"])):
-        text = "".join(blocks)
+    blocks = {part: list(join_part(args.corpora, part)) for part in ("train", "dev", "test")}
+    if not find_file(args.corpora / UNER.format("train")).exists():
+        blocks["train"] += [block for i, block in enumerate(blocks["dev"]) if i % 10]
+        blocks["dev"] = blocks["dev"][::10]
+    for part, of_part in blocks.items():
+        text = "".join(of_part)
         with replacing(args.output / f"{part}.conllu.xz") as path:
             path.write_bytes(lzma.compress(text.encode("utf8"), preset=9))
-        n_annotated = sum("NER=" in block for block in blocks)
+        n_annotated = sum("NER=" in block for block in of_part)
         n_entities = text.count("NER=B-")
-        n_tokens = sum(line[:1].isdigit() for line in text.split("\n"))
+        n_tokens = sum(line.split("\t")[0].isdigit() for line in text.split("\n"))
         print(
-            f"{part}: {len(blocks):,} sentences, {n_tokens:,} tokens; {n_annotated:,} sentences "
+            f"{part}: {len(of_part):,} sentences, {n_tokens:,} tokens; {n_annotated:,} sentences "
             f"with entity annotation, {n_entities:,} entities"
         )
+
+
+def join_part(corpora: Path, part: str) -> Iterator[str]:
+    """Yield the sentences of a part as CoNLL-U, with entities where UNER has them."""
+    path = find_file(corpora / UNER.format(part))
+    recognized = {sentence_id(found): found for found in (read(path) if path.exists() else ())}
+    for tagged in read(find_file(corpora / EWT.format(part))):
+        yield join(tagged, recognized.get(sentence_id(tagged)))
 
 
 def read(path: Path) -> Iterator[Sentence]:

@@ -64,7 +64,9 @@ def test_losses_are_those_of_the_cpu(cupy, inference, tags, dtype, shared, kind,
     losses, gradient = inference.loss(
         Potentials.unchecked(*on(cupy, *arrays), cupy), on(cupy, gold)[0]
     )
-    tolerance = {"rtol": 1e-4, "atol": 2e-4 * scale} if dtype == "float32" else {"rtol": 1e-6, "atol": 1e-6}
+    tolerance = (
+        {"rtol": 1e-4, "atol": 2e-4 * scale} if dtype == "float32" else {"rtol": 1e-6, "atol": 1e-6}
+    )
     np.testing.assert_allclose(losses.get(), expected, **tolerance)
     np.testing.assert_allclose(gradient.unary.get(), by.unary, rtol=1e-4, atol=2e-4)
     np.testing.assert_allclose(gradient.transitions.get(), by.transitions, rtol=1e-4, atol=1e-3)
@@ -92,7 +94,9 @@ def test_a_step_is_three_launches_without_waits(cupy, host, inference, kind, sha
 @pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)
 def test_the_next_wait_raises_errors(cupy, inference):
     lengths = np.array([3, 2, 4], "int32")
-    unary, transitions, _ = problem(np.random.default_rng(0), 5, True, "float32", False, 1.0, lengths)
+    unary, transitions, _ = problem(
+        np.random.default_rng(0), 5, True, "float32", False, 1.0, lengths
+    )
     gold = np.zeros(9, "int32")
     fine = Potentials.unchecked(*on(cupy, unary, transitions, lengths), cupy)
 
