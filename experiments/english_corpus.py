@@ -3,8 +3,8 @@
     python -m experiments.english_corpus CORPORA OUTPUT
 
 CORPORA has the folders ud-english-ewt and uner-english-ewt of `python -m spacy project assets`.
-Each part of UD gets the entities of UNER. Without UNER's train part, nine tenths of the sentences of
-the dev part go to the train part, and every tenth one stays. assets/english was made in this way.
+Each part of UD gets the entities of UNER. Without UNER's train part, nine tenths of the sentences
+of the dev part go to the train part, and every tenth one stays. So was assets/english made.
 """
 
 import argparse
