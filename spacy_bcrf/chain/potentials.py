@@ -268,7 +268,9 @@ def raise_infeasible(values: Array, kind: str) -> None:
         raise_deferred(values)
     if values.size and not values.min() > -float("inf"):
         sequence = int((~(values > -float("inf"))).argmax())
-        raise _bad_sequence(sequence, "not finite" if values[sequence] != values[sequence] else kind)
+        raise _bad_sequence(
+            sequence, "not finite" if values[sequence] != values[sequence] else kind
+        )
 
 
 def raise_deferred(array: Array) -> None:

@@ -64,7 +64,9 @@ def widths(file: str, types: tuple[str, str]) -> list[int]:
     return [12, COLUMN_BYTES // np.dtype(types[1]).itemsize]
 
 
-def compile_kernels(file: str, types: tuple[str, str], architecture: str, width: int) -> dict[str, Resources]:
+def compile_kernels(
+    file: str, types: tuple[str, str], architecture: str, width: int
+) -> dict[str, Resources]:
     """Compile a .cu file to machine code. Return the resources of each kernel.
 
     Raises RuntimeError with the compiler's messages.
@@ -73,7 +75,12 @@ def compile_kernels(file: str, types: tuple[str, str], architecture: str, width:
     source = device.source(f"{file}.cu").encode()
     library.nvrtcCreateProgram(ctypes.byref(program), source, f"{file}.cu".encode(), 0, None, None)
     # CuPy adds the last two to the options of a RawModule.
-    options = (*device.options(types, width), "-ftz=true", f"-arch={architecture}", "--ptxas-options=-v")
+    options = (
+        *device.options(types, width),
+        "-ftz=true",
+        f"-arch={architecture}",
+        "--ptxas-options=-v",
+    )
     listed = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     failed = library.nvrtcCompileProgram(program, len(options), listed)
     size = ctypes.c_size_t()

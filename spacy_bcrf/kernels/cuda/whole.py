@@ -1,7 +1,7 @@
 """Inference with one block a sequence: log-partitions, marginals and losses in three launches.
 
-The kernels keep the transitions of a tag in registers, so they take few tags. They do not suit a few
-long sequences, which leave most of the GPU idle.
+The kernels keep the transitions of a tag in registers, so they take few tags. A few long sequences
+would leave most of the GPU idle, so other kernels take these.
 """
 
 from __future__ import annotations
