@@ -90,9 +90,9 @@ def test_a_step_is_three_launches_without_waits(cupy, host, inference, kind, sha
     assert cupy.counts.waits == []
 
 
-@pytest.mark.parametrize("inference, most", [(CRF(), 7), (BCRF(), 10)], ids=repr)
+@pytest.mark.parametrize("inference, most", [(CRF(), 9), (BCRF(), 17)], ids=repr)
 def test_bytes_a_step(cupy, host, inference, most):
-    """Arrays of a step, in units of the unary scores: inputs, outputs and scratch."""
+    """All arrays of a step, in units of the unary scores. Few sequences touch the scratch."""
     lengths = np.full(20, 30, "int32")
     arrays = problem(np.random.default_rng(0), 9, True, "float32", False, 1.0, lengths)
     potentials = Potentials.unchecked(*on(cupy, *arrays), cupy)

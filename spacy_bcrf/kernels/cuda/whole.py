@@ -30,8 +30,8 @@ def is_whole(batch: Batch, real: Any = None) -> bool:
 
 
 def width(tags: int) -> int:
-    """Return the number of tags, rounded up to a multiple of 4."""
-    return -(-tags // 4) * 4
+    """Return the number of tags, rounded up to a multiple of 8."""
+    return -(-tags // 8) * 8
 
 
 class Prepared(NamedTuple):
