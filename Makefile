@@ -10,6 +10,8 @@
 #                   the model to a stand-in of the Hugging Face hub
 # make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
+# make gpu          run everything that needs a GPU, and write gpu-report.md; needs
+#                   EXTRAS=dev,bench,cuda12x
 # make docs         build the documentation site in build/site
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -173,7 +175,10 @@ compile-commands:
 clean:
 	rm -rf $(VENV) $(LABEL_STUDIO) build dist corpus training metrics project.lock
 
-# Run the tests that need a GPU. The environment must have CuPy: pip install -e ".[cuda12x]"
+# Run everything that needs a GPU, and write a report. On a machine without one, the command names
+# what is missing.
+REPORT ?= gpu-report.md
+
 .PHONY: gpu
 gpu: $(VENV)/$(EXTRAS)
-	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python -m benchmarks.gpu --output $(REPORT)

@@ -1,6 +1,7 @@
 """Peak memory and time per token of `chain.CRF` and `chain.BCRF` on one very long sequence.
 
 python -m benchmarks.memory
+python -m benchmarks.memory --device cuda
 """
 
 import argparse
@@ -17,7 +18,8 @@ from benchmarks.common import (
     print_table,
     random_potentials,
 )
-from spacy_bcrf.chain import BCRF, CRF, Inference
+from benchmarks.scaling import array_library
+from spacy_bcrf.chain import BCRF, CRF, Inference, Potentials
 
 ROUNDS = 3
 INFERENCES: dict[str, Inference] = {"CRF": CRF(), "BCRF(10)": BCRF(n_iter=10)}
@@ -27,13 +29,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--tags", type=int, default=50)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     add_csv_option(parser)
     args = parser.parse_args()
     rows = []
     for name in INFERENCES:
         for length in args.lengths:
             # The peak belongs to the process, so each measurement has its own.
-            rows.append(in_own_process(measure, name, length, args.tags))
+            rows.append(in_own_process(measure, name, length, args.tags, args.device))
     notes = (
         f"{describe_machine(['numpy'])}\n{args.tags} tags; peak of a fresh process, "
         f"including potentials and gradient; times: median of {ROUNDS} rounds after a warm-up"
@@ -41,28 +44,37 @@ def main() -> None:
     print_table("One long sequence", rows, notes, args.csv)
 
 
-def measure(name: str, length: int, n_tags: int) -> dict[str, object]:
+def measure(name: str, length: int, n_tags: int, device: str) -> dict[str, object]:
     """Return a row: time of loss with gradient and of decoding, and peak memory."""
     inference = INFERENCES[name]
     row: dict[str, object] = {"head": name, "tokens": f"{length:,}"}
-    run(inference, 1000, n_tags)
-    rounds = [run(inference, length, n_tags) for _ in range(ROUNDS)]
+    run(inference, 1000, n_tags, device)
+    rounds = [run(inference, length, n_tags, device) for _ in range(ROUNDS)]
     for task in rounds[0]:
         seconds = median(times[task] for times in rounds)
         row[f"{task} us/token"] = f"{seconds / length * 1e6:.2f}"
-    row["peak MiB"] = f"{peak_memory() / 2**20:,.0f}"
+    xp, _ = array_library(device)
+    # CuPy's pool keeps what was freed, so its size is the peak.
+    peak = peak_memory() if device == "cpu" else xp.get_default_memory_pool().total_bytes()
+    row["peak MiB"] = f"{peak / 2**20:,.0f}"
     return row
 
 
-def run(inference: Inference, length: int, n_tags: int) -> dict[str, float]:
+def run(inference: Inference, length: int, n_tags: int, device: str) -> dict[str, float]:
     """Return the seconds of each task."""
+    xp, wait = array_library(device)
     rng = np.random.default_rng(0)
-    potentials = random_potentials(n_tags, np.array([length], dtype="int32"), rng)
-    gold = rng.integers(n_tags, size=length, dtype="int32")
+    drawn = random_potentials(n_tags, np.array([length], dtype="int32"), rng)
+    arrays = (xp.asarray(x) for x in (drawn.unary, drawn.transitions, drawn.lengths))
+    potentials = Potentials(*arrays)
+    gold = xp.asarray(rng.integers(n_tags, size=length, dtype="int32"))
+    wait()
     start = time.perf_counter()
     inference.loss(potentials, gold)
+    wait()
     middle = time.perf_counter()
     inference.decode(potentials)
+    wait()
     return {"loss+gradient": middle - start, "decode": time.perf_counter() - middle}
 
 

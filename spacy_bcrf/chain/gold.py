@@ -71,7 +71,7 @@ class GoldLattice:
 
 
 def check_gold(potentials: Potentials, gold: Array) -> None:
-    """Raise ValueError for gold of another shape, dtype or array module. Does not wait for a GPU."""
+    """Raise ValueError for gold of another shape, dtype or array module, without a wait."""
     if not isinstance(gold, potentials.xp.ndarray):
         raise ValueError(f"potentials are {potentials.xp.__name__} arrays, gold is not")
     n, t = potentials.unary.shape

@@ -161,8 +161,8 @@ class Inference(ABC):
         labelings) for several. The gradient is the difference of the two marginals (Corro et al.
         2025, section 5). Loss and gradient of a sequence without annotation are zero.
 
-        Raises ValueError naming the first sequence whose gold labelings are all forbidden. On a GPU,
-        a call that waits for results raises it, see `raise_deferred`.
+        Raises ValueError naming the first sequence whose gold labelings are all forbidden. On a
+        GPU, a later call raises it, see `raise_deferred`.
         """
         if type(gold) is not np.ndarray:
             found = self.device_loss(potentials, gold)

@@ -277,6 +277,10 @@ def raise_deferred(array: Array) -> None:
     """Raise the first error of earlier losses on a GPU, which did not wait to raise it.
 
     array: any array; for NumPy there is nothing to raise. This waits for the GPU.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import raise_deferred
+    >>> raise_deferred(np.zeros(1))
     """
     for sequence, problem in take_errors(array):
         raise _bad_sequence(sequence, "gold" if problem == "infeasible" else problem)

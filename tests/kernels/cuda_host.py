@@ -51,14 +51,17 @@ class HostDevice:
     """A `device.Device` that runs kernels on the CPU.
 
     threads: the most threads of a block, because each costs the CPU a switch at each barrier.
+        Kernels with matrices in registers need all their threads.
+    array_bytes: bytes of all arrays of each launch. A kernel reads or writes each at least once.
     """
 
     multiprocessors = 4
     shared_memory_total = 228 << 10
 
-    def __init__(self, folder: Path, threads: int = 128, shared_memory: int = 48 << 10) -> None:
+    def __init__(self, folder: Path, threads: int = 64, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
         self.launches: list[str] = []
+        self.array_bytes: list[int] = []
         self.freed = False
 
     def current(self) -> AbstractContextManager:
@@ -73,6 +76,8 @@ class HostDevice:
         assert memory <= self.shared_memory, f"{kernel} has {memory} bytes"
         assert threads % 32 == 0 and threads <= 1024
         self.launches.append(kernel)
+        arrays = [arg for arg in launch.args if isinstance(arg, np.ndarray)]
+        self.array_bytes.append(sum(array.nbytes for array in arrays))
         library = load(self.folder, launch.file, types, launch.width)
         declared = zip(launch.args, parameters(launch.file)[kernel], strict=True)
         values = [
@@ -82,7 +87,8 @@ class HostDevice:
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
         size = (ctypes.c_int * 3)(*launch.grid, *(1,) * (3 - len(launch.grid)))
         function = getattr(library, f"launch_{kernel}")
-        outside = function(size, min(threads, self.threads), ctypes.c_size_t(memory), pointers)
+        threads = threads if launch.width else min(threads, self.threads)
+        outside = function(size, threads, ctypes.c_size_t(memory), pointers)
         assert outside >= 0, f"{kernel}: not all threads of a block meet at each barrier"
         assert not outside, f"{kernel} wrote beyond its shared memory in {outside} blocks"
 

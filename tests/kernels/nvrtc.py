@@ -61,7 +61,7 @@ def widths(file: str, types: tuple[str, str]) -> list[int]:
     """Return widths of a file's matrices, the largest one last."""
     if file not in WIDE:
         return [0]
-    return [12, COLUMN_BYTES // np.dtype(types[1]).itemsize]
+    return [16, COLUMN_BYTES // np.dtype(types[1]).itemsize]
 
 
 def compile_kernels(

@@ -13,10 +13,13 @@ from test_kernels import assert_same, assert_same_projections, problem
 
 from spacy_bcrf.kernels import BregmanOptions, cuda, native
 from spacy_bcrf.kernels.cuda import device
+from spacy_bcrf.kernels.cuda.batch import Batch
+from spacy_bcrf.kernels.cuda.whole import COLUMN_BYTES, factor_capacity
 
 TAGS = [1, 9, 69]
 DTYPES = ["float32", "float64"]
 SHARED = [True, False]
+MAX_SPILLED = 128  # bytes
 # The scale of the scores, and whether to forbid some.
 SCORES = [(2.0, False), (2.0, True), (3000.0, True)]
 
@@ -29,7 +32,9 @@ def test_compiles_to_machine_code(file, types, architecture):
     for width in nvrtc.widths(file, types):
         found = nvrtc.compile_kernels(file, types, architecture, width)
         assert set(found) == set(cuda_host.parameters(file))
-        assert {kernel: used.spilled for kernel, used in found.items() if used.spilled} == {}
+        # The widest matrices fill all registers.
+        most = MAX_SPILLED if width * np.dtype(types[1]).itemsize == COLUMN_BYTES else 0
+        assert {kernel: used for kernel, used in found.items() if used.spilled > most} == {}
 
 
 @pytest.mark.parametrize("tags, dtype, shared, scores", pairwise(TAGS, DTYPES, SHARED, SCORES))
@@ -85,7 +90,7 @@ def test_dead_ends_need_no_log_space(host, monkeypatch, length):
 
     def record(kernel):
         if kernel.file == "log_space_bregman":
-            failed.append(kernel.args[4].any())
+            failed.append(kernel.args[7].any())
         launch(kernel)
 
     monkeypatch.setattr(host, "launch", record)
@@ -97,6 +102,25 @@ def test_dead_ends_need_no_log_space(host, monkeypatch, length):
     found = cuda.bregman(np, *arrays, options, "sum")
     assert failed == [False]
     assert_same(found, native.bregman(np, *arrays, options, "sum"), "float32", 1.0)
+
+
+@pytest.mark.parametrize("tags, shared", [(9, True), (9, False), (38, True)])
+def test_factors_beyond_shared_memory(host, tags, shared):
+    """A sequence far longer than the mean has its factors in the GPU's memory."""
+    rng = np.random.default_rng(0)
+    lengths = np.array([*[1] * 20, 60, 2], "int32")
+    arrays = problem(rng, tags, shared, "float32", True, 2.0, lengths)
+    assert factor_capacity(Batch(np, *arrays), 4) < 60
+    double = *(x.astype("float64") for x in arrays[:2]), lengths
+    options, edges = BregmanOptions(6, 1.25, None), "sum" if shared else "each"
+    with np.errstate(all="ignore"):
+        expected = reference.bregman(np, *double, options, edges)
+    assert_same_projections(
+        cuda.bregman(np, *arrays, options, edges), expected, options, "float32", 2.0
+    )
+    host.shared_memory = 4 << 10
+    found = cuda.bregman(np, *arrays, options, edges)
+    assert_same_projections(found, expected, options, "float32", 2.0)
 
 
 def test_unlikely_lattices_stay_precise(host):

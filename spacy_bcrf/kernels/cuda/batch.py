@@ -100,8 +100,8 @@ class Batch:
         """Launch a kernel of `file`.cu over `grid` blocks.
 
         threads: threads a block, by default one a tag. doubles: shared memory, besides one double
-        for each thread. real: dtype of the inner loops, by default the dtype of the scores. width: see
-        `device.Launch`.
+        for each thread. real: dtype of the inner loops, by default the dtype of the scores.
+        width: see `device.Launch`.
 
         Raises ValueError if the GPU has too little shared memory for a block.
         """

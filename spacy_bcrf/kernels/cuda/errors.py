@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-
 from spacy_bcrf.kernels import Array
 
 from .batch import Batch

@@ -1,7 +1,7 @@
 // Matrices in registers: each thread has one tag's column of exp(w), so a message to the tag needs
 // the neighbor's row alone, which all threads of a warp read together.
 //
-// Compile with -DBCRF_WIDTH, the number of tags rounded up to a multiple of 4. WARPS warps take a row.
+// Compile with -DBCRF_WIDTH, the number of tags rounded up to a multiple of 8. WARPS warps take a row.
 #ifndef BCRF_CUDA_REGISTERS_CUH
 #define BCRF_CUDA_REGISTERS_CUH
 #include "block.cuh"

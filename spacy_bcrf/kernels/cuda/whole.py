@@ -1,7 +1,7 @@
 """Inference with one block a sequence: log-partitions, marginals and losses in three launches.
 
-The kernels keep the transitions of a tag in registers, so they take few tags. They do not suit a few
-long sequences, which leave most of the GPU idle.
+The kernels keep the transitions of a tag in registers, so they take few tags. A few long sequences
+would leave most of the GPU idle, so other kernels take these.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def is_whole(batch: Batch, real: Any = None) -> bool:
 
 
 def width(tags: int) -> int:
-    """Return the number of tags, rounded up to a multiple of 4."""
-    return -(-tags // 4) * 4
+    """Return the number of tags, rounded up to a multiple of 8."""
+    return -(-tags // 8) * 8
 
 
 class Prepared(NamedTuple):
