@@ -284,8 +284,9 @@ def draw(path: Path, found: dict[str, dict[str, dict[str, float]]]) -> None:
             places = [j + (i - 1) * 0.27 for j in range(len(values))]
             axes.bar(places, values, width=0.25, label=engine)
         axes.set_xticks(range(len(found)), list(found))
+        axes.set_xlim(-0.5, len(found) - 0.5)
         axes.set_ylabel(label)
-    axes.legend(loc="lower right", fontsize="small")
+    figure.legend(list(ENGINES), loc="outside upper center", ncols=len(ENGINES))
     save_figure(figure, path)
 
 
