@@ -46,13 +46,15 @@ def main() -> None:
     )
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=[*WAYS])
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--sentences", type=int, metavar="N", help="learn from the first N alone")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
     args = parser.parse_args()
     rows: list[dict[str, object]] = []
     for name in args.tasks:
+        out = args.out / (f"{name}-{args.sentences}" if args.sentences else name)
         for way in args.ways:
             runs = [
-                load_run(args.out / name, args.corpora, name, way, args.rounds, seed)
+                load_run(out, args.corpora, name, way, args.rounds, seed, args.sentences)
                 for seed in range(args.seeds)
             ]
             dev, test, seconds = (
@@ -77,7 +79,7 @@ def main() -> None:
 
 
 def load_run(
-    out: Path, corpora: Path, name: str, way: str, rounds: int, seed: int
+    out: Path, corpora: Path, name: str, way: str, rounds: int, seed: int, sentences: int | None
 ) -> dict[str, float]:
     """Return scores and seconds of a run. Learn unless they are stored."""
     folder = out / f"{way.replace(' ', '-')}-{seed}"
@@ -88,6 +90,7 @@ def load_run(
         model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": task.templates}
         nlp = task.make_nlp(model)
         parts = {part: task.read(corpora, part, out / "cache", nlp.vocab) for part in task.parts}
+        parts["train"] = parts["train"][:sentences]
         corpus = out / "train"
         if not corpus.exists():
             with Writer(corpus, SHARD, ATTRS) as writer:

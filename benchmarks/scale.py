@@ -1,6 +1,6 @@
 """Words/s and memory of `annotate`: one process, two processes, and two Ray actors.
 
-    python -m benchmarks.scale --out training/scale --plot training/scale/scale.png
+    python -m benchmarks.scale --out training/scale --plot training/scale/scale.svg
     python -m benchmarks.scale --out training/scale --memory 1000000
 
 Both commands train small pipelines on the sample corpus: tagger and entity recognizer, sparse or
@@ -13,12 +13,11 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,8 @@ ENGINES = {
 PIPELINES = ("sparse", "neural")
 NEW_WORDS = 0.02
 """The share of new words in the documents. They make the vocabulary grow with the documents."""
+SHARD = 200
+"""Documents of a shard, for all engines."""
 SHORT = 5
 """Words of the documents of `--memory`."""
 TEMPLATES = {"tagger": "pos", "ner": "ner"}
@@ -57,7 +58,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--words", type=int, default=100, help="words of a document")
     parser.add_argument("--seconds", type=float, default=20, help="end a measurement after these")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg")
     parser.add_argument(
         "--memory", type=int, metavar="N", help="only the memory of one process over N documents"
     )
@@ -70,33 +71,35 @@ def main() -> None:
     texts = write_texts(args.out, args.documents, args.words)
     if args.prepare:
         return
-    rows: list[dict[str, object]] = []
-    for name, model in models.items():
-        first: float | None = None
-        for engine in args.engines:
-            found = measure(args.out, model, texts, engine, args.seconds)
-            first = first or found["words_per_second"]
-            rows.append(
-                {
-                    "pipeline": name,
-                    "engine": engine,
-                    "words/s": f"{found['words_per_second']:,.0f}",
-                    "x": f"{found['words_per_second'] / first:.2f}",
-                    "CPU us/word": f"{found['cpu'] * 1e6:.1f}",
-                    "start, s": f"{found['start']:.1f}",
-                    "peak, MiB": f"{found['peak'] / 2**20:,.0f}",
-                }
-            )
+    measured = {
+        name: {
+            engine: measure(args.out, model, texts, engine, args.seconds) for engine in args.engines
+        }
+        for name, model in models.items()
+    }
+    rows = [
+        {
+            "pipeline": name,
+            "workers": engine,
+            "words/s": f"{found['words_per_second']:,.0f}",
+            "x": f"{found['words_per_second'] / next(iter(runs.values()))['words_per_second']:.2f}",
+            "CPU us/word": f"{found['cpu'] * 1e6:.1f}",
+            "start, s": f"{found['start']:.1f}",
+            "peak, MiB": f"{found['peak'] / 2**20:,.0f}",
+        }
+        for name, runs in measured.items()
+        for engine, found in runs.items()
+    ]
     notes = (
         f"{describe_machine(['spacy', 'numpy'])}\n"
-        f"tagger and entity recognizer; documents of {args.words} words, JSON lines in and out; "
-        "one thread a process\n"
+        f"tagger and entity recognizer; {args.documents:,} documents of {args.words} words in "
+        f"shards of {SHARD}, JSON lines in and out; one thread a process\n"
         f"words/s: after the first shard, at most {args.seconds:g} s; start: until the first "
         "shard; CPU: of all processes; peak: proportional set size of all processes"
     )
     print_table("Scale", rows, notes, args.csv)
     if args.plot:
-        draw(args.plot, rows)
+        draw(args.plot, measured)
 
 
 # Pipelines and documents
@@ -174,7 +177,12 @@ def measure(out: Path, model: Path, texts: Path, engine: str, seconds: float) ->
 
 
 def annotate(
-    model: Path, texts: Path, output: Path, options: Sequence[str], seconds: float = float("inf")
+    model: Path,
+    texts: Path,
+    output: Path,
+    options: Sequence[str],
+    seconds: float = float("inf"),
+    after: Callable[[dict[str, Any]], object] = lambda line: None,
 ) -> tuple[float, list[int], list[dict[str, Any]]]:
     """Run `annotate`, at most this long after its first shard.
 
@@ -182,10 +190,11 @@ def annotate(
     """
     shutil.rmtree(output, ignore_errors=True)
     command = [sys.executable, "-m", "spacy", "bcrf", "annotate", str(model), str(texts)]
-    command += ["-o", str(output), "--shard", "500", "--log-json", *options]
+    command += ["-o", str(output), "--shard", str(SHARD), "--log-json", *options]
     start = time.monotonic()
     lines: list[dict[str, Any]] = []
     samples: list[int] = []
+    is_cut = False
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         done = threading.Event()
 
@@ -197,13 +206,16 @@ def annotate(
         sampler.start()
         assert process.stdout is not None
         for line in process.stdout:
-            lines.append({**json.loads(line), "cpu": tree_seconds(process.pid)})
+            found = {"cpu": tree_seconds(process.pid), "memory": tree_memory(process.pid)}
+            lines.append({**json.loads(line), **found})
+            after(lines[-1])
             if lines[-1]["seconds"] - lines[0]["seconds"] > seconds:
                 process.terminate()
+                is_cut = True
                 break
         done.set()
         sampler.join()
-    if process.returncode and process.returncode != -signal.SIGTERM:
+    if process.returncode and not is_cut:
         raise SystemExit(f"{' '.join(command)}: ended with {process.returncode}")
     shutil.rmtree(output, ignore_errors=True)
     return time.monotonic() - start, samples, lines
@@ -233,40 +245,48 @@ def tree_seconds(pid: int) -> float:
 
 
 def measure_growth(out: Path, models: dict[str, Path], n: int, csv: Path | None) -> None:
-    """Print the memory of one process in tenths of a run over n short documents."""
+    """Print the memory of one process after each tenth of n short documents."""
     texts = write_texts(out, n, SHORT)
     rows = []
     for name, model in models.items():
-        seconds, samples, lines = annotate(model, texts, out / "output-memory", ())
+        tenths: list[float] = []
+
+        def keep(line: dict[str, Any], tenths: list[float] = tenths) -> None:
+            if line["read"] * 10 >= n * (len(tenths) + 1):
+                tenths.append(line["memory"] / 2**20)
+                print(f"{line['read']:,}: {tenths[-1]:.1f} MiB", file=sys.stderr, flush=True)
+
+        _, _, lines = annotate(model, texts, out / "output-memory", (), after=keep)
         assert lines[-1]["written"] == n, lines[-1]
-        tenths = [samples[len(samples) * i // 10] for i in range(1, 10)] + [samples[-1]]
         rows.append(
             {
                 "pipeline": name,
-                "words/s": f"{lines[-1]['words'] / seconds:,.0f}",
-                **{f"{i}0%": f"{m / 2**20:,.0f}" for i, m in enumerate(tenths, start=1)},
-                "growth": f"{(max(tenths) - tenths[0]) / 2**20:,.0f}",
+                "words": f"{lines[-1]['words']:,}",
+                **{f"{i}0%": f"{m:,.0f}" for i, m in enumerate(tenths, start=1)},
+                "growth": f"{max(tenths) - tenths[0]:,.0f}",
             }
         )
     notes = (
         f"{describe_machine(['spacy', 'numpy'])}\n"
-        f"{n:,} documents of {SHORT} words, {NEW_WORDS:.0%} of them new; MiB after each tenth of "
-        "the time; growth: of the largest over the first"
+        f"{n:,} documents of {SHORT} words, {NEW_WORDS:.0%} of them new; MiB after each tenth; "
+        "growth: of the largest over the first"
     )
     print_table("Memory of one process", rows, notes, csv)
 
 
-def draw(path: Path, rows: Sequence[dict[str, object]]) -> None:
-    """Draw words/s by pipeline and engine."""
-    figure = make_figure(7, 3)
-    pipelines = list(dict.fromkeys(str(row["pipeline"]) for row in rows))
-    for axes, name in zip(figure.subplots(1, len(pipelines), squeeze=False)[0], pipelines):  # noqa: B905
-        chosen = [row for row in rows if row["pipeline"] == name]
-        values = [float(str(row["words/s"]).replace(",", "")) for row in chosen]
-        axes.bar([str(row["engine"]) for row in chosen], values)
-        axes.set_title(name)
-        axes.set_ylabel("words/s")
-        axes.tick_params(axis="x", labelrotation=20)
+def draw(path: Path, found: dict[str, dict[str, dict[str, float]]]) -> None:
+    """Draw words/s and peak memory by pipeline and engine."""
+    figure = make_figure(8, 3)
+    units = {"words_per_second": ("words/s", 1), "peak": ("peak memory, MiB", 2**20)}
+    for axes, (key, (label, unit)) in zip(figure.subplots(1, 2), units.items(), strict=True):
+        for i, engine in enumerate(ENGINES):
+            values = [by_engine[engine][key] / unit for by_engine in found.values()]
+            places = [j + (i - 1) * 0.27 for j in range(len(values))]
+            axes.bar(places, values, width=0.25, label=engine)
+        axes.set_xticks(range(len(found)), list(found))
+        axes.set_xlim(-0.5, len(found) - 0.5)
+        axes.set_ylabel(label)
+    figure.legend(list(ENGINES), loc="outside upper center", ncols=len(ENGINES))
     save_figure(figure, path)
 
 

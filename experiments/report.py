@@ -42,6 +42,6 @@ def make_figure(width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Save a matplotlib figure as PNG."""
+    """Save a matplotlib figure in the format of the suffix, by default PNG."""
     with replacing(path) as part:
-        figure.savefig(part, format="png", dpi=120)
+        figure.savefig(part, format=path.suffix[1:] or "png", dpi=120)

@@ -6,6 +6,7 @@ the manifest counts it once. Ray Data may write the output of a repeated task tw
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,8 @@ def _connection(address: str | None) -> Iterator[Any]:
     ray = require("ray", "ray")
     started_here = not ray.is_initialized()
     if started_here:
+        # Otherwise Ray's workers have a lower priority than the processes of `run_processes`.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         ray.init(address=address, log_to_driver=False, include_dashboard=False)
     try:
         yield ray

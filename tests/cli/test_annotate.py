@@ -363,7 +363,7 @@ def test_a_missing_shard_is_named(pipeline, here):
     run(pipeline / "model", "a.jsonl", "-o", "out", "--shard", 2)
     (here / "out" / "shards" / "000001.jsonl").unlink()
     result = run(pipeline / "model", "a.jsonl", "-o", "out", "--shard", 2, exit_code=1)
-    assert "000001.jsonl: is missing, but progress.jsonl lists it as finished" in result.output
+    assert "000001.jsonl: is missing, but the log of progress lists it as finished" in result.output
 
 
 @pytest.mark.parametrize(
