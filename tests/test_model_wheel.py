@@ -52,8 +52,8 @@ def test_three_commands_print_entities_with_probabilities(tmp_path):
 
 
 def test_a_push_to_the_hugging_face_hub(tmp_path):
-    # spacy-huggingface-hub 0.0.10 excludes the typer that our commands need, and fails at the end of
-    # a push with huggingface_hub 1 and 2.
+    # spacy-huggingface-hub 0.0.10 excludes the typer that our commands need, and fails after a push
+    # with huggingface_hub 1 and 2.
     python = make_environment(tmp_path / "env", "spacy-huggingface-hub", "huggingface_hub<1")
     with run_hub() as (endpoint, files):
         env = os.environ | {"HF_ENDPOINT": endpoint, "HF_TOKEN": "hf_x", "HF_HOME": str(tmp_path)}
