@@ -23,11 +23,11 @@ SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.p[y
 .PHONY: quickstart test lint installed compile-commands clean
 
 quickstart: $(VENV)/installed
-	$(BIN)/python -m spacy project run sample
-	$(BIN)/python -m experiments.annotate training/sample/model-best \
-		"Ada Lovelace moved from London to Vienna in March 1842." \
-		"On Monday, Siemens said that it won't close its office in Lisbon." \
-		"I hardly slept, but the view was worth it!"
+	$(BIN)/python -m spacy project run english
+	$(BIN)/python -m experiments.quickstart training/english/model-best metrics/english.json \
+		"Angela Merkel met Kofi Annan in Berlin." \
+		"Google opened an office in New York." \
+		"President Bush flew to Baghdad on Monday."
 
 # The linters run while the wheel is built. They need one core.
 test: $(VENV)/$(EXTRAS)

@@ -5,16 +5,21 @@
 All pipelines have the CNN of spaCy's default configuration: width 96, depth 4, 3 pieces. Weights
 are random, because speed does not depend on them. `accelerated` pipelines are spaCy's own after
 `spacy_bcrf.accelerate(nlp)`. Each number of threads has a table, measured in a process of its own.
+`outside` is the share of prediction outside of kernels and of spaCy's loop over a pipeline.
 """
 
 import argparse
 import os
 from collections.abc import Callable
 from functools import partial
+from statistics import median
+from time import process_time
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.common import (
     add_csv_option,
+    clock_of,
     describe_machine,
     in_own_process,
     interleave,
@@ -45,6 +50,11 @@ def main() -> None:
         for row, (_, component, accelerated) in zip(rows, CONTENDERS, strict=True):
             memory = in_own_process(measure_memory, component, accelerated)
             row["peak MiB"] = f"{memory / 2**20:.0f}"
+            # The kernels of spaCy's components are not counted.
+            ours = component.startswith("bcrf") and threads == 1
+            row["outside"] = (
+                f"{in_own_process(measure_outside, component, args.rounds):.2f}" if ours else ""
+            )
         notes = (
             f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
             f"us/word, median of {args.rounds} interleaved rounds, {threads} thread(s); one text: "
@@ -101,7 +111,7 @@ def measure(threads: int, rounds: int) -> list[dict[str, object]]:
     rows: dict[str, dict[str, object]] = {name: {"pipeline": name} for name, _, _ in CONTENDERS}
     words = {"predict": 20 * 500, "one text": 1, "train": 20 * 100}
     for task, contenders in tasks.items():
-        seconds = interleave(contenders, rounds)
+        seconds = interleave(contenders, rounds, clock_of(threads))
         for name, component, _ in CONTENDERS:
             theirs = seconds[component.removeprefix("bcrf_")]
             rows[name][task] = f"{seconds[name] / words[task] * 1e6:.1f}"
@@ -118,10 +128,62 @@ def measure_memory(component: str, accelerated: bool) -> int:
     return peak_memory()
 
 
-def predict(nlp: Any, examples: list[Any]) -> None:
-    docs = (example.predicted.copy() for example in examples)
+def measure_outside(component: str, rounds: int) -> float:
+    """Return the share of the time of prediction outside of kernels and of spaCy's loop."""
+    import spacy
+    from thinc.api import NumpyOps
+
+    from spacy_bcrf import kernels
+    from spacy_bcrf.kernels import encoder
+
+    kernels.set_threads(1)
+    spent = 0.0
+
+    def timed(run: Callable) -> Callable:
+        def call(*args: Any, **options: Any) -> Any:
+            nonlocal spent
+            start = process_time()
+            result = run(*args, **options)
+            spent += process_time() - start
+            return result
+
+        return call
+
+    class Stack(encoder.Stack):
+        predict = timed(encoder.Stack.predict)
+
+    class DistinctRows(encoder.DistinctRows):
+        number = timed(encoder.DistinctRows.number)
+        rows = timed(encoder.DistinctRows.rows)
+
+    shares = []
+    with (
+        patch.object(encoder, "Stack", Stack),
+        patch.object(encoder, "DistinctRows", DistinctRows),
+        patch.object(encoder, "fingerprint", timed(encoder.fingerprint)),
+        patch.object(kernels, "max_product", timed(kernels.max_product)),
+        patch.object(kernels, "bregman", timed(kernels.bregman)),
+        patch.object(NumpyOps, "gemm", timed(NumpyOps.gemm)),
+    ):
+        nlp, examples = make_pipeline(component, False)
+        empty = spacy.blank("en", vocab=nlp.vocab)
+        empty.add_pipe("sentencizer").pipe = lambda docs, **_: docs  # type: ignore[method-assign]
+        for _ in range(4 * rounds + 1):
+            loop = predict(empty, examples)
+            spent = 0.0
+            whole = predict(nlp, examples)
+            shares.append((whole - loop - spent) / whole)
+    # The first round is a warm-up.
+    return median(shares[1:])
+
+
+def predict(nlp: Any, examples: list[Any]) -> float:
+    """Annotate copies of the documents. RETURNS the processor time of `nlp.pipe`."""
+    docs = [example.predicted.copy() for example in examples]
+    start = process_time()
     for _ in nlp.pipe(docs, batch_size=256):
         pass
+    return process_time() - start
 
 
 def train(nlp: Any, sgd: Any, examples: list[Any]) -> None:

@@ -49,7 +49,11 @@ MIN_SECONDS = 0.005
 """Minimum time of one measurement."""
 
 
-def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def interleave(
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Return the median seconds of each contender over rounds A B C A B C ...
 
     Other load on the machine thus slows all contenders alike. Warm-up calls come first and do not
@@ -60,11 +64,19 @@ def interleave(contenders: Mapping[str, Callable[[], object]], rounds: int) -> d
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(calls[name]):
                 run()
-            seconds[name].append((time.perf_counter() - start) / calls[name])
+            seconds[name].append((clock() - start) / calls[name])
     return {name: median(times) for name, times in seconds.items()}
+
+
+def clock_of(threads: int) -> Callable[[], float]:
+    """Return the clock of a benchmark: processor time, which other load changes less, or wall time.
+
+    Processor time adds up threads, so it measures one thread only.
+    """
+    return time.process_time if threads == 1 else time.perf_counter
 
 
 def count_calls(run: Callable[[], object]) -> int:

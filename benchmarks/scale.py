@@ -13,6 +13,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -41,6 +42,8 @@ ENGINES = {
 PIPELINES = ("sparse", "neural")
 NEW_WORDS = 0.02
 """The share of new words in the documents. They make the vocabulary grow with the documents."""
+SHORT = 5
+"""Words of the documents of `--memory`."""
 TEMPLATES = {"tagger": "pos", "ner": "ner"}
 TRAINING_STEPS = {"sparse": 40, "neural": 150}
 
@@ -52,7 +55,7 @@ def main() -> None:
     parser.add_argument("--pipelines", nargs="+", choices=PIPELINES, default=PIPELINES)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[*ENGINES])
     parser.add_argument("--documents", type=int, default=20_000)
-    parser.add_argument("--words", type=int, default=100, help="words of a document, about")
+    parser.add_argument("--words", type=int, default=100, help="words of a document")
     parser.add_argument("--seconds", type=float, default=20, help="end a measurement after these")
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     parser.add_argument(
@@ -123,14 +126,15 @@ def prepare_model(out: Path, name: str) -> Path:
 
 
 def make_texts(n: int, words: int) -> Iterator[str]:
-    """Yield texts of sentences of the sample, with new words."""
+    """Yield texts of so many words: sentences of the sample, with new words."""
     rng = random.Random(0)
     corpus = [list(sentence.words) for sentence in read_conllu(read_lines(SAMPLE))]
     for _ in range(n):
         text: list[str] = []
         while len(text) < words:
             text += rng.choice(corpus)
-        for i in range(len(text)):
+        del text[words:]
+        for i in range(words):
             if rng.random() < NEW_WORDS:
                 text[i] = f"{text[i]}{rng.randrange(10**9)}"
         yield " ".join(text)
@@ -199,6 +203,8 @@ def annotate(
                 break
         done.set()
         sampler.join()
+    if process.returncode and process.returncode != -signal.SIGTERM:
+        raise SystemExit(f"{' '.join(command)}: ended with {process.returncode}")
     shutil.rmtree(output, ignore_errors=True)
     return time.monotonic() - start, samples, lines
 
@@ -228,7 +234,7 @@ def tree_seconds(pid: int) -> float:
 
 def measure_growth(out: Path, models: dict[str, Path], n: int, csv: Path | None) -> None:
     """Print the memory of one process in tenths of a run over n short documents."""
-    texts = write_texts(out, n, 10)
+    texts = write_texts(out, n, SHORT)
     rows = []
     for name, model in models.items():
         seconds, samples, lines = annotate(model, texts, out / "output-memory", ())
@@ -244,7 +250,7 @@ def measure_growth(out: Path, models: dict[str, Path], n: int, csv: Path | None)
         )
     notes = (
         f"{describe_machine(['spacy', 'numpy'])}\n"
-        f"{n:,} documents of about 10 words, {NEW_WORDS:.0%} of them new; MiB after each tenth of "
+        f"{n:,} documents of {SHORT} words, {NEW_WORDS:.0%} of them new; MiB after each tenth of "
         "the time; growth: of the largest over the first"
     )
     print_table("Memory of one process", rows, notes, csv)

@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="folder of a pipeline with the component ner")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--words", type=int, default=50, help="words of a text, about")
+    parser.add_argument("--words", type=int, default=50, help="words of a text")
     args = parser.parse_args()
     texts = list(make_texts(500, args.words))
     (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

@@ -1,6 +1,6 @@
 """Draw the pictures of the README and of the documentation.
 
-    python -m experiments.site_figures training/sample/model-best
+    python -m experiments.site_figures training/english/model-best
 
 Writes docs/entities.svg, the entities of some texts with their probabilities, and the figures of
 docs/mathematics.md. `make quickstart` trains the model.

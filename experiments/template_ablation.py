@@ -2,15 +2,18 @@
 
     python -m experiments.template_ablation wnut17 --corpora DIR
 
-No test part is read. --limit trains on the first sentences only.
+No test part is read. --limit trains on the first sentences only. --model changes settings of the
+linear chain: --model order=2 optimizer=adagrad rate=0.2
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
@@ -28,6 +31,9 @@ def main() -> None:
     parser.add_argument("--without-each", action="store_true", help="leave out one line each")
     parser.add_argument("--with-each", nargs="+", default=[], metavar="TEMPLATE")
     parser.add_argument("--clusters", metavar="FILE", help="clusters for `cluster.words`")
+    parser.add_argument(
+        "--model", nargs="+", type=read_setting, default=[], metavar="NAME=VALUE", help="settings"
+    )
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=1, help="orders of the training sentences")
     parser.add_argument("--limit", type=int, help="training sentences")
@@ -35,6 +41,7 @@ def main() -> None:
     task = TASKS[args.task]
     base = get_templates(task.templates)
     model = {**MODEL, "clusters": {"words": args.clusters} if args.clusters else None}
+    model |= dict(args.model)
     variants = {f'"{task.templates}"': base}
     variants |= {f'"{name}"': get_templates(name) for name in args.sets}
     if args.without_each:
@@ -59,6 +66,17 @@ def main() -> None:
         name = name.replace("|", "\\|")
         cells = name, f"{n_features:,}", f"{seconds / args.seeds:.0f}", mean_and_deviation(scores)
         print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def read_setting(text: str) -> tuple[str, Any]:
+    """Read name=value. The value is JSON, or a string."""
+    name, is_given, value = text.partition("=")
+    if not is_given:
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
 
 
 if __name__ == "__main__":

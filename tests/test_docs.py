@@ -14,6 +14,7 @@ import importlib
 import inspect
 import io
 import json
+import lzma
 import re
 import shlex
 import sys
@@ -65,10 +66,14 @@ def pages_with(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `training/sample/model-best`: a sparse chain in place of the networks."""
+    """A folder with `training/english/model-best`: a sparse chain in place of the networks."""
     folder = tmp_path_factory.mktemp("workspace")
+    with lzma.open(ROOT / "assets/english/train.conllu.xz", "rt", encoding="utf8") as file:
+        sentences = file.read().split("\n\n")
+    annotated = "\n\n".join(sentence for sentence in sentences if "NER=" in sentence)
+    (folder / "train.conllu").write_text(f"{annotated}\n\n", encoding="utf8")
     corpus = folder / "train.spacy"
-    convert([(ROOT / "assets/sample/train.conllu", read_conllu)], corpus, lang="en")
+    convert([(folder / "train.conllu", read_conllu)], corpus, lang="en")
     nlp = spacy.blank("en")
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ner"}
     nlp.add_pipe("bcrf_ner", name="ner", config={"model": model})
@@ -76,8 +81,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     optimizer = nlp.initialize(lambda: examples)
     for _ in range(8):
         nlp.update(examples, sgd=optimizer)
-    (folder / "training/sample").mkdir(parents=True)
-    nlp.to_disk(folder / "training/sample/model-best")
+    (folder / "training/english").mkdir(parents=True)
+    nlp.to_disk(folder / "training/english/model-best")
     return folder
 
 
@@ -89,7 +94,7 @@ def mask_numbers(text: str) -> str:
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_python_blocks_print_their_output(page, workspace, monkeypatch, capsys):
     monkeypatch.chdir(workspace)
-    monkeypatch.setenv("MODEL", "training/sample/model-best")
+    monkeypatch.setenv("MODEL", "training/english/model-best")
     fix_random_seed(0)
     variables: dict[str, Any] = {}
     for name, code in blocks("python"):

@@ -64,7 +64,9 @@ def read_doc(doc: Doc, attributes: Attributes) -> Values:
 
 def read_docs(docs: Sequence[Doc], attributes: Attributes) -> Values:
     """Return the attributes of all tokens (N, A)."""
-    return np.concatenate([read_doc(doc, attributes) for doc in docs])
+    columns = list(attributes)
+    values = np.concatenate([doc.to_array(columns) for doc in docs])
+    return values.reshape(-1, len(columns))
 
 
 def read_gold(

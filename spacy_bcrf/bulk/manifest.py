@@ -2,9 +2,13 @@
 
 - `manifest.json`: inputs, model and options. It never changes.
 - `progress.jsonl`: one line for each finished shard, with its counts and failures. A shard counts
-  as finished from this line on. A killed process can leave half a line, which the next one removes.
-- `errors.jsonl`: the failures of all finished shards, only if there are any.
+  as finished from this line on. In an object store, the lines are in several objects in `progress`.
+- `errors.jsonl`: the failures of all finished shards, only if there are any. In an object store it
+  appears at the end of a run.
 - `shards/`: one file for each shard.
+
+A folder on this machine has a lock. Object stores have none. Two runs there do the same work: they
+write the same shards, whose content depends only on the identity, and both sets of lines count.
 """
 
 from __future__ import annotations
@@ -15,12 +19,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import spacy.util
+from spacy_bcrf.io.atomic import UNFINISHED, replacing
+from spacy_bcrf.io.identity import keep_identity
+from spacy_bcrf.io.remote import describe, find_below, is_remote, path_errors
 
-from spacy_bcrf.io.atomic import UNFINISHED, replacing, write_text
-
+from .progress_log import LocalLog, ProgressLog, RemoteLog
 from .shards import Counts, Failure, Finished
 from .worker import BulkError
 
@@ -39,23 +44,9 @@ def _describe_file(path: Path) -> list[Any]:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _SAMPLE))
             found.update(file.read())
-    except OSError as error:
-        raise BulkError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except path_errors() as error:
+        raise BulkError(f"{path}: cannot be read: {describe(error)}") from None
     return [size, found.hexdigest()]
-
-
-def hash_model(model: str) -> str:
-    """Return the hash of all files of a pipeline, a folder or a package."""
-    path = Path(model)
-    folder = path if path.exists() else spacy.util.get_package_path(model)
-    found = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts:
-            found.update(f"{file.relative_to(folder)}\0{file.stat().st_size}\0".encode())
-            with file.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    found.update(block)
-    return found.hexdigest()
 
 
 class Manifest:
@@ -67,36 +58,34 @@ class Manifest:
         """The numbers of finished shards."""
         self.counts = Counts(0, 0, 0, 0)
         self.is_complete = False
-        self._log: IO[bytes] | None = None
-        self._errors: IO[bytes] | None = None
+        self._log: ProgressLog = RemoteLog(folder) if is_remote(folder) else LocalLog(folder)
 
-    def _read_log(self) -> None:
-        """Read finished shards, remove half a line, and write `errors.jsonl` again."""
-        path = self.folder / "progress.jsonl"
-        end = 0
-        with (
-            replacing(self.folder / "errors.jsonl") as part,
-            part.open("wb") as errors,
-            path.open("ab+") as log,
-        ):
-            log.seek(0)
-            for number, line in enumerate(log, start=1):
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    fields = json.loads(line)
-                    if "complete" in fields:
-                        self.is_complete = True
-                    else:
-                        failures = [Failure(**one) for one in fields.pop("failures")]
-                        self._count(Finished(**fields, failures=failures))
-                        errors.writelines(map(_error_line, failures))
-                except (ValueError, TypeError, KeyError) as error:
-                    raise BulkError(
-                        f"{path}:{number}: cannot be read: {error}; start in a new folder"
-                    ) from None
-                end += len(line)
-            log.truncate(end)
+    def read_log(self) -> Iterator[Finished]:
+        """Yield finished shards, each once, and count them."""
+        self.finished, self.counts = set(), Counts(0, 0, 0, 0)
+        for place, line in self._log.read():
+            try:
+                fields = json.loads(line)
+                if "complete" in fields:
+                    self.is_complete = True
+                    continue
+                failures = [Failure(**one) for one in fields.pop("failures")]
+                shard = Finished(**fields, failures=failures)
+            except (ValueError, TypeError, KeyError) as error:
+                raise BulkError(
+                    f"{place}: cannot be read: {error}; start in a new folder"
+                ) from None
+            if shard.number not in self.finished:
+                self._count(shard)
+                yield shard
+
+    def write_errors(self) -> None:
+        """Write `errors.jsonl` with the failures of all finished shards, if there are any."""
+        with replacing(self.folder / "errors.jsonl") as part, part.open("wb") as errors:
+            for shard in self.read_log():
+                errors.writelines(map(_error_line, shard.failures))
+        if not self.counts.failed:
+            (self.folder / "errors.jsonl").unlink()
 
     def _count(self, shard: Finished) -> None:
         self.finished.add(shard.number)
@@ -108,15 +97,16 @@ class Manifest:
         failures = [failure._asdict() for failure in shard.failures]
         self._append({**shard._asdict(), "failures": failures})
         self._count(shard)
-        assert self._errors is not None
-        self._errors.writelines(map(_error_line, shard.failures))
-        self._errors.flush()
+        if failures and not is_remote(self.folder):
+            with (self.folder / "errors.jsonl").open("ab") as errors:
+                errors.writelines(map(_error_line, shard.failures))
 
     def remove_unfinished(self) -> None:
         """Remove the temporary files of killed processes."""
-        for folder in (self.folder, self.folder / "shards"):
-            for path in filter(_is_unfinished, [*folder.iterdir()]):
-                path.unlink(missing_ok=True)
+        if not is_remote(self.folder):
+            for folder in (self.folder, self.folder / "shards"):
+                for path in filter(_is_unfinished, [*folder.iterdir()]):
+                    path.unlink(missing_ok=True)
 
     def complete(self) -> None:
         """Record that no shard is left."""
@@ -125,14 +115,11 @@ class Manifest:
         self.is_complete = True
 
     def _append(self, fields: Mapping[str, Any]) -> None:
-        assert self._log is not None
         try:
-            self._log.write(json.dumps(fields).encode() + b"\n")
-            self._log.flush()
-            os.fsync(self._log.fileno())
-        except OSError as error:
+            self._log.append(json.dumps(fields))
+        except path_errors() as error:
             raise BulkError(
-                f"{self.folder / 'progress.jsonl'}: cannot be written: {error.strerror}"
+                f"{self.folder}: the finished shard cannot be recorded: {describe(error)}"
             ) from None
 
 
@@ -141,47 +128,47 @@ def open_manifest(folder: Path, identity: Mapping[str, Any], suffix: str) -> Ite
     """Start a run in a new or empty folder, or go on with the run of the same identity.
 
     identity: JSON values of what decides the output: inputs, model, options. suffix: the extension
-    of the shards. BulkError if another process writes to the folder, if the folder has other files
-    or another identity, with the differences, or if the file of a finished shard is missing.
+    of the shards. ValueError for another identity, with the differences. BulkError if another
+    process writes to the folder on this machine, if the folder has other files, or if the file of a
+    finished shard is missing.
     """
     path = folder / "manifest.json"
     try:
-        if folder.exists() and not path.exists():
-            others = [file for file in folder.iterdir() if file.name not in (".lock", "shards")]
-            others += [file for file in (folder / "shards").glob("*") if not _is_unfinished(file)]
-            if others := [file for file in others if not _is_unfinished(file)]:
-                raise BulkError(
-                    f"{folder}: has {others[0].name}, but no manifest.json of an earlier run; "
-                    "expected a new or empty folder"
-                )
-        (folder / "shards").mkdir(parents=True, exist_ok=True)
+        if not path.exists() and (others := _other_files(folder)):
+            raise BulkError(
+                f"{folder}: has {others[0].name}, but no manifest.json of an earlier run; "
+                "expected a new or empty folder"
+            )
         with _lock(folder):
-            if path.exists():
-                _compare(folder, json.loads(path.read_text(encoding="utf8")), identity)
-            else:
-                write_text(path, json.dumps(identity, indent=1))
+            keep_identity(path, identity)
             manifest = Manifest(folder)
             manifest.remove_unfinished()
-            manifest._read_log()
+            manifest.write_errors()
+            there = {file.name for file in find_below(folder / "shards")}
             for number in sorted(manifest.finished):
-                shard = folder / "shards" / f"{number:06d}.{suffix}"
-                if not shard.exists():
+                if (name := f"{number:06d}.{suffix}") not in there:
                     raise BulkError(
-                        f"{shard}: is missing, but progress.jsonl lists it as finished; restore "
-                        "it, or start in a new folder"
+                        f"{folder / 'shards' / name}: is missing, but the log of progress lists it "
+                        "as finished; restore it, or start in a new folder"
                     )
-            errors = folder / "errors.jsonl"
             try:
-                with (
-                    (folder / "progress.jsonl").open("ab") as manifest._log,
-                    errors.open("ab") as manifest._errors,
-                ):
-                    yield manifest
+                yield manifest
             finally:
-                if errors.exists() and not errors.stat().st_size:
-                    errors.unlink()
-    except OSError as error:
-        raise BulkError(f"{error.filename or folder}: {error.strerror or error}") from None
+                if is_remote(folder) and manifest.counts.failed:
+                    manifest.write_errors()
+    except path_errors() as error:
+        place = getattr(error, "filename", None) or folder
+        raise BulkError(f"{place}: {describe(error)}") from None
+
+
+def _other_files(folder: Path) -> list[Path]:
+    if is_remote(folder):
+        return find_below(folder)
+    if not folder.exists():
+        return []
+    others = [file for file in folder.iterdir() if file.name not in (".lock", "shards")]
+    others += (folder / "shards").glob("*")
+    return [file for file in others if not _is_unfinished(file)]
 
 
 def _is_unfinished(path: Path) -> bool:
@@ -195,6 +182,10 @@ def _error_line(failure: Failure) -> bytes:
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder, where the system can. A kill frees the lock."""
+    if is_remote(folder):
+        yield
+        return
+    (folder / "shards").mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         with suppress(ImportError):
             import fcntl
@@ -204,28 +195,3 @@ def _lock(folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 raise BulkError(f"{folder}: another process is writing to this folder") from None
         yield
-
-
-def _compare(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise BulkError with all differences between the identities of two runs."""
-    found = list(_differences(json.loads(json.dumps(old)), json.loads(json.dumps(new))))
-    if found:
-        more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
-        raise BulkError(
-            f"{folder}: was started differently: {'; '.join(found[:5])}{more}. Give the same "
-            "inputs, model and options, or another folder"
-        )
-
-
-def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in dict.fromkeys((*old, *new)):
-            where = f"{name} {key}".strip()
-            if key not in new:
-                yield f"{where} is missing now"
-            elif key not in old:
-                yield f"{where} is new"
-            else:
-                yield from _differences(old[key], new[key], where)
-    elif old != new:
-        yield f"{name} was {json.dumps(old)}, is {json.dumps(new)}"

@@ -1,55 +1,30 @@
-"""Learning of a sparse chain in several processes, from a corpus in shards."""
+"""Learning of a sparse chain by several processes or Ray actors, from a corpus in shards."""
 
 from __future__ import annotations
 
-import json
-import random
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
-import spacy
 from spacy.language import Language
-from spacy.training import Example
-from spacy.util import minibatch
 
-from spacy_bcrf.io.atomic import replacing_folder, write_text
-from spacy_bcrf.io.shards import find_files, read_shuffled
-from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.sparse.model import SparseChain
-from spacy_bcrf.sparse.model_bytes import mix, pack, unpack
+from spacy_bcrf.io.atomic import replacing_folder
+from spacy_bcrf.io.identity import keep_identity
+from spacy_bcrf.io.shards import find_files
+from spacy_bcrf.pipeline.loading import load_pipeline
+from spacy_bcrf.sparse.model_bytes import SavedChain, mix, pack, unpack
 
 from .engines import one_thread
+from .learner import Learned, Learner, Share, find_chain, raise_error
 from .manifest import describe_inputs
+from .ray_engine import ray_learners
 from .worker import BulkError
 
-BUFFER = 5000
-"""Documents in the buffer that shuffles a share of the corpus."""
-BATCH = 128
-
-
-class Share(NamedTuple):
-    """The part of a round for one process.
-
-    pipeline: folder to start from. name: component. files: of the corpus. n_shares: of the round.
-    """
-
-    pipeline: Path
-    name: str
-    files: list[Path]
-    seed: int
-    n_shares: int
-
-
-class Learned(NamedTuple):
-    """What a process returns: the chain's bytes, the number of documents and the loss."""
-
-    chain: bytes
-    n_docs: int
-    loss: float
+Pass = Callable[[bytes, int], list[Learned]]
+"""Let each learner make a pass from the bytes of a chain and a seed."""
 
 
 def learn_in_rounds(
@@ -61,6 +36,8 @@ def learn_in_rounds(
     n_processes: int,
     seed: int = 0,
     after: Callable[[int, float], None] = lambda number, loss: None,
+    engine: Literal["processes", "ray"] = "processes",
+    address: str | None = None,
 ) -> Path:
     """Learn a sparse component by iterative parameter mixing (McDonald, Hall and Mann 2010).
 
@@ -70,16 +47,18 @@ def learn_in_rounds(
 
     nlp: an initialized pipeline. name: a component whose model is a sparse chain. corpus: a folder
     of `.spacy` files, at least one a process. output: a folder that receives a pipeline a round,
-    `round-001` and so on. after: receives the number of each round and its loss.
+    `round-001` and so on. after: receives the number of each round and its loss. engine: "ray"
+    learns by `n_processes` Ray actors; all nodes need `corpus` and `output` at the same paths.
+    address: of a Ray cluster, by default this machine. The result is the same for both engines.
 
     Called again after it was killed, it goes on with the last finished round. RETURNS the folder of
     the last round there is, which can be later than `rounds`. ValueError if the folder has other
-    rounds, or if there are too few files.
-    BulkError if a process ends early.
+    rounds, if there are too few files, or if a file cannot be read. BulkError if a process ends
+    early, or a Ray actor several times.
 
     The weights of a round are stored as float16. AdaGrad starts each round with new rates.
     """
-    _find_chain(nlp, name)
+    chain = find_chain(nlp, name)
     files = find_files(corpus)
     if len(files) < n_processes:
         raise ValueError(
@@ -91,97 +70,86 @@ def learn_in_rounds(
     if not folders:
         _save(nlp, output / "round-000")
     start = max((int(path.name.removeprefix("round-")) for path in folders), default=0)
-    for number in range(start + 1, rounds + 1):
-        previous = output / f"round-{number - 1:03d}"
-        shares = [
-            Share(previous, name, files[i::n_processes], seed * 1_000_003 + number, n_processes)
-            for i in range(n_processes)
-        ]
-        loss = _mix_into(nlp, name, _learn_shares(shares))
-        _save(nlp, output / f"round-{number:03d}")
-        after(number, loss)
-    return output / f"round-{max(start, rounds):03d}"
+    if start >= rounds:
+        return output / f"round-{start:03d}"
+    previous = output / f"round-{start:03d}"
+    # What was saved, not what `nlp` has: a resumed run must do the same.
+    mixed = unpack(find_chain(load_pipeline(previous), name).to_bytes())
+    shares = [Share(previous, name, files[i::n_processes]) for i in range(n_processes)]
+    team: AbstractContextManager[Pass] = (
+        ray_learners(shares, address) if engine == "ray" else process_learners(shares)
+    )
+    with team as make_pass:
+        for number in range(start + 1, rounds + 1):
+            # l1, l2 and decay are for all sequences together.
+            sent = mixed._replace(n_sequences=mixed.n_sequences / n_processes)
+            learned = make_pass(pack(sent), seed * 1_000_003 + number)
+            mixed = _mix(learned, mixed.n_sequences)
+            chain.from_bytes(pack(mixed))
+            _save(nlp, output / f"round-{number:03d}")
+            after(number, sum(one.loss for one in learned))
+    return output / f"round-{rounds:03d}"
 
 
-def _learn_shares(shares: Sequence[Share]) -> list[Learned]:
-    """Learn each share in a process of its own, which ends when this one does."""
-    context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
-    context.set_forkserver_preload([__name__])
-    started = []
-    with one_thread():
-        for share in shares:
-            receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_send_learned, args=(share, sender), daemon=True)
-            process.start()
-            sender.close()
-            started.append((process, receiver))
-    learned = []
-    try:
-        for process, receiver in started:
-            learned.append(receiver.recv())
-            process.join()
-    except EOFError:
-        process.join()
-        raise BulkError(
-            f"{shares[0].pipeline}: a process of the next round ended (exit code "
-            f"{process.exitcode}); the finished rounds stay"
-        ) from None
-    finally:
-        for process, receiver in started:
-            process.kill()
-            receiver.close()
-    return learned
-
-
-def _send_learned(share: Share, sender: Any) -> None:
-    with suppress(BrokenPipeError):
-        sender.send(learn_share(share))
-
-
-def learn_share(share: Share) -> Learned:
-    """Make one pass over a share of the corpus."""
-    nlp = spacy.load(share.pipeline)
-    chain = _find_chain(nlp, share.name)
-    saved = unpack(chain.to_bytes())
-    # l1, l2 and decay are for all sequences together.
-    chain.from_bytes(pack(saved._replace(n_sequences=saved.n_sequences / share.n_shares)))
-    before = nlp.pipe_names[: nlp.pipe_names.index(share.name)]
-    others = [pipe for pipe in nlp.pipe_names if pipe != share.name]
-    docs = read_shuffled(share.files, nlp.vocab, random.Random(share.seed), BUFFER)
-    losses: dict[str, float] = {}
-    n_docs = 0
-    for batch in minibatch(docs, BATCH):
-        examples = [Example(_copy_words(nlp, doc), doc) for doc in batch]
-        nlp.update(examples, exclude=others, annotates=before, losses=losses)
-        n_docs += len(batch)
-    return Learned(chain.to_bytes(), n_docs, losses.get(share.name, 0.0))
-
-
-def _copy_words(nlp: Language, doc: Any) -> Any:
-    words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
-    return spacy.tokens.Doc(nlp.vocab, words=words, spaces=spaces)
-
-
-def _mix_into(nlp: Language, name: str, learned: Sequence[Learned]) -> float:
-    """Set the mean of the learned chains. RETURNS the sum of the losses."""
+def _mix(learned: Sequence[Learned], n_sequences: float) -> SavedChain:
     n_docs = sum(one.n_docs for one in learned)
-    chain = _find_chain(nlp, name)
-    n_sequences = chain.learner.n_sequences
-    chains = [unpack(one.chain) for one in learned]
-    mixed = mix(chains, [one.n_docs / n_docs for one in learned])
-    chain.from_bytes(pack(mixed._replace(n_sequences=n_sequences)))
-    return sum(one.loss for one in learned)
+    mixed = mix([unpack(one.chain) for one in learned], [one.n_docs / n_docs for one in learned])
+    return mixed._replace(n_sequences=n_sequences)
 
 
-def _find_chain(nlp: Language, name: str) -> SparseChain:
-    pipe: Any = nlp.get_pipe(name)
-    chain = sparse_chain(pipe.model)
-    if chain is None or pipe.model.name != "linear_chain":
-        raise ValueError(
-            f"{name} has no sparse chain alone; expected a component with the model "
-            "spacy-bcrf.LinearChain.v1"
-        )
-    return chain
+@contextmanager
+def process_learners(shares: Sequence[Share]) -> Iterator[Pass]:
+    """Start a process of one thread for each share. They end when this one does.
+
+    ValueError for an error of a learner, BulkError if a process ends early.
+    """
+    context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
+    context.set_forkserver_preload([Learner.__module__])
+    started: list[tuple[Any, Any]] = []
+
+    def make_pass(chain: bytes, seed: int) -> list[Learned]:
+        found: list[Learned] = []
+        try:
+            for _, connection in started:
+                connection.send((chain, seed))
+            for _, connection in started:
+                found.append(raise_error(connection.recv()))
+        except (EOFError, OSError):
+            process = started[len(found)][0]
+            process.join()
+            raise BulkError(
+                f"{shares[0].pipeline}: a process of a later round ended (exit code "
+                f"{process.exitcode}); the finished rounds stay"
+            ) from None
+        return found
+
+    try:
+        with one_thread():
+            for share in shares:
+                connection, child = context.Pipe()
+                process = context.Process(target=_serve, args=(share, child), daemon=True)
+                process.start()
+                child.close()
+                started.append((process, connection))
+        yield make_pass
+    finally:
+        for process, connection in started:
+            process.kill()
+            process.join()
+            connection.close()
+
+
+def _serve(share: Share, connection: Any) -> None:
+    """Make passes until the parent ends."""
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        learner = None
+        while True:
+            chain, seed = connection.recv()
+            try:
+                learner = learner or Learner(share)
+                connection.send(learner.learn(chain, seed))
+            except ValueError as error:
+                connection.send(ValueError(str(error)))
 
 
 def _save(nlp: Language, folder: Path) -> None:
@@ -195,18 +163,12 @@ def _check_identity(
     """Write what decides the result, or raise ValueError if the folder has something else."""
     identity = {
         "component": name,
-        "config": nlp.config.to_str(),
+        "config": nlp.config,
         "processes": n_processes,
         "seed": seed,
         "corpus": describe_inputs(files),
     }
     path = output / "rounds.json"
-    if not path.exists():
-        if output.exists() and any(output.iterdir()):
-            raise ValueError(f"{output}: expected a new or empty folder, or one of these rounds")
-        write_text(path, json.dumps(identity, indent=1))
-        return
-    old = json.loads(path.read_text(encoding="utf8"))
-    for key, value in json.loads(json.dumps(identity)).items():
-        if old.get(key) != value:
-            raise ValueError(f"{output}: was started with another {key}; expected the same")
+    if not path.exists() and output.exists() and any(output.iterdir()):
+        raise ValueError(f"{output}: expected a new or empty folder, or one of these rounds")
+    keep_identity(path, identity)

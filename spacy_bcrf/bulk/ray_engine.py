@@ -7,12 +7,14 @@ the manifest counts it once. Ray Data may write the output of a repeated task tw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from spacy_bcrf.io.extras import require
 
-from .engines import MAX_ATTEMPTS, THREAD_VARIABLES, describe_shard
+from .engines import MAX_ATTEMPTS, describe_shard
+from .learner import Learned, Learner, Share, raise_error
 from .shards import Finished, Shard
 from .worker import BulkError, Settings, Worker
 
@@ -29,16 +31,57 @@ def run_ray(
     actor starts as soon as there is a CPU for it. BulkError if an actor cannot load the pipeline or
     write, or if a shard ends several actors.
     """
+    with _connection(address) as ray:
+        n_actors = n_actors or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        yield from _Pool(ray, settings, n_actors).run(iter(shards))
+
+
+@contextmanager
+def ray_learners(
+    shares: Sequence[Share], address: str | None
+) -> Iterator[Callable[[bytes, int], list[Learned]]]:
+    """Start an actor for each share, as `mixing.process_learners` starts processes.
+
+    An actor that dies starts again and repeats its pass. BulkError if it dies several times.
+    """
+    with _connection(address) as ray:
+        retries = {"max_restarts": MAX_ATTEMPTS, "max_task_retries": MAX_ATTEMPTS}
+        actors = [_make_actor(ray, _LearnerActor, share, **retries) for share in shares]
+
+        def make_pass(chain: bytes, seed: int) -> list[Learned]:
+            sent = ray.put(chain)
+            try:
+                return list(
+                    map(raise_error, ray.get([actor.learn.remote(sent, seed) for actor in actors]))
+                )
+            except ray.exceptions.RayActorError as error:
+                reason = " ".join(str(error).split())
+                raise BulkError(f"a Ray actor died; the finished rounds stay: {reason}") from None
+
+        try:
+            yield make_pass
+        finally:
+            for actor in actors:
+                ray.kill(actor)
+
+
+@contextmanager
+def _connection(address: str | None) -> Iterator[Any]:
+    """Connect to a cluster, or use the connection that this process has. Yields the module ray."""
     ray = require("ray", "ray")
     started_here = not ray.is_initialized()
     if started_here:
         ray.init(address=address, log_to_driver=False, include_dashboard=False)
     try:
-        n_actors = n_actors or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        yield from _Pool(ray, settings, n_actors).run(iter(shards))
+        yield ray
     finally:
         if started_here:
             ray.shutdown()
+
+
+def _make_actor(ray: Any, kind: type, argument: Any, **options: Any) -> Any:
+    """Start an actor of one CPU. Ray sets OMP_NUM_THREADS to the number of CPUs."""
+    return ray.remote(num_cpus=1, **options)(kind).remote(argument)
 
 
 class _Pool:
@@ -46,11 +89,6 @@ class _Pool:
 
     def __init__(self, ray: Any, settings: Settings, n_actors: int) -> None:
         self.ray, self.settings = ray, settings
-        variables = dict.fromkeys(THREAD_VARIABLES, "1")
-        # Ray would keep a restarted actor's shard waiting until there is a CPU for the actor.
-        self.make = ray.remote(num_cpus=1, max_restarts=0, runtime_env={"env_vars": variables})(
-            _Actor
-        ).remote
         self.calls: dict[Any, tuple[Any, Shard | None]] = {}
         """By the reference of a call's result, its actor, and its shard or None while it loads."""
         self.attempts: Counter[int | None] = Counter()
@@ -58,7 +96,8 @@ class _Pool:
             self._start()
 
     def _start(self) -> None:
-        actor = self.make(self.settings)
+        # Ray would keep a restarted actor's shard waiting until there is a CPU for the actor.
+        actor = _make_actor(self.ray, _Actor, self.settings, max_restarts=0)
         self.calls[actor.get_ready.remote()] = actor, None
 
     def run(self, source: Iterator[Shard]) -> Iterator[Finished]:
@@ -116,3 +155,17 @@ class _Actor:
             return self._worker.annotate(shard)
         except BulkError as error:
             return error
+
+
+class _LearnerActor:
+    """A learner as a Ray actor."""
+
+    def __init__(self, share: Share) -> None:
+        self._learner = Learner(share)
+
+    def learn(self, chain: bytes, seed: int) -> Learned | ValueError:
+        """Make a pass. An exception would become one of Ray's own."""
+        try:
+            return self._learner.learn(chain, seed)
+        except ValueError as error:
+            return ValueError(str(error))

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import spacy.util
+
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.texts import Item, Rejected, TextColumns, read_records
+from spacy_bcrf.io.identity import hash_files
 from spacy_bcrf.io.text import CorpusError, UnreadableError
 
 from .engines import Engine
-from .manifest import Manifest, describe_inputs, hash_model, open_manifest
+from .manifest import Manifest, describe_inputs, open_manifest
 from .shards import Counts, Shard, split_shards
 from .worker import BulkError, Settings
 
@@ -66,8 +69,10 @@ def annotate_files(
 
     A run that ended early goes on with its unfinished shards. BulkError if it cannot go on.
     """
+    model = Path(settings.model)
+    folder = model if model.exists() else spacy.util.get_package_path(settings.model)
     identity: dict[str, Any] = {
-        "model": {"name": settings.model, "sha256": hash_model(settings.model)},
+        "model": {"name": settings.model, "sha256": hash_files(folder)},
         "options": {
             "pipes": settings.pipes,
             "format": settings.format,

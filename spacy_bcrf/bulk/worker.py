@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
 from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.remote import describe, path_errors
+from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .predictions import Predictions, Predictor
 from .shards import Failure, Finished, Shard
-from .writers import WRITERS, Row, Writer
+from .writers import OPTIONAL, WRITERS, Fields, Row, Writer
 
 BATCH_TOKENS = 10_000
 """A batch ends after this number of tokens. It bounds the memory of activations."""
@@ -34,7 +34,7 @@ class Settings:
     model: folder or package. pipes: components to write. format: one of WRITERS. folder: of the
     shards. with_text: whether to write the text. n_alternatives: labelings of each document.
     with_dropped: whether to write predictions below a threshold. max_length: the longest text in
-    characters, None for the pipeline's.
+    characters, None for the pipeline's. meta_columns: of `find_meta_columns`, for Parquet.
     """
 
     model: str
@@ -45,28 +45,25 @@ class Settings:
     n_alternatives: int = 0
     with_dropped: bool = False
     max_length: int | None = None
+    meta_columns: bytes = b""
 
     def shard_path(self, number: int) -> Path:
         """Return the file of a shard."""
         return self.folder / f"{number:06d}.{self.format}"
 
 
-def load_pipeline(model: str, names: Sequence[str] = ()) -> tuple[Language, tuple[str, ...]]:
-    """Load a pipeline. Return it with the names of its components of spacy-bcrf.
+def choose_pipes(nlp: Language, model: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the pipeline's components of spacy-bcrf.
 
     names: the components to choose, by default all. ValueError lists what there is.
     """
-    try:
-        nlp = spacy.load(model)
-    except OSError as error:
-        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
     ours = tuple(name for name, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler))
     expected = f"expected --pipe to be one of {', '.join(ours)}" if ours else "it has none"
     for name in names or [""][: not ours]:
         if name not in ours:
             what = f"no enabled component {name!r}" if name else "no enabled component"
             raise ValueError(f"{model}: {what} of spacy-bcrf; {expected}")
-    return nlp, tuple(name for name in ours if name in names) if names else ours
+    return tuple(name for name in ours if name in names) if names else ours
 
 
 class Worker:
@@ -74,7 +71,8 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        nlp, names = load_pipeline(settings.model, settings.pipes)
+        nlp = load_pipeline(settings.model)
+        names = choose_pipes(nlp, settings.model, settings.pipes)
         if settings.max_length is not None:
             nlp.max_length = settings.max_length
         self.nlp = nlp
@@ -85,7 +83,8 @@ class Worker:
             "candidates": any(c is not None and c.promise == "recall" for c in controls),
             "dropped": settings.with_dropped,
         }
-        self._optional = tuple(name for name, is_there in fields.items() if is_there)
+        optional = tuple(name for name in OPTIONAL if fields[name])
+        self._fields = Fields(optional, settings.meta_columns)
 
     def annotate(self, shard: Shard) -> Finished:
         """Annotate a shard and write its file atomically.
@@ -99,11 +98,11 @@ class Worker:
             with (
                 self.nlp.memory_zone(),
                 replacing(path) as part,
-                WRITERS[self.settings.format](part, self._optional) as writer,
+                WRITERS[self.settings.format](part, self._fields) as writer,
             ):
                 return self._annotate(shard, writer)
-        except OSError as error:
-            raise BulkError(f"{path}: cannot be written: {error.strerror or error}") from None
+        except path_errors() as error:
+            raise BulkError(f"{path}: cannot be written: {describe(error)}") from None
 
     def _annotate(self, shard: Shard, writer: Writer) -> Finished:
         failures: list[Failure] = []
@@ -112,9 +111,7 @@ class Worker:
             for record, found in self._predict(batch, failures):
                 text = found.doc.text if self.settings.with_text else None
                 try:
-                    meta = json.dumps(record.meta, ensure_ascii=False)
-                    f"{record.id}{meta}".encode()  # half a surrogate pair cannot be written
-                    writer.add(Row(record.id, text, meta, found))
+                    writer.add(Row(record.id, text, record.meta, found))
                 except (ValueError, TypeError, OverflowError) as error:
                     failures.append(_failure(record, error))
                 else:

@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from spacy.tokens import DocBin
 
-from spacy_bcrf.corpora.texts import ID_KEY, META_KEY
+from spacy_bcrf.corpora.texts import ID_KEY, META_KEY, as_json
 from spacy_bcrf.io.extras import require
 
+from .meta_columns import read_meta_columns, split_meta
 from .predictions import Predictions
 
 
 class Row(NamedTuple):
-    """A document to write. meta: JSON text. text: None to leave it out."""
+    """A document to write. text: None to leave it out."""
 
     id: str | int
     text: str | None
-    meta: str
+    meta: Mapping[str, Any]
     predictions: Predictions
+
+
+class Fields(NamedTuple):
+    """The fields of all rows of a run.
+
+    optional: those of `Predictions` besides spans. meta: the schema of `find_meta_columns`, which
+    only Parquet uses.
+    """
+
+    optional: tuple[str, ...] = ()
+    meta: bytes = b""
 
 
 class Writer(Protocol):
     """Write rows to one file. `add` writes a whole row, or raises ValueError."""
 
-    def __init__(self, path: Path, optional: tuple[str, ...]) -> None:
-        """optional: the optional fields of all rows, of `Predictions`."""
+    def __init__(self, path: Path, fields: Fields) -> None: ...
 
     def add(self, row: Row) -> None:
         """Add a row."""
@@ -48,8 +60,8 @@ class Writer(Protocol):
 class JsonWriter:
     """JSON lines with id, text, spans, the optional fields, and meta unless it is empty."""
 
-    def __init__(self, path: Path, optional: tuple[str, ...]) -> None:
-        self.optional = optional
+    def __init__(self, path: Path, fields: Fields) -> None:
+        self.optional = fields.optional
         self._file = path.open("wb")
 
     def add(self, row: Row) -> None:
@@ -60,8 +72,8 @@ class JsonWriter:
         for name in ("spans", *self.optional):
             fields[name] = getattr(row.predictions, name)
         line = json.dumps(fields, ensure_ascii=False, allow_nan=False)
-        if row.meta != "{}":
-            line = f'{line[:-1]}, "meta": {row.meta}}}'
+        if row.meta:
+            line = f'{line[:-1]}, "meta": {_to_json(row.meta)}}}'
         self._file.write(f"{line}\n".encode())
 
     def __enter__(self) -> JsonWriter:
@@ -72,17 +84,26 @@ class JsonWriter:
 
 
 class ParquetWriter:
-    """Columns id, text, meta (JSON text), spans and the optional fields (lists of structs)."""
+    """Columns of `make_schema`. The column meta has the JSON text of values without a column."""
 
-    def __init__(self, path: Path, optional: tuple[str, ...]) -> None:
-        self.path, self.optional = path, optional
+    def __init__(self, path: Path, fields: Fields) -> None:
+        self.path, self.optional = path, fields.optional
+        self._meta = (
+            read_meta_columns(fields.meta)
+            if fields.meta
+            else require("pyarrow", "parquet").schema([])
+        )
         self._rows: list[dict[str, Any]] = []
 
     def add(self, row: Row) -> None:
         """Add a row to the only table of the file."""
         names = ("spans", *self.optional)
         fields = {name: getattr(row.predictions, name) for name in names}
-        self._rows.append({"id": str(row.id), "text": row.text, "meta": row.meta, **fields})
+        columns, others = split_meta(self._meta, row.meta)
+        # Arrow would fail at the end, for all rows.
+        "".join((str(row.id), *(v for v in columns.values() if isinstance(v, str)))).encode()
+        meta = _to_json(others) if others else None
+        self._rows.append({"id": str(row.id), "text": row.text, **fields, **columns, "meta": meta})
 
     def __enter__(self) -> ParquetWriter:
         return self
@@ -90,33 +111,47 @@ class ParquetWriter:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             pa = require("pyarrow", "parquet")
-            table = pa.Table.from_pylist(self._rows, schema=make_schema(pa, self.optional))
+            table = pa.Table.from_pylist(
+                self._rows, schema=make_schema(pa, self.optional, self._meta)
+            )
             require("pyarrow.parquet", "parquet").write_table(table, self.path)
 
 
-def make_schema(pa: Any, optional: tuple[str, ...]) -> Any:
-    """Return the Arrow schema of all shards. pa: the module pyarrow."""
+def make_schema(pa: Any, optional: tuple[str, ...], meta: Any) -> Any:
+    """Return the Arrow schema of all shards. pa: the module pyarrow. meta: of the meta columns."""
     bounds = [("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())]
     spans = pa.list_(pa.struct([("pipe", pa.string()), *bounds, ("probability", pa.float64())]))
     labelings = [("probability", pa.float64()), ("spans", pa.list_(pa.struct(bounds)))]
     types = {"alternatives": pa.list_(pa.struct([("pipe", pa.string()), *labelings]))}
-    columns = [(name, pa.string()) for name in ("id", "text", "meta")]
+    columns = [("id", pa.string()), ("text", pa.string())]
     columns += [(name, types.get(name, spans)) for name in ("spans", *optional)]
-    return pa.schema(columns)
+    return pa.schema([*columns, *meta, ("meta", pa.string())])
+
+
+OPTIONAL = ("alternatives", "candidates", "dropped")
+"""The optional fields of `Predictions`."""
+COLUMNS = ("id", "text", "spans", *OPTIONAL, "meta")
+"""Names that no meta column can have."""
+
+
+def _to_json(meta: Mapping[str, Any]) -> str:
+    text = json.dumps(as_json(meta), ensure_ascii=False)
+    text.encode()  # half a surrogate pair cannot be written
+    return text
 
 
 class DocWriter:
     """Documents with their annotation. The id, meta and optional fields are in `user_data`."""
 
-    def __init__(self, path: Path, optional: tuple[str, ...]) -> None:
-        self.path, self.optional = path, optional
+    def __init__(self, path: Path, fields: Fields) -> None:
+        self.path, self.optional = path, fields.optional
         self._docs = DocBin(store_user_data=True)
 
     def add(self, row: Row) -> None:
         """Add a document. A word of a document has its tags, an entity its confidence."""
         doc = row.predictions.doc
         doc.user_data[ID_KEY] = row.id
-        doc.user_data[META_KEY] = row.meta
+        doc.user_data[META_KEY] = _to_json(row.meta)
         for name in self.optional:
             doc.user_data[name] = json.dumps(getattr(row.predictions, name), ensure_ascii=False)
         doc.to_bytes()  # what cannot be written must not get halfway into the file

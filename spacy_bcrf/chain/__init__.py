@@ -9,7 +9,7 @@ from .inference import Inference, Marginals
 from .list_objectives import MIRA, SAPO, Perceptron
 from .mean_field import MeanField
 from .posterior import entropy, kl_divergence, sample
-from .potentials import NotFiniteError, Potentials, boundaries
+from .potentials import NotFiniteError, Potentials, boundaries, raise_deferred
 from .search import Search, dijkstra, feasible, minimum_risk, nbest, nbest_arrays, viterbi
 from .span_posteriors import (
     Spans,
@@ -48,6 +48,7 @@ __all__ = [
     "nbest",
     "nbest_arrays",
     "path_scores",
+    "raise_deferred",
     "rename_tags",
     "sample",
     "span_candidates",

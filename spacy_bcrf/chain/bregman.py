@@ -8,7 +8,7 @@ from typing import Any, Literal
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
-from .inference import Inference, divide, unary_and_edges
+from .inference import Inference, divide, loss_on_device, unary_and_edges
 from .potentials import Potentials, raise_infeasible
 
 
@@ -76,6 +76,9 @@ class BCRF(Inference):
     ) -> kernels.Result:
         return self._project(potentials, edges, bound=bound)
 
+    def device_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+        return loss_on_device(potentials, gold, self._options())
+
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the Markov chain of the arc marginals q, as potentials with the same transitions.
 
@@ -135,8 +138,9 @@ class BCRF(Inference):
         self, potentials: Potentials, edges: kernels.Edges = "none", **more: Any
     ) -> kernels.Result:
         """more: further `BregmanOptions`."""
+        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        return kernels.bregman(*arrays, self._options(**more), edges=edges)
+
+    def _options(self, **more: Any) -> kernels.BregmanOptions:
         relaxation = None if self.relaxation == "auto" else float(self.relaxation)
-        options = kernels.BregmanOptions(self.n_iter, relaxation, self.tolerance, **more)
-        return kernels.bregman(
-            potentials.unary, potentials.transitions, potentials.lengths, options, edges=edges
-        )
+        return kernels.BregmanOptions(self.n_iter, relaxation, self.tolerance, **more)

@@ -8,7 +8,7 @@ from typing import Literal
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
-from .inference import Inference
+from .inference import Inference, loss_on_device
 from .potentials import Potentials
 from .search import best_labeling
 
@@ -45,6 +45,9 @@ class CRF(Inference):
             edges=edges,
             marginals=marginals,
         )
+
+    def device_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+        return loss_on_device(potentials, gold, None)
 
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the potentials themselves."""

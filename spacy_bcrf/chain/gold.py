@@ -23,17 +23,9 @@ class GoldLattice:
     """
 
     def __init__(self, potentials: Potentials, gold: Array) -> None:
-        if not isinstance(gold, potentials.xp.ndarray):
-            raise ValueError(f"potentials are {potentials.xp.__name__} arrays, gold is not")
+        check_gold(potentials, gold)
         n, t = potentials.unary.shape
-        if gold.dtype == bool:
-            if gold.shape != (n, t):
-                raise ValueError(f"gold of allowed tags must be {(n, t)}, got shape {gold.shape}")
-        elif gold.shape != (n,) or gold.dtype.kind not in "iu":
-            raise ValueError(
-                f"gold must be int32 {(n,)} or bool {(n, t)}, got {gold.dtype} {gold.shape}"
-            )
-        else:
+        if gold.dtype != bool:
             wrong = (gold < UNKNOWN) | (gold >= t)
             if wrong.any():
                 token = int(wrong.argmax())
@@ -76,6 +68,20 @@ class GoldLattice:
             return self.tags, path_scores(self._potentials, self.tags)
         restricted = self._potentials.restrict(self.allowed)
         return kernels.max_product(restricted.unary, restricted.transitions, restricted.lengths)
+
+
+def check_gold(potentials: Potentials, gold: Array) -> None:
+    """Raise ValueError for gold of another shape, dtype or array module. Does not wait for a GPU."""
+    if not isinstance(gold, potentials.xp.ndarray):
+        raise ValueError(f"potentials are {potentials.xp.__name__} arrays, gold is not")
+    n, t = potentials.unary.shape
+    if gold.dtype == bool:
+        if gold.shape != (n, t):
+            raise ValueError(f"gold of allowed tags must be {(n, t)}, got shape {gold.shape}")
+    elif gold.shape != (n,) or gold.dtype.kind not in "iu":
+        raise ValueError(
+            f"gold must be int32 {(n,)} or bool {(n, t)}, got {gold.dtype} {gold.shape}"
+        )
 
 
 def path_scores(potentials: Potentials, tags: Array) -> Array:

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from types import ModuleType
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
-from .gold import GoldLattice, path_scores
+from .gold import GoldLattice, check_gold, path_scores
 from .potentials import Potentials, counted, raise_infeasible
 
 # Step of the central difference in float64. A probability's error is of the order of its square.
@@ -121,6 +123,10 @@ class Inference(ABC):
             d_transitions = d_transitions.sum(axis=0)
         return double.with_scores(d_unary, d_transitions)
 
+    def device_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+        """Return the losses and their gradient if a GPU computes them at once, see `kernels`."""
+        return None
+
     def decoding_marginals(self, potentials: Potentials) -> Array:
         """Return the tag marginals (N, T) of minimum-risk decoding.
 
@@ -155,8 +161,13 @@ class Inference(ABC):
         labelings) for several. The gradient is the difference of the two marginals (Corro et al.
         2025, section 5). Loss and gradient of a sequence without annotation are zero.
 
-        Raises ValueError naming the first sequence whose gold labelings are all forbidden.
+        Raises ValueError naming the first sequence whose gold labelings are all forbidden. On a GPU,
+        a call that waits for results raises it, see `raise_deferred`.
         """
+        if type(gold) is not np.ndarray:
+            found = self.device_loss(potentials, gold)
+            if found is not None:
+                return found.value, potentials.gradient(*unary_and_edges(found))
         lattice = GoldLattice(potentials, gold)
         edges: kernels.Edges = "sum" if potentials.transitions.ndim == 2 else "each"
         if lattice.tags is not None:
@@ -179,6 +190,15 @@ class Inference(ABC):
             d_unary -= target_unary
             d_transitions -= target_edges
         return potentials.xp.maximum(losses, 0), potentials.gradient(d_unary, d_transitions)
+
+
+def loss_on_device(
+    potentials: Potentials, gold: Array, options: kernels.BregmanOptions | None
+) -> kernels.Result | None:
+    """Return `kernels.device_loss` of checked gold."""
+    check_gold(potentials, gold)
+    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    return kernels.device_loss(*arrays, gold, options)
 
 
 def divide(xp: ModuleType, x: Array, probabilities: Array) -> Array:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 
-from spacy_bcrf.kernels import Array, array_module
+import numpy as np
+
+from spacy_bcrf.kernels import Array, array_module, take_errors
 
 
 class NotFiniteError(ValueError):
@@ -262,12 +264,31 @@ def raise_infeasible(values: Array, kind: str) -> None:
 
     kind: which labelings the sequence lacks, "allowed" or "gold".
     """
+    if type(values) is not np.ndarray:
+        raise_deferred(values)
     if values.size and not values.min() > -float("inf"):
         sequence = int((~(values > -float("inf"))).argmax())
-        if values[sequence] != values[sequence]:
-            what = f"sequence {sequence} has NaN or +inf among its scores"
-            raise NotFiniteError(what, sequence)
-        raise ValueError(f"sequence {sequence} has no {kind} labeling: -inf forbids all of them")
+        raise _bad_sequence(
+            sequence, "not finite" if values[sequence] != values[sequence] else kind
+        )
+
+
+def raise_deferred(array: Array) -> None:
+    """Raise the first error of earlier losses on a GPU, which did not wait to raise it.
+
+    array: any array; for NumPy there is nothing to raise. This waits for the GPU.
+    """
+    for sequence, problem in take_errors(array):
+        raise _bad_sequence(sequence, "gold" if problem == "infeasible" else problem)
+
+
+def _bad_sequence(sequence: int, problem: str) -> ValueError:
+    if problem == "not finite":
+        what = f"sequence {sequence} has NaN or +inf among its scores"
+        return NotFiniteError(what, sequence)
+    if problem == "wrong tag":
+        return ValueError(f"gold has a tag outside of the potentials' tags in sequence {sequence}")
+    return ValueError(f"sequence {sequence} has no {problem} labeling: -inf forbids all of them")
 
 
 def counted(n: int, noun: str) -> str:

@@ -44,11 +44,11 @@ def annotate_cli(
     inputs: Annotated[
         list[str],
         Arg(
-            help="Files, folders and globs: .txt, .jsonl, .csv, .tsv, .parquet and .spacy; text "
-            "also compressed by .gz, .bz2 or .xz"
+            help="Files, folders, globs and URLs (s3://bucket/x): .txt, .jsonl, .csv, .tsv, "
+            ".parquet and .spacy; text also compressed by .gz, .bz2 or .xz"
         ),
     ],
-    output: Annotated[Path, Opt("--output", "-o", help="Folder of the run")],
+    output: Annotated[str, Opt("--output", "-o", help="Folder or URL of the run")],
     pipe: Annotated[
         list[str] | None,
         Opt("--pipe", "-p", help="Component to write. Repeatable (default: all of spacy-bcrf)"),
@@ -95,10 +95,13 @@ def annotate_cli(
     from functools import partial
 
     from spacy_bcrf.bulk.engines import run_here, run_processes
+    from spacy_bcrf.bulk.meta_columns import find_meta_columns
     from spacy_bcrf.bulk.run import annotate_files
     from spacy_bcrf.bulk.worker import BulkError, Settings, Worker
+    from spacy_bcrf.bulk.writers import COLUMNS
     from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
     from spacy_bcrf.io.extras import require
+    from spacy_bcrf.io.remote import IN_MEMORY, make_path
     from spacy_bcrf.io.text import CorpusError, text_suffix
 
     with exit_on(BulkError, ValueError, ImportError, OSError):
@@ -107,17 +110,22 @@ def annotate_cli(
         if gpu_id >= 0 and (engine is EngineName.ray or (n_process or 1) > 1):
             raise ValueError("--gpu-id is only for one process")
         files, n_skipped = find_inputs(inputs)
+        target = make_path(output).resolve()
         for file in files:
-            if file.resolve().is_relative_to(output.resolve()):
+            if type(file) is type(target) and file.resolve().is_relative_to(target):
                 raise ValueError(f"{file}: is in the folder of the output, {output}")
+        if output.startswith(IN_MEMORY) and (engine is EngineName.ray or (n_process or 1) > 1):
+            raise ValueError(f"{output}: is in the memory of one process; expected --n-process 1")
         columns = TextColumns(text_column, id_column, whole_files)
         for file in files:
             # A run cannot go on without its text column.
             if text_suffix(file) in (".csv", ".tsv", ".parquet"):
                 with suppress(CorpusError):  # becomes a line of errors.jsonl
                     next(read_records(file, columns), None)
+        meta_columns = b""
         if format is Format.parquet:
             require("pyarrow.parquet", "parquet")
+            meta_columns = find_meta_columns(files, columns, COLUMNS)
         setup_gpu(gpu_id, silent=True)
         # Workers may have another folder.
         path = Path(model)
@@ -125,11 +133,12 @@ def annotate_cli(
             str(path.resolve()) if path.exists() else model,
             tuple(pipe or ()),
             format.value,
-            output.resolve() / "shards",
+            target / "shards",
             text,
             alternatives,
             dropped,
             max_length,
+            meta_columns,
         )
         worker = Worker(settings)  # finds wrong options before the folder exists
         if engine is EngineName.ray:
@@ -145,7 +154,7 @@ def annotate_cli(
             typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
         size = sum(file.stat().st_size for file in files)
         progress: Progress = _JsonLog(size) if log_json else _Bar(size, output)
-        counts = annotate_files(files, output, settings, columns, shard, run, progress)
+        counts = annotate_files(files, target, settings, columns, shard, run, progress)
         progress.finish(counts)
         if counts.failed:
             raise typer.Exit(FAILED_DOCUMENTS)
@@ -175,7 +184,7 @@ class _Speed:
 class _Bar:
     """A progress bar of bytes, with documents, words/s and failures, and a summary."""
 
-    def __init__(self, size: int, output: Path) -> None:
+    def __init__(self, size: int, output: str) -> None:
         self.output = output
         self.speed = _Speed()
         self.bar = tqdm(total=size, unit="B", unit_scale=True, desc="annotating", disable=None)
@@ -195,7 +204,7 @@ class _Bar:
 
     def finish(self, counts: Counts) -> None:
         self.bar.close()
-        failed = f"; {self.output / 'errors.jsonl'} lists the failed ones" if counts.failed else ""
+        failed = f"; {self.output}/errors.jsonl lists the failed ones" if counts.failed else ""
         typer.echo(
             f"{counts.read:,} documents read, {counts.written:,} written to {self.output}, "
             f"{counts.failed:,} failed{failed}"

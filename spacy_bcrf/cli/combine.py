@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-import spacy
 import typer
 from spacy.cli._util import Arg, Opt
 from spacy.language import Language
@@ -35,15 +34,14 @@ def combine_cli(
     Prints the weights, and the log-likelihood per token of each part and of the sum.
     """
     from spacy_bcrf.pipeline.combination import Combination, check_same, combine, own_tok2vec
+    from spacy_bcrf.pipeline.loading import load_pipeline
 
     with exit_on(ValueError, OSError):
         if len(models) < 2:
             raise ValueError(f"expected at least two pipelines to combine, got {', '.join(models)}")
         check_new_folder(output)
         check_corpus(dev)
-        pipelines = {
-            part: load(model) for part, model in zip(name_parts(models), models, strict=True)
-        }
+        pipelines = dict(zip(name_parts(models), map(load_pipeline, models), strict=True))
         name = find_common(pipelines, pipe)
         check_same(name, pipelines)
         for nlp in pipelines.values():
@@ -62,14 +60,6 @@ def combine_cli(
             typer.echo(f"{shown}: weight {weight:.4f}, log-likelihood per token alone {value:.4f}")
         typer.echo(f"sum: log-likelihood per token {values[-1]:.4f}")
         typer.echo(f"stored in {output}")
-
-
-def load(model: str) -> Language:
-    """Load a pipeline. ValueError names it."""
-    try:
-        return spacy.load(model)
-    except OSError as error:
-        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
 
 
 def name_parts(models: list[str]) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +20,8 @@ from spacy.training import Example
 from tqdm import tqdm
 
 from spacy_bcrf import __version__
-from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder, write_text
+from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder
+from spacy_bcrf.io.identity import hash_files, keep_identity
 from spacy_bcrf.io.text import text_suffix
 
 from .errors import exit_on
@@ -211,24 +210,12 @@ def describe_run(
     assert base.path is not None
     return {
         "version": __version__,
-        "teacher": digest(Path(base.path)),
+        "teacher": hash_files(Path(base.path)),
         "component": name,
-        "texts": digest(texts),
+        "texts": hash_files(texts),
         "labels": list(labels),
         "documents in a shard": size,
     }
-
-
-def digest(path: Path) -> str:
-    """Return a hash of a file, or of all files of a folder and their names."""
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    found = hashlib.sha256()
-    for file in files:
-        found.update(str(file.relative_to(path)).encode())
-        with file.open("rb") as data:
-            while block := data.read(1 << 20):
-                found.update(block)
-    return found.hexdigest()
 
 
 def label_shards(
@@ -241,17 +228,7 @@ def label_shards(
     from .labeler import annotate_before
     from .texts import read_texts
 
-    manifest = folder / "manifest.json"
-    if manifest.exists():
-        found = json.loads(manifest.read_text("utf8"))
-        differing = [what for what in key if found.get(what) != key[what]]
-        if differing:
-            raise ValueError(
-                f"{folder} has shards of another run, with another {', '.join(differing)}; remove "
-                "it, or name another folder with --work"
-            )
-    else:
-        write_text(manifest, json.dumps(key))
+    keep_identity(folder / "manifest.json", key)
     numbers: list[int] = []
     n_done = 0
     reading = iter(read_texts(texts, base))

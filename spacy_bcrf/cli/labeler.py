@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
 from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .paths import check_corpus
@@ -23,10 +23,7 @@ def load_labeler(
     name: None for the only component. ValueError lists the components if none fits, and refuses a
     package if a command is to change it in place.
     """
-    try:
-        nlp = spacy.load(model)
-    except OSError as error:
-        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
+    nlp = load_pipeline(model)
     ours = {key: pipe for key, pipe in nlp.components if isinstance(pipe, SequenceLabeler)}
     if name is None and len(ours) == 1:
         name = next(iter(ours))

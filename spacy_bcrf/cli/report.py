@@ -225,14 +225,10 @@ def predict(labeler: SequenceLabeler, examples: Sequence[Example]) -> list[list[
 
 def load_other(against: str, codec: Codec) -> Language:
     """Load another pipeline. Components for the same annotation write their probabilities."""
-    import spacy
-
+    from spacy_bcrf.pipeline.loading import load_pipeline
     from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-    try:
-        nlp = spacy.load(against)
-    except OSError as error:
-        raise ValueError(f"{against}: the pipeline cannot be loaded: {error}") from None
+    nlp = load_pipeline(against)
     for _, pipe in nlp.pipeline:
         if isinstance(pipe, SequenceLabeler) and pipe.codec.what == codec.what:
             pipe.annotate = sorted({*pipe.annotate, "confidence"})

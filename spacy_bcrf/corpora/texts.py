@@ -18,6 +18,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.io.json_objects import Problem, read_objects
+from spacy_bcrf.io.remote import find_below, glob_files, is_remote, make_path
 from spacy_bcrf.io.text import (
     MAX_LINE,
     CorpusError,
@@ -49,7 +50,8 @@ class TextRecord:
     """One document to annotate: a text, its words, or both.
 
     id: the value of the id column, or the place. place: file and line, or file and row from 1.
-    spaces: whether a space follows each word. meta: all other columns, as JSON values.
+    spaces: whether a space follows each word. meta: all other columns, as JSON values; of Parquet
+    as the Python values of their types.
     """
 
     id: str | int
@@ -89,7 +91,7 @@ Advance = Callable[[int], object]
 
 
 def find_inputs(inputs: Sequence[str]) -> tuple[list[Path], int]:
-    """Return the files of paths, folders and globs, and the number of other files in folders.
+    """Return the files of paths, folders, globs and URLs, and the number of other files in folders.
 
     The files of a folder or glob are sorted. Names that start with a dot are left out. ValueError
     for a path that does not exist, for an unknown extension and for a file that is given twice.
@@ -97,7 +99,7 @@ def find_inputs(inputs: Sequence[str]) -> tuple[list[Path], int]:
     files: list[Path] = []
     n_skipped = 0
     for name in inputs:
-        path = Path(name)
+        path = make_path(name)
         if path.is_dir():
             below = _files_below(path)
             found = [file for file in below if text_suffix(file) in _READERS]
@@ -107,8 +109,11 @@ def find_inputs(inputs: Sequence[str]) -> tuple[list[Path], int]:
         elif path.exists():
             found = [path]
         else:
-            matches = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
-            found = [match for match in matches if match.is_file()]
+            if is_remote(path):
+                found = glob_files(path)
+            else:
+                matches = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
+                found = [match for match in matches if match.is_file()]
             if not found:
                 raise ValueError(f"{name}: there is no such file or folder, and no file matches")
         files += found
@@ -129,8 +134,8 @@ def find_inputs(inputs: Sequence[str]) -> tuple[list[Path], int]:
 def _files_below(folder: Path) -> list[Path]:
     return [
         path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part[0] == "." for part in path.relative_to(folder).parts)
+        for path in find_below(folder)
+        if not any(part[0] == "." for part in path.relative_to(folder).parts)
     ]
 
 
@@ -205,11 +210,7 @@ def _read_fields(fields: dict[str, Any], place: str, columns: TextColumns) -> It
 
 
 def _read_table(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
-    csv.field_size_limit(MAX_LINE)
-    delimiter = "\t" if text_suffix(path) == ".tsv" else ","
-    lines = (line.text + "\n" for line in read_lines(path, advance))
-    # Unless strict, an open quote would silently hide all rows after it.
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    rows = _read_rows(path, advance)
     try:
         header = next(rows, None)
         if header is None:
@@ -230,6 +231,14 @@ def _read_table(path: Path, columns: TextColumns, advance: Advance) -> Iterator[
                 yield Rejected(place, place, f"{len(row)} fields under a header of {len(header)}")
     except csv.Error as error:
         raise CorpusError(f"{path}:{rows.line_num}: no CSV: {error}") from None
+
+
+def _read_rows(path: Path, advance: Advance = lambda n_bytes: None) -> Any:
+    csv.field_size_limit(MAX_LINE)
+    delimiter = "\t" if text_suffix(path) == ".tsv" else ","
+    lines = (line.text + "\n" for line in read_lines(path, advance))
+    # Unless strict, an open quote would silently hide all rows after it.
+    return csv.reader(lines, delimiter=delimiter, strict=True)
 
 
 def _check_header(path: Path, header: Iterable[str], columns: TextColumns) -> None:
@@ -253,19 +262,44 @@ def _read_parquet(path: Path, columns: TextColumns, advance: Advance) -> Iterato
             for batch in file.iter_batches(1000):
                 for fields in batch.to_pylist():
                     number += 1
-                    meta = {key: _as_json(value) for key, value in fields.items()}
-                    yield _read_fields(meta, f"{path}:{number}", columns)
+                    for name in {columns.id, columns.text, "tokens"} & fields.keys():
+                        fields[name] = as_json(fields[name])
+                    yield _read_fields(fields, f"{path}:{number}", columns)
                 advance(size * batch.num_rows // file.metadata.num_rows)
         except errors as error:
             raise CorpusError(f"{path}: cannot be read as Parquet: {error}") from None
 
 
-def _as_json(value: Any) -> Any:
+def read_schema(path: Path, columns: TextColumns) -> dict[str, Any] | None:
+    """Return the Arrow types of the meta columns of a table, None for a file without columns.
+
+    CorpusError if the file cannot be read.
+    """
+    if text_suffix(path) == ".parquet":
+        parquet = require("pyarrow.parquet", "parquet")
+        errors = require("pyarrow.lib", "parquet").ArrowException
+        with open_decompressed(path) as raw:
+            try:
+                schema = parquet.read_schema(raw)
+            except errors as error:
+                raise CorpusError(f"{path}: cannot be read as Parquet: {error}") from None
+        types = dict(zip(schema.names, schema.types, strict=True))
+        read = {columns.text, columns.id, "tokens"}
+    elif text_suffix(path) in (".csv", ".tsv"):
+        string = require("pyarrow", "parquet").string()
+        types = dict.fromkeys(next(_read_rows(path), ()), string)
+        read = {columns.text, columns.id}
+    else:
+        return None
+    return {name: each for name, each in types.items() if name not in read}
+
+
+def as_json(value: Any) -> Any:
     """Return a value as JSON has it: other types as strings, NaN and infinity as null."""
     if isinstance(value, dict):
-        return {str(key): _as_json(each) for key, each in value.items()}
+        return {str(key): as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_json(each) for each in value]
+        return [as_json(each) for each in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int) else str(value)

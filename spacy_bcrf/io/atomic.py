@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .remote import is_remote, uploading
+
 # spaCy and `shards.find_files` skip names that start with a dot. So no corpus includes the
 # temporary file of a killed process.
 UNFINISHED = ".unfinished-"
@@ -30,9 +32,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
     After an exception the old file stays and the temporary one is removed. The new file keeps the
     mode of the old one, but not its owner. A link stays, and its target is replaced. Missing parent
-    folders are created. The path of a device or a pipe is yielded itself. ValueError if `path` is a
-    folder.
+    folders are created. The path of a device or a pipe is yielded itself. A file of an object store
+    is written on this machine and then uploaded, see `remote`. ValueError if `path` is a folder.
     """
+    if is_remote(path):
+        with uploading(path) as part:
+            yield part
+        return
     if not path.name or path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
     if is_stream(path):

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from .remote import describe, open_bytes, path_errors
+
 _OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".xz": lzma.open,
     ".gz": gzip.open,
@@ -77,7 +79,7 @@ def read_lines(
         )
 
     try:
-        with path.open("rb") as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
+        with open_bytes(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             # A pipe has neither position nor length.
             tell = raw.tell if raw.seekable() else int
             position = 0
@@ -112,8 +114,8 @@ def read_lines(
         raise CorpusError(
             f"{path}: broken or truncated {path.suffix} file, readable up to line {number}: {err}"
         ) from None
-    except OSError as err:
-        raise UnreadableError(f"{path}: cannot be read: {err.strerror or err}") from None
+    except path_errors() as err:
+        raise UnreadableError(f"{path}: cannot be read: {describe(err)}") from None
 
 
 @contextmanager
@@ -123,12 +125,12 @@ def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
     CorpusError for a broken compressed file, UnreadableError if the system cannot read the file.
     """
     try:
-        with path.open("rb") as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
+        with open_bytes(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             yield stream
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as err:
         raise CorpusError(f"{path}: broken or truncated {path.suffix} file: {err}") from None
-    except OSError as err:
-        raise UnreadableError(f"{path}: cannot be read: {err.strerror or err}") from None
+    except path_errors() as err:
+        raise UnreadableError(f"{path}: cannot be read: {describe(err)}") from None
 
 
 def _plain(raw: IO[bytes]) -> IO[bytes]:

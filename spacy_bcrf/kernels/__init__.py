@@ -43,6 +43,7 @@ __all__ = [
     "array_module",
     "beam_search",
     "bregman",
+    "device_loss",
     "dijkstra",
     "entropy",
     "gram_matrices",
@@ -58,6 +59,7 @@ __all__ = [
     "sample",
     "set_threads",
     "sum_product",
+    "take_errors",
 ]
 
 _INT32, _FLOAT64 = np.dtype("int32"), np.dtype("float64")
@@ -233,6 +235,48 @@ def bregman(
     _check_edges(edges, transitions)
     _check_bregman(options)
     return _backend(xp).bregman(xp, unary, transitions, lengths, options, edges)
+
+
+def device_loss(
+    unary: Array,
+    transitions: Array,
+    lengths: Array,
+    gold: Array,
+    options: BregmanOptions | None = None,
+) -> Result | None:
+    """Losses (B,) and their gradient in three launches, without a wait for the GPU.
+
+    gold: int32 (N,) tags with -1 for unknown, or bool (N, T) allowed tags. options: of a Bregman
+    CRF; None is a CRF. `Inference.loss` defines the loss. Transitions that all edges share have a
+    summed gradient, (T, T).
+
+    None for NumPy arrays, and for batches that need other kernels: with many tags, or few long
+    sequences. `take_errors` returns wrong contents of the arrays.
+    """
+    xp = _check_batch(unary, transitions, lengths)
+    if xp is np:
+        return None
+    from . import cuda
+
+    arrays = unary, transitions, lengths, gold
+    if options is None:
+        return cuda.sum_product_loss(xp, *arrays)
+    _check_bregman(options)
+    return cuda.bregman_loss(xp, *arrays, options)
+
+
+def take_errors(array: Array) -> list[tuple[int, str]]:
+    """Return the first error of `device_loss` on each GPU since the last call, and clear them.
+
+    An error has the index of the sequence in its batch, and "wrong tag", "not finite" or
+    "infeasible". The call waits for the GPU. array: any array of the module; NumPy has no errors.
+    """
+    if array_module(array) is np:
+        return []
+    from . import cuda
+
+    problems = "wrong tag", "not finite", "infeasible"
+    return [(sequence, problems[problem]) for sequence, problem in cuda.take_errors()]
 
 
 def mean_field(unary: Array, transitions: Array, lengths: Array, n_iter: int) -> Result:

@@ -55,6 +55,7 @@ class Learner:
         start: NDArray[np.uint8],
         end: NDArray[np.uint8],
     ) -> None: ...
+    def set_pairs(self, pairs: NDArray[np.int32], least: float) -> None: ...
     def learn(
         self,
         rows: NDArray[np.int32],
@@ -90,4 +91,14 @@ def score(
     starts: NDArray[np.int64],
     lengths: NDArray[np.int32],
 ) -> NDArray[np.float32]: ...
+def correct(
+    weights: NDArray[np.float32],
+    pairs: NDArray[np.int32],
+    unary: NDArray[np.float32],
+    transitions: NDArray[np.float32],
+    lengths: NDArray[np.int32],
+    marginals: NDArray[np.float32],
+    best: NDArray[np.int32],
+    least: float,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
 def shuffled(n: int, seed: int) -> NDArray[np.int32]: ...

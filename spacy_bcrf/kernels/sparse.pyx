@@ -75,6 +75,8 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         int64_t steps
         double sequences_seen
         vector[unsigned char] transitions, start, end
+        vector[int] pairs
+        float least
         bint stopped
         size_t first_feature()
         void resize(size_t) except +
@@ -88,6 +90,20 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         const unsigned char* allowed
         const unsigned char* open
 
+    cdef cppclass PairWeights:
+        const float* table
+        size_t stride
+        const int* rows
+        int tags
+        float scale
+
+    cdef cppclass CBatch "bcrf::Batch<float>":
+        const float* unary
+        const float* transitions
+        const int* lengths
+        int size, tags
+        bint shared
+
     cdef cppclass SparseKernels:
         @staticmethod
         const SparseKernels& get() except +
@@ -95,6 +111,8 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         void descend(Model&, const Sequences&, const int*, int, const float*,
                      const float*) except +
         void score(const float*, size_t, int, const Sequences&, const int*, int, float*) except +
+        void correct(const CBatch&, const PairWeights&, const float*, const int*, float, float*,
+                     float*) except +
     vector[int] c_shuffled "bcrf::shuffled"(int, uint64_t) except +
 
 
@@ -238,6 +256,17 @@ cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
     return 0
 
 
+cdef int _check_pairs(const int[:, ::1] pairs, size_t n_rows, int n_tags) except -1:
+    if pairs.shape[0] != n_tags + 1 or pairs.shape[1] != n_tags:
+        raise ValueError(
+            f"pairs must be {(n_tags + 1, n_tags)}, got shape {(pairs.shape[0], pairs.shape[1])}"
+        )
+    cdef Py_ssize_t i
+    for i in range(n_tags + 1):
+        check_ids("pairs", pairs[i], 0, <int>(n_rows - n_tags - 3))
+    return 0
+
+
 cdef int _check_mask(str name, const unsigned char[:, ::1] mask, Py_ssize_t n, int n_tags) except -1:
     if mask.shape[0] != n or mask.shape[1] != n_tags:
         raise ValueError(
@@ -319,6 +348,18 @@ cdef class Learner:
         self.c.transitions.assign(&transitions[0, 0], &transitions[0, 0] + n * n)
         self.c.start.assign(&start[0], &start[0] + n)
         self.c.end.assign(&end[0], &end[0] + n)
+
+    def set_pairs(self, const int[:, ::1] pairs, float least):
+        """Learn a second-order chain with the objective crf.
+
+        pairs: int32 (T + 1, T), the feature of each pair of tags; the last row is for the start of
+        a sequence. least: the smallest first-order marginal of a tag that the chain keeps.
+        Raises ValueError for another shape, and a feature without weights.
+        """
+        cdef Py_ssize_t n = self.c.tags
+        _check_pairs(pairs, self.c.v.rows(), self.c.tags)
+        self.c.pairs.assign(&pairs[0, 0], &pairs[0, 0] + (n + 1) * n)
+        self.c.least = least
 
     def learn(self, const int[::1] rows, const int64_t[::1] starts, gold, allowed, open,
               const int64_t[::1] offsets, const int[::1] order):
@@ -469,6 +510,57 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
     if weights.shape[0] < n_tags + 3:
         raise ValueError(f"weights must have at least {n_tags + 3} rows, got {weights.shape[0]}")
     return _score(&weights[0, 0], weights.shape[0], weights.shape[1], n_tags, rows, starts, lengths)
+
+
+def correct(const float[:, ::1] weights, const int[:, ::1] pairs, const float[:, ::1] unary,
+            const float[:, ::1] transitions, const int[::1] lengths,
+            const float[:, ::1] marginals, const int[::1] best, float least):
+    """Return the potentials of a second-order chain, float32 (N, T) and (N, T, T).
+
+    weights: (n_rows, stride). pairs, least: see `Learner.set_pairs`.
+    unary, transitions: the potentials (N, T) and (T, T) of the first-order chain. marginals (N, T) and
+    best (N,) are its marginals and its best labeling.
+    Raises ValueError for arrays that do not fit.
+    """
+    cdef int n_tags = <int>unary.shape[1]
+    cdef Py_ssize_t n = unary.shape[0]
+    cdef CBatch batch
+    cdef PairWeights pair_weights
+    cdef float[:, ::1] new_unary
+    cdef float[:, :, ::1] new_transitions
+    if n_tags < 1 or weights.shape[0] < n_tags + 3 or weights.shape[1] < n_tags:
+        raise ValueError(f"weights {(weights.shape[0], weights.shape[1])} do not fit {n_tags} tags")
+    for name, array, size in ("transitions", transitions, n_tags), ("marginals", marginals, n):
+        if (array.shape[0], array.shape[1]) != (size, n_tags):
+            raise ValueError(
+                f"{name} must be {(size, n_tags)}, got shape {(array.shape[0], array.shape[1])}"
+            )
+    if best.shape[0] != n:
+        raise ValueError(f"best must be ({n},), got ({best.shape[0]},)")
+    _check_pairs(pairs, weights.shape[0], n_tags)
+    check_ids("best", best, 0, n_tags)
+    check_lengths(lengths, n)
+    found = numpy.array(unary)
+    edges = numpy.empty((n, n_tags, n_tags), dtype="float32")
+    edges[...] = transitions
+    if not n:
+        return found, edges
+    new_unary, new_transitions = found, edges
+    batch.unary = &unary[0, 0]
+    batch.transitions = &transitions[0, 0]
+    batch.lengths = &lengths[0]
+    batch.size = <int>lengths.shape[0]
+    batch.tags = n_tags
+    batch.shared = True
+    pair_weights.table = &weights[n_tags + 3, 0]
+    pair_weights.stride = weights.shape[1]
+    pair_weights.rows = &pairs[0, 0]
+    pair_weights.tags = n_tags
+    pair_weights.scale = 1
+    with nogil:
+        SparseKernels.get().correct(batch, pair_weights, &marginals[0, 0], &best[0], least,
+                                    &new_unary[0, 0], &new_transitions[0, 0, 0])
+    return found, edges
 
 
 def shuffled(int n, uint64_t seed):

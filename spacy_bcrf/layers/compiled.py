@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from operator import is_
 from typing import Any, Literal, NamedTuple
 
@@ -339,7 +340,7 @@ class _Embedding(_Compiled):
         if self.vectors or not cache_size or not self.lock.acquire(blocking=False):
             distinct = kernels.DistinctRows(rows.shape[1])
             numbers = distinct.number(rows)
-            return self._mix(stack, distinct.rows(0), docs)[numbers]
+            return self._mix(stack, distinct.rows(0), docs).take(numbers, axis=0)
         try:
             return self._look_up(stack, rows, docs, cache_size)
         finally:
@@ -363,7 +364,7 @@ class _Embedding(_Compiled):
         self.misses += new
         if cache.size > cache_size:
             self.cache = None
-        return cache.vectors[numbers]
+        return cache.vectors.take(numbers, axis=0)
 
     def cache_info(self) -> CacheInfo:
         return CacheInfo(self.hits, self.misses, len(self.cache.index) if self.cache else 0)
@@ -466,13 +467,22 @@ def _parts(model: Model, kind: Any) -> Any:
     return parts if parts.ready else None
 
 
-def _split(rows: Any, lengths: list[int]) -> list[Any]:
-    """Return views of the documents' rows."""
-    views, first = [], 0
-    for length in lengths:
-        views.append(rows[first : first + length])
-        first += length
-    return views
+class _Views(list[Any]):
+    """Views of the rows of documents, and the array that has all rows.
+
+    The encoder takes the array, because joining the views costs as much as a tenth of its time.
+    """
+
+    def __init__(self, rows: Any, lengths: list[int]):
+        ends = list(accumulate(lengths))
+        super().__init__([rows[end - n : end] for n, end in zip(lengths, ends, strict=True)])
+        self._rows, self._views = rows, tuple(self)
+
+    def join(self) -> Any:
+        """Return all rows. Code between the layers may have put other arrays into the list."""
+        if len(self) == len(self._views) and all(map(is_, self, self._views)):
+            return self._rows
+        return np.concatenate(self)
 
 
 def _embed(model: Model, docs: list[Any], is_train: bool) -> tuple[list[Any], Callable]:
@@ -483,7 +493,7 @@ def _embed(model: Model, docs: list[Any], is_train: bool) -> tuple[list[Any], Ca
         return chain(model, docs, is_train)
     if not is_train:
         out = parts.predict(docs, model.attrs["compiled"].cache_size)
-        return _split(out, lengths), _no_backprop
+        return _Views(out, lengths), _no_backprop
     rows = parts.features(docs)
     distinct = kernels.DistinctRows(rows.shape[1])
     numbers = distinct.number(rows)
@@ -512,7 +522,7 @@ def _embed(model: Model, docs: list[Any], is_train: bool) -> tuple[list[Any], Ca
             first += width
         return []
 
-    return _split(out, lengths), backprop
+    return _Views(out, lengths), backprop
 
 
 def _encode(model: Model, xs: Any, is_train: bool) -> tuple[Any, Callable]:
@@ -521,11 +531,12 @@ def _encode(model: Model, xs: Any, is_train: bool) -> tuple[Any, Callable]:
     lengths = [len(x) for x in xs] if parts else []
     if parts is None or not sum(lengths):
         return with_array(model, xs, is_train)
-    x = np.ascontiguousarray(np.concatenate(xs), dtype="float32")
+    joined = xs.join() if isinstance(xs, _Views) else np.concatenate(xs)
+    x = np.ascontiguousarray(joined, dtype="float32")
     each = np.array(lengths, "int32")
     stack = parts.stack(check=not is_train)
     if not is_train:
-        return _split(stack.predict(x, each), lengths), _no_backprop
+        return _Views(stack.predict(x, each), lengths), _no_backprop
     rates = [layer.rate for layer in parts.layers]
     # Thinc's masks come from NumPy's global generator, so the kernels' seeds do too.
     seeds = np.random.randint(0, 2**32, len(rates), dtype="uint32")
@@ -535,9 +546,9 @@ def _encode(model: Model, xs: Any, is_train: bool) -> tuple[Any, Callable]:
         dy = np.ascontiguousarray(np.concatenate(d_out), dtype="float32")
         dx, gradients = stack.backward(trace, dy)
         parts.add_gradients(gradients)
-        return _split(dx, lengths)
+        return _Views(dx, lengths)
 
-    return _split(out, lengths), backprop
+    return _Views(out, lengths), backprop
 
 
 def _no_backprop(_: Any) -> Any:

@@ -25,6 +25,7 @@ def LinearChain(
     objective: Literal[
         "crf", "bcrf", "mean_field", "sapo", "perceptron", "mira"
     ] = OnlineSettings.objective,
+    order: Literal[1, 2] = OnlineSettings.order,
     n: int = OnlineSettings.n,
     n_iter: int = OnlineSettings.n_iter,
     search: Literal["astar", "beam"] = OnlineSettings.search,
@@ -48,8 +49,8 @@ def LinearChain(
 
     templates: feature templates, see `sparse.templates`, or the name of one of the
         `sparse.template_sets`, such as "chunking".
-    objective, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2, l1, threads: see
-        `sparse.learner.OnlineSettings`.
+    objective, order, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2, l1,
+        threads: see `sparse.learner.OnlineSettings`.
     min_freq: least number of occurrences of a feature in the training data, see
         `sparse.model.SparseChain`.
     gazetteers: phrases by name, for templates such as `gazetteer.name[0]`, or the path of a file
@@ -60,6 +61,7 @@ def LinearChain(
     """
     settings = OnlineSettings(
         objective,
+        order=order,
         n=n,
         n_iter=n_iter,
         search=search,
@@ -112,10 +114,13 @@ def forward(
     sparse: SparseChain = model.attrs["chain"]
     ops: Any = model.ops
     step: Callable[[Potentials], None] | None = None
+    constraints = model.attrs["constraints"]
+    constrain = None if constraints is None else constraints.apply
     if is_train:
         potentials, step = sparse.begin_update(docs)
+        potentials = potentials if constrain is None else constrain(potentials)
     else:
-        potentials = sparse.potentials(docs)
+        potentials = sparse.potentials(docs, constrain)
 
     def backprop(gradient: Potentials) -> list[Doc]:
         if step is None:
@@ -124,8 +129,7 @@ def forward(
         step(Potentials(*map(ops.to_numpy, arrays)))
         return []
 
-    constraints = model.attrs["constraints"]
-    return potentials if constraints is None else constraints.apply(potentials), backprop
+    return potentials, backprop
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:

@@ -23,7 +23,13 @@ from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData, set_extensions
-from spacy_bcrf.chain import Inference, NotFiniteError, Potentials, unlikelihood_loss
+from spacy_bcrf.chain import (
+    Inference,
+    NotFiniteError,
+    Potentials,
+    raise_deferred,
+    unlikelihood_loss,
+)
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import confidence
@@ -344,9 +350,9 @@ class SequenceLabeler(TrainablePipe):
     def _check_docs(self, docs: Sequence[Doc]) -> None:
         """Raise TypeError for another object than a document."""
         for doc in docs:
-            if isinstance(doc, Token):
-                raise TypeError(f"[{self.name}] expected documents, got a Doc: pass [doc]")
             if not isinstance(doc, Doc):
+                if isinstance(doc, Token):
+                    raise TypeError(f"[{self.name}] expected documents, got a Doc: pass [doc]")
                 raise TypeError(
                     f"[{self.name}] expected documents, got {type(doc).__name__} {doc!r:.40}. "
                     "nlp.make_doc(text) makes a document of a text"
@@ -581,6 +587,8 @@ class SequenceLabeler(TrainablePipe):
     def _compute_loss(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
         losses, gradient = self._labeling.objective.loss(potentials, gold.tags)
         loss = float(losses.sum())
+        if type(losses) is not np.ndarray:
+            raise_deferred(losses)
         more_loss = 0.0
         if gold.rejections:
             allowed = potentials.restrict(gold.tags)

@@ -1,4 +1,4 @@
-"""Hierarchical clusters of words from raw text, for the attribute `cluster.name`."""
+"""Hierarchical clusters of words, for the attribute `cluster.name`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.util import load_language_data, registry
 
 from spacy_bcrf.io.extras import require
 
@@ -52,6 +53,23 @@ def cluster_words(
     ward = cluster.AgglomerativeClustering(None, distance_threshold=0, linkage="ward")
     paths = _paths(ward.fit(k_means.cluster_centers_).children_)
     return {word: paths[k] for word, k in zip(words, k_means.labels_.tolist(), strict=True)}
+
+
+def load_brown_clusters(lang: str) -> dict[str, str]:
+    """Load the Brown clusters of the package spacy-lookups-data: each word's path of bits.
+
+    Raises ValueError naming the package if there are none of the language.
+    """
+    tables = registry.lookups.get_all().get(lang, {})
+    if "lexeme_cluster" not in tables:
+        raise ValueError(
+            f"there are no Brown clusters of the language {lang!r}. spacy-lookups-data has those "
+            "of en, de and es: pip install spacy-lookups-data"
+        )
+    found: Any = load_language_data(tables["lexeme_cluster"])
+    # The lowest bit of the number is the first bit of the path. 0 means no cluster.
+    paths = ((word, f"{number:b}"[::-1]) for word, number in found.items() if number)
+    return {word: path for word, path in paths if word and not any(map(str.isspace, word))}
 
 
 def _neighbour_ppmi(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> Any:

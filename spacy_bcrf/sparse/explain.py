@@ -60,6 +60,7 @@ def name_features(chain: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dic
     """
     wanted = np.zeros(chain.learner.n_features, dtype=bool)
     wanted[rows] = True
+    wanted[chain.learner.pairs] = False
     names: dict[int, str] = {}
     for batch in minibatch(docs, 128):
         keys, starts, _ = chain.features.keys(batch)
@@ -107,11 +108,13 @@ def feature_weights(
 ) -> list[Weight]:
     """List the nonzero weights of features, tag by tag.
 
-    names: names of features by row. The key replaces a missing name.
+    names: names of features by row. The key replaces a missing name. Pairs of tags, the features of
+        a second-order chain, have names of their own.
     rows: (T, n) features of each tag; None for all, largest absolute weight first.
     weight: see `explain_choice`.
     """
     weights = _features(chain)
+    names = names | _name_pairs(chain, tags)
     found = []
     for t, tag in enumerate(tags):
         column = weights[:, t]
@@ -120,6 +123,16 @@ def feature_weights(
             name = names.get(row) or f"key {int(chain.dictionary.keys[row]):016x}"
             found.append(Weight(tag, name, weight * float(column[row])))
     return found
+
+
+def _name_pairs(chain: SparseChain, tags: list[str]) -> dict[int, str]:
+    """Name the pairs of neighbouring tags before a token, by row."""
+    firsts = [*tags, "start"]
+    return {
+        row: f"{first} -> {second} ->"
+        for first, of_first in zip(firsts, chain.learner.pairs.tolist(), strict=False)
+        for second, row in zip(tags, of_first, strict=True)
+    }
 
 
 def general_weights(chain: SparseChain, tags: list[str], weight: float = 1.0) -> list[Weight]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from spacy_bcrf.chain.search import check_search
 
@@ -30,6 +31,8 @@ class OnlineSettings:
         log-likelihood over the n best labelings (Sun et al., Algorithm 1); "perceptron" (Collins
         2002); or "mira", the margin over the n best labelings (McDonald et al. 2005; n = 1 is
         Crammer and Singer 2003).
+    order: 1; or 2, which adds weights of three neighbouring tags for the tags that the first-order
+        chain finds likely, see `OnlineLearner.potentials`. Order 2 needs the objective "crf".
     n_iter: number of iterations of "bcrf" and "mean_field".
     n: number of labelings in the n-best list of SAPO and MIRA.
     search: the n-best search, "astar" (exact) or "beam".
@@ -59,6 +62,7 @@ class OnlineSettings:
     """
 
     objective: Literal["crf", "bcrf", "mean_field", "sapo", "perceptron", "mira"] = "sapo"
+    order: Literal[1, 2] = 1
     n: int = 5
     n_iter: int = 10
     search: Literal["astar", "beam"] = "astar"
@@ -79,6 +83,10 @@ class OnlineSettings:
                 raise ValueError(
                     f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
                 )
+        if self.order not in (1, 2):
+            raise ValueError(f"order must be 1 or 2, got {self.order!r}")
+        if self.order == 2 and self.objective != "crf":
+            raise ValueError(f"order = 2 needs the objective crf, got {self.objective!r}")
         if self.objective == "mira" and self.optimizer == "adagrad":
             raise ValueError(
                 "optimizer must be sgd for the objective mira, whose steps have their own size"
@@ -109,11 +117,18 @@ class OnlineSettings:
         return MeanField(self.n_iter) if self.objective == "mean_field" else CRF()
 
 
+LEAST_MARGINAL = 0.01
+"""A second-order chain keeps the tags with at least this marginal in the first-order chain."""
+MAX_TAGS = 256
+"""Largest number of tags of a second-order chain, which has T^3 weights."""
+
+
 class OnlineLearner:
     """Weights of a linear chain with T tags and F features, and the online steps that learn them.
 
     Each tag has a weight for each feature, for the bias, and for the start and end of a sequence.
-    Each pair of tags has a transition weight.
+    Each pair of tags has a transition weight. In a second-order chain, each pair of neighbouring
+    tags is also a feature of the token after them.
     """
 
     def __init__(
@@ -122,6 +137,8 @@ class OnlineLearner:
         """n_sequences: number of training sequences. It scales l2, l1 and the decay of the rate."""
         from spacy_bcrf.kernels.sparse import Learner
 
+        if settings.order == 2 and n_tags > MAX_TAGS:
+            raise ValueError(f"order = 2 has T^3 weights: at most {MAX_TAGS} tags, got {n_tags}")
         self.n_tags = n_tags
         self.n_sequences = n_sequences
         self.settings = settings
@@ -152,6 +169,30 @@ class OnlineLearner:
         # A copy of the kernel's weights, made on demand because it can take tens of megabytes.
         self._weights: NDArray[np.float32] | None = None
         self._last_good = np.zeros((0, self.stride), dtype="float32")
+        self._pairs = np.zeros((0, n_tags), dtype="int32")
+
+    def set_pairs(self, pairs: NDArray[np.int32]) -> None:
+        """Learn and predict with a second-order chain.
+
+        pairs: int32 (T + 1, T), the feature of each pair of neighbouring tags, `[first, second]`.
+            The last row is for the start of a sequence and its first tag.
+        Raises ValueError for a feature without weights and for other settings than order = 2.
+        """
+        if self.settings.order != 2:
+            raise ValueError(f"pairs of tags need order = 2, got order = {self.settings.order}")
+        for learner in self._learners:
+            learner.resize(self.n_features)
+            learner.set_pairs(pairs, LEAST_MARGINAL)
+        self._pairs = pairs
+
+    @property
+    def pairs(self) -> NDArray[np.int32]:
+        """The features (T + 1, T) of `set_pairs`; (0, T) in a first-order chain."""
+        return self._pairs
+
+    @property
+    def _learners(self) -> list[Any]:
+        return [self._learner, *(self._workers.learners if self._workers else ())]
 
     @property
     def n_features(self) -> int:
@@ -199,7 +240,7 @@ class OnlineLearner:
         tags (T,).
         """
         masks = [np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)]
-        for learner in (self._learner, *(self._workers.learners if self._workers else ())):
+        for learner in self._learners:
             learner.constrain(*masks)
 
     def step(
@@ -291,7 +332,9 @@ class OnlineLearner:
             self._last_good = self.weights
 
     def check_descends(self) -> None:
-        """Raise ValueError with l1, which `descend` cannot apply."""
+        """Raise ValueError with l1 or order 2, which `descend` cannot apply."""
+        if self.settings.order == 2:
+            raise ValueError("order = 2 needs online steps: set order = 1 to learn from gradients")
         if self.settings.l1:
             raise ValueError(
                 f"l1 = {self.settings.l1} needs online steps: set l1 = 0 to learn from gradients"
@@ -322,9 +365,29 @@ class OnlineLearner:
         return Potentials(unary, transitions, lengths)
 
     def potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
-        """Compute the potentials of sequences, without constraints. Rows of -1 score 0."""
+        """Compute the first-order potentials, without constraints. Rows of -1 score 0."""
         from spacy_bcrf.kernels.sparse import score
 
         unary = score(self.weights, self.n_tags, rows.rows, rows.starts, lengths)
         transitions = self.weights[: self.n_tags, : self.n_tags]
         return Potentials(unary, transitions, lengths)
+
+    def add_pairs(self, potentials: Potentials) -> Potentials:
+        """Add the second-order weights to first-order potentials under their constraints.
+
+        The second-order chain (Mueller, Schmid and Schuetze 2013) scores the labelings of the tags
+        whose first-order marginal is at least LEAST_MARGINAL. The result, with transitions
+        (N, T, T), is the first-order chain with the same marginals of tags and pairs on these
+        labelings, and with the log-partition that the given potentials have on them. The other
+        pairs of tags keep their scores. O(N T^2) time for the first-order chain, and O(N K^3) for K
+        kept tags a token.
+        """
+        from spacy_bcrf.kernels.sparse import correct
+
+        if not (len(self._pairs) and len(potentials.unary)):
+            return potentials
+        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        marginals: Any = kernels.sum_product(*arrays).unary
+        best, _ = kernels.max_product(*arrays)
+        found = correct(self.weights, self._pairs, *arrays, marginals, best, LEAST_MARGINAL)
+        return potentials.with_scores(*found)

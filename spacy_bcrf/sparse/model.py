@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 
 from spacy_bcrf.annotation.arrays import doc_lengths
@@ -24,6 +25,8 @@ from .word_tables import FREQUENCY, WordTables
 
 CACHED = 200_000_000
 """Largest size in bytes of the rows and signatures that `SparseChain` keeps for the next passes."""
+START = "start"
+"""Stands for the start of a sequence in the keys of pairs of tags."""
 
 
 class SparseChain:
@@ -111,6 +114,16 @@ class SparseChain:
                 stacklevel=2,
             )
         self._learner = OnlineLearner(n_tags, len(self.dictionary), self.settings, len(docs))
+        self._add_pairs()
+
+    def _add_pairs(self) -> None:
+        """Give a second-order chain a feature for each pair of tags."""
+        if self.settings.order == 2:
+            learner = self.learner
+            keys = pair_keys(learner.n_tags)
+            pairs = self.dictionary.find(keys.ravel(), True).reshape(keys.shape)
+            learner.resize(len(self.dictionary))
+            learner.set_pairs(pairs)
 
     def rows(self, docs: Sequence[Doc], add: bool = False) -> Rows:
         """Look up the features of N tokens.
@@ -146,10 +159,17 @@ class SparseChain:
         starts = np.concatenate([[0], np.concatenate(counts).cumsum(dtype="int64")])
         return Rows(np.concatenate(rows), starts)
 
-    def potentials(self, docs: Sequence[Doc]) -> Potentials:
-        """Compute the potentials of the documents, without constraints."""
+    def potentials(
+        self, docs: Sequence[Doc], constrain: Callable[[Potentials], Potentials] | None = None
+    ) -> Potentials:
+        """Compute the potentials of the documents.
+
+        constrain: adds hard constraints. A second-order chain needs them before its weights, see
+            `OnlineLearner.add_pairs`.
+        """
         learner = self.learner
-        return learner.potentials(self.rows(docs), doc_lengths(docs))
+        potentials = learner.potentials(self.rows(docs), doc_lengths(docs))
+        return learner.add_pairs(potentials if constrain is None else constrain(potentials))
 
     def step(
         self, docs: Sequence[Doc], gold: NDArray, lattice: NDArray[np.bool_] | None = None
@@ -170,7 +190,7 @@ class SparseChain:
         by the root of 1 + the sum of its squares, so the factor nearly cancels once that sum is
         large.
 
-        Raises ValueError with l1, which needs `step`.
+        Raises ValueError with l1 or order 2, which need `step`.
         """
         self.learner.check_descends()
         learner, rows = self._prepare(docs)
@@ -217,6 +237,22 @@ class SparseChain:
         weights[n_tags:, :n_tags] = by_tag.T
         new.weights = weights
         self._learner = new
+        if self.settings.order == 2:
+            self._extend_pairs(n_old, matching)
+
+    def _extend_pairs(self, n_old: int, matching: NDArray[np.int64]) -> None:
+        """Give pairs with new tags the mean weights of the pairs with matching old tags."""
+        keys = pair_keys(n_old)
+        rows = self.learner.n_tags + 3 + self.dictionary.find(keys.ravel()).reshape(keys.shape)
+        old = self.learner.weights[rows]
+        self._add_pairs()
+        weights = self.learner.weights.copy()
+        rows = (
+            self.learner.n_tags + 3 + self.dictionary.find(pair_keys(self.learner.n_tags).ravel())
+        )
+        inner, start = extend_square(np, old[:-1], matching), extend_rows(np, old[-1], matching)
+        weights[rows] = np.concatenate([inner, start[None]]).reshape(len(rows), -1)
+        self.learner.weights = weights
 
     def to_bytes(self) -> bytes:
         """Serialize the chain, see `model_bytes`. Returns b"" if it has no weights yet.
@@ -247,8 +283,9 @@ class SparseChain:
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
         Raises ValueError if the bytes are damaged, if they lack phrases or tables of the templates,
-        and if the format version or the templates differ, but for those of two versions of the same
-        `template_set`. The chain then stays unchanged. While it loads, there are the arrays of
+        if the format version or the templates differ, but for those of two versions of the same
+        `template_set`, and if the bytes have order 2 and the settings order 1. The chain then stays
+        unchanged. While it loads, there are the arrays of
         `unpack`, a float32 array with T rounded up to whole vector registers, and the kernel's
         copies of it.
         """
@@ -264,6 +301,8 @@ class SparseChain:
         elif is_other:
             raise self._other_templates(saved)
         features.check_saved(saved.gazetteers, saved.tables)
+        if self.settings.order == 1:
+            _check_order(saved)
         n_tags = saved.general.shape[1]
         dictionary = Dictionary()
         dictionary.keys = saved.keys
@@ -277,6 +316,7 @@ class SparseChain:
         self.dictionary = dictionary
         self._forget_rows()
         self._learner = learner
+        self._add_pairs()
         return self
 
     def add_weights(self, data: bytes) -> None:
@@ -286,8 +326,8 @@ class SparseChain:
         weights. Gazetteers, word frequencies and the number of sequences stay.
 
         data: what `to_bytes` of the other chain returned. Raises ValueError if it is damaged or
-        untrained, and if templates, clusters or number of tags differ. The chain then stays
-        unchanged.
+        untrained, if it has order 2, and if templates, clusters or number of tags differ. The chain
+        then stays unchanged.
         """
         learner = self.learner
         saved = unpack(data) if data else None
@@ -295,6 +335,7 @@ class SparseChain:
             raise ValueError("the linear chain has no weights; expected a trained one")
         if saved.templates != self.features.texts:
             raise self._other_templates(saved)
+        _check_order(saved)
         n_tags = learner.n_tags
         if saved.general.shape[1] != n_tags:
             raise ValueError(f"there are {n_tags} tags, but {saved.general.shape[1]} in the bytes")
@@ -332,6 +373,29 @@ class SparseChain:
         options = {"template_set": self.template_set, "feature_dropout": self.feature_dropout}
         arguments = features.texts, self.settings, self.min_freq, lexicons, options
         return _restore, (*arguments, self.to_bytes())
+
+
+def pair_keys(n_tags: int) -> NDArray[np.uint64]:
+    """Return the feature keys (T + 1, T) of pairs of neighbouring tags, `[first, second]`.
+
+    The last row is for the start of a sequence and its first tag.
+    """
+    return np.concatenate([_keys_after(a, n_tags) for a in (*range(n_tags), START)]).reshape(
+        n_tags + 1, n_tags
+    )
+
+
+def _keys_after(first: int | str, n_tags: int) -> NDArray[np.uint64]:
+    keys = [hash_string(f"tags[-2..-1]={first}|{second}") for second in range(n_tags)]
+    return np.array(keys, dtype="uint64")
+
+
+def _check_order(saved: SavedChain) -> None:
+    """Raise ValueError for a second-order chain."""
+    if np.isin(_keys_after(START, saved.general.shape[1]), saved.keys).any():
+        raise ValueError(
+            "the linear chain was trained with order = 2, but order = 1 is expected here"
+        )
 
 
 def _size(*parts: bytes | NDArray) -> int:

@@ -1,5 +1,6 @@
-"""Learning of sparse chains in rounds over processes."""
+"""Learning of sparse chains in rounds over processes and Ray actors."""
 
+import os
 import re
 from pathlib import Path
 
@@ -9,11 +10,12 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.bulk.mixing import Share, learn_in_rounds, learn_share
+from spacy_bcrf.bulk.learner import Learner, Share
+from spacy_bcrf.bulk.mixing import learn_in_rounds, process_learners
 from spacy_bcrf.bulk.worker import BulkError
 from spacy_bcrf.io.shards import read_docs, write_all
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.sparse.model_bytes import SavedChain, mix, unpack
+from spacy_bcrf.sparse.model_bytes import SavedChain, mix, pack, unpack
 
 
 def make_docs(vocab):
@@ -31,7 +33,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def make_nlp(folder, **settings):
+def make_nlp(folder=None, **settings):
     nlp = spacy.blank("xx")
     model = {
         "@architectures": "spacy-bcrf.LinearChain.v1",
@@ -40,7 +42,8 @@ def make_nlp(folder, **settings):
         **settings,
     }
     nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
-    examples = [Example(doc, doc) for doc in read_docs(folder / "corpus", nlp.vocab)]
+    docs = make_docs(nlp.vocab) if folder is None else read_docs(folder / "corpus", nlp.vocab)
+    examples = [Example(doc, doc) for doc in docs]
     nlp.initialize(lambda: examples)
     return nlp
 
@@ -69,8 +72,10 @@ def test_rounds_learn_and_resume(folder):
     assert 0 < losses[2] < losses[1]
     # A round is the mean of one pass of each share.
     files = sorted((folder / "corpus").iterdir())
-    shares = [Share(folder / "out/round-001", "ner", files[i::2], 2, 2) for i in range(2)]
-    parts = [unpack(learn_share(share).chain) for share in shares]
+    started = saved_chain(folder / "out/round-001")
+    chain = pack(started._replace(n_sequences=started.n_sequences / 2))
+    shares = [Share(folder / "out/round-000", "ner", files[i::2]) for i in range(2)]
+    parts = [unpack(Learner(share).learn(chain, 2).chain) for share in shares]
     expected, found = mix(parts, [0.5, 0.5]), saved_chain(first)
     np.testing.assert_allclose(found.general, expected.general, atol=1e-6)
     np.testing.assert_array_equal(found.keys, expected.keys[expected.features.any(axis=1)])
@@ -102,14 +107,59 @@ def test_the_example_of_the_page_runs(folder, monkeypatch, capsys):
     assert (folder / "training/rounds/round-001/config.cfg").exists()
 
 
+class Poison(Share):
+    """A share that ends the process that receives it."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
 @pytest.mark.slow
 def test_a_process_that_ends_early_is_named(folder):
-    nlp = make_nlp(folder)
-    # A round needs the pipeline of the round before.
-    learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1)
-    (folder / "out" / "round-000" / "config.cfg").unlink()
-    with pytest.raises(BulkError, match=r"round-000: a process of the next round ended .*code 1"):
+    learn_in_rounds(make_nlp(folder), "ner", folder / "corpus", folder / "out", 0, 1)
+    share = Poison(folder / "out/round-000", "ner", [])
+    with (
+        pytest.raises(BulkError, match=r"round-000: a process of a later round ended .*code 9"),
+        process_learners([share]) as make_pass,
+    ):
+        make_pass(b"", 0)
+
+
+@pytest.mark.slow
+def test_an_error_of_a_process_is_raised(folder):
+    (folder / "corpus" / "broken.spacy").write_bytes(b"?")
+    nlp = make_nlp()
+    with pytest.raises(ValueError, match=r"broken.spacy: cannot be read as a .spacy file"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 1, 1)
+    assert [path.name for path in (folder / "out").glob("round-*")] == ["round-000"]
+
+
+@pytest.mark.slow
+def test_ray_actors_learn_the_same_and_one_may_die(folder):
+    ray = pytest.importorskip("ray")
+    psutil = pytest.importorskip("psutil")
+    learn = ["ner", folder / "corpus"]
+    expected = learn_in_rounds(make_nlp(folder), *learn, folder / "here", 2, 2)
+    ray.init(num_cpus=2, object_store_memory=80_000_000, include_dashboard=False)
+    killed = []
+
+    def kill_one(number, loss):
+        children = psutil.Process().children(recursive=True)
+        actors = [each for each in children if "_LearnerActor" in "".join(each.cmdline())]
+        if number == 1:
+            killed.append(len(actors))
+            actors[0].kill()
+
+    try:
+        found = learn_in_rounds(
+            make_nlp(folder), *learn, folder / "ray", 2, 2, after=kill_one, engine="ray"
+        )
+    finally:
+        ray.shutdown()
+    assert killed == [2]
+    found, expected = map(saved_chain, (found, expected))
+    np.testing.assert_array_equal(found.features, expected.features)
+    np.testing.assert_array_equal(found.general, expected.general)
 
 
 def test_wrong_rounds_are_refused(folder):
@@ -117,7 +167,7 @@ def test_wrong_rounds_are_refused(folder):
     with pytest.raises(ValueError, match="has 4 files for 5 processes; `convert --shard` writes"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 1, 5)
     learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1)
-    with pytest.raises(ValueError, match="out: was started with another seed"):
+    with pytest.raises(ValueError, match="out: was started differently: seed was 0, is 1"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1, seed=1)
     with pytest.raises(ValueError, match="corpus: expected a new or empty folder"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "corpus", 0, 1)

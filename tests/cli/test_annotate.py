@@ -7,6 +7,8 @@ import gzip
 import json
 import lzma
 import os
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -106,17 +108,66 @@ def test_a_file_as_a_document(pipeline, here):
 def test_parquet_in_and_out(pipeline, here):
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    table = pa.table({"body": TEXTS, "key": [7, 8, 9, 10], "score": [0.5, None, float("nan"), 2.0]})
-    parquet.write_table(table, here / "a.parquet")
+    day = datetime(2020, 2, 3, 4, 5, 6)
+    types = {
+        "score": (pa.float64(), [0.5, None, float("nan"), 2.0]),
+        "n": (pa.int32(), [1, 2, 3, None]),
+        "day": (pa.timestamp("us"), [day, None, day, day]),
+        "price": (pa.decimal128(9, 2), [Decimal("1.50"), None, None, Decimal("2.00")]),
+        "kept": (pa.bool_(), [True, False, None, None]),
+        "links": (pa.list_(pa.struct([("to", pa.string())])), [[{"to": "x"}], [], None, None]),
+        "spans": (pa.string(), ["a", "b", "c", "d"]),
+    }
+    meta = {name: pa.array(values, kind) for name, (kind, values) in types.items()}
+    parquet.write_table(pa.table({"body": TEXTS, "key": [7, 8, 9, 10], **meta}), here / "a.parquet")
     columns = ("--text-column", "body", "--id-column", "key")
     run(pipeline / "model", "a.parquet", "-o", "out", "-f", "parquet", "--shard", 3, *columns)
-    rows = parquet.read_table(here / "out" / "shards").to_pylist()
+    schemas = {str(parquet.read_schema(path)) for path in (here / "out" / "shards").iterdir()}
+    assert len(schemas) == 1
+    table = parquet.read_table(here / "out" / "shards")
+    bounds = [pa.field("start", pa.int64()), pa.field("end", pa.int64())]
+    span = [("pipe", pa.string()), *bounds, ("label", pa.string()), ("probability", pa.float64())]
+    assert table.schema.field("spans").type == pa.list_(pa.struct(span))
+    for name in types.keys() - {"spans"}:
+        assert table[name].combine_chunks().equals(meta[name]) or name == "score"
+    assert [repr(x) for x in table["score"].to_pylist()] == ["0.5", "None", "nan", "2.0"]
+    assert [json.loads(text) for text in table["meta"].to_pylist()] == [
+        {"spans": letter} for letter in "abcd"
+    ]
     run(pipeline / "model", "a.parquet", "-o", "json", *columns)
-    for row, line in zip(rows, read_rows(here / "json"), strict=True):
-        assert row.pop("id") == str(line.pop("id"))
-        assert json.loads(row.pop("meta")) == line.pop("meta")
-        assert row == line
-    assert [row["text"] for row in rows] == TEXTS
+    lines = read_rows(here / "json")
+    for row, line in zip(table.to_pylist(), lines, strict=True):
+        assert row["id"] == str(line["id"]) and row["spans"] == line["spans"]
+    assert table["text"].to_pylist() == TEXTS
+    assert lines[0]["meta"]["day"] == "2020-02-03 04:05:06" and lines[2]["meta"]["score"] is None
+
+
+def test_parquet_columns_of_json_lines(pipeline, here):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    metas = [
+        {"year": 1990, "score": 1, "mixed": 1, "flag": True, "tags": ["x"], "none": None},
+        {"year": 1991, "score": 0.5, "mixed": "a", "text": "other"},
+        *({} for _ in range(1000)),
+        # No later value is converted or lost.
+        {"year": "later", "score": 2**60 + 1, "flag": 1, "new": 5},
+    ]
+    lines = [{"body": TEXTS[i % 4], **fields} for i, fields in enumerate(metas)]
+    (here / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (here / "b.csv").write_text("body,year,place\nAnn saw Rome .,1990,x\n")
+    (here / "c.txt").write_text("Ann saw Rome .")
+    options = ("-f", "parquet", "--text-column", "body", "-p", "tagger")
+    run(pipeline / "model", here, "-o", here.parent / "typed", *options)
+    table = parquet.read_table(here.parent / "typed" / "shards")
+    types = {"score": pa.float64(), "flag": pa.bool_(), "place": pa.string()}
+    assert {name: table.schema.field(name).type for name in table.column_names[3:-1]} == types
+    rows = table.to_pylist()
+    for row, fields in zip(rows, metas, strict=False):
+        others = json.loads(row["meta"] or "{}")
+        found = {name: row[name] for name in types if row[name] is not None}
+        assert found.keys().isdisjoint(others) and {**found, **others} == fields
+    assert (rows[-2]["place"], json.loads(rows[-2]["meta"])) == ("x", {"year": "1990"})
+    assert rows[-1]["meta"] is None
 
 
 def test_spacy_out(pipeline, nlp, here):

@@ -109,8 +109,11 @@ def test_two_processes_of_which_one_dies_and_then_their_parent(pipeline, texts, 
     parent = start_module(command, here, here / "log")
     wait_for(lambda: shard_files(here / "out") > 2)
     first, second = workers_of(parent.pid)
+    # Stopped, the other one cannot finish all shards before a new process takes the first one's.
+    os.kill(second, signal.SIGSTOP)
     os.kill(first, signal.SIGKILL)
     wait_for(lambda: set(workers_of(parent.pid)) - {first, second})
+    os.kill(second, signal.SIGCONT)
     orphans = workers_of(parent.pid)
     assert first not in orphans and len(orphans) == 2
     os.kill(parent.pid, signal.SIGKILL)

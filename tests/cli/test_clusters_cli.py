@@ -2,8 +2,11 @@
 
 import sys
 
+import catalogue
 import pytest
+import srsly
 from commands import command
+from spacy.util import registry
 
 from spacy_bcrf.sparse.word_tables import read_clusters
 
@@ -49,3 +52,25 @@ def test_an_error_names_the_extra(texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     result = run(texts, "-o", tmp_path / "clusters.tsv", exit_code=1)
     assert "pip install 'scikit-learn>=1.3'" in result.stderr
+
+
+def test_brown_clusters_come_from_the_lookups_of_the_language(tmp_path, monkeypatch):
+    path = tmp_path / "clusters.json"
+    numbers = {"a": 0b110, "b": 0b1, "c": 0, "d e": 1, "": 1}
+    srsly.write_gzip_json(f"{path}.gz", numbers)
+    tables = {"lexeme_cluster": path}
+    monkeypatch.setitem(catalogue.REGISTRY, (*registry.lookups.namespace, "xx"), tables)
+    output = tmp_path / "clusters.tsv"
+    result = run("--brown", "--lang", "xx", "-o", output)
+    assert "2 words in 2 clusters" in result.stdout
+    assert read_clusters(output) == {"a": "011", "b": "1"}
+
+
+def test_brown_clusters_need_the_package_and_no_texts(texts, tmp_path):
+    output = tmp_path / "clusters.tsv"
+    result = run("--brown", "--lang", "tlh", "-o", output, exit_code=1)
+    assert "no Brown clusters of the language 'tlh'" in result.stderr
+    for arguments in (["--brown", texts], []):
+        result = run(*arguments, "-o", output, exit_code=1)
+        assert "expected either a file of texts or --brown" in result.stderr
+    assert not output.exists()

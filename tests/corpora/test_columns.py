@@ -48,7 +48,14 @@ def test_blank_lines_separate_sentences():
 
 @pytest.mark.parametrize(
     "marker",
-    ["-DOCSTART-", "-DOCSTART-\tO", "-DOCSTART- -X- O O", "###MEDLINE:95369245", "# newdoc"],
+    [
+        "-DOCSTART-",
+        "-DOCSTART-\tO",
+        "-DOCSTART- -X- O O",
+        "###MEDLINE:95369245",
+        "# newdoc",
+        " -DOCSTART- O",
+    ],
 )
 @pytest.mark.parametrize("blank_lines, separator", [("", "\t"), ("\n", " ")])
 def test_document_markers_start_documents(marker, blank_lines, separator):

@@ -19,7 +19,7 @@ import numpy as np
 from spacy_bcrf.kernels.cuda import device
 
 HEADER = Path(__file__).with_name("cuda_host.hh")
-OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas"]
+OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE"]
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 KERNEL = re.compile(r"^KERNEL (\w+)\(([^)]*)\)", re.MULTILINE)
 FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
@@ -42,7 +42,7 @@ def why_not() -> str:
     """Return why this machine cannot build the kernels, or an empty string if it can."""
     if COMPILER is None:
         return "there is no C++ compiler"
-    command = [COMPILER, *OPTIONS, "-fsyntax-only", "-x", "c++", HEADER]
+    command = [COMPILER, *OPTIONS, "-DBCRF_REAL=float", "-fsyntax-only", "-x", "c++", HEADER]
     found = subprocess.run(command, text=True, capture_output=True)
     return f"{COMPILER} cannot compile {HEADER.name}: {found.stderr}" if found.returncode else ""
 
@@ -54,8 +54,9 @@ class HostDevice:
     """
 
     multiprocessors = 4
+    shared_memory_total = 228 << 10
 
-    def __init__(self, folder: Path, threads: int = 4, shared_memory: int = 48 << 10) -> None:
+    def __init__(self, folder: Path, threads: int = 128, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
         self.launches: list[str] = []
         self.freed = False
@@ -72,7 +73,7 @@ class HostDevice:
         assert memory <= self.shared_memory, f"{kernel} has {memory} bytes"
         assert threads % 32 == 0 and threads <= 1024
         self.launches.append(kernel)
-        library = load(self.folder, launch.file, types)
+        library = load(self.folder, launch.file, types, launch.width)
         declared = zip(launch.args, parameters(launch.file)[kernel], strict=True)
         values = [
             self._value(arg, parameter, types, f"{kernel}, argument {i}")
@@ -106,7 +107,7 @@ class HostDevice:
 
 
 @cache
-def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
+def load(folder: Path, file: str, types: tuple[str, str], width: int) -> ctypes.CDLL:
     """Build a shared library with a function launch_KERNEL for each kernel."""
     assert COMPILER is not None
     launches = "\n".join(
@@ -114,11 +115,10 @@ def load(folder: Path, file: str, types: tuple[str, str]) -> ctypes.CDLL:
         f"{{ return host::launch({kernel}, grid, threads, shared, args); }}"
         for kernel in parameters(file)
     )
-    name = f"{file}-{'-'.join(types)}"
+    name = f"{file}-{'-'.join(types)}-{width}"
     text, library = folder / f"{name}.cpp", folder / f"{name}.so"
     text.write_text(f'#include "{HEADER}"\n{device.source(f"{file}.cu")}\n{launches}\n')
-    score, real = (device.C_TYPES[dtype] for dtype in types)
-    defines = [f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"]
+    defines = [option for option in device.options(types, width) if option.startswith("-D")]
     command = [COMPILER, *OPTIONS, "-shared", "-fPIC", *defines, text, "-o", library]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))

@@ -1,13 +1,11 @@
 """The CUDA kernels and their launches, emulated on the host, against the reference kernels.
 
-nvcc compiles them too, if it is installed.
+NVRTC compiles them too, if it is installed.
 """
-
-import shutil
-import subprocess
 
 import cuda_host
 import numpy as np
+import nvrtc
 import pytest
 from oracles import reference
 from pairwise import pairwise
@@ -16,8 +14,6 @@ from test_kernels import assert_same, assert_same_projections, problem
 from spacy_bcrf.kernels import BregmanOptions, cuda, native
 from spacy_bcrf.kernels.cuda import device
 
-# The dtypes of scores and of inner loops.
-TYPES = [("float32", "float32"), ("float64", "float64"), ("float32", "float64")]
 TAGS = [1, 9, 69]
 DTYPES = ["float32", "float64"]
 SHARED = [True, False]
@@ -25,18 +21,15 @@ SHARED = [True, False]
 SCORES = [(2.0, False), (2.0, True), (3000.0, True)]
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
-@pytest.mark.parametrize("file", cuda_host.FILES)
-def test_compiles_to_machine_code(file, tmp_path):
-    path = tmp_path / f"{file}.cu"
-    path.write_text(device.source(f"{file}.cu"))
-    for (score, real), architecture in zip(TYPES, ["sm_80", "sm_90", "sm_90"], strict=True):
-        defines = f"-DBCRF_SCORE={device.C_TYPES[score]}", f"-DBCRF_REAL={device.C_TYPES[real]}"
-        command = ["nvcc", "-std=c++17", f"-arch={architecture}", "--cubin", "-Werror=all-warnings"]
-        # Optimization takes most of the time.
-        command += ["-Xcicc", "-O1", "-Xptxas", "-O1"]
-        subprocess.run([*command, *defines, path, "-o", path.with_suffix(".cubin")], check=True)
-        assert path.with_suffix(".cubin").stat().st_size
+@pytest.mark.skipif(nvrtc.find_library() is None, reason="the extra nvrtc is missing")
+@pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
+@pytest.mark.parametrize("types", nvrtc.TYPES, ids="-".join)
+@pytest.mark.parametrize("file", nvrtc.FILES)
+def test_compiles_to_machine_code(file, types, architecture):
+    for width in nvrtc.widths(file, types):
+        found = nvrtc.compile_kernels(file, types, architecture, width)
+        assert set(found) == set(cuda_host.parameters(file))
+        assert {kernel: used.spilled for kernel, used in found.items() if used.spilled} == {}
 
 
 @pytest.mark.parametrize("tags, dtype, shared, scores", pairwise(TAGS, DTYPES, SHARED, SCORES))

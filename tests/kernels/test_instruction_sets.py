@@ -60,12 +60,15 @@ def learn():
     gold = rng.integers(n_tags, size=lengths.sum()).astype("int32")
     offsets = np.concatenate([[0], lengths.cumsum()]).astype("int64")
     order = np.array([3, 0, 1, 2, 0], "int32")
+    pairs = np.arange(n_features, n_features + 6 * 5, dtype="int32").reshape(6, 5)
     found = {}
     for objective in "crf", "bcrf", "mean_field", "sapo", "perceptron", "mira":
         options = {"n": 3, "n_iter": 4, "beam": 0, "averaged": True, "rate": 0.1, "decay": 0.1}
         options |= {"l2": 0.1, "l1": 0.1, "adagrad": objective == "crf"}
         learner = Learner(objective, n_tags, **options, n_sequences=4)
-        learner.resize(n_features)
+        learner.resize(n_features + pairs.size)
+        if objective == "crf":
+            learner.set_pairs(pairs, 0.01)
         learner.learn(rows, starts, gold, None, None, offsets, order)
         found[objective] = learner.read()
         found[f"{objective} scores"] = score(found[objective], n_tags, rows, starts, lengths)

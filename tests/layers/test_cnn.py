@@ -81,7 +81,7 @@ SHAPES = st.fixed_dictionaries(
         # Layer normalization of few numbers amplifies rounding.
         "width": st.integers(5, 40),
         "depth": st.integers(1, 4),
-        "window_size": st.integers(1, 2),
+        "window_size": st.integers(1, 3),
         "maxout_pieces": st.integers(2, 3),
         "subword_features": st.booleans(),
     }

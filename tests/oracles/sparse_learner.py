@@ -18,9 +18,14 @@ class Reference:
     """The online learner of `spacy_bcrf.sparse.learner`, one sequence at a time.
 
     w: (T + 3 + F, T) weights of transitions, bias, start, end and features.
+    pairs: (T + 1, T) features of a second-order chain. It keeps the tags whose first-order marginal
+        is at least `least`.
     """
 
-    def __init__(self, n_tags, n_features, online, n_sequences, constraints=None):
+    def __init__(
+        self, n_tags, n_features, online, n_sequences, constraints=None, pairs=None, least=0.01
+    ):
+        self.pairs, self.least = pairs, least
         self.n_tags, self.online, self.n_sequences = n_tags, online, n_sequences
         self.w = np.zeros((n_tags + 3 + n_features, n_tags))
         self.total = np.zeros_like(self.w)
@@ -129,9 +134,13 @@ class Reference:
         if self.online.objective == "mira":
             self.w += self.mira(features, potentials, gold, rate)
             return
-        unary, edges = self.gradient(potentials, gold)
+        triples = np.zeros_like(self.w)
+        if self.pairs is None or len(gold) == 1:
+            unary, edges = self.gradient(potentials, gold)
+        else:
+            unary, edges, triples = self.second_order_gradient(potentials, gold)
         if self.online.optimizer == "sgd":
-            self.w -= rate * self.by_weight(features, unary, edges)
+            self.w -= rate * (self.by_weight(features, unary, edges) + triples)
             return
         # AdaGrad makes a step for each token, in order, and then one for the transitions.
         for active, gradient in zip(self.active(features), unary, strict=True):
@@ -139,6 +148,41 @@ class Reference:
                 self.adapt(self.n_tags + row, gradient, rate)
         for row, gradient in enumerate(edges):
             self.adapt(row, gradient, rate)
+        for row in np.flatnonzero(triples.any(axis=1)):
+            self.adapt(row, triples[row], rate)
+
+    def triples(self, tags):
+        """Return the counts of the weights of three neighbouring tags, in the shape of w."""
+        counts = np.zeros_like(self.w)
+        for i in range(1, len(tags)):
+            pair = self.pairs[tags[i - 2] if i > 1 else self.n_tags, tags[i - 1]]
+            counts[self.n_tags + 3 + pair, tags[i]] += 1
+        return counts
+
+    def second_order(self, potentials, allowed):
+        """Return pairs of score and tags, as `labelings` does, with the weights of three tags."""
+        found = self.labelings(potentials, allowed)
+        return [(score + (self.w * self.triples(tags)).sum(), tags) for score, tags in found]
+
+    def kept(self, labelings):
+        """Return the tags, bool (L, T), that are likely, or on the best labeling."""
+        best = self.counts(labelings[0][1])[0]
+        return (self.mean_counts(labelings)[0] >= self.least) | (best == 1)
+
+    def second_order_gradient(self, potentials, gold):
+        """Return the gradient of a second-order CRF by token, transition and triple of tags."""
+        allowed = (gold[:, None] == np.arange(self.n_tags)) | (gold[:, None] < 0)
+        keep = self.mean_counts(self.labelings(potentials))[0] >= self.least
+        keep |= self.kept(self.labelings(potentials, allowed))
+        gradients = []
+        for kept in keep, keep & allowed:
+            labelings = self.second_order(potentials, kept)
+            scores = np.array([score for score, _ in labelings])
+            p = np.exp(scores - scores.max())
+            p /= p.sum()
+            triples = sum(w * self.triples(tags) for w, (_, tags) in zip(p, labelings, strict=True))
+            gradients.append((*self.mean_counts(labelings), triples))
+        return [free - target for free, target in zip(*gradients, strict=True)]
 
     def adapt(self, row, gradient, rate):
         self.squares[row] += gradient**2

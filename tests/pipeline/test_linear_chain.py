@@ -18,7 +18,7 @@ from test_ner import NerSuite
 from test_tagger import TaggerSuite
 from tiny_training import network, train, update
 
-from spacy_bcrf.chain import BCRF, MeanField
+from spacy_bcrf.chain import BCRF, CRF, MeanField
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
 from spacy_bcrf.sparse import model
 from spacy_bcrf.sparse.features import Features
@@ -166,6 +166,100 @@ def example(nlp, text):
     words, tags = zip(*(part.split("/") for part in text.split()), strict=True)
     doc = Doc(nlp.vocab, words=words)
     return Example.from_dict(doc, {"words": words, "tags": tags})
+
+
+def second_order(order=2):
+    """Return a trained tagger, and data whose tags only the two tags before determine."""
+    nlp, pipe, _ = tagger(objective="crf", order=order, rate=0.5)
+    text = "x/A x/A x/B x/A x/A x/B x/A x/A x/B x/A"
+    data = [example(nlp, text[: 4 * n - 1]) for n in (4, 7, 10)]
+    train(nlp, data, 60)
+    return nlp, pipe, data
+
+
+def is_right(nlp, data):
+    return nlp.evaluate(data)["tag_acc"] == 1
+
+
+def test_a_second_order_chain_learns_what_three_tags_determine(tmp_path):
+    nlp, pipe, data = second_order()
+    assert is_right(nlp, data)
+    assert not is_right(*second_order(order=1)[::2])
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert is_right(loaded, data)
+    # The saved file has float16 weights; they differ a little from those in memory.
+    docs = [data[2].predicted]
+    found, expected = (p.find_potentials(docs) for p in (loaded.get_pipe("bcrf_tagger"), pipe))
+    np.testing.assert_allclose(found.unary, expected.unary, atol=0.05)
+    np.testing.assert_allclose(found.transitions, expected.transitions, atol=0.05)
+    ((best, *_),) = pipe.nbest(docs, 3)
+    assert best.annotation == [token.tag_ for token in data[2].reference]
+
+
+def test_a_second_order_chain_learns_from_partial_annotation():
+    _, _, data = second_order()
+    blank, _, _ = second_order()
+    blank.initialize(lambda: data)
+    partial = []
+    for i in range(4):
+        for eg in data:
+            reference = eg.reference.copy()
+            for token in reference:
+                if token.i % 4 == i:
+                    token.tag_ = ""
+            partial.append(Example(Doc(blank.vocab, words=["x"] * len(reference)), reference))
+    update(blank, partial, 30)
+    assert is_right(blank, data)
+
+
+def test_a_second_order_chain_obeys_scheme_and_preset_entities():
+    nlp = MultiLanguage()
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
+    model |= {"objective": "crf", "order": 2, "rate": 0.5}
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": model})
+    doc = Doc(nlp.vocab, words=list("abcab"), ents=["B-X", "I-X", "O", "B-X", "I-X"])
+    data = [Example(Doc(nlp.vocab, words=list("abcab")), doc)]
+    train(nlp, data, 20)
+    assert nlp.evaluate(data)["ents_f"] == 1
+    # The pruned chain finds this entity nearly impossible, and its tags stay possible.
+    preset = Doc(nlp.vocab, words=list("abcab"), ents=["O", "O", "B-X", "O", "O"])
+    found = pipe(preset.copy())
+    assert [(ent.start, ent.end) for ent in found.ents] == [(0, 2), (2, 3), (3, 5)]
+    potentials = pipe.find_potentials([doc])
+    candidates = pipe.entity_candidates([nlp.make_doc("a b c a b")], threshold=0.5)
+    assert [(c.span.start, c.span.end) for c in candidates[0]] == [(0, 2), (3, 5)]
+    assert np.isfinite(CRF().log_partition(potentials)).all()
+
+
+def test_new_labels_keep_the_predictions_of_a_second_order_chain():
+    nlp, pipe, data = second_order()
+    pipe.add_label("C")
+    assert is_right(nlp, data)
+    chain = sparse_chain(pipe.model)
+    weights, n_tags = chain.learner.weights[len(pipe.tags) + 3 :], len(pipe.tags)
+    pairs = weights[chain.learner.pairs][..., :n_tags]
+    assert pairs.shape == (4, 3, 3)
+    # The mean over both old tags in the same place, and over equal tags if two are new.
+    np.testing.assert_allclose(pairs[2, 0], pairs[:2, 0].mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(pairs[2, 2], (pairs[0, 0] + pairs[1, 1]) / 2, rtol=1e-5)
+    np.testing.assert_allclose(pairs[3, 2], pairs[3, :2].mean(axis=0), rtol=1e-5)
+    more = [*data, example(nlp, "x/C y/C x/C y/C x/C")]
+    update(nlp, more, 60)
+    assert is_right(nlp, more)
+
+
+def test_a_first_order_chain_refuses_a_second_order_file():
+    _, pipe, _ = second_order()
+    saved = sparse_chain(pipe.model).to_bytes()
+    _, other, data = tagger(objective="crf")
+    with pytest.raises(ValueError, match="trained with order = 2, but order = 1 is expected"):
+        sparse_chain(other.model).from_bytes(saved)
+    other.initialize(lambda: data)
+    with pytest.raises(ValueError, match="trained with order = 2"):
+        sparse_chain(other.model).add_weights(saved)
+    with pytest.raises(ValueError, match="order = 2 needs online steps"):
+        pipe.model.begin_update([data[0].predicted])
 
 
 def test_weights_do_not_depend_on_the_batch_size():

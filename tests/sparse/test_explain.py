@@ -133,3 +133,17 @@ def test_values_of_a_document_are_computed_once():
             assert len(calls) == 2 * len(doc)
     finally:
         Token.remove_extension("counted")
+
+
+def test_pairs_of_tags_of_a_second_order_chain_have_names(docs):
+    chain = SparseChain(["w[0]"], OnlineSettings("crf", 2, averaged=False))
+    chain.initialize(docs, len(TAGS))
+    weights = chain.learner.weights.copy()
+    pairs = chain.learner.pairs
+    weights[len(TAGS) + 3 + pairs[0, 1], 2] = 1.5
+    weights[len(TAGS) + 3 + pairs[3, 0], 1] = -1
+    chain.learner.weights = weights
+    names = name_features(chain, docs, pairs.ravel())
+    assert names == {}
+    found = feature_weights(chain, TAGS, names)
+    assert found == [Weight("B", "start -> A ->", -1.0), Weight("C", "A -> B ->", 1.5)]

@@ -12,7 +12,7 @@ from spacy_bcrf.corpora.spacing import align
 from spacy_bcrf.io.text import CorpusError, Line
 
 # `-DOCSTART-` of CoNLL-2003, `###MEDLINE:` of the original JNLPBA files, `# newdoc` of CoNLL-U.
-_DOCUMENT = re.compile(r"-DOCSTART-(?=[ \t]|$)|###MEDLINE:|# +newdoc\b")
+_DOCUMENT = re.compile(r" *-DOCSTART-(?=[ \t]|$)|###MEDLINE:|# +newdoc\b")
 # All other lines with a number sign may be words.
 _COMMENT = re.compile(r"# +(?:newpar\b|[\w.:-]+(?: id)? = )")
 _TEXT = re.compile(r"# +text = (.*)")
@@ -95,7 +95,7 @@ def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
     head = []
     for line in lines:
         head.append(line)
-        if line.text.strip(" \t") and not line.text.startswith(("#", "-DOCSTART-")):
+        if line.text.strip(" \t") and not line.text.lstrip(" ").startswith(("#", "-DOCSTART-")):
             break
     # The word of the first rows may be "#".
     return any(

@@ -2,10 +2,12 @@
 
 Each function imported here is a kernel of `spacy_bcrf.kernels`, with the array module as first
 argument. Kernels do not wait for the GPU and do not copy to the host. The exceptions are the
-kernels that `search` runs on the host.
+kernels that `search` runs on the host, and `take_errors`.
 """
 
 from .bregman import bregman as bregman
+from .bregman import bregman_loss as bregman_loss
+from .errors import take_errors as take_errors
 from .mean_field import mean_field as mean_field
 from .mean_field import mean_field_loss as mean_field_loss
 from .search import add_features as add_features
@@ -18,5 +20,6 @@ from .search import sample as sample
 from .sum_product import entropy as entropy
 from .sum_product import pair_marginals as pair_marginals
 from .sum_product import sum_product as sum_product
+from .sum_product import sum_product_loss as sum_product_loss
 from .viterbi import max_product as max_product
 from .viterbi import path_scores as path_scores

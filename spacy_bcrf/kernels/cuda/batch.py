@@ -15,6 +15,7 @@ from . import device
 WARP = 32
 MAX_THREADS = 1024
 FETCHED_ROWS = 16  # as in scan.cuh
+RESERVED_BYTES = 1 << 10  # of shared memory, for each block
 
 
 class Batch:
@@ -73,6 +74,10 @@ class Batch:
         fits = self.shared and rows + matrix + 8 * MAX_THREADS <= self.device.shared_memory
         return fits, (rows + matrix * fits) // 8 + 1
 
+    def blocks_at_once(self, shared_memory: int) -> int:
+        """Return how many blocks with so much shared memory, in bytes, a multiprocessor runs."""
+        return max(self.device.shared_memory_total // (shared_memory + RESERVED_BYTES), 1)
+
     def empty(self, *shape: int, dtype: Any = None) -> Array:
         """Create an uninitialized array, by default of the scores' dtype."""
         return self.xp.empty(shape, dtype=dtype or self.unary.dtype)
@@ -90,11 +95,13 @@ class Batch:
         threads: int = 0,
         doubles: int = 0,
         real: Any = None,
+        width: int = 0,
     ) -> None:
         """Launch a kernel of `file`.cu over `grid` blocks.
 
         threads: threads a block, by default one a tag. doubles: shared memory, besides one double
-        for each thread. real: dtype of the inner loops, by default the dtype of the scores.
+        for each thread. real: dtype of the inner loops, by default the dtype of the scores. width: see
+        `device.Launch`.
 
         Raises ValueError if the GPU has too little shared memory for a block.
         """
@@ -110,4 +117,4 @@ class Batch:
                 f"{types[1]}, but this GPU gives a block {self.device.shared_memory}: use fewer "
                 "tags, or NumPy arrays"
             )
-        self.device.launch(device.Launch(file, kernel, types, grid, threads, memory, args))
+        self.device.launch(device.Launch(file, kernel, types, grid, threads, memory, args, width))

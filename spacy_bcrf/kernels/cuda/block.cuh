@@ -8,6 +8,8 @@
 // A ragged batch: sequence b has `lengths[b]` tokens from the flat index `starts[b]` on, and
 // `segment_ids[i]` is the sequence of token i. The transitions of the edge from flat token i to i + 1
 // begin at i * stride; stride is 0 if all edges share them.
+#ifndef BCRF_CUDA_BLOCK_CUH
+#define BCRF_CUDA_BLOCK_CUH
 typedef BCRF_SCORE Score;
 typedef BCRF_REAL Real;
 
@@ -16,40 +18,68 @@ typedef BCRF_REAL Real;
 // Aligned for doubles. Each kernel lays it out by hand.
 extern __shared__ double shared_memory[];
 
-__device__ inline double infinity() { return __longlong_as_double(0x7ff0000000000000LL); }
+__device__ inline double infinity() {
+    return __longlong_as_double(0x7ff0000000000000LL);
+}
 
 // NaN if either argument is NaN: NaN scores must give NaN results.
-template <class R> __device__ R larger(R x, R y) { return x > y || x != x ? x : y; }
+template <class R>
+__device__ R larger(R x, R y) {
+    return x > y || x != x ? x : y;
+}
 
-template <class R> __device__ R add(R x, R y) { return x + y; }
+template <class R>
+__device__ R add(R x, R y) {
+    return x + y;
+}
 
-// Combine x of all threads, in an order that depends only on the number of threads.
-// scratch: one R for each thread.
-template <class R> __device__ R reduce(R x, R* scratch, R (*combine)(R, R)) {
-    scratch[threadIdx.x] = x;
-    __syncthreads();
-    for (int n = blockDim.x; n > 1; n = (n + 1) / 2) {
-        const int half = (n + 1) / 2;
-        if (int(threadIdx.x) < n / 2)
-            scratch[threadIdx.x] = combine(scratch[threadIdx.x], scratch[threadIdx.x + half]);
-        __syncthreads();
+constexpr int WARP = 32;
+constexpr unsigned ALL_LANES = 0xffffffff;
+
+// Combine x of the threads of a warp. Each thread gets the same bits.
+template <class R>
+__device__ R combine_warp(R x, R (*combine)(R, R)) {
+    for (int distance = WARP / 2; distance > 0; distance /= 2)
+        x = combine(x, __shfl_xor_sync(ALL_LANES, x, distance));
+    return x;
+}
+
+// Combine x of all threads, in an order that depends only on the number of threads, a multiple of
+// WARP. Writes to memory before the call are visible to the block after it.
+// scratch: one R for each warp.
+template <class R>
+__device__ R reduce(R x, R* scratch, R (*combine)(R, R)) {
+    if (blockDim.x == WARP) {
+        __syncwarp();
+        return combine_warp(x, combine);
     }
-    const R all = scratch[0];
+    x = combine_warp(x, combine);
+    if (threadIdx.x % WARP == 0) scratch[threadIdx.x / WARP] = x;
+    __syncthreads();
+    R all = scratch[0];
+    for (int w = 1; w < int(blockDim.x) / WARP; ++w) all = combine(all, scratch[w]);
     __syncthreads();
     return all;
 }
 
-template <class R> __device__ R sum_of(R x, R* scratch) { return reduce<R>(x, scratch, add<R>); }
+template <class R>
+__device__ R sum_of(R x, R* scratch) {
+    return reduce<R>(x, scratch, add<R>);
+}
 
-template <class R> __device__ R largest_of(R x, R* scratch) {
+template <class R>
+__device__ R largest_of(R x, R* scratch) {
     return reduce<R>(x, scratch, larger<R>);
 }
 
 // log sum_t exp(x(t)) over the tags, computed by one thread.
-template <class X> __device__ double log_sum(int tags, X x) {
+template <class X>
+__device__ double log_sum(int tags, X x) {
     double top = -infinity(), total = 0;
     for (int t = 0; t < tags; ++t) top = larger(top, double(x(t)));
     if (top == -infinity()) return top;
     for (int t = 0; t < tags; ++t) total += exp(double(x(t)) - top);
     return top + log(total);
 }
+
+#endif

@@ -2,7 +2,7 @@
 // unless a kernel says otherwise. rows[i] is the row of token i in f and g. The tokens of one parity
 // have adjacent rows, so their messages through shared transitions are one matrix product:
 // messages_in are the rows of g k, and messages_out the rows of f k^T. Both are null if the kernels
-// compute the messages themselves.
+// compute the messages themselves. transposed: k^T of shared transitions, or null.
 #include "messages.cuh"
 #include "../shared/projection.hh"
 
@@ -83,17 +83,20 @@ KERNEL initialize(const Real* e, const double* lows, const double* edge_lows, co
 }
 
 // Project inner token i. violation: null, or the running maximum of violations before a projection.
-__device__ void project_token(long long i, const Real* e, const Real* matrices, const int* rows,
-                              const Real* messages_in, const Real* messages_out, Real* f, Real* g,
-                              Real excess, long long* violation, int tags, long long stride) {
+__device__ void project_token(long long i, const Real* e, const Real* matrices, const Real* transposed,
+                              const int* rows, const Real* messages_in, const Real* messages_out,
+                              Real* f, Real* g, Real excess, long long* violation, int tags,
+                              long long stride) {
     Real *new_f = (Real*)shared_memory, *new_g = new_f + tags, *scratch = new_g + tags;
     const long long here = (long long)rows[i] * tags, next = (long long)rows[i + 1] * tags;
     const long long previous = (long long)rows[i - 1] * tags;
     const Real *k_in = matrices + (i - 1) * stride, *k_out = matrices + i * stride;
     Real sum_in = 0, sum_out = 0, total_gap = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        const Real in = messages_in ? messages_in[previous + t] : message_in(g + previous, k_in, t, tags);
-        const Real out = messages_out ? messages_out[next + t] : message_out(f + next, k_out, t, tags);
+        const Real in =
+            messages_in ? messages_in[previous + t] : message_in(g + previous, k_in, t, tags);
+        const Real out =
+            messages_out ? messages_out[next + t] : message_out(f + next, k_out, transposed, t, tags);
         Real ft = f[here + t], gt = g[here + t], square, gap;
         bcrf::projection::project(e[i * tags + t], in, out, excess, excess != 0, ft, gt, square, gap);
         const Real h = sqrt(square);
@@ -117,18 +120,18 @@ __device__ void project_token(long long i, const Real* e, const Real* matrices, 
 // Project the inner tokens at odd positions of their sequences, or at even ones (odd = 0). One block
 // for two tokens, because in most pairs one has the parity.
 // omegas, violations and done (B,); null if all sequences run all iterations with the same `excess`.
-KERNEL project(const Real* e, const Real* matrices, const int* segment_ids, const int* rows,
-               const long long* starts, const int* lengths, const Real* messages_in,
+KERNEL project(const Real* e, const Real* matrices, const Real* transposed, const int* segment_ids,
+               const int* rows, const long long* starts, const int* lengths, const Real* messages_in,
                const Real* messages_out, Real* f, Real* g, const int* failed, double excess,
-               const double* omegas, long long* violations, const int* done, int odd,
-               long long tokens, int tags, long long stride) {
+               const double* omegas, long long* violations, const int* done, int odd, long long tokens,
+               int tags, long long stride) {
     const long long pair = 2 * (long long)blockIdx.x;
     for (long long i = pair; i < pair + 2 && i < tokens; ++i) {
         const int b = segment_ids[i];
         const long long position = i - starts[b];
         if (position % 2 != odd || position == 0 || position + 1 == lengths[b]) continue;
         if (failed[b] || (done && done[b])) continue;
-        project_token(i, e, matrices, rows, messages_in, messages_out, f, g,
+        project_token(i, e, matrices, transposed, rows, messages_in, messages_out, f, g,
                       Real(omegas ? omegas[b] - 1 : excess), violations ? violations + b : nullptr,
                       tags, stride);
         __syncthreads();
@@ -154,11 +157,12 @@ KERNEL update_relaxation(long long* violations, double* omegas, double* sweeps, 
 // unary (N, tags): see projection::Unary, which `rule` selects; logs (N,): each token's part of the
 // dual value; left and right (N, tags), or null: the factors of the edge marginals
 // left[i, u] k[u, v] right[i + 1, v].
-KERNEL finish(const Real* e, const Real* matrices, const double* shifts, const double* edge_shifts,
-              const int* segment_ids, const int* rows, const long long* starts, const int* lengths,
-              const Real* messages_in, const Real* messages_out, const Real* f, const Real* g,
-              Score* unary, Real* left, Real* right, double* logs, int* failed, int rule, int lower,
-              int tags, long long stride) {
+KERNEL finish(const Real* e, const Real* matrices, const Real* transposed, const double* shifts,
+              const double* edge_shifts, const int* segment_ids, const int* rows,
+              const long long* starts, const int* lengths, const Real* messages_in,
+              const Real* messages_out, const Real* f, const Real* g, Score* unary, Real* left,
+              Real* right, double* logs, int* failed, int rule, int lower, int tags,
+              long long stride) {
     using bcrf::projection::CHAIN;
     using bcrf::projection::MEAN;
     using bcrf::projection::OUTGOING;
@@ -186,7 +190,7 @@ KERNEL finish(const Real* e, const Real* matrices, const double* shifts, const d
         if (!is_last) {
             const long long row = (long long)rows[i + 1] * tags;
             out = messages_out ? messages_out[row + t]
-                               : message_out(f + row, matrices + i * stride, t, tags);
+                               : message_out(f + row, matrices + i * stride, transposed, t, tags);
         }
         const Real mass_in = is_first ? is_last ? et : gt * out : ft * in;
         const Real mass_out = is_last ? mass_in : gt * out;
@@ -231,9 +235,9 @@ KERNEL finish(const Real* e, const Real* matrices, const double* shifts, const d
 // Add <p, w> + H(p), without the shifts, to logs[first token], for sequences of two tokens or more.
 // p is a point of the polytope: the Markov chain with q's first marginals and q's transition
 // probabilities. One block a sequence.
-KERNEL add_lower_bound(const Real* e, const Real* matrices, const int* rows, const long long* starts,
-                       const int* lengths, const Real* f, const Real* g, const int* failed,
-                       double* logs, int tags, long long stride) {
+KERNEL add_lower_bound(const Real* e, const Real* matrices, const Real* transposed, const int* rows,
+                       const long long* starts, const int* lengths, const Real* f, const Real* g,
+                       const int* failed, double* logs, int tags, long long stride) {
     double *p = shared_memory, *scratch = p + tags;
     Real* x = (Real*)(scratch + blockDim.x);
     const int b = blockIdx.x, length = lengths[b];
@@ -246,7 +250,8 @@ KERNEL add_lower_bound(const Real* e, const Real* matrices, const int* rows, con
         double total = 0;
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
             if (i == first)
-                p[t] = double(g[(long long)rows[i] * tags + t]) * message_out(next, k, t, tags);
+                p[t] = double(g[(long long)rows[i] * tags + t]) *
+                       message_out(next, k, transposed, t, tags);
             else
                 p[t] = double(here[t]) * message_in(x, k - stride, t, tags);
             total += p[t];
@@ -254,7 +259,7 @@ KERNEL add_lower_bound(const Real* e, const Real* matrices, const int* rows, con
         total = sum_of(total, scratch);
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
             const double pt = p[t] / total;
-            const double out = next ? message_out(next, k, t, tags) : 1;
+            const double out = next ? message_out(next, k, transposed, t, tags) : 1;
             x[t] = pt > 0 ? Real(pt / out) : Real(0);
             if (!(pt > 0)) continue;
             value += pt * log(double(e[i * tags + t]));

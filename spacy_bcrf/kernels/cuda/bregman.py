@@ -10,6 +10,7 @@ import numpy as np
 from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
 from spacy_bcrf.kernels.backend import UNARIES
 
+from . import whole
 from .batch import Batch
 from .memory import within_memory
 from .sum_product import exponentials
@@ -30,22 +31,46 @@ def bregman(
     options: BregmanOptions,
     edges: Edges,
 ) -> Result:
-    return _Projections(Batch(xp, unary, transitions, lengths), options).run(edges)
+    batch, real = Batch(xp, unary, transitions, lengths), inner_dtype(unary, options)
+    if whole.is_whole(batch, real):
+        return whole.bregman(batch, options, edges, real)
+    return _Projections(batch, options, real).run(edges)
+
+
+@within_memory
+def bregman_loss(
+    xp: ModuleType,
+    unary: Array,
+    transitions: Array,
+    lengths: Array,
+    gold: Array,
+    options: BregmanOptions,
+) -> Result | None:
+    batch, real = Batch(xp, unary, transitions, lengths), inner_dtype(unary, options)
+    if not whole.is_whole(batch, real):
+        return None
+    return whole.bregman(batch, options, "sum" if batch.shared else "each", real, gold)
+
+
+def inner_dtype(unary: Array, options: BregmanOptions) -> np.dtype:
+    """Return the dtype of the projections. Sharpened scores exceed the range of float32."""
+    return np.dtype("float64" if options.scale > 1 else unary.dtype)
 
 
 class _Projections:
     """The factors f and g of all tokens, first of tokens at even positions in their sequences."""
 
-    def __init__(self, batch: Batch, options: BregmanOptions) -> None:
+    def __init__(self, batch: Batch, options: BregmanOptions, real: np.dtype) -> None:
         xp = batch.xp
         self.batch, self.options = batch, options
         self.relaxation = float(options.relaxation or 0)  # 0: estimate it
         self.tolerance = -1.0 if options.tolerance is None else float(options.tolerance)
         self.rule = UNARIES.index(options.unary)
         self.lower = int(options.bound == "lower")
-        # Sharpened scores exceed the range of single precision.
-        self.real = np.dtype("float64" if options.scale > 1 else batch.unary.dtype)
+        self.real = real
         self.exp = exponentials(batch, options.scale, self.real)
+        matrices = self.exp.matrices
+        self.transposed = xp.ascontiguousarray(matrices.T) if batch.shared else None
         n, tags = batch.unary.shape
         # Rows for the most even positions there can be: only the device knows their number.
         self.n_even, n_odd = (n + batch.size) // 2, n // 2
@@ -75,7 +100,8 @@ class _Projections:
         self._multiply(0)
         self._multiply(1)
         self._launch(
-            *("finish", n, exp.emission, exp.matrices, exp.shifts, exp.edge_shifts),
+            *("finish", n, exp.emission, exp.matrices, self.transposed),
+            *(exp.shifts, exp.edge_shifts),
             *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
             *(self.messages_in, self.messages_out, self.f, self.g, unary, left, right, logs),
             *(self.failed, self.rule, self.lower, tags, batch.stride),
@@ -83,7 +109,8 @@ class _Projections:
         )
         if self.lower:
             self._launch(
-                *("add_lower_bound", batch.size, exp.emission, exp.matrices, self.rows),
+                *("add_lower_bound", batch.size, exp.emission, exp.matrices),
+                *(self.transposed, self.rows),
                 *(batch.starts, batch.lengths, self.f, self.g, self.failed, logs),
                 *(tags, batch.stride),
                 doubles=2 * tags,
@@ -145,7 +172,7 @@ class _Projections:
             self._multiply(1 - odd)
             self._launch(
                 *("project", -(-batch.n // 2), self.exp.emission, self.exp.matrices),
-                *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
+                *(self.transposed, batch.segment_ids, self.rows, batch.starts, batch.lengths),
                 *(self.messages_in, self.messages_out, self.f, self.g, self.failed, excess),
                 *(omegas, violations, done, odd, np.int64(batch.n), batch.tags, batch.stride),
                 doubles=2 * batch.tags,

@@ -25,7 +25,8 @@ class Launch(NamedTuple):
 
     types: dtype of the scores, dtype of the inner loops. grid: blocks. threads: threads a block.
     shared_memory: bytes a block. args: arrays, None for a null pointer, int for a C int, np.int64
-    for a long long, float for a double.
+    for a long long, float for a double. width: of the matrices in registers.cuh, if the file
+    includes it.
     """
 
     file: str
@@ -35,17 +36,19 @@ class Launch(NamedTuple):
     threads: int
     shared_memory: int
     args: Sequence[Any]
+    width: int = 0
 
 
 class Device(Protocol):
     """A GPU, or its emulation in tests.
 
     multiprocessors: their number; each runs one block or more at once. shared_memory: maximum
-    bytes of a block.
+    bytes of a block. shared_memory_total: bytes for the blocks that a multiprocessor runs at once.
     """
 
     multiprocessors: int
     shared_memory: int
+    shared_memory_total: int
 
     def current(self) -> AbstractContextManager:
         """Return a context that creates arrays on this device."""
@@ -82,6 +85,13 @@ def source(file: str) -> str:
     return included.sub(lambda found: source(str(path.parent / found[1])), path.read_text())
 
 
+def options(types: tuple[str, str], width: int = 0) -> tuple[str, ...]:
+    """Return the options of the compiler for a launch. CuPy adds `-ftz=true`."""
+    score, real = (C_TYPES[dtype] for dtype in types)
+    found = "--std=c++17", f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}"
+    return (*found, f"-DBCRF_WIDTH={width}") if width else found
+
+
 @cache
 def _cupy_device(index: int) -> Device:
     return _CupyDevice(index)
@@ -109,7 +119,8 @@ class _CupyDevice:
         self._index = index
         self.multiprocessors = attributes["MultiProcessorCount"]
         self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
-        self._kernels: dict[tuple[str, str, tuple[str, str]], Any] = {}
+        self.shared_memory_total = attributes["MaxSharedMemoryPerMultiprocessor"]
+        self._kernels: dict[tuple[str, str, tuple[str, str], int], Any] = {}
 
     def current(self) -> AbstractContextManager:
         return self._cupy.cuda.Device(self._index)
@@ -118,23 +129,21 @@ class _CupyDevice:
         self._cupy.get_default_memory_pool().free_all_blocks()
 
     def launch(self, launch: Launch) -> None:
-        function = self._find(launch.file, launch.kernel, launch.types)
+        function = self._find(launch.file, launch.kernel, launch.types, launch.width)
         if launch.shared_memory > function.max_dynamic_shared_size_bytes:
             function.max_dynamic_shared_size_bytes = launch.shared_memory
         passed = [_null_or(arg) for arg in launch.args]
         function(launch.grid, (launch.threads,), passed, shared_mem=launch.shared_memory)
 
-    def _find(self, file: str, kernel: str, types: tuple[str, str]) -> Any:
-        key = file, kernel, types
+    def _find(self, file: str, kernel: str, types: tuple[str, str], width: int) -> Any:
+        key = file, kernel, types, width
         if key not in self._kernels:
-            self._kernels[key] = _module(self._cupy, file, types).get_function(kernel)
+            self._kernels[key] = _module(self._cupy, file, types, width).get_function(kernel)
         return self._kernels[key]
 
 
-def _module(cupy: Any, file: str, types: tuple[str, str]) -> Any:
-    score, real = (C_TYPES[dtype] for dtype in types)
-    options = ("--std=c++17", f"-DBCRF_SCORE={score}", f"-DBCRF_REAL={real}")
-    module = cupy.RawModule(code=source(f"{file}.cu"), options=options)
+def _module(cupy: Any, file: str, types: tuple[str, str], width: int) -> Any:
+    module = cupy.RawModule(code=source(f"{file}.cu"), options=options(types, width))
     try:
         module.compile()
     except cupy.cuda.compiler.CompileException as error:

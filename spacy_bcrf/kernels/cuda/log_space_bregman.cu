@@ -1,12 +1,13 @@
 // The values of sequences after the Bregman projections, one block a sequence. A sequence fails if its
 // scores exceed the range of probability space or if it has no allowed labeling. This file computes
 // failed sequences again in log space and double precision.
-#include "block.cuh"
+#include "gold.cuh"
 #include "../shared/projection.hh"
 
 // The factors of one sequence, on logarithms. Tokens are flat indices.
 struct LogProjections {
-    const Score *unary, *transitions;
+    Scores unary;
+    const Score* transitions;
     double *u, *f, *g;  // (N, tags)
     long long first, last, stride;
     int tags;
@@ -35,7 +36,7 @@ struct LogProjections {
                 bool has_in = i == first;
                 for (int s = 0; s < tags && !has_in; ++s)
                     has_in = u[(i - 1) * tags + s] > forbidden && w(i - 1, s, t) > forbidden;
-                u[i * tags + t] = has_in ? scale * unary[i * tags + t] : forbidden;
+                u[i * tags + t] = has_in ? scale * unary(i, t) : forbidden;
             }
             __syncthreads();
         }
@@ -64,8 +65,7 @@ struct LogProjections {
         __syncthreads();
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
             if (u[i * tags + t] == -infinity()) continue;
-            const double step =
-                bcrf::projection::log_step(a[t] - sum_in, b[t] - sum_out, excess, gap);
+            const double step = bcrf::projection::log_step(a[t] - sum_in, b[t] - sum_out, excess, gap);
             fi[t] += step, a[t] += step;
             gi[t] -= step, b[t] -= step;
         }
@@ -85,9 +85,14 @@ struct LogProjections {
         }
     }
 
+    // Set x, add to it, or subtract from it in a pass over the restriction to gold.
+    __device__ void put(Score& x, Score value, bool set) const {
+        x = unary.restricted ? x - value : set ? value : x + value;
+    }
+
     // Write the result of each token, see projection::Unary. Return this thread's part of the value;
     // add to `common` the part that all threads know.
-    __device__ double finish(Score* unary, Score* each, double* sums, int rule, bool lower,
+    __device__ double finish(Score* result, Score* each, double* sums, int rule, bool lower,
                              double& common) const {
         using bcrf::projection::CHAIN;
         const bool halved = rule == bcrf::projection::MEAN;
@@ -107,20 +112,21 @@ struct LogProjections {
                 const double share = i == first || !halved ? 1 : 0.5;
                 const double next_share = i + 1 == last ? 1 : halved ? 0.5 : 0;
                 const Score p = share * exp(a[t] - z);
-                Score &here = unary[i * tags + t], &next = unary[(i + 1) * tags + t];
-                here = i == first ? p : here + p;
-                next = next_share * exp(next_f[t] + message_in(i + 1, t) - z);
+                put(result[i * tags + t], p, i == first);
+                put(result[(i + 1) * tags + t],
+                    Score(next_share * exp(next_f[t] + message_in(i + 1, t) - z)), true);
                 if (rule == CHAIN) {
                     // a - g: the log of the sum of the arcs out over g.
-                    here = u[i * tags + t] == -infinity() ? -infinity()
-                           : i == first                   ? gi[t] - z
-                                                          : f[i * tags + t] + gi[t] - a[t];
-                    if (i + 1 == last) next = next_f[t];
+                    result[i * tags + t] = u[i * tags + t] == -infinity() ? -infinity()
+                                           : i == first ? gi[t] - z
+                                                        : f[i * tags + t] + gi[t] - a[t];
+                    if (i + 1 == last) result[(i + 1) * tags + t] = next_f[t];
                 }
                 for (int v = 0; v < tags; ++v) {
                     const double q = exp(gi[t] + w(i, t, v) + next_f[v] - z);
-                    if (q > 0 && sums) atomicAdd(&sums[(long long)t * tags + v], q);
-                    if (each) each[(i * tags + t) * tags + v] = Score(q);
+                    if (q > 0 && sums)
+                        atomicAdd(&sums[(long long)t * tags + v], unary.restricted ? -q : q);
+                    if (each) put(each[(i * tags + t) * tags + v], Score(q), true);
                 }
                 if (!lower) continue;
                 // b: log of the tag marginals of the Markov chain p in `add_lower_bound`, bregman.cu.
@@ -133,8 +139,7 @@ struct LogProjections {
             if (!lower) continue;
             __syncthreads();
             for (int v = threadIdx.x; v < tags; v += blockDim.x) {
-                const double x =
-                    next_f[v] + log_sum(tags, [&](int t) { return a[t] + w(i, t, v); });
+                const double x = next_f[v] + log_sum(tags, [&](int t) { return a[t] + w(i, t, v); });
                 b[v] = x;
                 if (x > -infinity()) value += exp(x) * (u[(i + 1) * tags + v] - next_f[v]);
             }
@@ -143,6 +148,38 @@ struct LogProjections {
         return value;
     }
 };
+
+// Return the value of one sequence, and set its results or subtract the marginals.
+__device__ double log_projections(LogProjections chain, Score* result, Score* each, double* sums,
+                                  int n_iter, double relaxation, double tolerance, int rule,
+                                  bool lower) {
+    const int tags = chain.tags;
+    const long long first = chain.first, last = chain.last;
+    const bool feasible = chain.initialize();
+    const bool single = first == last;
+    for (long long k = first * tags + threadIdx.x; k < (last + 1) * tags; k += blockDim.x) {
+        if (feasible && !single) continue;
+        const double log_p = feasible ? chain.u[k] - chain.total(chain.u + first * tags) : -infinity();
+        const bool is_chain = rule == bcrf::projection::CHAIN && feasible;
+        chain.put(result[k], Score(is_chain ? log_p : exp(log_p)), true);
+    }
+    const bool keeps = chain.unary.restricted;
+    const long long end = (last + 1) * tags * tags;
+    for (long long k = (feasible && !single ? last : first) * tags * tags + threadIdx.x;
+         each && !keeps && k < end; k += blockDim.x)
+        each[k] = 0;
+    double common = 0, x = 0;
+    if (!feasible) {
+        common = -infinity();
+    } else if (single) {
+        common = chain.total(chain.u + first * tags);
+    } else {
+        chain.iterate(n_iter, relaxation, tolerance);
+        __syncthreads();
+        x = sum_of(chain.finish(result, each, sums, rule, lower, common), chain.scratch);
+    }
+    return common + x;
+}
 
 // logs (N,): parts of the values. shifts (N,), edge_shifts (1,) or (N,): NaN if scores are NaN.
 // workspace (3, N, tags). left, right (N, tags), or null: cleared in failed sequences.
@@ -156,7 +193,7 @@ KERNEL values(const Score* unary, const Score* transitions, const long long* sta
     double *rows = shared_memory, *scratch = rows + 2 * tags;
     const int b = blockIdx.x, length = lengths[b];
     const long long first = starts[b], last = first + length - 1, cells = tokens * tags;
-    double x = 0, common = 0;
+    double x = 0;
     if (!failed[b]) {
         for (int k = threadIdx.x; k < length; k += blockDim.x) x += logs[first + k];
         x = sum_of(x, scratch);
@@ -164,29 +201,58 @@ KERNEL values(const Score* unary, const Score* transitions, const long long* sta
         return;
     }
     double *u = workspace, *f = u + cells, *g = f + cells;
-    const LogProjections chain{unary,  transitions, u,     f,    g,           first,  last,
-                               stride, tags,        scale, rows, rows + tags, scratch};
-    const bool feasible = chain.initialize();
-    for (long long k = first * tags + threadIdx.x; k < (last + 1) * tags; k += blockDim.x) {
-        if (left) left[k] = right[k] = 0;
-        if (feasible && length > 1) continue;
-        const double log_p = feasible ? u[k] - chain.total(u + first * tags) : -infinity();
-        result[k] = rule == bcrf::projection::CHAIN && feasible ? log_p : exp(log_p);
-    }
-    const long long end = last * tags * tags;
-    for (long long k = first * tags * tags + threadIdx.x; each && k < end; k += blockDim.x) each[k] = 0;
-    if (!feasible) {
-        common = -infinity();
-    } else if (length == 1) {
-        common = chain.total(u + first * tags);
-    } else {
-        chain.iterate(n_iter, relaxation, tolerance);
-        __syncthreads();
-        x = sum_of(chain.finish(result, each, sums, rule, lower, common), scratch);
-    }
+    const Scores scores{unary, {nullptr, nullptr, tags}, false};
+    for (long long k = first * tags + threadIdx.x; left && k < (last + 1) * tags; k += blockDim.x)
+        left[k] = right[k] = 0;
+    x = log_projections(
+        {scores, transitions, u, f, g, first, last, stride, tags, scale, rows, rows + tags, scratch},
+        result, each, sums, n_iter, relaxation, tolerance, rule, lower);
     double nan = 0;
     for (long long i = first + threadIdx.x; i <= last; i += blockDim.x)
         nan += 0 * (shifts[i] + (i < last ? edge_shifts[stride ? i : 0] : 0));
     nan = sum_of(nan, scratch);
-    if (threadIdx.x == 0) value[b] = Score(common + x + nan);
+    if (threadIdx.x == 0) value[b] = Score(x + nan);
+}
+
+// After `bregman_chain`: compute its failed sequences again, and set the values (B,), bounds of B(w)
+// without gold and losses with it. Arguments as in log_space.cu and `values`.
+// shared memory: (2 tags + threads) doubles.
+KERNEL finish(const Score* unary, const Score* transitions, const long long* starts,
+              const int* lengths, const int* gold, const signed char* allowed, const double* parts,
+              const int* failed, const double* edge_shifts, double* workspace, Score* value,
+              Score* result, Score* each, double* sums, Score* edges, int* errors, int* counter,
+              int n_iter, double relaxation, double tolerance, int rule, int lower, double scale,
+              int size, long long tokens, int tags, long long stride) {
+    double *rows = shared_memory, *scratch = rows + 2 * tags;
+    const int b = blockIdx.x, length = lengths[b];
+    const long long first = starts[b], last = first + length - 1, cells = tokens * tags;
+    const Gold annotation{gold, allowed, tags};
+    const GoldKind kind = annotation.kind(first, length, (int*)scratch);
+    double free = 0, target = 0;
+    if (length > 0 && failed[b]) {
+        double *u = workspace, *f = u + cells, *g = f + cells;
+        for (int pass = 0; pass < (kind == PARTIAL ? 2 : 1); ++pass) {
+            const Scores scores{unary, annotation, pass == 1};
+            const double x = log_projections({scores, transitions, u, f, g, first, last, stride, tags,
+                                              scale, rows, rows + tags, scratch},
+                                             result, each, sums, n_iter, relaxation, tolerance, rule,
+                                             lower || pass == 1);
+            (pass ? target : free) = x;
+            __syncthreads();
+        }
+        double nan = 0;
+        for (long long i = first + threadIdx.x; i <= last; i += blockDim.x) {
+            double top = -infinity();
+            for (int t = 0; t < tags; ++t) top = larger(top, double(unary[i * tags + t]));
+            if (!(top == -infinity())) nan += 0 * top;
+            if (i < last) nan += 0 * edge_shifts[stride ? i : 0];
+        }
+        free += sum_of(nan, scratch);
+    } else if (length > 0) {
+        free = parts[b];
+        if (kind == PARTIAL) target = parts[size + b];
+    }
+    finish_loss(annotation, kind, transitions, unary, first, length, free, target, value, result, each,
+                sums, errors, scratch, stride);
+    convert_sums(sums, edges, tags, counter);
 }

@@ -1,29 +1,29 @@
 // Mean field: one parallel update of all tokens, and its backward pass. One block a token, unless a
-// kernel says otherwise. Transitions w are 0 where they are forbidden. With shared transitions and many
-// tags, messages_in and messages_out are the rows of r w and r w^T; otherwise they are null.
+// kernel says otherwise. Transitions w are 0 where they are forbidden. With shared transitions and
+// many tags, messages_in and messages_out are the rows of r w and r w^T; otherwise they are null.
 #include "messages.cuh"
 
 // Sum the messages to a tag of token i from its neighbors' rows of x.
-__device__ Real messages(long long i, int t, const Real* x, const Real* w, const Real* messages_in,
-                         const Real* messages_out, bool is_first, bool is_last, int tags,
-                         long long stride) {
+__device__ Real messages(long long i, int t, const Real* x, const Real* w, const Real* transposed,
+                         const Real* messages_in, const Real* messages_out, bool is_first,
+                         bool is_last, int tags, long long stride) {
     Real sum = 0;
     if (!is_first)
         sum += messages_in ? messages_in[(i - 1) * tags + t]
                            : message_in(x + (i - 1) * tags, w + (i - 1) * stride, t, tags);
     if (!is_last)
         sum += messages_out ? messages_out[(i + 1) * tags + t]
-                            : message_out(x + (i + 1) * tags, w + i * stride, t, tags);
+                            : message_out(x + (i + 1) * tags, w + i * stride, transposed, t, tags);
     return sum;
 }
 
 // out = softmax(unary + messages of r), or softmax(unary) if r is null.
 // terms (N,), or null: -log out[gold], or the entropy of out if gold is null.
 // failed[b]: a token has no allowed tag.
-KERNEL update(const Real* unary, const Real* w, const Real* r, const Real* messages_in,
-              const Real* messages_out, const int* segment_ids, const long long* starts,
-              const int* lengths, Real* out, const int* gold, double* terms, int* failed, int tags,
-              long long stride) {
+KERNEL update(const Real* unary, const Real* w, const Real* transposed, const Real* r,
+              const Real* messages_in, const Real* messages_out, const int* segment_ids,
+              const long long* starts, const int* lengths, Real* out, const int* gold, double* terms,
+              int* failed, int tags, long long stride) {
     double* scratch = shared_memory;
     Real* logits = (Real*)(scratch + blockDim.x);
     const long long i = blockIdx.x;
@@ -33,8 +33,8 @@ KERNEL update(const Real* unary, const Real* w, const Real* r, const Real* messa
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         logits[t] = unary[i * tags + t];
         if (r)
-            logits[t] += messages(i, t, r, w, messages_in, messages_out, is_first, is_last, tags,
-                                  stride);
+            logits[t] += messages(i, t, r, w, transposed, messages_in, messages_out, is_first, is_last,
+                                  tags, stride);
         top = larger(top, logits[t]);
     }
     top = largest_of(top, (Real*)scratch);
@@ -56,7 +56,8 @@ KERNEL update(const Real* unary, const Real* w, const Real* r, const Real* messa
     if (threadIdx.x) return;
     if (gold) terms[i] = feasible && gold[i] >= 0 ? z - logits[gold[i]] : 0;
     // 0 * z is NaN if the logits are.
-    else terms[i] = feasible ? entropy + 0 * z : 0;
+    else
+        terms[i] = feasible ? entropy + 0 * z : 0;
 }
 
 // Add each token's part of <w, r> to its term. The edge counts for its later token.
@@ -90,18 +91,20 @@ KERNEL start_backward(const Real* r, const int* gold, const int* segment_ids, co
             known ? r[i * tags + t] - Real(t == gold[i]) : Real(0);
 }
 
-// out: the gradient of the logits of iterate r, from delta, the gradient of the next logits. The kernel
-// also adds it to `gradient`.
-KERNEL backward(const Real* w, const Real* r, const Real* delta, const Real* messages_in,
-                const Real* messages_out, const int* segment_ids, const long long* starts,
-                const int* lengths, Real* out, Real* gradient, int tags, long long stride) {
+// out: the gradient of the logits of iterate r, from delta, the gradient of the next logits. The
+// kernel also adds it to `gradient`.
+KERNEL backward(const Real* w, const Real* transposed, const Real* r, const Real* delta,
+                const Real* messages_in, const Real* messages_out, const int* segment_ids,
+                const long long* starts, const int* lengths, Real* out, Real* gradient, int tags,
+                long long stride) {
     Real *by_r = (Real*)shared_memory, *scratch = by_r + tags;
     const long long i = blockIdx.x;
     const int b = segment_ids[i];
     const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
     Real mean = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        by_r[t] = messages(i, t, delta, w, messages_in, messages_out, is_first, is_last, tags, stride);
+        by_r[t] = messages(i, t, delta, w, transposed, messages_in, messages_out, is_first, is_last,
+                           tags, stride);
         mean += r[i * tags + t] * by_r[t];
     }
     mean = sum_of(mean, scratch);
@@ -115,8 +118,8 @@ KERNEL backward(const Real* w, const Real* r, const Real* delta, const Real* mes
 // each (N, tags, tags): gradients of the transitions of each edge; 0 in the rows of last tokens.
 // r and delta (n, N, tags): the iterates, and the gradients of the logits of the next iterate.
 KERNEL edge_gradients(const Real* r, const Real* delta, const int* segment_ids,
-                      const long long* starts, const int* lengths, Real* each, int n,
-                      long long tokens, int tags) {
+                      const long long* starts, const int* lengths, Real* each, int n, long long tokens,
+                      int tags) {
     const long long i = blockIdx.x;
     const int b = segment_ids[i];
     const bool is_last = i == starts[b] + lengths[b] - 1;

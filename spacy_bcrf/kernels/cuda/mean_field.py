@@ -59,6 +59,7 @@ class _MeanField:
         xp, self.batch = batch.xp, batch
         zero = batch.unary.dtype.type(0)
         self.w = xp.where(batch.transitions == -xp.inf, zero, batch.transitions)
+        self.transposed = xp.ascontiguousarray(self.w.T) if batch.shared else None
         self.failed = batch.zeros(batch.size, dtype="int32")
         self.terms = batch.zeros(batch.n, dtype="float64")
         self.tokens = batch.segment_ids, batch.starts, batch.lengths
@@ -80,7 +81,17 @@ class _MeanField:
         out = batch.empty(batch.n, batch.tags) if out is None else out
         messages_in, messages_out = (None, None) if r is None else self._messages(r)
         self._launch(
-            *("update", batch.unary, self.w, r, messages_in, messages_out, *self.tokens, out),
+            *(
+                "update",
+                batch.unary,
+                self.w,
+                self.transposed,
+                r,
+                messages_in,
+                messages_out,
+                *self.tokens,
+                out,
+            ),
             *(gold, self.terms if terms else None, self.failed, *self.sizes),
             doubles=batch.tags,
         )
@@ -109,7 +120,16 @@ class _MeanField:
         """Set `out`, the gradient of the logits of r, from `delta`, the gradient of the next."""
         messages_in, messages_out = self._messages(delta)
         self._launch(
-            *("backward", self.w, r, delta, messages_in, messages_out, *self.tokens),
+            *(
+                "backward",
+                self.w,
+                self.transposed,
+                r,
+                delta,
+                messages_in,
+                messages_out,
+                *self.tokens,
+            ),
             *(out, gradient, *self.sizes),
             doubles=self.batch.tags,
         )

@@ -9,7 +9,7 @@ from spacy_bcrf.kernels import Array
 from .batch import Batch
 
 BLOCKS = 16
-"""Assumed number of small blocks that a multiprocessor runs at once."""
+"""Maximum number of small blocks that a multiprocessor runs at once: their registers fill it."""
 
 
 class Segments(NamedTuple):
@@ -37,7 +37,8 @@ def segment_length(batch: Batch) -> int:
     if batch.n == 0:
         return 0
     length = batch.n / batch.size
-    at_once = BLOCKS * batch.device.multiprocessors / (batch.size * batch.tags)
+    blocks = min(BLOCKS, batch.blocks_at_once(8 * batch.scan_memory()[1]))
+    at_once = blocks * batch.device.multiprocessors / (batch.size * batch.tags)
     count = int(min((2 * length) ** 0.5, at_once))
     if count < 2 or length < 2 * (2 * length / count + count):
         return 0

@@ -25,13 +25,10 @@ KERNEL exponentials(const Score* x, Real* out, double* shifts, double* lows, lon
     }
 }
 
-// The weight that a tag gets from the previous token, (sum_u x[u] k[u]) / (sum_u x[u]).
-__device__ Real transfer(const Real* previous, const Real* k, int from, int tags, Real& total) {
-    Real y = total = 0;
-    for (int u = 0; u < tags; ++u) {
-        total += previous[u];
-        y += previous[u] * k[(long long)u * from];
-    }
+// The weight that a tag gets from the previous token, (sum_u x[u] k[u]) / total, the sum of x.
+__device__ Real transfer(const Real* previous, Real total, const Real* k, int from, int tags) {
+    Real y = 0;
+    for (int u = 0; u < tags; ++u) y += previous[u] * k[(long long)u * from];
     return total > 0 ? y / total : 0;
 }
 
@@ -47,13 +44,14 @@ KERNEL forward_backward(const Real* emission, const Real* matrices, const long l
     const long long row = (backward ? (long long)gridDim.x : 0) + s;
     const Real* bound = bounds ? bounds + row * tags : nullptr;
     const Real* initial = backward || (is_start && is_start[s]) ? nullptr : bound;
-    scan(emission, matrices, tags, stride, cached, backward, starts[s], lengths[s], initial,
-         [&](long long token, int t, Real e, const Real* previous, const Real* k, int from) {
-             Real total, y = backward && bound ? bound[t] : Real(1);
-             if (previous) y = transfer(previous, k, from, tags, total);
-             (backward ? beta : alpha)[token * tags + t] = backward ? y : e * y;
-             return e * y;
-         });
+    scan<true>(emission, matrices, tags, stride, cached, backward, starts[s], lengths[s], initial,
+               [&](long long token, int t, Real e, const Real* previous, Real total, const Real* k,
+                   int from) {
+                   Real y = backward && bound ? bound[t] : Real(1);
+                   if (previous) y = transfer(previous, total, k, from, tags);
+                   (backward ? beta : alpha)[token * tags + t] = backward ? y : e * y;
+                   return e * y;
+               });
 }
 
 // Parallel scan over segments. Segment s and tag r of grid (segments, tags): the forward weights at
@@ -66,17 +64,16 @@ KERNEL segment_transfers(const Real* emission, const Real* matrices, const long 
     const int s = blockIdx.x, r = blockIdx.y;
     if (lengths[s] == 0 || (is_start[s] && r > 0)) return;
     double product = 1, scale = 0;
-    const Real* last =
-        scan(emission, matrices, tags, stride, cached, false, starts[s], lengths[s],
-             is_start[s] ? nullptr : identity + (long long)r * tags,
-             [&](long long, int t, Real e, const Real* previous, const Real* k, int from) {
-                 if (!previous) return e;
-                 Real total;
-                 const Real y = transfer(previous, k, from, tags, total);
-                 if (t == 0) product *= total;
-                 if (product < 1e-200 || product > 1e200) scale += log(product), product = 1;
-                 return e * y;
-             });
+    const Real* last = scan<true>(
+        emission, matrices, tags, stride, cached, false, starts[s], lengths[s],
+        is_start[s] ? nullptr : identity + (long long)r * tags,
+        [&](long long, int t, Real e, const Real* previous, Real total, const Real* k, int from) {
+            if (!previous) return e;
+            const Real y = transfer(previous, total, k, from, tags);
+            if (t == 0) product *= total;
+            if (product < 1e-200 || product > 1e200) scale += log(product), product = 1;
+            return e * y;
+        });
     const long long at = (long long)s * tags + r;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) rows[at * tags + t] = last[t];
     if (threadIdx.x == 0) scales[at] = scale + log(product);
@@ -159,8 +156,8 @@ KERNEL tag_marginals(const Real* emission, Real* alpha, Real* beta, const double
 }
 
 // each (N, tags, tags): edge marginals; 0 in the rows of last tokens. One block an edge.
-KERNEL edge_marginals(const Real* left, const Real* right, const Real* matrices, Score* each,
-                      int tags, long long stride) {
+KERNEL edge_marginals(const Real* left, const Real* right, const Real* matrices, Score* each, int tags,
+                      long long stride) {
     const long long i = blockIdx.x;
     const int cells = tags * tags;
     for (int k = threadIdx.x; k < cells; k += blockDim.x) {

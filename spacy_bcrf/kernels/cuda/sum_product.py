@@ -9,6 +9,7 @@ import numpy as np
 
 from spacy_bcrf.kernels import Array, Edges, Result
 
+from . import whole
 from .batch import Batch
 from .memory import within_memory
 from .segments import Segments, cut, segment_length
@@ -57,13 +58,26 @@ def sum_product(
     edges: Edges,
     marginals: bool,
 ) -> Result:
-    chain = _ForwardBackward(Batch(xp, unary, transitions, lengths), marginals)
+    batch = Batch(xp, unary, transitions, lengths)
+    if whole.is_whole(batch):
+        return whole.sum_product(batch, edges, marginals)
+    chain = _ForwardBackward(batch, marginals)
     each = chain.edge_marginals() if edges == "each" else None
     sums = chain.batch.zeros(*2 * [chain.batch.tags], dtype="float64") if edges == "sum" else None
     value = chain.values(each=each, sums=sums)
     if sums is not None:
         return Result(value, chain.marginals, chain.edge_sums(sums))
     return Result(value, chain.marginals, each)
+
+
+@within_memory
+def sum_product_loss(
+    xp: ModuleType, unary: Array, transitions: Array, lengths: Array, gold: Array
+) -> Result | None:
+    batch = Batch(xp, unary, transitions, lengths)
+    if not whole.is_whole(batch):
+        return None
+    return whole.sum_product(batch, "sum" if batch.shared else "each", True, gold)
 
 
 @within_memory

@@ -9,9 +9,9 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
     const int length = lengths[blockIdx.x];
     const long long first = starts[blockIdx.x];
     if (length == 0) return;
-    const Score* last = scan(
+    const Score* last = scan<false>(
         unary, transitions, tags, stride, cached, false, first, length, (const Score*)nullptr,
-        [&](long long token, int t, Score score, const Score* row, const Score* w, int from) {
+        [&](long long token, int t, Score score, const Score* row, Score, const Score* w, int from) {
             if (!row) return score;
             int at = 0;
             Score most = row[0] + w[0], top = row[0];
@@ -44,10 +44,10 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
     }
 }
 
-// Score one labeling per sequence; -inf if it uses a forbidden tag or transition. One block a sequence.
+// Score one labeling per sequence; -inf if it uses a forbidden tag or transition. One block a
+// sequence.
 KERNEL path_scores(const Score* unary, const Score* transitions, const long long* starts,
-                   const int* lengths, const int* path, Score* scores, int tags,
-                   long long stride) {
+                   const int* lengths, const int* path, Score* scores, int tags, long long stride) {
     const int length = lengths[blockIdx.x];
     const long long first = starts[blockIdx.x];
     double total = 0;
@@ -75,8 +75,10 @@ KERNEL add_features(const int* labelings, const Score* weights, const int* segme
             unary[i * tags + path[0]] += weight;
             if (is_last) continue;
             const long long pair = (long long)path[0] * tags + path[1];
-            if (sums) atomicAdd(&sums[pair], double(weight));
-            else each[i * tags * tags + pair] += weight;
+            if (sums)
+                atomicAdd(&sums[pair], double(weight));
+            else
+                each[i * tags * tags + pair] += weight;
         }
     }
 }

@@ -162,10 +162,14 @@ class EntityCodec(SpanCodec):
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
         """Set `Doc.ents`. Blocked tokens and entities with an unknown label stay."""
+        # NumPy is slow for arrays of a few tokens.
+        values = self._values.take(np.concatenate(tags), axis=0)
+        columns, end = list(ATTRIBUTES), 0
         for doc, ids, user_data in zip(docs, tags, data, strict=True):
-            values: Any = self._values[ids]
+            start, end = end, end + len(ids)
+            of_doc: Any = values[start:end]
             if doc.has_annotation(ENT_IOB):
-                values = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), values)
-            doc.from_array(list(ATTRIBUTES), values)
+                of_doc = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), of_doc)
+            doc.from_array(columns, of_doc)
             doc.user_data.update(user_data)
         return list(docs)

@@ -174,12 +174,17 @@ class TagCodec:
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
         """Set the tags; an UNKNOWN tag is empty. Preset tags stay unless `overwrite` is set."""
+        # NumPy is slow for arrays of a few tokens.
+        all_ids = np.concatenate(tags)
+        values = np.where(all_ids[:, None] == UNKNOWN, 0, self._values[all_ids])
+        columns, end = list(self._ids), 0
         for doc, ids, user_data in zip(docs, tags, data, strict=True):
-            values: Any = np.where(ids[:, None] == UNKNOWN, 0, self._values[ids])
-            if not self.overwrite and doc.has_annotation(self._ids[0]):
+            start, end = end, end + len(ids)
+            of_doc: Any = values[start:end]
+            if not self.overwrite and doc.has_annotation(columns[0]):
                 old = read_doc(doc, self._ids)
-                values = np.where(old > 0, old, values)
-            doc.from_array(list(self._ids), values)
+                of_doc = np.where(old > 0, old, of_doc)
+            doc.from_array(columns, of_doc)
             doc.user_data.update(user_data)
         return list(docs)
 

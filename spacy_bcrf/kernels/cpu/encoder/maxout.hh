@@ -180,8 +180,8 @@ inline void maxout_pairs(const PackedLayer& layer, const StackShape& shape, Rows
     maxout<Pairs, false>(layer, shape, rows);
 }
 
-// Normalize a row to mean 0 and variance 1, in place. Return the factor.
-inline float normalize(float* row, const float* valid, int width) {
+// Subtract the mean of a row from it. Return the inverse of its standard deviation.
+inline float center(float* row, const float* valid, int width) {
     constexpr int V = lanes<float>;
     const int n = padded<float>(width);
     Vec<float> sums{}, squares{};
@@ -192,18 +192,17 @@ inline float normalize(float* row, const float* valid, int width) {
         squares += x * x;
         store(row + i, x);
     }
-    const float scale = 1 / std::sqrt(sum<float>(squares) / float(width) + 1e-8f);
-    for (int i = 0; i < n; i += V) store(row + i, load(row + i) * scale);
-    return scale;
+    return 1 / std::sqrt(sum<float>(squares) / float(width) + 1e-8f);
 }
 
-// Set out = gain * normalized + shift, plus `in` if it is not null.
-inline void finish(float* out, const float* normalized, const float* in, const PackedLayer& layer,
-                   int width) {
+// Normalize a row to mean 0 and variance 1, multiply it by the gain, and add the shift, and `in` if
+// it is not null. In place.
+inline void complete(float* row, const float* in, const PackedLayer& layer, int width) {
+    const float scale = center(row, layer.valid.data(), width);
     for (int i = 0; i < padded<float>(width); i += lanes<float>) {
-        Vec<float> y = load(normalized + i) * load(layer.gain.data() + i) + load(layer.shift.data() + i);
+        Vec<float> y = load(row + i) * scale * load(layer.gain.data() + i) + load(layer.shift.data() + i);
         if (in) y += load(in + i);
-        store(out + i, y);
+        store(row + i, y);
     }
 }
 

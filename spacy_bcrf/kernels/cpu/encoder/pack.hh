@@ -1,7 +1,7 @@
 // Packing of a stack's parameters, and the fingerprint that tells whether they have changed.
 #pragma once
 
-#include "maxout.hh"
+#include "paired.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -49,13 +49,17 @@ inline void pack_pairs(PackedLayer& layer, const StackShape& shape) {
         }
 }
 
-inline PackedLayer pack_layer(const StackShape& shape, int l, const MaxoutParams<const float>& p) {
+// Pack the parameters of a layer. `direct` is whether products of single windows are needed.
+inline PackedLayer pack_layer(const StackShape& shape, int l, const MaxoutParams<const float>& p,
+                              bool direct) {
     constexpr int V = lanes<float>;
     const int in = shape.in(l), stride = padded<float>(in), inputs = shape.positions() * stride;
     const int pieces = shape.pieces, width = padded<float>(shape.width);
     PackedLayer layer;
     layer.inputs = inputs;
-    layer.forward = Buffer<float>(size_t(width) * pieces * inputs);
+    const PairedShape paired(shape.window, stride);
+    if (shape.window) layer.paired = Buffer<float>(size_t(width) * pieces * paired.inputs());
+    if (direct) layer.forward = Buffer<float>(size_t(width) * pieces * inputs);
     layer.rows = Buffer<float>(size_t(shape.width) * pieces * inputs);
     layer.bias = Buffer<float>(size_t(width) * pieces);
     layer.gain = Buffer<float>(width);
@@ -65,14 +69,22 @@ inline PackedLayer pack_layer(const StackShape& shape, int l, const MaxoutParams
         layer.gain[o] = p.gain[o];
         layer.shift[o] = p.shift[o];
         layer.valid[o] = 1;
-        float* group = layer.forward + size_t(o / V) * inputs * pieces * V + o % V;
         for (int piece = 0; piece < pieces; ++piece) {
             const size_t row = size_t(o) * pieces + piece;
             layer.bias[(size_t(o / V) * pieces + piece) * V + o % V] = p.bias[row];
+            const float* weights = p.weights + row * shape.positions() * in;
+            // Where the weights of the first input are, in the group of this output.
+            auto place = [&](Buffer<float>& to, int n) {
+                return to + (size_t(o / V) * n * pieces + piece) * V + o % V;
+            };
+            if (shape.window)
+                pair_weights(place(layer.paired, paired.inputs()), weights, paired, shape.window, in,
+                             stride, size_t(pieces) * V);
             for (int q = 0; q < shape.positions(); ++q) {
-                const float* from = p.weights + (row * shape.positions() + q) * in;
+                const float* from = weights + q * in;
                 std::memcpy(layer.rows + row * inputs + q * stride, from, sizeof(float) * in);
-                float* to = group + (size_t(q) * stride * pieces + piece) * V;
+                if (!direct) continue;
+                float* to = place(layer.forward, inputs) + size_t(q) * stride * pieces * V;
                 for (int k = 0; k < in; ++k) to[size_t(k) * pieces * V] = from[k];
             }
         }
@@ -88,21 +100,20 @@ inline void pack(Stack& stack, const std::vector<MaxoutParams<const float>>& par
     // Without compiler vectors, rows are not padded to pairs.
     stack.bfloat16 = stack.bfloat16 && lanes<float> > 1;
     for (int l = 0; l < shape.depth; ++l) {
-        PackedLayer layer = pack_layer(shape, l, params[l]);
+        PackedLayer layer = pack_layer(shape, l, params[l], !shape.window || stack.bfloat16);
         if (shape.window) {
             // Far outside a document, all rows of the window are equal: zero, at first.
-            Buffer<float> window(layer.inputs);
+            const int positions = 2 * shape.window + 2;
+            Buffer<float> window(size_t(positions) * padded<float>(shape.in(l)));
             layer.outside = Buffer<float>(width);
             if (l)
-                for (int q = 0; q < shape.positions(); ++q)
+                for (int q = 0; q < positions; ++q)
                     std::memcpy(window + size_t(q) * width, stack.layers[l - 1].outside,
                                 sizeof(float) * width);
-            Rows<float> rows;
-            rows.add(window, layer.outside);
-            maxout<Floats, false>(layer, shape, rows);
-            normalize(layer.outside, layer.valid, shape.width);
-            finish(layer.outside, layer.outside, shape.residual ? window.data() : nullptr, layer,
-                   shape.width);
+            RowPairs rows;
+            rows.add(window, layer.outside, nullptr);
+            PairedMaxout(layer, shape, l).run<false>(rows, [](size_t, size_t) {});
+            complete(layer.outside, shape.residual ? window.data() : nullptr, layer, shape.width);
         }
         if (stack.bfloat16) pack_pairs(layer, shape);
         stack.layers.push_back(std::move(layer));

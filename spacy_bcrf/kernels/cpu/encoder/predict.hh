@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../threads.hh"
-#include "maxout.hh"
+#include "paired.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -45,6 +45,7 @@ class BlockOfRows {
     Buffer<Pair> pairs_;  // `now_` in bfloat16
     size_t capacity_ = 0;
     Rows<float> rows_;
+    RowPairs pairs_of_rows_;
     Rows<Pair> pair_rows_;
     std::vector<const float*> residual_;
 
@@ -57,7 +58,8 @@ class BlockOfRows {
         const int stride_in = padded<float>(in), stride = padded<float>(width);
         size_t n = 0;
         for (const Segment& s : segments) n += s.last - s.first + 2 * margin;
-        const size_t needed = n * std::max(stride_in, stride);
+        // A pair of one row reads one row more.
+        const size_t needed = (n + 1) * std::max(stride_in, stride);
         if (needed > capacity_) {
             now_ = Buffer<float>(needed);
             next_ = Buffer<float>(needed);
@@ -94,34 +96,53 @@ class BlockOfRows {
         const int needed = shape.margin(l + 1), reached = (l + 1) * shape.window;
         const size_t stride_in = padded<float>(shape.in(l)), stride = padded<float>(shape.width);
         rows_.clear();
+        pairs_of_rows_.clear();
         pair_rows_.clear();
         residual_.clear();
-        size_t begin = 0;  // the row of the segment's outermost margin
+        size_t begin = shape.margin(0);  // the row of the segment's first token
         for (const Segment& s : segments) {
-            for (int i = s.first - needed; i < s.last + needed; ++i) {
-                const size_t row = begin + (i - s.first) + shape.margin(0);
-                const int distance = std::max(-i, i - s.length + 1);
+            const int n = s.last - s.first;
+            // Rows further outside of the document depend on no token.
+            const int first = std::max(-needed, -s.first - reached);
+            const int last = n + std::min(needed, s.length - s.last + reached);
+            for (int i = -needed; i < n + needed; ++i)
+                if (i < first || i >= last)
+                    std::memcpy(next_ + (begin + i) * stride, layer.outside.data(),
+                                sizeof(float) * stride);
+            for (int i = first; i < last; ++i) {
+                const size_t row = begin + i;
+                const size_t window = (row - shape.window) * stride_in;
                 float* to = next_ + row * stride;
-                if (distance > reached) {
-                    std::memcpy(to, layer.outside.data(), sizeof(float) * stride);
+                if (stack_.bfloat16) {
+                    pair_rows_.add(pairs_ + window / 2, to);
+                } else if (!shape.window) {
+                    rows_.add(now_ + window, to);
+                } else {
+                    pairs_of_rows_.add(now_ + window, to, i + 1 < last ? to + stride : nullptr);
+                    ++i;
                     continue;
                 }
-                const size_t window = (row - shape.window) * stride_in;
-                if (stack_.bfloat16)
-                    pair_rows_.add(pairs_ + window / 2, to);
-                else
-                    rows_.add(now_ + window, to);
                 residual_.push_back(now_ + row * stride_in);
             }
-            begin += s.last - s.first + 2 * shape.margin(0);
+            begin += n + 2 * shape.margin(0);
+        }
+        auto finish = [&](float* out, const float* in) {
+            complete(out, shape.residual ? in : nullptr, layer, shape.width);
+        };
+        if (shape.window && !stack_.bfloat16) {
+            PairedMaxout(layer, shape, l).run<false>(pairs_of_rows_, [&](size_t first, size_t last) {
+                for (size_t i = first; i < last; ++i) {
+                    const float* in = pairs_of_rows_.in[i] + shape.window * stride_in;
+                    finish(pairs_of_rows_.out[2 * i], in);
+                    if (float* second = pairs_of_rows_.out[2 * i + 1]) finish(second, in + stride_in);
+                }
+            });
+            return;
         }
         maxout<Floats, false>(layer, shape, rows_);
         maxout_pairs(layer, shape, pair_rows_);
         const std::vector<float*>& out = stack_.bfloat16 ? pair_rows_.out : rows_.out;
-        for (size_t i = 0; i < residual_.size(); ++i) {
-            normalize(out[i], layer.valid.data(), shape.width);
-            finish(out[i], out[i], shape.residual ? residual_[i] : nullptr, layer, shape.width);
-        }
+        for (size_t i = 0; i < residual_.size(); ++i) finish(out[i], residual_[i]);
     }
 };
 

@@ -36,6 +36,7 @@ typedef std::uint32_t Pair;
 struct PackedLayer {
     int inputs;             // numbers of a window
     Buffer<float> forward;  // (groups, inputs, pieces, lanes); a group has one output in each lane
+    Buffer<float> paired;   // (groups, inputs of all sums, pieces, lanes), see paired.hh
     Buffer<float> rows;     // (outputs, pieces, inputs), for the gradient of the input
     Buffer<Pair> pairs;     // (groups, inputs / 2, pieces, lanes): `forward` in bfloat16
     Buffer<float> bias;     // (groups, pieces, lanes)

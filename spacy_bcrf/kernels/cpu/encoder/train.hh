@@ -72,7 +72,8 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
     const size_t stride = padded<float>(width), stride_in = padded<float>(shape.width_in);
     trace.rows = 0;
     for (const int length : trace.lengths) trace.rows += length + 2 * margin;
-    Buffer<float> input(trace.rows * stride_in);
+    // A pair of one row reads one row more.
+    Buffer<float> input((trace.rows + 1) * stride_in);
     size_t row = 0;
     for (const int length : trace.lengths) {
         row += margin;
@@ -87,28 +88,44 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
         layer.normalized = Buffer<float>(trace.rows * stride);
         layer.scale = Buffer<float>(trace.rows);
         layer.piece = Buffer<unsigned char>(trace.rows * stride);
-        input = Buffer<float>(trace.rows * stride);
+        input = Buffer<float>((trace.rows + 1) * stride);
         const Dropout dropout(layer.dropout, layer.seed);
         const std::vector<size_t> rows = rows_of(trace, shape, l);
         const size_t in = padded<float>(shape.in(l));
+        auto complete = [&](size_t row) {
+            float* normalized = layer.normalized + row * stride;
+            const float scale = layer.scale[row] = center(normalized, packed.valid.data(), width);
+            for (size_t k = 0; k < stride; k += lanes<float>) {
+                const Vec<float> x = load(normalized + k) * scale;
+                store(normalized + k, x);
+                Vec<float> y = x * load(packed.gain.data() + k) + load(packed.shift.data() + k);
+                y *= dropout.factors(row, int(k));
+                if (shape.residual) y += load(layer.input + row * in + k);
+                store(input + row * stride + k, y);
+            }
+        };
         for_each_task((rows.size() + BLOCK - 1) / BLOCK, threads, [&](size_t task) {
             const size_t first = task * BLOCK, last = std::min(rows.size(), first + BLOCK);
-            Rows<float> some;
-            for (size_t i = first; i < last; ++i)
-                some.add(layer.input + (rows[i] - shape.window) * in,
-                         layer.normalized + rows[i] * stride, layer.piece + rows[i] * stride);
-            maxout<Floats, true>(packed, shape, some);
-            for (size_t i = first; i < last; ++i) {
-                float* normalized = layer.normalized + rows[i] * stride;
-                layer.scale[rows[i]] = normalize(normalized, packed.valid.data(), width);
-                float* to = input + rows[i] * stride;
-                finish(to, normalized, nullptr, packed, width);
-                for (size_t k = 0; k < stride; k += lanes<float>) {
-                    Vec<float> y = load(to + k) * dropout.factors(rows[i], int(k));
-                    if (shape.residual) y += load(layer.input + rows[i] * in + k);
-                    store(to + k, y);
+            auto window = [&](size_t row) { return layer.input + (row - shape.window) * in; };
+            auto to = [&](size_t row) { return layer.normalized + row * stride; };
+            auto piece = [&](size_t row) { return layer.piece + row * stride; };
+            if (shape.window) {
+                RowPairs pairs;
+                for (size_t i = first; i < last; ++i) {
+                    const size_t row = rows[i];
+                    const bool two = i + 1 < last && rows[i + 1] == row + 1;
+                    if (two) ++i;
+                    pairs.add(window(row), to(row), two ? to(row + 1) : nullptr, piece(row),
+                              two ? piece(row + 1) : nullptr);
                 }
+                PairedMaxout(packed, shape, l).run<true>(pairs, [](size_t, size_t) {});
+            } else {
+                Rows<float> some;
+                for (size_t i = first; i < last; ++i)
+                    some.add(window(rows[i]), to(rows[i]), piece(rows[i]));
+                maxout<Floats, true>(packed, shape, some);
             }
+            for (size_t i = first; i < last; ++i) complete(rows[i]);
         });
     }
     const float* from = input;

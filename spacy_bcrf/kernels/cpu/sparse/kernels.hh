@@ -19,6 +19,8 @@ struct SparseKernels {
                     const float* d_transitions);
     void (*score)(const float* weights, size_t stride, int tags, const Sequences&,
                   const int* lengths, int batch, float* unary);
+    void (*correct)(const Batch<float>&, const PairWeights&, const float* marginals,
+                    const int* best, float least, float* unary, float* transitions);
 
     // Return the kernels of the instruction set in use.
     static const SparseKernels& get();

@@ -102,7 +102,7 @@ struct Options {
 // is still cumulative. The L2 decay is the same for all weights.
 //
 // The first rows are the transitions, by their `from` tag. The bias, the start and the end of a
-// sequence follow, then the features.
+// sequence follow, then the features. A second-order chain has a feature for each pair of tags.
 struct Model {
     Options options;
     int tags;
@@ -115,6 +115,8 @@ struct Model {
     std::int64_t steps = 0;      // since the last `write`; the average is over these
     double sequences_seen = 0;   // in total; the rate depends on it
     std::vector<unsigned char> transitions, start, end;  // 1 if allowed; empty without constraints
+    std::vector<int> pairs;      // features of a second-order chain, see PairWeights; or empty
+    float least = 0;             // a second-order chain keeps the tags with at least this marginal
     std::atomic<bool> stopped{false};  // another thread asks `learn` to stop, until the next `write`
 
     Model(const Options& options, int tags)
@@ -267,6 +269,19 @@ struct Model {
         steps = 0;
         stopped = false;
     }
+};
+
+// The weights of a second-order chain: a row for each pair of tags (a, b), with the weight of each tag
+// that follows. rows [T + 1, T] are features; a = T stands for the start of the sequence.
+struct PairWeights {
+    const float* table;  // its first feature
+    size_t stride;
+    const int* rows;
+    int tags;
+    float scale;
+
+    int row(int a, int b) const { return rows[size_t(a) * tags + b]; }
+    float operator()(int a, int b, int c) const { return table[row(a, b) * stride + c] * scale; }
 };
 
 // A ragged batch. Token i has the features rows[starts[i] : starts[i + 1]], in addition to bias,

@@ -9,6 +9,7 @@
 #include "prefetch.hh"
 #include "quadratic.hh"
 #include "rows.hh"
+#include "second_order.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -29,6 +30,14 @@ class Online {
     std::vector<int> gold_, best_, features_, changed_;
     std::vector<float> restricted_;
     BestList list_;
+    SecondOrder second_order_;
+    KeptTags kept_;
+    std::vector<int> pair_rows_;  // the rows of the pairs of kept tags
+    struct Triple {
+        int row, tag;
+        double gradient;
+    };
+    std::vector<Triple> triples_;
     Quadratic quadratic_;
     const Sequences* data_ = nullptr;
     size_t start_ = 0;
@@ -169,6 +178,11 @@ class Online {
         return value;
     }
 
+    int* best_labeling(int length) {
+        best_.resize(length);
+        return best_.data();
+    }
+
     // Write the best labeling and return its score.
     double best(const std::vector<float>& unary, int* tags) {
         float value;
@@ -201,6 +215,82 @@ class Online {
         return value;
     }
 
+    PairWeights pair_weights() const {
+        return {m_.v.row(m_.first_feature()), m_.stride, m_.pairs.data(), m_.tags, float(m_.scale)};
+    }
+
+    bool is_allowed(int i, int t) const { return restricted_[size_t(i) * m_.tags + t] > -infinity<float>; }
+
+    // Add `times` the marginals of the second-order chain on kept_ to the gradient. Return its
+    // log-partition.
+    double expect_pairs(double times) {
+        const double z = second_order_.run(sequence(unary_), pair_weights(), kept_);
+        second_order_.marginals(
+            [&](int i, int a, int b, double p) {
+                node_[size_t(i) * m_.tags + b] += float(times * p);
+                if (i == 1) node_[a] += float(times * p);
+                edge_[size_t(a) * m_.tags + b] += times * p;
+            },
+            [&](int row, int c, double p) { triples_.push_back({row, c, times * p}); });
+        return z;
+    }
+
+    // Return the loss of a second-order CRF on the tags whose first-order marginal is large enough,
+    // without or with the restriction to gold. `target` is the gold labeling, or the best one under
+    // partial gold, whose tags are kept.
+    double second_order(bool complete, const int* target) {
+        const int T = m_.tags;
+        const auto likely = [&](int i, int t) { return node_[size_t(i) * T + t] >= m_.least; };
+        std::vector<char> keep(size_t(length_) * T);
+        const auto mark = [&] {
+            for (int i = 0; i < length_; ++i)
+                for (int t = 0; t < T; ++t)
+                    if (likely(i, t) || target[i] == t) keep[size_t(i) * T + t] = 1;
+        };
+        expect(unary_, false);
+        mark();
+        if (complete)
+            restrict_to_gold();
+        else {
+            expect(restricted_, false);
+            mark();
+        }
+        std::fill(node_.begin(), node_.end(), 0.f);
+        std::fill(edge_.begin(), edge_.end(), 0.0);
+        triples_.clear();
+        const auto kept = [&](int i, int t) { return keep[size_t(i) * T + t] != 0; };
+        kept_.load(length_, T, kept);
+        pair_rows_.clear();
+        const int shift = int(m_.first_feature());
+        for (int i = 0; i + 1 < length_; ++i)
+            for (int k = 0; k < kept_.count(i); ++k)
+                for (int h = 0; h < (i ? kept_.count(i - 1) : 1); ++h)
+                    pair_rows_.push_back(
+                        shift + pair_weights().row(i ? kept_.of(i - 1)[h] : T, kept_.of(i)[k]));
+        if (m_.options.l1 > 0)
+            for (int row : pair_rows_) m_.pay(row, false);
+        const double value = expect_pairs(1);
+        kept_.load(length_, T, [&](int i, int t) { return kept(i, t) && is_allowed(i, t); });
+        return value - expect_pairs(-1);
+    }
+
+    // Take a gradient step on the rows of pairs of tags.
+    void update_pairs(float by) {
+        const auto before = [](const Triple& a, const Triple& b) {
+            return a.row != b.row ? a.row < b.row : a.tag < b.tag;
+        };
+        std::sort(triples_.begin(), triples_.end(), before);
+        std::vector<double> gradient(m_.tags);
+        for (size_t k = 0; k < triples_.size();) {
+            const int row = triples_[k].row;
+            std::fill(gradient.begin(), gradient.end(), 0.0);
+            for (; k < triples_.size() && triples_[k].row == row; ++k)
+                gradient[triples_[k].tag] += triples_[k].gradient;
+            const int at = row + int(m_.first_feature());
+            if (!is_negligible(gradient.data())) apply(gradient.data(), by, &at, 1);
+        }
+    }
+
     // Return the loss of Wang et al. (2020), whose gradient runs through all updates.
     double mean_field() {
         float value;
@@ -228,8 +318,7 @@ class Online {
     }
 
     double perceptron(double gold) {
-        best_.resize(length_);
-        const double value = best(unary_, best_.data()) - gold;
+        const double value = best(unary_, best_labeling(length_)) - gold;
         add_labeling(best_.data(), 1);
         add_labeling(gold_.data(), -1);
         return value;
@@ -301,6 +390,7 @@ class Online {
         }
         for (int u = 0; u < m_.tags; ++u)
             if (!is_negligible(edge_.data() + u * T)) apply(edge_.data() + u * T, by, &u, 1);
+        update_pairs(by);
     }
 
     void prefetch_changes(int i) {
@@ -325,6 +415,7 @@ class Online {
     // Let the rows of the sequence pay their L1 penalties.
     void pay(bool at_once) {
         for (int u = 0; u < m_.tags; ++u) m_.pay(u, at_once);
+        for (int row : pair_rows_) m_.pay(row, at_once);
         for (int i = 0; i < length_; ++i) {
             const int n = rows_of(i);
             for (int r = 0; r < n; ++r) m_.pay(features_[r], at_once);
@@ -354,6 +445,8 @@ class Online {
         data_ = &data;
         start_ = start;
         length_ = length;
+        triples_.clear();
+        pair_rows_.clear();
         if (m_.options.l1 > 0) pay(false);
         if (!score()) return false;
         const bool is_fenchel_young = m_.options.objective == Objective::crf ||
@@ -367,10 +460,9 @@ class Online {
             }
         if (!complete) {
             if (!restrict_to_gold()) return true;
-            std::vector<int> target(length);
-            if (best(restricted_, target.data()) == -infinity<float>) return true;
+            if (best(restricted_, best_labeling(length)) == -infinity<float>) return true;
             if (m_.options.objective == Objective::mean_field) check_complete();
-            if (!is_fenchel_young) gold_ = target;
+            if (!is_fenchel_young) gold_ = best_;
         }
         node_.assign(size_t(length) * m_.tags, 0);
         edge_.assign(size_t(m_.tags) * m_.tags, 0);
@@ -381,7 +473,11 @@ class Online {
         }
         switch (m_.options.objective) {
             case Objective::crf:
-            case Objective::bcrf: value = fenchel_young(complete); break;
+            case Objective::bcrf:
+                value = m_.pairs.empty() || length < 2
+                            ? fenchel_young(complete)
+                            : second_order(complete, complete ? gold_.data() : best_.data());
+                break;
             case Objective::mean_field: value = mean_field(); break;
             case Objective::sapo: value = sapo(gold); break;
             case Objective::perceptron: value = perceptron(gold); break;

@@ -5,11 +5,12 @@
 #include "kernels.hh"
 #include "online.hh"
 #include "predict.hh"
+#include "second_order.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
-SparseKernels sparse_kernels() { return {learn, descend, score}; }
+SparseKernels sparse_kernels() { return {learn, descend, score, correct}; }
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

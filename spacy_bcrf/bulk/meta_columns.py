@@ -1,0 +1,93 @@
+"""Parquet columns of meta data: their Arrow types, the same in all shards of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from spacy_bcrf.corpora.texts import TextColumns, TextRecord, read_records, read_schema
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.io.text import CorpusError
+
+SAMPLE = 1000
+"""Records that give the types of JSON values and of other values without a schema."""
+
+Types = dict[str, Any]
+"""Arrow type by name of the column, None for values of several types."""
+
+
+def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterable[str]) -> bytes:
+    """Return the serialized Arrow schema of the meta columns.
+
+    Parquet files give the types of their columns, headers of tables give columns of strings, and
+    the first SAMPLE records of all other files give columns of scalars. A column is left out if its
+    types differ, unless they are integers and floats, or if its name is in `taken`. Its values stay
+    JSON text, see `split_meta`.
+
+    The result depends only on the files. So all shards of a run, restarted or not, have it.
+    """
+    pa = require("pyarrow", "parquet")
+    found: Types = {}
+    left = SAMPLE
+    for file in files:
+        try:
+            schema = read_schema(file, columns)
+            if schema is not None:
+                _merge(pa, found, schema)
+                continue
+            for item in islice(read_records(file, columns), left):
+                left -= 1
+                if isinstance(item, TextRecord):
+                    _merge(pa, found, {k: _type_of(pa, v) for k, v in item.meta.items()})
+        except CorpusError:
+            continue  # the run names it
+    kept = {name: each for name, each in found.items() if each is not None and name not in taken}
+    fields = [pa.field(name, each) for name, each in kept.items() if each != pa.null()]
+    return pa.schema(fields).serialize().to_pybytes()
+
+
+def _merge(pa: Any, found: Types, more: Mapping[str, Any]) -> None:
+    for name, new in more.items():
+        old = found.get(name, new)
+        if old is None or new is None or old == new:
+            found[name] = old and new
+        elif pa.null() in (old, new):
+            found[name] = new if old == pa.null() else old
+        else:
+            numbers = (pa.int64(), pa.float64())
+            found[name] = pa.float64() if old in numbers and new in numbers else None
+
+
+def _type_of(pa: Any, value: Any) -> Any:
+    types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    return pa.null() if value is None else types.get(type(value))
+
+
+def read_meta_columns(schema: bytes) -> Any:
+    """Return the Arrow schema that `find_meta_columns` serialized."""
+    pa = require("pyarrow", "parquet")
+    return pa.ipc.read_schema(pa.py_buffer(schema))
+
+
+def split_meta(schema: Any, meta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values that fit the columns of an Arrow schema, and all other values.
+
+    A value is never converted: an integer that no float equals does not fit a column of floats.
+    """
+    pa = require("pyarrow", "parquet")
+    fitting: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, value in meta.items():
+        i = schema.get_field_index(name)
+        fits = False
+        if i >= 0:
+            try:
+                stored = pa.scalar(value, schema.field(i).type).as_py()
+                # NaN is not equal to itself, and True is equal to 1.
+                fits = repr(stored) == repr(value) or (type(value) is int and stored == value)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                pass
+        (fitting if fits else others)[name] = value
+    return fitting, others

@@ -1,0 +1,120 @@
+"""Losses on an emulated GPU: the losses of the CPU, in few launches and without waits."""
+
+import fake_cupy
+import numpy as np
+import pytest
+from pairwise import pairwise
+from test_kernels import problem
+
+from spacy_bcrf.chain import BCRF, CRF, NotFiniteError, Potentials, viterbi
+
+INFERENCES = [CRF(), BCRF(7), BCRF(8, "auto", 1e-4)]
+GOLD = ["complete", "partial", "allowed", "mixed"]
+# The scale of the scores, and whether to forbid some.
+SCORES = [(1.0, False), (1.0, True), (300.0, True)]
+
+
+@pytest.fixture
+def cupy(host, monkeypatch):
+    return fake_cupy.install(monkeypatch)
+
+
+def on(cupy, *arrays):
+    return [array.copy().view(cupy.ndarray) for array in arrays]
+
+
+def gold_of(kind, unary, transitions, lengths):
+    """Allowed gold labelings: the best one, of which some tags are unknown."""
+    potentials = Potentials(*(x.astype("float64") for x in (unary, transitions)), lengths)
+    gold, rng = viterbi(potentials)[0], np.random.default_rng(0)
+    if kind == "complete":
+        return gold
+    unknown = rng.random(len(gold)) < 0.5
+    if kind == "mixed":
+        # The first sequence is complete, the last one is unknown.
+        unknown[: lengths[0]] = False
+        unknown[len(gold) - lengths[-1] :] = True
+    gold[unknown] = -1
+    if kind != "allowed":
+        return gold
+    allowed = rng.random(unary.shape) < 0.3
+    allowed[np.arange(len(gold)), gold] = True
+    allowed[unknown] = True
+    return allowed
+
+
+@pytest.mark.parametrize(
+    "inference, tags, dtype, shared, kind, scores",
+    pairwise(INFERENCES, [3, 9, 38], ["float32", "float64"], [True, False], GOLD, SCORES),
+    ids=repr,
+)
+def test_losses_are_those_of_the_cpu(cupy, inference, tags, dtype, shared, kind, scores):
+    scale, forbid = scores
+    if dtype == "float32" and (inference.relaxation == "auto" if inference != CRF() else False):
+        pytest.skip("the estimate needs more digits than float32 has")
+    lengths = np.array([9, 1, 0, 2, 3, 12, 4], "int32")
+    rng = np.random.default_rng(tags)
+    arrays = problem(rng, tags, shared, dtype, forbid, scale, lengths)
+    # Tag 0 everywhere is an allowed labeling.
+    arrays[0][:, 0] = np.maximum(arrays[0][:, 0], -3 * scale)
+    arrays[1][..., 0, 0] = 0
+    gold = gold_of(kind, *arrays)
+    double = Potentials(*(x.astype("float64") for x in arrays[:2]), lengths)
+    expected, by = inference.loss(double, gold)
+    losses, gradient = inference.loss(
+        Potentials.unchecked(*on(cupy, *arrays), cupy), on(cupy, gold)[0]
+    )
+    tolerance = (
+        {"rtol": 1e-4, "atol": 2e-4 * scale} if dtype == "float32" else {"rtol": 1e-6, "atol": 1e-6}
+    )
+    np.testing.assert_allclose(losses.get(), expected, **tolerance)
+    np.testing.assert_allclose(gradient.unary.get(), by.unary, rtol=1e-4, atol=2e-4)
+    np.testing.assert_allclose(gradient.transitions.get(), by.transitions, rtol=1e-4, atol=1e-3)
+    assert losses.dtype == gradient.unary.dtype == gradient.transitions.dtype == dtype
+
+
+@pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)
+@pytest.mark.parametrize("kind", GOLD)
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_step_is_three_launches_without_waits(cupy, host, inference, kind, shared):
+    lengths = np.array([9, 1, 0, 2, 3, 12, 4], "int32")
+    arrays = problem(np.random.default_rng(0), 9, shared, "float32", True, 1.0, lengths)
+    potentials = Potentials.unchecked(*on(cupy, *arrays), cupy)
+    gold = on(cupy, gold_of(kind, *arrays))[0]
+    inference.loss(potentials, gold)  # creates the flag of errors
+    host.launches.clear()
+    cupy.counts.operations.clear()
+    cupy.counts.waits.clear()
+    inference.loss(potentials, gold)
+    assert len(host.launches) == 3
+    assert set(cupy.counts.operations) <= {"ascontiguousarray"}
+    assert cupy.counts.waits == []
+
+
+@pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)
+def test_the_next_wait_raises_errors(cupy, inference):
+    lengths = np.array([3, 2, 4], "int32")
+    unary, transitions, _ = problem(
+        np.random.default_rng(0), 5, True, "float32", False, 1.0, lengths
+    )
+    gold = np.zeros(9, "int32")
+    fine = Potentials.unchecked(*on(cupy, unary, transitions, lengths), cupy)
+
+    def loss(unary, gold):
+        arrays = on(cupy, unary, transitions, lengths)
+        inference.loss(Potentials.unchecked(*arrays, cupy), on(cupy, gold)[0])
+
+    forbidden, wrong = unary.copy(), gold.copy()
+    forbidden[3:5, 0] = -np.inf
+    wrong[[4, 6]] = 5, -2
+    for bad_unary, bad_gold, message in (
+        (forbidden, gold, "sequence 1 has no gold labeling: -inf forbids all of them"),
+        (unary, wrong, "gold has a tag outside of the potentials' tags in sequence 1"),
+        (np.where(gold[:, None] == 0, np.nan, unary), gold, "sequence 0 has NaN or .inf"),
+    ):
+        loss(bad_unary.astype("float32"), bad_gold)
+        with pytest.raises(ValueError, match=message) as caught:
+            inference.log_partition(fine)
+        assert isinstance(caught.value, NotFiniteError) == ("NaN" in message)
+        # The error is raised once.
+        inference.log_partition(fine)
