@@ -20,12 +20,12 @@ from spacy_bcrf.chain import BCRF, CRF, Potentials
 from spacy_bcrf.io.atomic import write_text
 
 TEXTS = [
-    "Maria Rossi has worked for Nokia in Helsinki since 2019.",
+    "Barack Obama met Angela Merkel in Berlin.",
+    "John Smith of Google moved to London.",
     "Karin Larsen works at the University of Vienna.",
-    "Dr. Okafor left for Vienna on 3 June and came back last week.",
 ]
 ROOT = Path(__file__).resolve().parent.parent
-COLORS = {"PERSON": "#7aa6e8", "ORG": "#f2b36b", "LOC": "#82c785", "DATE": "#c49be0"}
+COLORS = {"PER": "#7aa6e8", "ORG": "#f2b36b", "LOC": "#82c785", "DATE": "#c49be0"}
 # Pixels: a character of the monospaced text, a line of text with labels below, the margin.
 CHARACTER, LINE, MARGIN = 9.6, 74, 20
 
