@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=[], help="sets to compare")
     parser.add_argument("--without-each", action="store_true", help="leave out one line each")
     parser.add_argument("--with-each", nargs="+", default=[], metavar="TEMPLATE")
-    parser.add_argument("--clusters", metavar="FILE", help="clusters for `cluster.words`")
+    parser.add_argument("--clusters", metavar="FILE", help="clusters for `cluster.brown`")
     parser.add_argument(
         "--model", nargs="+", type=read_setting, default=[], metavar="NAME=VALUE", help="settings"
     )
@@ -43,7 +43,7 @@ def main() -> None:
     args = parser.parse_args()
     task = TASKS[args.task]
     base = get_templates(task.templates)
-    model = {**MODEL, "clusters": {"words": args.clusters} if args.clusters else None}
+    model = {**MODEL, "clusters": {"brown": args.clusters} if args.clusters else None}
     model |= dict(args.model)
     variants = {f'"{task.templates}"': base}
     variants |= {f'"{name}"': get_templates(name) for name in args.sets}
