@@ -2,8 +2,9 @@
 
     python -m experiments.template_ablation wnut17 --corpora DIR
 
-No test part is read. --limit trains on the first sentences only. --model changes settings of the
-linear chain: --model order=2 optimizer=adagrad rate=0.2
+--limit trains on the first sentences only. --model changes settings of the linear chain: --model
+order=2 optimizer=adagrad rate=0.2. Only --part test reads a test part, for the set that dev chose.
+It trains on dev too if dev is a part of the official training data.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import random
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +32,32 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=[], help="sets to compare")
     parser.add_argument("--without-each", action="store_true", help="leave out one line each")
     parser.add_argument("--with-each", nargs="+", default=[], metavar="TEMPLATE")
-    parser.add_argument("--clusters", metavar="FILE", help="clusters for `cluster.words`")
+    parser.add_argument("--clusters", metavar="FILE", help="clusters for `cluster.brown`")
     parser.add_argument(
         "--model", nargs="+", type=read_setting, default=[], metavar="NAME=VALUE", help="settings"
     )
+    parser.add_argument("--part", choices=("dev", "test"), default="dev", help="to score on")
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=1, help="orders of the training sentences")
     parser.add_argument("--limit", type=int, help="training sentences")
     args = parser.parse_args()
     task = TASKS[args.task]
     base = get_templates(task.templates)
-    model = {**MODEL, "clusters": {"words": args.clusters} if args.clusters else None}
+    model = {**MODEL, "clusters": {"brown": args.clusters} if args.clusters else None}
     model |= dict(args.model)
     variants = {f'"{task.templates}"': base}
     variants |= {f'"{name}"': get_templates(name) for name in args.sets}
     if args.without_each:
         variants |= {f"without `{line}`": [t for t in base if t != line] for line in base}
     variants |= {f"with `{line}`": [*base, *line.split()] for line in args.with_each}
-    print(f"{args.task}: {task.score} on dev, {args.passes} passes\n", flush=True)
-    print(markdown_table([("templates", "features", "seconds", "dev")]), end="", flush=True)
+    print(f"{args.task}: {task.score} on {args.part}, {args.passes} passes\n", flush=True)
+    print(markdown_table([("templates", "features", "seconds", args.part)]), end="", flush=True)
     vocab = task.make_nlp(None).vocab
-    train, dev = (
-        task.read(Path(args.corpora), part, args.cache, vocab) for part in ("train", "dev")
+    learned = ["train", "dev"] if args.part == "test" and task.learns_dev else ["train"]
+    *parts, scored = (
+        task.read(Path(args.corpora), part, args.cache, vocab) for part in (*learned, args.part)
     )
+    train = list(chain.from_iterable(parts))
     for name, templates in variants.items():
         scores, seconds = [], 0.0
         for seed in range(args.seeds):
@@ -62,7 +67,7 @@ def main() -> None:
             start = time.process_time()
             n_features = fit_sparse_chain(nlp, examples, args.passes)
             seconds += time.process_time() - start
-            scores.append(100 * nlp.evaluate(task.examples(nlp, dev))[task.score])
+            scores.append(100 * nlp.evaluate(task.examples(nlp, scored))[task.score])
         name = name.replace("|", "\\|")
         cells = name, f"{n_features:,}", f"{seconds / args.seeds:.0f}", mean_and_deviation(scores)
         print(f"| {' | '.join(cells)} |", flush=True)

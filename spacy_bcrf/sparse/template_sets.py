@@ -70,6 +70,9 @@ SEGMENTATION = [
     "w[-1]|w[0]|w[1]",
 ]
 
+# The clusters of `clusters = {"brown": FILE}`: their prefixes generalize over words of little text.
+BROWN = ["cluster.brown(4,6,10,20)[-1..1]"]
+
 SETS = {
     "crfsuite-chunking": CRFSUITE_CHUNKING,
     "chunking": CHUNKING,
@@ -79,6 +82,9 @@ SETS = {
     "ner": NER,
     "social": SOCIAL,
     "segmentation": SEGMENTATION,
+    "pos-brown": [*POS, *BROWN],
+    "chunking-brown": [*CHUNKING, *BROWN],
+    "social-brown": [*SOCIAL, *BROWN],
 }
 
 

@@ -12,6 +12,9 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
+// Return log(sum_i exp(x(i))) for i < n. Most tokens keep one tag.
+template <class F> double log_sum(int n, F x) { return n == 1 ? x(0) : log_space::log_sum(n, x); }
+
 // The kept tags of each token of a sequence.
 class KeptTags {
     std::vector<int> tags_;
@@ -71,7 +74,7 @@ class SecondOrder {
             each_pair(i, [&](int j, int k) {
                 const size_t at = pair(i, j, k);
                 own_[at] = first_order(i, j, k);
-                alpha_[at] = own_[at] + log_space::log_sum(before(i), [&](int h) {
+                alpha_[at] = own_[at] + log_sum(before(i), [&](int h) {
                     return (i > 1 ? alpha_[pair(i - 1, h, j)] : 0) + three(i, h, j, k);
                 });
             });
@@ -79,13 +82,13 @@ class SecondOrder {
         for (int i = s.length - 1; i > 0; --i)
             each_pair(i, [&](int j, int k) {
                 beta_[pair(i, j, k)] =
-                    i + 1 == s.length ? 0 : log_space::log_sum(kept.count(i + 1), [&](int l) {
+                    i + 1 == s.length ? 0 : log_sum(kept.count(i + 1), [&](int l) {
                         const size_t next = pair(i + 1, k, l);
                         return three(i + 1, j, k, l) + own_[next] + beta_[next];
                     });
             });
         const int last = s.length - 1;
-        z_ = log_space::log_sum(int(first_[last + 1] - first_[last]),
+        z_ = log_sum(int(first_[last + 1] - first_[last]),
                                 [&](int k) { return alpha_[first_[last] + k]; });
         return z_;
     }
@@ -143,8 +146,8 @@ inline void add_corrections(const Sequence<float>& s, const SecondOrder& chain,
                            beta[k];
                 logs[k] = chain.log_marginal(i, j, k);
             }
-            now[j] = log_space::log_sum(n, [&](int k) { return terms[k]; });
-            const double total = log_space::log_sum(n, [&](int k) { return logs[k]; });
+            now[j] = log_sum(n, [&](int k) { return terms[k]; });
+            const double total = log_sum(n, [&](int k) { return logs[k]; });
             for (int k = 0; k < n; ++k)
                 if (terms[k] > -infinity<double>)
                     transitions[(size_t(i - 1) * T + from[j]) * T + to[k]] +=
@@ -155,10 +158,10 @@ inline void add_corrections(const Sequence<float>& s, const SecondOrder& chain,
     const int m = kept.count(0), n = kept.count(1);
     const int* first = kept.of(0);
     const double z =
-        log_space::log_sum(m, [&](int j) { return s.unary[first[j]] + beta[j]; });
+        log_sum(m, [&](int j) { return s.unary[first[j]] + beta[j]; });
     for (int j = 0; j < m; ++j) {
         const double total =
-            log_space::log_sum(n, [&](int k) { return chain.log_marginal(1, j, k); });
+            log_sum(n, [&](int k) { return chain.log_marginal(1, j, k); });
         unary[first[j]] += float(total - (s.unary[first[j]] + beta[j] - z));
     }
 }
