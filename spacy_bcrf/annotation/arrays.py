@@ -64,7 +64,7 @@ def read_doc(doc: Doc, attributes: Attributes) -> Values:
 
 def read_docs(docs: Sequence[Doc], attributes: Attributes) -> Values:
     """Return the attributes of all tokens (N, A)."""
-    columns = list(attributes)
+    columns: Any = list(attributes)
     values = np.concatenate([doc.to_array(columns) for doc in docs])
     return values.reshape(-1, len(columns))
 

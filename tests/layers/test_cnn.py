@@ -125,7 +125,7 @@ def test_gradients_at_full_width():
 def test_layers_between_embedding_and_encoder():
     """They may put other arrays into the list of the embeddings."""
     docs = make_docs(6, 2)
-    theirs, ours = make_pair(docs)
+    _, ours = make_pair(docs)
     embed, encode = (ours.get_ref(name) for name in ("embed", "encode"))
     rows = embed.predict(docs)
     rows[1] = rows[1] * 2

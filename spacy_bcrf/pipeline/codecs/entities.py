@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.attrs import (  # type: ignore[import-not-found]
@@ -17,6 +17,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
+    Attributes,
     Bools,
     DocBatch,
     Values,
@@ -45,7 +46,7 @@ class EntityCodec(SpanCodec):
     """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
 
     what = "entities"
-    attributes = (*ATTRIBUTES, SENT_START, IS_SPACE)
+    attributes: ClassVar[Attributes] = (*ATTRIBUTES, SENT_START, IS_SPACE)
 
     def __init__(
         self,
