@@ -2,9 +2,10 @@
 
     python -m benchmarks.encoder [--corpora DIR] [--threads 1] [--shapes 96,4,3,1 300,8,2,2]
 
-Both run on one thread, unless --threads says otherwise. Times are processor times then. `of peak` is the share of the processor's
-multiply-adds, which a loop without memory measures: the work of plain products alone, without pads.
-The kernels need two thirds of it, so it may exceed 1.
+Both run on one thread, unless --threads says otherwise. Times of one thread are processor times.
+`of peak` is the share of the processor's multiply-adds, which a loop without memory measures: the
+work of plain products alone, without pads. The kernels need two thirds of it, so the share may
+exceed 1.
 """
 
 import argparse

@@ -34,6 +34,7 @@ from thinc.layers.ragged2list import forward as ragged2list
 from thinc.layers.residual import forward as residual
 from thinc.layers.with_array import forward as with_array
 
+from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.kernels import encoder as kernels
 
 CACHE_SIZE = 20_000
@@ -105,6 +106,18 @@ def cache_info(model: Model) -> CacheInfo:
     states = [node.attrs["compiled"] for node in model.walk() if node._func is _embed]
     infos = [state.parts.cache_info() for state in states if state.parts]
     return CacheInfo(*(sum(counts) for counts in zip(CacheInfo(0, 0, 0), *infos, strict=True)))
+
+
+def embedded_columns(model: Model) -> list[int]:
+    """Return the attributes of tokens that a model's compiled layers embed."""
+    extractors = (
+        node.attrs["columns"]
+        for layer in model.walk()
+        if layer._func is _embed
+        for node in layer.walk()
+        if _is(node, extract)
+    )
+    return [intify_attr(column) for columns in extractors for column in columns]
 
 
 class _Unsupported(ValueError):
@@ -297,6 +310,8 @@ class _Embedding(_Compiled):
         columns = self.columns
         if self.vectors:
             columns = [*columns, _vectors_attribute(docs)]
+        if isinstance(docs, DocBatch) and set(columns) <= set(docs.columns):
+            return docs.values.take([docs.columns.index(column) for column in columns], axis=1)
         arrays = [
             doc.to_array(columns)
             if hasattr(doc, "to_array")

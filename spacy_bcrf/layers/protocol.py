@@ -20,6 +20,7 @@ from spacy_bcrf.chain import CRF, Inference, Potentials
 from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
 
+from .compiled import embedded_columns
 from .decoding import Decoder, get_decoder
 
 _HOOKS = "labeling_hooks"
@@ -138,6 +139,8 @@ class LabelingModel:
         self.objective: Objective = self.output_layer.attrs["objective"]
         self.inference = self.objective if isinstance(self.objective, Inference) else CRF()
         """The inference of all probabilities: the objective, or a CRF if that has none."""
+        self.columns = embedded_columns(model)
+        """The attributes of tokens that compiled layers of the model embed."""
 
     @property
     def output_layer(self) -> Model:

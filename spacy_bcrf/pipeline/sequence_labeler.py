@@ -21,7 +21,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 from tqdm import tqdm
 
-from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
+from spacy_bcrf.annotation.arrays import UNKNOWN, DocBatch, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData, set_extensions
 from spacy_bcrf.chain import (
     Inference,
@@ -337,8 +337,11 @@ class SequenceLabeler(TrainablePipe):
             nothing = np.ones((0, max(1, len(self.tags))), dtype=bool)
             return self._labeling.zero_potentials(doc_lengths(docs), nothing)
         labeling = self._labeling
+        docs = list(docs)
+        if self._codec.attributes:
+            docs = DocBatch(docs, (*self._codec.attributes, *labeling.columns))
         try:
-            potentials = labeling.model.predict(list(docs))
+            potentials = labeling.model.predict(docs)
         except NotFiniteError as error:
             raise ValueError(
                 f"[{self.name}] the scores of {_describe(docs, error)} are NaN or infinite. The "

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy import registry
+from spacy.attrs import IS_SPACE
 from spacy.lang.en import English
 from spacy.tokens import Doc
 from spacy.util import fix_random_seed
 from thinc.api import Adam, set_dropout_rate
 
 from spacy_bcrf import kernels
+from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.layers.cnn import MaxoutWindowEncoder, MultiHashEmbed
-from spacy_bcrf.layers.compiled import cache_info, compile_layers
+from spacy_bcrf.layers.compiled import cache_info, compile_layers, embedded_columns
 
 VOCAB = English().vocab
 WORDS = [chr(97 + i % 26) * (1 + i % 5) + str(i % 7) for i in range(200)]
@@ -108,6 +110,44 @@ def test_equals_spacys_layers(shape, lengths):
     for key in others:
         assert mine[key].shape == others[key].shape
         assert relative(mine[key], others[key]) < 1e-4, key
+
+
+def test_gradients_at_full_width():
+    """Of 96 outputs, normalization does not amplify rounding."""
+    docs = make_docs(17, 1, 30, 8)
+    theirs, ours = make_pair(docs, width=96, depth=4)
+    rng = np.random.default_rng(0)
+    dys = [rng.normal(size=(len(doc), 96)).astype("float32") for doc in docs]
+    (_, mine), (_, others) = gradients(ours, docs, dys), gradients(theirs, docs, dys)
+    assert all(relative(mine[key], others[key]) < 1e-5 for key in others)
+
+
+def test_layers_between_embedding_and_encoder():
+    """They may put other arrays into the list of the embeddings."""
+    docs = make_docs(6, 2)
+    _, ours = make_pair(docs)
+    embed, encode = (ours.get_ref(name) for name in ("embed", "encode"))
+    rows = embed.predict(docs)
+    rows[1] = rows[1] * 2
+    copies = [row.copy() for row in rows]
+    for found, expected in zip(encode.predict(rows), encode.predict(copies), strict=True):
+        assert np.array_equal(found, expected)
+    assert len(encode.predict(rows[:1])) == 1
+
+
+def test_a_batch_is_read_once():
+    """The embedding takes the columns of a batch, in place of reading its documents."""
+    docs = make_docs(3, 3)
+    _, ours = make_pair(docs)
+    columns = embedded_columns(ours)
+    batch = DocBatch(docs, [IS_SPACE, *columns])
+    batch.values = np.concatenate([batch.values[3:], batch.values[:3]])
+    swapped = np.concatenate(ours.predict(docs[::-1]))
+    assert np.array_equal(np.concatenate(ours.predict(batch)), swapped)
+    # It reads them if a column is missing.
+    batch = DocBatch(docs, columns[1:])
+    batch.values[:] = 0
+    assert np.array_equal(np.concatenate(ours.predict(batch)), np.concatenate(ours.predict(docs)))
 
 
 def test_static_vectors():

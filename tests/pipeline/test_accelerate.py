@@ -84,6 +84,22 @@ def test_several_processes():
     assert annotations(nlp.pipe(TEXTS, n_process=2)) == annotations(nlp.pipe(TEXTS))
 
 
+def test_other_models_stay():
+    """A pipeline may mix spaCy's CNN with transformers and other models."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config=Config().from_str(TOK2VEC.format(pieces=3)))
+    bag = {"exclusive_classes": False, "ngram_size": 1, "no_output_layer": False}
+    bag |= {"@architectures": "spacy.TextCatBOW.v3", "length": 64}
+    nlp.add_pipe("textcat", config={"model": bag})
+    nlp.add_pipe("sentencizer")
+    other = nlp.get_pipe("textcat").model
+    functions = [node._func for node in other.walk()]
+    done = accelerate(nlp)
+    assert {name for name, _ in done.swapped} == {"tok2vec"}
+    assert not done.kept
+    assert [node._func for node in other.walk()] == functions
+
+
 def test_disabled_components_and_damaged_tables():
     nlp = make_nlp(shared=False)
     nlp.disable_pipe("ner")

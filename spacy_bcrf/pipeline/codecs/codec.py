@@ -11,7 +11,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import Bools, Values
+from spacy_bcrf.annotation.arrays import Attributes, Bools, Values
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.layers.protocol import Constraints
@@ -51,6 +51,9 @@ class Codec(Protocol):
 
     restrictions: str
     """Names of everything that can forbid a labeling, for warnings."""
+
+    attributes: ClassVar[Attributes]
+    """The attributes of tokens that `restrict` reads."""
 
     confidence_units: ClassVar[dict[str, Unit]]
     """The units of "confidence" and "tag_confidence" in `confidence.ANNOTATIONS`."""

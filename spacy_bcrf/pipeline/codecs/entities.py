@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.attrs import (  # type: ignore[import-not-found]
@@ -17,12 +17,11 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
+    Attributes,
     Bools,
+    DocBatch,
     Values,
-    doc_lengths,
-    is_first,
     read_doc,
-    read_docs,
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
@@ -47,6 +46,7 @@ class EntityCodec(SpanCodec):
     """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
 
     what = "entities"
+    attributes: ClassVar[Attributes] = (*ATTRIBUTES, SENT_START, IS_SPACE)
 
     def __init__(
         self,
@@ -148,14 +148,13 @@ class EntityCodec(SpanCodec):
         return rejected
 
     def open_tags(
-        self, docs: Sequence[Doc], ignore_annotation: bool = False
+        self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
         """Return the tags that preset entities, sentence starts and whitespace allow."""
-        iob, types, sent_start, is_space = read_docs(docs, (*ATTRIBUTES, SENT_START, IS_SPACE)).T
+        iob, types, sent_start, is_space = batch.values[:, : len(self.attributes)].T
         if ignore_annotation:
             iob, types = np.zeros_like(iob), np.zeros_like(types)
-        first = is_first(doc_lengths(docs))
-        allowed = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, first)
+        allowed = self.entities.lattice(iob, types, sent_start == 1, is_space == 1, batch.is_first)
         return allowed, (is_space == 1) & (iob != BEGIN) & (iob != INSIDE)
 
     def write(

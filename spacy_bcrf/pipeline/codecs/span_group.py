@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from spacy.attrs import IS_SPACE, SENT_START  # type: ignore[import-not-found]
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
     Bools,
+    DocBatch,
     Values,
     doc_lengths,
-    is_first,
-    read_docs,
     read_gold,
     split_spans,
 )
@@ -70,13 +68,12 @@ class SpanGroupCodec(SpanCodec):
         return self._key in doc.spans
 
     def open_tags(
-        self, docs: Sequence[Doc], ignore_annotation: bool = False
+        self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
         """Return the tags that sentence starts and whitespace allow."""
-        sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
+        sent_start, is_space = (batch.values[:, :2] == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
-        first = is_first(doc_lengths(docs))
-        allowed = self.entities.lattice(missing, missing, sent_start, is_space, first)
+        allowed = self.entities.lattice(missing, missing, sent_start, is_space, batch.is_first)
         return allowed, is_space
 
     def write(

@@ -8,11 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import IS_SPACE, SENT_START  # type: ignore[import-not-found]
 from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, Values, is_first
+from spacy_bcrf.annotation.arrays import (
+    UNKNOWN,
+    Attributes,
+    Bools,
+    DocBatch,
+    Values,
+    is_first,
+)
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials, SpanTags, span_posteriors
@@ -28,6 +36,7 @@ class SpanCodec(ABC):
     """
 
     what: str
+    attributes: ClassVar[Attributes] = (SENT_START, IS_SPACE)
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "span", "tag_confidence": "token"}
 
     def __init__(self, scheme: str, restrictions: str, **settings: str) -> None:
@@ -76,13 +85,16 @@ class SpanCodec(ABC):
 
     @abstractmethod
     def open_tags(
-        self, docs: Sequence[Doc], ignore_annotation: bool = False
+        self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
-        """Return the lattice, None if all tags are open, and whitespace that ends no span (N,)."""
+        """Return the lattice, None if all tags are open, and whitespace that ends no span (N,).
+
+        batch: its first columns are `attributes`.
+        """
 
     def lattice(self, docs: Sequence[Doc]) -> Bools | None:
         """Return the open tags, see `Codec.lattice`."""
-        return self.open_tags(docs)[0]
+        return self.open_tags(DocBatch(docs, self.attributes))[0]
 
     def restrict(
         self, potentials: Potentials, docs: Sequence[Doc], ops: Ops, ignore_annotation: bool = False
@@ -91,7 +103,8 @@ class SpanCodec(ABC):
 
         A BIO span that ends on whitespace is forbidden too: its tags alone do not show its end.
         """
-        allowed, is_loose = self.open_tags(docs, ignore_annotation)
+        batch = docs if isinstance(docs, DocBatch) else DocBatch(docs, self.attributes)
+        allowed, is_loose = self.open_tags(batch, ignore_annotation)
         if allowed is not None:
             potentials = potentials.restrict(ops.asarray(allowed))
         if is_loose is not None and self.entities.is_end_open and is_loose.any():

@@ -15,6 +15,7 @@ from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
+    Attributes,
     Bools,
     LabelIndex,
     Values,
@@ -59,6 +60,7 @@ class TagCodec:
     """One tag per token, without constraints on transitions. See `Codec`."""
 
     tags_per_label = 1
+    attributes: ClassVar[Attributes] = ()
     constraints: Constraints | None = None
     restrictions = "allowed_tags"
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "token", "tag_confidence": "token"}

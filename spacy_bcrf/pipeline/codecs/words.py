@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import IS_SPACE, POS, SENT_START, TAG  # type: ignore[import-not-found]
+from spacy.attrs import IS_SPACE, POS, TAG  # type: ignore[import-not-found]
 from spacy.parts_of_speech import IDS as UPOS  # type: ignore[import-not-found]
 from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
@@ -16,12 +16,10 @@ from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
     Bools,
+    DocBatch,
     Values,
     allowed_tags,
-    doc_lengths,
-    is_first,
     read_doc,
-    read_docs,
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
@@ -99,13 +97,13 @@ class WordCodec(SpanCodec):
         return bool(read_doc(doc, self._ids[:1]).all())
 
     def open_tags(
-        self, docs: Sequence[Doc], ignore_annotation: bool = False
+        self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
         """Return the tags that whitespace and sentence starts allow."""
-        sent_start, is_space = (read_docs(docs, (SENT_START, IS_SPACE)) == 1).T
+        sent_start, is_space = (batch.values[:, :2] == 1).T
         allowed = np.empty((len(is_space), len(self.tags)), dtype=bool)
         allowed[:, 0], allowed[:, 1:] = is_space, ~is_space[:, None]
-        new_sentence = sent_start & ~is_first(doc_lengths(docs))
+        new_sentence = sent_start & ~batch.is_first
         allowed[new_sentence] &= self.entities.may_start
         return allowed, None
 
