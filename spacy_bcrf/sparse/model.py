@@ -148,8 +148,10 @@ class SparseChain:
 
     def potentials(self, docs: Sequence[Doc]) -> Potentials:
         """Compute the potentials of the documents, without constraints."""
-        learner = self.learner
-        return learner.potentials(self.rows(docs), doc_lengths(docs))
+        # Unknown features score 0. To leave them out takes longer than to skip them.
+        keys, starts, _ = self.features.keys(docs)
+        rows = Rows(self.dictionary.find(keys), starts)
+        return self.learner.potentials(rows, doc_lengths(docs))
 
     def step(
         self, docs: Sequence[Doc], gold: NDArray, lattice: NDArray[np.bool_] | None = None
