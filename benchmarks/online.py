@@ -207,7 +207,7 @@ def measure_prediction(corpora: Path) -> dict[str, object]:
     trainer.set_params({"max_iterations": 1})
     for items, sentence in zip(to_strings(data.rows, data.lengths), train, strict=True):
         trainer.append(items, spans(sentence))
-    extract, items = data.extractor(test), to_strings(rows, lengths)
+    extract, sentences = data.extractor(test), to_strings(rows, lengths)
 
     def potentials() -> Potentials:
         return model.potentials(extract(), lengths)
@@ -222,7 +222,7 @@ def measure_prediction(corpora: Path) -> dict[str, object]:
                 "features": extract,
                 "features and scores": potentials,
                 "features, scores and Viterbi": lambda: viterbi(potentials()),
-                "CRFsuite": lambda: [tagger.tag(sentence) for sentence in items],
+                "CRFsuite": lambda: [tagger.tag(items) for items in sentences],
             },
             15,
         )
