@@ -10,11 +10,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import add_options, describe_machine, in_own_process, print_table
+from benchmarks.common import (
+    add_options,
+    describe_machine,
+    in_own_process,
+    interleave,
+    print_table,
+)
 from experiments.sapo.dataset import Dataset
 from experiments.sapo.evaluate import span_f
 from experiments.sapo.tasks import spans
-from spacy_bcrf.chain import viterbi
+from spacy_bcrf import kernels
+from spacy_bcrf.chain import Potentials, viterbi
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.io.text import find_file, read_lines
@@ -65,6 +72,14 @@ def main() -> None:
         "lbfgs stops when it converges"
     )
     print_table("Online learning", rows, notes, args.csv)
+    print()
+    rows = [in_own_process(measure_prediction, args.corpora)]
+    notes = (
+        "one thread, median of 15 interleaved rounds over the test part, CRFsuite's templates, "
+        "averaged perceptrons; ours: feature extraction from hashes of strings, scores, Viterbi; "
+        "CRFsuite: scores and Viterbi from lists of feature strings, which Python has made before"
+    )
+    print_table("Prediction", rows, notes)
     print()
     rows = [
         in_own_process(measure_pipeline, args.corpora, templates, args.rich_passes)
@@ -176,6 +191,43 @@ def measure_crfsuite(corpora: Path, name: str, passes: int) -> dict[str, object]
         tags = [tagger.tag(items) for items in to_strings(*data.read(test))]
     seconds = [float(iteration["time"]) for iteration in trainer.logparser.iterations]
     return row("CRFsuite", name, "standard", len(data.dictionary), seconds, test, tags)
+
+
+def measure_prediction(corpora: Path) -> dict[str, object]:
+    """Measure the words a second of feature extraction, scores and Viterbi, and of CRFsuite."""
+    import pycrfsuite
+
+    kernels.set_threads(1)
+    train, test = load(corpora / TRAIN), load(corpora / TEST)
+    data = Dataset(train, get_templates("crfsuite-chunking"), spans)
+    rows, lengths = data.read(test)
+    model = OnlineLearner(len(data.tags), len(data.dictionary), OURS["averaged perceptron"], 1)
+    model.fit(data.rows, data.lengths, data.gold, 1, lambda n, loss: None)
+    trainer = pycrfsuite.Trainer(algorithm="ap", verbose=False)
+    trainer.set_params({"max_iterations": 1})
+    for items, sentence in zip(to_strings(data.rows, data.lengths), train, strict=True):
+        trainer.append(items, spans(sentence))
+    extract, sentences = data.extractor(test), to_strings(rows, lengths)
+
+    def potentials() -> Potentials:
+        return model.potentials(extract(), lengths)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model")
+        trainer.train(path)
+        tagger = pycrfsuite.Tagger()
+        tagger.open(path)
+        seconds = interleave(
+            {
+                "features": extract,
+                "features and scores": potentials,
+                "features, scores and Viterbi": lambda: viterbi(potentials()),
+                "CRFsuite": lambda: [tagger.tag(items) for items in sentences],
+            },
+            15,
+        )
+    n = int(lengths.sum())
+    return {name: f"{n / second:,.0f} words/s" for name, second in seconds.items()}
 
 
 def to_strings(rows: Any, lengths: Any) -> list[list[list[str]]]:

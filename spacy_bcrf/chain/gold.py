@@ -24,11 +24,11 @@ class GoldLattice:
 
     def __init__(self, potentials: Potentials, gold: Array) -> None:
         check_gold(potentials, gold)
-        n, t = potentials.unary.shape
+        t = potentials.unary.shape[1]
         if gold.dtype != bool:
-            wrong = (gold < UNKNOWN) | (gold >= t)
-            if wrong.any():
-                token = int(wrong.argmax())
+            low, high = _extent(gold)
+            if low < UNKNOWN or high >= t:
+                token = int(((gold < UNKNOWN) | (gold >= t)).argmax())
                 raise ValueError(
                     f"gold has tag {int(gold[token])} in sequence {potentials.sequence_of(token)}; "
                     f"tags go from 0 to {t - 1}, {UNKNOWN} is unknown"
@@ -36,8 +36,7 @@ class GoldLattice:
             gold = potentials.xp.ascontiguousarray(gold, dtype="int32")
         self._potentials = potentials
         self._gold = gold
-        is_complete = gold.dtype != bool and not (n and int(gold.min()) == UNKNOWN)
-        self.tags: Array | None = gold if is_complete else None
+        self.tags: Array | None = gold if gold.dtype != bool and low >= 0 else None
 
     @cached_property
     def allowed(self) -> Array:
@@ -82,6 +81,13 @@ def check_gold(potentials: Potentials, gold: Array) -> None:
         raise ValueError(
             f"gold must be int32 {(n,)} or bool {(n, t)}, got {gold.dtype} {gold.shape}"
         )
+
+
+def _extent(gold: Array) -> tuple[int, int]:
+    """Return the smallest and the largest tag, 0 and -1 without tokens."""
+    if gold.dtype == "int32" and gold.flags.c_contiguous:
+        return kernels.extent(gold)
+    return (int(gold.min()), int(gold.max())) if len(gold) else (0, -1)
 
 
 def path_scores(potentials: Potentials, tags: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
-from .gold import GoldLattice, check_gold, path_scores
+from .gold import GoldLattice, check_gold
 from .potentials import Potentials, counted, raise_infeasible
 
 # Step of the central difference in float64. A probability's error is of the order of its square.
@@ -171,24 +171,28 @@ class Inference(ABC):
         lattice = GoldLattice(potentials, gold)
         edges: kernels.Edges = "sum" if potentials.transitions.ndim == 2 else "each"
         if lattice.tags is not None:
-            scores = path_scores(potentials, lattice.tags)
+            free = self.infer(potentials, edges)
+            losses, (d_unary, d_transitions) = free.value, unary_and_edges(free)
+            scores = kernels.subtract_labeling(
+                potentials.unary,
+                potentials.transitions,
+                potentials.lengths,
+                lattice.tags,
+                losses,
+                d_unary,
+                d_transitions,
+            )
             raise_infeasible(scores, "gold")
-            free = self.infer(potentials, edges)
-            losses = free.value - scores
-            d_unary, d_transitions = unary_and_edges(free)
-            lengths = potentials.lengths
-            minus_one = potentials.xp.full((len(lengths), 1), -1, dtype=d_unary.dtype)
-            kernels.add_features(lattice.tags[None], minus_one, lengths, d_unary, d_transitions)
-        else:
-            target = self.infer(potentials.restrict(lattice.allowed), edges, "lower")
-            raise_infeasible(target.value, "gold")
-            free = self.infer(potentials, edges)
-            losses = free.value - target.value
-            losses[lattice.unknown] = 0
-            d_unary, d_transitions = unary_and_edges(free)
-            target_unary, target_edges = unary_and_edges(target)
-            d_unary -= target_unary
-            d_transitions -= target_edges
+            return losses, potentials.gradient(d_unary, d_transitions)
+        target = self.infer(potentials.restrict(lattice.allowed), edges, "lower")
+        raise_infeasible(target.value, "gold")
+        free = self.infer(potentials, edges)
+        losses = free.value - target.value
+        losses[lattice.unknown] = 0
+        d_unary, d_transitions = unary_and_edges(free)
+        target_unary, target_edges = unary_and_edges(target)
+        d_unary -= target_unary
+        d_transitions -= target_edges
         return potentials.xp.maximum(losses, 0), potentials.gradient(d_unary, d_transitions)
 
 

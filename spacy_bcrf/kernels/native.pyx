@@ -54,6 +54,8 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         void beam_search(const Batch[In]&, int, int, int*, In*) except +
         void dijkstra(const Batch[In]&, int*, In*, long long*) except +
     void c_path_scores "bcrf::path_scores"[In](const Batch[In]&, const int*, In*)
+    void c_subtract_labeling "bcrf::subtract_labeling"[In](
+        const Batch[In]&, const int*, In*, In*, double*, In*, In*) except +
     void c_add_features "bcrf::add_features"[In](const Labelings[In]&, In*, double*, In*)
     void c_gram_matrices "bcrf::gram_matrices"[In](const Labelings[In]&, bint, double*) except +
     void c_hildreth "bcrf::hildreth"(int, int, const double*, const double*, double, double*)
@@ -223,6 +225,39 @@ def path_scores(xp, const real[:, ::1] unary, transitions, const int[::1] length
     with nogil:
         c_path_scores(batch, &tags_[0], &scores_[0])
     return scores
+
+
+def subtract_labeling(
+    xp, const real[:, ::1] unary, transitions, const int[::1] lengths, tags, real[::1] value,
+    real[:, ::1] node, edge
+):
+    cdef Batch[real] batch = _batch(unary, transitions, lengths)
+    cdef const int[::1] tags_ = tags
+    check_ids("tags", tags_, 0, batch.tags)
+    scores = _zeros(unary, lengths.shape[0])
+    # Float32 sums over a whole batch would lose digits, so shared transitions add up in double.
+    sums = numpy.zeros(edge.shape) if edge.ndim == 2 else None
+    cdef real[::1] scores_ = scores
+    cdef double[:, ::1] sums_ = sums
+    cdef real[:, :, ::1] each_ = None if edge.ndim == 2 else edge
+    with nogil:
+        c_subtract_labeling(
+            batch, &tags_[0], &value[0], &node[0, 0], &sums_[0, 0], &each_[0, 0, 0], &scores_[0]
+        )
+    if sums is not None:
+        edge += sums.astype(edge.dtype)
+    return scores
+
+
+def extent(xp, const int[::1] ids):
+    cdef int low = 0, high = -1
+    cdef Py_ssize_t i, n = ids.shape[0]
+    if n:
+        low = high = ids[0]
+    for i in range(n):
+        low = min(low, ids[i])
+        high = max(high, ids[i])
+    return low, high
 
 
 def add_features(

@@ -6,6 +6,7 @@ from oracles import reference_mean_field, reference_posterior, reference_search
 from pairwise import pairwise
 from test_kernels import problem
 
+from spacy_bcrf import kernels
 from spacy_bcrf.kernels import native
 
 pytestmark = pytest.mark.usefixtures("processor")
@@ -80,6 +81,31 @@ def test_searches(backend, tags, shared, dtype, n, width):
             np.testing.assert_allclose(x, y, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shared", SHARED)
+def test_the_loss_of_one_labeling(shared, dtype):
+    rng = np.random.default_rng(3)
+    unary, transitions, lengths = problem(rng, 4, shared, dtype, False, 1.0)
+    tags = rng.integers(0, 4, len(unary)).astype("int32")
+    node, edge = unary.copy(), transitions.copy()
+    minus_one = np.full((len(lengths), 1), -1, dtype)
+    reference_search.add_features(np, tags[None], minus_one, lengths, node, edge)
+    expected = reference_search.path_scores(np, unary, transitions, lengths, tags)
+    # A bound of rounding errors may lie below the score.
+    value = (expected + np.where(np.arange(len(lengths)) % 2, 3, -1)).astype(dtype)
+    losses, d_node, d_edge = value.copy(), unary.copy(), transitions.copy()
+    scores = kernels.subtract_labeling(unary, transitions, lengths, tags, losses, d_node, d_edge)
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    np.testing.assert_allclose(losses, np.maximum(value - expected, 0), atol=1e-5)
+    np.testing.assert_allclose(d_node, node, atol=1e-5)
+    np.testing.assert_allclose(d_edge, edge, atol=1e-5)
+
+
+def test_extent():
+    assert kernels.extent(np.array([3, -1, 7, 2], "int32")) == (-1, 7)
+    assert kernels.extent(np.zeros(0, "int32")) == (0, -1)
+
+
 @pytest.mark.parametrize("shared", SHARED)
 def test_features_and_scores_of_labelings(backend, shared):
     rng = np.random.default_rng(2)
@@ -87,10 +113,10 @@ def test_features_and_scores_of_labelings(backend, shared):
     tags = rng.integers(0, 4, (3, len(unary))).astype("int32")
     weights = rng.normal(size=(len(lengths), 3)).astype("float32")
     results = []
-    for kernels in (backend, reference_search):
+    for module in (backend, reference_search):
         node, edge = unary.copy(), transitions.copy()
-        kernels.add_features(np, tags, weights, lengths, node, edge)
-        scores = kernels.path_scores(np, unary, transitions, lengths, tags[0])
+        module.add_features(np, tags, weights, lengths, node, edge)
+        scores = module.path_scores(np, unary, transitions, lengths, tags[0])
         results.append((node, edge, scores))
     for found, expected in zip(*results, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -357,7 +357,7 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
                               const BregmanOptions& options, In* value, In* node, double* sum,
                               In* each) {
     std::vector<char> failed(batch.size);
-    std::vector<Place> which(all), found;
+    std::vector<Place> which(all);
     const double work = (options.n_iter + 3) * pass(batch);
 #if defined(__GNUC__)
     // A single iteration has its own normalization, and scores of the chain their own checks.
@@ -382,18 +382,14 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
     if constexpr (std::is_void<R>::value)
         for (Place place : which) failed[place.index] = 1;
     else
-        for_each_sequence(
-            batch, which, work, sum,
+        for_each_output(
+            batch, which, work, value, node, sum, each,
             [&] { return Projections<R, In>(batch, batch.longest(), options.scale); },
-            [&](Projections<R, In>& chain, const Sequence<In>& s, double* own) {
-                Output<In> out = output(s, node, own, each);
+            [&](Projections<R, In>& chain, const Sequence<In>& s, Output<In>& out) {
                 failed[s.index] = !chain.run(s, options, out);
-                value[s.index] = In(out.value);
             },
             [](Projections<R, In>& chain, double* own) { chain.flush(own); });
-    for (Place place : all)
-        if (failed[place.index]) found.push_back(place);
-    return found;
+    return select(all, failed);
 }
 
 // Projections in the precision of the scores. A sequence that needs more range gets double precision, or
@@ -405,21 +401,19 @@ void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* v
         return bregman_in<decltype(arithmetic), typename decltype(rows)::type>(
             batch, which, share, options, value, node, sum, each);
     };
-    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), 0.4);
+    // With more tags, rows fill their vectors too.
+    const double share = batch.tags < 32 ? 0.4 : 0.7;
+    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), share);
     if constexpr (sizeof(In) == 4) {
         // Products with dense transitions are as fast with exponents as without, and floats as doubles.
         const bool dense = batch.shared && batch.tags < 24 && is_dense<In>(batch, options.scale);
-        left = dense ? run(Wide<In>(), Rows<double>(), left, 0.4)
-                     : run(Plain<double>(), Rows<double>(), left, 0.4);
+        left = dense ? run(Wide<In>(), Rows<double>(), left, share)
+                     : run(Plain<double>(), Rows<double>(), left, share);
     }
     left = run(Wide<In>(), Rows<void>(), left, 0);
-    for_each_sequence(
-        batch, left, 100 * pass(batch), sum, [] { return 0; },
-        [&](int, const Sequence<In>& s, double* own) {
-            Output<In> out = output(s, node, own, each);
-            log_space::bregman(s, options, out);
-            value[s.index] = In(out.value);
-        },
+    for_each_output(
+        batch, left, 100 * pass(batch), value, node, sum, each, [] { return 0; },
+        [&](int, const Sequence<In>& s, Output<In>& out) { log_space::bregman(s, options, out); },
         [](int, double*) {});
 }
 

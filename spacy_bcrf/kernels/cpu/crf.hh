@@ -152,6 +152,8 @@ template <class R, class In> class ForwardBackward {
     void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
 };
 
+template <class R> double crf_lane_share(int tags) { return lane_share<R>(tags, sizeof(R) == 4 ? 32 : 20); }
+
 // Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
 // void. share: see `group`. Return the sequences that need a larger range.
 template <class N, class R, class In>
@@ -159,7 +161,7 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
                                   In* value, In* node, double* sum, In* each) {
     const bool only_value = !node && !sum && !each;
     std::vector<char> failed(batch.size);
-    std::vector<Place> which(all), found;
+    std::vector<Place> which(all);
 #if defined(__GNUC__)
     if (batch.shared && !each) {
         const auto groups = group<typename N::R>(batch, which, share, LANE_LENGTH);
@@ -177,18 +179,14 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     if constexpr (std::is_void<R>::value)
         for (Place place : which) failed[place.index] = 1;
     else
-        for_each_sequence(
-            batch, which, 3 * pass(batch), sum,
+        for_each_output(
+            batch, which, 3 * pass(batch), value, node, sum, each,
             [&] { return ForwardBackward<R, In>(batch, batch.longest()); },
-            [&](ForwardBackward<R, In>& chain, const Sequence<In>& s, double* own) {
-                Output<In> out = output(s, node, own, each);
+            [&](ForwardBackward<R, In>& chain, const Sequence<In>& s, Output<In>& out) {
                 failed[s.index] = !chain.run(s, out, only_value);
-                value[s.index] = In(out.value);
             },
             [](ForwardBackward<R, In>& chain, double* own) { chain.flush(own); });
-    for (Place place : all)
-        if (failed[place.index]) found.push_back(place);
-    return found;
+    return select(all, failed);
 }
 
 // A sequence that needs a larger range than its scores have gets double precision, then numbers with
@@ -199,17 +197,13 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
         return sum_product_in<decltype(arithmetic), typename decltype(rows)::type>(
             batch, which, share, value, node, sum, each);
     };
-    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), lane_share<In>(batch.tags));
+    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), crf_lane_share<In>(batch.tags));
     if constexpr (sizeof(In) == 4)
-        left = run(Plain<double>(), Rows<double>(), left, lane_share<double>(batch.tags));
+        left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch.tags));
     left = run(Wide<In>(), Rows<void>(), left, 0);
-    for_each_sequence(
-        batch, left, 100 * pass(batch), sum, [] { return 0; },
-        [&](int, const Sequence<In>& s, double* own) {
-            Output<In> out = output(s, node, own, each);
-            log_space::sum_product(s, out);
-            value[s.index] = In(out.value);
-        },
+    for_each_output(
+        batch, left, 100 * pass(batch), value, node, sum, each, [] { return 0; },
+        [](int, const Sequence<In>& s, Output<In>& out) { log_space::sum_product(s, out); },
         [](int, double*) {});
 }
 

@@ -52,6 +52,18 @@ void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
     }
 }
 
+// Turn the log-partitions (size) and marginals of a batch into the losses of one labeling, which are 0
+// or more, and their gradient. Set scores (size) to the labeling's scores. One of sum and each is null.
+template <class In>
+void subtract_labeling(const Batch<In>& batch, const int* tags, In* value, In* node, double* sum, In* each,
+                       In* scores) {
+    path_scores(batch, tags, scores);
+    const std::vector<In> weights(batch.size, In(-1));
+    add_features(Labelings<In>{tags, weights.data(), batch.lengths, 1, batch.size, batch.tags, batch.tokens()},
+                 node, sum, each);
+    for (int b = 0; b < batch.size; ++b) value[b] = value[b] < scores[b] ? In(0) : value[b] - scores[b];
+}
+
 // Compute <F(y_j), F(y_k)> for each sequence, (size, n, n). With shared transitions F counts each
 // pair of tags in the sequence; otherwise each edge has features of its own.
 template <class In> void gram_matrices(const Labelings<In>& y, bool shared, double* products) {

@@ -111,6 +111,28 @@ void for_each_sequence(const Batch<In>& batch, const std::vector<Place>& which, 
         flush);
 }
 
+// The loop of kernels with an Output: run(chain, sequence, output).
+template <class In, class Make, class Run, class Flush>
+void for_each_output(const Batch<In>& batch, const std::vector<Place>& which, double work, In* value,
+                     In* node, double* sum, In* each, Make make, Run run, Flush flush) {
+    for_each_sequence(
+        batch, which, work, sum, make,
+        [&](auto& chain, const Sequence<In>& s, double* own) {
+            Output<In> out = output(s, node, own, each);
+            run(chain, s, out);
+            value[s.index] = In(out.value);
+        },
+        flush);
+}
+
+// Return the sequences of a list whose entry in `failed` (batch) is set.
+inline std::vector<Place> select(const std::vector<Place>& which, const std::vector<char>& failed) {
+    std::vector<Place> found;
+    for (Place place : which)
+        if (failed[place.index]) found.push_back(place);
+    return found;
+}
+
 // The loop over all sequences that have tokens.
 template <class In, class Make, class Run>
 void for_each_sequence(const Batch<In>& batch, double work, double* sum, Make make, Run run) {

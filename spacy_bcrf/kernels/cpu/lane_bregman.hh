@@ -34,7 +34,7 @@ std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<P
     const auto close = [&] {
         const size_t filled = (next.slots + lanes<R> - 1) / lanes<R> * lanes<R>;
         // The sums of pairs take a time of their own, which few tokens do not pay back.
-        const bool enough = share == 0 || next.tokens * 8 >= size_t(batch.tags) * batch.tags;
+        const bool enough = share == 0 || next.tokens * 24 >= size_t(batch.tags) * batch.tags;
         if (next.tokens && enough && double(next.tokens) >= 2 * share * double(filled)) {
             found.push_back(next);
         } else {
@@ -77,7 +77,9 @@ template <class N, class In> class LaneProjections {
     size_t slots_ = 0, stride_ = 0;
     Buffer<R> root_, f_, g_;              // (2, tags, stride): sqrt(e) and the factors, by parity
     Buffer<R> in_, out_;                  // (tags, W)
+    Buffer<R> scratch_;                   // of two N::Total
     Buffer<R> inner_, first_, last_;      // (2, slots): 1 for such tokens
+    Buffer<R> arc_;                       // (2, slots): 1 for tokens with a successor
     Buffer<R> excess_, bad_;              // (2, slots)
     Buffer<R> ratio_, exponent_;          // (2, slots): e / (f g), the scale that the factors leave out
     Buffer<R> from_, to_;                 // (STEPS, tags, W)
@@ -85,6 +87,7 @@ template <class N, class In> class LaneProjections {
     std::vector<size_t> token_[2];        // flat index of a slot's token
     std::vector<int> owner_[2];           // the sequence of a slot in the cluster, or -1
     std::vector<size_t> slot_;            // the first slot of each sequence
+    std::vector<char> busy_[2];           // whether W slots have inner tokens
     std::vector<std::uint64_t> allowed_;  // tags after each tag, then tags before each tag
     std::vector<std::uint64_t> alive_;
     PairSumsOf<N> pairs_;
@@ -107,7 +110,7 @@ template <class N, class In> class LaneProjections {
         for (int p = 0; p < 2; ++p) {
             token_[p].assign(slots_, 0);
             owner_[p].assign(slots_, -1);
-            for (Buffer<R>* array : {&inner_, &first_, &last_, &bad_, &excess_})
+            for (Buffer<R>* array : {&inner_, &first_, &last_, &arc_, &bad_, &excess_})
                 std::fill_n(flag(*array, p), slots_, R(0));
         }
         for (size_t q = 0; q < n; ++q) {
@@ -117,10 +120,34 @@ template <class N, class In> class LaneProjections {
                 token_[i % 2][slot] = places[q].first + i;
                 owner_[i % 2][slot] = int(q);
                 flag(inner_, i % 2)[slot] = R(i > 0 && i + 1 < length);
+                flag(arc_, i % 2)[slot] = R(i + 1 < length);
             }
             flag(first_, 0)[slot_[q]] = 1;
             flag(last_, (length - 1) % 2)[slot_[q] + (length - 1) / 2] = 1;
         }
+        find_busy();
+    }
+
+    void find_busy() {
+        for (int p = 0; p < 2; ++p) {
+            busy_[p].resize(slots_ / W);
+            for (size_t j = 0; j < slots_; j += W)
+                busy_[p][j / W] = maximum<R>(BCRF_TARGET::load(flag(inner_, p, j))) > 0;
+        }
+    }
+
+    bool is_any_bad() {
+        Vec<R> most{};
+        for (int p = 0; p < 2; ++p)
+            for (size_t j = 0; j < slots_; j += W)
+                most = max<R>(most, BCRF_TARGET::load(flag(bad_, p, j)));
+        return maximum<R>(most) > 0;
+    }
+
+    bool is_bad(size_t slot, int length) {
+        bool found = false;
+        for (int i = 0; i < length; ++i) found |= flag(bad_, i % 2)[slot + i / 2] > 0;
+        return found;
     }
 
     // Set the rows of W slots in an array (N, tags).
@@ -223,7 +250,7 @@ template <class N, class In> class LaneProjections {
         const Vec<R> more = one + excess, less = one - excess;
         R *f = at(f_, p, j), *g = at(g_, p, j);
         const R* root = at(root_, p, j);
-        Value sum_in = N::zero(), sum_out = N::zero();
+        typename N::Total sum_in(scratch_), sum_out(scratch_ + 2 * row_part_);
         Vec<R> violation{};
         for (int t = 0; t < tags_; ++t) {
             const Value iv = N::load(in_ + t * W, row_part_), ov = N::load(out_ + t * W, row_part_);
@@ -243,16 +270,16 @@ template <class N, class In> class LaneProjections {
             const Value h = N::times(e, N::inverse_root(square));
             fv = N::normal(N::times(fv, h));
             gv = N::normal(N::times(gv, h));
-            sum_in = N::plus(sum_in, N::times(fv, iv));
-            sum_out = N::plus(sum_out, N::times(gv, ov));
+            sum_in.add(N::times(fv, iv));
+            sum_out.add(N::times(gv, ov));
             N::store(in_ + t * W, row_part_, fv);
             N::store(out_ + t * W, row_part_, gv);
         }
-        const Value to_f = N::inverse(sum_in), to_g = N::inverse(sum_out);
+        const Value to_f = N::inverse(sum_in.get()), to_g = N::inverse(sum_out.get());
         for (int t = 0; t < tags_; ++t) {
             R *ft = f + t * stride_, *gt = g + t * stride_;
-            const Value fv = N::normal(N::times(N::load(in_ + t * W, row_part_), to_f));
-            const Value gv = N::normal(N::times(N::load(out_ + t * W, row_part_), to_g));
+            const Value fv = N::times(N::load(in_ + t * W, row_part_), to_f);
+            const Value gv = N::times(N::load(out_ + t * W, row_part_), to_g);
             N::store(ft, part_, N::select(inner, fv, N::load(ft, part_)));
             N::store(gt, part_, N::select(inner, gv, N::load(gt, part_)));
         }
@@ -261,7 +288,7 @@ template <class N, class In> class LaneProjections {
 
     template <bool RELAXED, bool WATCHED> void project_all(int p, R excess) {
         for (size_t j = 0; j < slots_; j += W) {
-            if (maximum<R>(BCRF_TARGET::load(flag(inner_, p, j))) == 0) continue;
+            if (!busy_[p][j / W]) continue;
             const Vec<R> by = WATCHED ? BCRF_TARGET::load(flag(excess_, p, j)) : broadcast(excess);
             const Vec<R> violation = project<RELAXED, WATCHED>(p, j, by);
             if (WATCHED) store(flag(ratio_, p, j), violation);
@@ -283,6 +310,7 @@ template <class N, class In> class LaneProjections {
         size_t running = n;
         std::vector<char> stopped(n);
         for (int k = 0; k < options_.n_iter && running; ++k) {
+            const size_t before = running;
             check_signals();
             const int p = projection::first_position(k) % 2;
             if (k > 1) project_all<true, true>(p, 0);
@@ -302,6 +330,7 @@ template <class N, class In> class LaneProjections {
                     if (stopped[q]) std::fill_n(flag(inner_, parity, from), size, R(0));
                 }
             }
+            if (running < before) find_busy();
         }
     }
 
@@ -316,7 +345,7 @@ template <class N, class In> class LaneProjections {
                 const Vec<R> first = BCRF_TARGET::load(flag(first_, p, j));
                 const Vec<R> last = BCRF_TARGET::load(flag(last_, p, j));
                 const R *root = at(root_, p, j), *f = at(f_, p, j), *g = at(g_, p, j);
-                Value of_factors = N::zero(), of_scores = N::zero();
+                typename N::Total of_factors(scratch_), of_scores(scratch_ + 2 * row_part_);
                 Vec<R> bad = BCRF_TARGET::load(flag(bad_, p, j));
                 for (int t = 0; t < tags_; ++t) {
                     const Value fv = N::load(f + t * stride_, part_), gv = N::load(g + t * stride_, part_);
@@ -324,15 +353,15 @@ template <class N, class In> class LaneProjections {
                     const Vec<R> m = N::plain(N::times(fv, N::load(in_ + t * W, row_part_)));
                     const Vec<R> n = N::plain(N::times(gv, N::load(out_ + t * W, row_part_)));
                     const Vec<R> flow = last > zero ? m : n, other = first > zero ? n : m;
-                    of_factors = N::plus(of_factors, N::times(fv, gv));
-                    of_scores = N::plus(of_scores, N::times(x, x));
+                    of_factors.add(N::times(fv, gv));
+                    of_scores.add(N::times(x, x));
                     bad += N::mantissa(x) > zero ? one - N::held(fv, gv) : Vec<R>{};
                     BCRF_TARGET::store(out_ + t * W, flow + (other - flow) * mean);
                 }
-                const Value ratio = N::times(of_scores, N::inverse(of_factors));
+                const Value ratio = N::times(of_scores.get(), N::inverse(of_factors.get()));
                 const Vec<R> edge = first + last;
                 store(flag(ratio_, p, j), N::mantissa(ratio));
-                store(flag(exponent_, p, j), N::exponent(ratio));
+                if (N::PARTS == 2) store(flag(exponent_, p, j), N::exponent(ratio));
                 // The factors of the ends are scores, whose range `load` has checked.
                 store(flag(bad_, p, j), edge > zero ? BCRF_TARGET::load(flag(bad_, p, j)) : bad);
                 In* marginals[W];
@@ -341,7 +370,7 @@ template <class N, class In> class LaneProjections {
             }
     }
 
-    // Add the arcs out of all tokens that have a successor and are not bad.
+    // Add the arcs of all sequences that R has held.
     void add_arcs(double* sum) {
         int filled = 0;
         const size_t row = size_t(tags_) * W;
@@ -352,7 +381,7 @@ template <class N, class In> class LaneProjections {
         for (int p = 0; p < 2; ++p)
             for (size_t j = 0; j < slots_; j += W) {
                 const R *g = at(g_, p, j), *f = at(f_, 1 - p, j) + (p == 1);
-                const Vec<R> used = BCRF_TARGET::load(flag(excess_, p, j));
+                const Vec<R> used = BCRF_TARGET::load(flag(arc_, p, j));
                 R *from = from_ + filled * row, *to = to_ + filled * row;
                 for (int t = 0; t < tags_; ++t) {
                     const Value gv = N::load(g + t * stride_, part_), fv = N::load(f + t * stride_, part_);
@@ -370,8 +399,9 @@ template <class N, class In> class LaneProjections {
           longest_((slots + W - 1) / W * W), end_(end), matrices_(batch, 1, options.scale),
           part_(2 * (longest_ + 2 * W) * tags_), row_part_(size_t(tags_) * W),
           copy_part_(STEPS * row_part_), root_(N::PARTS * part_), f_(N::PARTS * part_),
-          g_(N::PARTS * part_), in_(N::PARTS * row_part_), out_(N::PARTS * row_part_),
-          inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_), excess_(2 * longest_),
+          g_(N::PARTS * part_), in_(N::PARTS * row_part_), out_(N::PARTS * row_part_), scratch_(4 * row_part_),
+          inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_), arc_(2 * longest_),
+          excess_(2 * longest_),
           bad_(2 * longest_), ratio_(2 * longest_), exponent_(2 * longest_),
           from_(N::PARTS * copy_part_), to_(N::PARTS * copy_part_), nothing_(tags_),
           allowed_(2 * size_t(tags_)), pairs_(matrices_) {
@@ -389,37 +419,32 @@ template <class N, class In> class LaneProjections {
         std::vector<double> shift(n);
         load(shift);
         size_t left = 0;
+        bool any_bad = is_any_bad();
         for (size_t q = 0; q < n; ++q) {
             char& lost = failed[places[q].index];
-            const int length = batch_.lengths[places[q].index];
-            for (int i = 0; i < length; ++i) lost |= flag(bad_, i % 2)[slot_[q] + i / 2] > 0;
+            lost = any_bad && is_bad(slot_[q], batch_.lengths[places[q].index]);
             if (!lost && matrices_.zeros()) lost = !prune(places[q], slot_[q]);
             left += !lost;
         }
         if (left == 0) return;
         iterate(places, n);
         finish(node);
+        any_bad = is_any_bad();
         for (size_t q = 0; q < n; ++q) {
             const int b = places[q].index, length = batch_.lengths[b];
             LogProduct total;
             total.add(shift[q] + matrices_.shift(0) * (length - 1));
-            for (int i = 0; i < length; ++i) {
+            for (int i = 1; i + 1 < length; ++i) {
                 const size_t j = slot_[q] + i / 2;
-                failed[b] |= flag(bad_, i % 2)[j] > 0;
-                if (i == 0 || i + 1 == length) continue;
                 total.multiply(double(flag(ratio_, i % 2)[j]));
-                total.add(double(flag(exponent_, i % 2)[j]) * 0.69314718055994530942);
+                if (N::PARTS == 2) total.add(double(flag(exponent_, i % 2)[j]) * 0.69314718055994530942);
             }
             value[b] = In(total.log());
-            for (int i = 0; i < length; ++i)
-                flag(excess_, i % 2)[slot_[q] + i / 2] = R(i + 1 < length && !failed[b]);
+            failed[b] |= any_bad && is_bad(slot_[q], length);
+            if (failed[b])
+                for (int p = 0; p < 2; ++p) std::fill_n(flag(arc_, p, slot_[q]), slots_of(length), R(0));
         }
-        if (sum) {
-            for (int p = 0; p < 2; ++p)
-                for (size_t j = 0; j < slots_; ++j)
-                    if (owner_[p][j] < 0) flag(excess_, p)[j] = 0;
-            add_arcs(sum);
-        }
+        if (sum) add_arcs(sum);
     }
 
     void flush(double* sum) { pairs_.flush(matrices_, sum); }

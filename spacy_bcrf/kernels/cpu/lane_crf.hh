@@ -22,13 +22,14 @@ template <class N, class In> class LaneForwardBackward {
     Buffer<R> emission_, alpha_, inward_;       // (longest, tags, W)
     Buffer<R> inverse_;                         // (longest, W): 1 / scale
     Buffer<R> beta_, node_;                     // (tags, W)
+    Buffer<R> scratch_;                         // of N::Total
     Buffer<In> nothing_;                        // the scores after the end of a sequence
     PairSumsOf<N> pairs_;
 
     R* at(Buffer<R>& rows, int i) { return rows + size_t(i) * row_; }
 
-    // Set emission = exp(unary - the token's maximum), and return the maximum. Set `lowest` to the
-    // least score below the maximum, of those that are finite.
+    // Subtract the maximum of each token from its scores, and store their exponentials. Return the
+    // maxima. Set `lowest` to the minimum of itself and the differences.
     Vec<R> load_emissions(const Group<R>& g, int i, Vec<R>& lowest) {
         const In* rows[W];
         R* emission = at(emission_, i);
@@ -39,7 +40,7 @@ template <class N, class In> class LaneForwardBackward {
         for (int t = 0; t < tags_; ++t) top = max<R>(top, load(emission + t * W));
         for (int t = 0; t < tags_; ++t) {
             const Vec<R> x = load(emission + t * W);
-            // A forbidden tag has no range, but is an underflow of plain numbers.
+            // Scaled numbers represent 0, so a forbidden tag needs no range.
             Vec<R> below = x - top;
             if (N::PARTS == 2) below = x > -infinity<R> ? below : Vec<R>{};
             lowest = min<R>(lowest, below);
@@ -51,21 +52,21 @@ template <class N, class In> class LaneForwardBackward {
     // Set alpha and the inverse scale of token i. Return the scale.
     Value forward(int i, Vec<R> live) {
         R *alpha = at(alpha_, i), *emission = at(emission_, i);
-        Value total = N::zero();
+        typename N::Total sum(scratch_);
         if (i > 0) N::product(alpha, W, part_, at(alpha_, i - 1), W, part_, matrices_, false);
         for (int t = 0; t < tags_; ++t) {
             Value v = N::load(emission + t * W, part_);
             if (i > 0) v = N::times(v, N::load(alpha + t * W, part_));
-            total = N::plus(total, v);
+            sum.add(v);
             N::store(alpha + t * W, part_, v);
         }
-        total = N::normal(total);
+        const Value total = sum.get();
         // The weights of a sequence that has failed or ended are 0, so they stay finite.
         const Value inverse = N::select(N::valid(total) * live, N::inverse(total), N::zero());
         N::store(inverse_ + i * W, inverse_part(), inverse);
         for (int t = 0; t < tags_; ++t) {
             R* a = alpha + t * W;
-            N::store(a, part_, N::normal(N::times(N::load(a, part_), inverse)));
+            N::store(a, part_, N::times(N::load(a, part_), inverse));
         }
         return total;
     }
@@ -74,9 +75,10 @@ template <class N, class In> class LaneForwardBackward {
 
     // Divide beta by its overlap with alpha: rounding errors accumulate along a long sequence.
     void normalize(const R* alpha) {
-        Value overlap = N::zero();
+        typename N::Total sum(scratch_);
         for (int t = 0; t < tags_; ++t)
-            overlap = N::plus(overlap, N::times(N::load(alpha + t * W, part_), N::load(beta_ + t * W, row_)));
+            sum.add(N::times(N::load(alpha + t * W, part_), N::load(beta_ + t * W, row_)));
+        const Value overlap = sum.get();
         const Value by = N::select(N::mantissa(overlap), N::inverse(overlap), N::zero());
         for (int t = 0; t < tags_; ++t)
             N::store(beta_ + t * W, row_, N::normal(N::times(N::load(beta_ + t * W, row_), by)));
@@ -99,7 +101,7 @@ template <class N, class In> class LaneForwardBackward {
                 store(node_ + t * W, N::plain(N::times(beta, N::load(alpha + t * W, part_))));
                 const Value v = N::times(beta, inverse);
                 if (N::PARTS == 1) worst = max<R>(worst, N::mantissa(v));
-                N::store(inward + t * W, part_, N::normal(N::times(v, N::load(emission + t * W, part_))));
+                N::store(inward + t * W, part_, N::times(v, N::load(emission + t * W, part_)));
             }
             if (node) {
                 In* rows[W];
@@ -111,12 +113,10 @@ template <class N, class In> class LaneForwardBackward {
         return worst;
     }
 
-    // Clear the weights of a sequence, so that it adds nothing to the sums.
-    void clear(int k, int longest) {
-        for (size_t i = 0; i < longest * row_; i += W) {
-            N::clear(alpha_ + i + k, part_);
-            N::clear(inward_ + i + k, part_);
-        }
+    // Clear the backward weights of sequences that have failed, so that they add nothing to the sums.
+    void clear(Vec<R> bad, int longest) {
+        for (size_t i = 0; i < longest * row_; i += W)
+            N::store(inward_ + i, part_, N::select(bad, N::zero(), N::load(inward_ + i, part_)));
     }
 
   public:
@@ -124,12 +124,12 @@ template <class N, class In> class LaneForwardBackward {
         : batch_(batch), tags_(batch.tags), end_(end), matrices_(batch, 1),
           row_(size_t(batch.tags) * W), part_(longest * row_), emission_(N::PARTS * part_),
           alpha_(N::PARTS * part_), inward_(N::PARTS * part_), inverse_(N::PARTS * inverse_part()),
-          beta_(N::PARTS * row_), node_(row_), nothing_(tags_), pairs_(matrices_) {}
+          beta_(N::PARTS * row_), node_(row_), scratch_(2 * row_), nothing_(tags_), pairs_(matrices_) {}
 
     // Set failed[b] for the sequences that need a larger range than R has.
     void run(const Group<R>& g, In* value, In* node, double* sum, bool only_value, char* failed) {
         const Vec<R> lengths = g.lengths(), one = broadcast<R>(1);
-        Vec<R> bad{}, lowest{};
+        Vec<R> lowest{}, bad = g.unused();
         LaneProducts<R> scales;
         LaneSums<R> tops, exponents;
         for (int i = 0; i < g.longest; ++i) {
@@ -141,6 +141,10 @@ template <class N, class In> class LaneForwardBackward {
             scales.multiply(used > Vec<R>{} ? N::mantissa(total) : one);
             tops.add(top * live);
             if (N::PARTS == 2) exponents.add(N::exponent(total) * used);
+            if (i % 4 == 3 && -maximum<R>(-bad) > 0) {
+                for (int k = 0; k < g.size; ++k) failed[g.place[k].index] = 1;
+                return;
+            }
         }
         if (N::PARTS == 2) {
             bad += -lowest < R(N::MAX_RANGE) ? Vec<R>{} : one;
@@ -159,13 +163,15 @@ template <class N, class In> class LaneForwardBackward {
         const double* logs = scales.logs();
         R lost[W];
         store(lost, bad);
+        bool any_lost = false;
         for (int k = 0; k < g.size; ++k) {
             const int b = g.place[k].index;
             failed[b] = lost[k] > 0;
-            if (failed[b] && sum) clear(k, g.longest);
+            any_lost |= failed[b];
             value[b] = In(logs[k] + powers[k] * 0.69314718055994530942 + shifts[k] +
                           matrices_.shift(0) * (g.length[k] - 1));
         }
+        if (sum && any_lost) clear(bad, g.longest);
         if (sum) pairs_.add(at(alpha_, 0), at(inward_, 1), part_, g.longest - 1, row_, matrices_, sum);
     }
 

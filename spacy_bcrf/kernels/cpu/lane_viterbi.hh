@@ -21,7 +21,7 @@ template <class R> class LaneViterbi {
     Buffer<R> unary_, from_;          // (tags, W)
     Buffer<R> forth_, back_;          // (tags, width): the transitions, and their transpose
     Buffer<R> nothing_;               // (width)
-    Buffer<std::int32_t> found_;      // (longest, W)
+    LaneSums<R> score_;
 
     // Set the scores of the best prefixes, and return in each lane whether there is one.
     Vec<R> fill(const Group<R>& g, Vec<R> lengths) {
@@ -54,8 +54,7 @@ template <class R> class LaneViterbi {
     LaneViterbi(const Batch<R>& batch, const R* end, int longest)
         : batch_(batch), tags_(batch.tags), width_(padded<R>(batch.tags)),
           row_(size_t(batch.tags) * W), end_(end), best_(longest * row_), unary_(row_), from_(row_),
-          forth_(size_t(tags_) * width_), back_(size_t(tags_) * width_), nothing_(width_),
-          found_(size_t(longest) * W) {
+          forth_(size_t(tags_) * width_), back_(size_t(tags_) * width_), nothing_(width_) {
         for (int u = 0; u < tags_; ++u)
             load_row<R, R>(forth_ + size_t(u) * width_, batch.transitions + size_t(u) * tags_, 0, tags_);
         transpose<R>(back_, forth_, tags_, width_);
@@ -65,36 +64,77 @@ template <class R> class LaneViterbi {
         const Vec<R> lengths = g.lengths();
         R feasible[W];
         store(feasible, fill(g, lengths));
-        double score[W] = {};
-        std::int32_t to[W] = {};
+        switch (width_ / W <= MOST_PICKED ? width_ / W : 0) {
+#if BCRF_VECTOR_BYTES > 16
+            case 1: trace<1>(g, lengths, tags); break;
+            case 2: trace<2>(g, lengths, tags); break;
+            case 3: trace<3>(g, lengths, tags); break;
+            case 4: trace<4>(g, lengths, tags); break;
+#endif
+            default: trace<0>(g, lengths, tags);
+        }
+        double score[W];
+        score_.read(score);
+        for (int k = 0; k < g.size; ++k) {
+            const Place place = g.place[k];
+            scores[place.index] = feasible[k] > 0 ? R(score[k]) : -infinity<R>;
+            if (!(feasible[k] > 0)) std::fill_n(tags + place.first, g.length[k], 0);
+        }
+    }
+
+  private:
+    // Write the labelings, and add up their scores. VECTORS: the vectors of a row of transitions, or
+    // 0 if `pick` does not have so many.
+    template <int VECTORS> void trace(const Group<R>& g, Vec<R> lengths, int* tags) {
+        const int n = tags_;
+        const R* forth = forth_.data();
+        const R* scores[W];  // of the current token
+        int* out[W];         // the tag of the next one
+        for (int k = 0; k < g.size; ++k) {
+            scores[k] = batch_.unary + g.first[k] + size_t(g.length[k] - 1) * n;
+            out[k] = tags + g.place[k].first + g.length[k];
+        }
+        int live = 0;  // sequences that have the token; the longest come first
+        score_ = LaneSums<R>();
+        IntVec<R> to{};
         for (int i = g.longest - 1; i >= 0; --i) {
             const R* best = best_ + i * row_;
-            const R* rows[W];
-            for (int k = 0; k < W; ++k)
-                rows[k] = i + 1 < g.length[k] ? back_ + size_t(to[k]) * width_ : nothing_.data();
-            pack(from_.data(), W, rows, ANYWHERE, tags_);
-            Vec<R> top = load(best) + load(from_.data());
+            const Vec<R> inner = broadcast(R(i + 1)) < lengths ? broadcast<R>(1) : Vec<R>{};
+            if constexpr (VECTORS == 0) {
+                IntOf<R> at[W];
+                std::memcpy(at, &to, sizeof at);
+                const R* rows[W];
+                for (int k = 0; k < W; ++k) rows[k] = back_ + size_t(at[k]) * width_;
+                pack(from_.data(), W, rows, ANYWHERE, n);
+            }
+            const R* from = from_.data();
+            Vec<R> top = broadcast<R>(-infinity<R>), arc{};
             IntVec<R> at{};
-            for (int u = 1; u < tags_; ++u) {
-                const Vec<R> v = load(best + u * W) + load(from_ + u * W);
-                at = v > top ? IntVec<R>{} + u : at;
-                top = max<R>(v, top);
+            for (int u = 0; u < n; ++u) {
+                Vec<R> x;
+                if constexpr (VECTORS == 0)
+                    x = load(from + u * W);
+                else
+                    x = pick<VECTORS>(forth + size_t(u) * (VECTORS * W), to);
+                x = inner > Vec<R>{} ? x : Vec<R>{};
+                const Vec<R> v = load(best + u * W) + x;
+                const auto more = v > top;
+                at = more ? IntVec<R>{} + u : at;
+                arc = more ? x : arc;
+                top = more ? v : top;
             }
+            to = at;
             IntOf<R> tag[W];
-            std::memcpy(tag, &at, sizeof at);
-            for (int k = 0; k < g.size; ++k) {
-                if (i >= g.length[k]) continue;
-                const int t = int(tag[k]);
-                if (i + 1 < g.length[k]) score[k] += batch_.transitions[size_t(t) * tags_ + to[k]];
-                score[k] += batch_.unary[(g.place[k].first + i) * tags_ + t];
-                found_[size_t(i) * W + k] = to[k] = t;
+            std::memcpy(tag, &at, sizeof tag);
+            R own[W] = {};
+            while (live < g.size && i < g.length[live]) ++live;
+            for (int k = 0; k < live; ++k) {
+                own[k] = scores[k][tag[k]];
+                scores[k] -= n;
+                *--out[k] = int(tag[k]);
             }
-        }
-        for (int k = 0; k < g.size; ++k) {
-            scores[g.place[k].index] = feasible[k] > 0 ? R(score[k]) : -infinity<R>;
-            if (!(feasible[k] > 0)) continue;
-            int* out = tags + g.place[k].first;
-            for (int i = 0; i < g.length[k]; ++i) out[i] = found_[size_t(i) * W + k];
+            score_.add(arc);
+            score_.add(load(own));
         }
     }
 };

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <functional>
-#include <utility>
 
 #include "for_each_sequence.hh"
 #include "products.hh"
@@ -18,19 +17,6 @@ namespace BCRF_TARGET {
 
 template <class R>
 using IntOf = typename std::conditional<sizeof(R) == 4, std::int32_t, std::int64_t>::type;
-template <class R> struct IntVectorOf;
-template <> struct IntVectorOf<float> { typedef std::int32_t type __attribute__((vector_size(BCRF_VECTOR_BYTES))); };
-template <> struct IntVectorOf<double> { typedef std::int64_t type __attribute__((vector_size(BCRF_VECTOR_BYTES))); };
-template <class R> using IntVec = typename IntVectorOf<R>::type;
-
-// Return lane J of the pair (a, b) for each J; lanes of b count from lanes<R>.
-template <class R, int... J> BCRF_INLINE Vec<R> shuffle(Vec<R> a, Vec<R> b) {
-#if defined(__clang__)
-    return __builtin_shufflevector(a, b, J...);
-#else
-    return __builtin_shuffle(a, b, IntVec<R>{J...});
-#endif
-}
 
 // One stage of a transposition: exchange blocks of H lanes between two rows. Within 128 bits, the
 // rows interleave, which is one instruction on each platform, and the caller reorders the rows.
@@ -85,6 +71,43 @@ template <int N, class To, class From> BCRF_INLINE void copy_short(To* to, const
     }
 }
 
+// Store the first n numbers of a vector, converted to In.
+template <class R, class In> BCRF_INLINE void store_first(In* to, Vec<R> v, int n) {
+#if BCRF_VECTOR_BYTES == 64
+    if constexpr (std::is_same<R, In>::value) {
+        if constexpr (sizeof(R) == 4)
+            __builtin_ia32_storeups512_mask(to, v, (unsigned short)((1u << n) - 1));
+        else
+            __builtin_ia32_storeupd512_mask(to, v, (unsigned char)((1u << n) - 1));
+        return;
+    }
+#endif
+    R copy[lanes<R>];
+    store(copy, v);
+    if (n == lanes<R>)
+        for (int i = 0; i < lanes<R>; ++i) to[i] = In(copy[i]);
+    else
+        copy_short<lanes<R>>(to, copy, n);
+}
+
+// Load the first n numbers of a row, converted to R. Others may follow, up to a whole vector, if they
+// are before `end`.
+template <class R, class In> BCRF_INLINE Vec<R> load_first(const In* from, int n, const In* end) {
+    constexpr int W = lanes<R>;
+#if BCRF_VECTOR_BYTES == 64
+    if constexpr (std::is_same<R, In>::value) {
+        if constexpr (sizeof(R) == 4)
+            return __builtin_ia32_loadups512_mask(from, Vec<R>{}, (unsigned short)((1u << n) - 1));
+        else
+            return __builtin_ia32_loadupd512_mask(from, Vec<R>{}, (unsigned char)((1u << n) - 1));
+    }
+#endif
+    if (n == W || std::less_equal<const In*>()(from + W, end)) return load_as<R>(from);
+    R copy[W] = {};
+    copy_short<W>(copy, from, n);
+    return load(copy);
+}
+
 // Set out[t, k] = rows[k][t] for `tags` numbers t; rows of `out` are `stride` apart. A row may load
 // numbers after its end, up to a whole vector, if they are before `end`.
 template <class R, class In>
@@ -94,21 +117,10 @@ void pack(R* out, size_t stride, const In* const* rows, const In* end, int tags)
     for (; tags - t >= W || tags - t > W / 4; t += W) {
         const int n = tags - t < W ? tags - t : W;
         Vec<R> tile[W];
-        for (int k = 0; k < W; ++k) {
-            const In* row = rows[k] + t;
-            if (n == W || std::less_equal<const In*>()(row + W, end)) {
-                tile[k] = load_as<R>(row);
-            } else {
-                R copy[W] = {};
-                copy_short<W>(copy, row, n);
-                tile[k] = load(copy);
-            }
-        }
+        BCRF_UNROLL for (int k = 0; k < W; ++k) tile[k] = load_first<R>(rows[k] + t, n, end);
         transpose_lanes<R>(tile);
-        if (n == W)
-            for (int k = 0; k < W; ++k) store(out + (t + k) * stride, tile[k]);
-        else
-            for (int k = 0; k < n; ++k) store(out + (t + k) * stride, tile[k]);
+        BCRF_UNROLL for (int k = 0; k < W; ++k)
+            if (k < n) store(out + (t + k) * stride, tile[k]);
     }
     for (; t < tags; ++t)
         for (int k = 0; k < W; ++k) out[t * stride + k] = R(rows[k][t]);
@@ -122,22 +134,36 @@ void unpack(In* const* rows, const R* in, size_t stride, int tags) {
     for (; tags - t >= W || tags - t > W / 4; t += W) {
         const int n = tags - t < W ? tags - t : W;
         Vec<R> tile[W];
-        for (int k = 0; k < W; ++k) tile[k] = k < n ? load(in + (t + k) * stride) : Vec<R>{};
+        BCRF_UNROLL for (int k = 0; k < W; ++k)
+            tile[k] = k < n ? load(in + (t + k) * stride) : Vec<R>{};
         transpose_lanes<R>(tile);
-        for (int k = 0; k < W; ++k) {
-            if (!rows[k]) continue;
-            R copy[W];
-            store(copy, tile[k]);
-            if (n == W)
-                for (int i = 0; i < W; ++i) rows[k][t + i] = In(copy[i]);
-            else
-                copy_short<W>(rows[k] + t, copy, n);
-        }
+        BCRF_UNROLL for (int k = 0; k < W; ++k)
+            if (rows[k]) store_first<R>(rows[k] + t, tile[k], n);
     }
     for (; t < tags; ++t)
         for (int k = 0; k < W; ++k)
             if (rows[k]) rows[k][t] = In(in[t * stride + k]);
 }
+
+// Vectors of a table from which a lane can pick a number without a load.
+constexpr int MOST_PICKED = BCRF_VECTOR_BYTES > 16 ? 4 : 0;
+
+// Return table[at[k]] in each lane k, for a table of 1 <= VECTORS <= MOST_PICKED vectors.
+template <int VECTORS, class R> Vec<R> pick(const R* table, IntVec<R> at);
+
+#if BCRF_VECTOR_BYTES > 16
+template <int VECTORS, class R> BCRF_INLINE Vec<R> pick(const R* table, IntVec<R> at) {
+    constexpr int W = lanes<R>;
+    if constexpr (VECTORS == 1) {
+        return __builtin_shuffle(load(table), at);
+    } else if constexpr (VECTORS == 2) {
+        return __builtin_shuffle(load(table), load(table + W), at);
+    } else {
+        const Vec<R> low = pick<2>(table, at), high = pick<VECTORS - 2>(table + 2 * W, at);
+        return (at & IntOf<R>(2 * W)) != 0 ? high : low;
+    }
+}
+#endif
 
 // Set out[v] = x K[:, v] for COLUMNS numbers v, in each lane. K has rows of length `width`.
 template <class Semiring, int COLUMNS, class R>
@@ -152,7 +178,7 @@ BCRF_INLINE void lane_product_block(R* out, size_t to, const R* x, size_t from, 
     for (int v = 0; v < COLUMNS; ++v) store(out + v * to, total[v]);
 }
 
-// Set out = x K in each lane. The rows of `out` are `to` apart, and those of x are `from` apart.
+// Set out = x K in each lane. `to` and `from` are the strides of the rows of `out` and x.
 template <class Semiring, class R>
 void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int tags, int width) {
     constexpr int MOST = 12;
@@ -170,6 +196,26 @@ void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int ta
         }
         v += columns;
     }
+}
+
+// Return the sum of each of lanes<R> rows, in the row's lane. It changes the rows.
+template <class R> BCRF_INLINE Vec<R> row_sums(Vec<R>* rows) {
+    using Lanes = std::make_integer_sequence<int, lanes<R>>;
+    const auto fold = [&](auto step, int left) BCRF_INLINE_LAMBDA {
+        constexpr int H = decltype(step)::value;
+        for (int i = 0; i < left; ++i) {
+            const Vec<R> a = rows[i], b = rows[i + left];
+            rows[i] = exchange<R, H, false>(a, b, Lanes()) + exchange<R, H, true>(a, b, Lanes());
+        }
+    };
+    int left = lanes<R>;
+    if constexpr (lanes<R> * sizeof(R) > 32) fold(std::integral_constant<int, lanes<R> / 2>(), left /= 2);
+    if constexpr (lanes<R> * sizeof(R) > 16)
+        fold(std::integral_constant<int, 16 / sizeof(R)>(), left /= 2);
+    // Within 128 bits, the sums of two rows interleave, and those of four are in their order again.
+    if constexpr (sizeof(R) == 4) fold(std::integral_constant<int, 1>(), left /= 2);
+    fold(std::integral_constant<int, 1>(), left /= 2);
+    return rows[0];
 }
 
 // Add sum_i a[i, u] b[i, v] to total[u, v], in each lane, for ROWS numbers u and COLUMNS numbers v.
@@ -206,11 +252,11 @@ void lane_outer_rows(R* total, int tags, const R* a, const R* b, int steps, size
 template <class R> class LanePairSums {
     static constexpr int W = lanes<R>, LIMIT = 256;
     int tags_, width_, pending_ = 0;
-    Buffer<R> products_;  // (tags, tags, W)
+    Buffer<R> products_;  // (tags, tags, W), and a vector that row_sums may read
 
   public:
     LanePairSums(int tags, int width)
-        : tags_(tags), width_(width), products_(size_t(tags) * tags * W) {}
+        : tags_(tags), width_(width), products_((size_t(tags) * tags + W) * W) {}
 
     // Add the products of rows a[i] and b[i], which are `step` apart, for `edges` numbers i.
     void add(const R* a, const R* b, int edges, size_t step, const R* k, double* sum) {
@@ -237,9 +283,15 @@ template <class R> class LanePairSums {
         if (!pending_) return;
         R* products = products_;
         for (int u = 0; u < tags_; ++u, k += width_, sum += tags_)
-            for (int v = 0; v < tags_; ++v, products += W) {
-                sum[v] += double(BCRF_TARGET::sum<R>(load(products))) * k[v];
-                store(products, Vec<R>{});
+            for (int v = 0; v < tags_; v += W) {
+                const int n = tags_ - v < W ? tags_ - v : W;
+                Vec<R> rows[W];
+                for (int i = 0; i < W; ++i) rows[i] = load(products + size_t(i) * W);
+                R sums[W];
+                store(sums, row_sums<R>(rows));
+                for (int i = 0; i < n; ++i) sum[v + i] += double(sums[i]) * k[v + i];
+                std::memset(products, 0, n * sizeof(Vec<R>));
+                products += n * W;
             }
         pending_ = 0;
     }
@@ -307,16 +359,18 @@ template <class R> class LaneSums {
     }
 };
 
-// As many sequences as a vector of R has lanes, or fewer.
+// Up to lanes<R> sequences, one in each lane.
 template <class R> struct Group {
     static constexpr int W = lanes<R>;
     int size = 0, longest = 0;
     size_t tokens = 0;
     int length[W] = {};
     Place place[W] = {};
+    size_t first[W] = {};  // of the sequence's scores
 
-    void add(Place p, int n) {
+    void add(Place p, int n, int tags) {
         place[size] = p;
+        first[size] = p.first * tags;
         length[size++] = n;
         longest = n > longest ? n : longest;
         tokens += n;
@@ -328,10 +382,17 @@ template <class R> struct Group {
         return load(n);
     }
 
+    // Return 1 for lanes without a sequence.
+    Vec<R> unused() const {
+        R x[W];
+        for (int k = 0; k < W; ++k) x[k] = R(k >= size);
+        return load(x);
+    }
+
     // Set rows[k] to row i of each sequence in an array (N, tags), or to `none` after its end.
     template <class X> BCRF_INLINE void rows(X** out, X* array, int tags, int i, X* none) const {
-        for (int k = 0; k < W; ++k)
-            out[k] = i < length[k] ? array + (place[k].first + i) * tags : none;
+        const size_t step = size_t(i) * tags;
+        for (int k = 0; k < W; ++k) out[k] = i < length[k] ? array + (first[k] + step) : none;
     }
 };
 
@@ -351,7 +412,7 @@ std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, d
     for (size_t at = 0; at < sorted.size();) {
         Group<R> next;
         for (size_t i = at; i < sorted.size() && next.size < W; ++i)
-            next.add(sorted[i], batch.lengths[sorted[i].index]);
+            next.add(sorted[i], batch.lengths[sorted[i].index], batch.tags);
         if (size_t(next.longest) <= longest && double(next.tokens) >= share * W * next.longest) {
             groups.push_back(next);
             at += next.size;
@@ -366,8 +427,9 @@ std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, d
 #endif
 
 // Return the share of lanes that a group must fill to be faster than rows, or more than 1 if none is.
-template <class R> double lane_share(int tags) {
-    if (tags >= 32 || lanes<R> < 4) return 2;
+// Rows are faster from `limit` tags on.
+template <class R> double lane_share(int tags, int limit) {
+    if (tags >= limit || lanes<R> < 4) return 2;
     const double share = BCRF_VECTOR_BYTES == 64 ? 0.3 + 0.0115 * tags : 0.35 + 0.0175 * tags;
     return share + (sizeof(R) == 8 ? 0.1 : 0);
 }

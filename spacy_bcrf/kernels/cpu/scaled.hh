@@ -65,12 +65,9 @@ template <class R> BCRF_INLINE Scaled<R> normalized(Scaled<R> x) {
 
 template <class R> BCRF_INLINE Scaled<R> times(Scaled<R> a, Scaled<R> b) { return {a.m * b.m, a.e + b.e}; }
 template <class R> BCRF_INLINE Scaled<R> times(Scaled<R> a, Vec<R> b) { return {a.m * b, a.e}; }
-template <class R> BCRF_INLINE Scaled<R> plus(Scaled<R> a, Scaled<R> b) {
-    const Vec<R> e = max<R>(a.e, b.e);
-    return {a.m * power_of_two<R>(a.e - e) + b.m * power_of_two<R>(b.e - e), e};
-}
 
-// The arithmetic of R. Value is a vector of numbers; an array has PARTS parts.
+// The arithmetic of R. Value is a vector of numbers; an array has PARTS parts. `normal` makes the
+// mantissa of a Scaled number at least 1 and less than 2. Arrays may hold others, between 1/2 and 8.
 template <class R_> struct Plain {
     using R = R_;
     using Value = Vec<R>;
@@ -84,7 +81,6 @@ template <class R_> struct Plain {
     static BCRF_INLINE Value zero() { return Value{}; }
     static BCRF_INLINE Value one() { return broadcast<R>(1); }
     static BCRF_INLINE Value times(Value a, Vec<R> b) { return a * b; }
-    static BCRF_INLINE Value plus(Value a, Value b) { return a + b; }
     static BCRF_INLINE Value inverse(Value a) { return R(1) / a; }
     static BCRF_INLINE Value inverse_root(Value a) { return inverse_square_root(a); }
     static BCRF_INLINE Vec<R> plain(Value a) { return a; }
@@ -97,6 +93,15 @@ template <class R_> struct Plain {
     static BCRF_INLINE Value exponential(Vec<R> x, Vec<R> top, double scale) {
         return BCRF_TARGET::exponential((x - top) * R(scale));
     }
+    // A sum of as many values as the scratch array (PARTS, values, W) holds.
+    class Total {
+        Value sum_{};
+
+      public:
+        explicit Total(R*) {}
+        BCRF_INLINE void add(Value x) { sum_ += x; }
+        BCRF_INLINE Value get() const { return sum_; }
+    };
     // Return 1 where R has kept a sum.
     static BCRF_INLINE Vec<R> valid(Value a) {
         const Vec<R> least = broadcast<R>(std::numeric_limits<R>::min()), one = broadcast<R>(1);
@@ -116,11 +121,22 @@ template <class R_> struct Plain {
     }
 };
 
+// The positive entries of a matrix of Scaled numbers, column by column.
+template <class R> struct ScaledColumns {
+    struct Entry {
+        R m, e;
+        int row;
+    };
+    std::vector<int> start{0};  // (tags + 1)
+    std::vector<Entry> entries;
+};
+
 // exp(transitions - shift) and its transpose, as Scaled numbers.
 template <class R, class In> class ScaledMatrices {
     int tags_;
     size_t part_;
-    Buffer<R> rows_, columns_;
+    Buffer<R> rows_;  // (tags, tags): mantissas
+    ScaledColumns<R> columns_, transposed_;
     double shift_ = 0, range_ = 0;
     bool zeros_ = false;
     std::unique_ptr<Matrices<R, In>> plain_;  // if it is dense
@@ -128,7 +144,7 @@ template <class R, class In> class ScaledMatrices {
 
   public:
     ScaledMatrices(const Batch<In>& batch, int, double scale = 1)
-        : tags_(batch.tags), part_(size_t(tags_) * tags_), rows_(2 * part_), columns_(2 * part_) {
+        : tags_(batch.tags), part_(size_t(tags_) * tags_), rows_(part_) {
         const In* w = batch.transitions;
         double top = largest(w, part_);
         if (top == -infinity<double>) top = 0;
@@ -138,19 +154,22 @@ template <class R, class In> class ScaledMatrices {
             plain_.reset(new Matrices<R, In>(batch, 1, scale));
             scratch_ = Buffer<R>(size_t(tags_) * lanes<R>);
         }
-        for (int u = 0; u < tags_; ++u)
-            for (int v = 0; v < tags_; ++v) {
-                const double x = (double(w[size_t(u) * tags_ + v]) - top) * scale * 1.4426950408889634;
-                R m = 0, e = Exponents<R>::ZERO;
-                if (x > -infinity<double>) {
-                    e = R(std::floor(x));
-                    m = R(std::exp2(x - std::floor(x)));
-                }
-                zeros_ = zeros_ || m == 0;
-                const size_t i = size_t(u) * tags_ + v, j = size_t(v) * tags_ + u;
-                rows_[i] = columns_[j] = m;
-                rows_[part_ + i] = columns_[part_ + j] = e;
+        const auto add = [&](ScaledColumns<R>& columns, int from, int u, int v) {
+            const double x = (double(w[size_t(u) * tags_ + v]) - top) * scale * 1.4426950408889634;
+            if (!(x > -infinity<double>)) return;
+            const R m = R(std::exp2(x - std::floor(x)));
+            columns.entries.push_back({m, R(std::floor(x)), from});
+            rows_[size_t(u) * tags_ + v] = m;
+        };
+        for (int i = 0; i < tags_; ++i) {
+            for (int j = 0; j < tags_; ++j) {
+                add(columns_, j, j, i);
+                add(transposed_, j, i, j);
             }
+            columns_.start.push_back(int(columns_.entries.size()));
+            transposed_.start.push_back(int(transposed_.entries.size()));
+        }
+        zeros_ = columns_.entries.size() < part_;
     }
 
     int tags() const { return tags_; }
@@ -159,43 +178,30 @@ template <class R, class In> class ScaledMatrices {
     Matrices<R, In>* plain() { return plain_.get(); }
     R* scratch() { return scratch_; }
     const R* rows(int) { return rows_; }
-    const R* columns(int) { return columns_; }
+    const ScaledColumns<R>& columns(bool transposed) const { return transposed ? transposed_ : columns_; }
     double shift(int) const { return shift_; }
     bool zeros() const { return zeros_; }
     double range() const { return range_; }
 };
 
-// Set out[v] = x K[:, v] for COLUMNS numbers v. The arrays' exponents are in their second parts.
-template <int COLUMNS, class R>
-BCRF_INLINE void scaled_product_block(R* out, size_t to, size_t out_part, const R* x, size_t from,
-                                      size_t x_part, const R* k, size_t k_part, int tags) {
+// Set out[v] = x K[:, v] for a column of K. The arrays' exponents are `part` after their mantissas.
+template <class R>
+BCRF_INLINE void scaled_column(R* out, size_t out_part, const R* x, size_t from, size_t x_part,
+                               const typename ScaledColumns<R>::Entry* first,
+                               const typename ScaledColumns<R>::Entry* last) {
     using E = Exponents<R>;
-    Vec<R> top[COLUMNS], total[COLUMNS];
-    for (int v = 0; v < COLUMNS; ++v) top[v] = broadcast<R>(2 * E::ZERO);
-    for (int u = 0; u < tags; ++u) {
-        const Vec<R> e = load(x + x_part + u * from);
-        const R* ek = k + k_part + size_t(u) * tags;
-        for (int v = 0; v < COLUMNS; ++v) top[v] = max<R>(top[v], e + ek[v]);
+    Vec<R> top = broadcast<R>(2 * E::ZERO), total{};
+    for (const auto* k = first; k < last; ++k) top = max<R>(top, load(x + x_part + k->row * from) + k->e);
+    const Vec<R> base = top - (E::ROUND + E::BIAS);
+    for (const auto* k = first; k < last; ++k) {
+        const R* at = x + k->row * from;
+        // 2^(e + ek - top), as in power_of_two.
+        const Vec<R> shifted = max<R>((load(at + x_part) + k->e) - base, broadcast<R>(E::ROUND));
+        total += (load(at) * k->m) * from_bits<R>(bits_of<R>(shifted) << E::MANTISSA);
     }
-    for (int v = 0; v < COLUMNS; ++v) {
-        store(out + out_part + v * to, top[v]);
-        top[v] -= E::ROUND + E::BIAS;
-        total[v] = Vec<R>{};
-    }
-    for (int u = 0; u < tags; ++u) {
-        const Vec<R> m = load(x + u * from), e = load(x + x_part + u * from);
-        const R *mk = k + size_t(u) * tags, *ek = mk + k_part;
-        for (int v = 0; v < COLUMNS; ++v) {
-            // 2^(e + ek - top), as in power_of_two.
-            const Vec<R> shifted = max<R>((e + ek[v]) - top[v], broadcast<R>(E::ROUND));
-            total[v] += (m * mk[v]) * from_bits<R>(bits_of<R>(shifted) << E::MANTISSA);
-        }
-    }
-    for (int v = 0; v < COLUMNS; ++v) {
-        const Scaled<R> x_v = normalized<R>({total[v], load(out + out_part + v * to)});
-        store(out + v * to, x_v.m);
-        store(out + out_part + v * to, x_v.e);
-    }
+    const Scaled<R> sum = normalized<R>({total, top});
+    store(out, sum.m);
+    store(out + out_part, sum.e);
 }
 
 // The arithmetic of Scaled numbers.
@@ -218,7 +224,25 @@ template <class R_> struct Wide {
     static BCRF_INLINE Value one() { return {broadcast<R>(1), Vec<R>{}}; }
     static BCRF_INLINE Value times(Value a, Value b) { return {a.m * b.m, a.e + b.e}; }
     static BCRF_INLINE Value times(Value a, Vec<R> b) { return {a.m * b, a.e}; }
-    static BCRF_INLINE Value plus(Value a, Value b) { return BCRF_TARGET::plus<R>(a, b); }
+    class Total {
+        R *const first_, *next_;
+        Vec<R> top_ = broadcast<R>(2 * Exponents<R>::ZERO);
+
+      public:
+        explicit Total(R* scratch) : first_(scratch), next_(scratch) {}
+        BCRF_INLINE void add(Value x) {
+            BCRF_TARGET::store(next_, x.m);
+            BCRF_TARGET::store(next_ + lanes<R>, x.e);
+            next_ += 2 * lanes<R>;
+            top_ = max<R>(top_, x.e);
+        }
+        BCRF_INLINE Value get() const {
+            Vec<R> sum{};
+            for (const R* at = first_; at < next_; at += 2 * lanes<R>)
+                sum += BCRF_TARGET::load(at) * power_of_two<R>(BCRF_TARGET::load(at + lanes<R>) - top_);
+            return normalized<R>({sum, top_});
+        }
+    };
     static BCRF_INLINE Value inverse(Value a) { return normalized<R>({R(1) / a.m, -a.e}); }
     static BCRF_INLINE Value inverse_root(Value a) {
         a = normalized<R>(a);
@@ -280,27 +304,11 @@ template <class R_> struct Wide {
     template <class In>
     static void product(R* out, size_t to, size_t out_part, const R* x, size_t from, size_t x_part,
                         ScaledMatrices<R, In>& matrices, bool transposed) {
-        constexpr int MOST = BCRF_VECTOR_BYTES == 64 ? 8 : 4;
-        const int tags = matrices.tags();
         if (matrices.plain()) return dense_product(out, to, out_part, x, from, x_part, matrices, transposed);
-        const R* k = transposed ? matrices.columns(0) : matrices.rows(0);
-        for (int v = 0; v < tags;) {
-            R* at = out + v * to;
-            const int left = tags - v;
-            if (left >= MOST) {
-                scaled_product_block<MOST, R>(at, to, out_part, x, from, x_part, k + v, matrices.part(), tags);
-                v += MOST;
-            } else if (left >= MOST / 2) {
-                scaled_product_block<MOST / 2, R>(at, to, out_part, x, from, x_part, k + v, matrices.part(), tags);
-                v += MOST / 2;
-            } else if (left >= 2) {
-                scaled_product_block<2, R>(at, to, out_part, x, from, x_part, k + v, matrices.part(), tags);
-                v += 2;
-            } else {
-                scaled_product_block<1, R>(at, to, out_part, x, from, x_part, k + v, matrices.part(), tags);
-                v += 1;
-            }
-        }
+        const ScaledColumns<R>& k = matrices.columns(transposed);
+        for (int v = 0; v < matrices.tags(); ++v)
+            scaled_column<R>(out + v * to, out_part, x, from, x_part, k.entries.data() + k.start[v],
+                             k.entries.data() + k.start[v + 1]);
     }
 };
 
@@ -329,19 +337,18 @@ template <class R> class PairSumsOf<Wide<R>> {
     // The exponents of a and b are `part` after their mantissas.
     template <class Kernel>
     void add(const R* a, const R* b, size_t part, int edges, size_t step, Kernel& k, double* sum) {
-        const R *mk = k.rows(0), *ek = mk + k.part();
-        for (int i = 0; i < edges; ++i, a += step, b += step) {
-            R* sums = sums_;
+        const ScaledColumns<R>& rows = k.columns(true);
+        for (int i = 0; i < edges; ++i, a += step, b += step)
             for (int u = 0; u < tags_; ++u) {
                 const Vec<R> m = load(a + u * W), e = load(a + part + u * W);
-                for (int v = 0; v < tags_; ++v, sums += W) {
-                    const size_t at = size_t(u) * tags_ + v;
-                    const Vec<R> exponent = (e + ek[at]) + load(b + part + v * W);
-                    store(sums, load(sums) +
-                                    (m * mk[at]) * load(b + v * W) * power_of_two<R>(exponent));
+                for (int j = rows.start[u]; j < rows.start[u + 1]; ++j) {
+                    const auto& entry = rows.entries[j];
+                    const R* to = b + entry.row * W;
+                    R* sums = sums_ + (size_t(u) * tags_ + entry.row) * W;
+                    const Vec<R> exponent = (e + entry.e) + load(to + part);
+                    store(sums, load(sums) + (m * entry.m) * load(to) * power_of_two<R>(exponent));
                 }
             }
-        }
         pending_ += edges;
         if (pending_ >= 256) flush(k, sum);
     }

@@ -4,6 +4,8 @@
 // set.
 #pragma once
 
+#include <utility>
+
 #include "batch.hh"
 #include "target.hh"
 
@@ -12,9 +14,21 @@ namespace BCRF_TARGET {
 
 #if defined(__GNUC__)
 template <class R> struct VectorOf;
-template <> struct VectorOf<float> { typedef float type __attribute__((vector_size(BCRF_VECTOR_BYTES))); };
-template <> struct VectorOf<double> { typedef double type __attribute__((vector_size(BCRF_VECTOR_BYTES))); };
+template <> struct VectorOf<float> {
+    typedef float type __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    typedef float in_array __attribute__((vector_size(BCRF_VECTOR_BYTES), aligned(sizeof(float))));
+    typedef std::int32_t integers __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+};
+template <> struct VectorOf<double> {
+    typedef double type __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    typedef double in_array __attribute__((vector_size(BCRF_VECTOR_BYTES), aligned(sizeof(double))));
+    typedef std::int64_t integers __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+};
 template <class R> using Vec = typename VectorOf<R>::type;
+// A vector that is part of an array of R. It aliases R alone, so compilers keep other members of a
+// class in registers across a store; memcpy may change any of them.
+template <class R> using InArray = typename VectorOf<R>::in_array;
+template <class R> using IntVec = typename VectorOf<R>::integers;
 #else
 template <class R> using Vec = R;
 #endif
@@ -26,11 +40,13 @@ template <class R> inline int padded(int tags) {
     return (tags + lanes<R> - 1) / lanes<R> * lanes<R>;
 }
 
-template <class R> BCRF_INLINE Vec<R> load(const R* p) {
-    Vec<R> v;
-    std::memcpy(&v, p, sizeof v);
-    return v;
-}
+#if defined(__GNUC__)
+template <class R> BCRF_INLINE Vec<R> load(const R* p) { return *reinterpret_cast<const InArray<R>*>(p); }
+template <class R> BCRF_INLINE void store(R* p, Vec<R> v) { *reinterpret_cast<InArray<R>*>(p) = v; }
+#else
+template <class R> inline R load(const R* p) { return *p; }
+template <class R> inline void store(R* p, R x) { *p = x; }
+#endif
 
 // Load lanes<R> numbers, converted to R.
 template <class R, class In> BCRF_INLINE Vec<R> load_as(const In* p) {
@@ -44,8 +60,6 @@ template <class R, class In> BCRF_INLINE Vec<R> load_as(const In* p) {
 #endif
 }
 
-template <class R> BCRF_INLINE void store(R* p, Vec<R> v) { std::memcpy(p, &v, sizeof v); }
-
 // x - 0 is x, so compilers drop the subtraction. They keep an addition, because -0 + 0 is 0.
 template <class R> BCRF_INLINE Vec<R> broadcast(R x) { return x - Vec<R>{}; }
 
@@ -53,21 +67,40 @@ template <class R> BCRF_INLINE Vec<R> max(Vec<R> a, Vec<R> b) { return a > b ? a
 
 template <class R> BCRF_INLINE Vec<R> min(Vec<R> a, Vec<R> b) { return a < b ? a : b; }
 
-// Reduce all lanes in a tree, whose latency is shorter than that of a chain.
-template <class R, class Join> BCRF_INLINE R reduce(Vec<R> v, Join join) {
-    R x[lanes<R>];
-    std::memcpy(x, &v, sizeof v);
-    for (int n = lanes<R> / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; ++i) x[i] = join(x[i], x[i + n]);
-    return x[0];
+#if defined(__GNUC__)
+// Return lane J of the pair (a, b) for each J; lanes of b count from lanes<R>.
+template <class R, int... J> BCRF_INLINE Vec<R> shuffle(Vec<R> a, Vec<R> b) {
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, J...);
+#else
+    return __builtin_shuffle(a, b, IntVec<R>{J...});
+#endif
 }
 
+template <class R, int N, int... J>
+BCRF_INLINE Vec<R> exchange_halves(Vec<R> v, std::integer_sequence<int, J...>) {
+    return shuffle<R, (J ^ N)...>(v, v);
+}
+
+// Reduce all lanes in a tree, whose latency is shorter than that of a chain.
+template <class R, int N = lanes<R> / 2, class Join> BCRF_INLINE R reduce(Vec<R> v, Join join) {
+    if constexpr (N == 0) {
+        return v[0];
+    } else {
+        using Lanes = std::make_integer_sequence<int, lanes<R>>;
+        return reduce<R, N / 2>(join(v, exchange_halves<R, N>(v, Lanes())), join);
+    }
+}
+#else
+template <class R, class Join> inline R reduce(R x, Join) { return x; }
+#endif
+
 template <class R> BCRF_INLINE R sum(Vec<R> v) {
-    return reduce<R>(v, [](R a, R b) BCRF_INLINE_LAMBDA { return a + b; });
+    return reduce<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return a + b; });
 }
 
 template <class R> BCRF_INLINE R maximum(Vec<R> v) {
-    return reduce<R>(v, [](R a, R b) BCRF_INLINE_LAMBDA { return a > b ? a : b; });
+    return reduce<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return max<R>(a, b); });
 }
 
 template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {

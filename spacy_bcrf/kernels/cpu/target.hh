@@ -10,6 +10,8 @@
 #if defined(__GNUC__)
 #define BCRF_INLINE inline __attribute__((always_inline))
 #define BCRF_INLINE_LAMBDA __attribute__((always_inline))
+// Unroll the next loop, so that an array of vectors stays in registers.
+#define BCRF_UNROLL _Pragma("GCC unroll 16")
 #else
 #define BCRF_INLINE inline
 #define BCRF_INLINE_LAMBDA

@@ -94,7 +94,7 @@ void max_product(const Batch<R>& batch, int* tags, R* scores) {
     if (batch.shared) {
         // No sums need registers, so lanes are faster up to more tags.
         const bool many = BCRF_VECTOR_BYTES == 64 && batch.tags >= 32 && batch.tags < 64;
-        const double share = many ? 0.75 : lane_share<R>(batch.tags);
+        const double share = many ? 0.45 : lane_share<R>(batch.tags, 32);
         const auto groups = group<R>(batch, which, share, LANE_LENGTH);
         const R* end = batch.unary + batch.tokens() * batch.tags;
         for_each_item(
