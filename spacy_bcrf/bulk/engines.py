@@ -38,11 +38,13 @@ def run_processes(
 
     The texts of a shard go to a process, which writes the shard's file. Only counts and failures
     come back. If a process dies, a new one gets its shard. Processes end when their parent does.
-    BulkError if a process cannot load the pipeline or write, or if a shard ends several processes.
+    BulkError if a process cannot load the pipeline or write, or if several processes die before
+    their first shard or with the same one.
     """
     source = iter(shards)
     again: list[Shard] = []
     attempts: Counter[int] = Counter()
+    n_unready = 0  # processes that died before their first shard
     pool: dict[Any, _Process] = {}
     try:
         for _ in range(n_processes):
@@ -57,9 +59,13 @@ def run_processes(
                 except (EOFError, OSError):
                     del pool[connection]
                     code = process.stop()
-                    if process.shard is None or attempts[process.shard.number] == MAX_ATTEMPTS:
-                        raise BulkError(_describe_death(process.shard, code)) from None
-                    again.append(process.shard)
+                    shard = process.shard
+                    n_unready += shard is None
+                    n_deaths = n_unready if shard is None else attempts[shard.number]
+                    if n_deaths == MAX_ATTEMPTS:
+                        raise BulkError(_describe_death(shard, code)) from None
+                    if shard is not None:
+                        again.append(shard)
                     _start(pool, settings)
                     continue
                 if isinstance(result, BulkError):
@@ -134,7 +140,7 @@ def _serve(settings: Settings, connection: Any) -> None:
 def _describe_death(shard: Shard | None, code: int | None) -> str:
     reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     if shard is None:
-        return f"a process ended before its first shard ({reason})"
+        return f"{MAX_ATTEMPTS} processes ended before their first shard ({reason})"
     return (
         f"{describe_shard(shard)}: {MAX_ATTEMPTS} processes died ({reason}). The memory may be too "
         "small: use fewer processes or smaller shards"

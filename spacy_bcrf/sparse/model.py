@@ -167,10 +167,10 @@ class SparseChain:
         constrain: adds hard constraints. A second-order chain needs them before its weights, see
             `OnlineLearner.add_pairs`.
         """
+        learner = self.learner
         # Unknown features score 0. To leave them out takes longer than to skip them.
         keys, starts, _ = self.features.keys(docs)
         rows = Rows(self.dictionary.find(keys), starts)
-        learner = self.learner
         potentials = learner.potentials(rows, doc_lengths(docs))
         return learner.add_pairs(potentials if constrain is None else constrain(potentials))
 

@@ -128,7 +128,7 @@ def test_a_buffer_shuffles_documents_across_files(tmp_path):
             {"labels": ["PER"]},
             r"corpora\.a: unknown labels; expected path, annotated_labels or weight",
         ),
-        ({"path": "nowhere.spacy"}, r"corpora\.a: nowhere.spacy: found no \.spacy file"),
+        ({"path": "nowhere.spacy"}, r"corpora\.a: nowhere.spacy: found no such file"),
     ],
 )
 def test_wrong_settings_are_named(folder, settings, message):

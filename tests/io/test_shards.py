@@ -57,7 +57,7 @@ def test_shards_appear_together_at_the_end(tmp_path):
             writer.add(doc)
         # A process that is killed now leaves a folder with another name, which no corpus includes.
         assert not path.exists() and list(path.parent.iterdir())
-        with pytest.raises(ValueError, match=r"found no \.spacy file"):
+        with pytest.raises(ValueError, match=r"the folder has no \.spacy file"):
             find_files(path.parent)
     assert [file.name for file in find_files(path.parent)] == [f"00000{i}.spacy" for i in range(3)]
 

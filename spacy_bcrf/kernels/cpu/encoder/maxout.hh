@@ -11,17 +11,17 @@ namespace BCRF_TARGET {
 template <int pieces> constexpr int tile_rows = (BCRF_VECTOR_BYTES == 64 ? 24 : 12) / pieces;
 
 #if defined(__GNUC__)
-typedef std::int32_t IntVec __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+typedef std::int32_t PieceVec __attribute__((vector_size(BCRF_VECTOR_BYTES)));
 typedef std::uint32_t WordVec __attribute__((vector_size(BCRF_VECTOR_BYTES)));
 typedef unsigned char ByteVec __attribute__((vector_size(BCRF_VECTOR_BYTES / 4)));
 
-BCRF_INLINE ByteVec narrow(IntVec x) { return __builtin_convertvector(x, ByteVec); }
+BCRF_INLINE ByteVec narrow(PieceVec x) { return __builtin_convertvector(x, ByteVec); }
 #else
-typedef std::int32_t IntVec;
+typedef std::int32_t PieceVec;
 typedef std::uint32_t WordVec;
 typedef unsigned char ByteVec;
 
-BCRF_INLINE ByteVec narrow(IntVec x) { return ByteVec(x); }
+BCRF_INLINE ByteVec narrow(PieceVec x) { return ByteVec(x); }
 #endif
 
 // Return the bits of the nearest bfloat16 numbers, in the low halves. NaN stays NaN.
@@ -118,10 +118,10 @@ inline void maxout_tile(const typename Product::Input* const* x, float* const* o
 #pragma GCC unroll 12
     for (int t = 0; t < rows; ++t) {
         Vec<float> top = sums[t][0];
-        IntVec best{};
+        PieceVec best{};
 #pragma GCC unroll 3
         for (int p = 1; p < pieces; ++p) {
-            if (training) best = sums[t][p] > top ? IntVec{} + p : best;
+            if (training) best = sums[t][p] > top ? PieceVec{} + p : best;
             top = sums[t][p] > top ? sums[t][p] : top;
         }
         store(out[t] + column, top);

@@ -135,10 +135,10 @@ inline void sum_tile(const float* x, const float* weights, int inputs, float* su
 template <int pieces, bool training>
 BCRF_INLINE void store_maximum(const Vec<float>* sums, float* out, unsigned char* piece) {
     Vec<float> top = sums[0];
-    IntVec best{};
+    PieceVec best{};
 #pragma GCC unroll 3
     for (int p = 1; p < pieces; ++p) {
-        if (training) best = sums[p] > top ? IntVec{} + p : best;
+        if (training) best = sums[p] > top ? PieceVec{} + p : best;
         top = sums[p] > top ? sums[p] : top;
     }
     store(out, top);
