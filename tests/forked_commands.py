@@ -13,13 +13,21 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CONTEXT = get_context("forkserver")
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def start_module(arguments: Sequence[object], folder: Path, log: Path) -> BaseProcess:
     """Start `python -m *arguments` in a folder. `log` stores its output."""
     CONTEXT.set_forkserver_preload(["pytest", "experiments.preload"])
     process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
-    process.start()
+    # The first call starts the server, which finds `experiments` in its current folder only. It
+    # leaves out a module that it does not find, without an error.
+    current = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        process.start()
+    finally:
+        os.chdir(current)
     return process
 
 
