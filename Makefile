@@ -1,8 +1,8 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
-# make foreign      run the kernels of clang, those without extensions of GCC, and those of aarch64 under
-#                   QEMU, against the oracle's results; needs clang, g++-aarch64-linux-gnu and qemu-user
+# make foreign      compile the kernels with clang, without GCC's extensions, and for aarch64 under QEMU, and
+#                   compare with an oracle; needs clang, g++-aarch64-linux-gnu and qemu-user
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train, calibrate and package en_bcrf_sm; CORPORA=assets has the corpora

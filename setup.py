@@ -115,8 +115,8 @@ class ParallelBuild(build_ext):
 def absolute_links(text: str, source: str | None, version: str) -> str:
     """Replace the relative links of a Markdown file, which PyPI cannot resolve.
 
-    source: address of the repository. The links become those of the tag of the version. Without an
-    address, pictures are left out, and links become their text.
+    source: address of the repository, whose tag of the version has the targets. Without an address,
+    pictures are left out, and links become their text.
     """
 
     def replace(found: re.Match) -> str:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spacy.language import Language
-from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 
 from spacy_bcrf.io.shards import read_shuffled
 from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.pipeline.cross_fitting import copy_words
 from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.sparse.model import SparseChain
 
@@ -54,14 +54,10 @@ class Learner:
         losses: dict[str, float] = {}
         n_docs = 0
         for batch in minibatch(docs, BATCH):
-            examples = [Example(self._copy_words(doc), doc) for doc in batch]
+            examples = [Example(copy_words(doc, self.nlp), doc) for doc in batch]
             self.nlp.update(examples, exclude=self._others, annotates=self._before, losses=losses)
             n_docs += len(batch)
         return Learned(self.chain.to_bytes(), n_docs, losses.get(self.share.name, 0.0))
-
-    def _copy_words(self, doc: Doc) -> Doc:
-        words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
-        return Doc(self.nlp.vocab, words=words, spaces=spaces)
 
 
 def find_chain(nlp: Language, name: str) -> SparseChain:

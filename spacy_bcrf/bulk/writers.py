@@ -29,8 +29,8 @@ class Row(NamedTuple):
 class Fields(NamedTuple):
     """The fields of all rows of a run.
 
-    optional: those of `Predictions` besides spans. meta: the schema of `find_meta_columns`, which
-    only Parquet uses.
+    optional: fields of `Predictions` besides spans. meta: the schema of `find_meta_columns`, for
+    Parquet only.
     """
 
     optional: tuple[str, ...] = ()

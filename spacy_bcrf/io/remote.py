@@ -77,7 +77,7 @@ def uploading(path: Path) -> Iterator[Path]:
 
 
 def path_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of reading and writing: OSError, and those of the client of S3."""
+    """Return the exceptions of reading and writing: OSError, and the S3 client's own."""
     botocore = sys.modules.get("botocore.exceptions")
     return (OSError,) if botocore is None else (OSError, botocore.BotoCoreError)
 

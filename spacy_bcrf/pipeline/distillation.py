@@ -90,7 +90,7 @@ def read_extension(
     pipe: the component with the new labels, which come last. n_old: number of the tags without
     them. chain: the teacher's, over these tags. A token without a tag has none of the new tags.
 
-    RETURNS an extension for each example, and problems by example: those of
+    RETURNS an extension for each example, and problems by example: problems of
     `SequenceLabeler.read_gold`, annotation that leaves open where the new labels are, and
     annotation of old labels that the teacher's chain forbids.
     """

@@ -286,11 +286,12 @@ class SparseChain:
         """Load the bytes that `to_bytes` returned; b"" changes nothing.
 
         Raises ValueError if the bytes are damaged, if they lack phrases or tables of the templates,
-        if the format version or the templates differ, but for those of two versions of the same
-        `template_set`, and if the bytes have order 2 and the settings order 1. The chain then stays
-        unchanged. While it loads, there are the arrays of
-        `unpack`, a float32 array with T rounded up to whole vector registers, and the kernel's
-        copies of it.
+        if the format version or the templates differ, and if the bytes have order 2 and the
+        settings order 1. The chain then stays unchanged. Templates of two versions of the same
+        `template_set` may differ.
+
+        While it loads, there are the arrays of `unpack`, a float32 array with T rounded up to whole
+        vector registers, and the kernel's copies of it.
         """
         from spacy_bcrf.kernels.sparse import Dictionary
 

@@ -212,7 +212,8 @@ template <class R> BCRF_INLINE Vec<R> row_sums(Vec<R>* rows) {
     if constexpr (lanes<R> * sizeof(R) > 32) fold(std::integral_constant<int, lanes<R> / 2>(), left /= 2);
     if constexpr (lanes<R> * sizeof(R) > 16)
         fold(std::integral_constant<int, 16 / sizeof(R)>(), left /= 2);
-    // Within 128 bits, the sums of two rows interleave, and those of four are in their order again.
+    // Within 128 bits, a fold interleaves the sums of two rows. The next fold puts the sums of four
+    // rows in order.
     if constexpr (sizeof(R) == 4) fold(std::integral_constant<int, 1>(), left /= 2);
     fold(std::integral_constant<int, 1>(), left /= 2);
     return rows[0];

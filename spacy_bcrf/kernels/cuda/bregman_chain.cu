@@ -242,7 +242,7 @@ struct Projections {
         return out_of_range;
     }
 
-    // Add sign times the arcs to those of this thread.
+    // Add sign times the arcs to the sums of this thread.
     __device__ void add_arcs(Real sign) {
         for (int j = 0; j + 1 < length && t < tags; ++j) {
             const Real head = sign * g[j * WIDTH + t] / totals[j];

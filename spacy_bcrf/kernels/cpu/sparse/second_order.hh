@@ -108,8 +108,8 @@ class SecondOrder {
         return alpha_[at] + beta_[at] - z_;
     }
 
-    // Call pairs(i, a, b, p) with the marginals of all pairs, and triples(row, c, p) with those of all
-    // triples, by their row of weights.
+    // Call pairs(i, a, b, p) for each pair of tags, and triples(row, c, p) for each triple with its row
+    // of weights. p is the marginal.
     template <class Pairs, class Triples> void marginals(Pairs pairs, Triples triples) const {
         for (int i = 1; i < s_.length; ++i)
             each_pair(i, [&](int j, int k) {
@@ -166,7 +166,7 @@ inline void add_corrections(const Sequence<float>& s, const SecondOrder& chain,
     }
 }
 
-// Keep the tags of a sequence whose marginal is at least `least`, and those of the labeling `best`.
+// Keep the tags whose marginal is at least `least`, and the tags of the labeling `best`.
 // Drop those on no allowed labeling of kept tags. Each token keeps the tag of `best`, which the
 // chain allows.
 inline void keep_tags(const Sequence<float>& s, const float* marginals, const int* best,
