@@ -112,7 +112,7 @@ class Worker:
                 text = found.doc.text if self.settings.with_text else None
                 try:
                     writer.add(Row(record.id, text, record.meta, found))
-                except (ValueError, TypeError, OverflowError) as error:
+                except (ValueError, TypeError, OverflowError, RecursionError) as error:
                     failures.append(_failure(record, error))
                 else:
                     n_written += 1

@@ -90,18 +90,27 @@ Advance = Callable[[int], object]
 # Finding files
 
 
-def find_inputs(inputs: Sequence[str]) -> tuple[list[Path], int]:
+def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list[Path], int]:
     """Return the files of paths, folders, globs and URLs, and the number of other files in folders.
 
-    The files of a folder or glob are sorted. Names that start with a dot are left out. ValueError
-    for a path that does not exist, for an unknown extension and for a file that is given twice.
+    The files of a folder or glob are sorted, without files of `output` and names that start with a
+    dot. output: the absolute path of a folder that a run writes to.
+
+    ValueError for a path that does not exist or is in `output`, for an unknown extension and for a
+    file that is given twice.
     """
+
+    def is_output(path: Path) -> bool:
+        return type(path) is type(output) and path.resolve().is_relative_to(output)
+
     files: list[Path] = []
     n_skipped = 0
     for name in inputs:
         path = make_path(name)
+        if is_output(path):
+            raise ValueError(f"{name}: is in the folder of the output, {output}")
         if path.is_dir():
-            below = _files_below(path)
+            below = [file for file in _files_below(path) if not is_output(file)]
             found = [file for file in below if text_suffix(file) in _READERS]
             n_skipped += len(below) - len(found)
             if not found:
@@ -110,10 +119,11 @@ def find_inputs(inputs: Sequence[str]) -> tuple[list[Path], int]:
             found = [path]
         else:
             if is_remote(path):
-                found = glob_files(path)
+                matches = glob_files(path)
             else:
-                matches = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
-                found = [match for match in matches if match.is_file()]
+                globbed = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
+                matches = [match for match in globbed if match.is_file()]
+            found = [file for file in matches if not is_output(file)]
             if not found:
                 raise ValueError(f"{name}: there is no such file or folder, and no file matches")
         files += found

@@ -377,7 +377,9 @@ def test_a_missing_shard_is_named(pipeline, here):
         (["a.jsonl", "a.csv"], "a.csv: no column 'text'; --text-column names one of id, body"),
         (["a.jsonl", "--address", "auto"], "--address is only for --engine ray"),
         (["a.jsonl", "-o", "taken"], "taken: has mine.txt, but no manifest.json"),
-        (["taken", "-o", "taken"], "taken/mine.txt: is in the folder of the output, taken"),
+        (["taken", "-o", "taken"], "taken: is in the folder of the output"),
+        (["taken/mine.txt", "-o", "taken"], "taken/mine.txt: is in the folder of the output"),
+        (["a.jsonl", "--id-column", "text"], "--text-column and --id-column are both 'text'"),
     ],
 )
 def test_wrong_input(pipeline, here, arguments, message):
@@ -390,6 +392,32 @@ def test_wrong_input(pipeline, here, arguments, message):
     result = run(pipeline / "model", "-o", "out", *arguments, exit_code=1)
     assert message in result.output
     assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize("inputs", ["in", "in/**/*.jsonl"])
+def test_the_output_in_the_folder_of_the_input_is_no_input(pipeline, here, inputs):
+    (here / "in").mkdir()
+    write_jsonl(here / "in" / "a.jsonl", TEXTS)
+    for _ in range(2):
+        result = run(pipeline / "model", inputs, "-o", "in/out", "-p", "ner")
+        assert "4 documents read, 4 written to in/out, 0 failed" in result.output
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet", "spacy"])
+def test_records_that_cannot_be_written_are_failures(pipeline, here, format):
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    depths = (10, 300, 450, 600, 3000)
+    lines = [json.dumps({"id": 0, "text": TEXTS[0], "\ud800": 1}), json.dumps({"text": TEXTS[0]})]
+    lines += [f'{{"id": {n}, "text": "Ann", "x": {"[" * n}{"]" * n}}}' for n in depths]
+    (here / "a.jsonl").write_text("\n".join(lines))
+    run(pipeline / "model", "a.jsonl", "-o", "out", "-f", format, "-p", "ner", exit_code=3)
+    errors = {error["id"] for error in read_lines(here / "out" / "errors.jsonl")}
+    shard, end = read_lines(here / "out" / "progress.jsonl")
+    assert shard["n_read"] == len(lines) == shard["n_written"] + len(shard["failures"])
+    assert end == {"complete": True}
+    # Which depth is too deep, and for whom, differs between versions of Python.
+    assert 0 in errors and {"a.jsonl:7", 3000} & errors and not {"a.jsonl:2", 10} & errors
 
 
 def test_two_runs_cannot_share_a_folder(pipeline, here):

@@ -137,3 +137,12 @@ def test_empty_documents_are_left_out():
     assert learn(pipe, docs, lambda at: pytest.fail("no target"), passes=2) == [0, 0]
     found = extend(pipe, [empty, example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"], passes=1)
     assert not found.problems
+
+
+@pytest.mark.parametrize("settings", [{"order": 2}, {"l1": 0.1}])
+def test_a_chain_that_needs_online_steps_gets_no_label(settings):
+    nlp, pipe = make({**SPARSE, **settings})
+    ((name, value),) = settings.items()
+    with pytest.raises(ValueError, match=rf"\[bcrf_ner\] {name} = {value} needs online steps"):
+        extend(pipe, [example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"])
+    assert pipe.labels == ("PER",)
