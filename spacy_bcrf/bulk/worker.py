@@ -162,5 +162,6 @@ class Worker:
 
 
 def _failure(record: TextRecord, error: Exception) -> Failure:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return Failure(record.id, record.place, reason)
+    is_deep = isinstance(error, RecursionError)
+    reason = "a value is nested too deep" if is_deep else " ".join(str(error).split())
+    return Failure(record.id, record.place, reason or type(error).__name__)

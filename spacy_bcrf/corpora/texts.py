@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -270,14 +271,34 @@ def _read_parquet(path: Path, columns: TextColumns, advance: Advance) -> Iterato
             _check_header(path, file.schema_arrow.names, columns)
             number = 0
             for batch in file.iter_batches(1000):
-                for fields in batch.to_pylist():
+                for fields in _rows_of(batch):
                     number += 1
+                    place = f"{path}:{number}"
+                    if isinstance(fields, Exception):
+                        yield Rejected(place, place, f"cannot be read: {fields}")
+                        continue
                     for name in {columns.id, columns.text, "tokens"} & fields.keys():
                         fields[name] = as_json(fields[name])
-                    yield _read_fields(fields, f"{path}:{number}", columns)
+                    yield _read_fields(fields, place, columns)
                 advance(size * batch.num_rows // file.metadata.num_rows)
         except errors as error:
             raise CorpusError(f"{path}: cannot be read as Parquet: {error}") from None
+
+
+def _rows_of(batch: Any) -> Iterator[dict[str, Any] | Exception]:
+    """Yield the rows of an Arrow batch, or the error of a row that has no Python values.
+
+    Python has no nanoseconds and no years after 9999, and broken content may be no UTF-8.
+    """
+    try:
+        rows = batch.to_pylist()
+    except (ValueError, OverflowError) as error:
+        if batch.num_rows == 1:
+            yield error
+            return
+        half = batch.num_rows // 2
+        rows = chain(_rows_of(batch.slice(0, half)), _rows_of(batch.slice(half)))
+    yield from rows
 
 
 def read_schema(path: Path, columns: TextColumns) -> dict[str, Any] | None:

@@ -110,7 +110,7 @@ def read_lines(
                 data = rest
                 raise not_utf8(0)
             advance(tell() - position)
-    except (*_BROKEN, *path_errors()) as err:
+    except _reading_errors() as err:
         raise _describe(path, err, f", readable up to line {number}") from None
 
 
@@ -123,11 +123,15 @@ def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
     try:
         with open_bytes(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             yield stream
-    except (*_BROKEN, *path_errors()) as err:
+    except _reading_errors() as err:
         raise _describe(path, err) from None
 
 
 _BROKEN = EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile
+
+
+def _reading_errors() -> tuple[type[Exception], ...]:
+    return *_BROKEN, *path_errors()
 
 
 def _describe(path: Path, error: Exception, readable: str = "") -> CorpusError:

@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import spacy
 from annotate_outputs import check_once, read_lines, read_rows
@@ -140,6 +141,20 @@ def test_parquet_in_and_out(pipeline, here):
         assert row["id"] == str(line["id"]) and row["spans"] == line["spans"]
     assert table["text"].to_pylist() == TEXTS
     assert lines[0]["meta"]["day"] == "2020-02-03 04:05:06" and lines[2]["meta"]["score"] is None
+
+
+def test_parquet_rows_without_python_values_are_failures(pipeline, here):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    offsets, characters = pa.py_buffer(np.array([0, 1, 2, 3, 4], "int32")), pa.py_buffer(b"ab\xffc")
+    text = pa.Array.from_buffers(pa.string(), 4, [None, offsets, characters])
+    seconds = pa.array([0, 10**13, 1, 2], pa.timestamp("s"))  # of the year 318,857
+    parquet.write_table(pa.table({"text": text, "at": seconds}), here / "a.parquet")
+    run(pipeline / "model", "a.parquet", "-o", "out", exit_code=3)
+    assert [row["text"] for row in read_rows(here / "out")] == ["a", "c"]
+    errors = read_lines(here / "out" / "errors.jsonl")
+    assert [error["id"] for error in errors] == ["a.parquet:2", "a.parquet:3"]
+    assert all(error["reason"].startswith("cannot be read: ") for error in errors)
 
 
 def test_parquet_columns_of_json_lines(pipeline, here):
