@@ -112,7 +112,7 @@ class Worker:
                 text = found.doc.text if self.settings.with_text else None
                 try:
                     writer.add(Row(record.id, text, record.meta, found))
-                except (ValueError, TypeError, OverflowError, RecursionError) as error:
+                except (ValueError, TypeError, OverflowError) as error:
                     failures.append(_failure(record, error))
                 else:
                     n_written += 1
@@ -162,6 +162,5 @@ class Worker:
 
 
 def _failure(record: TextRecord, error: Exception) -> Failure:
-    is_deep = isinstance(error, RecursionError)
-    reason = "a value is nested too deep" if is_deep else " ".join(str(error).split())
-    return Failure(record.id, record.place, reason or type(error).__name__)
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return Failure(record.id, record.place, reason)

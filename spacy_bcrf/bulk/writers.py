@@ -38,7 +38,7 @@ class Fields(NamedTuple):
 
 
 class Writer(Protocol):
-    """Write rows to one file. `add` writes a whole row, or raises an error and writes nothing."""
+    """Write rows to one file. `add` writes a whole row, or raises ValueError."""
 
     def __init__(self, path: Path, fields: Fields) -> None: ...
 

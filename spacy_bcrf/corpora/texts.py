@@ -34,6 +34,9 @@ from .record import Record, make_doc
 ID_KEY, META_KEY = "id", "meta"
 """Keys of `Doc.user_data` for the id of a document, and for its meta data as JSON text."""
 
+MAX_DEPTH = 100
+"""Largest depth of nested meta data. Python cannot write much deeper values, nor send them."""
+
 
 class TextColumns(NamedTuple):
     """Where a record has its text.
@@ -217,7 +220,23 @@ def _read_fields(fields: dict[str, Any], place: str, columns: TextColumns) -> It
         record = read_record(given, place)
     except Problem as problem:
         return Rejected(name, place, str(problem))
+    if _is_too_deep(fields):
+        return Rejected(name, place, f"values are nested more than {MAX_DEPTH} levels deep")
     return TextRecord(name, place, record.text, record.words, meta=fields)
+
+
+def _is_too_deep(fields: dict[str, Any]) -> bool:
+    level: list[Any] = [fields]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _read_table(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:

@@ -422,7 +422,7 @@ def test_the_output_in_the_folder_of_the_input_is_no_input(pipeline, here, input
 def test_records_that_cannot_be_written_are_failures(pipeline, here, format):
     if format == "parquet":
         pytest.importorskip("pyarrow")
-    depths = (10, 300, 450, 600, 3000)
+    depths = (100, 101, 600, 3000)
     lines = [json.dumps({"id": 0, "text": TEXTS[0], "\ud800": 1}), json.dumps({"text": TEXTS[0]})]
     lines += [f'{{"id": {n}, "text": "Ann", "x": {"[" * n}{"]" * n}}}' for n in depths]
     (here / "a.jsonl").write_text("\n".join(lines))
@@ -431,8 +431,8 @@ def test_records_that_cannot_be_written_are_failures(pipeline, here, format):
     shard, end = read_lines(here / "out" / "progress.jsonl")
     assert shard["n_read"] == len(lines) == shard["n_written"] + len(shard["failures"])
     assert end == {"complete": True}
-    # Which depth is too deep, and for whom, differs between versions of Python.
-    assert 0 in errors and {"a.jsonl:7", 3000} & errors and not {"a.jsonl:2", 10} & errors
+    # Parsers of some versions of Python refuse the deepest value, and do not know its id.
+    assert errors in ({0, 101, 600, 3000}, {0, 101, 600, "a.jsonl:6"})
 
 
 def test_two_runs_cannot_share_a_folder(pipeline, here):
