@@ -13,7 +13,7 @@ from spacy_bcrf import chain
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.kernels import Array
 
-from .linear_chain import sparse_chain
+from .linear_chain import sparse_chain, sparse_chains
 from .protocol import Constraints, Hooks, Objective, attach, get_hooks, output_attrs
 
 
@@ -167,8 +167,7 @@ def call_part(
     constraints: of the sum. Only the potentials of a second-order chain depend on them, see
     `OnlineLearner.add_pairs`. What they forbid scores 0 here, and the sum forbids it.
     """
-    chains = (node.attrs["chain"] for node in part.walk() if "chain" in node.attrs)
-    depends = any(chain.settings.order == 2 for chain in chains)
+    depends = any(sparse.settings.order == 2 for sparse in sparse_chains(part))
     part.get_ref("output_layer").attrs["constraints"] = constraints if depends else None
     potentials, backprop = part(docs, is_train)
     if depends and constraints is not None:

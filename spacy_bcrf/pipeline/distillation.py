@@ -18,7 +18,7 @@ from tqdm import tqdm
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
 from spacy_bcrf.annotation.partial import read_annotated_labels
 from spacy_bcrf.chain import CRF, Marginals, Potentials, rename_tags
-from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.layers.protocol import get_hooks
 
 from .codecs.entities import EntityCodec
@@ -276,7 +276,6 @@ def _check_extension(
 
 
 def _set_rate(pipe: SequenceLabeler, rate: float) -> None:
-    """Set the rate of AdaGrad in the sparse linear chain of a component, if it has one."""
-    chain = sparse_chain(pipe.model)
-    if chain is not None:
+    """Set the rate of AdaGrad in the sparse linear chains of a component."""
+    for chain in sparse_chains(pipe.model):
         chain.change_settings(replace(chain.settings, rate=rate))
