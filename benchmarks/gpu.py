@@ -38,7 +38,7 @@ BENCHMARKS = {
     "Memory": "benchmarks.memory --device cuda --lengths 10000 100000 1000000",
 }
 TRAIN = (
-    "spacy train configs/sample.cfg --output {output} --gpu-id {gpu} --paths.train {train} "
+    "spacy train configs/shared_tok2vec.cfg --output {output} --gpu-id {gpu} --paths.train {train} "
     "--paths.dev {dev} --nlp.pipeline tok2vec,ner --training.score_weights.tag_acc 0 "
     "--training.score_weights.ents_f 1"
 )

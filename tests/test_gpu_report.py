@@ -18,6 +18,11 @@ def test_names_what_is_missing(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_the_training_names_files_that_exist():
+    paths = [word for word in gpu.TRAIN.split() if "/" in word]
+    assert paths and all((gpu.ROOT / path).is_file() for path in paths)
+
+
 def test_the_report_has_every_step_and_its_problem():
     end = time.monotonic() + 60
     steps = [

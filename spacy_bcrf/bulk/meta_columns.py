@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterab
 
     Parquet files give the types of their columns, headers of tables give columns of strings, and
     the first SAMPLE records of all other files give columns of scalars. A column is left out if its
-    types differ, unless they are integers and floats, or if its name is in `taken`. Its values stay
-    JSON text, see `split_meta`.
+    types differ, unless they are integers and floats, or if its name is in `taken` or has half a
+    surrogate pair. Its values stay JSON text, see `split_meta`.
 
     The result depends only on the files. So all shards of a run, restarted or not, have it.
     """
@@ -43,8 +44,11 @@ def find_meta_columns(files: Sequence[Path], columns: TextColumns, taken: Iterab
                     _merge(pa, found, {k: _type_of(pa, v) for k, v in item.meta.items()})
         except CorpusError:
             continue  # the run names it
-    kept = {name: each for name, each in found.items() if each is not None and name not in taken}
-    fields = [pa.field(name, each) for name, each in kept.items() if each != pa.null()]
+    fields = []
+    for name, each in found.items():
+        if each is not None and each != pa.null() and name not in taken:
+            with suppress(UnicodeEncodeError):
+                fields.append(pa.field(name, each))
     return pa.schema(fields).serialize().to_pybytes()
 
 

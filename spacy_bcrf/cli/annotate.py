@@ -109,11 +109,10 @@ def annotate_cli(
             raise ValueError("--address is only for --engine ray")
         if gpu_id >= 0 and (engine is EngineName.ray or (n_process or 1) > 1):
             raise ValueError("--gpu-id is only for one process")
-        files, n_skipped = find_inputs(inputs)
+        if text_column == id_column:
+            raise ValueError(f"--text-column and --id-column are both {text_column!r}")
         target = make_path(output).resolve()
-        for file in files:
-            if type(file) is type(target) and file.resolve().is_relative_to(target):
-                raise ValueError(f"{file}: is in the folder of the output, {output}")
+        files, n_skipped = find_inputs(inputs, target)
         if output.startswith(IN_MEMORY) and (engine is EngineName.ray or (n_process or 1) > 1):
             raise ValueError(f"{output}: is in the memory of one process; expected --n-process 1")
         columns = TextColumns(text_column, id_column, whole_files)

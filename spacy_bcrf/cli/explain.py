@@ -84,7 +84,8 @@ def explain_cli(
         rows = strongest(sparse, n) if output is None else None
         wanted = np.arange(sparse.learner.n_features) if rows is None else rows.ravel()
         names = name_features(sparse, _read_corpus(nlp, name, corpus), wanted)
-        missing = len(np.unique(wanted)) - len(names)
+        # Pairs of tags have names without a corpus.
+        missing = len(np.setdiff1d(wanted, sparse.learner.pairs)) - len(names)
         general = general_weights(sparse, pipe.tags, weight)
         if output is not None:
             weights = [*general, *feature_weights(sparse, pipe.tags, names, weight=weight)]

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,9 @@ from .record import Record, make_doc
 
 ID_KEY, META_KEY = "id", "meta"
 """Keys of `Doc.user_data` for the id of a document, and for its meta data as JSON text."""
+
+MAX_DEPTH = 100
+"""Largest depth of nested meta data. Python cannot write much deeper values, nor send them."""
 
 
 class TextColumns(NamedTuple):
@@ -90,18 +94,27 @@ Advance = Callable[[int], object]
 # Finding files
 
 
-def find_inputs(inputs: Sequence[str]) -> tuple[list[Path], int]:
+def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list[Path], int]:
     """Return the files of paths, folders, globs and URLs, and the number of other files in folders.
 
-    The files of a folder or glob are sorted. Names that start with a dot are left out. ValueError
-    for a path that does not exist, for an unknown extension and for a file that is given twice.
+    The files of a folder or glob are sorted, without files of `output` and names that start with a
+    dot. output: the absolute path of a folder that a run writes to.
+
+    ValueError for a path that does not exist or is in `output`, for an unknown extension and for a
+    file that is given twice.
     """
+
+    def is_output(path: Path) -> bool:
+        return type(path) is type(output) and path.resolve().is_relative_to(output)
+
     files: list[Path] = []
     n_skipped = 0
     for name in inputs:
         path = make_path(name)
+        if is_output(path):
+            raise ValueError(f"{name}: is in the folder of the output, {output}")
         if path.is_dir():
-            below = _files_below(path)
+            below = [file for file in _files_below(path) if not is_output(file)]
             found = [file for file in below if text_suffix(file) in _READERS]
             n_skipped += len(below) - len(found)
             if not found:
@@ -110,10 +123,11 @@ def find_inputs(inputs: Sequence[str]) -> tuple[list[Path], int]:
             found = [path]
         else:
             if is_remote(path):
-                found = glob_files(path)
+                matches = glob_files(path)
             else:
-                matches = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
-                found = [match for match in matches if match.is_file()]
+                globbed = map(Path, sorted(glob.glob(name, recursive=True)))  # noqa: PTH207 (absolute)
+                matches = [match for match in globbed if match.is_file()]
+            found = [file for file in matches if not is_output(file)]
             if not found:
                 raise ValueError(f"{name}: there is no such file or folder, and no file matches")
         files += found
@@ -206,7 +220,23 @@ def _read_fields(fields: dict[str, Any], place: str, columns: TextColumns) -> It
         record = read_record(given, place)
     except Problem as problem:
         return Rejected(name, place, str(problem))
+    if _is_too_deep(fields):
+        return Rejected(name, place, f"values are nested more than {MAX_DEPTH} levels deep")
     return TextRecord(name, place, record.text, record.words, meta=fields)
+
+
+def _is_too_deep(fields: dict[str, Any]) -> bool:
+    level: list[Any] = [fields]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _read_table(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
@@ -260,14 +290,34 @@ def _read_parquet(path: Path, columns: TextColumns, advance: Advance) -> Iterato
             _check_header(path, file.schema_arrow.names, columns)
             number = 0
             for batch in file.iter_batches(1000):
-                for fields in batch.to_pylist():
+                for fields in _rows_of(batch):
                     number += 1
+                    place = f"{path}:{number}"
+                    if isinstance(fields, Exception):
+                        yield Rejected(place, place, f"cannot be read: {fields}")
+                        continue
                     for name in {columns.id, columns.text, "tokens"} & fields.keys():
                         fields[name] = as_json(fields[name])
-                    yield _read_fields(fields, f"{path}:{number}", columns)
+                    yield _read_fields(fields, place, columns)
                 advance(size * batch.num_rows // file.metadata.num_rows)
         except errors as error:
             raise CorpusError(f"{path}: cannot be read as Parquet: {error}") from None
+
+
+def _rows_of(batch: Any) -> Iterator[dict[str, Any] | Exception]:
+    """Yield the rows of an Arrow batch, or the error of a row that has no Python values.
+
+    Python has no nanoseconds and no years after 9999, and broken content may be no UTF-8.
+    """
+    try:
+        rows = batch.to_pylist()
+    except (ValueError, OverflowError) as error:
+        if batch.num_rows == 1:
+            yield error
+            return
+        half = batch.num_rows // 2
+        rows = chain(_rows_of(batch.slice(0, half)), _rows_of(batch.slice(half)))
+    yield from rows
 
 
 def read_schema(path: Path, columns: TextColumns) -> dict[str, Any] | None:

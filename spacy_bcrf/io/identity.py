@@ -28,12 +28,17 @@ def hash_files(path: Path) -> str:
 def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
     """Write the identity of a new run, or compare it with the one that an earlier call wrote.
 
-    identity: JSON values. ValueError lists what differs.
+    identity: JSON values. ValueError lists what differs, or names a file that is no JSON.
     """
     if not path.exists():
         write_text(path, json.dumps(identity, indent=1))
         return
-    old = json.loads(path.read_text(encoding="utf8"))
+    try:
+        old = json.loads(path.read_text(encoding="utf8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: is not the file of an earlier run ({error}); expected another folder"
+        ) from None
     found = list(_differences(old, json.loads(json.dumps(identity))))
     if found:
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from .remote import describe, open_bytes, path_errors
+from .remote import describe, is_remote, open_bytes, path_errors
 
 _OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".xz": lzma.open,
@@ -110,12 +110,8 @@ def read_lines(
                 data = rest
                 raise not_utf8(0)
             advance(tell() - position)
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as err:
-        raise CorpusError(
-            f"{path}: broken or truncated {path.suffix} file, readable up to line {number}: {err}"
-        ) from None
-    except path_errors() as err:
-        raise UnreadableError(f"{path}: cannot be read: {describe(err)}") from None
+    except _reading_errors() as err:
+        raise _describe(path, err, f", readable up to line {number}") from None
 
 
 @contextmanager
@@ -127,10 +123,24 @@ def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
     try:
         with open_bytes(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             yield stream
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as err:
-        raise CorpusError(f"{path}: broken or truncated {path.suffix} file: {err}") from None
-    except path_errors() as err:
-        raise UnreadableError(f"{path}: cannot be read: {describe(err)}") from None
+    except _reading_errors() as err:
+        raise _describe(path, err) from None
+
+
+_BROKEN = EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile
+
+
+def _reading_errors() -> tuple[type[Exception], ...]:
+    return *_BROKEN, *path_errors()
+
+
+def _describe(path: Path, error: Exception, readable: str = "") -> CorpusError:
+    """Return the error of a broken compressed file, or of a file that the system cannot read."""
+    # bz2 and Arrow raise OSError for broken content too, without the number of a system's error.
+    has_no_number = type(error) is OSError and error.errno is None and not is_remote(path)
+    if has_no_number or isinstance(error, _BROKEN):
+        return CorpusError(f"{path}: broken or truncated {path.suffix} file{readable}: {error}")
+    return UnreadableError(f"{path}: cannot be read: {describe(error)}")
 
 
 def _plain(raw: IO[bytes]) -> IO[bytes]:

@@ -1,6 +1,6 @@
 """`spacy-bcrf.LinearChain.v1`: a linear chain over boolean features, trained online."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from spacy.tokens import Doc
@@ -94,9 +94,14 @@ def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Pot
     return attach(model, model, hooks)
 
 
+def sparse_chains(model: Model) -> Iterator[SparseChain]:
+    """Yield the sparse linear chains of a labeling model: a sum can have several."""
+    return (node.attrs["chain"] for node in model.walk() if "chain" in node.attrs)
+
+
 def sparse_chain(model: Model) -> SparseChain | None:
     """Return the first sparse linear chain of a labeling model, None if it has no such chain."""
-    return next((node.attrs["chain"] for node in model.walk() if "chain" in node.attrs), None)
+    return next(sparse_chains(model), None)
 
 
 def _is_ready(model: Model[list[Doc], Potentials]) -> bool:

@@ -13,8 +13,8 @@ from spacy_bcrf import chain
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.kernels import Array
 
-from .linear_chain import sparse_chain
-from .protocol import Hooks, Objective, attach, get_hooks, output_attrs
+from .linear_chain import sparse_chain, sparse_chains
+from .protocol import Constraints, Hooks, Objective, attach, get_hooks, output_attrs
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def Sum(
     parts by the gradient of one loss, see `linear_chain.forward` for sparse ones.
 
     parts: models with the same tags, by name, such as `spacy-bcrf.LinearChain.v1`. The type is Any
-        because spaCy checks the type of a dict before it resolves the values. A part with l1 cannot
-        learn here: training raises ValueError.
+        because spaCy checks the type of a dict before it resolves the values. A linear chain with
+        l1 or order 2 cannot learn here: training raises ValueError.
     weights: the weight of each part. `spacy bcrf combine` fits them.
     decoder: see `decoding.DECODERS`.
     """
@@ -63,7 +63,7 @@ def make_sum(
     decoder: str,
     learned: bool = False,
 ) -> Model[list[Doc], Potentials]:
-    """Build a sum of potentials. It has the constraints; its parts have none.
+    """Build a sum of potentials. It has the constraints, see `call_part`.
 
     learned: whether the optimizer learns the weights, as the parameter `weights` (K,).
     """
@@ -133,7 +133,10 @@ def forward(
     """Return the potentials of a batch and the function that backpropagates to all parts."""
     ops: Any = model.ops
     weights = part_weights(model)
-    found, backprops = zip(*(part(docs, is_train) for part in model.layers), strict=True)
+    constraints = model.attrs["constraints"]
+    found, backprops = zip(
+        *(call_part(part, docs, is_train, constraints) for part in model.layers), strict=True
+    )
     parts = [
         # A sparse chain computes on the CPU.
         Potentials.unchecked(
@@ -150,8 +153,28 @@ def forward(
         return []
 
     total = sum_potentials(parts, weights)
-    constraints = model.attrs["constraints"]
     return total if constraints is None else constraints.apply(total), backprop
+
+
+def call_part(
+    part: Model[list[Doc], Potentials],
+    docs: list[Doc],
+    is_train: bool,
+    constraints: Constraints | None,
+) -> tuple[Potentials, Callable]:
+    """Return the finite potentials of a part, and the function that backpropagates.
+
+    constraints: of the sum. Only the potentials of a second-order chain depend on them, see
+    `OnlineLearner.add_pairs`. What they forbid scores 0 here, and the sum forbids it.
+    """
+    depends = any(sparse.settings.order == 2 for sparse in sparse_chains(part))
+    part.get_ref("output_layer").attrs["constraints"] = constraints if depends else None
+    potentials, backprop = part(docs, is_train)
+    if depends and constraints is not None:
+        xp = potentials.xp
+        arrays = (potentials.unary, potentials.transitions)
+        potentials = potentials.with_scores(*(xp.where(a == -xp.inf, 0, a) for a in arrays))
+    return potentials, backprop
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:

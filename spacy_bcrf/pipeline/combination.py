@@ -16,7 +16,7 @@ from spacy.util import minibatch
 from spacy_bcrf.annotation.arrays import UNKNOWN
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import Array
-from spacy_bcrf.layers.potential_sum import Sum, sum_potentials, weight_gradients
+from spacy_bcrf.layers.potential_sum import Sum, call_part, sum_potentials, weight_gradients
 
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
@@ -130,13 +130,12 @@ class Combination:
 
 
 def _raw_potentials(pipe: SequenceLabeler, docs: list[Any]) -> Potentials:
-    """Return the potentials of a component in float64, without constraints."""
-    layer = pipe.head
-    constraints, layer.attrs["constraints"] = layer.attrs["constraints"], None
+    """Return the potentials of a component in float64, as a part of a sum."""
+    constraints = pipe.codec.constraints
     try:
-        return pipe.model.predict(docs).astype("float64")
+        return call_part(pipe.model, docs, False, constraints)[0].astype("float64")
     finally:
-        layer.attrs["constraints"] = constraints
+        pipe.head.attrs["constraints"] = constraints
 
 
 def check_same(name: str, pipelines: dict[str, Language]) -> None:

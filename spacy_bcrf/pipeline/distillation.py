@@ -18,14 +18,14 @@ from tqdm import tqdm
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
 from spacy_bcrf.annotation.partial import read_annotated_labels
 from spacy_bcrf.chain import CRF, Marginals, Potentials, rename_tags
-from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.layers.protocol import get_hooks
 
 from .codecs.entities import EntityCodec
 from .codecs.tags import TagCodec
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
-from .soft_gold import update_towards
+from .soft_gold import check_learns_from_gradients, update_towards
 
 RATE = 0.3
 """Rate of AdaGrad in a sparse linear chain."""
@@ -191,7 +191,8 @@ def extend(
     of `read_extension` are left out.
 
     Raises ValueError for labels that the component has, examples without one of the new labels or
-    with other unknown labels, no example without a problem, other kinds of components.
+    with other unknown labels, no example without a problem, other kinds of components, and a sparse
+    linear chain with l1 or order 2.
     """
     _check_extension(pipe, examples, labels)
     n_old = len(pipe.tags)
@@ -259,6 +260,7 @@ def _check_extension(
         raise ValueError(f"[{name}] expected different new labels, got {', '.join(labels)}")
     if not pipe.labels:
         raise ValueError(f"[{name}] has no labels; expected a trained component")
+    check_learns_from_gradients(pipe)
     found = set().union(*(codec.find_labels(example.reference) for example in examples))
     annotated = {span.label_ for eg in examples for span in codec.find_spans(eg.reference)}
     if missing := [label for label in labels if label not in annotated]:
@@ -274,7 +276,6 @@ def _check_extension(
 
 
 def _set_rate(pipe: SequenceLabeler, rate: float) -> None:
-    """Set the rate of AdaGrad in the sparse linear chain of a component, if it has one."""
-    chain = sparse_chain(pipe.model)
-    if chain is not None:
+    """Set the rate of AdaGrad in the sparse linear chains of a component."""
+    for chain in sparse_chains(pipe.model):
         chain.change_settings(replace(chain.settings, rate=rate))

@@ -13,9 +13,7 @@ from thinc.api import Config, Model
 
 if TYPE_CHECKING:
     from .chunker import Chunker
-    from .control import Control
     from .ner import EntityRecognizer
-    from .platt_scaling import PlattScaling
     from .segmenter import Segmenter
     from .tagger import Tagger
 
@@ -113,9 +111,9 @@ def make_tagger(
         label_smoothing=label_smoothing,
         annotate=annotate,
         temperature=temperature,
-        calibration=_read_calibration(name, calibration),
+        calibration=_read_option(name, "calibration", calibration),
         threshold=threshold,
-        control=_read_control(name, control),
+        control=_read_option(name, "control", control),
         scorer=scorer,
     )
 
@@ -171,9 +169,9 @@ def make_ner(
         else ExpectedEntityRatio.from_options(entity_ratio),
         annotate=annotate,
         temperature=temperature,
-        calibration=_read_calibration(name, calibration),
+        calibration=_read_option(name, "calibration", calibration),
         threshold=threshold,
-        control=_read_control(name, control),
+        control=_read_option(name, "control", control),
         scorer=scorer,
     )
 
@@ -219,9 +217,9 @@ def make_chunker(
         spans_key=spans_key,
         annotate=annotate,
         temperature=temperature,
-        calibration=_read_calibration(name, calibration),
+        calibration=_read_option(name, "calibration", calibration),
         threshold=threshold,
-        control=_read_control(name, control),
+        control=_read_option(name, "control", control),
         scorer=scorer,
     )
 
@@ -268,31 +266,19 @@ def make_segmenter(
         attribute=attribute,
         annotate=annotate,
         temperature=temperature,
-        calibration=_read_calibration(name, calibration),
+        calibration=_read_option(name, "calibration", calibration),
         scorer=scorer,
     )
 
 
-def _read_control(name: str, options: dict[str, Any] | None) -> Control | None:
-    """Read the option `control`. ValueError with the name of the component."""
-    if options is None:
+def _read_option(name: str, option: str, value: dict[str, Any] | None) -> Any:
+    """Read the option `control` or `calibration`. ValueError with the name of the component."""
+    if value is None:
         return None
-    from .control import Control
+    from .sequence_labeler import NESTED_OPTIONS
 
     try:
-        return Control.from_options(options)
-    except ValueError as error:
-        raise ValueError(f"[{name}] {error}") from None
-
-
-def _read_calibration(name: str, options: dict[str, Any] | None) -> PlattScaling | None:
-    """Read the option `calibration`. ValueError with the name of the component."""
-    if options is None:
-        return None
-    from .platt_scaling import PlattScaling
-
-    try:
-        return PlattScaling.from_options(options)
+        return NESTED_OPTIONS[option].from_options(value)
     except ValueError as error:
         raise ValueError(f"[{name}] {error}") from None
 

@@ -43,11 +43,17 @@ from .control import (
     write_candidates,
 )
 from .gold import Gold, GoldReader, warn_of_problems
+from .options import ConfigOption
 from .platt_scaling import PlattScaling
 from .soft_gold import rehearse
 
 _MODEL: Any = TrainablePipe.model
 """spaCy's attribute, which `SequenceLabeler.model` extends."""
+
+NESTED_OPTIONS: dict[str, type[ConfigOption]] = {
+    kind.option: kind for kind in (Control, PlattScaling)
+}
+"""Options of a component that are blocks in its config, by name."""
 
 LossTerm = Callable[[Potentials, Gold, Potentials], float]
 """Returns an additional loss of a batch and adds its gradient to the last argument, in place."""
@@ -219,10 +225,8 @@ class SequenceLabeler(TrainablePipe):
         """Change one of `settings`, given as a JSON value."""
         if name == "decoder":
             self.set_decoder(value)
-        elif name == "control" and value is not None:
-            self.control = Control.from_options(value)
-        elif name == "calibration" and value is not None:
-            self.calibration = PlattScaling.from_options(value)
+        elif name in NESTED_OPTIONS and value is not None:
+            setattr(self, name, NESTED_OPTIONS[name].from_options(value))
         else:
             setattr(self, name, value)
 

@@ -11,6 +11,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.chain import CRF, Marginals, Potentials, distillation_loss
+from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.layers.protocol import LabelingModel, get_hooks
 
 if TYPE_CHECKING:
@@ -59,17 +60,12 @@ def rehearse(
     annotation of later labels are left out.
 
     Returns the loss, see `update_towards`. Raises ValueError if the model listens to the tok2vec of
-    another component.
+    another component, or cannot learn from gradients.
     """
     view = LabelingModel(pipe.name, teacher)
     assert view.tags is not None
-    if upstream := [
-        node.upstream_name for node in teacher.walk() if hasattr(node, "upstream_name")
-    ]:
-        raise ValueError(
-            f"[{pipe.name}] rehearsal needs a component with its own tok2vec, but this one listens "
-            f"to {upstream[0]!r}. Call nlp.replace_listeners before nlp.resume_training"
-        )
+    check_learns_from_gradients(pipe)
+    _check_listeners(pipe.name, teacher)
     n_tags, n_old = len(pipe.tags), len(view.tags)
     allowed = np.zeros((sum(map(len, docs)), n_tags), dtype=bool)
     allowed[:, :n_old] = True
@@ -86,6 +82,15 @@ def rehearse(
     potentials, backprop = pipe.model.begin_update(docs)
     target = CRF().marginals(chain, edges=True)
     return _descend(pipe, potentials.restrict(mask), backprop, target, sgd)
+
+
+def check_learns_from_gradients(pipe: SequenceLabeler) -> None:
+    """Raise ValueError for a sparse linear chain with l1 or order 2."""
+    for chain in sparse_chains(pipe.model):
+        try:
+            chain.learner.check_descends()
+        except ValueError as error:
+            raise ValueError(f"[{pipe.name}] {error}") from None
 
 
 def _check_listeners(name: str, model: Model) -> None:

@@ -334,7 +334,10 @@ class OnlineLearner:
     def check_descends(self) -> None:
         """Raise ValueError with l1 or order 2, which `descend` cannot apply."""
         if self.settings.order == 2:
-            raise ValueError("order = 2 needs online steps: set order = 1 to learn from gradients")
+            raise ValueError(
+                "order = 2 needs online steps. To learn from gradients, train a linear chain with "
+                "order = 1"
+            )
         if self.settings.l1:
             raise ValueError(
                 f"l1 = {self.settings.l1} needs online steps: set l1 = 0 to learn from gradients"

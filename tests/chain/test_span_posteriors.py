@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import enumeration
 
@@ -115,6 +115,7 @@ def test_infeasible_sequences_are_named():
         span_candidates(batch, BIO.span_tags(["A"]), 0.5)
 
 
+@settings(max_examples=15)
 @given(batches(), st.data())
 def test_stretches_of_one_tag_are_enumerated(problem, data):
     scheme, labels, batch = problem

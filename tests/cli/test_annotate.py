@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import spacy
 from annotate_outputs import check_once, read_lines, read_rows
@@ -140,6 +141,20 @@ def test_parquet_in_and_out(pipeline, here):
         assert row["id"] == str(line["id"]) and row["spans"] == line["spans"]
     assert table["text"].to_pylist() == TEXTS
     assert lines[0]["meta"]["day"] == "2020-02-03 04:05:06" and lines[2]["meta"]["score"] is None
+
+
+def test_parquet_rows_without_python_values_are_failures(pipeline, here):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    offsets, characters = pa.py_buffer(np.array([0, 1, 2, 3, 4], "int32")), pa.py_buffer(b"ab\xffc")
+    text = pa.Array.from_buffers(pa.string(), 4, [None, offsets, characters])
+    seconds = pa.array([0, 10**13, 1, 2], pa.timestamp("s"))  # of the year 318,857
+    parquet.write_table(pa.table({"text": text, "at": seconds}), here / "a.parquet")
+    run(pipeline / "model", "a.parquet", "-o", "out", exit_code=3)
+    assert [row["text"] for row in read_rows(here / "out")] == ["a", "c"]
+    errors = read_lines(here / "out" / "errors.jsonl")
+    assert [error["id"] for error in errors] == ["a.parquet:2", "a.parquet:3"]
+    assert all(error["reason"].startswith("cannot be read: ") for error in errors)
 
 
 def test_parquet_columns_of_json_lines(pipeline, here):
@@ -377,7 +392,9 @@ def test_a_missing_shard_is_named(pipeline, here):
         (["a.jsonl", "a.csv"], "a.csv: no column 'text'; --text-column names one of id, body"),
         (["a.jsonl", "--address", "auto"], "--address is only for --engine ray"),
         (["a.jsonl", "-o", "taken"], "taken: has mine.txt, but no manifest.json"),
-        (["taken", "-o", "taken"], "taken/mine.txt: is in the folder of the output, taken"),
+        (["taken", "-o", "taken"], "taken: is in the folder of the output"),
+        (["taken/mine.txt", "-o", "taken"], "taken/mine.txt: is in the folder of the output"),
+        (["a.jsonl", "--id-column", "text"], "--text-column and --id-column are both 'text'"),
     ],
 )
 def test_wrong_input(pipeline, here, arguments, message):
@@ -390,6 +407,32 @@ def test_wrong_input(pipeline, here, arguments, message):
     result = run(pipeline / "model", "-o", "out", *arguments, exit_code=1)
     assert message in result.output
     assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize("inputs", ["in", "in/**/*.jsonl"])
+def test_the_output_in_the_folder_of_the_input_is_no_input(pipeline, here, inputs):
+    (here / "in").mkdir()
+    write_jsonl(here / "in" / "a.jsonl", TEXTS)
+    for _ in range(2):
+        result = run(pipeline / "model", inputs, "-o", "in/out", "-p", "ner")
+        assert "4 documents read, 4 written to in/out, 0 failed" in result.output
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet", "spacy"])
+def test_records_that_cannot_be_written_are_failures(pipeline, here, format):
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    depths = (100, 101, 600, 3000)
+    lines = [json.dumps({"id": 0, "text": TEXTS[0], "\ud800": 1}), json.dumps({"text": TEXTS[0]})]
+    lines += [f'{{"id": {n}, "text": "Ann", "x": {"[" * n}{"]" * n}}}' for n in depths]
+    (here / "a.jsonl").write_text("\n".join(lines))
+    run(pipeline / "model", "a.jsonl", "-o", "out", "-f", format, "-p", "ner", exit_code=3)
+    errors = {error["id"] for error in read_lines(here / "out" / "errors.jsonl")}
+    shard, end = read_lines(here / "out" / "progress.jsonl")
+    assert shard["n_read"] == len(lines) == shard["n_written"] + len(shard["failures"])
+    assert end == {"complete": True}
+    # Parsers of some versions of Python refuse the deepest value, and do not know its id.
+    assert errors in ({0, 101, 600, 3000}, {0, 101, 600, "a.jsonl:6"})
 
 
 def test_two_runs_cannot_share_a_folder(pipeline, here):

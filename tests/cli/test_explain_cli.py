@@ -78,6 +78,16 @@ def test_a_page_of_a_text(folder, tmp_path, monkeypatch):
     assert "orth[0]=a +" in page and "&lt;" in page and "<b>" not in page
 
 
+def test_pairs_of_tags_have_names_without_a_corpus(folder, tmp_path):
+    nlp = spacy.blank("xx")
+    model = {**LINEAR, "objective": "crf", "order": 2}
+    nlp.add_pipe("bcrf_tagger", config={"model": model})
+    train(nlp, [Example.from_dict(nlp.make_doc("a <b>"), {"tags": GOLD["tags"]})], 5)
+    nlp.to_disk(tmp_path / "model")
+    result = run(tmp_path / "model", "--corpus", folder / "train.spacy", "-n", 50)
+    assert "  DT -> X ->\n" in result.stdout and "keys" not in result.output
+
+
 def test_features_outside_of_the_corpus(folder):
     DocBin(docs=[spacy.blank("xx")("other")]).to_disk(folder / "other.spacy")
     result = run(folder / "model", "-p", "tagger", "--corpus", folder / "other.spacy")

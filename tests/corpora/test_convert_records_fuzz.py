@@ -2,8 +2,11 @@
 
 import json
 import tempfile
+from functools import cache
 from pathlib import Path
 
+import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.vocab import Vocab
@@ -47,6 +50,14 @@ tasks = st.fixed_dictionaries(
     {"text": texts, "spans": span_lists, "answer": answers},
     optional={"_view_id": st.sampled_from(["ner", "ner_manual", "text"])},
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_pipeline():
+    """Share the empty pipelines: to make one takes most of the time of a small conversion."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spacy, "blank", cache(spacy.blank))
+        yield
 
 
 def check(data, name):

@@ -34,3 +34,12 @@ def test_another_run_is_refused_with_all_differences(tmp_path):
     expected = "model rate was 0.1, is 0.2; model n is missing now; labels is new. Give the same"
     assert f"{tmp_path}: was started differently: {expected}" in str(error.value)
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"?", b"\xff"])
+def test_a_file_of_something_else_is_named(tmp_path, content):
+    path = tmp_path / "run.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"run\.json: is not the file of an earlier run"):
+        keep_identity(path, {})
+    assert path.read_bytes() == content

@@ -10,7 +10,7 @@ from spacy_bcrf.layers.crf import CRF
 from spacy_bcrf.layers.hybrid import Hybrid
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
 from spacy_bcrf.layers.potential_sum import Sum, weight_gradients
-from spacy_bcrf.layers.protocol import get_hooks
+from spacy_bcrf.layers.protocol import Constraints, get_hooks
 from spacy_bcrf.layers.sequence_labeler import SequenceLabeler
 
 T = 3
@@ -38,8 +38,8 @@ def neural(**options):
     return SequenceLabeler(encoder(), CRF(**options))
 
 
-def linear():
-    return LinearChain(["w[-1..0]"], objective="crf", averaged=False)
+def linear(**options):
+    return LinearChain(["w[-1..0]"], objective="crf", averaged=False, **options)
 
 
 def ready(model, docs, seed=0):
@@ -74,6 +74,26 @@ def test_potentials_are_the_weighted_sum_of_the_parts(docs, transitions):
     expected = 2 * one.transitions - 0.5 * other.transitions
     np.testing.assert_allclose(total.transitions, expected, rtol=1e-5)
     assert np.abs(other.unary).min() > 0 and total.transitions.shape == one.transitions.shape
+
+
+def test_a_second_order_part_has_the_constraints_of_the_sum(docs):
+    """Its potentials depend on them. The potentials of other parts do not."""
+    allowed = np.ones((T, T), dtype=bool)
+    allowed[0, 2] = allowed[2, 2] = False
+    constraints = Constraints(allowed, np.array([True, False, True]), np.array([True, True, False]))
+    part = linear(order=2)
+    inner = Sum({"a": part}, {"a": 1.0})
+    model = ready(Sum({"inner": inner, "b": linear()}, {"inner": 1.0, "b": 0.0}), docs)
+    part.attrs["constraints"] = constraints
+    alone = part.predict(docs)
+    model.attrs["constraints"] = constraints
+    for _ in range(2):
+        found = model.predict(docs)
+        np.testing.assert_array_equal(found.unary, alone.unary)
+        np.testing.assert_array_equal(found.transitions[0], alone.transitions[0])
+    assert np.isinf(found.unary).any() and np.isinf(found.transitions).any()
+    model.attrs["constraints"] = None
+    assert np.isfinite(model.predict(docs).unary).all()
 
 
 @pytest.mark.parametrize("transitions", ["shared", "pairwise"])
@@ -142,7 +162,10 @@ def test_feature_dropout_keeps_the_expected_potentials(docs):
     model = ready(Hybrid(encoder(), CRF(), ["w[-1..1]"], feature_dropout=0.5), docs)
     expected = model.predict(docs).unary
     np.random.seed(0)
-    drawn = np.array([model.begin_update(docs)[0].unary for _ in range(2000)])
+    # Dropout draws for each token, so one batch has many samples of the same documents.
+    drawn = np.concatenate(
+        [model.begin_update(docs * 100)[0].unary.reshape(100, *expected.shape) for _ in range(20)]
+    )
     assert drawn.std(axis=0).min() > 0.05
     np.testing.assert_allclose(drawn.mean(axis=0), expected, atol=0.2)
 

@@ -8,6 +8,7 @@ from spacy.training import Example
 from tiny_training import TOK2VEC, network, optimizer, train
 
 from spacy_bcrf.chain import CRF
+from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.pipeline.control import Control
 from spacy_bcrf.pipeline.distillation import (
     RATE,
@@ -35,6 +36,12 @@ MODELS = {
 }
 WORDS = ["Ann", "left", "Rome", "today"]
 OLD = ["B-PER", "O", "O", "O"]
+
+
+def sum_of(one, other):
+    """Return the config of a sum."""
+    model = {"@architectures": "spacy-bcrf.Sum.v1", "parts": {"one": one, "other": other}}
+    return {**model, "weights": {"one": 0.5, "other": 0.5}}
 
 
 def make(model, scheme="BILUO", ents=OLD):
@@ -100,6 +107,12 @@ def test_promise_and_calibration_are_removed_and_the_rate_is_set():
     assert not extend(pipe, [example(nlp, ["B-ORG", "O", "O", "O"])], ["ORG"]).had_control
 
 
+def test_all_chains_of_a_sum_get_the_rate():
+    nlp, pipe = make(sum_of(SPARSE, SPARSE))
+    extend(pipe, [example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"], passes=1, rate=0.7)
+    assert [chain.settings.rate for chain in sparse_chains(pipe.model)] == [0.7, 0.7]
+
+
 def test_documents_that_teach_nothing_are_named():
     nlp, pipe = make(SPARSE)
     examples = [
@@ -137,3 +150,16 @@ def test_empty_documents_are_left_out():
     assert learn(pipe, docs, lambda at: pytest.fail("no target"), passes=2) == [0, 0]
     found = extend(pipe, [empty, example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"], passes=1)
     assert not found.problems
+
+
+@pytest.mark.parametrize("in_sum", [False, True])
+@pytest.mark.parametrize("settings", [{"order": 2}, {"l1": 0.1}])
+def test_a_chain_that_needs_online_steps_gets_no_label(settings, in_sum):
+    model = {**SPARSE, **settings}
+    nlp = spacy.blank("xx")
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": sum_of(SPARSE, model) if in_sum else model})
+    nlp.initialize(lambda: [example(nlp, OLD)])
+    ((name, value),) = settings.items()
+    with pytest.raises(ValueError, match=rf"\[bcrf_ner\] {name} = {value} needs online steps"):
+        extend(pipe, [example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"])
+    assert pipe.labels == ("PER",)

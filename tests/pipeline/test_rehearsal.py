@@ -140,3 +140,12 @@ def test_a_listener_cannot_rehearse():
     nlp.replace_listeners("tok2vec", "bcrf_ner", ["model.tok2vec"])
     nlp.resume_training()
     assert nlp.rehearse([raw_example(nlp)])["bcrf_ner"] > 0
+
+
+@pytest.mark.parametrize("settings", [{"order": 2}, {"l1": 0.1}])
+def test_a_chain_that_needs_online_steps_cannot_rehearse(settings):
+    nlp, _ = make({**SPARSE, **settings})
+    nlp.resume_training()
+    ((name, value),) = settings.items()
+    with pytest.raises(ValueError, match=rf"\[bcrf_ner\] {name} = {value} needs online steps"):
+        nlp.rehearse([raw_example(nlp)])
