@@ -107,6 +107,8 @@ def annotate_cli(
     with exit_on(BulkError, ValueError, ImportError, OSError):
         if address is not None and engine is not EngineName.ray:
             raise ValueError("--address is only for --engine ray")
+        if engine is EngineName.ray:
+            require("ray", "ray")
         if gpu_id >= 0 and (engine is EngineName.ray or (n_process or 1) > 1):
             raise ValueError("--gpu-id is only for one process")
         if text_column == id_column:

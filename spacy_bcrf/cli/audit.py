@@ -81,7 +81,7 @@ def audit_cli(
     with exit_on(ValueError, TypeError, OSError):
         for path in (output, page):
             if path is not None:
-                check_output_file(path)
+                check_output_file(path, corpus, None if source is None else Path(source))
         check_corpus(corpus)
         set_extensions()
         docs = list(read_docs(corpus, Vocab()))

@@ -12,6 +12,7 @@ from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.text import read_lines
 
 from .errors import exit_on
+from .paths import check_output_file
 
 
 def clusters_cli(
@@ -41,6 +42,7 @@ def clusters_cli(
     with exit_on(ValueError, OSError, ImportError):
         if brown == (texts is not None):
             raise ValueError("expected either a file of texts or --brown")
+        check_output_file(output, texts)
         if texts is None:
             paths = load_brown_clusters(lang)
         else:

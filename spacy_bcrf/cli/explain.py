@@ -31,6 +31,7 @@ from .errors import exit_on
 from .labeler import annotate_before, load_labeler
 from .lattice_page import lattice_page
 from .options import PipeName
+from .paths import check_output_file
 
 
 def explain_cli(
@@ -65,6 +66,8 @@ def explain_cli(
     With --text, show the marginals of each token and its decisive features.
     """
     with exit_on(ValueError, OSError):
+        if output is not None:
+            check_output_file(output, corpus)
         nlp, name, pipe = load_labeler(model, pipe_name)
         if text is not None:
             page = Path("explain.html") if output is None else output

@@ -8,7 +8,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
-from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder
 from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -55,7 +55,7 @@ def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[D
 def check_destination(model: str, dev: Path, output: Path | None, inplace: bool) -> None:
     """Raise ValueError if a fitted setting cannot be stored, or if dev has other files than .spacy.
 
-    output: a folder for the pipeline. inplace: change the config of the folder `model` instead.
+    output: a new folder for the pipeline. inplace: change the config of the folder `model` instead.
     """
     if (output is None) == (not inplace):
         raise ValueError(
@@ -63,8 +63,8 @@ def check_destination(model: str, dev: Path, output: Path | None, inplace: bool)
             f"change {model}"
         )
     check_corpus(dev)
-    if output is not None and output.exists() and not output.is_dir():
-        raise ValueError(f"{output}: expected a folder to save the pipeline to")
+    if output is not None:
+        check_new_folder(output)
 
 
 def read_examples(nlp: Language, name: str, dev: Path) -> list[Example]:
@@ -73,6 +73,8 @@ def read_examples(nlp: Language, name: str, dev: Path) -> list[Example]:
         references = list(Corpus(dev)(nlp))
     except ValueError as error:
         raise ValueError(f"{dev}: {error}") from None
+    if not references:
+        raise ValueError(f"{dev}: has no documents")
     docs = annotate_before(nlp, name, [example.predicted for example in references])
     return [Example(doc, eg.reference) for doc, eg in zip(docs, references, strict=True)]
 
@@ -83,7 +85,8 @@ def store_setting(
     """Store a component's setting in the config, in place without `output`. RETURNS the folder."""
     nlp.get_pipe_config(name)[setting] = value
     if output is not None:
-        nlp.to_disk(output)
+        with replacing_folder(output) as part:
+            nlp.to_disk(part)
         return output
     with replacing(Path(model) / "config.cfg") as part:
         nlp.config.to_disk(part)

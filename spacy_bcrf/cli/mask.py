@@ -11,6 +11,7 @@ from tqdm import tqdm
 from spacy_bcrf.io.atomic import replacing_folder
 
 from .errors import exit_on
+from .paths import check_output_file
 
 
 class Others(str, Enum):
@@ -56,6 +57,8 @@ def mask_cli(
     with exit_on(ValueError, OSError):
         if sum([by_label, drop is not None, forget is not None]) != 1:
             raise ValueError("expected one of --by-label, --drop SHARE and --forget SHARE")
+        if not by_label:
+            check_output_file(output, corpus)
         if others is not None and drop is None:
             raise ValueError("--others is only for --drop")
         docs = list(tqdm(read_docs(corpus, Vocab()), "reading", delay=1, unit="docs"))

@@ -10,6 +10,7 @@ from spacy.cli._util import Arg, Opt, import_code
 from spacy_bcrf.io.atomic import replacing
 
 from .errors import exit_on
+from .paths import check_output_file
 from .registry_names import explain_name
 
 HEADS = "CRF, BCRF, MeanField, Unstructured, SAPO, Perceptron, MIRA"
@@ -30,6 +31,7 @@ def migrate_cli(
     with exit_on(ValueError, OSError):
         if head not in HEADS.split(", "):
             raise ValueError(f"--head {head}: expected one of {HEADS}")
+        check_output_file(output, config)
         import_code(code)
         for name, (old, new) in migrate(config, output, f"spacy-bcrf.{head}.v1"):
             typer.echo(f"[components.{name}] {old} -> {new}")

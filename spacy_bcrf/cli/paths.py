@@ -12,9 +12,15 @@ def check_corpus(corpus: Path) -> None:
             raise ValueError(f"{file}: expected a .spacy file, or a folder of .spacy files")
 
 
-def check_output_file(path: Path) -> None:
-    """Raise ValueError for a file to write that is a folder, or in a missing folder."""
+def check_output_file(path: Path, *inputs: Path | None) -> None:
+    """Raise ValueError for a file to write that is a folder, or one of the inputs.
+
+    inputs: files, and folders of input files; None for an input that is not given.
+    """
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"{path}: the folder {path.parent} does not exist; make it first")
+    target = path.resolve()
+    for given in filter(None, inputs):
+        source = given.resolve()
+        if target == source or (source.is_dir() and source in target.parents):
+            raise ValueError(f"{path}: would replace the input {given}; expected another file")

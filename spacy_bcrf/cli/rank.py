@@ -17,6 +17,7 @@ from spacy_bcrf.io.text import MAX_LINE
 
 from .errors import exit_on
 from .options import GpuId, PipeName
+from .paths import check_output_file
 
 
 class Measure(str, Enum):
@@ -117,10 +118,8 @@ def check_texts(path: Path) -> None:
         raise ValueError(f"{path}: there is no such file; expected JSON lines with a text")
     if not path.is_file():
         raise ValueError(f"{path}: expected a file, because rank reads it twice")
-    if path.suffix in (".spacy", ".gz", ".xz", ".bz2"):
-        raise ValueError(
-            f'{path}: is no plain text; expected JSON lines, {{"text": "..."}} on each line'
-        )
+    if path.suffix in (".txt", ".spacy", ".gz", ".xz", ".bz2"):
+        raise ValueError(f'{path}: expected JSON lines, {{"text": "..."}} on each line')
 
 
 class Scored(NamedTuple):
@@ -197,6 +196,8 @@ def rank_cli(
     with exit_on(ValueError, OSError):
         setup_gpu(gpu_id, silent=True)
         check_texts(texts)
+        if output is not None:
+            check_output_file(output, texts)
         if diverse and not 0 < n <= MAX_POOL:
             raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
         nlp, name, labeler = load_labeler(model, pipe)

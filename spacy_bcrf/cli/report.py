@@ -58,7 +58,7 @@ def report_cli(
         for path in output:
             if path.suffix not in SUFFIXES:
                 raise ValueError(f"{path}: expected a file with the suffix .html or .json")
-            check_output_file(path)
+            check_output_file(path, test)
         check_corpus(test)
         setup_gpu(gpu_id, silent=True)
         report = make_report(model, test, against, pipe, resamples, seed)

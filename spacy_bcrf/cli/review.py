@@ -11,6 +11,7 @@ from spacy_bcrf.io.atomic import replacing
 
 from .errors import exit_on
 from .options import GpuId, PipeName
+from .paths import check_output_file
 
 
 def review_cli(
@@ -42,6 +43,8 @@ def review_cli(
     from .review_page import check_labeler, read_predictions, review_page
     from .texts import read_texts
 
+    with exit_on(ValueError, OSError):
+        check_output_file(output, texts)
     with exit_on(ValueError, OSError), replacing(output) as part:
         setup_gpu(gpu_id, silent=True)
         nlp, name, labeler = load_labeler(model, pipe)

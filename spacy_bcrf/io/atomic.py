@@ -33,7 +33,8 @@ def replacing(path: Path) -> Iterator[Path]:
     After an exception the old file stays and the temporary one is removed. The new file keeps the
     mode of the old one, but not its owner. A link stays, and its target is replaced. Missing parent
     folders are created. The path of a device or a pipe is yielded itself. A file of an object store
-    is written on this machine and then uploaded, see `remote`. ValueError if `path` is a folder.
+    is written on this machine and then uploaded, see `remote`. ValueError if `path` is a folder. An
+    OSError that names no file, as that of a full disk, gets `path` as its file.
     """
     if is_remote(path):
         with uploading(path) as part:
@@ -56,6 +57,9 @@ def replacing(path: Path) -> Iterator[Path]:
         part.chmod(_mode(target, 0o666))
         part.replace(target)
         _sync_names(target.parent)
+    except OSError as error:
+        _name_file(error, path)
+        raise
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
@@ -87,6 +91,9 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             target.rmdir()
         part.replace(target)
         _sync_names(target.parent)
+    except OSError as error:
+        _name_file(error, path)
+        raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -95,6 +102,12 @@ def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf8")
+
+
+def _name_file(error: OSError, path: Path) -> None:
+    """Add the path to an error that names no file: a write to a full disk does not."""
+    if error.errno is not None and error.filename is None:
+        error.filename = str(path)
 
 
 def _resolve(path: Path) -> Path:

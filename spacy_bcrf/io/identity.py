@@ -44,7 +44,7 @@ def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
         raise ValueError(
             f"{path.parent}: was started differently: {'; '.join(found[:5])}{more}. Give the same "
-            "input, model and options, or another folder"
+            "input, model and options, another folder, or delete this one to start anew"
         )
 
 

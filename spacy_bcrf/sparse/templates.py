@@ -116,7 +116,12 @@ def parse_template(text: str) -> list[Template]:
 
 
 def parse_templates(texts: Sequence[str]) -> list[Template]:
-    """Parse all lines. Raises TemplateError if a line is malformed or a template occurs twice."""
+    """Parse all lines.
+
+    Raises TemplateError if there is no line, if a line is malformed, or if a template occurs twice.
+    """
+    if not texts:
+        raise TemplateError('there are no templates; expected a set such as "ner", or lines')
     templates: dict[Template, str] = {}
     for text in texts:
         for template in parse_template(text):

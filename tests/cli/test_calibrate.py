@@ -106,7 +106,7 @@ def test_preset_entities_count_as_predictions(folder):
         ),
         (
             ("model", "dev.spacy", "-p", "ner", "-o", "dev.spacy"),
-            "dev.spacy: expected a folder to save the pipeline to",
+            "dev.spacy: expected a new or empty folder",
         ),
         (("no_model", "dev.spacy", "--inplace"), "no_model: the pipeline cannot be loaded"),
         (

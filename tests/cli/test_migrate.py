@@ -69,8 +69,9 @@ def test_labels_of_transitions_are_left_out(stock, tmp_path):
     section = "[initialize.components]\n"
     labels = section + '\n[initialize.components.ner]\nlabels = ["U-PER"]\n'
     path = edit(stock, tmp_path / "labels.cfg", section, labels)
-    assert "[initialize.components.ner] without labels" in migrate(path, "-o", path).output
-    assert load_config(path)["initialize"]["components"] == {"ner": {}}
+    output = tmp_path / "out.cfg"
+    assert "[initialize.components.ner] without labels" in migrate(path, "-o", output).output
+    assert load_config(output)["initialize"]["components"] == {"ner": {}}
 
 
 @pytest.mark.parametrize(

@@ -251,13 +251,15 @@ def test_skip_bad(pipeline, folder):
     [
         ("nope.jsonl", "nope.jsonl: there is no such file; expected JSON lines"),
         ("folder", "folder: expected a file, because rank reads it twice"),
-        ("dev.spacy", 'dev.spacy: is no plain text; expected JSON lines, {"text": "..."} on each'),
+        ("dev.spacy", 'dev.spacy: expected JSON lines, {"text": "..."} on each line'),
+        ("texts.txt", 'texts.txt: expected JSON lines, {"text": "..."} on each line'),
     ],
 )
 def test_other_inputs(tmp_path, monkeypatch, name, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    (tmp_path / "dev.spacy").touch()
+    for file in ("dev.spacy", "texts.txt"):
+        (tmp_path / file).touch()
     assert run("no_model", name, exit_code=1).output.startswith(message)
 
 

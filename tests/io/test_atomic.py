@@ -161,3 +161,11 @@ def test_an_open_file_is_written_to_and_stays(tmp_path):
         write_text(Path(f"/proc/self/fd/{file.fileno()}"), "text")
         assert file.read() == "text"
     assert [p.name for p in tmp_path.iterdir()] == ["redirected.txt"]
+
+
+@pytest.mark.parametrize("write", [replacing, replacing_folder])
+def test_an_error_without_a_file_gets_the_path(tmp_path, write):
+    path = tmp_path / "out"
+    with pytest.raises(OSError) as raised, write(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.filename == str(path)
