@@ -1,0 +1,54 @@
+"""No command replaces its input, or mixes its output with other files."""
+
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from commands import command
+
+from spacy_bcrf.cli.errors import exit_on
+
+CALLS = [
+    ("audit", "input", "-o", "input"),
+    ("audit", "input", "-o", "link"),
+    ("audit", "folder", "-o", "folder/part"),
+    ("audit", "other", "-o", "out", "--page", "other"),
+    ("clusters", "input", "-o", "input"),
+    ("explain", "model", "--corpus", "input", "-o", "input"),
+    ("mask", "input", "input", "--drop", "0.5"),
+    ("mask", "folder", "folder/part", "--forget", "0.5"),
+    ("migrate", "input", "-o", "input"),
+    ("rank", "model", "input", "-o", "./input"),
+    ("review", "model", "input", "-o", "folder/../input"),
+]
+
+
+@pytest.fixture
+def folder(here):
+    (here / "folder").mkdir()
+    for name in ("input", "other", "folder/part"):
+        (here / name).write_text("precious")
+    (here / "link").symlink_to("input")
+    return here
+
+
+@pytest.mark.parametrize("name, arguments", [(name, rest) for name, *rest in CALLS])
+def test_an_input_is_not_replaced(folder, name, arguments):
+    result = command(name)(*arguments, exit_code=1)
+    assert "would replace the input" in result.output
+    assert {path.read_text() for path in folder.rglob("*") if path.is_file()} == {"precious"}
+
+
+@pytest.mark.parametrize("name", ["calibrate", "control"])
+def test_a_pipeline_is_not_saved_among_other_files(folder, name):
+    (folder / "dev.spacy").touch()
+    promise = ["--recall", 0.9] if name == "control" else []
+    result = command(name)("model", "dev.spacy", "-o", "folder", *promise, exit_code=1)
+    assert "folder: expected a new or empty folder" in result.output
+
+
+def test_errors_of_the_system_name_the_file_first(capsys):
+    with pytest.raises(typer.Exit), exit_on(OSError):
+        Path("missing").read_text()
+    assert capsys.readouterr().err == f"missing: {os.strerror(2)}\n"
