@@ -5,7 +5,7 @@
 #                   compare with an oracle; needs clang, g++-aarch64-linux-gnu and qemu-user
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
-# make model        train, calibrate and package en_bcrf_sm; CORPORA=assets has the corpora
+# make model        train on assets/english, calibrate and package en_bcrf_sm
 # make test-model   install both wheels in a new environment, and print entities with probabilities; push
 #                   the model to a stand-in of the Hugging Face hub
 # make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
@@ -27,7 +27,7 @@ SOURCES := setup.cfg setup.py pyproject.toml $(wildcard spacy_bcrf/kernels/*.p[y
 quickstart: $(VENV)/installed
 	$(BIN)/python -m spacy project run english
 	$(BIN)/python -m experiments.quickstart training/english/model-best metrics/english.json \
-		"Angela Merkel met Kofi Annan in Berlin." \
+		"John Smith left Enron for Houston last week." \
 		"Google opened an office in New York." \
 		"President Bush flew to Baghdad on Monday."
 
@@ -119,12 +119,11 @@ docs:
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	! grep -rE '<(script|link|img)[^>]* (src|href)="?https?:' --include='*.html' build/site
 
-CORPORA ?= assets
 MODEL := build/model
 
 .PHONY: model test-model check-wheel
 model: $(VENV)/$(EXTRAS)
-	$(BIN)/python -m experiments.model $(CORPORA) $(MODEL)
+	$(BIN)/python -m experiments.model assets/english $(MODEL)
 
 # `make test` builds our wheel. The test installs wheels from PyPI.
 test-model: $(VENV)/$(EXTRAS)

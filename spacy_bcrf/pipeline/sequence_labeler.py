@@ -15,7 +15,7 @@ from spacy.errors import Errors
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Token
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_examples
 from spacy.util import check_lexeme_norms, minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
@@ -623,10 +623,16 @@ class SequenceLabeler(TrainablePipe):
         """
         if isinstance(labels, str):
             raise ValueError(f"[{self.name}] labels must be a list of strings, got {labels!r}")
-        validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
+        method = f"{type(self).__name__}.initialize"
+        # spaCy's validate_get_examples would read the corpus once more.
+        if not callable(get_examples):
+            raise TypeError(Errors.E930.format(method=method, obj=type(get_examples)))
         check_lexeme_norms(self.vocab, self.name)
         reading = tqdm(get_examples(), f"[{self.name}] reading", delay=5, leave=False, unit="docs")
         examples = list(reading)
+        validate_examples(examples, method)
+        if not examples:
+            raise ValueError(Errors.E923.format(name=self.name))
         found = sorted(set().union(*(self.codec.find_labels(eg.reference) for eg in examples)))
         for label in found if labels is None else labels:
             self.add_label(label)
@@ -637,8 +643,6 @@ class SequenceLabeler(TrainablePipe):
                 "and warns. Annotate the documents, call add_label, or set "
                 f"initialize.components.{self.name}.labels"
             )
-        if not examples:
-            raise ValueError(Errors.E923.format(name=self.name))
         # Without a corpus, nlp.initialize passes one document without annotation.
         if not found and len(examples) > 1:
             warnings.warn(

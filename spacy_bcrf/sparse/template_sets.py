@@ -83,6 +83,7 @@ SETS = {
     "social": SOCIAL,
     "segmentation": SEGMENTATION,
     "pos-brown": [*POS, *BROWN],
+    "ner-brown": [*NER, *BROWN],
     "chunking-brown": [*CHUNKING, *BROWN],
     "social-brown": [*SOCIAL, *BROWN],
 }

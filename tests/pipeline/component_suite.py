@@ -141,10 +141,25 @@ class ComponentSuite:
         nlp = self.blank()
         pipe = self.add(nlp)
         pipe.add_label(self.labels[0])
-        with pytest.raises(TypeError):
+        with pytest.raises(ValueError, match="E923"):
             pipe.initialize(lambda: [])
+        with pytest.raises(TypeError, match="E930"):
+            pipe.initialize([])
         with pytest.raises(ValueError, match="E109"):
             nlp("not yet")
+
+    def test_initialize_reads_the_corpus_once(self):
+        nlp = self.blank()
+        pipe = self.add(nlp)
+        examples = self.examples(nlp, self.data)
+        readings = []
+
+        def read():
+            readings.append(len(readings))
+            yield from examples
+
+        pipe.initialize(read, nlp=nlp)
+        assert len(readings) == 1
 
     def test_a_model_of_another_kind_is_refused(self):
         nlp = self.blank()
