@@ -230,6 +230,8 @@ TOK2VEC = {
     "width": 32,
     "heads": 4,
     "feed_forward": 64,
+    "attrs": ["ORTH"],
+    "rows": [100],
 }
 
 

@@ -27,7 +27,7 @@ subword_features = true
 
 def make_nlp(shared: bool, pieces: int = 3):
     """Return a trained pipeline of spaCy's tagger, parser and ner."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     tok2vec = Config().from_str(TOK2VEC.format(pieces=pieces))
     if shared:
         nlp.add_pipe("tok2vec", config=tok2vec)
