@@ -308,6 +308,12 @@ class Features:
         return True
 
     def _cluster(self, attribute: Attribute, name: str) -> WordFunction:
+        if not self.tables.names:
+            raise self._error(
+                attribute,
+                f"the model has no clusters; expected the setting clusters, such as {{{name!r}: "
+                "'clusters.tsv'}, whose file `spacy bcrf clusters` writes",
+            )
         self._check_name(attribute, "cluster file", name, self.tables.names)
         return partial(self.tables.find_cluster, name, attribute.lengths)
 

@@ -12,6 +12,7 @@ from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.model_bytes import pack, unpack
+from spacy_bcrf.sparse.template_sets import get_templates
 from spacy_bcrf.sparse.templates import TemplateError
 from spacy_bcrf.sparse.word_tables import WordTables, read_clusters
 
@@ -140,3 +141,8 @@ def test_malformed_terciles_are_refused(terciles):
     saved = unpack(chain.to_bytes())._replace(tables={"vector": terciles})
     with pytest.raises(ValueError, match="terciles of the vectors are not two numbers"):
         chain.from_bytes(pack(saved))
+
+
+def test_a_set_with_clusters_names_the_missing_setting():
+    with pytest.raises(TemplateError, match=r"the setting clusters, such as \{'brown': "):
+        Features(get_templates("ner-brown"))
