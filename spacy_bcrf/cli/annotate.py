@@ -13,7 +13,7 @@ import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
 from tqdm import tqdm
 
-from .errors import exit_on
+from .errors import RESUMES, exit_on
 from .options import GpuId
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def annotate_cli(
     from spacy_bcrf.io.remote import IN_MEMORY, make_path
     from spacy_bcrf.io.text import CorpusError, text_suffix
 
-    with exit_on(BulkError, ValueError, ImportError, OSError):
+    with exit_on(BulkError, ValueError, ImportError, OSError, stopped=RESUMES):
         if address is not None and engine is not EngineName.ray:
             raise ValueError("--address is only for --engine ray")
         if engine is EngineName.ray:

@@ -17,7 +17,7 @@ from spacy_bcrf import __version__
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.shards import find_files, read_docs
 
-from .errors import exit_on
+from .errors import RESUMES, exit_on
 from .options import PipeName
 from .paths import check_corpus, check_output_file
 
@@ -78,7 +78,7 @@ def audit_cli(
 
     from .audit_page import audit_page
 
-    with exit_on(ValueError, TypeError, OSError):
+    with exit_on(ValueError, TypeError, OSError, stopped=RESUMES):
         for path in (output, page):
             if path is not None:
                 check_output_file(path, corpus, None if source is None else Path(source))

@@ -24,7 +24,7 @@ from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder
 from spacy_bcrf.io.identity import hash_files, keep_identity
 from spacy_bcrf.io.text import text_suffix
 
-from .errors import exit_on
+from .errors import RESUMES, exit_on
 from .options import PipeName
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def distill_cli(
     reliability of each annotator. Run the same command again to resume after an interruption.
     """
 
-    with exit_on(ValueError, TypeError, OSError):
+    with exit_on(ValueError, TypeError, OSError, stopped=RESUMES):
         if output is None:
             raise ValueError("expected --output, a new folder to save the pipeline to")
         check_new_folder(output)

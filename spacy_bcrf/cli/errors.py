@@ -7,16 +7,22 @@ from contextlib import contextmanager
 
 import typer
 
+RESUMES = "Stopped. The same command goes on from here"
+"""Message after Ctrl-C of a command that keeps its finished parts."""
+
 
 @contextmanager
-def exit_on(*errors: type[Exception]) -> Iterator[None]:
-    """End the command with the message of an error of these types."""
+def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None]:
+    """End the command with the message of an error of these types, or of Ctrl-C."""
     try:
         yield
     except BrokenPipeError:
         # The reader of the output, such as `head`, has enough. Python flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo(stopped, err=True)
+        raise typer.Exit(130) from None
     except errors as err:
         # wasabi's printer would wrap the line.
         typer.secho(explain(err), fg="red", err=True)

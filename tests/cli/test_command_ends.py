@@ -1,4 +1,4 @@
-"""No command replaces its input, or mixes its output with other files."""
+"""Paths and ends of commands: none replaces its input, or mixes its output with other files."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 import typer
 from commands import command
 
-from spacy_bcrf.cli.errors import exit_on
+from spacy_bcrf.cli.errors import RESUMES, exit_on
 
 CALLS = [
     ("audit", "input", "-o", "input"),
@@ -46,6 +46,13 @@ def test_a_pipeline_is_not_saved_among_other_files(folder, name):
     promise = ["--recall", 0.9] if name == "control" else []
     result = command(name)("model", "dev.spacy", "-o", "folder", *promise, exit_code=1)
     assert "folder: expected a new or empty folder" in result.output
+
+
+def test_ctrl_c_is_reported(capsys):
+    with pytest.raises(typer.Exit) as raised, exit_on(ValueError, stopped=RESUMES):
+        raise KeyboardInterrupt
+    assert raised.value.exit_code == 130
+    assert capsys.readouterr().err == "Stopped. The same command goes on from here\n"
 
 
 def test_errors_of_the_system_name_the_file_first(capsys):
