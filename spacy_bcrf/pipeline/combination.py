@@ -200,11 +200,17 @@ def _components_before(nlp: Language, name: str) -> list[str]:
 
 
 def own_tok2vec(nlp: Language, name: str) -> None:
-    """Replace the listeners of a component by copies of the layers that they listen to.
+    """Make a component independent of the others: its listeners become copies of what they hear.
 
-    Removes an upstream component that no other component listens to.
+    The config of its model has values in place of references to other sections. Removes an upstream
+    component that no other component listens to.
     """
     pipe: Any = nlp.get_pipe(name)
+    # Such as ${components.tok2vec.model.encode.width} and ${paths.clusters}.
+    components = nlp.config.interpolate()["components"]
+    for each in nlp.pipe_names:
+        if "model" in components[each]:
+            nlp.get_pipe_config(each)["model"] = components[each]["model"]
     pipeline: list[tuple[str, Any]] = list(nlp.pipeline)
     for upstream, tok2vec in pipeline:
         if not getattr(tok2vec, "listener_map", {}).get(name):

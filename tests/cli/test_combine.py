@@ -80,6 +80,18 @@ def test_the_result_is_a_pipeline_with_the_summed_potentials(parts):
     np.testing.assert_allclose(found.unary[allowed], expected, rtol=1e-4, atol=1e-4)
 
 
+def test_references_between_sections_become_values(parts):
+    """As `spacy init config` writes them."""
+    path = parts / "neural/config.cfg"
+    config = path.read_text()
+    referring = config.replace("window_size = 1", "window_size = ${components.tok2vec.model.depth}")
+    assert referring != config
+    path.write_text(referring)
+    run("sparse", "neural", "--dev", "dev.spacy", "-o", "referring")
+    path.write_text(config)
+    assert [ent.label_ for ent in spacy.load("referring")("Ann saw Rome .").ents]
+
+
 def run_before(nlp, text):
     with nlp.select_pipes(disable="ner"):
         return nlp(text)
