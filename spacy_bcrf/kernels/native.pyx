@@ -68,9 +68,9 @@ import numpy
 
 from . import threads
 from .backend import UNARIES, Result
-from .checks cimport check_ids, check_lengths, run_python_handlers, run_signal_handlers
+from .checks cimport check_ids, check_lengths, watch_signals
 
-run_signal_handlers = run_python_handlers
+watch_signals()
 
 
 def instruction_sets():

@@ -9,7 +9,9 @@ namespace BCRF_TARGET {
 
 #if defined(__GNUC__)
 
-// See ForwardBackward for the algorithm, which is the same. Rows are (tags, W). N: the arithmetic.
+// Forward-backward as in ForwardBackward, but the backward weights get the scales of the forward weights.
+// They are then divided by their overlap with the forward weights, so a small overlap shows as a large
+// weight. Rows are (tags, W). N: the arithmetic.
 template <class N, class In> class LaneForwardBackward {
     using R = typename N::R;
     using Value = typename N::Value;
