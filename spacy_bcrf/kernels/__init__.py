@@ -287,9 +287,9 @@ def fused_loss(
     CRF; None is a CRF. `Inference.loss` defines the loss. Transitions that all edges share have a
     summed gradient, (T, T).
 
-    None if the loss needs several calls. For NumPy arrays, these are losses of partial, forbidden and
-    wrong gold.
-    For CuPy arrays, these are batches with many tags, or few long sequences; `take_errors` returns
+    None if the loss needs several calls. For NumPy arrays, this is partial, forbidden or wrong
+    gold.
+    For CuPy arrays, it is a batch with many tags, or few long sequences; `take_errors` returns
     wrong contents of the arrays.
     """
     xp = _check_batch(unary, transitions, lengths)

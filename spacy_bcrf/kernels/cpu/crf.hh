@@ -101,87 +101,116 @@ template <class R, class In> class ForwardBackward {
         return shift;
     }
 
-    // Compute alpha of tokens [from, to): the emission times the sum over the tags before, divided by
-    // the sum of alpha there. The division waits for no sum, as it follows the product. Return false
-    // if a weight may have underflowed.
-    bool forward(const Sequence<In>& s, int from, int to, Messages<R>& alpha) {
-        for (int i = from; i < to; ++i) {
-            R *here = alpha.row(i), last = 1;
-            const R* emission = emission_.row(i);
-            if (i == 0) {
-                std::memcpy(here, emission, width_ * sizeof(R));
-                alpha.sum(i) = row_sum(here);
-            } else {
-                last = alpha.sum(i - 1);
-                product<SumProduct>(here, alpha.row(i - 1), matrices_.rows(i - 1), tags_, width_);
-                const R by = R(1) / last;
-                Vec<R> total{};
-                for (int t = 0; t < width_; t += lanes<R>) {
-                    const Vec<R> v = load(here + t) * load(emission + t) * by;
-                    store(here + t, v);
-                    total += v;
-                }
-                alpha.sum(i) = sum<R>(total);
+    // Compute alpha of token i: the emission times the sum over the tags before, divided by the sum of
+    // alpha there. The division waits for no sum, as it follows the product. Return false if a weight
+    // may have underflowed.
+    BCRF_INLINE bool forward_token(int i, Messages<R>& alpha) {
+        R *here = alpha.row(i), last = 1;
+        const R* emission = emission_.row(i);
+        if (i == 0) {
+            std::memcpy(here, emission, width_ * sizeof(R));
+            alpha.sum(i) = row_sum(here);
+        } else {
+            last = alpha.sum(i - 1);
+            product<SumProduct>(here, alpha.row(i - 1), matrices_.rows(i - 1), tags_, width_);
+            const R by = R(1) / last;
+            Vec<R> total{};
+            for (int t = 0; t < width_; t += lanes<R>) {
+                const Vec<R> v = load(here + t) * load(emission + t) * by;
+                store(here + t, v);
+                total += v;
             }
-            if (!in_range(alpha.sum(i), last)) return false;
-            if (i % CHECKED == CHECKED - 1) check_signals();
+            alpha.sum(i) = sum<R>(total);
         }
-        return true;
+        if (i % CHECKED == CHECKED - 1) check_signals();
+        return in_range(alpha.sum(i), last);
     }
 
-    // Compute beta of tokens [from, to) in the same way, from the right: the sum over the next tag of
-    // its emission and beta.
-    bool backward(const Sequence<In>& s, int from, int to, Messages<R>& beta) {
-        for (int i = to - 1; i >= from; --i) {
-            R *here = beta.row(i), last = 1;
-            if (i + 1 == s.length) {
-                for (int t = 0; t < width_; ++t) here[t] = R(t < tags_);
-                beta.sum(i) = R(tags_);
-            } else {
-                const R *next = beta.row(i + 1), *emission = emission_.row(i + 1);
-                last = beta.sum(i + 1);
-                R* row = row_;
-                for (int t = 0; t < width_; t += lanes<R>) store(row + t, load(next + t) * load(emission + t));
-                product<SumProduct>(here, (const R*)row, matrices_.columns(i), tags_, width_);
-                const R by = R(1) / last;
-                Vec<R> total{};
-                for (int t = 0; t < width_; t += lanes<R>) {
-                    const Vec<R> v = load(here + t) * by;
-                    store(here + t, v);
-                    total += v;
-                }
-                beta.sum(i) = sum<R>(total);
-            }
-            if (!in_range(beta.sum(i), last)) return false;
-            if (i % CHECKED == CHECKED - 1) check_signals();
+    // Compute beta of token i in the same way: the sum over the next tag of its emission and beta.
+    BCRF_INLINE bool backward_token(const Sequence<In>& s, int i, Messages<R>& beta) {
+        R *here = beta.row(i), *row = row_, last = 1;
+        if (i + 1 == s.length) {
+            for (int t = 0; t < width_; ++t) here[t] = R(t < tags_);
+            beta.sum(i) = R(tags_);
+        } else {
+            const R *next = beta.row(i + 1), *emission = emission_.row(i + 1);
+            last = beta.sum(i + 1);
+            for (int t = 0; t < width_; t += lanes<R>) store(row + t, load(next + t) * load(emission + t));
+            product<SumProduct>(here, (const R*)row, matrices_.columns(i), tags_, width_);
+            multiply(here, R(1) / last);
+            beta.sum(i) = row_sum(here);
         }
-        return true;
+        if (i % CHECKED == CHECKED - 1) check_signals();
+        return in_range(beta.sum(i), last);
+    }
+
+    // Return whether the overlap of forward and backward weights is large enough for their sums.
+    static bool is_enough(R overlap, R sums) {
+        return overlap > Precision<R>::MIN_OVERLAP * (sums > 1 ? sums : 1);
     }
 
     static bool in_range(R total, R last) {
         return total * last > Precision<R>::MIN_OVERLAP && total < infinity<R>;
     }
 
-    // Replace beta of tokens [from, to) by inward, so that the edge marginal of u -> v into token i is
+    // Replace beta of token i > 0 by inward, so that the edge marginal of u -> v into the token is
     // alpha[i-1, u] K[u, v] inward[i, v]. Write the tag marginals. Return false if a tag may have
     // underflowed.
-    bool finish(int from, int to, Messages<R>& alpha, Messages<R>& beta, In* node) {
-        for (int i = from; i < to; ++i) {
-            const R *a = alpha.row(i), *emission = emission_.row(i);
-            R* b = beta.row(i);
-            const R overlap = dot(a, b), sums = alpha.sum(i) * beta.sum(i);
-            if (!(overlap > Precision<R>::MIN_OVERLAP * (sums > 1 ? sums : 1))) return false;
-            const R by = R(1) / overlap;
-            if (node) {
-                In* out = node + size_t(i) * tags_;
-                for (int t = 0; t < tags_; t += lanes<R>)
-                    store_first<R>(out + t, load(a + t) * load(b + t) * by, std::min(lanes<R>, tags_ - t));
-            }
-            const R inward = i > 0 ? by / alpha.sum(i - 1) : by;
-            for (int t = 0; t < width_; t += lanes<R>)
-                store(b + t, load(b + t) * load(emission + t) * inward);
-        }
+    BCRF_INLINE bool finish_token(int i, Messages<R>& alpha, Messages<R>& beta, In* node) {
+        const R *a = alpha.row(i), *emission = emission_.row(i);
+        R* b = beta.row(i);
+        const R overlap = dot(a, b);
+        if (!is_enough(overlap, alpha.sum(i) * beta.sum(i))) return false;
+        const R by = R(1) / overlap;
+        if (node) write_node(i, a, b, by, node);
+        const R inward = by / alpha.sum(i - 1);
+        for (int t = 0; t < width_; t += lanes<R>)
+            store(b + t, load(b + t) * load(emission + t) * inward);
         return true;
+    }
+
+    bool forward(int from, int to, Messages<R>& alpha) {
+        for (int i = from; i < to; ++i)
+            if (!forward_token(i, alpha)) return false;
+        return true;
+    }
+
+    // Compute inward of tokens [from, to) and the tag marginals, given alpha of all tokens. row_ has the
+    // backward weights of the last token of them, and gets those of the token before the first. With the
+    // scales of alpha, the scalar product of both weights stays 1. Set `worst` to the largest weight.
+    void backward(int from, int to, Messages<R>& alpha, Messages<R>& inward, In* node, Vec<R>& worst) {
+        R* beta = row_;
+        for (int i = to - 1; i >= from; --i) {
+            const R* a = alpha.row(i);
+            // Rounding errors accumulate along a long sequence.
+            if (i % 32 == 0) multiply(beta, R(1) / dot(a, beta));
+            if (i % CHECKED == CHECKED - 1) check_signals();
+            if (node) write_node(i, a, beta, 1, node);
+            if (i == 0) break;
+            R* in = inward.row(i);
+            const R* emission = emission_.row(i);
+            const R inverse = R(1) / alpha.sum(i - 1);
+            for (int t = 0; t < width_; t += lanes<R>) {
+                const Vec<R> v = load(beta + t);
+                worst = max<R>(worst, v);
+                store(in + t, v * inverse * load(emission + t));
+            }
+            product<SumProduct>(beta, (const R*)in, matrices_.columns(i - 1), tags_, width_);
+        }
+    }
+
+    // Return whether no tag can have underflowed. A small overlap of forward and backward weights shows as
+    // a large weight, because the overlap is 1.
+    static bool is_small(Vec<R> worst) { return maximum<R>(worst) * Precision<R>::MIN_OVERLAP <= 1; }
+
+    BCRF_INLINE void write_node(int i, const R* a, const R* b, R by, In* node) {
+        In* out = node + size_t(i) * tags_;
+        for (int t = 0; t < tags_; t += lanes<R>)
+            store_first<R>(out + t, load(a + t) * load(b + t) * by, std::min(lanes<R>, tags_ - t));
+    }
+
+    void multiply(R* row, R by) {
+        for (int t = 0; t < width_; t += lanes<R>) store(row + t, load(row + t) * by);
     }
 
     // Add the marginals of the edges into tokens [from, to), or write each.
@@ -209,7 +238,12 @@ template <class R, class In> class ForwardBackward {
     bool is_certain(R lowest) { return lowest > R(1e-13) && !matrices_.zeros() && matrices_.range() < 30; }
 
     bool marginals(const Sequence<In>& s, In* node) {
-        return backward(s, 0, s.length, inward_) && finish(0, s.length, alpha_, inward_, node);
+        const int n = s.length;
+        const R last = R(1) / alpha_.sum(n - 1);
+        for (int t = 0; t < width_; ++t) row_[t] = t < tags_ ? last : 0;
+        Vec<R> worst{};
+        backward(0, n, alpha_, inward_, node, worst);
+        return is_small(worst);
     }
 
   public:
@@ -230,7 +264,7 @@ template <class R, class In> class ForwardBackward {
         const double shift = load_emissions(s, 0, n, lowest);
         if (shift == -infinity<double>) return false;
         matrices_.load(s);
-        if (!forward(s, 0, n, alpha_)) return false;
+        if (!forward(0, n, alpha_)) return false;
         if (!(only_value && is_certain(lowest)) && !marginals(s, out.node)) return false;
         add_edges(0, n, alpha_, inward_, out.sum, out.each);
         out.value = shift + alpha_.log_sums(0, n) + matrices_.shifts(n - 1);
@@ -251,18 +285,20 @@ template <class R, class In> class ForwardBackward {
             for (int from = 0, to; from < h.middle; from = to) {
                 to = std::min(from + WINDOW, h.middle);
                 emission_.start(from);
-                if (!load(from, to) || !forward(h.s, from, to, h.alpha)) return;
+                if (!load(from, to) || !forward(from, to, h.alpha)) return;
             }
             emission_.start(h.middle);
             if (load_emissions(h.s, h.middle, h.middle + 1, ignored) == -infinity<double>) return;
-            if (!forward(h.s, h.middle, h.middle + 1, h.alpha)) return;
+            if (!forward_token(h.middle, h.alpha)) return;
             h.log[0] += h.alpha.log_sums(0, h.middle) + matrices_.shifts(n - 1);
         } else {
             for (int to = n, from; to > h.middle; to = from) {
                 from = std::max(to - WINDOW, h.middle);
                 emission_.start(from);
                 if (to < n) load_emissions(h.s, to, to + 1, ignored);
-                if (!load(from, to) || !backward(h.s, from, to, h.beta)) return;
+                if (!load(from, to)) return;
+                for (int i = to - 1; i >= from; --i)
+                    if (!backward_token(h.s, i, h.beta)) return;
             }
             h.log[1] += h.beta.log_sums(h.middle + 1, n);
             h.center.copy(0, h.beta, h.middle);
@@ -281,23 +317,35 @@ template <class R, class In> class ForwardBackward {
 
     // Compute the marginals of a half, from the middle to its end of the sequence.
     void leave_middle(Halves<R, In>& h, int half) {
+        double* sum = h.out.sum ? h.sums[half].data() : nullptr;
+        h.lost[half] = !marginals(h, half, sum);
+        if (sum) flush(sum);
+    }
+
+    bool marginals(Halves<R, In>& h, int half, double* sum) {
         R ignored = 1;
         const int n = h.s.length;
-        double* sum = h.out.sum ? h.sums[half].data() : nullptr;
-        h.lost[half] = true;
         if (half == 0) {
-            carry_.copy(0, h.center, 0);
-            for (int to = h.middle, from; to > 0; to = from) {
+            const int middle = h.middle;
+            const R overlap = dot(h.alpha.row(middle), h.center.row(0));
+            if (!is_enough(overlap, h.alpha.sum(middle) * h.center.sum(0))) return false;
+            emission_.start(middle);
+            inward_.start(middle);
+            load_emissions(h.s, middle, middle + 1, ignored);
+            const R *beta = h.center.row(0), *emission = emission_.row(middle);
+            R *in = inward_.row(middle), by = 1 / (overlap * h.alpha.sum(middle - 1));
+            for (int t = 0; t < width_; ++t) in[t] = beta[t] * emission[t] * by;
+            product<SumProduct>(row_.data(), (const R*)in, matrices_.columns(middle - 1), tags_, width_);
+            Vec<R> worst{};
+            for (int to = middle, from; to > 0; to = from) {
                 from = std::max(to - WINDOW, 0);
                 emission_.start(from);
                 inward_.start(from);
-                load_emissions(h.s, from, to + 1, ignored);
-                inward_.copy(to, carry_, 0);
-                if (!backward(h.s, from, to, inward_)) return;
-                carry_.copy(0, inward_, from);
-                if (!finish(from, to, h.alpha, inward_, h.out.node)) return;
+                load_emissions(h.s, from, to, ignored);
+                backward(from, to, h.alpha, inward_, h.out.node, worst);
                 add_edges(from, to, h.alpha, inward_, sum, h.out.each);
             }
+            return is_small(worst);
         } else {
             carry_.copy(0, h.alpha, h.middle - 1);
             for (int from = h.middle, to; from < n; from = to) {
@@ -306,14 +354,13 @@ template <class R, class In> class ForwardBackward {
                 alpha_.start(from - 1);
                 load_emissions(h.s, from, to, ignored);
                 alpha_.copy(from - 1, carry_, 0);
-                if (!forward(h.s, from, to, alpha_)) return;
+                for (int i = from; i < to; ++i)
+                    if (!forward_token(i, alpha_) || !finish_token(i, alpha_, h.beta, h.out.node)) return false;
                 carry_.copy(0, alpha_, to - 1);
-                if (!finish(from, to, alpha_, h.beta, h.out.node)) return;
                 add_edges(from, to, alpha_, h.beta, sum, h.out.each);
             }
+            return true;
         }
-        if (sum) flush(sum);
-        h.lost[half] = false;
     }
 
     void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
