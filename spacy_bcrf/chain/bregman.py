@@ -8,7 +8,7 @@ from typing import Any, Literal
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
-from .inference import Inference, divide, loss_on_device, unary_and_edges
+from .inference import Inference, divide, unary_and_edges
 from .potentials import Potentials, raise_infeasible
 
 
@@ -76,8 +76,9 @@ class BCRF(Inference):
     ) -> kernels.Result:
         return self._project(potentials, edges, bound=bound)
 
-    def device_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
-        return loss_on_device(potentials, gold, self._options())
+    def fused_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        return kernels.fused_loss(*arrays, gold, self._options())
 
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the Markov chain of the arc marginals q, as potentials with the same transitions.

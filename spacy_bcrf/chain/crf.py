@@ -8,7 +8,7 @@ from typing import Literal
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
-from .inference import Inference, loss_on_device
+from .inference import Inference
 from .potentials import Potentials
 from .search import best_labeling
 
@@ -46,8 +46,9 @@ class CRF(Inference):
             marginals=marginals,
         )
 
-    def device_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
-        return loss_on_device(potentials, gold, None)
+    def fused_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+        arrays = potentials.unary, potentials.transitions, potentials.lengths
+        return kernels.fused_loss(*arrays, gold)
 
     def to_crf(self, potentials: Potentials) -> Potentials:
         """Return the potentials themselves."""

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from types import ModuleType
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
@@ -123,8 +121,8 @@ class Inference(ABC):
             d_transitions = d_transitions.sum(axis=0)
         return double.with_scores(d_unary, d_transitions)
 
-    def device_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
-        """Return the losses and their gradient if a GPU computes them at once, see `kernels`."""
+    def fused_loss(self, potentials: Potentials, gold: Array) -> kernels.Result | None:
+        """Return the losses and their gradient if `kernels.fused_loss` computes them."""
         return None
 
     def decoding_marginals(self, potentials: Potentials) -> Array:
@@ -164,10 +162,10 @@ class Inference(ABC):
         Raises ValueError naming the first sequence whose gold labelings are all forbidden. On a
         GPU, a later call raises it, see `raise_deferred`.
         """
-        if type(gold) is not np.ndarray:
-            found = self.device_loss(potentials, gold)
-            if found is not None:
-                return found.value, potentials.gradient(*unary_and_edges(found))
+        check_gold(potentials, gold)
+        found = self.fused_loss(potentials, gold)
+        if found is not None:
+            return found.value, potentials.gradient(*unary_and_edges(found))
         lattice = GoldLattice(potentials, gold)
         edges: kernels.Edges = "sum" if potentials.transitions.ndim == 2 else "each"
         if lattice.tags is not None:
@@ -194,15 +192,6 @@ class Inference(ABC):
         d_unary -= target_unary
         d_transitions -= target_edges
         return potentials.xp.maximum(losses, 0), potentials.gradient(d_unary, d_transitions)
-
-
-def loss_on_device(
-    potentials: Potentials, gold: Array, options: kernels.BregmanOptions | None
-) -> kernels.Result | None:
-    """Return `kernels.device_loss` of checked gold."""
-    check_gold(potentials, gold)
-    arrays = potentials.unary, potentials.transitions, potentials.lengths
-    return kernels.device_loss(*arrays, gold, options)
 
 
 def divide(xp: ModuleType, x: Array, probabilities: Array) -> Array:

@@ -43,10 +43,10 @@ __all__ = [
     "array_module",
     "beam_search",
     "bregman",
-    "device_loss",
     "dijkstra",
     "entropy",
     "extent",
+    "fused_loss",
     "gram_matrices",
     "hildreth",
     "instruction_set",
@@ -207,15 +207,9 @@ def subtract_labeling(
     scores (B,); -inf for a forbidden labeling. O(N + T^2) time.
     """
     xp = _check_batch(unary, transitions, lengths)
-    _check_array("tags", tags, xp, _INT32, (len(unary),))
     _check_output("value", value, xp, unary.dtype, lengths.shape)
-    _check_output("node", node, xp, unary.dtype, unary.shape)
-    _check_output("edge", edge, xp, unary.dtype, transitions.shape)
-    if xp is np:
-        # One call in place of three.
-        return _native().subtract_labeling(xp, unary, transitions, lengths, tags, value, node, edge)
     scores = path_scores(unary, transitions, lengths, tags)
-    minus_one = xp.full((len(lengths), 1), -1, dtype=node.dtype)
+    minus_one = xp.full((len(lengths), 1), -1, dtype=unary.dtype)
     add_features(tags[None], minus_one, lengths, node, edge)
     value -= scores
     xp.maximum(value, 0, out=value)
@@ -280,36 +274,45 @@ def bregman(
     return _backend(xp).bregman(xp, unary, transitions, lengths, options, edges)
 
 
-def device_loss(
+def fused_loss(
     unary: Array,
     transitions: Array,
     lengths: Array,
     gold: Array,
     options: BregmanOptions | None = None,
 ) -> Result | None:
-    """Losses (B,) and their gradient in three launches, without a wait for the GPU.
+    """Losses (B,) and their gradient: one call on a CPU, three launches without a wait on a GPU.
 
     gold: int32 (N,) tags with -1 for unknown, or bool (N, T) allowed tags. options: of a Bregman
     CRF; None is a CRF. `Inference.loss` defines the loss. Transitions that all edges share have a
     summed gradient, (T, T).
 
-    None for NumPy arrays, and for batches that need other kernels: with many tags, or few long
-    sequences. `take_errors` returns wrong contents of the arrays.
+    None if the loss needs several calls. For NumPy arrays, this is partial, forbidden or wrong
+    gold.
+    For CuPy arrays, it is a batch with many tags, or few long sequences; `take_errors` returns
+    wrong contents of the arrays.
     """
     xp = _check_batch(unary, transitions, lengths)
+    if options is not None:
+        _check_bregman(options)
+    if not isinstance(gold, xp.ndarray):
+        raise TypeError(f"gold must be a {xp.__name__} array, got {type(gold).__name__}")
+    if gold.shape not in (unary.shape[:1], unary.shape):
+        raise ValueError(f"gold must have shape (N,) or (N, T) of unary, got {gold.shape}")
+    arrays = unary, transitions, lengths, gold
     if xp is np:
-        return None
+        if gold.dtype != _INT32 or gold.ndim != 1 or not gold.flags.c_contiguous:
+            return None
+        return _native().labeling_loss(xp, *arrays, options)
     from . import cuda
 
-    arrays = unary, transitions, lengths, gold
     if options is None:
         return cuda.sum_product_loss(xp, *arrays)
-    _check_bregman(options)
     return cuda.bregman_loss(xp, *arrays, options)
 
 
 def take_errors(array: Array) -> list[tuple[int, str]]:
-    """Return the first error of `device_loss` on each GPU since the last call, and clear them.
+    """Return the first error of `fused_loss` on each GPU since the last call, and clear them.
 
     An error has the index of the sequence in its batch, and "wrong tag", "not finite" or
     "infeasible". The call waits for the GPU. array: any array of the module; NumPy has no errors.

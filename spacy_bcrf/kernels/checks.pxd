@@ -9,14 +9,35 @@ from libc.stdint cimport int64_t
 
 cdef extern from "Python.h":
     int PyErr_CheckSignals()
+    unsigned long PyThread_get_thread_ident() nogil
+
+
+cdef extern from *:
+    "static unsigned long bcrf_main_thread;"
+    unsigned long main_thread "bcrf_main_thread"
 
 
 cdef extern from "cpu/interrupt.hh" namespace "bcrf" nogil:
     int (*run_signal_handlers)() noexcept nogil
 
 
-cdef inline int run_python_handlers() noexcept with gil:
-    return PyErr_CheckSignals() == 0
+cdef inline int run_python_handlers() noexcept nogil:
+    # Python handles signals in its main thread. Another thread that asks for the global lock while
+    # the interpreter exits does not return, and a C++ program cannot end in this way.
+    if PyThread_get_thread_ident() != main_thread:
+        return 1
+    with gil:
+        return PyErr_CheckSignals() == 0
+
+
+cdef inline int watch_signals() except -1:
+    """Let the loops of this module run Python's signal handlers."""
+    global main_thread, run_signal_handlers
+    from threading import main_thread as get_main_thread
+
+    main_thread = get_main_thread().ident
+    run_signal_handlers = run_python_handlers
+    return 0
 
 
 cdef inline int check_lengths(const int[::1] lengths, Py_ssize_t n_tokens) except -1:

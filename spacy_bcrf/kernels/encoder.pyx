@@ -19,9 +19,9 @@ from libcpp.vector cimport vector
 import numpy
 
 from . import threads
-from .checks cimport check_lengths, run_python_handlers, run_signal_handlers
+from .checks cimport check_lengths, watch_signals
 
-run_signal_handlers = run_python_handlers
+watch_signals()
 
 
 cdef extern from "cpu/encoder/distinct.hh" namespace "bcrf" nogil:

@@ -54,8 +54,8 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         void beam_search(const Batch[In]&, int, int, int*, In*) except +
         void dijkstra(const Batch[In]&, int*, In*, long long*) except +
     void c_path_scores "bcrf::path_scores"[In](const Batch[In]&, const int*, In*)
-    void c_subtract_labeling "bcrf::subtract_labeling"[In](
-        const Batch[In]&, const int*, In*, In*, double*, In*, In*) except +
+    bint c_subtract_labeling "bcrf::subtract_labeling"[In](
+        const Batch[In]&, const int*, In*, In*, double*, In*) except +
     void c_add_features "bcrf::add_features"[In](const Labelings[In]&, In*, double*, In*)
     void c_gram_matrices "bcrf::gram_matrices"[In](const Labelings[In]&, bint, double*) except +
     void c_hildreth "bcrf::hildreth"(int, int, const double*, const double*, double, double*)
@@ -68,9 +68,9 @@ import numpy
 
 from . import threads
 from .backend import UNARIES, Result
-from .checks cimport check_ids, check_lengths, run_python_handlers, run_signal_handlers
+from .checks cimport check_ids, check_lengths, watch_signals
 
-run_signal_handlers = run_python_handlers
+watch_signals()
 
 
 def instruction_sets():
@@ -115,13 +115,7 @@ def bregman(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, o
     cdef real[:, ::1] node_ = node
     cdef double[:, ::1] sums_ = sums
     cdef real[:, :, ::1] each_ = each
-    cdef BregmanOptions c_options
-    c_options.n_iter = options.n_iter
-    c_options.relaxation = 0 if options.relaxation is None else options.relaxation
-    c_options.tolerance = -1 if options.tolerance is None else options.tolerance
-    c_options.lower = options.bound == "lower"
-    c_options.unary = UNARIES.index(options.unary)
-    c_options.scale = options.scale
+    cdef BregmanOptions c_options = _bregman_options(options)
     with nogil:
         Kernels[real].get().bregman(
             batch, c_options, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
@@ -227,26 +221,37 @@ def path_scores(xp, const real[:, ::1] unary, transitions, const int[::1] length
     return scores
 
 
-def subtract_labeling(
-    xp, const real[:, ::1] unary, transitions, const int[::1] lengths, tags, real[::1] value,
-    real[:, ::1] node, edge
+def labeling_loss(
+    xp, const real[:, ::1] unary, transitions, const int[::1] lengths, const int[::1] tags, options
 ):
+    """Return None for unknown or forbidden tags, and for tags out of range."""
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    cdef const int[::1] tags_ = tags
-    check_ids("tags", tags_, 0, batch.tags)
-    scores = _zeros(unary, lengths.shape[0])
-    # Float32 sums over a whole batch would lose digits, so shared transitions add up in double.
-    sums = numpy.zeros(edge.shape) if edge.ndim == 2 else None
-    cdef real[::1] scores_ = scores
+    cdef Py_ssize_t i
+    for i in range(tags.shape[0]):
+        if not 0 <= tags[i] < batch.tags:
+            return None
+    value, node, sums, each = _outputs(unary, lengths, "sum" if batch.shared else "each", True)
+    cdef real[::1] value_ = value
+    cdef real[:, ::1] node_ = node
     cdef double[:, ::1] sums_ = sums
-    cdef real[:, :, ::1] each_ = None if edge.ndim == 2 else edge
+    cdef real[:, :, ::1] each_ = each
+    cdef BregmanOptions c_options
+    cdef bint is_allowed, is_bregman = options is not None
+    if is_bregman:
+        c_options = _bregman_options(options)
     with nogil:
-        c_subtract_labeling(
-            batch, &tags_[0], &value[0], &node[0, 0], &sums_[0, 0], &each_[0, 0, 0], &scores_[0]
+        if is_bregman:
+            Kernels[real].get().bregman(
+                batch, c_options, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
+            )
+        else:
+            Kernels[real].get().sum_product(
+                batch, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
+            )
+        is_allowed = c_subtract_labeling(
+            batch, &tags[0], &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
         )
-    if sums is not None:
-        edge += sums.astype(edge.dtype)
-    return scores
+    return Result(value, node, _edges(unary, sums, each)) if is_allowed else None
 
 
 def extent(xp, const int[::1] ids):
@@ -322,6 +327,17 @@ cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] le
     batch.tags = <int>unary.shape[1]
     batch.threads = threads.chosen or threads.count()
     return batch
+
+
+cdef BregmanOptions _bregman_options(options):
+    cdef BregmanOptions found
+    found.n_iter = options.n_iter
+    found.relaxation = 0 if options.relaxation is None else options.relaxation
+    found.tolerance = -1 if options.tolerance is None else options.tolerance
+    found.lower = options.bound == "lower"
+    found.unary = UNARIES.index(options.unary)
+    found.scale = options.scale
+    return found
 
 
 cdef int _check_labelings(const int[:, ::1] tags, int n_tags) except -1:

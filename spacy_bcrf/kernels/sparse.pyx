@@ -15,11 +15,9 @@ from libcpp.vector cimport vector
 
 import numpy
 
-from .checks cimport (
-    check_ids, check_lengths, check_starts, run_python_handlers, run_signal_handlers
-)
+from .checks cimport check_ids, check_lengths, check_starts, watch_signals
 
-run_signal_handlers = run_python_handlers
+watch_signals()
 
 
 cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:

@@ -7,7 +7,7 @@ from pairwise import pairwise
 from test_kernels import problem
 
 from spacy_bcrf import kernels
-from spacy_bcrf.kernels import native
+from spacy_bcrf.kernels import BregmanOptions, native
 
 pytestmark = pytest.mark.usefixtures("processor")
 
@@ -99,6 +99,31 @@ def test_the_loss_of_one_labeling(shared, dtype):
     np.testing.assert_allclose(losses, np.maximum(value - expected, 0), atol=1e-5)
     np.testing.assert_allclose(d_node, node, atol=1e-5)
     np.testing.assert_allclose(d_edge, edge, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("options", [None, BregmanOptions(5, 1.25, None)])
+def test_the_fused_loss_is_that_of_its_parts(options, shared, dtype):
+    rng = np.random.default_rng(3)
+    unary, transitions, lengths = problem(rng, 4, shared, dtype, False, 1.0)
+    tags = rng.integers(0, 4, len(unary)).astype("int32")
+    arrays, edges = (unary, transitions, lengths), "sum" if shared else "each"
+    if options:
+        expected = kernels.bregman(*arrays, options, edges=edges)
+    else:
+        expected = kernels.sum_product(*arrays, edges=edges)
+    kernels.subtract_labeling(*arrays, tags, *expected)
+    for x, y in zip(kernels.fused_loss(*arrays, tags, options), expected, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5)
+    for wrong in -1, 4:
+        assert kernels.fused_loss(*arrays, np.where(tags, tags, wrong).astype("int32")) is None
+    forbidden = unary.copy()
+    forbidden[-1, tags[-1]] = -np.inf
+    assert kernels.fused_loss(forbidden, transitions, lengths, tags) is None
+    for bad in tags[1:], tags.tolist():
+        with pytest.raises((TypeError, ValueError), match="gold must"):
+            kernels.fused_loss(*arrays, bad)
 
 
 def test_extent():

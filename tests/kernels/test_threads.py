@@ -167,3 +167,33 @@ def test_running_out_of_memory_in_a_thread_is_an_error_in_the_caller():
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout == "MemoryError\n"
+
+
+DAEMON = """
+import sys, threading, time
+import numpy as np
+from spacy_bcrf import kernels
+
+kernels.set_threads(int(sys.argv[1]))
+n, tags = 200_000, 60
+batch = np.zeros((n, tags), "f"), np.zeros((tags, tags), "f"), np.array([n], "i")
+options = kernels.BregmanOptions(100, 1.25, None)
+started = threading.Event()
+
+def work():
+    started.set()
+    kernels.bregman(*batch, options)
+
+threading.Thread(target=work, daemon=True).start()
+started.wait()
+# Longer than the time between two looks at the signals.
+time.sleep(0.25)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_interpreter_exits_during_a_call_of_a_daemon_thread(count):
+    run = subprocess.run(
+        [sys.executable, "-c", DAEMON, str(count)], capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 0, run.stderr

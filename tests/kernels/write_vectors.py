@@ -24,6 +24,7 @@ from spacy_bcrf.kernels.backend import UNARIES  # noqa: E402
 
 TAGS = [1, 2, 3, 5, 8, 9, 16, 17, 31, 33, 50]
 LENGTHS = [np.arange(40) % 13, np.ones(9), np.full(3, 40), np.full(32, 6), np.array([70, 1, 2])]
+LONG = np.array([2600, 4, 2100])
 OPTIONS = [
     BregmanOptions(5, 1.25, None, "upper"),
     BregmanOptions(6, None, 1e-2, "upper", unary="outgoing"),
@@ -35,7 +36,7 @@ OPTIONS = [
 def cases() -> Iterator[list[Array]]:
     """Yield the arrays of each case, all float64: scalars, problem, results."""
     rng = np.random.default_rng(0)
-    for tags, lengths, dtype, shared, forbid, scale, k in pairwise(
+    samples = pairwise(
         TAGS,
         range(len(LENGTHS)),
         ["float32", "float64"],
@@ -43,8 +44,12 @@ def cases() -> Iterator[list[Array]]:
         [False, True],
         [2.0, 30.0, 3000.0],
         range(len(OPTIONS)),
-    ):
-        sizes = LENGTHS[lengths].astype("int32")
+    )
+    # Two threads share a long sequence with shared transitions.
+    for tags, dtype, forbid in pairwise([3, 17], ["float32", "float64"], [False, True]):
+        samples.append((tags, None, dtype, True, forbid, 2.0, 0))
+    for tags, lengths, dtype, shared, forbid, scale, k in samples:
+        sizes = (LONG if lengths is None else LENGTHS[lengths]).astype("int32")
         unary, transitions, sizes = problem(rng, tags, shared, dtype, forbid, scale, sizes)
         arrays = unary.astype("float64"), transitions.astype("float64"), sizes
         edges, options = "sum" if shared else "each", OPTIONS[k]

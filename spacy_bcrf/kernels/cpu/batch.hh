@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <new>
@@ -106,7 +107,9 @@ class Workspace {
         void* memory;
         size_t size;
     };
-    std::vector<Block> kept_;
+    // An array, because destructors give memory back, and a list that grows may throw.
+    Block kept_[64];
+    int n_ = 0;
     size_t size_ = 0;
 
     static Workspace* get() {
@@ -120,7 +123,7 @@ class Workspace {
 
   public:
     ~Workspace() {
-        for (Block& block : kept_) release(block.memory);
+        while (n_ > 0) release(kept_[--n_].memory);
     }
 
     // Return at least `size` bytes, aligned to a cache line and zeroed. Set `size` to the number to
@@ -132,10 +135,10 @@ class Workspace {
         if (size < used) throw std::bad_alloc();
         Workspace* own = size < LARGE ? get() : nullptr;
         if (own)
-            for (size_t i = own->kept_.size(); i-- > 0;)
+            for (int i = own->n_; i-- > 0;)
                 if (own->kept_[i].size >= size && own->kept_[i].size <= 2 * size) {
                     const Block found = own->kept_[i];
-                    own->kept_.erase(own->kept_.begin() + i);
+                    std::copy(own->kept_ + i + 1, own->kept_ + own->n_--, own->kept_ + i);
                     own->size_ -= size = found.size;
                     std::memset(found.memory, 0, used);
                     return found.memory;
@@ -164,8 +167,8 @@ class Workspace {
 #endif
 #if !defined(__SANITIZE_ADDRESS__)
         Workspace* own = get();
-        if (own && own->size_ + size <= MOST_KEPT) {
-            own->kept_.push_back({memory, size});
+        if (own && own->n_ < int(std::size(own->kept_)) && own->size_ + size <= MOST_KEPT) {
+            own->kept_[own->n_++] = {memory, size};
             own->size_ += size;
             return;
         }

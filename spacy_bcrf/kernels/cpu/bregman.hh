@@ -33,7 +33,7 @@ template <class R, class In> class Projections {
     // too large a range for R.
     bool load(const Sequence<In>& s, double& shift) {
         matrices_.load(s);
-        for (int i = 0; i + 1 < s.length; ++i) shift += matrices_.shift(i);
+        shift += matrices_.shifts(s.length - 1);
         for (int i = 0; i < s.length; ++i) {
             const In* unary = s.unary + size_t(i) * tags_;
             double top = largest(unary, tags_);
@@ -350,6 +350,46 @@ template <class R, class In> class Projections {
     void flush(double* total) { pairs_.flush(matrices_.rows(0), total); }
 };
 
+#if defined(__GNUC__)
+// Compute a long sequence in pieces. Return false if it needs more range.
+template <class N, class In>
+bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place place, const In* end,
+                  In* value, In* node, double* sum) {
+    const size_t pairs = size_t(batch.tags) * batch.tags;
+    const int n = batch.lengths[place.index];
+    const LiveTags live_tags(batch);
+    std::vector<std::uint64_t> alive;
+    if (live_tags.has_forbidden()) {
+        alive.resize(n);
+        if (!live_tags.find(batch.unary + place.first * batch.tags, n, alive.data())) return false;
+    }
+    const std::vector<Piece> pieces = cut(place, n, options.n_iter, alive.empty() ? nullptr : alive.data());
+    int longest = 0;
+    for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
+    // A sequence that fails must not change the sum.
+    Buffer<double> own(sum ? pairs : 0);
+    std::vector<double> values(pieces.size());
+    std::vector<char> failed(pieces.size());
+    using Lanes = LaneProjections<N, In>;
+    for_each_item(
+        batch, pieces.size(), [&](size_t i) { return size_t(pieces[i].length); },
+        0.3 * (options.n_iter + 3) * pass(batch), sum ? own.data() : nullptr,
+        [&] { return Lanes(batch, options, end, slots_of(longest)); },
+        [&](Lanes& chain, size_t i, double* part) {
+            chain.run(&pieces[i], 1, values.data(), node, part, failed.data());
+        },
+        [](Lanes& chain, double* part) { chain.flush(part); });
+    double total = 0;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        if (failed[i]) return false;
+        total += values[i];
+    }
+    value[place.index] = In(total);
+    for (size_t k = 0; sum && k < pairs; ++k) sum[k] += own[k];
+    return true;
+}
+#endif
+
 // Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
 // void. share: see `cluster`. Return the sequences that are left.
 template <class N, class R, class In>
@@ -363,12 +403,15 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
     // A single iteration has its own normalization, and scores of the chain their own checks.
     if (batch.shared && !each && !options.lower && options.n_iter > 1 &&
         options.unary != projection::CHAIN) {
-        std::vector<Place> moved;
-        const std::vector<Cluster> clusters = cluster<typename N::R>(batch, share, which, moved);
         const In* end = batch.unary + batch.tokens() * batch.tags;
+        using Lanes = LaneProjections<N, In>;
+        if (are_lanes_faster<typename N::R>(batch) && !options.needs_violation())
+            for (Place place : take_long(batch, which))
+                failed[place.index] = !bregman_long<N>(batch, options, place, end, value, node, sum);
+        std::vector<Piece> moved;
+        const std::vector<Cluster> clusters = cluster<typename N::R>(batch, share, which, moved);
         size_t slots = 0;
         for (const Cluster& c : clusters) slots = std::max(slots, c.slots);
-        using Lanes = LaneProjections<N, In>;
         for_each_item(
             batch, clusters.size(), [&](size_t i) { return clusters[i].tokens; }, 0.3 * work, sum,
             [&] { return Lanes(batch, options, end, slots); },
@@ -384,7 +427,7 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
     else
         for_each_output(
             batch, which, work, value, node, sum, each,
-            [&] { return Projections<R, In>(batch, batch.longest(), options.scale); },
+            [&] { return Projections<R, In>(batch, longest(batch, which), options.scale); },
             [&](Projections<R, In>& chain, const Sequence<In>& s, Output<In>& out) {
                 failed[s.index] = !chain.run(s, options, out);
             },

@@ -53,15 +53,21 @@ void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
 }
 
 // Turn the log-partitions (size) and marginals of a batch into the losses of one labeling, which are 0
-// or more, and their gradient. Set scores (size) to the labeling's scores. One of sum and each is null.
+// or more, and their gradient. One of sum and each is null. Return false if a sequence's labeling is
+// forbidden.
 template <class In>
-void subtract_labeling(const Batch<In>& batch, const int* tags, In* value, In* node, double* sum, In* each,
-                       In* scores) {
-    path_scores(batch, tags, scores);
+bool subtract_labeling(const Batch<In>& batch, const int* tags, In* value, In* node, double* sum, In* each) {
+    std::vector<In> scores(batch.size);
     const std::vector<In> weights(batch.size, In(-1));
+    path_scores(batch, tags, scores.data());
     add_features(Labelings<In>{tags, weights.data(), batch.lengths, 1, batch.size, batch.tags, batch.tokens()},
                  node, sum, each);
-    for (int b = 0; b < batch.size; ++b) value[b] = value[b] < scores[b] ? In(0) : value[b] - scores[b];
+    bool is_allowed = true;
+    for (int b = 0; b < batch.size; ++b) {
+        is_allowed &= scores[b] > -infinity<In>;
+        value[b] = value[b] < scores[b] ? In(0) : value[b] - scores[b];
+    }
+    return is_allowed;
 }
 
 // Compute <F(y_j), F(y_k)> for each sequence, (size, n, n). With shared transitions F counts each

@@ -25,6 +25,25 @@ template <class In> std::vector<Place> places(const Batch<In>& batch) {
     return found;
 }
 
+// Sequences with more tokens than this get two threads, if it does not depend on other sequences.
+constexpr int LONG_LENGTH = 2048;
+
+// Return the length of the longest sequence of a list.
+template <class In> int longest(const Batch<In>& batch, const std::vector<Place>& which) {
+    int top = 0;
+    for (Place place : which) top = std::max(top, batch.lengths[place.index]);
+    return top;
+}
+
+// Move the long sequences from `which` to a list.
+template <class In> std::vector<Place> take_long(const Batch<In>& batch, std::vector<Place>& which) {
+    const auto is_short = [&](Place place) { return batch.lengths[place.index] <= LONG_LENGTH; };
+    const auto first = std::stable_partition(which.begin(), which.end(), is_short);
+    const std::vector<Place> found(first, which.end());
+    which.erase(first, which.end());
+    return found;
+}
+
 // Consecutive items [first, last).
 struct Chunk {
     size_t first, last;

@@ -10,7 +10,16 @@ namespace BCRF_TARGET {
 
 #if defined(__GNUC__)
 
-// Sequences [first, last) of a list, projected together.
+// Consecutive tokens of a sequence: all of them, or a part of a long sequence and its neighbourhood.
+struct Piece {
+    int index;      // of the results
+    size_t first;   // flat index of the first token
+    int length;
+    int from, to;   // the tokens whose results are exact
+    const std::uint64_t* alive = nullptr;  // see LiveTags; null to find them
+};
+
+// Pieces [first, last) of a list, projected together.
 struct Cluster {
     size_t first, last, slots, tokens;
 };
@@ -21,14 +30,91 @@ constexpr int MOST_LANE_TAGS = 63;
 // A sequence of length L has L / 2 + 1 slots. Slot j has its tokens 2 j and 2 j + 1.
 inline size_t slots_of(int length) { return size_t(length) / 2 + 1; }
 
+// Tags on an allowed labeling, one bit for each tag.
+class LiveTags {
+    int tags_;
+    bool has_forbidden_ = false;
+    std::vector<std::uint64_t> after_, before_;
+
+    // Return the union of masks[t] over the tags of a set.
+    static std::uint64_t join(std::uint64_t tags, const std::vector<std::uint64_t>& masks) {
+        std::uint64_t found = 0;
+        for (; tags; tags &= tags - 1) found |= masks[__builtin_ctzll(tags)];
+        return found;
+    }
+
+  public:
+    template <class In>
+    explicit LiveTags(const Batch<In>& batch) : tags_(batch.tags), after_(tags_), before_(tags_) {
+        const In* w = batch.transitions;
+        for (int u = 0; u < tags_; ++u)
+            for (int v = 0; v < tags_; ++v)
+                if (*w++ > -infinity<In>) {
+                    after_[u] |= std::uint64_t(1) << v;
+                    before_[v] |= std::uint64_t(1) << u;
+                } else {
+                    has_forbidden_ = true;
+                }
+    }
+
+    // Return whether a transition is forbidden.
+    bool has_forbidden() const { return has_forbidden_; }
+
+    // Find the tags of each of n tokens. Return false if a token has none.
+    template <class In> bool find(const In* unary, int n, std::uint64_t* alive) const {
+        std::uint64_t last = 0, reached = 0;
+        for (int i = 0; i < n; ++i) {
+            std::uint64_t here = 0;
+            for (int t = 0; t < tags_; ++t)
+                here |= std::uint64_t(unary[size_t(i) * tags_ + t] > -infinity<In>) << t;
+            if (i > 0) {
+                if (i == 1 || alive[i - 1] != last) reached = join(last = alive[i - 1], after_);
+                here &= reached;
+            }
+            alive[i] = here;
+        }
+        for (int i = n - 1; i >= 0; --i) {
+            if (i + 1 < n) {
+                if (i + 2 == n || alive[i + 1] != last) reached = join(last = alive[i + 1], before_);
+                alive[i] &= reached;
+            }
+            if (!alive[i]) return false;
+        }
+        return true;
+    }
+};
+
+// Cut a sequence of n tokens into pieces that stay in the cache, through all iterations. An iteration
+// moves information to the next token, so the tokens in the middle of a piece have exact results.
+// alive: of the sequence, see Piece.
+inline std::vector<Piece> cut(Place place, int n, int n_iter, const std::uint64_t* alive) {
+    constexpr int LEAST = 512;
+    const int border = std::min(n_iter, n) + 2;
+    const int size = std::max(LEAST, border < n / 16 ? 16 * border : n);
+    std::vector<Piece> pieces;
+    for (int from = 0, to; from < n; from = to) {
+        to = n - from < 2 * size ? n : from + size;
+        // An even start keeps the parities.
+        const int start = std::max(from - border, 0) / 2 * 2, stop = std::min(to + border, n);
+        pieces.push_back({int(pieces.size()), place.first + start, stop - start, from - start, to - start,
+                          alive ? alive + start : nullptr});
+    }
+    return pieces;
+}
+
+// Return whether lanes may be faster than rows.
+template <class R, class In> bool are_lanes_faster(const Batch<In>& batch) {
+    return lanes<R> >= 4 && batch.tags <= MOST_LANE_TAGS;
+}
+
 // Move sequences of at least three tokens from `which` to clusters that fill at least a share of
 // their slots.
 template <class R, class In>
 std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<Place>& which,
-                             std::vector<Place>& moved) {
+                             std::vector<Piece>& moved) {
     constexpr size_t ENOUGH = 4 * lanes<R>;  // slots; the factors of so many fit the first cache
     std::vector<Cluster> found;
-    if (lanes<R> < 4 || batch.tags > MOST_LANE_TAGS) return found;
+    if (!are_lanes_faster<R>(batch)) return found;
     std::vector<Place> rest;
     Cluster next{0, 0, 0, 0};
     const auto close = [&] {
@@ -38,7 +124,7 @@ std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<P
         if (next.tokens && enough && double(next.tokens) >= 2 * share * double(filled)) {
             found.push_back(next);
         } else {
-            rest.insert(rest.end(), moved.begin() + next.first, moved.end());
+            for (size_t i = next.first; i < moved.size(); ++i) rest.push_back({moved[i].index, moved[i].first});
             moved.resize(next.first);
         }
         next = {moved.size(), moved.size(), 0, 0};
@@ -49,7 +135,7 @@ std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<P
             rest.push_back(place);
             continue;
         }
-        moved.push_back(place);
+        moved.push_back({place.index, place.first, length, 0, length});
         next.last = moved.size();
         next.slots += slots_of(length);
         next.tokens += length;
@@ -85,10 +171,11 @@ template <class N, class In> class LaneProjections {
     Buffer<R> from_, to_;                 // (STEPS, tags, W)
     Buffer<In> nothing_;                  // the scores of a slot without a token
     std::vector<size_t> token_[2];        // flat index of a slot's token
-    std::vector<int> owner_[2];           // the sequence of a slot in the cluster, or -1
-    std::vector<size_t> slot_;            // the first slot of each sequence
+    std::vector<int> owner_[2];           // the piece of a slot in the cluster, or -1
+    std::vector<char> exact_[2];          // whether the piece has the token's result
+    std::vector<size_t> slot_;            // the first slot of each piece
     std::vector<char> busy_[2];           // whether W slots have inner tokens
-    std::vector<std::uint64_t> allowed_;  // tags after each tag, then tags before each tag
+    const LiveTags live_tags_;
     std::vector<std::uint64_t> alive_;
     PairSumsOf<N> pairs_;
 
@@ -97,30 +184,33 @@ template <class N, class In> class LaneProjections {
     }
     R* flag(Buffer<R>& array, int parity, size_t slot = 0) { return array + parity * longest_ + slot; }
 
-    // Assign slots to the tokens of n sequences.
-    void place(const Place* places, size_t n) {
+    // Assign slots to the tokens of n pieces.
+    void place(const Piece* pieces, size_t n) {
         slots_ = 0;
         slot_.resize(n);
         for (size_t q = 0; q < n; ++q) {
             slot_[q] = slots_;
-            slots_ += slots_of(batch_.lengths[places[q].index]);
+            slots_ += slots_of(pieces[q].length);
         }
         slots_ = (slots_ + W - 1) / W * W;
         stride_ = slots_ + 2 * W;
         for (int p = 0; p < 2; ++p) {
             token_[p].assign(slots_, 0);
             owner_[p].assign(slots_, -1);
+            exact_[p].assign(slots_, 0);
             for (Buffer<R>* array : {&inner_, &first_, &last_, &arc_, &bad_, &excess_})
                 std::fill_n(flag(*array, p), slots_, R(0));
         }
         for (size_t q = 0; q < n; ++q) {
-            const int length = batch_.lengths[places[q].index];
+            const int length = pieces[q].length;
             for (int i = 0; i < length; ++i) {
                 const size_t slot = slot_[q] + i / 2;
-                token_[i % 2][slot] = places[q].first + i;
+                const bool exact = pieces[q].from <= i && i < pieces[q].to;
+                token_[i % 2][slot] = pieces[q].first + i;
                 owner_[i % 2][slot] = int(q);
+                exact_[i % 2][slot] = exact;
                 flag(inner_, i % 2)[slot] = R(i > 0 && i + 1 < length);
-                flag(arc_, i % 2)[slot] = R(i + 1 < length);
+                flag(arc_, i % 2)[slot] = R(exact && i + 1 < length);
             }
             flag(first_, 0)[slot_[q]] = 1;
             flag(last_, (length - 1) % 2)[slot_[q] + (length - 1) / 2] = 1;
@@ -144,25 +234,20 @@ template <class N, class In> class LaneProjections {
         return maximum<R>(most) > 0;
     }
 
-    bool is_bad(size_t slot, int length) {
+    bool is_bad(size_t slot, const Piece& piece) {
         bool found = false;
-        for (int i = 0; i < length; ++i) found |= flag(bad_, i % 2)[slot + i / 2] > 0;
+        for (int i = piece.from; i < piece.to; ++i) found |= flag(bad_, i % 2)[slot + i / 2] > 0;
         return found;
     }
 
-    // Set the rows of W slots in an array (N, tags).
-    template <class X> void rows(X** out, X* array, int parity, size_t slot, X* none) {
-        for (int k = 0; k < W; ++k)
-            out[k] = owner_[parity][slot + k] < 0 ? none : array + token_[parity][slot + k] * tags_;
-    }
-
-    // Set sqrt(e) and the first factors. Add each token's maximum to its sequence's shift.
+    // Set sqrt(e) and the first factors. Add the maximum of each token of the results to its shift.
     void load(std::vector<double>& shift) {
         const R inf = infinity<R>;
         for (int p = 0; p < 2; ++p)
             for (size_t j = 0; j < slots_; j += W) {
                 const In* scores[W];
-                rows<const In>(scores, batch_.unary, p, j, nothing_.data());
+                for (int k = 0; k < W; ++k)
+                    scores[k] = owner_[p][j + k] < 0 ? nothing_.data() : batch_.unary + token_[p][j + k] * tags_;
                 R *root = at(root_, p, j), *f = at(f_, p, j), *g = at(g_, p, j);
                 pack(root, stride_, scores, end_, tags_);
                 Vec<R> top = broadcast<R>(std::numeric_limits<R>::lowest()), low = broadcast<R>(inf);
@@ -174,7 +259,7 @@ template <class N, class In> class LaneProjections {
                 R tops[W];
                 store(tops, top);
                 for (int k = 0; k < W; ++k)
-                    if (owner_[p][j + k] >= 0) shift[owner_[p][j + k]] += double(tops[k]) * options_.scale;
+                    if (exact_[p][j + k]) shift[owner_[p][j + k]] += double(tops[k]) * options_.scale;
                 const Vec<R> range = R(matrices_.range()) + (top - low) * R(options_.scale);
                 // A token without an allowed tag has no range.
                 const Vec<R> one = broadcast<R>(1);
@@ -193,41 +278,19 @@ template <class N, class In> class LaneProjections {
             }
     }
 
-    // Return the union of masks[t] over the tags of a set.
-    static std::uint64_t join(std::uint64_t tags, const std::uint64_t* masks) {
-        std::uint64_t found = 0;
-        for (; tags; tags &= tags - 1) found |= masks[__builtin_ctzll(tags)];
-        return found;
-    }
-
-    // Clear the tags that no allowed labeling of a sequence uses. Return false if a token has none
-    // left.
-    bool prune(Place place, size_t slot) {
-        const int n = batch_.lengths[place.index];
-        const In* unary = batch_.unary + place.first * tags_;
-        const std::uint64_t *after = allowed_.data(), *before = after + tags_;
-        alive_.resize(n);
-        std::uint64_t last = 0, reached = 0;
-        for (int i = 0; i < n; ++i) {
-            std::uint64_t here = 0;
-            for (int t = 0; t < tags_; ++t)
-                here |= std::uint64_t(unary[size_t(i) * tags_ + t] > -infinity<In>) << t;
-            if (i > 0) {
-                if (i == 1 || alive_[i - 1] != last) reached = join(last = alive_[i - 1], after);
-                here &= reached;
-            }
-            alive_[i] = here;
+    // Clear the tags that no allowed labeling of the sequence uses. Return false if a token has none left.
+    bool prune(const Piece& piece, size_t slot) {
+        const std::uint64_t* alive = piece.alive;
+        if (!alive) {
+            alive_.resize(piece.length);
+            if (!live_tags_.find(batch_.unary + piece.first * tags_, piece.length, alive_.data())) return false;
+            alive = alive_.data();
         }
-        for (int i = n - 1; i >= 0; --i) {
-            if (i + 1 < n) {
-                if (i + 2 == n || alive_[i + 1] != last) reached = join(last = alive_[i + 1], before);
-                alive_[i] &= reached;
-            }
-            if (!alive_[i]) return false;
+        const std::uint64_t all = (std::uint64_t(1) << tags_) - 1;
+        for (int i = 0; i < piece.length; ++i) {
             const size_t j = slot + i / 2;
             R *root = at(root_, i % 2, j), *f = at(f_, i % 2, j), *g = at(g_, i % 2, j);
-            const std::uint64_t all = (std::uint64_t(1) << tags_) - 1;
-            for (std::uint64_t dead = all & ~alive_[i]; dead; dead &= dead - 1) {
+            for (std::uint64_t dead = all & ~alive[i]; dead; dead &= dead - 1) {
                 const size_t t = __builtin_ctzll(dead) * stride_;
                 N::clear(root + t, part_), N::clear(f + t, part_), N::clear(g + t, part_);
             }
@@ -295,7 +358,7 @@ template <class N, class In> class LaneProjections {
         }
     }
 
-    void iterate(const Place* places, size_t n) {
+    void iterate(const Piece* pieces, size_t n) {
         if (!options_.needs_violation()) {
             const R excess = R(options_.relaxation - 1);
             for (int k = 0; k < options_.n_iter; ++k) {
@@ -317,7 +380,7 @@ template <class N, class In> class LaneProjections {
             else project_all<false, false>(p, 0);
             for (size_t q = 0; q < n; ++q) {
                 if (stopped[q]) continue;
-                const size_t from = slot_[q], size = slots_of(batch_.lengths[places[q].index]);
+                const size_t from = slot_[q], size = slots_of(pieces[q].length);
                 R violation = 0;
                 for (size_t j = from; j < from + size; ++j)
                     if (flag(inner_, p)[j] > 0) violation = std::max(violation, flag(ratio_, p)[j]);
@@ -365,12 +428,13 @@ template <class N, class In> class LaneProjections {
                 // The factors of the ends are scores, whose range `load` has checked.
                 store(flag(bad_, p, j), edge > zero ? BCRF_TARGET::load(flag(bad_, p, j)) : bad);
                 In* marginals[W];
-                rows<In>(marginals, node, p, j, nullptr);
+                for (int k = 0; k < W; ++k)
+                    marginals[k] = exact_[p][j + k] ? node + token_[p][j + k] * tags_ : nullptr;
                 unpack(marginals, out_.data(), W, tags_);
             }
     }
 
-    // Add the arcs of all sequences that R has held.
+    // Add the arcs of all pieces that R has held.
     void add_arcs(double* sum) {
         int filled = 0;
         const size_t row = size_t(tags_) * W;
@@ -404,45 +468,40 @@ template <class N, class In> class LaneProjections {
           excess_(2 * longest_),
           bad_(2 * longest_), ratio_(2 * longest_), exponent_(2 * longest_),
           from_(N::PARTS * copy_part_), to_(N::PARTS * copy_part_), nothing_(tags_),
-          allowed_(2 * size_t(tags_)), pairs_(matrices_) {
-        for (int u = 0; u < tags_; ++u)
-            for (int v = 0; v < tags_; ++v)
-                if (matrices_.rows(0)[size_t(u) * matrices_.width() + v] > 0) {
-                    allowed_[u] |= std::uint64_t(1) << v;
-                    allowed_[tags_ + v] |= std::uint64_t(1) << u;
-                }
-    }
+          live_tags_(batch), pairs_(matrices_) {}
 
-    // Set failed[b] for the sequences that need more range than R has.
-    void run(const Place* places, size_t n, In* value, In* node, double* sum, char* failed) {
-        place(places, n);
+    // Set failed[k] for the results k that need more range than R has. V: double or In.
+    template <class V>
+    void run(const Piece* pieces, size_t n, V* value, In* node, double* sum, char* failed) {
+        place(pieces, n);
         std::vector<double> shift(n);
         load(shift);
         size_t left = 0;
         bool any_bad = is_any_bad();
         for (size_t q = 0; q < n; ++q) {
-            char& lost = failed[places[q].index];
-            lost = any_bad && is_bad(slot_[q], batch_.lengths[places[q].index]);
-            if (!lost && matrices_.zeros()) lost = !prune(places[q], slot_[q]);
+            char& lost = failed[pieces[q].index];
+            lost = any_bad && is_bad(slot_[q], pieces[q]);
+            if (!lost && matrices_.zeros()) lost = !prune(pieces[q], slot_[q]);
             left += !lost;
         }
         if (left == 0) return;
-        iterate(places, n);
+        iterate(pieces, n);
         finish(node);
         any_bad = is_any_bad();
         for (size_t q = 0; q < n; ++q) {
-            const int b = places[q].index, length = batch_.lengths[b];
+            const Piece& piece = pieces[q];
             LogProduct total;
-            total.add(shift[q] + matrices_.shift(0) * (length - 1));
-            for (int i = 1; i + 1 < length; ++i) {
+            total.add(shift[q] + matrices_.shift(0) * (std::min(piece.to, piece.length - 1) - piece.from));
+            for (int i = std::max(piece.from, 1); i < std::min(piece.to, piece.length - 1); ++i) {
                 const size_t j = slot_[q] + i / 2;
                 total.multiply(double(flag(ratio_, i % 2)[j]));
                 if (N::PARTS == 2) total.add(double(flag(exponent_, i % 2)[j]) * 0.69314718055994530942);
             }
-            value[b] = In(total.log());
-            failed[b] |= any_bad && is_bad(slot_[q], length);
-            if (failed[b])
-                for (int p = 0; p < 2; ++p) std::fill_n(flag(arc_, p, slot_[q]), slots_of(length), R(0));
+            value[piece.index] = V(total.log());
+            char& lost = failed[piece.index];
+            lost |= any_bad && is_bad(slot_[q], piece);
+            if (lost)
+                for (int p = 0; p < 2; ++p) std::fill_n(flag(arc_, p, slot_[q]), slots_of(piece.length), R(0));
         }
         if (sum) add_arcs(sum);
     }

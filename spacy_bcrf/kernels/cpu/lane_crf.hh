@@ -9,11 +9,13 @@ namespace BCRF_TARGET {
 
 #if defined(__GNUC__)
 
-// See ForwardBackward for the algorithm, which is the same. Rows are (tags, W). N: the arithmetic.
+// Forward-backward as in ForwardBackward, but the backward weights get the scales of the forward weights.
+// They are then divided by their overlap with the forward weights, so a small overlap shows as a large
+// weight. Rows are (tags, W). N: the arithmetic.
 template <class N, class In> class LaneForwardBackward {
     using R = typename N::R;
     using Value = typename N::Value;
-    static constexpr int W = lanes<R>;
+    static constexpr int W = lanes<R>, CHECKED = 256;  // tokens between two looks at the signals
     const Batch<In>& batch_;
     const int tags_;
     const In* const end_;  // of the scores
@@ -96,6 +98,7 @@ template <class N, class In> class LaneForwardBackward {
             const Value inverse =
                 N::select(live, N::load(inverse_ + i * W, inverse_part()), N::zero());
             if (i % 32 == 0) normalize(alpha);
+            if (i % CHECKED == CHECKED - 1) check_signals();
             for (int t = 0; t < tags_; ++t) {
                 const Value beta = N::select(last, N::one(), N::load(beta_ + t * W, row_));
                 store(node_ + t * W, N::plain(N::times(beta, N::load(alpha + t * W, part_))));
@@ -133,6 +136,7 @@ template <class N, class In> class LaneForwardBackward {
         LaneProducts<R> scales;
         LaneSums<R> tops, exponents;
         for (int i = 0; i < g.longest; ++i) {
+            if (i % CHECKED == CHECKED - 1) check_signals();
             const Vec<R> live = broadcast(R(i)) < lengths ? one : Vec<R>{};
             const Vec<R> top = load_emissions(g, i, lowest);
             const Value total = forward(i, live);

@@ -5,8 +5,6 @@
 // (tags, lanes). All loops over tags are vertical, and no tag is padding.
 #pragma once
 
-#include <functional>
-
 #include "for_each_sequence.hh"
 #include "products.hh"
 
@@ -56,56 +54,6 @@ template <class R> BCRF_INLINE void transpose_lanes(Vec<R>* rows) {
         if constexpr (W > 2) exchange_all<R, 2>(rows);
         if constexpr (W > 4) exchange_all<R, 4>(rows);
     }
-}
-
-// Copy n <= N numbers, N a power of two, in pieces of constant size.
-template <int N, class To, class From> BCRF_INLINE void copy_short(To* to, const From* from, int n) {
-    if constexpr (N == 1) {
-        if (n) to[0] = To(from[0]);
-    } else if (n >= N / 2) {
-        for (int i = 0; i < N / 2; ++i) to[i] = To(from[i]);
-        const int last = n - N / 2;
-        for (int i = 0; i < N / 2; ++i) to[last + i] = To(from[last + i]);
-    } else {
-        copy_short<N / 2>(to, from, n);
-    }
-}
-
-// Store the first n numbers of a vector, converted to In.
-template <class R, class In> BCRF_INLINE void store_first(In* to, Vec<R> v, int n) {
-#if BCRF_VECTOR_BYTES == 64
-    if constexpr (std::is_same<R, In>::value) {
-        if constexpr (sizeof(R) == 4)
-            __builtin_ia32_storeups512_mask(to, v, (unsigned short)((1u << n) - 1));
-        else
-            __builtin_ia32_storeupd512_mask(to, v, (unsigned char)((1u << n) - 1));
-        return;
-    }
-#endif
-    R copy[lanes<R>];
-    store(copy, v);
-    if (n == lanes<R>)
-        for (int i = 0; i < lanes<R>; ++i) to[i] = In(copy[i]);
-    else
-        copy_short<lanes<R>>(to, copy, n);
-}
-
-// Load the first n numbers of a row, converted to R. Others may follow, up to a whole vector, if they
-// are before `end`.
-template <class R, class In> BCRF_INLINE Vec<R> load_first(const In* from, int n, const In* end) {
-    constexpr int W = lanes<R>;
-#if BCRF_VECTOR_BYTES == 64
-    if constexpr (std::is_same<R, In>::value) {
-        if constexpr (sizeof(R) == 4)
-            return __builtin_ia32_loadups512_mask(from, Vec<R>{}, (unsigned short)((1u << n) - 1));
-        else
-            return __builtin_ia32_loadupd512_mask(from, Vec<R>{}, (unsigned char)((1u << n) - 1));
-    }
-#endif
-    if (n == W || std::less_equal<const In*>()(from + W, end)) return load_as<R>(from);
-    R copy[W] = {};
-    copy_short<W>(copy, from, n);
-    return load(copy);
 }
 
 // Set out[t, k] = rows[k][t] for `tags` numbers t; rows of `out` are `stride` apart. A row may load

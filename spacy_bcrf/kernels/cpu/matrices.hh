@@ -58,6 +58,15 @@ template <class R, class In> class Matrices {
     const R* rows(int i) { return rows_ + i * stride_; }
     const R* columns(int i) { return columns_ + i * stride_; }
     double shift(int i) { return shift_[shared_ ? 0 : i]; }
+
+    // Return the sum of the shifts of the first edges.
+    double shifts(int edges) {
+        if (shared_) return edges * shift_[0];
+        double total = 0;
+        for (int i = 0; i < edges; ++i) total += shift_[i];
+        return total;
+    }
+
     bool zeros() const { return zeros_; }    // whether an entry is 0
     double range() const { return range_; }  // largest minus smallest finite score
 };

@@ -13,8 +13,6 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
     using Chain::matrices_;
     using Chain::alpha_;
     using Chain::inward_;
-    using Chain::scale_;
-    using Chain::at;
 
     Buffer<In> node_;                 // (longest, tags)
     Buffer<R> costs_, moved_;         // (tags, width), (4, width)
@@ -49,10 +47,8 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
     // so no large numbers cancel. Return -1 if the sequence needs a larger range.
     double entropy(const Sequence<In>& s) {
         if (!infer(s, node_)) return -1;
-        LogProduct z;
         double cost = 0;
         for (int i = 0; i < s.length; ++i) {
-            z.multiply(double(scale_[i]));
             const In *unary = s.unary + size_t(i) * tags_, *node = node_ + size_t(i) * tags_;
             load_row<R, In>(moved_, unary, largest(unary, tags_), tags_);
             Vec<R> sums{};
@@ -68,18 +64,18 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
             const R* in[4];
             for (int r = 0; r < rows; ++r) {
                 out[r] = moved_ + size_t(r) * width_;
-                in[r] = at(alpha_, i + r);
+                in[r] = alpha_.row(i + r);
             }
             product<SumProduct>(rows, out, in, costs(s, i), tags_, width_);
             for (int r = 0; r < rows; ++r) {
-                const R* inward = at(inward_, i + r + 1);
+                const R* inward = inward_.row(i + r + 1);
                 Vec<R> sums{};
                 for (int t = 0; t < width_; t += lanes<R>)
                     sums += BCRF_TARGET::load(out[r] + t) * BCRF_TARGET::load(inward + t);
                 cost += sum<R>(sums);
             }
         }
-        return std::max(0.0, z.log() + cost);
+        return std::max(0.0, alpha_.log_sums(0, s.length) + cost);
     }
 
     // Set pairs (length, n) to the marginals of tag heads[m] at a token and tails[m] at the next
@@ -87,7 +83,7 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
     bool pairs(const Sequence<In>& s, int n, const int* heads, const int* tails, In* node, In* pairs) {
         if (!infer(s, node)) return false;
         for (int i = 0; i + 1 < s.length; ++i, pairs += n) {
-            const R *alpha = at(alpha_, i), *inward = at(inward_, i + 1), *k = matrices_.rows(i);
+            const R *alpha = alpha_.row(i), *inward = inward_.row(i + 1), *k = matrices_.rows(i);
             for (int m = 0; m < n; ++m)
                 pairs[m] = In(alpha[heads[m]] * k[size_t(heads[m]) * width_ + tails[m]] *
                               inward[tails[m]]);
@@ -101,7 +97,7 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
         if (!infer(s, node_)) return false;
         for (int k = 0; k < n; ++k, tags += stride, uniform += stride)
             for (int i = s.length - 1; i >= 0; --i) {
-                const R* alpha = at(alpha_, i);
+                const R* alpha = alpha_.row(i);
                 const R* to = i + 1 < s.length
                                    ? matrices_.columns(i) + size_t(tags[i + 1]) * width_ : nullptr;
                 tags[i] = pick_tag(tags_, uniform[i],

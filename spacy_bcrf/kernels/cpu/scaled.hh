@@ -63,9 +63,6 @@ template <class R> BCRF_INLINE Scaled<R> normalized(Scaled<R> x) {
     return {x.m > none ? m : none, x.m > none ? x.e + (e - (E::SHIFT + E::BIAS)) : broadcast<R>(E::ZERO)};
 }
 
-template <class R> BCRF_INLINE Scaled<R> times(Scaled<R> a, Scaled<R> b) { return {a.m * b.m, a.e + b.e}; }
-template <class R> BCRF_INLINE Scaled<R> times(Scaled<R> a, Vec<R> b) { return {a.m * b, a.e}; }
-
 // The arithmetic of R. Value is a vector of numbers; an array has PARTS parts. `normal` makes the
 // mantissa of a Scaled number at least 1 and less than 2. Arrays may hold others, between 1/2 and 8.
 template <class R_> struct Plain {

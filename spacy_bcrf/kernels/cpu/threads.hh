@@ -6,7 +6,6 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "interrupt.hh"
@@ -54,8 +53,8 @@ class Threads {
         for (; size_ < size; ++size_) {
             try {
                 std::thread([this] { wait_and_work(); }).detach();
-            } catch (const std::system_error&) {
-                return;  // The system has no more threads. Fewer do the same work.
+            } catch (const std::exception&) {
+                return;  // The system has no more threads, or memory. Fewer do the same work.
             }
         }
     }

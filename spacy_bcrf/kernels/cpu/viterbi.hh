@@ -8,6 +8,23 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
+// A long sequence in two halves, [0, middle) and [middle, length). `best` has the scores of the best
+// prefixes that end in each tag of a token, or in the second half those of the best suffixes that start
+// with it, minus the largest one at the token.
+template <class R> struct ViterbiHalves {
+    Sequence<R> s;
+    int middle;
+    Buffer<R> best[2];  // (tokens, width)
+    bool feasible[2] = {true, true};
+    double score[2] = {0, 0};
+
+    ViterbiHalves(const Sequence<R>& sequence, int width)
+        : s(sequence), middle(s.length / 2),
+          best{Buffer<R>(size_t(middle) * width), Buffer<R>(size_t(s.length - middle) * width)} {}
+
+    int tokens(int half) const { return half ? s.length - middle : middle; }
+};
+
 // `best` (length, width) is the score of the best prefix that ends in each tag, minus the largest
 // one at the token. There are no back-pointers: finding a predecessor afterwards costs O(T).
 template <class R> class Viterbi {
@@ -26,8 +43,10 @@ template <class R> class Viterbi {
 
     R* at(int i) { return best_ + size_t(i) * width_; }
 
-    // Add a token's scores and subtract the maximum. Return false if all are -inf.
-    bool step(R* best, const R* unary) {
+    // Set the scores of a token from those of its neighbour, whose transitions are `w`. Subtract the
+    // maximum. Return false if all are -inf.
+    bool step(R* best, const R* neighbour, const R* w, const R* unary) {
+        product<MaxPlus>(best, neighbour, w, tags_, width_);
         R top = -infinity<R>;
         for (int t = 0; t < tags_; ++t) {
             best[t] += unary[t];
@@ -38,6 +57,28 @@ template <class R> class Viterbi {
         return true;
     }
 
+    // Set the scores of the best prefixes of the first n tokens. Return false if a token has none.
+    bool fill(const Sequence<R>& s, int n, R* best) {
+        load_row<R, R>(best, s.unary, 0, tags_);
+        for (int i = 1; i < n; ++i, best += width_) {
+            if (!shared_) load(s.edge(i - 1));
+            if (!step(best + width_, best, forth_, s.unary + size_t(i) * tags_)) return false;
+            if (i % 1024 == 0) check_signals();
+        }
+        return largest(best, tags_) > -infinity<R>;
+    }
+
+    // Set the scores of the best suffixes of tokens from `first` on.
+    bool fill_suffixes(const Sequence<R>& s, int first, R* best) {
+        best += size_t(s.length - 1 - first) * width_;
+        load_row<R, R>(best, s.unary + size_t(s.length - 1) * tags_, 0, tags_);
+        for (int i = s.length - 2; i >= first; --i, best -= width_) {
+            if (!step(best - width_, best, back_, s.unary + size_t(i) * tags_)) return false;
+            if (i % 1024 == 0) check_signals();
+        }
+        return largest(best, tags_) > -infinity<R>;
+    }
+
     // Return the tag with the largest score, the lowest one in a tie.
     template <class Score> int argmax(Score score) {
         int best = 0;
@@ -45,6 +86,15 @@ template <class R> class Viterbi {
             if (score(t) > score(best)) best = t;
         return best;
     }
+
+    // Return the best tag next to a tag. w: the transitions between them by tag.
+    int best_neighbour(const R* best, const R* w) {
+        return argmax([&](int t) { return best[t] + w[t]; });
+    }
+
+    double edge(int from, int to) { return forth_[size_t(from) * width_ + to]; }
+    const R* into(int tag) { return back_ + size_t(tag) * width_; }
+    const R* out_of(int tag) { return forth_ + size_t(tag) * width_; }
 
   public:
     Viterbi(const Batch<R>& batch, int longest)
@@ -54,38 +104,86 @@ template <class R> class Viterbi {
         if (shared_) load(batch.transitions);
     }
 
-    // Return false if there is no allowed labeling.
-    bool fill(const Sequence<R>& s) {
-        load_row<R, R>(at(0), s.unary, 0, tags_);
-        for (int i = 1; i < s.length; ++i) {
-            if (!shared_) load(s.edge(i - 1));
-            product<MaxPlus>(at(i), at(i - 1), (const R*)forth_, tags_, width_);
-            if (!step(at(i), s.unary + size_t(i) * tags_)) return false;
-            if (i % 1024 == 0) check_signals();
-        }
-        return largest(at(s.length - 1), tags_) > -infinity<R>;
-    }
+    bool fill(const Sequence<R>& s) { return fill(s, s.length, best_); }
 
     // Write the best labeling to `tags` and return its score, or -inf if there is none.
     double run(const Sequence<R>& s, int* tags) {
         if (!fill(s)) return -infinity<double>;
-        double score = 0;
         const R* last = at(s.length - 1);
-        int tag = argmax([&](int t) { return last[t]; });
-        for (int i = s.length - 1;; --i) {
+        return trace(s, s.length - 1, argmax([&](int t) { return last[t]; }), best_, tags);
+    }
+
+    // Write the best labeling of tokens [0, i] in which token i has this tag. Return its score.
+    double trace(const Sequence<R>& s, int i, int tag, const R* best, int* tags) {
+        double score = 0;
+        for (;; --i) {
             tags[i] = tag;
             score += s.unary[size_t(i) * tags_ + tag];
-            if (i == 0) break;
-            const R *best = at(i - 1), *w = shared_ ? back_ + size_t(tag) * width_ : nullptr;
-            const R* edge = s.edge(i - 1);
+            if (i == 0) return score;
+            const R *before = best + size_t(i - 1) * width_, *edge = s.edge(i - 1);
             const int to = tag;
-            tag = w ? argmax([&](int u) { return best[u] + w[u]; })
-                    : argmax([&](int u) { return best[u] + edge[size_t(u) * tags_ + to]; });
+            tag = shared_ ? best_neighbour(before, into(to))
+                          : argmax([&](int u) { return before[u] + edge[size_t(u) * tags_ + to]; });
             score += edge[size_t(tag) * tags_ + to];
         }
-        return score;
     }
+
+    // Set the scores of a half, from its end of the sequence to the middle.
+    void go_to_middle(ViterbiHalves<R>& h, int half) {
+        h.feasible[half] = half == 0 ? fill(h.s, h.middle, h.best[0]) : fill_suffixes(h.s, h.middle, h.best[1]);
+    }
+
+    // Write the labeling of a half, from the middle to its end of the sequence.
+    void leave_middle(ViterbiHalves<R>& h, int half, int* tags) {
+        Buffer<R> row(width_);
+        const R *before = h.best[0] + size_t(h.middle - 1) * width_, *after = h.best[1];
+        product<MaxPlus>(row.data(), before, (const R*)forth_, tags_, width_);
+        int tag = best_neighbour(after, row);
+        if (after[tag] + row[tag] == -infinity<R>) {
+            h.score[half] = -infinity<double>;
+            return;
+        }
+        const int last = best_neighbour(before, into(tag));
+        if (half == 0) {
+            h.score[0] = trace(h.s, h.middle - 1, last, h.best[0], tags);
+            return;
+        }
+        h.score[1] = edge(last, tag);
+        for (int i = h.middle;; ++i) {
+            tags[i] = tag;
+            h.score[1] += h.s.unary[size_t(i) * tags_ + tag];
+            if (i + 1 == h.s.length) return;
+            const int from = tag;
+            after += width_;
+            tag = best_neighbour(after, out_of(from));
+            h.score[1] += edge(from, tag);
+        }
+    }
+
 };
+
+// Find the best labelings of long sequences with shared transitions in halves, like sum_product_long.
+template <class R>
+void max_product_long(const Batch<R>& batch, const std::vector<Place>& which, int* tags, R* scores) {
+    std::vector<ViterbiHalves<R>> all;
+    all.reserve(which.size());
+    for (Place place : which)
+        all.emplace_back(batch.sequence(place.index, place.first), padded<R>(batch.tags));
+    const auto for_each_half = [&](auto run) {
+        for_each_item(
+            batch, 2 * all.size(), [&](size_t i) { return size_t(all[i / 2].tokens(i % 2)); }, pass(batch),
+            nullptr, [&] { return Viterbi<R>(batch, 0); },
+            [&](Viterbi<R>& chain, size_t i, double*) { run(chain, all[i / 2], int(i % 2)); },
+            [](Viterbi<R>&, double*) {});
+    };
+    for_each_half([](Viterbi<R>& chain, auto& h, int half) { chain.go_to_middle(h, half); });
+    for_each_half([&](Viterbi<R>& chain, auto& h, int half) {
+        if (h.feasible[0] && h.feasible[1]) chain.leave_middle(h, half, tags + h.s.first);
+    });
+    for (const auto& h : all)
+        scores[h.s.index] =
+            h.feasible[0] && h.feasible[1] ? R(h.score[0] + h.score[1]) : -infinity<R>;
+}
 
 template <class R>
 void max_product(const Batch<R>& batch, int* tags, R* scores) {
@@ -104,9 +202,10 @@ void max_product(const Batch<R>& batch, int* tags, R* scores) {
             [](LaneViterbi<R>&, double*) {});
     }
 #endif
+    if (batch.shared) max_product_long(batch, take_long(batch, which), tags, scores);
     for_each_sequence(
         batch, which, 2 * pass(batch), nullptr,
-        [&] { return Viterbi<R>(batch, batch.longest()); },
+        [&] { return Viterbi<R>(batch, longest(batch, which)); },
         [&](Viterbi<R>& chain, const Sequence<R>& s, double*) {
             scores[s.index] = R(chain.run(s, tags + s.first));
         },

@@ -28,7 +28,8 @@ template <class R> struct Precision {
     static constexpr R MAX_FACTOR = SINGLE ? R(1e30) : R(1e280);
 
     // Forward-backward: the smallest scalar product of a token's forward and backward weights, both
-    // normalized. Above it, underflow has removed less than the rounding error.
+    // normalized, and the smallest sum of weights before it is normalized. Above it, underflow has
+    // removed less than the rounding error.
     static constexpr R MIN_OVERLAP = SINGLE ? R(1e-24) : R(1e-200);
 
     // The smallest normal number. Smaller ones have fewer digits.

@@ -1,0 +1,138 @@
+"""Long sequences, which two threads share, against the reference kernels."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from oracles import reference
+from pairwise import pairwise
+from test_kernels import problem
+from test_threads import assert_identical
+
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import BregmanOptions
+
+LENGTHS = np.array([5, 2301, 0, 2048, 2], "int32")
+PLAIN, RELAXED = BregmanOptions(3, 1.0, None), BregmanOptions(4, 1.25, None, unary="outgoing")
+
+
+@pytest.fixture(autouse=True)
+def default_afterwards() -> Iterator[None]:
+    yield
+    kernels.set_threads(None)
+
+
+def assert_close(found, oracle, dtype, scale=1.0):
+    # The oracle subtracts log-partitions of 1e5, whose last digits are about 1e-11.
+    tolerance = 1e-5 if dtype == "float32" else 1e-8
+    for name in ("value", "unary", "edges"):
+        x, y = getattr(found, name), getattr(oracle, name)
+        assert x.dtype == dtype
+        np.testing.assert_allclose(
+            x, y, rtol=tolerance, atol=tolerance * max(1, scale / 10), err_msg=name
+        )
+
+
+def in_double(batch):
+    return batch[0].astype("float64"), batch[1].astype("float64"), batch[2]
+
+
+@pytest.mark.parametrize(
+    "tags, dtype, forbid, scale, options",
+    pairwise([1, 2, 9, 17], ["float32", "float64"], [False, True], [1.0, 40.0], [PLAIN, RELAXED]),
+)
+def test_long_sequences_are_the_reference(tags, dtype, forbid, scale, options):
+    batch = problem(np.random.default_rng(tags), tags, True, dtype, forbid, scale, LENGTHS)
+    double = in_double(batch)
+    with np.errstate(all="ignore"):
+        found = kernels.sum_product(*batch, edges="sum")
+        assert_close(found, reference.sum_product(np, *double, "sum", True), dtype, scale)
+        projected = kernels.bregman(*batch, options, edges="sum")
+        assert_close(projected, reference.bregman(np, *double, options, "sum"), dtype, scale)
+        value = kernels.sum_product(*batch, marginals=False).value
+        np.testing.assert_allclose(value, found.value, rtol=1e-6)
+        tags_found, scores = kernels.max_product(*batch)
+        expected_tags, expected = reference.max_product(np, *double)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(kernels.path_scores(*batch, tags_found), scores, rtol=1e-5)
+    if dtype == "float64" and not forbid:
+        np.testing.assert_array_equal(tags_found, expected_tags)
+
+
+def test_each_edge_has_its_marginals():
+    batch = problem(np.random.default_rng(0), 3, True, "float64", False, 1.0, LENGTHS)
+    found = kernels.sum_product(*batch, edges="each")
+    assert_close(found, reference.sum_product(np, *batch, "each", True), "float64")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_number_of_threads_changes_no_bit(dtype):
+    batch = problem(np.random.default_rng(0), 9, True, dtype, True, 1.0, LENGTHS)
+    results = []
+    for count in 1, 2, 3:
+        kernels.set_threads(count)
+        results.append(
+            {
+                "sum_product": kernels.sum_product(*batch, edges="sum"),
+                "value": [kernels.sum_product(*batch, marginals=False).value],
+                "bregman": kernels.bregman(*batch, RELAXED, edges="sum"),
+                "max_product": kernels.max_product(*batch),
+            }
+        )
+    for found in results[1:]:
+        assert_identical(found, results[0])
+
+
+def test_a_tag_of_the_last_token_forbids_tags_of_the_first():
+    """A piece of a sequence does not know what the other pieces forbid."""
+    n, tags = 4000, 4
+    rng = np.random.default_rng(0)
+    unary = rng.normal(size=(n, tags))
+    unary[-1, 1:] = -np.inf
+    transitions = np.where(np.tri(tags, dtype=bool).T, rng.normal(size=(tags, tags)), -np.inf)
+    batch = unary, transitions, np.array([n], "int32")
+    first = np.zeros((n, tags))
+    first[:, 0] = 1
+    for found in kernels.sum_product(*batch), kernels.bregman(*batch, RELAXED):
+        np.testing.assert_allclose(found.unary, first, atol=1e-12)
+        np.testing.assert_allclose(found.value, unary[:, 0].sum() + (n - 1) * transitions[0, 0])
+    assert not kernels.max_product(*batch)[0].any()
+
+
+def test_halves_that_do_not_fit_have_no_labeling():
+    """Each half has allowed labelings, but no transition joins them."""
+    n = 3000
+    unary = np.zeros((n, 2))
+    unary[: n // 2, 1] = unary[n // 2 :, 0] = -np.inf
+    batch = unary, np.array([[0.0, -np.inf], [0.0, 0.0]]), np.array([n], "int32")
+    assert kernels.max_product(*batch)[1] == -np.inf
+    for found in (
+        kernels.sum_product(*batch, edges="sum"),
+        kernels.bregman(*batch, RELAXED, edges="sum"),
+    ):
+        assert found.value == -np.inf
+        assert not found.unary.any() and not found.edges.any()
+
+
+def test_a_sequence_that_needs_more_range_counts_once():
+    """Some pieces hold in float32, and one needs double precision: the sums forget the former."""
+    n, tags = 2400, 5
+    rng = np.random.default_rng(0)
+    unary = rng.normal(size=(2 * n, tags)).astype("float32")
+    unary[n - 3 : n - 1] *= 500
+    transitions = rng.normal(size=(tags, tags)).astype("float32")
+    transitions[0, 1] = -200
+    batch = unary, transitions, np.array([n, n], "int32")
+    kernels.set_threads(1)
+    for found in (
+        kernels.sum_product(*batch, edges="sum"),
+        kernels.bregman(*batch, RELAXED, edges="sum"),
+    ):
+        np.testing.assert_allclose(found.edges.sum(), 2 * (n - 1), rtol=1e-6)
+        np.testing.assert_allclose(found.unary.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_ties_go_to_the_lower_tag():
+    n = 3000
+    batch = np.zeros((n, 3)), np.zeros((3, 3)), np.array([n], "int32")
+    assert not kernels.max_product(*batch)[0].any()
