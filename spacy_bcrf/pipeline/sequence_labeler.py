@@ -628,8 +628,8 @@ class SequenceLabeler(TrainablePipe):
         if not callable(get_examples):
             raise TypeError(Errors.E930.format(method=method, obj=type(get_examples)))
         check_lexeme_norms(self.vocab, self.name)
-        reading = tqdm(get_examples(), f"[{self.name}] reading", delay=5, leave=False, unit="docs")
-        examples = list(reading)
+        what = f"[{self.name}] reading"
+        examples = list(tqdm(get_examples(), what, delay=5, leave=False, unit="docs", disable=None))
         validate_examples(examples, method)
         if not examples:
             raise ValueError(Errors.E923.format(name=self.name))
