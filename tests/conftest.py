@@ -1,6 +1,7 @@
 """Fixtures and settings of all tests."""
 
 import os
+import sys
 
 # Each worker of pytest-xdist has a core. More threads of BLAS only wait for one another. The
 # libraries read the variable when they are imported.
@@ -23,6 +24,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.filter_too_much],
 )
 settings.load_profile("default")
+
+
+def pytest_sessionstart() -> None:
+    """Start the server of forked commands, before a test starts one that imports less."""
+    if sys.platform == "linux" and "PYTEST_XDIST_WORKER" in os.environ:
+        from forked_commands import start_server
+
+        start_server()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -16,18 +16,26 @@ CONTEXT = get_context("forkserver")
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def start_module(arguments: Sequence[object], folder: Path, log: Path) -> BaseProcess:
-    """Start `python -m *arguments` in a folder. `log` stores its output."""
+def start_server() -> None:
+    """Start the process that forks, if it does not run.
+
+    A process has one server, and whoever starts it chooses what it imports. The server finds
+    `experiments` in its current folder only, and leaves out a module that it does not find.
+    """
     CONTEXT.set_forkserver_preload(["pytest", "experiments.preload"])
-    process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
-    # The first call starts the server, which finds `experiments` in its current folder only. It
-    # leaves out a module that it does not find, without an error.
     current = Path.cwd()
     os.chdir(ROOT)
     try:
-        process.start()
+        forkserver.ensure_running()
     finally:
         os.chdir(current)
+
+
+def start_module(arguments: Sequence[object], folder: Path, log: Path) -> BaseProcess:
+    """Start `python -m *arguments` in a folder. `log` stores its output."""
+    start_server()
+    process = CONTEXT.Process(target=_run, args=([*map(str, arguments)], folder, log))
+    process.start()
     return process
 
 
