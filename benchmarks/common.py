@@ -54,7 +54,17 @@ def interleave(
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Return the median seconds of each contender over rounds A B C A B C ...
+    """Return the median seconds of each contender, see `time_rounds`."""
+    seconds = time_rounds(contenders, rounds, clock)
+    return {name: median(times) for name, times in seconds.items()}
+
+
+def time_rounds(
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Return the seconds of each contender in rounds A B C A B C ...
 
     Other load on the machine thus slows all contenders alike. Warm-up calls come first and do not
     count. A measurement repeats a short call until it takes MIN_SECONDS, because the other
@@ -68,7 +78,7 @@ def interleave(
             for _ in range(calls[name]):
                 run()
             seconds[name].append((clock() - start) / calls[name])
-    return {name: median(times) for name, times in seconds.items()}
+    return seconds
 
 
 def clock_of(threads: int) -> Callable[[], float]:

@@ -9,7 +9,6 @@ medians over the rounds. Kernels cannot be expected to exceed the machine's.
 """
 
 import argparse
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.acceleration import make_pipeline, train
+from benchmarks.acceleration import make_pipeline, predict, train
 from benchmarks.common import (
     add_csv_option,
-    count_calls,
     describe_machine,
     in_own_process,
     print_table,
     random_potentials,
+    time_rounds,
 )
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import BregmanOptions
@@ -64,26 +63,21 @@ def row_of(
     name: str, run: Callable[[], object], threads: int, machine: Ways, rounds: int
 ) -> dict[str, object]:
     """Time a task with one thread and with several, and the machine."""
-    one, several = partial(with_threads, 1, run), partial(with_threads, threads, run)
-    ways: list[Callable[[], object]] = [one, several, *machine]
-    calls = [count_calls(way) for way in ways]
-    times = np.array(
-        [[time_calls(way, n) for way, n in zip(ways, calls, strict=True)] for _ in range(rounds)]
-    )
+    one, several = machine
+    ways: dict[str, Callable[[], object]] = {
+        "one": partial(with_threads, 1, run),
+        "several": partial(with_threads, threads, run),
+        "machine, one": one,
+        "machine, several": several,
+    }
+    seconds = {way: np.array(times) for way, times in time_rounds(ways, rounds).items()}
+    machine_ratios = seconds["machine, one"] / seconds["machine, several"]
     return {
         "task": name,
-        "1 thread, ms": f"{np.median(times[:, 0]) * 1e3:.3f}",
-        f"{threads} threads, x": f"{np.median(times[:, 0] / times[:, 1]):.2f}",
-        "machine, x": f"{np.median(times[:, 2] / times[:, 3]):.2f}",
+        "1 thread, ms": f"{np.median(seconds['one']) * 1e3:.3f}",
+        f"{threads} threads, x": f"{np.median(seconds['one'] / seconds['several']):.2f}",
+        "machine, x": f"{np.median(machine_ratios):.2f}",
     }
-
-
-def time_calls(run: Callable[[], object], calls: int) -> float:
-    """Return the seconds of a call."""
-    start = time.perf_counter()
-    for _ in range(calls):
-        run()
-    return (time.perf_counter() - start) / calls
 
 
 def with_threads(n: int, run: Callable[[], object]) -> None:
@@ -127,11 +121,11 @@ def pipeline_tasks() -> dict[str, Callable[[], object]]:
     tasks: dict[str, Callable[[], object]] = {}
     for component in ("bcrf_ner", "bcrf_tagger"):
         nlp, examples = make_pipeline(component, False)
-        docs = [example.predicted.copy() for example in examples]
         if component == "bcrf_ner":
+            docs = [example.predicted for example in examples]
             cnn = nlp.get_pipe(component).model.get_ref("tok2vec")
             tasks["CNN: prediction"] = partial(predict_cnn, cnn, docs)
-        tasks[f"{component}: prediction"] = partial(annotate, nlp, docs)
+        tasks[f"{component}: prediction"] = partial(predict, nlp, examples)
         tasks[f"{component}: training"] = partial(
             train, nlp, nlp.create_optimizer(), examples[:200]
         )
@@ -141,11 +135,6 @@ def pipeline_tasks() -> dict[str, Callable[[], object]]:
 def predict_cnn(cnn: Any, docs: list[Any]) -> None:
     for i in range(0, len(docs), 256):
         cnn.predict(docs[i : i + 256])
-
-
-def annotate(nlp: Any, docs: list[Any]) -> None:
-    for _ in nlp.pipe((doc.copy() for doc in docs), batch_size=256):
-        pass
 
 
 if __name__ == "__main__":

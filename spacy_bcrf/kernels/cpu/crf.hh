@@ -175,9 +175,9 @@ template <class R, class In> class ForwardBackward {
         return true;
     }
 
-    // Compute inward of tokens [from, to) and the tag marginals, given alpha of all tokens. row_ has the
-    // backward weights of the last token of them, and gets those of the token before the first. With the
-    // scales of alpha, the scalar product of both weights stays 1. Set `worst` to the largest weight.
+    // Compute inward of tokens [from, to) and the tag marginals, given alpha of all tokens. Before, row_ has
+    // the backward weights of token to - 1; afterwards, of token from - 1. With the scales of alpha, the
+    // scalar product of both weights stays 1. Set `worst` to the largest weight.
     void backward(int from, int to, Messages<R>& alpha, Messages<R>& inward, In* node, Vec<R>& worst) {
         R* beta = row_;
         for (int i = to - 1; i >= from; --i) {
@@ -366,7 +366,7 @@ template <class R, class In> class ForwardBackward {
     void flush(double* sum) { pairs_.flush(matrices_.rows(0), sum); }
 };
 
-// Compute long sequences with shared transitions in halves. Set failed[b] for those that need a larger
+// Compute long sequences with shared transitions in halves. Set failed[b] if sequence b needs a larger
 // range.
 template <class R, class In>
 void sum_product_long(const Batch<In>& batch, const std::vector<Place>& which, bool only_value, In* value,

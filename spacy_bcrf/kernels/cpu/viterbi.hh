@@ -8,9 +8,9 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// A long sequence in two halves, [0, middle) and [middle, length). `best` has the scores of the best
-// prefixes that end in each tag of a token, or in the second half those of the best suffixes that start
-// with it, minus the largest one at the token.
+// A long sequence in two halves, [0, middle) and [middle, length). In the first half, `best` has the score
+// of the best prefix that ends in each tag of a token. In the second half, it has the score of the best
+// suffix that starts with the tag. The largest score at a token is subtracted.
 template <class R> struct ViterbiHalves {
     Sequence<R> s;
     int middle;
@@ -43,8 +43,8 @@ template <class R> class Viterbi {
 
     R* at(int i) { return best_ + size_t(i) * width_; }
 
-    // Set the scores of a token from those of its neighbour, whose transitions are `w`. Subtract the
-    // maximum. Return false if all are -inf.
+    // Compute the scores of a token from the scores of its neighbour and the transitions `w` between
+    // them. Subtract the maximum. Return false if all scores are -inf.
     bool step(R* best, const R* neighbour, const R* w, const R* unary) {
         product<MaxPlus>(best, neighbour, w, tags_, width_);
         R top = -infinity<R>;
