@@ -43,8 +43,12 @@ from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 from spacy_bcrf.pipeline.factories import DEFAULT_MODEL, SEGMENTER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import Prediction
+from spacy_bcrf.sparse.template_sets import SETS
 
-SYSTEMS = ("spacy", "crfsuite", "sparse", "neural", "hybrid")
+SYSTEMS = ("spacy", "crfsuite", "sparse", "clusters", "neural", "hybrid")
+SPARSE = ("sparse", "clusters")
+"""Sparse linear chains, without and with the Brown clusters of `assets/english`."""
+CLUSTERS = ROOT / "assets/english/clusters.tsv.xz"
 HYBRID = "spacy-bcrf.Hybrid.v1"
 PASSES = 10
 """Passes of the sparse chain and of CRFsuite."""
@@ -93,12 +97,14 @@ def is_available(task: LabelingTask, system: str) -> bool:
     """Return whether a system can learn a task here."""
     if system == "spacy":
         return task.factory in SPACY_COMPONENTS
+    if system == "clusters":
+        return f"{task.templates}-brown" in SETS
     return system != "hybrid" or HYBRID in registry.architectures.get_all()
 
 
 def load_run(out: Path, corpora: Path, task: str, system: str, seed: int, steps: int) -> Numbers:
     """Return the numbers of a run. Train if there are none of this code and config yet."""
-    length = PASSES if system in ("sparse", "crfsuite") else steps
+    length = PASSES if system in (*SPARSE, "crfsuite") else steps
     path = out / f"{task}-{system}-{length}-{seed}.json"
     origin = find_origin(task, system, seed, length)
     saved = json.loads(path.read_text()) if path.exists() else {}
@@ -204,6 +210,13 @@ def make_config(task: str, system: str, seed: int, length: int, corpora: Path, c
         neural = SEGMENTER_MODEL if is_segmenter else DEFAULT_MODEL
         models = {
             "sparse": linear_chain(chosen),
+            "clusters": {
+                **linear_chain(chosen),
+                "templates": f"{chosen.templates}-brown",
+                "clusters": {"brown": str(CLUSTERS)},
+                # Pairs of tags help universal tags alone, on dev.
+                "order": 2 if task == "ewt-pos" else 1,
+            },
             "neural": neural,
             "hybrid": {**neural, "@architectures": HYBRID, "templates": chosen.templates},
         }
@@ -215,7 +228,7 @@ def make_config(task: str, system: str, seed: int, length: int, corpora: Path, c
     training = config["training"]
     training |= {"train_corpus": "corpora.train", "dev_corpus": "corpora.dev", "patience": 0}
     training |= {"seed": seed, "score_weights": {score: 1.0}}
-    if system == "sparse":
+    if system in SPARSE:
         training |= {"max_epochs": length, "max_steps": 0, "eval_frequency": 10**9}
         training["batcher"] = {"@batchers": "spacy.batch_by_sequence.v1", "size": 500}
     else:
@@ -250,7 +263,7 @@ def measure_pipeline(
     seconds = time.process_time() - start
     # The averaged weights of a sparse chain do not overfit early. dev is in the training part of
     # some tasks, and then it chooses nothing.
-    is_last = system == "sparse" or chosen.learns_dev
+    is_last = system in SPARSE or chosen.learns_dev
     best = spacy.load(folder / ("model-last" if is_last else "model-best"))
     examples = read(best, chosen, "test", system, corpora, cache)
     score = SPACY_SCORES[SPACY_COMPONENTS[chosen.factory]] if system == "spacy" else chosen.score

@@ -26,8 +26,11 @@ Numbers = dict[str, float]
 class Runs:
     """Trained pipelines of a task and their measurements, by contender and seed."""
 
-    def __init__(self, name: str, source: Path, output: Path, steps: int | None) -> None:
+    def __init__(
+        self, name: str, source: Path, output: Path, steps: int | None, accelerated: bool = False
+    ) -> None:
         self.task = TASKS[name]
+        self.accelerated = accelerated
         self.steps = steps or self.task.steps
         self.folder = output / name / str(self.steps)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +41,8 @@ class Runs:
 
         def train() -> Numbers:
             config = self.folder / f"{name}-{seed}.cfg"
-            self.task.config(name, self.corpora, self.steps, seed).to_disk(config)
+            made = self.task.config(name, self.corpora, self.steps, seed, self.accelerated)
+            made.to_disk(config)
             in_own_process(contender.train, config, self._run(name, seed))
             return {"steps": self.steps}
 

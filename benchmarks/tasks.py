@@ -43,9 +43,18 @@ class Task:
         """Return the `.spacy` files of the corpus. Convert the missing ones."""
         return convert_parts(source, self.corpus, f"{output}/")
 
-    def config(self, contender: str, corpora: dict[str, Path], steps: int, seed: int) -> Config:
-        """Return spaCy's stock CPU config with the component and head of the contender."""
-        config = init_config(lang="en", pipeline=[self.component], optimize="efficiency", gpu=False)
+    def config(
+        self, contender: str, corpora: dict[str, Path], steps: int, seed: int, accelerated: bool
+    ) -> Config:
+        """Return spaCy's stock CPU config with the component and head of the contender.
+
+        accelerated: whether compiled layers run spaCy's encoder, with the same outputs.
+        """
+        lang = self.corpus.lang
+        config = init_config(lang=lang, pipeline=[self.component], optimize="efficiency", gpu=False)
+        if accelerated:
+            callback = {"@callbacks": "spacy-bcrf.Accelerate.v1"}
+            config["nlp"]["after_pipeline_creation"] = callback
         if contender in HEADS:
             # spaCy's stock config smooths the labels of its tagger.
             stock = config["components"][self.component]
@@ -71,4 +80,5 @@ TASKS = {
     "wnut": Task("ner", "ents_f", 3000, EXPERIMENTS["ner"].corpora["wnut"]),
     "jnlpba": Task("ner", "ents_f", 3000, EXPERIMENTS["ner"].corpora["jnlpba"]),
     "ewt": Task("tagger", "tag_acc", 4000, EXPERIMENTS["pos"].corpora["en"]),
+    "french": Task("tagger", "tag_acc", 3000, EXPERIMENTS["pos"].corpora["fr"]),
 }
