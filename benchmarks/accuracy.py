@@ -41,7 +41,7 @@ from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
-from spacy_bcrf.pipeline.factories import DEFAULT_MODEL, SEGMENTER_MODEL
+from spacy_bcrf.pipeline.factories import SEGMENTER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import Prediction
 from spacy_bcrf.sparse.template_sets import SETS
 
@@ -55,6 +55,22 @@ PASSES = 10
 SPACY_COMPONENTS = {"bcrf_ner": "ner", "bcrf_chunker": "ner", "bcrf_tagger": "tagger"}
 """spaCy's component for each of ours. It has none for words."""
 SPACY_SCORES = {"ner": "ents_f", "tagger": "tag_acc"}
+
+NETWORK = {
+    "@architectures": "spacy-bcrf.SequenceLabeler.v1",
+    "tok2vec": {
+        "@architectures": "spacy-bcrf.HashEmbedCNN.v1",
+        "pretrained_vectors": None,
+        "width": 96,
+        "depth": 4,
+        "embed_size": 2000,
+        "window_size": 1,
+        "maxout_pieces": 3,
+        "subword_features": True,
+    },
+    "head": {"@layers": "spacy-bcrf.CRF.v1"},
+}
+"""The network of taggers, recognizers and chunkers."""
 
 CRFSUITE = {"c2": 1.0}
 """Settings of CRFsuite other than the number of passes."""
@@ -207,7 +223,7 @@ def make_config(task: str, system: str, seed: int, length: int, corpora: Path, c
         score = SPACY_SCORES[component]
     else:
         is_segmenter = chosen.factory == "bcrf_segmenter"
-        neural = SEGMENTER_MODEL if is_segmenter else DEFAULT_MODEL
+        neural = SEGMENTER_MODEL if is_segmenter else NETWORK
         models = {
             "sparse": linear_chain(chosen),
             "clusters": {

@@ -9,6 +9,21 @@ from spacy_bcrf.chain import BCRF, CRF, Potentials
 TEXT = "Ada Lovelace lived in London"
 GOLD = {"entities": [(0, 12, "PERSON"), (22, 28, "LOC")]}
 
+NETWORK = {
+    "@architectures": "spacy-bcrf.SequenceLabeler.v1",
+    "tok2vec": {
+        "@architectures": "spacy-bcrf.HashEmbedCNN.v1",
+        "pretrained_vectors": None,
+        "width": 32,
+        "depth": 1,
+        "embed_size": 200,
+        "window_size": 1,
+        "maxout_pieces": 3,
+        "subword_features": True,
+    },
+    "head": {"@layers": "spacy-bcrf.BCRF.v1"},
+}
+
 
 def main() -> None:
     rng = np.random.default_rng(0)
@@ -17,7 +32,7 @@ def main() -> None:
     for inference in (CRF(), BCRF()):
         marginals = inference.marginals(potentials).unary
         np.testing.assert_allclose(marginals.sum(axis=1), 1, atol=1e-9)
-    for model in (None, {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ner"}):
+    for model in (None, NETWORK):
         nlp = spacy.blank("en")
         config = {"annotate": ["confidence"]} | ({"model": model} if model else {})
         nlp.add_pipe("bcrf_ner", config=config)

@@ -17,26 +17,6 @@ if TYPE_CHECKING:
     from .segmenter import Segmenter
     from .tagger import Tagger
 
-DEFAULT_MODEL = Config().from_str(
-    """
-[model]
-@architectures = "spacy-bcrf.SequenceLabeler.v1"
-
-[model.tok2vec]
-@architectures = "spacy-bcrf.HashEmbedCNN.v1"
-pretrained_vectors = null
-width = 96
-depth = 4
-embed_size = 2000
-window_size = 1
-maxout_pieces = 3
-subword_features = true
-
-[model.head]
-@layers = "spacy-bcrf.BCRF.v1"
-"""
-)["model"]
-
 SEGMENTER_MODEL = Config().from_str(
     """
 [model]
@@ -64,6 +44,11 @@ depth = 4
 """
 )["model"]
 
+# Sparse linear chains have the best scores of the models without pretrained vectors, and learn and
+# predict fastest (docs/benchmarks.md, "Accuracy against spaCy's components").
+LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}
+TAGGER_MODEL = {**LINEAR_CHAIN, "templates": "pos"}
+NER_MODEL = {**LINEAR_CHAIN, "templates": "ner"}
 CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "chunking"}
 
 
@@ -71,7 +56,7 @@ CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "ch
     "bcrf_tagger",
     assigns=["token.tag", "token.pos"],
     default_config={
-        "model": DEFAULT_MODEL,
+        "model": TAGGER_MODEL,
         "attribute": "tag",
         "overwrite": False,
         "label_smoothing": 0.0,
@@ -122,7 +107,7 @@ def make_tagger(
     "bcrf_ner",
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
     default_config={
-        "model": DEFAULT_MODEL,
+        "model": NER_MODEL,
         "scheme": "BILUO",
         "incorrect_spans_key": "incorrect_spans",
         "ambiguous_spans_key": "ambiguous_spans",

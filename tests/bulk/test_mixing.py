@@ -9,6 +9,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
+from tiny_training import network
 
 from spacy_bcrf.bulk.learner import Learner, Share
 from spacy_bcrf.bulk.mixing import learn_in_rounds, process_learners
@@ -171,6 +172,6 @@ def test_wrong_rounds_are_refused(folder):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1, seed=1)
     with pytest.raises(ValueError, match="corpus: expected a new or empty folder"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "corpus", 0, 1)
-    nlp.add_pipe("bcrf_ner", "neural")
+    nlp.add_pipe("bcrf_ner", "neural", config={"model": network("CRF")})
     with pytest.raises(ValueError, match="neural has no sparse chain alone"):
         learn_in_rounds(nlp, "neural", folder / "corpus", folder / "out", 0, 1)

@@ -472,6 +472,7 @@ class NetworkSuite(ComponentSuite):
     # Classes whose components share their code sample the heads among them.
     some_heads: ClassVar = HEADS
     heads: ClassVar = ALL_HEADS
+    default_architecture = "spacy-bcrf.LinearChain.v1"
 
     def add(self, nlp, head=None, name=None, tok2vec=TOK2VEC, **settings):
         config = {"model": network(head or "BCRF", tok2vec), **self.settings, **settings}
@@ -479,10 +480,12 @@ class NetworkSuite(ComponentSuite):
 
     def test_the_default_config_trains(self):
         nlp = self.blank()
-        pipe = nlp.add_pipe(self.factory, config=self.settings)
+        nlp.add_pipe(self.factory, config=self.settings)
+        config = nlp.get_pipe_config(self.factory)["model"]
+        assert config["@architectures"] == self.default_architecture
         examples = self.examples(nlp, self.data)
-        train(nlp, examples, 1)
-        assert pipe.head.name == "bcrf"
+        first, last = train(nlp, examples, 1), update(nlp, examples, 10)
+        assert last[self.factory] < first[self.factory]
         assert nlp.evaluate(examples)["speed"] > 0
 
     def test_mean_field_leaves_out_misaligned_documents(self):

@@ -37,6 +37,7 @@ def blank():
 class TestSegmenter(NetworkSuite):
     heads = ("CRF", "BCRF", "MeanField", "Perceptron")
     factory = "bcrf_segmenter"
+    default_architecture = "spacy-bcrf.SequenceLabeler.v1"
     labels = ("J", "N", "V")
     data: ClassVar = [
         ("我喜欢绿鸡蛋", gold("我/N 喜欢/V 绿/J 鸡蛋/N")),

@@ -25,6 +25,16 @@ factory = "bcrf_ner"
 [components.ner.model]
 @architectures = "spacy-bcrf.SequenceLabeler.v1"
 
+[components.ner.model.tok2vec]
+@architectures = "spacy-bcrf.HashEmbedCNN.v1"
+pretrained_vectors = null
+width = 32
+depth = 1
+embed_size = 100
+window_size = 1
+maxout_pieces = 2
+subword_features = true
+
 [components.ner.model.head]
 @layers = "spacy-bcrf.BCRF.v1"
 """
