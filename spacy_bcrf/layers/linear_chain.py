@@ -104,6 +104,19 @@ def sparse_chain(model: Model) -> SparseChain | None:
     return next(sparse_chains(model), None)
 
 
+def find_obstacle(model: Model) -> str | None:
+    """Return why a labeling model cannot learn from gradients: a sparse chain with l1 or order 2.
+
+    None if it can.
+    """
+    for chain in sparse_chains(model):
+        try:
+            chain.learner.check_descends()
+        except ValueError as error:
+            return str(error)
+    return None
+
+
 def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
     return model.attrs["chain"].is_ready
 

@@ -46,10 +46,10 @@ depth = 4
 
 # Sparse linear chains have the best scores of the models without pretrained vectors, and learn and
 # predict fastest (docs/benchmarks.md, "Accuracy against spaCy's components").
-LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}
+LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1"}
 TAGGER_MODEL = {**LINEAR_CHAIN, "templates": "pos"}
 NER_MODEL = {**LINEAR_CHAIN, "templates": "ner"}
-CHUNKER_MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "chunking"}
+CHUNKER_MODEL = {**LINEAR_CHAIN, "templates": "chunking"}
 
 
 @Language.factory(

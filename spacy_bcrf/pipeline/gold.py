@@ -16,6 +16,7 @@ from spacy.training import Example
 from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, allowed_tags
 from spacy_bcrf.chain import Rejection
 from spacy_bcrf.kernels import Array
+from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import Constraints, LabelingModel
 
 from .codecs import Codec
@@ -67,8 +68,8 @@ class GoldReader:
         rejected = codec.constrain(
             examples, partial, np.split(values, stops[:-1]), by_doc, problems
         )
-        if model.hooks.learn is not None:
-            why = "a sparse linear chain cannot learn an incorrect span of several tokens"
+        if rejected and (why := find_obstacle(model.model)):
+            why = f"it has an incorrect span of several tokens, and {why}"
             problems.update((i, why) for i, _ in rejected if i not in problems)
         if has_unknown_label.any():
             for i in np.unique(stops.searchsorted(np.flatnonzero(has_unknown_label), "right")):

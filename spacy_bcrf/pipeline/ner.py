@@ -79,11 +79,7 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
     @entity_ratio.setter
     def entity_ratio(self, entity_ratio: ExpectedEntityRatio | None) -> None:
         self._entity_ratio = entity_ratio
-        # Code may have added terms of its own.
-        if self._entity_ratio_loss in self.loss_terms:
-            self.loss_terms.remove(self._entity_ratio_loss)
-        if entity_ratio is not None:
-            self.loss_terms.append(self._entity_ratio_loss)
+        self._set_loss_term(self._entity_ratio_loss, entity_ratio is not None)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -513,30 +513,34 @@ class SequenceLabeler(TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Learn from a batch. A sparse linear chain makes online steps without the optimizer."""
-        labeling = self._labeling
-        if labeling.hooks.learn is None:
-            examples = list(examples)
-            try:
-                return super().update(examples, drop=drop, sgd=sgd, losses=losses)
-            except NotFiniteError as error:
-                docs = [example.predicted for example in examples]
-                raise ValueError(
-                    f"[{self.name}] training diverged: the scores of {_describe(docs, error)} are "
-                    "NaN or infinite. Lower training.optimizer.learn_rate, or set "
-                    "training.optimizer.grad_clip. If the first step fails, check the vectors"
-                ) from error
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
+        """Learn from a batch. A sparse linear chain does not use the optimizer.
+
+        It makes an online step a document. Online steps know no other losses than the chain's
+        objective. With `loss_terms`, or incorrect spans of several tokens in the batch, the chain
+        makes one AdaGrad step a batch, against the gradient of the likelihood and these losses.
+        """
         examples = list(examples)
-        validate_examples(examples, f"{type(self).__name__}.update")
-        docs = [example.predicted for example in examples]
-        if any(len(doc) for doc in docs):
+        learn = self._labeling.hooks.learn
+        if learn is not None and not self.loss_terms:
+            validate_examples(examples, f"{type(self).__name__}.update")
             gold, lattice = self._read_gold(examples)
-            if gold.problems:
-                self._warn("a batch", examples, gold.problems)
-            losses[self.name] += labeling.hooks.learn(labeling.model, docs, gold.tags, lattice)
-        return losses
+            if not gold.rejections:
+                losses = {} if losses is None else losses
+                losses.setdefault(self.name, 0.0)
+                docs = [example.predicted for example in examples]
+                if any(map(len, docs)):
+                    self._warn("a batch", examples, gold.problems)
+                    losses[self.name] += learn(self.model, docs, gold.tags, lattice)
+                return losses
+        try:
+            return super().update(examples, drop=drop, sgd=sgd, losses=losses)
+        except NotFiniteError as error:
+            docs = [example.predicted for example in examples]
+            raise ValueError(
+                f"[{self.name}] training diverged: the scores of {_describe(docs, error)} are "
+                "NaN or infinite. Lower training.optimizer.learn_rate, or set "
+                "training.optimizer.grad_clip. If the first step fails, check the vectors"
+            ) from error
 
     def rehearse(
         self,
@@ -590,6 +594,12 @@ class SequenceLabeler(TrainablePipe):
         if lattice is not None:
             scores = scores.restrict(self._labeling.asarray(lattice))
         return self._compute_loss(scores, gold)
+
+    def _set_loss_term(self, term: LossTerm, is_used: bool) -> None:
+        """Add a loss term, or remove it. Code may have added terms of its own."""
+        self.loss_terms = [other for other in self.loss_terms if other != term]
+        if is_used:
+            self.loss_terms.append(term)
 
     def _compute_loss(self, potentials: Potentials, gold: Gold) -> tuple[float, Potentials]:
         losses, gradient = self._labeling.objective.loss(potentials, gold.tags)

@@ -11,7 +11,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.chain import CRF, Marginals, Potentials, distillation_loss
-from spacy_bcrf.layers.linear_chain import sparse_chains
+from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel, get_hooks
 
 if TYPE_CHECKING:
@@ -86,11 +86,8 @@ def rehearse(
 
 def check_learns_from_gradients(pipe: SequenceLabeler) -> None:
     """Raise ValueError for a sparse linear chain with l1 or order 2."""
-    for chain in sparse_chains(pipe.model):
-        try:
-            chain.learner.check_descends()
-        except ValueError as error:
-            raise ValueError(f"[{pipe.name}] {error}") from None
+    if obstacle := find_obstacle(pipe.model):
+        raise ValueError(f"[{pipe.name}] {obstacle}")
 
 
 def _check_listeners(name: str, model: Model) -> None:

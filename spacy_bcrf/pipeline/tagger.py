@@ -62,8 +62,8 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         label_smoothing: the share of each gold tag that training spreads over all tags, in [0, 1).
         scorer, annotate, temperature, calibration, threshold, control: see `SequenceLabeler`.
         """
-        self.name = name
-        self.label_smoothing = label_smoothing
+        # `settings` needs it before the base has the list of losses.
+        self._label_smoothing = label_smoothing
         self._tag_codec = codec = TagCodec(name, attribute, overwrite)
         super().__init__(
             vocab,
@@ -77,7 +77,7 @@ class Tagger(PosteriorQueries, SequenceLabeler):
             threshold=threshold,
             control=control,
         )
-        self.loss_terms = [self._smooth]
+        self.label_smoothing = label_smoothing
         objective = self.head.attrs["objective"]
         if label_smoothing and not isinstance(objective, Inference):
             # Without probabilities, smoothing would pull all scores together at no cost.
@@ -106,6 +106,7 @@ class Tagger(PosteriorQueries, SequenceLabeler):
                 f"[{self.name}] label_smoothing must be in [0, 1), got {label_smoothing}"
             )
         self._label_smoothing = label_smoothing
+        self._set_loss_term(self._smooth, label_smoothing > 0)
 
     @property
     def overwrite(self) -> bool:
@@ -117,6 +118,4 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         self._tag_codec.overwrite = overwrite
 
     def _smooth(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:
-        if not self.label_smoothing:
-            return 0.0
         return smooth_labels(self.label_smoothing, potentials, gold.tags, gradient)

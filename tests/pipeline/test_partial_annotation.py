@@ -27,6 +27,11 @@ from spacy_bcrf.pipeline import gold
 
 LABELS = ("ORG", "PER")
 WORDS = ["Ann", "Lee", "met", "Bob"]
+SPARSE = {
+    "@architectures": "spacy-bcrf.LinearChain.v1",
+    "templates": ["w[-1..1]"],
+    "objective": "crf",
+}
 MISSING, OUT = "", "O"
 
 
@@ -295,9 +300,11 @@ def test_annotation_of_tokens_missing_in_the_predicted_document_is_left_out(name
         assert (found[0].allowed, problems) == ({1: {"O"}}, {})
 
 
-@pytest.mark.parametrize("head", [head for head in ALL_HEADS if head != "MeanField"])
-def test_every_objective_learns_from_partial_annotation(head):
-    nlp, pipe = recognizer(head=head)
+@pytest.mark.parametrize(
+    "model", [network(head) for head in ALL_HEADS if head != "MeanField"] + [SPARSE]
+)
+def test_every_objective_learns_from_partial_annotation(model):
+    nlp, pipe = recognizer(model=model)
     examples = [
         make(nlp, ["B-PER", "I-PER", OUT, OUT], annotated=["PER"]),
         make(nlp, [OUT] * 4, annotated=["ORG"], words=["Ann", "saw", "Acme", "Corp"], ambiguous=[]),
@@ -309,6 +316,18 @@ def test_every_objective_learns_from_partial_annotation(head):
     assert loss < 0.3 * first + 1e-3
     ents = [(ent.start, ent.end, ent.label_) for ent in pipe(examples[0].predicted.copy()).ents]
     assert (0, 2, "PER") in ents
+
+
+@pytest.mark.parametrize("settings", [{"l1": 0.1}, {"order": 2}])
+def test_a_chain_that_needs_online_steps_names_what_it_cannot_learn(settings):
+    model = {**SPARSE, **settings}
+    nlp, pipe = recognizer(model=model)
+    example = make(nlp, [MISSING] * 4, incorrect=[(0, 2, "ORG")])
+    with pytest.warns(UserWarning, match="incorrect span of several tokens, and .* online steps"):
+        pipe.update([example])
+    nlp, pipe = recognizer(model=model, entity_ratio={"ratio": 0.3})
+    with pytest.raises(ValueError, match="needs? online steps"):
+        pipe.update([make(nlp, [OUT] * 4)])
 
 
 def test_mean_field_refuses_partial_annotation():
@@ -376,13 +395,13 @@ def test_the_config_sets_the_keys_of_span_groups():
     assert gold.tags.tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("head", ["CRF", "CRF/pairwise"])
-def test_expected_entity_ratio_keeps_entities_rare(head):
+@pytest.mark.parametrize("model", [network("CRF"), network("CRF/pairwise"), SPARSE])
+def test_expected_entity_ratio_keeps_entities_rare(model):
     """Only entities are annotated, so without the ratio the component predicts too many."""
 
     def share(**options):
         """Return the share of tokens in predicted entities."""
-        nlp, pipe = recognizer(head=head, **options)
+        nlp, pipe = recognizer(model=model, **options)
         texts = [["Ann", "sat", "there"], ["then", "Bob", "left"], ["we", "saw", "Eve"]]
         tags = {"Ann", "Bob", "Eve"}
         examples = [
