@@ -34,6 +34,14 @@ def pytest_sessionstart() -> None:
         start_server()
 
 
+def pytest_collection_finish() -> None:
+    """Make the pipelines of tests light, if a test has imported spaCy."""
+    if "spacy" in sys.modules:
+        from light_spacy import make_light
+
+        make_light()
+
+
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of real corpora. Without one, tests that need it are skipped."""
