@@ -1,7 +1,7 @@
 """spaCy's set-up of a pipeline, which tests repeat thousands of times, at less cost."""
 
 from functools import cache
-from importlib.metadata import EntryPoints
+from typing import ClassVar
 
 import catalogue
 from spacy.lang.xx import MultiLanguage
@@ -10,7 +10,7 @@ from spacy.lang.xx import MultiLanguage
 class NoExceptions(MultiLanguage.Defaults):
     """The language "xx" without emoticons, which take half of the time of a new pipeline."""
 
-    tokenizer_exceptions: dict[str, list[dict]] = {}
+    tokenizer_exceptions: ClassVar[dict[str, list[dict]]] = {}
 
 
 class EntryPointsByGroup:
