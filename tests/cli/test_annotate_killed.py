@@ -19,7 +19,7 @@ from spacy_bcrf.corpora.texts import TextRecord
 
 pytestmark = pytest.mark.slow
 
-N_DOCS = 900
+N_DOCS = 600
 SHARD = 10
 
 
