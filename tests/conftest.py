@@ -36,13 +36,9 @@ def pytest_sessionstart() -> None:
 
 
 LONG = ["kernels/test_headers", "cli/test_annotate_killed", "test_project", "kernels/test_cuda"]
-LONG += [
-    "pipeline/test_spacy_cli",
-    "kernels/test_instruction_sets",
-    "bulk/test_mixing",
-    "test_docs",
-]
-LONG += ["corpora/test_published_counts", "pipeline/test_transformers", "test_release"]
+LONG += ["pipeline/test_spacy_cli", "kernels/test_instruction_sets", "bulk/test_mixing"]
+LONG += ["test_docs", "corpora/test_published_counts", "pipeline/test_transformers"]
+LONG += ["test_release"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -36,7 +36,7 @@ def standard_headers(header):
         text = path.read_text()
         found.update(re.findall("^#include <(.+)>", text, re.MULTILINE))
         names = re.findall('^#include "(.+)"', text, re.MULTILINE)
-        inner = {next((p for p in (path.parent / n, FOLDER / n) if p.exists())) for n in names}
+        inner = {next(p for p in (path.parent / n, FOLDER / n) if p.exists()) for n in names}
         ahead += inner - reached
         reached |= inner
     return found
