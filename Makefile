@@ -51,7 +51,7 @@ installed: $(VENV)/$(EXTRAS)
 	tar xzf dist/*.tar.gz --strip-components 1 -C dist/source
 	rm -r dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
 	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m pytest \
-		-n auto --dist loadfile -rs --durations=15
+		-n auto --dist loadfile --no-loadscope-reorder -rs --durations=15
 
 # Label Studio pins packages that spaCy needs in other versions, so it has its own environment.
 LABEL_STUDIO := .venv-label-studio

@@ -7,6 +7,7 @@ import sys
 # libraries read the variable when they are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,28 @@ def pytest_sessionstart() -> None:
         from forked_commands import start_server
 
         start_server()
+
+
+LONG = ["kernels/test_headers", "cli/test_annotate_killed", "test_project", "kernels/test_cuda"]
+LONG += ["pipeline/test_spacy_cli", "kernels/test_instruction_sets", "bulk/test_mixing"]
+LONG += ["test_docs", "corpora/test_published_counts", "pipeline/test_transformers"]
+LONG += ["test_release"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first, then those with most tests, so that all workers end together."""
+    tests = Path(__file__).parent
+    first = {tests / f"{name}.py": i for i, name in enumerate(LONG)}
+    sizes = Counter(item.path for item in items)
+    items.sort(key=lambda item: (first.get(item.path, len(first)), -sizes[item.path]))
+
+
+def pytest_collection_finish() -> None:
+    """Make the pipelines of tests light, if a test has imported spaCy."""
+    if "spacy" in sys.modules:
+        from light_spacy import make_light
+
+        make_light()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,8 @@ from multiprocessing import forkserver, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from light_spacy import make_light
+
 CONTEXT = get_context("forkserver")
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -59,4 +61,5 @@ def _run(arguments: list[str], folder: Path, log: Path) -> None:
     with log.open("w") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
+    make_light()  # as the process of the tests
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)

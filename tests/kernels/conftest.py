@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from spacy_bcrf.kernels.cuda import device
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the CUDA kernels that are built for the host."""
-    return tmp_path_factory.mktemp("cuda")
+    """The folder of the CUDA kernels that are built for the host. All workers share it."""
+    base = tmp_path_factory.getbasetemp()
+    found = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cuda"
+    found.mkdir(exist_ok=True)
+    return found
 
 
 @pytest.fixture

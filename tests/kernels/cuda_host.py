@@ -6,6 +6,7 @@ A C++ compiler builds them with cuda_host.hh. The package's own code launches th
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ import numpy as np
 from spacy_bcrf.kernels.cuda import device
 
 HEADER = Path(__file__).with_name("cuda_host.hh")
-OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE"]
+OPTIONS = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas", "-fPIC", "-U_FORTIFY_SOURCE"]
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 KERNEL = re.compile(r"^KERNEL (\w+)\(([^)]*)\)", re.MULTILINE)
 FILES = sorted(path.stem for path in device.SOURCES.glob("*.cu"))
@@ -122,9 +123,26 @@ def load(folder: Path, file: str, types: tuple[str, str], width: int) -> ctypes.
         for kernel in parameters(file)
     )
     name = f"{file}-{'-'.join(types)}-{width}"
-    text, library = folder / f"{name}.cpp", folder / f"{name}.so"
-    text.write_text(f'#include "{HEADER}"\n{device.source(f"{file}.cu")}\n{launches}\n')
-    defines = [option for option in device.options(types, width) if option.startswith("-D")]
-    command = [COMPILER, *OPTIONS, "-shared", "-fPIC", *defines, text, "-o", library]
-    subprocess.run(command, check=True)
+    library = folder / f"{name}.so"
+    if not library.exists():
+        # Another process may build the same library. Whichever is last replaces the other's.
+        text, built = (folder / f"{name}-{os.getpid()}{suffix}" for suffix in (".cpp", ".so"))
+        text.write_text(f"{device.source(f'{file}.cu')}\n{launches}\n")
+        command = [COMPILER, *OPTIONS, *defines(types, width), "-include", header(folder, types)]
+        subprocess.run([*command, "-shared", text, "-o", built], check=True)
+        built.replace(library)
     return ctypes.CDLL(str(library))
+
+
+@cache
+def header(folder: Path, types: tuple[str, str]) -> Path:
+    """Precompile cuda_host.hh, which takes a third of the time of most files."""
+    copy = folder / f"host-{'-'.join(types)}-{os.getpid()}.hh"
+    copy.write_text(HEADER.read_text())
+    command = [COMPILER, *OPTIONS, *defines(types), "-x", "c++-header", copy]
+    subprocess.run([*command, "-o", f"{copy}.gch"], check=True)
+    return copy
+
+
+def defines(types: tuple[str, str], width: int = 0) -> list[str]:
+    return [option for option in device.options(types, width) if option.startswith("-D")]

@@ -17,15 +17,22 @@ LENGTHS = {
 }
 
 
-CASES = pairwise([*range(1, 34)], ["float32", "float64"], [False, True], [2.0, 30.0, 3000.0])
+OPTIONS = [
+    BregmanOptions(5, 1.25, None, "upper"),
+    BregmanOptions(6, None, 1e-2, "upper", unary="outgoing"),
+    BregmanOptions(1, 1.0, None, "upper", unary="chain"),
+]
+CASES = pairwise(
+    [*range(1, 34)], ["float32", "float64"], [False, True], [2.0, 30.0, 3000.0], OPTIONS
+)
 NAMES = [list(LENGTHS)[i % len(LENGTHS)] for i in range(len(CASES))]
 
 
 @pytest.mark.parametrize(
-    "lengths, tags, dtype, forbid, scale",
+    "lengths, tags, dtype, forbid, scale, options",
     [(name, *case) for name, case in zip(NAMES, CASES, strict=True)],
 )
-def test_lanes_are_the_reference(lengths, tags, dtype, forbid, scale):
+def test_lanes_are_the_reference(lengths, tags, dtype, forbid, scale, options):
     rng = np.random.default_rng(tags)
     arrays = problem(rng, tags, True, dtype, forbid, scale, LENGTHS[lengths].astype("int32"))
     double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
@@ -39,11 +46,6 @@ def test_lanes_are_the_reference(lengths, tags, dtype, forbid, scale):
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
         if dtype == "float64" and not forbid:
             np.testing.assert_array_equal(tags_found, expected_tags)
-        for options in (
-            BregmanOptions(5, 1.25, None, "upper"),
-            BregmanOptions(6, None, 1e-2, "upper", unary="outgoing"),
-            BregmanOptions(1, 1.0, None, "upper", unary="chain"),
-        ):
-            found = native.bregman(np, *arrays, options, "sum")
-            oracle = reference.bregman(np, *double, options, "sum")
-            assert_same_projections(found, oracle, options, dtype, scale)
+        found = native.bregman(np, *arrays, options, "sum")
+        oracle = reference.bregman(np, *double, options, "sum")
+        assert_same_projections(found, oracle, options, dtype, scale)

@@ -19,7 +19,7 @@ from spacy.lang.xx import MultiLanguage
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import raise_error
+from spacy.util import fix_random_seed, raise_error
 from thinc.api import Adam
 from tiny_training import LISTENER, TOK2VEC, network, optimizer, train, update
 
@@ -40,6 +40,9 @@ def fail_on(text: str, pipe, monkeypatch) -> None:
 
     monkeypatch.setattr(pipe, "predict", fail)
 
+
+TRAINED: dict[tuple[type, str], tuple[Language, dict[str, float]]] = {}
+"""What `ComponentSuite.trained` copies."""
 
 Data = list[tuple[str, dict[str, Any]]]
 
@@ -92,12 +95,20 @@ class ComponentSuite:
     def examples(nlp, data):
         return [Example.from_dict(nlp.make_doc(text), gold) for text, gold in data]
 
-    def trained(self, head=None, data=None, steps=None, **options):
-        """Return a trained pipeline and the losses of the last step."""
+    def newly_trained(self, head=None, data=None, steps=None, **options):
+        """Train a pipeline. Return it and the losses of the last step."""
         nlp = self.blank()
         self.add(nlp, head, **options)
         examples = self.examples(nlp, data or self.data)
         return nlp, train(nlp, examples, self.steps if steps is None else steps)
+
+    def trained(self, *arguments, **options):
+        """Return a copy of what `newly_trained` returns. Equal arguments are trained once."""
+        key = type(self), repr((arguments, options))
+        if key not in TRAINED:
+            TRAINED[key] = self.newly_trained(*arguments, **options)
+        fix_random_seed(0)
+        return copy.deepcopy(TRAINED[key])
 
     def assert_learned(self, nlp, data=None):
         for text, gold in data or self.data:
@@ -266,7 +277,7 @@ class ComponentSuite:
         assert pipe.model.to_bytes() != before
 
     def test_learns_and_survives_bytes_disk_and_pickle(self, any_head, tmp_path):
-        nlp, losses = self.trained(any_head)
+        nlp, losses = self.newly_trained(any_head)
         assert losses[self.factory] < 0.5
         self.assert_learned(nlp)
         assert nlp.get_pipe(self.factory).labels == self.labels
@@ -445,7 +456,7 @@ class ComponentSuite:
     def test_valid_data_gives_no_warning(self, head):
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            self.trained(head, [*self.data, *self.partial, *self.unannotated], steps=2)
+            self.newly_trained(head, [*self.data, *self.partial, *self.unannotated], steps=2)
 
     def test_loading_with_other_settings_is_refused(self):
         nlp, _ = self.trained(steps=1)

@@ -536,7 +536,8 @@ def test_a_saved_model_keeps_the_templates_of_a_named_set(tmp_path, monkeypatch)
     monkeypatch.setitem(SETS, "pos", ["w[1]"])
     loaded = spacy.load(tmp_path)
     assert [token.tag_ for token in loaded("a b a c")] == tags
-    assert spacy.load(tmp_path).to_bytes() == loaded.to_bytes()
+    again = spacy.load(tmp_path).get_pipe("bcrf_tagger")
+    assert again.model.to_bytes() == loaded.get_pipe("bcrf_tagger").model.to_bytes()
 
 
 @pytest.mark.parametrize("templates", ["segmentation", ["w[0]"]])
