@@ -221,7 +221,8 @@ def test_a_tagger_learns_suffixes_in_spacys_tok2vec(depth, tmp_path):
         "encode": {"@architectures": "spacy-bcrf.SelfAttention.v1", **attention},
     }
     head = {"@layers": "spacy-bcrf.CRF.v1", "hidden_width": 8}
-    nlp.add_pipe("bcrf_tagger", config={"model": {"tok2vec": tok2vec, "head": head}})
+    model = {"@architectures": "spacy-bcrf.SequenceLabeler.v1", "tok2vec": tok2vec, "head": head}
+    nlp.add_pipe("bcrf_tagger", config={"model": model})
     stems = ["walk", "talk", "sing", "jump", "look", "cook", "play", "read"]
     examples = [
         Example.from_dict(nlp.make_doc(f"{stem}ing {stem}ed"), {"tags": ["G", "P"]})

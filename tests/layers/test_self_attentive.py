@@ -245,7 +245,8 @@ def test_a_tagger_learns_from_context(listens, tmp_path):
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
     if listens:
         nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
-    model = {"tok2vec": listener if listens else TOK2VEC, "head": head}
+    model = {"@architectures": "spacy-bcrf.SequenceLabeler.v1", "head": head}
+    model["tok2vec"] = listener if listens else TOK2VEC
     nlp.add_pipe("bcrf_tagger", config={"model": model})
     # The tag of a word is the previous word.
     words = ["a b c d e", "e d c b a", "b d a c e", "c a e b d"]
