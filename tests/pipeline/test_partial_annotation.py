@@ -326,7 +326,7 @@ def test_a_chain_that_needs_online_steps_names_what_it_cannot_learn(settings):
     with pytest.warns(UserWarning, match="incorrect span of several tokens, and .* online steps"):
         pipe.update([example])
     nlp, pipe = recognizer(model=model, entity_ratio={"ratio": 0.3})
-    with pytest.raises(ValueError, match="needs? online steps"):
+    with pytest.raises(ValueError, match=r"needs? online steps"):
         pipe.update([make(nlp, [OUT] * 4)])
 
 
