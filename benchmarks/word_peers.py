@@ -1,0 +1,114 @@
+"""Words of Chinese and Japanese: a sparse segmenter against jieba and fugashi, in one run.
+
+    python -m benchmarks.word_peers --corpora DIR
+
+The peers have dictionaries and conventions of their own, and do not learn from the corpus. So their
+F says how far they agree with Universal Dependencies.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import add_options, describe_machine, interleave, print_table
+from experiments.labeling_tasks import TASKS
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
+
+Words = list[list[str]]
+Segment = Callable[[list[str]], Words]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_options(parser, needs_corpora=True)
+    parser.add_argument("--langs", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--passes", type=int, default=10, help="of the sparse chain")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of timing")
+    parser.add_argument("--cache", type=Path, default=Path("training/labeling-tasks"))
+    args = parser.parse_args()
+    rows: list[dict[str, object]] = []
+    for lang in args.langs:
+        peer, load = PEERS[lang]
+        # A missing package shows before the training.
+        segment_by_peer = load()
+        segment, gold = train(lang, args)
+        texts = ["".join(words) for words in gold]
+        contenders = {"sparse chain": segment, peer: segment_by_peer}
+        seconds = interleave(
+            {name: partial(run, texts) for name, run in contenders.items()},
+            args.rounds,
+            time.process_time,
+        )
+        n_characters = sum(map(len, texts))
+        rows += [
+            {
+                "corpus": lang,
+                "segmenter": name,
+                "words F": f"{100 * f_of_words(gold, run(texts)):.2f}",
+                "chars/s": f"{n_characters / seconds[name]:,.0f}",
+            }
+            for name, run in contenders.items()
+        ]
+    notes = (
+        f"{describe_machine(['spacy'])}\n"
+        f"test part; chars/s: processor time of one thread, median of {args.rounds} interleaved "
+        "rounds, from text to words"
+    )
+    print_table("words of Chinese and Japanese", rows, notes, args.csv)
+
+
+def train(lang: str, args: argparse.Namespace) -> tuple[Segment, Words]:
+    """Train a sparse segmenter. Return the function that it is, and the words of the test part."""
+    task = TASKS[lang]
+    templates = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": task.templates}
+    nlp = task.make_nlp(templates | {"objective": "crf"})
+    train, test = (
+        task.read(args.corpora, part, args.cache, nlp.vocab) for part in ("train", "test")
+    )
+    fit_sparse_chain(nlp, task.examples(nlp, train), args.passes)
+
+    def segment(texts: list[str]) -> Words:
+        return [[word.text for word in doc] for doc in nlp.pipe(texts)]
+
+    return segment, [[word.text for word in doc] for doc in test]
+
+
+def load_jieba() -> Segment:
+    """Return the segmenter of jieba with its default dictionary."""
+    jieba: Any = require("jieba", "bench")
+    jieba.initialize()
+    return lambda texts: [jieba.lcut(text) for text in texts]
+
+
+def load_fugashi() -> Segment:
+    """Return MeCab by fugashi, with the dictionary unidic-lite."""
+    fugashi: Any = require("fugashi", "bench")
+    tagger = fugashi.Tagger()
+    return lambda texts: [[word.surface for word in tagger(text)] for text in texts]
+
+
+PEERS: dict[str, tuple[str, Callable[[], Segment]]] = {
+    "zh": ("jieba", load_jieba),
+    "ja": ("fugashi, unidic-lite", load_fugashi),
+}
+
+
+def f_of_words(gold: Iterable[list[str]], found: Iterable[list[str]]) -> float:
+    """Return F of the words' character offsets, over all texts together."""
+    n_gold = n_found = n_right = 0
+    for ours, theirs in zip(gold, found, strict=True):
+        offsets, other = (
+            set(pairwise(accumulate(map(len, words), initial=0))) for words in (ours, theirs)
+        )
+        n_gold, n_found = n_gold + len(offsets), n_found + len(other)
+        n_right += len(offsets & other)
+    return 2 * n_right / max(n_gold + n_found, 1)
+
+
+if __name__ == "__main__":
+    main()
