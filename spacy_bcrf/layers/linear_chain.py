@@ -45,7 +45,8 @@ def LinearChain(
     """Build a linear chain over boolean features, from documents to potentials.
 
     `learn` trains it with one online step a document, whatever the batch size. It does not use the
-    optimizer of the training config.
+    optimizer of the training config. Incorrect spans of several tokens and additional losses such
+    as `entity_ratio` take gradient steps of the likelihood, see `SequenceLabeler.update`.
 
     templates: feature templates, see `sparse.templates`, or the name of one of the
         `sparse.template_sets`, such as "chunking".
@@ -109,12 +110,8 @@ def find_obstacle(model: Model) -> str | None:
 
     None if it can.
     """
-    for chain in sparse_chains(model):
-        try:
-            chain.learner.check_descends()
-        except ValueError as error:
-            return str(error)
-    return None
+    obstacles = (chain.settings.find_obstacle() for chain in sparse_chains(model))
+    return next(filter(None, obstacles), None)
 
 
 def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
@@ -126,8 +123,9 @@ def forward(
 ) -> tuple[Potentials, Callable]:
     """Return the potentials of a batch.
 
-    The backpropagation is an AdaGrad step, see `OnlineLearner.descend`. It lets the chain learn as
-    a part of `spacy-bcrf.Sum.v1`; a component whose model is the chain alone uses `learn`.
+    The backpropagation makes AdaGrad steps, see `OnlineLearner.descend`. It lets the chain learn as
+    a part of `spacy-bcrf.Sum.v1`. A component whose model is the chain alone uses `learn` for all
+    that online steps know.
     """
     sparse: SparseChain = model.attrs["chain"]
     ops: Any = model.ops
@@ -166,7 +164,8 @@ def learn(
     constraints = model.attrs["constraints"]
     if constraints is not None:
         sparse.learner.constrain(constraints.transitions, constraints.start, constraints.end)
-    return sparse.step(docs, gold, lattice)
+    ops: Any = model.ops
+    return sparse.step(docs, ops.to_numpy(gold), lattice)
 
 
 def resize_output(

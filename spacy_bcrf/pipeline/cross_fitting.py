@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -73,7 +74,8 @@ def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) ->
     """Train a pipeline whose only component is a sparse linear chain.
 
     RETURNS the number of features. All passes read the same arrays of features and gold, where
-    `nlp.update` would read each document again.
+    `nlp.update` would read each document again. Incorrect spans of several tokens need gradient
+    steps. Their documents are left out, with a warning.
     """
     nlp.initialize(lambda: examples)
     ((_, component),) = nlp.pipeline
@@ -84,8 +86,14 @@ def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) ->
     if constraints is not None:
         chain.learner.constrain(constraints.transitions, constraints.start, constraints.end)
     docs = [example.predicted for example in examples]
-    gold = pipe.read_gold(examples).tags
-    chain.learner.fit(chain.rows(docs), doc_lengths(docs), gold, passes)
+    gold = pipe.read_gold(examples)
+    if left_out := gold.leave_out_rejections(docs):
+        warnings.warn(
+            f"left out {len(left_out):,} of {len(docs):,} documents, which have incorrect spans of "
+            f"several tokens. The first is document {left_out[0]}",
+            stacklevel=2,
+        )
+    chain.learner.fit(chain.rows(docs), doc_lengths(docs), gold.tags, passes)
     return chain.learner.n_features
 
 

@@ -44,11 +44,12 @@ depth = 4
 """
 )["model"]
 
-# Sparse linear chains have the best scores of the models without pretrained vectors, and learn and
-# predict fastest (docs/benchmarks.md, "Accuracy against spaCy's components").
+# Without pretrained vectors, sparse linear chains are level with networks or better, and learn and
+# predict faster (docs/results.md, "Default models").
 LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1"}
 TAGGER_MODEL = {**LINEAR_CHAIN, "templates": "pos"}
-NER_MODEL = {**LINEAR_CHAIN, "templates": "ner"}
+# Its gradient steps for incorrect spans and entity ratios follow the likelihood too.
+NER_MODEL = {**LINEAR_CHAIN, "templates": "ner", "objective": "crf"}
 CHUNKER_MODEL = {**LINEAR_CHAIN, "templates": "chunking"}
 
 

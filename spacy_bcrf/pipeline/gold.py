@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, allowed_tags
+from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, allowed_tags, find_bounds
 from spacy_bcrf.chain import Rejection
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.linear_chain import find_obstacle
@@ -32,6 +32,15 @@ class Gold(NamedTuple):
     tags: Array
     problems: dict[int, str]
     rejections: list[Rejection]
+
+    def leave_out_rejections(self, docs: Sequence[Doc]) -> list[int]:
+        """Make the tags of documents with rejections unknown. RETURNS their indices."""
+        bounds = find_bounds(docs)
+        rejected = sorted({rejection.sequence for rejection in self.rejections})
+        for i in rejected:
+            start, end = bounds[i]
+            self.tags[start:end] = True if self.tags.dtype == bool else UNKNOWN
+        return rejected
 
 
 class GoldReader:

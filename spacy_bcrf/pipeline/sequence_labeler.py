@@ -30,6 +30,7 @@ from spacy_bcrf.chain import (
     raise_deferred,
     unlikelihood_loss,
 )
+from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import confidence
@@ -46,6 +47,9 @@ from .gold import Gold, GoldReader, warn_of_problems
 from .options import ConfigOption
 from .platt_scaling import PlattScaling
 from .soft_gold import rehearse
+
+GRADIENT_BATCH = 8
+"""Most documents of a gradient step of a sparse linear chain."""
 
 _MODEL: Any = TrainablePipe.model
 """spaCy's attribute, which `SequenceLabeler.model` extends."""
@@ -516,31 +520,65 @@ class SequenceLabeler(TrainablePipe):
         """Learn from a batch. A sparse linear chain does not use the optimizer.
 
         It makes an online step a document. Online steps know no other losses than the chain's
-        objective. With `loss_terms`, or incorrect spans of several tokens in the batch, the chain
-        makes one AdaGrad step a batch, against the gradient of the likelihood and these losses.
+        objective. So a document with an incorrect span of several tokens learns from the gradient
+        of its likelihood, and with `loss_terms`, groups of `GRADIENT_BATCH` documents do. Each
+        token then makes an AdaGrad step. Larger groups would add up many steps in one direction.
         """
+        losses = {} if losses is None else losses
         examples = list(examples)
         learn = self._labeling.hooks.learn
-        if learn is not None and not self.loss_terms:
-            validate_examples(examples, f"{type(self).__name__}.update")
-            gold, lattice = self._read_gold(examples)
-            if not gold.rejections:
-                losses = {} if losses is None else losses
-                losses.setdefault(self.name, 0.0)
-                docs = [example.predicted for example in examples]
-                if any(map(len, docs)):
-                    self._warn("a batch", examples, gold.problems)
-                    losses[self.name] += learn(self.model, docs, gold.tags, lattice)
-                return losses
+        if learn is None:
+            return self._descend(examples, drop, sgd, losses)
+        losses.setdefault(self.name, 0.0)
+        validate_examples(examples, f"{type(self).__name__}.update")
+        docs = [example.predicted for example in examples]
+        if not any(map(len, docs)):
+            return losses
+        if self.loss_terms:
+            self._check_gradients()
+            for group in minibatch(examples, GRADIENT_BATCH):
+                self._descend(group, drop, sgd, losses)
+            return losses
+        gold, lattice = self._read_gold(examples)
+        self._warn("a batch", examples, gold.problems)
+        rejected = gold.leave_out_rejections(docs)
+        losses[self.name] += learn(self.model, docs, gold.tags, lattice)
+        for i in rejected:
+            self._descend([examples[i]], drop, sgd, losses)
+        return losses
+
+    def _descend(
+        self,
+        examples: list[Example],
+        drop: float,
+        sgd: Optimizer | None,
+        losses: dict[str, float],
+    ) -> dict[str, float]:
+        """Learn from the gradient of the loss of a batch."""
         try:
             return super().update(examples, drop=drop, sgd=sgd, losses=losses)
         except NotFiniteError as error:
             docs = [example.predicted for example in examples]
+            is_chain = self._labeling.hooks.learn is not None
+            remedy = (
+                "Lower the rate of the sparse linear chain"
+                if is_chain
+                else "Lower training.optimizer.learn_rate, or set training.optimizer.grad_clip. "
+                "If the first step fails, check the vectors"
+            )
             raise ValueError(
                 f"[{self.name}] training diverged: the scores of {_describe(docs, error)} are "
-                "NaN or infinite. Lower training.optimizer.learn_rate, or set "
-                "training.optimizer.grad_clip. If the first step fails, check the vectors"
+                f"NaN or infinite. {remedy}"
             ) from error
+
+    def _check_gradients(self) -> None:
+        """Raise ValueError if the model cannot learn the loss terms."""
+        obstacle = find_obstacle(self.model) if self.loss_terms else None
+        if obstacle:
+            raise ValueError(
+                f"[{self.name}] entity_ratio, label_smoothing and other loss terms need gradients, "
+                f"but {obstacle}"
+            )
 
     def rehearse(
         self,
@@ -597,7 +635,8 @@ class SequenceLabeler(TrainablePipe):
 
     def _set_loss_term(self, term: LossTerm, is_used: bool) -> None:
         """Add a loss term, or remove it. Code may have added terms of its own."""
-        self.loss_terms = [other for other in self.loss_terms if other != term]
+        if term in self.loss_terms:
+            self.loss_terms.remove(term)
         if is_used:
             self.loss_terms.append(term)
 
@@ -628,11 +667,13 @@ class SequenceLabeler(TrainablePipe):
     ) -> None:
         """Set the labels, by default all labels of the examples, and initialize the model.
 
-        ValueError without any label, for examples with labels outside of `labels`, or for a config
-        with another number of tags. A warning if labels are given but no example has one.
+        ValueError without any label, for examples with labels outside of `labels`, for a config
+        with another number of tags, or for loss terms that a sparse chain cannot learn. A warning
+        if labels are given but no example has one.
         """
         if isinstance(labels, str):
             raise ValueError(f"[{self.name}] labels must be a list of strings, got {labels!r}")
+        self._check_gradients()
         method = f"{type(self).__name__}.initialize"
         # spaCy's validate_get_examples would read the corpus once more.
         if not callable(get_examples):

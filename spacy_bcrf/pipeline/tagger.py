@@ -12,6 +12,7 @@ from thinc.api import Model
 
 from spacy_bcrf.chain import Inference, Potentials
 from spacy_bcrf.chain.label_smoothing import smooth_labels
+from spacy_bcrf.layers.linear_chain import sparse_chain
 
 from .codecs import TagCodec
 from .control import Control
@@ -78,15 +79,25 @@ class Tagger(PosteriorQueries, SequenceLabeler):
             control=control,
         )
         self.label_smoothing = label_smoothing
-        objective = self.head.attrs["objective"]
-        if label_smoothing and not isinstance(objective, Inference):
+        objective = self._find_objective()
+        if label_smoothing and objective:
             # Without probabilities, smoothing would pull all scores together at no cost.
             self.label_smoothing = 0.0
             warnings.warn(
-                f"[{name}] label_smoothing = {label_smoothing} has no effect: "
-                f"{type(objective).__name__} has no probabilities",
+                f"[{name}] label_smoothing = {label_smoothing} has no effect: {objective} has no "
+                "probabilities",
                 stacklevel=2,
             )
+
+    def _find_objective(self) -> str | None:
+        """Return the name of an objective without probabilities, None if the objective has some."""
+        if self._labeling.hooks.learn is not None:
+            chain = sparse_chain(self.model)
+            assert chain
+            name = chain.settings.objective
+            return name if name in ("sapo", "perceptron", "mira") else None
+        objective = self.head.attrs["objective"]
+        return None if isinstance(objective, Inference) else type(objective).__name__
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -76,6 +76,17 @@ class OnlineSettings:
     seed: int = 0
     threads: int = 1
 
+    def find_obstacle(self) -> str | None:
+        """Return why `OnlineLearner.descend` cannot apply the settings, None if it can."""
+        if self.order == 2:
+            return (
+                "order = 2 needs online steps. To learn from gradients, train a linear chain with "
+                "order = 1"
+            )
+        if self.l1:
+            return f"l1 = {self.l1} needs online steps: set l1 = 0 to learn from gradients"
+        return None
+
     def __post_init__(self) -> None:
         objectives = ("crf", "bcrf", "mean_field", "sapo", "perceptron", "mira")
         for name, known in (("objective", objectives), ("optimizer", ("sgd", "adagrad"))):
@@ -333,15 +344,8 @@ class OnlineLearner:
 
     def check_descends(self) -> None:
         """Raise ValueError with l1 or order 2, which `descend` cannot apply."""
-        if self.settings.order == 2:
-            raise ValueError(
-                "order = 2 needs online steps. To learn from gradients, train a linear chain with "
-                "order = 1"
-            )
-        if self.settings.l1:
-            raise ValueError(
-                f"l1 = {self.settings.l1} needs online steps: set l1 = 0 to learn from gradients"
-            )
+        if obstacle := self.settings.find_obstacle():
+            raise ValueError(obstacle)
 
     def descend(self, rows: Rows, lengths: NDArray[np.int32], gradient: Potentials) -> None:
         """Learn from the gradient of a loss with respect to `current_potentials`.

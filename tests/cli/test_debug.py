@@ -41,6 +41,7 @@ def folder(tmp_path, monkeypatch):
     overlap = [Span(train[0], 0, 2, label="NP"), Span(train[0], 1, 4, label="NP")]
     train[0].spans["chunks"] = overlap
     train[1].spans["chunks"] = [Span(train[1], 0, 1, label="NP")]
+    train[1].spans["incorrect_spans"] = [Span(train[1], 2, 4, label="LOC")]
     dev = [doc(["B-PER", "O", "B-ORG", "I-ORG", "O"])]
     for name, docs in (("train", train), ("dev", dev)):
         DocBin(docs=docs, store_user_data=True).to_disk(f"{name}.spacy")

@@ -66,12 +66,12 @@ def precompile(tmp_path_factory):
 def test_a_chain_of_headers_compiles(header, precompile):
     """Each header compiles on its own: the text of the last header of the chain comes first.
 
-    The standard library takes most of the time. What a header reaches of it may come before.
+    The standard library takes most of the time. What this header reaches of it may come before.
     """
     command = [COMPILER, "-std=c++17", "-fsyntax-only", "-I", FOLDER, "-x", "c++", "-"]
     for typical in TYPICAL:
         names = standard_headers(typical)
-        if names <= standard_headers(header):
+        if names <= standard_headers(chain(header)[-1]):
             text = "".join(f"#include <{name}>\n" for name in sorted(names))
             command += precompile(Path(typical).name, text)
             break

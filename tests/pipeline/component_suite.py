@@ -324,6 +324,7 @@ class ComponentSuite:
         for texts in ([""], ["", ""], ["", text, ""], []):
             docs = list(nlp.pipe(texts))
             assert [self.annotation(doc) for doc in docs] == [expected if t else [] for t in texts]
+        assert pipe.update([]) == {self.factory: 0.0}
         empty = Example(nlp.make_doc(""), nlp.make_doc(""))
         full = self.examples(nlp, self.data)[0]
         for batch in ([empty], [empty, empty], [empty, full, empty]):

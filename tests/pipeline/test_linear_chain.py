@@ -537,7 +537,8 @@ def test_a_saved_model_keeps_the_templates_of_a_named_set(tmp_path, monkeypatch)
     loaded = spacy.load(tmp_path)
     assert [token.tag_ for token in loaded("a b a c")] == tags
     again = spacy.load(tmp_path).get_pipe("bcrf_tagger")
-    assert again.model.to_bytes() == loaded.get_pipe("bcrf_tagger").model.to_bytes()
+    loaded = spacy.load(tmp_path).get_pipe("bcrf_tagger")
+    assert again.to_bytes() == loaded.to_bytes()
 
 
 @pytest.mark.parametrize("templates", ["segmentation", ["w[0]"]])

@@ -23,7 +23,9 @@ from spacy_bcrf.annotation.partial import (
     read_partial_annotation,
 )
 from spacy_bcrf.chain import ExpectedEntityRatio
+from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline import gold
+from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 
 LABELS = ("ORG", "PER")
 WORDS = ["Ann", "Lee", "met", "Bob"]
@@ -325,9 +327,35 @@ def test_a_chain_that_needs_online_steps_names_what_it_cannot_learn(settings):
     example = make(nlp, [MISSING] * 4, incorrect=[(0, 2, "ORG")])
     with pytest.warns(UserWarning, match="incorrect span of several tokens, and .* online steps"):
         pipe.update([example])
-    nlp, pipe = recognizer(model=model, entity_ratio={"ratio": 0.3})
-    with pytest.raises(ValueError, match=r"needs? online steps"):
-        pipe.update([make(nlp, [OUT] * 4)])
+    problem = r"\[bcrf_ner\] entity_ratio, .* need gradients, but .* needs online steps"
+    with pytest.raises(ValueError, match=problem):
+        recognizer(model=model, entity_ratio={"ratio": 0.3})
+
+
+@pytest.mark.parametrize("options", [{}, {"entity_ratio": {"ratio": 0.3, "margin": 0.1}}])
+def test_a_chain_learns_large_batches_with_incorrect_spans(options):
+    nlp, pipe = recognizer(model=SPARSE, **options)
+    names = {"Ann": "PER", "Acme": "ORG", "Eve": "PER", "Corp": "ORG"}
+    examples = []
+    for i in range(120):
+        words = [["Ann", "Acme", "Eve", "Corp"][i % 4], "saw", f"w{i % 7}", "it"]
+        entity = [f"B-{names[words[0]]}", OUT, OUT, OUT]
+        incorrect = [(1, 3, "ORG")] if i % 20 == 0 else []
+        examples.append(make(nlp, entity, incorrect=incorrect, words=words))
+    losses = [pipe.update(examples)["bcrf_ner"] for _ in range(3)]
+    assert losses[2] < losses[1] < losses[0] < 3 * len(examples)
+    docs = pipe.pipe([example.predicted.copy() for example in examples])
+    assert all([ent.label_ for ent in doc.ents] == [names[doc[0].text]] for doc in docs)
+
+
+def test_a_fit_in_passes_leaves_out_incorrect_spans():
+    nlp = MultiLanguage()
+    pipe = nlp.add_pipe("bcrf_ner", config={"model": SPARSE})
+    pipe.add_label("ORG")
+    examples = [make(nlp, [OUT] * 4, incorrect=[(0, 2, "ORG")]) for _ in range(3)]
+    with pytest.warns(UserWarning, match="left out 3 of 3 documents, .* The first is document 0"):
+        fit_sparse_chain(nlp, examples, 2)
+    assert not sparse_chain(pipe.model).learner.weights.any()
 
 
 def test_mean_field_refuses_partial_annotation():

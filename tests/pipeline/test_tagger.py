@@ -8,7 +8,7 @@ from component_suite import ComponentSuite, NetworkSuite
 from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc
 from spacy.training import Example
-from tiny_training import network
+from tiny_training import network, train
 
 
 class TaggerSuite(ComponentSuite):
@@ -154,15 +154,36 @@ def test_label_smoothing_moves_the_gradient_towards_all_tags():
 def test_label_smoothing_out_of_range_is_refused():
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), got 1"):
         MultiLanguage().add_pipe("bcrf_tagger", config={"label_smoothing": 1.0})
-    pipe = MultiLanguage().add_pipe("bcrf_tagger", config={"label_smoothing": 0.1})
+    config = {"label_smoothing": 0.1, "model": network()}
+    pipe = MultiLanguage().add_pipe("bcrf_tagger", config=config)
     with pytest.raises(ValueError, match=r"\[bcrf_tagger\] label_smoothing must be in \[0, 1\)"):
         pipe.label_smoothing = -0.1
     assert pipe.label_smoothing == 0.1
 
 
-@pytest.mark.parametrize("head", ["SAPO", "Perceptron", "MIRA"])
-def test_label_smoothing_without_probabilities_gives_a_warning(head):
-    config = {"label_smoothing": 0.1, "model": network(head)}
+def test_label_smoothing_lowers_the_confidence_of_a_chain():
+    def confidence(label_smoothing):
+        nlp = MultiLanguage()
+        model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
+        model["objective"] = "crf"
+        config = {"label_smoothing": label_smoothing, "model": model, "annotate": ["confidence"]}
+        nlp.add_pipe("bcrf_tagger", config=config)
+        tags = {"tags": ["N", "V"]}
+        train(nlp, [Example.from_dict(nlp.make_doc("a b"), tags) for _ in range(40)], 20)
+        return nlp("a b")[0]._.tag_confidence
+
+    assert 0.6 < confidence(0.3) < 0.9 < confidence(0.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(network(head) for head in ("SAPO", "Perceptron", "MIRA")),
+        {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]},
+    ],
+)
+def test_label_smoothing_without_probabilities_gives_a_warning(model):
+    config = {"label_smoothing": 0.1, "model": model}
     with pytest.warns(UserWarning, match=r"label_smoothing = 0\.1 has no effect: .* no probab"):
         pipe = MultiLanguage().add_pipe("bcrf_tagger", config=config)
     assert pipe.label_smoothing == 0
