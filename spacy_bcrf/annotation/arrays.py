@@ -75,14 +75,16 @@ class DocBatch(list[Doc]):
     Reading a document twice takes almost twice as long. A layer that gets a batch takes its columns
     from `values`. The documents must not change as long as the batch is used.
 
-    columns: the attributes. values: (N, A), one column each. is_first: mask (N,) of first tokens.
+    columns: the attributes. values: (N, A), one column each. lengths: (B,) numbers of tokens.
+    is_first: mask (N,) of first tokens.
     """
 
     def __init__(self, docs: Sequence[Doc], attributes: Attributes) -> None:
         super().__init__(docs)
         self.columns = list(dict.fromkeys(attributes))
         self.values = read_docs(docs, self.columns)
-        self.is_first = is_first(doc_lengths(docs))
+        self.lengths = doc_lengths(docs)
+        self.is_first = is_first(self.lengths)
 
 
 def read_gold(

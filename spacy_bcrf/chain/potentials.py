@@ -168,6 +168,19 @@ class Potentials:
         unary = self.xp.minimum(self.unary, upper, out=upper)
         return self.with_scores(unary, self.transitions)
 
+    def constrain(self, transitions: Array, start: Array, end: Array) -> Potentials:
+        """Return these potentials with -inf on forbidden transitions, and first and last tags.
+
+        transitions: bool (T, T), allowed `[from, to]`. start, end: bool (T,), allowed.
+        """
+        xp, unary = self.xp, self.unary.copy()
+        forbidden = unary.dtype.type("-inf")
+        for tokens, mask in (self.starts, start), (self.ends, end):
+            unary[tokens] = xp.where(xp.asarray(mask), unary[tokens], forbidden)
+        return self.with_scores(
+            unary, xp.where(xp.asarray(transitions), self.transitions, forbidden)
+        )
+
     def scale(self, factor: float) -> Potentials:
         """Return these potentials times a positive factor, the inverse temperature."""
         return self.with_scores(self.unary * factor, self.transitions * factor)

@@ -16,7 +16,7 @@ from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 from spacy_bcrf.sparse.word_tables import WordTables
 
-from .protocol import Hooks, attach, output_attrs
+from .protocol import Constraints, Hooks, attach, output_attrs
 
 
 def LinearChain(
@@ -130,13 +130,15 @@ def forward(
     sparse: SparseChain = model.attrs["chain"]
     ops: Any = model.ops
     step: Callable[[Potentials], None] | None = None
-    constraints = model.attrs["constraints"]
-    constrain = None if constraints is None else constraints.apply
+    of_model: Constraints | None = model.attrs["constraints"]
+    constraints = None
+    if of_model is not None:
+        constraints = of_model.transitions, of_model.start, of_model.end
     if is_train:
         potentials, step = sparse.begin_update(docs)
-        potentials = potentials if constrain is None else constrain(potentials)
+        potentials = potentials.constrain(*constraints) if constraints else potentials
     else:
-        potentials = sparse.potentials(docs, constrain)
+        potentials = sparse.potentials(docs, constraints)
 
     def backprop(gradient: Potentials) -> list[Doc]:
         if step is None:

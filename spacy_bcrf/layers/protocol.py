@@ -35,14 +35,10 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class NamedDecoder:
-    """A decoder, and its name in `decoding.DECODERS`."""
+    """A decoder, from potentials to tag ids, and its name in `decoding.DECODERS`."""
 
     name: str
     decode: Decoder
-
-    def __call__(self, potentials: Potentials) -> Array:
-        """Return tag ids, int32 (N,)."""
-        return self.decode(potentials)
 
 
 @dataclass(frozen=True)
@@ -58,13 +54,7 @@ class Constraints:
 
     def apply(self, potentials: Potentials) -> Potentials:
         """Return potentials with -inf on all forbidden tags and transitions."""
-        xp, unary = potentials.xp, potentials.unary.copy()
-        forbidden = unary.dtype.type("-inf")
-        for tokens, mask in (potentials.starts, self.start), (potentials.ends, self.end):
-            unary[tokens] = xp.where(xp.asarray(mask), unary[tokens], forbidden)
-        allowed = xp.asarray(self.transitions)
-        transitions = xp.where(allowed, potentials.transitions, forbidden)
-        return potentials.with_scores(unary, transitions)
+        return potentials.constrain(self.transitions, self.start, self.end)
 
 
 @dataclass(frozen=True)
@@ -170,11 +160,6 @@ class LabelingModel:
         """Return an array on the device of the model."""
         ops: Any = self.model.ops
         return ops.asarray(array)
-
-    def decode(self, potentials: Potentials) -> NDArray[np.int32]:
-        """Return the tag ids (N,) of the best labelings, by the decoder of the output layer."""
-        attrs = self.model.get_ref("output_layer").attrs
-        return self.model.ops.to_numpy(attrs["decoder"](potentials))
 
     @property
     def decoder(self) -> str:

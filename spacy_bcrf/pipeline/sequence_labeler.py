@@ -384,7 +384,9 @@ class SequenceLabeler(TrainablePipe):
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
         """Return the tags (N,) of the best labelings, by the decoder of the head."""
-        return self._labeling.decode(potentials)
+        model = self._labeling.model
+        ops: Any = model.ops
+        return ops.to_numpy(model.get_ref("output_layer").attrs["decoder"].decode(potentials))
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Return the tags of each document, and the user data of `annotate`."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 
-from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.annotation.arrays import Bools, DocBatch, doc_lengths
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.label_resize import extend_rows, extend_square
 
@@ -160,19 +160,21 @@ class SparseChain:
         return Rows(np.concatenate(rows), starts)
 
     def potentials(
-        self, docs: Sequence[Doc], constrain: Callable[[Potentials], Potentials] | None = None
+        self, docs: Sequence[Doc], constraints: tuple[Bools, Bools, Bools] | None = None
     ) -> Potentials:
         """Compute the potentials of the documents.
 
-        constrain: adds hard constraints. A second-order chain needs them before its weights, see
-            `OnlineLearner.add_pairs`.
+        constraints: of `Potentials.constrain`. A second-order chain needs them before its weights,
+            see `OnlineLearner.add_pairs`.
         """
         learner = self.learner
         # Unknown features score 0. To leave them out takes longer than to skip them.
         keys, starts, _ = self.features.keys(docs)
         rows = Rows(self.dictionary.find(keys), starts)
-        potentials = learner.potentials(rows, doc_lengths(docs))
-        return learner.add_pairs(potentials if constrain is None else constrain(potentials))
+        lengths = docs.lengths if isinstance(docs, DocBatch) else doc_lengths(docs)
+        potentials = learner.potentials(rows, lengths)
+        potentials = potentials if constraints is None else potentials.constrain(*constraints)
+        return learner.add_pairs(potentials) if learner.settings.order == 2 else potentials
 
     def step(
         self, docs: Sequence[Doc], gold: NDArray, lattice: NDArray[np.bool_] | None = None

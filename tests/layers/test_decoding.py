@@ -19,7 +19,7 @@ def test_a_decoder_obeys_the_constraints(head, decoder, seed, scale):
     rng = np.random.default_rng(seed)
     model = head.randomize(rng, len(BILUO.tags(LABELS)), scale=scale, decoder=decoder)
     model.attrs["constraints"] = biluo_constraints(LABELS)
-    ids = model.attrs["decoder"](model.predict(random_vectors(rng)))
+    ids = model.attrs["decoder"].decode(model.predict(random_vectors(rng)))
     assert ids.dtype == np.int32
     BILUO.decode_ids(ids, LENGTHS)  # raises ValueError for an invalid sequence
 
@@ -30,7 +30,7 @@ def test_a_decoder_obeys_a_lattice(head, decoder, rng):
     potentials = model.predict(random_vectors(rng))
     wanted = rng.integers(0, 3, size=len(potentials.unary))
     only = wanted[:, None] == np.arange(3)
-    np.testing.assert_array_equal(model.attrs["decoder"](potentials.restrict(only)), wanted)
+    np.testing.assert_array_equal(model.attrs["decoder"].decode(potentials.restrict(only)), wanted)
 
 
 @each_head("pairwise", "shared")
@@ -45,5 +45,5 @@ def test_minimum_bayes_risk_maximizes_the_marginal_of_each_token():
     unary = np.log(np.array([[0.55, 0.45], [0.5, 0.5]], dtype="float32"))
     transitions = np.log(np.array([[0.5, 0.5], [0.05, 0.95]], dtype="float32"))
     potentials = Potentials(unary, transitions, np.array([2], dtype="int32"))
-    assert CRF(decoder="viterbi").attrs["decoder"](potentials).tolist() == [1, 1]
-    assert CRF(decoder="mbr").attrs["decoder"](potentials).tolist() == [0, 1]
+    assert CRF(decoder="viterbi").attrs["decoder"].decode(potentials).tolist() == [1, 1]
+    assert CRF(decoder="mbr").attrs["decoder"].decode(potentials).tolist() == [0, 1]

@@ -46,7 +46,7 @@ def test_a_batch_of_empty_documents(head, rng):
     potentials, backprop = model.begin_update(X)
     assert potentials.unary.shape == (0, 3)
     assert [dx.shape for dx in backprop(potentials)] == [(0, WIDTH)] * 2
-    assert model.attrs["decoder"](potentials).shape == (0,)
+    assert model.attrs["decoder"].decode(potentials).shape == (0,)
 
 
 @each_head("shared", "pairwise")
@@ -129,7 +129,7 @@ def test_training_fits_the_gold_tags(head, rng):
         _, gradient = model.attrs["objective"].loss(potentials, gold)
         backprop(gradient)
         model.finish_update(sgd)
-    np.testing.assert_array_equal(model.attrs["decoder"](model.predict(X)), gold)
+    np.testing.assert_array_equal(model.attrs["decoder"].decode(model.predict(X)), gold)
 
 
 @each_head("pairwise", "shared")
@@ -219,7 +219,7 @@ def test_a_hidden_layer_learns_what_linear_scores_cannot(rng):
             potentials, backprop = model.begin_update(X)
             backprop(model.attrs["objective"].loss(potentials, gold)[1])
             model.finish_update(sgd)
-        correct[hidden_width] = (model.attrs["decoder"](model.predict(X)) == gold).all()
+        correct[hidden_width] = (model.attrs["decoder"].decode(model.predict(X)) == gold).all()
     assert correct == {0: False, 16: True}
 
 

@@ -24,14 +24,14 @@ def test_old_tags_keep_their_potentials(head, rng):
     model = with_encoder(old)
     X = random_vectors(rng)
     before = model.predict(X)
-    decoded = old.attrs["decoder"](before)
+    decoded = old.attrs["decoder"].decode(before)
     resize_output(model, 5)
     assert model.get_ref("output_layer") is model.layers[1]
     assert model.get_ref("output_layer").get_dim("nO") == model.get_dim("nO") == 5
     after = model.predict(X)
     np.testing.assert_allclose(after.unary[:, :3], before.unary, rtol=1e-5)
     np.testing.assert_array_equal(after.transitions[..., :3, :3], before.transitions)
-    np.testing.assert_array_equal(old.attrs["decoder"](after), decoded)
+    np.testing.assert_array_equal(old.attrs["decoder"].decode(after), decoded)
 
 
 @each_head("pairwise", "shared")
