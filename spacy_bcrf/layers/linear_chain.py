@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from spacy.tokens import Doc
-from thinc.api import Model
+from thinc.api import Model, NumpyOps
 from thinc.model import deserialize_attr, serialize_attr
+from thinc.util import to_numpy
 
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.label_resize import matching_tags
@@ -90,6 +91,8 @@ def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Pot
         init=init,
         dims={"nO": None},
         attrs=output_attrs(sparse.settings.inference, decoder, chain=sparse),
+        # Its potentials are NumPy arrays, also where a GPU runs the networks of a pipeline.
+        ops=NumpyOps(),
     )
     hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None, learn=learn)
     return attach(model, model, hooks)
@@ -128,7 +131,6 @@ def forward(
     that online steps know.
     """
     sparse: SparseChain = model.attrs["chain"]
-    ops: Any = model.ops
     step: Callable[[Potentials], None] | None = None
     of_model: Constraints | None = model.attrs["constraints"]
     constraints = None
@@ -144,7 +146,7 @@ def forward(
         if step is None:
             raise ValueError("a prediction has no gradient; call begin_update in place of predict")
         arrays = (gradient.unary, gradient.transitions, gradient.lengths)
-        step(Potentials(*map(ops.to_numpy, arrays)))
+        step(Potentials(*map(to_numpy, arrays)))
         return []
 
     return potentials, backprop
@@ -166,8 +168,7 @@ def learn(
     constraints = model.attrs["constraints"]
     if constraints is not None:
         sparse.learner.constrain(constraints.transitions, constraints.start, constraints.end)
-    ops: Any = model.ops
-    return sparse.step(docs, ops.to_numpy(gold), lattice)
+    return sparse.step(docs, gold, lattice)
 
 
 def resize_output(

@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from dataclasses import fields
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_loop
 from test_ner import NerSuite
 from test_tagger import TaggerSuite
+from thinc.api import NumpyOps, get_current_ops, set_current_ops
 from tiny_training import network, train, update
 
 from spacy_bcrf.chain import BCRF, CRF, MeanField
@@ -525,6 +527,18 @@ def test_documents_without_annotation_regularize_nothing():
         nlp.update(data)
         weights.append(sparse_chain(pipe.model).learner.weights)
     np.testing.assert_array_equal(*weights)
+
+
+def test_a_chain_has_numpy_arrays_beside_a_gpu(request):
+    class OtherOps(NumpyOps):
+        def asarray(self, *arguments, **options):
+            raise AssertionError("an array of a GPU")
+
+    request.addfinalizer(partial(set_current_ops, get_current_ops()))
+    set_current_ops(OtherOps())
+    nlp, _, data = tagger(templates="pos")
+    train(nlp, data, 2)
+    assert [token.tag_ for token in nlp("a b \n a")]
 
 
 def test_a_saved_model_keeps_the_templates_of_a_named_set(tmp_path, monkeypatch):
