@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.common import (
+    NETWORK,
     add_csv_option,
     clock_of,
     describe_machine,
@@ -75,7 +76,8 @@ def make_pipeline(component: str, accelerated: bool) -> tuple[Any, list[Any]]:
 
     nlp = spacy.blank("en")
     labels = LABELS[component.removeprefix("bcrf_")]
-    pipe: Any = nlp.add_pipe(component)
+    config = {"model": NETWORK} if component.startswith("bcrf_") else {}
+    pipe: Any = nlp.add_pipe(component, config=config)
     rng = np.random.default_rng(0)
     examples: list[Any] = []
     for _ in range(500):

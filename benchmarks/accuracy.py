@@ -32,7 +32,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
-from benchmarks.common import ROOT, add_options, describe_machine, in_own_process
+from benchmarks.common import NETWORK, ROOT, add_options, describe_machine, in_own_process
 from experiments.labeling_tasks import CHUNKS, TASKS, LabelingTask
 from experiments.report import make_figure, markdown_table, mean_and_deviation, save_figure
 from spacy_bcrf.annotation.arrays import doc_lengths
@@ -55,22 +55,6 @@ PASSES = 10
 SPACY_COMPONENTS = {"bcrf_ner": "ner", "bcrf_chunker": "ner", "bcrf_tagger": "tagger"}
 """spaCy's component for each of ours. It has none for words."""
 SPACY_SCORES = {"ner": "ents_f", "tagger": "tag_acc"}
-
-NETWORK = {
-    "@architectures": "spacy-bcrf.SequenceLabeler.v1",
-    "tok2vec": {
-        "@architectures": "spacy-bcrf.HashEmbedCNN.v1",
-        "pretrained_vectors": None,
-        "width": 96,
-        "depth": 4,
-        "embed_size": 2000,
-        "window_size": 1,
-        "maxout_pieces": 3,
-        "subword_features": True,
-    },
-    "head": {"@layers": "spacy-bcrf.CRF.v1"},
-}
-"""The network of taggers, recognizers and chunkers."""
 
 CRFSUITE = {"c2": 1.0}
 """Settings of CRFsuite other than the number of passes."""
@@ -355,9 +339,7 @@ def measure_crfsuite(
     n_tags, lengths = len(pipe.tags), doc_lengths(docs)
     unary = 100 * np.eye(n_tags, dtype="float32")[found]
     potentials = Potentials(unary, np.zeros((n_tags, n_tags), dtype="float32"), lengths)
-    constraints = pipe.codec.constraints
-    if constraints is not None:
-        potentials = constraints.apply(potentials)
+    potentials = potentials.constrain(pipe.codec.constraints)
     by_doc = np.split(viterbi(potentials)[0], lengths.cumsum()[:-1])
     written = pipe.write(docs, [Prediction(tags, {}) for tags in by_doc])
     pairs = [Example(doc, eg.reference) for doc, eg in zip(written, examples, strict=True)]

@@ -33,6 +33,22 @@ Result = TypeVar("Result")
 Row = Mapping[str, object]
 """One row of a table: cells by column name."""
 
+NETWORK = {
+    "@architectures": "spacy-bcrf.SequenceLabeler.v1",
+    "tok2vec": {
+        "@architectures": "spacy-bcrf.HashEmbedCNN.v1",
+        "pretrained_vectors": None,
+        "width": 96,
+        "depth": 4,
+        "embed_size": 2000,
+        "window_size": 1,
+        "maxout_pieces": 3,
+        "subword_features": True,
+    },
+    "head": {"@layers": "spacy-bcrf.BCRF.v1"},
+}
+"""spaCy's default CNN with a Bregman CRF: the network of taggers, recognizers and chunkers."""
+
 
 def add_options(parser: argparse.ArgumentParser, needs_corpora: bool = False) -> None:
     """Add the options of all benchmarks that read corpora and print a table."""

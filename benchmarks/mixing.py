@@ -88,6 +88,7 @@ def load_run(
         task = TASKS[name]
         fix_random_seed(seed)
         model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": task.templates}
+        model["objective"] = "sapo"
         nlp = task.make_nlp(model)
         parts = {part: task.read(corpora, part, out / "cache", nlp.vocab) for part in task.parts}
         parts["train"] = parts["train"][:sentences]

@@ -25,7 +25,7 @@ import spacy
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
-from benchmarks.common import SAMPLE, add_csv_option, describe_machine, print_table
+from benchmarks.common import NETWORK, SAMPLE, add_csv_option, describe_machine, print_table
 from experiments.report import make_figure, save_figure
 from spacy_bcrf.corpora.convert import convert
 from spacy_bcrf.corpora.formats.conllu import read_conllu
@@ -117,8 +117,7 @@ def prepare_model(out: Path, name: str) -> Path:
     nlp = spacy.blank("en")
     for factory, pipe in (("bcrf_tagger", "tagger"), ("bcrf_ner", "ner")):
         sparse = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": TEMPLATES[pipe]}
-        config = {"model": sparse} if name == "sparse" else {}
-        nlp.add_pipe(factory, pipe, config=config)
+        nlp.add_pipe(factory, pipe, config={"model": sparse if name == "sparse" else NETWORK})
     examples = [Example(nlp.make_doc(doc.text), doc) for doc in read_docs(corpus, nlp.vocab)]
     optimizer = nlp.initialize(lambda: examples)
     rng = random.Random(0)

@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks.accuracy import linear_chain
 from benchmarks.common import add_options, describe_machine, interleave, print_table
 from experiments.labeling_tasks import TASKS
 from spacy_bcrf.io.extras import require
@@ -65,8 +66,7 @@ def main() -> None:
 def train(lang: str, args: argparse.Namespace) -> tuple[Segment, Words]:
     """Train a sparse segmenter. Return the function that it is, and the words of the test part."""
     task = TASKS[lang]
-    templates = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": task.templates}
-    nlp = task.make_nlp(templates | {"objective": "crf"})
+    nlp = task.make_nlp(linear_chain(task))
     train, test = (
         task.read(args.corpora, part, args.cache, nlp.vocab) for part in ("train", "test")
     )

@@ -25,8 +25,9 @@ from spacy.util import filter_spans, fix_random_seed, minibatch
 
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
-from spacy_bcrf.pipeline.cross_fitting import DEFAULT_MODEL, copy_words, fit_sparse_chain
+from spacy_bcrf.pipeline.cross_fitting import copy_words, fit_sparse_chain
 from spacy_bcrf.pipeline.distillation import extend
+from spacy_bcrf.pipeline.factories import NER_MODEL
 
 CORPORA = {"wnut17": ("location", None), "jnlpba": ("DNA", 3000)}
 """The new label by task, and the number of training sentences; None for all."""
@@ -111,7 +112,7 @@ def run_sparse(
     """Return the scores of sparse linear chains by training."""
     labels = sorted({ent.label_ for doc in train for ent in doc.ents})
     old = [label for label in labels if label != new]
-    model = {**DEFAULT_MODEL, "templates": TASKS[task].templates}
+    model = {**NER_MODEL, "templates": TASKS[task].templates}
     pipelines = {}
     scores = {}
     for name, known in (("old labels", old), ("all labels", labels)):

@@ -9,7 +9,7 @@ from .inference import Inference, Marginals
 from .list_objectives import MIRA, SAPO, Perceptron
 from .mean_field import MeanField
 from .posterior import entropy, kl_divergence, sample
-from .potentials import NotFiniteError, Potentials, boundaries, raise_deferred
+from .potentials import Constraints, NotFiniteError, Potentials, boundaries, raise_deferred
 from .search import Search, dijkstra, feasible, minimum_risk, nbest, nbest_arrays, viterbi
 from .span_posteriors import (
     Spans,
@@ -26,6 +26,7 @@ __all__ = [
     "CRF",
     "MIRA",
     "SAPO",
+    "Constraints",
     "ExpectedEntityRatio",
     "Inference",
     "Marginals",

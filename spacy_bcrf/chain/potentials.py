@@ -8,6 +8,7 @@ from functools import cached_property
 from types import ModuleType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spacy_bcrf.kernels import Array, array_module, take_errors
 
@@ -29,6 +30,26 @@ class NotFiniteError(ValueError):
     def __init__(self, message: str, sequence: int | None = None) -> None:
         super().__init__(message)
         self.sequence = sequence
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Hard constraints on tags: allowed transitions `[from, to]` (T, T), first and last tags (T,).
+
+    Each field has the name of the head's parameter that it restricts. See `Potentials.constrain`.
+
+    >>> import numpy as np
+    >>> from spacy_bcrf.chain import CRF, Constraints, Potentials
+    >>> may_start = np.array([True, False])
+    >>> constraints = Constraints(np.ones((2, 2), bool), may_start, np.ones(2, bool))
+    >>> potentials = Potentials(np.array([[0.0, 1.0], [0.0, 1.0]]), np.zeros((2, 2)), np.int32([2]))
+    >>> CRF().decode(potentials.constrain(constraints)).tolist()
+    [0, 1]
+    """
+
+    transitions: NDArray[np.bool_]
+    start: NDArray[np.bool_]
+    end: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,18 +189,16 @@ class Potentials:
         unary = self.xp.minimum(self.unary, upper, out=upper)
         return self.with_scores(unary, self.transitions)
 
-    def constrain(self, transitions: Array, start: Array, end: Array) -> Potentials:
-        """Return these potentials with -inf on forbidden transitions, and first and last tags.
-
-        transitions: bool (T, T), allowed `[from, to]`. start, end: bool (T,), allowed.
-        """
+    def constrain(self, constraints: Constraints | None) -> Potentials:
+        """Return these potentials with -inf on all forbidden tags and transitions."""
+        if constraints is None:
+            return self
         xp, unary = self.xp, self.unary.copy()
         forbidden = unary.dtype.type("-inf")
-        for tokens, mask in (self.starts, start), (self.ends, end):
-            unary[tokens] = xp.where(xp.asarray(mask), unary[tokens], forbidden)
-        return self.with_scores(
-            unary, xp.where(xp.asarray(transitions), self.transitions, forbidden)
-        )
+        for tokens, allowed in (self.starts, constraints.start), (self.ends, constraints.end):
+            unary[tokens] = xp.where(xp.asarray(allowed), unary[tokens], forbidden)
+        allowed = xp.asarray(constraints.transitions)
+        return self.with_scores(unary, xp.where(allowed, self.transitions, forbidden))
 
     def scale(self, factor: float) -> Potentials:
         """Return these potentials times a positive factor, the inverse temperature."""

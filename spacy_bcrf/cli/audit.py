@@ -169,17 +169,18 @@ def find_trainer(
     import spacy
     from spacy.util import load_config, load_model_from_config
 
-    from spacy_bcrf.pipeline.cross_fitting import DEFAULT_MODEL, train_config, train_sparse_chain
+    from spacy_bcrf.pipeline.cross_fitting import train_config, train_sparse_chain
+    from spacy_bcrf.pipeline.factories import NER_MODEL
     from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
     pipe: Any
     if config is None:
-        pipe = spacy.blank(lang).add_pipe("bcrf_ner", config={"model": DEFAULT_MODEL})
+        pipe = spacy.blank(lang).add_pipe("bcrf_ner")
         labels = sorted(check_labels(corpus, docs, pipe, "ner"))
         return Trainer(
             "ner",
             lambda part: train_sparse_chain(part, labels, lang),
-            json.dumps([lang, DEFAULT_MODEL]),
+            json.dumps([lang, NER_MODEL]),
         )
     path = Path(config)
     if not path.is_file():

@@ -8,7 +8,7 @@ from thinc.api import Model, NumpyOps
 from thinc.model import deserialize_attr, serialize_attr
 from thinc.util import to_numpy
 
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain import Constraints, Potentials
 from spacy_bcrf.chain.label_resize import matching_tags
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.sparse.gazetteers import Gazetteers
@@ -17,7 +17,7 @@ from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 from spacy_bcrf.sparse.word_tables import WordTables
 
-from .protocol import Constraints, Hooks, attach, output_attrs
+from .protocol import Hooks, attach, output_attrs
 
 
 def LinearChain(
@@ -132,13 +132,10 @@ def forward(
     """
     sparse: SparseChain = model.attrs["chain"]
     step: Callable[[Potentials], None] | None = None
-    of_model: Constraints | None = model.attrs["constraints"]
-    constraints = None
-    if of_model is not None:
-        constraints = of_model.transitions, of_model.start, of_model.end
+    constraints: Constraints | None = model.attrs["constraints"]
     if is_train:
         potentials, step = sparse.begin_update(docs)
-        potentials = potentials.constrain(*constraints) if constraints else potentials
+        potentials = potentials.constrain(constraints)
     else:
         potentials = sparse.potentials(docs, constraints)
 

@@ -10,11 +10,11 @@ from thinc.api import Model
 from thinc.types import Floats1d
 
 from spacy_bcrf import chain
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain import Constraints, Potentials
 from spacy_bcrf.kernels import Array
 
 from .linear_chain import sparse_chain, sparse_chains
-from .protocol import Constraints, Hooks, Objective, attach, get_hooks, output_attrs
+from .protocol import Hooks, Objective, attach, get_hooks, output_attrs
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def forward(
         return []
 
     total = sum_potentials(parts, weights)
-    return total if constraints is None else constraints.apply(total), backprop
+    return total.constrain(constraints), backprop
 
 
 def call_part(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from spacy_bcrf.chain import CRF, Inference, Potentials
+from spacy_bcrf.chain import CRF, Constraints, Inference, Potentials
 from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
 
@@ -39,22 +39,6 @@ class NamedDecoder:
 
     name: str
     decode: Decoder
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """Hard constraints on tags: allowed transitions `[from, to]` (T, T), first and last tags (T,).
-
-    Each field has the name of the head's parameter that it restricts.
-    """
-
-    transitions: NDArray[np.bool_]
-    start: NDArray[np.bool_]
-    end: NDArray[np.bool_]
-
-    def apply(self, potentials: Potentials) -> Potentials:
-        """Return potentials with -inf on all forbidden tags and transitions."""
-        return potentials.constrain(self.transitions, self.start, self.end)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class Combination:
         constraints = self._pipe.codec.constraints
         for parts, gold, lattice in self._batches:
             total = sum_potentials(parts, weights.tolist())
-            total = total if constraints is None else constraints.apply(total)
+            total = total.constrain(constraints)
             total = total if lattice is None else total.restrict(lattice)
             losses, d_total = CRF().loss(total, gold)
             value -= float(losses.sum())

@@ -22,12 +22,8 @@ from spacy.util import load_config, load_model_from_config
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
-DEFAULT_MODEL = {
-    "@architectures": "spacy-bcrf.LinearChain.v1",
-    "templates": "ner",
-    "objective": "crf",
-    "averaged": True,
-}
+from .factories import NER_MODEL
+
 PASSES = 5
 
 
@@ -54,7 +50,7 @@ def train_sparse_chain(
     docs: Sequence[Doc],
     labels: Sequence[str],
     lang: str = "xx",
-    model: dict[str, Any] = DEFAULT_MODEL,
+    model: dict[str, Any] = NER_MODEL,
     passes: int = PASSES,
 ) -> Language:
     """Train a sparse linear chain as the only component, "ner", of a new pipeline.

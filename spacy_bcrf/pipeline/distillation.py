@@ -260,7 +260,7 @@ def _check_extension(
         raise ValueError(f"[{name}] expected different new labels, got {', '.join(labels)}")
     if not pipe.labels:
         raise ValueError(f"[{name}] has no labels; expected a trained component")
-    check_learns_from_gradients(pipe)
+    check_learns_from_gradients(pipe, "an extension")
     found = set().union(*(codec.find_labels(example.reference) for example in examples))
     annotated = {span.label_ for eg in examples for span in codec.find_spans(eg.reference)}
     if missing := [label for label in labels if label not in annotated]:

@@ -30,7 +30,6 @@ from spacy_bcrf.chain import (
     raise_deferred,
     unlikelihood_loss,
 )
-from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import confidence
@@ -46,10 +45,11 @@ from .control import (
 from .gold import Gold, GoldReader, warn_of_problems
 from .options import ConfigOption
 from .platt_scaling import PlattScaling
-from .soft_gold import rehearse
+from .soft_gold import check_learns_from_gradients, rehearse
 
 GRADIENT_BATCH = 8
 """Most documents of a gradient step of a sparse linear chain."""
+LOSS_TERMS = "an additional loss such as entity_ratio or label_smoothing"
 
 _MODEL: Any = TrainablePipe.model
 """spaCy's attribute, which `SequenceLabeler.model` extends."""
@@ -537,7 +537,7 @@ class SequenceLabeler(TrainablePipe):
         if not any(map(len, docs)):
             return losses
         if self.loss_terms:
-            self._check_gradients()
+            check_learns_from_gradients(self, LOSS_TERMS)
             for group in minibatch(examples, GRADIENT_BATCH):
                 self._descend(group, drop, sgd, losses)
             return losses
@@ -572,15 +572,6 @@ class SequenceLabeler(TrainablePipe):
                 f"[{self.name}] training diverged: the scores of {_describe(docs, error)} are "
                 f"NaN or infinite. {remedy}"
             ) from error
-
-    def _check_gradients(self) -> None:
-        """Raise ValueError if the model cannot learn the loss terms."""
-        obstacle = find_obstacle(self.model) if self.loss_terms else None
-        if obstacle:
-            raise ValueError(
-                f"[{self.name}] entity_ratio, label_smoothing and other loss terms need gradients, "
-                f"but {obstacle}"
-            )
 
     def rehearse(
         self,
@@ -675,7 +666,8 @@ class SequenceLabeler(TrainablePipe):
         """
         if isinstance(labels, str):
             raise ValueError(f"[{self.name}] labels must be a list of strings, got {labels!r}")
-        self._check_gradients()
+        if self.loss_terms:
+            check_learns_from_gradients(self, LOSS_TERMS)
         method = f"{type(self).__name__}.initialize"
         # spaCy's validate_get_examples would read the corpus once more.
         if not callable(get_examples):

@@ -64,7 +64,7 @@ def rehearse(
     """
     view = LabelingModel(pipe.name, teacher)
     assert view.tags is not None
-    check_learns_from_gradients(pipe)
+    check_learns_from_gradients(pipe, "rehearsal")
     _check_listeners(pipe.name, teacher)
     n_tags, n_old = len(pipe.tags), len(view.tags)
     allowed = np.zeros((sum(map(len, docs)), n_tags), dtype=bool)
@@ -84,10 +84,10 @@ def rehearse(
     return _descend(pipe, potentials.restrict(mask), backprop, target, sgd)
 
 
-def check_learns_from_gradients(pipe: SequenceLabeler) -> None:
-    """Raise ValueError for a sparse linear chain with l1 or order 2."""
+def check_learns_from_gradients(pipe: SequenceLabeler, what: str) -> None:
+    """Raise ValueError for a sparse linear chain with l1 or order 2. what: needs gradients."""
     if obstacle := find_obstacle(pipe.model):
-        raise ValueError(f"[{pipe.name}] {obstacle}")
+        raise ValueError(f"[{pipe.name}] {what} learns from gradients, but {obstacle}")
 
 
 def _check_listeners(name: str, model: Model) -> None:

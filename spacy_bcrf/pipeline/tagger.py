@@ -79,7 +79,7 @@ class Tagger(PosteriorQueries, SequenceLabeler):
             control=control,
         )
         self.label_smoothing = label_smoothing
-        objective = self._find_objective()
+        objective = self._objective_without_probabilities()
         if label_smoothing and objective:
             # Without probabilities, smoothing would pull all scores together at no cost.
             self.label_smoothing = 0.0
@@ -89,7 +89,7 @@ class Tagger(PosteriorQueries, SequenceLabeler):
                 stacklevel=2,
             )
 
-    def _find_objective(self) -> str | None:
+    def _objective_without_probabilities(self) -> str | None:
         """Return the name of an objective without probabilities, None if the objective has some."""
         if self._labeling.hooks.learn is not None:
             chain = sparse_chain(self.model)

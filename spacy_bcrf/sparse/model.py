@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 
-from spacy_bcrf.annotation.arrays import Bools, DocBatch, doc_lengths
-from spacy_bcrf.chain import Potentials
+from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
+from spacy_bcrf.chain import Constraints, Potentials
 from spacy_bcrf.chain.label_resize import extend_rows, extend_square
 
 from .features import Features, Rows, known_rows
@@ -159,21 +159,18 @@ class SparseChain:
         starts = np.concatenate([[0], np.concatenate(counts).cumsum(dtype="int64")])
         return Rows(np.concatenate(rows), starts)
 
-    def potentials(
-        self, docs: Sequence[Doc], constraints: tuple[Bools, Bools, Bools] | None = None
-    ) -> Potentials:
+    def potentials(self, docs: Sequence[Doc], constraints: Constraints | None = None) -> Potentials:
         """Compute the potentials of the documents.
 
-        constraints: of `Potentials.constrain`. A second-order chain needs them before its weights,
-            see `OnlineLearner.add_pairs`.
+        constraints: a second-order chain needs them before its weights, see
+            `OnlineLearner.add_pairs`.
         """
         learner = self.learner
         # Unknown features score 0. To leave them out takes longer than to skip them.
         keys, starts, _ = self.features.keys(docs)
         rows = Rows(self.dictionary.find(keys), starts)
         lengths = docs.lengths if isinstance(docs, DocBatch) else doc_lengths(docs)
-        potentials = learner.potentials(rows, lengths)
-        potentials = potentials if constraints is None else potentials.constrain(*constraints)
+        potentials = learner.potentials(rows, lengths).constrain(constraints)
         return learner.add_pairs(potentials) if learner.settings.order == 2 else potentials
 
     def step(

@@ -160,6 +160,8 @@ def test_a_chain_that_needs_online_steps_gets_no_label(settings, in_sum):
     pipe = nlp.add_pipe("bcrf_ner", config={"model": sum_of(SPARSE, model) if in_sum else model})
     nlp.initialize(lambda: [example(nlp, OLD)])
     ((name, value),) = settings.items()
-    with pytest.raises(ValueError, match=rf"\[bcrf_ner\] {name} = {value} needs online steps"):
+    with pytest.raises(
+        ValueError, match=rf"\[bcrf_ner\] .*but {name} = {value} needs online steps"
+    ):
         extend(pipe, [example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"])
     assert pipe.labels == ("PER",)

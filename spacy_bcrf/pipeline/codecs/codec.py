@@ -13,8 +13,7 @@ from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import Attributes, Bools, Values
 from spacy_bcrf.annotation.extensions import UserData
-from spacy_bcrf.chain import Potentials
-from spacy_bcrf.layers.protocol import Constraints
+from spacy_bcrf.chain import Constraints, Potentials
 
 Tags = NDArray[np.int32]
 

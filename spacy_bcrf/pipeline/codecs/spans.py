@@ -23,8 +23,7 @@ from spacy_bcrf.annotation.arrays import (
 )
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.schemes import get_scheme
-from spacy_bcrf.chain import Potentials, SpanTags, span_posteriors
-from spacy_bcrf.layers.protocol import Constraints
+from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_posteriors
 
 from .codec import Ops, Tags, Unit
 

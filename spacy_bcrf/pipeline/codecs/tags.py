@@ -25,8 +25,7 @@ from spacy_bcrf.annotation.arrays import (
 )
 from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.annotation.partial import read_allowed_tags
-from spacy_bcrf.chain import CRF, Potentials
-from spacy_bcrf.layers.protocol import Constraints
+from spacy_bcrf.chain import CRF, Constraints, Potentials
 
 from .codec import Ops, Tags, Unit
 
