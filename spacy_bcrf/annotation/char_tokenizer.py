@@ -2,21 +2,33 @@
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from typing import Any
 
 from spacy.language import Language
+from spacy.strings import StringStore
 from spacy.tokens import Doc
 from spacy.util import DummyTokenizer
 from spacy.vocab import Vocab
+
+Range = tuple[int, int]
 
 # These characters join their predecessor, but their Unicode category is not "mark": zero-width
 # joiner and non-joiner, halfwidth sound marks, Thai and Lao AM.
 _JOINERS = "\u200c\u200d\uff9e\uff9f\u0e33\u0eb3"
 # The same outside the basic plane: skin tones, tags, variation selectors.
-_ASTRAL_JOINERS = "\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
+_ASTRAL_JOINERS: list[Range] = [(0x1F3FB, 0x1F3FF), (0xE0020, 0xE007F), (0xE0100, 0xE01EF)]
 # Above this code point only the variation selectors of _ASTRAL_JOINERS are marks.
 _LAST_MARK = 0x1FFFF
+_FLAGS: list[Range] = [(0x1F1E6, 0x1F1FF)]
+_LEADING_JAMO: list[Range] = [(0x1100, 0x115F), (0xA960, 0xA97C)]
+_VOWEL_JAMO: list[Range] = [(0x1160, 0x11A7), (0xD7B0, 0xD7C6)]
+_JAMO: list[Range] = [*_VOWEL_JAMO, (0x11A8, 0x11FF), (0xD7C7, 0xD7FB)]
+"""Jamo that follow another: vowels and finals."""
+_SYLLABLES: list[Range] = [(0xAC00, 0xD7A3)]
+_KEPT = 1 << 16
+"""How many characters a tokenizer keeps the hashes of."""
 
 
 def make_char_tokenizer() -> Callable[[Language], "CharTokenizer"]:
@@ -37,7 +49,7 @@ class CharTokenizer(DummyTokenizer):
 
     def __init__(self, vocab: Vocab) -> None:
         self.vocab = vocab
-        self._find = _pattern().findall
+        self._hashes = _Hashes(vocab.strings)
 
     def __call__(self, text: str) -> Doc:
         """Tokenize a text in linear time.
@@ -51,23 +63,76 @@ class CharTokenizer(DummyTokenizer):
                 f"character {error.start} of the text is the lone surrogate {text[error.start]!r}; "
                 "decode the text with its correct encoding"
             ) from None
-        found = self._find(text)
-        words, spaces = [word for word, _ in found], [bool(space) for _, space in found]
-        return Doc(self.vocab, words=words, spaces=spaces)
+        words: list[str] = list(text)
+        spaces = [False] * len(text)
+        if not _joining_characters().isdisjoint(text):
+            words, spaces = _split(_clusters(), text)
+        elif _WHITESPACE.search(text):
+            words, spaces = _split(_CHARACTERS, text)
+        if self.vocab.in_memory_zone:  # type: ignore[attr-defined]
+            # The zone forgets its strings in the end.
+            return Doc(self.vocab, words=words, spaces=spaces)
+        # spaCy takes hashes three times as fast as strings.
+        hashes: Any = list(map(self._hashes.__getitem__, words))
+        return Doc(self.vocab, words=hashes, spaces=spaces)
+
+    def __reduce__(self) -> tuple[type["CharTokenizer"], tuple[Vocab]]:
+        return CharTokenizer, (self.vocab,)
+
+
+class _Hashes(dict[str, int]):
+    """The hashes of words that are in a string store. It keeps those of the first `_KEPT` words."""
+
+    def __init__(self, strings: StringStore) -> None:
+        self._strings = strings
+
+    def __missing__(self, word: str) -> int:
+        found: int = self._strings.add(word)
+        if len(self) < _KEPT:
+            self[word] = found
+        return found
+
+
+def _split(pattern: re.Pattern[str], text: str) -> tuple[list[str], list[bool]]:
+    """Return the words of a pattern with two groups, a word and its trailing space."""
+    found = pattern.findall(text)
+    return [word for word, _ in found], [bool(space) for _, space in found]
+
+
+_WHITESPACE = re.compile(r"\s")
+_CHARACTERS = re.compile(r"(\s+|.)( )?", re.DOTALL)
+"""What `_clusters` finds in a text without any of the `_joining_characters`."""
 
 
 @cache
-def _pattern() -> re.Pattern[str]:
+def _marks() -> list[str]:
+    """Return all combining marks, up to `_LAST_MARK`."""
+    return [chr(c) for c in range(_LAST_MARK + 1) if unicodedata.category(chr(c))[0] == "M"]
+
+
+@cache
+def _joining_characters() -> frozenset[str]:
+    """Return all characters that can be part of a cluster of several, except Hangul syllables."""
+    ranges = [*_ASTRAL_JOINERS, *_FLAGS, *_LEADING_JAMO, *_JAMO]
+    return frozenset([*_marks(), *_JOINERS, *(chr(c) for a, b in ranges for c in range(a, b + 1))])
+
+
+def _set_of(ranges: Iterable[Range]) -> str:
+    """Return the inside of a character set of a regular expression."""
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+@cache
+def _clusters() -> re.Pattern[str]:
     """Return a pattern with two groups: a cluster or whitespace run, and its trailing space."""
-    marks = [chr(c) for c in range(_LAST_MARK + 1) if unicodedata.category(chr(c))[0] == "M"]
-    basic = "".join(mark for mark in marks if mark <= "\uffff")
-    astral = "".join(mark for mark in marks if mark > "\uffff")
+    basic = "".join(mark for mark in _marks() if mark <= "\uffff")
+    astral = "".join(mark for mark in _marks() if mark > "\uffff") + _set_of(_ASTRAL_JOINERS)
     # The lookahead makes matching four times faster: `re` tests sets outside the basic plane
     # character by character.
-    joining = f"(?:[{basic}{_JOINERS}]|(?=[\U00010000-\U0010ffff])[{astral}{_ASTRAL_JOINERS}])"
-    flag = "[\U0001f1e6-\U0001f1ff]{2}"
-    leading, syllable = "[\u1100-\u115f\ua960-\ua97c]", "[\uac00-\ud7a3\u1160-\u11a7\ud7b0-\ud7c6]"
-    hangul = f"(?:{leading}+{syllable}?|{syllable})[\u1160-\u11ff\ud7b0-\ud7fb]*"
+    joining = f"(?:[{basic}{_JOINERS}]|(?=[\U00010000-\U0010ffff])[{astral}])"
+    flag = f"[{_set_of(_FLAGS)}]{{2}}"
+    leading, syllable = f"[{_set_of(_LEADING_JAMO)}]", f"[{_set_of([*_SYLLABLES, *_VOWEL_JAMO])}]"
+    hangul = f"(?:{leading}+{syllable}?|{syllable})[{_set_of(_JAMO)}]*"
     joined = f"(?:{joining}(?:(?<=\u200d)(?:{flag}|\\S))?)*"
     return re.compile(
         rf"(\s+(?!{joining})|(?:{flag}|{hangul}|.){joined})( (?!{joining}))?", re.DOTALL

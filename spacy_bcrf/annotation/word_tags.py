@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import IDX, LENGTH, SENT_START, SPACY  # type: ignore[import-not-found]
+from spacy.attrs import IDX, LENGTH, ORTH, SENT_START, SPACY  # type: ignore[import-not-found]
+from spacy.strings import StringStore
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import filter_spans
 
-from .arrays import Values, read_doc
+from .arrays import Values, find_bounds, read_doc, read_docs
 from .entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
 
 
@@ -69,39 +70,58 @@ def _visible_bounds(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def merge_characters(
-    doc: Doc, is_first: NDArray[np.bool_], attributes: Sequence[int], values: Values
-) -> Doc:
-    """Return a document with the same text whose tokens are words.
+    docs: Sequence[Doc], is_first: NDArray[np.bool_], attributes: Sequence[int], values: Values
+) -> list[Doc]:
+    """Return documents with the same texts whose tokens are words.
 
-    is_first: bool (n,), whether a word starts at a character.
+    is_first: bool (N,), whether a word starts at a character. The first character of a document
+        starts one.
     attributes, values: A token attributes and their values for the w words, (w, A).
 
-    The new document keeps sentence starts, custom attributes, categories, spans and entities. A
+    The new documents keep sentence starts, custom attributes, categories, spans and entities. A
     span that starts or ends inside a word is extended to the whole word. If extended entities
     overlap, the longest one stays.
     """
-    text = doc.text
+    if not docs:
+        return []
+    orth, length, space, sent_start = read_docs(docs, (ORTH, LENGTH, SPACY, SENT_START)).T
+    # `Doc.text` makes a Token for each character, which takes longer than all the rest.
+    text = _join(orth, space, docs[0].vocab.strings)
     first = np.flatnonzero(is_first)
-    last = np.append(first[1:], len(doc))[: len(first)] - 1
-    idx, length, space = read_doc(doc, (IDX, LENGTH, SPACY)).astype("int64").T
-    bounds = zip(idx[first].tolist(), (idx[last] + length[last]).tolist(), strict=True)
-    words = Doc(
-        doc.vocab,
-        words=[text[start:end] for start, end in bounds],
-        spaces=space[last].astype(bool).tolist(),
-        user_data=dict(doc.user_data),
-    )
-    attribute_values: Any = values
-    words.from_array(list(attributes), attribute_values)
-    if doc.has_annotation("SENT_START"):
-        sent_start: Any = read_doc(doc, (SENT_START,))[first]
-        words.from_array([SENT_START], sent_start)
-    words.has_unknown_spaces = doc.has_unknown_spaces
-    words.cats = dict(doc.cats)
-    words._context = doc._context
-    if doc.spans or doc.ents:
-        _move_spans(doc, words, np.cumsum(is_first) - 1)
-    return words
+    last = np.append(first[1:], len(orth))[: len(first)] - 1
+    ends = (length + space).cumsum() - space
+    bounds = zip((ends - length)[first].tolist(), ends[last].tolist(), strict=True)
+    words = [text[start:end] for start, end in bounds]
+    spaces = space[last].astype(bool).tolist()
+    values = np.column_stack([values, sent_start[first]])
+    columns: Any = [*attributes, SENT_START]
+    merged = []
+    for doc, (start, end) in zip(docs, find_bounds(docs), strict=True):
+        a, b = first.searchsorted((start, end)).tolist()
+        merged.append(_copy_without_tokens(doc, words[a:b], spaces[a:b]))
+        token_values: Any = values[a:b]
+        merged[-1].from_array(columns, token_values)
+        if doc.spans or doc.ents:
+            _move_spans(doc, merged[-1], np.cumsum(is_first[start:end]) - 1)
+    return merged
+
+
+def _join(orth: NDArray[np.uint64], space: NDArray[np.uint64], strings: StringStore) -> str:
+    """Return the text of tokens, by the hashes of their texts and whether a space follows, (N,)."""
+    distinct, index = np.unique(orth, return_inverse=True)
+    texts = np.array([strings[word] for word in distinct.tolist()], dtype=object)[index].tolist()
+    if space.any():
+        texts = [f"{word} " if space else word for word, space in zip(texts, space, strict=True)]
+    return "".join(texts)
+
+
+def _copy_without_tokens(doc: Doc, words: list[str], spaces: list[bool]) -> Doc:
+    """Return a document of words with everything of another that is not about its tokens."""
+    copy = Doc(doc.vocab, words=words, spaces=spaces, user_data=dict(doc.user_data))
+    copy.has_unknown_spaces = doc.has_unknown_spaces
+    copy.cats = dict(doc.cats)
+    copy._context = doc._context
+    return copy
 
 
 def _move_spans(doc: Doc, words: Doc, word: NDArray[np.int64]) -> None:

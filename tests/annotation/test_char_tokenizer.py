@@ -9,8 +9,15 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_bcrf.annotation.char_tokenizer import CharTokenizer
+from spacy_bcrf.annotation import char_tokenizer
+from spacy_bcrf.annotation.char_tokenizer import (
+    CharTokenizer,
+    _clusters,
+    _joining_characters,
+    _split,
+)
 
+NAME = "spacy-bcrf.CharTokenizer.v1"
 TOKENIZER = CharTokenizer(spacy.blank("xx").vocab)
 # One extended grapheme cluster each.
 CHARACTERS = [
@@ -53,6 +60,27 @@ def test_tokens_spell_the_text(text):
     # A run of whitespace is one token, minus the space that belongs to the previous token.
     assert all(not (a.is_space and b.is_space) for a, b in pairwise(doc))
     assert all(token.is_space or not token.text[0].isspace() or len(token) > 1 for token in doc)
+
+
+@given(
+    st.text(st.sampled_from("我a한ᄒ\u0301 \n\u3000🙂") | st.characters(exclude_categories=["Cs"]))
+)
+def test_the_fast_paths_agree_with_the_pattern_of_clusters(text):
+    words, spaces = _split(_clusters(), text)
+    assert [(token.text, bool(token.whitespace_)) for token in TOKENIZER(text)] == [
+        *zip(words, spaces, strict=True)
+    ]
+
+
+def test_every_character_alone_and_after_a_letter_agrees_with_the_pattern():
+    codes = [*range(0xD800), *range(0xE000, 0x30000), *range(0xE0000, 0xE1000)]
+    wrong = [
+        code
+        for code in codes
+        if chr(code) not in _joining_characters()
+        and len(_split(_clusters(), f"a{chr(code)}b\u0301")[0]) != 3 - (chr(code) == " ")
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("character", CHARACTERS)
@@ -99,7 +127,7 @@ def test_a_lone_surrogate_is_refused():
 
 
 def test_disk_bytes_and_pickle_round_trip(tmp_path):
-    config = {"nlp": {"tokenizer": {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}}}
+    config = {"nlp": {"tokenizer": {"@tokenizers": NAME}}}
     nlp = spacy.blank("ja", config=config)
     nlp.to_disk(tmp_path)
     from_bytes = spacy.blank("ja", config=config).from_bytes(nlp.to_bytes())
@@ -116,3 +144,20 @@ def test_time_is_linear(text):
         TOKENIZER(text * count)
         seconds.append(time.process_time() - start)
     assert seconds[1] < 40 * max(seconds[0], 0.01)
+
+
+def test_a_memory_zone_forgets_its_characters():
+    nlp = spacy.blank("xx", config={"nlp": {"tokenizer": {"@tokenizers": NAME}}})
+    for text in ("ab", "bc"):
+        with nlp.memory_zone():
+            assert [token.text for token in nlp(text)] == list(text)
+    assert [token.text for token in nlp("abc")] == ["a", "b", "c"]
+    with nlp.memory_zone():
+        assert nlp("cd").text == "cd"
+
+
+def test_the_kept_hashes_are_bounded(monkeypatch):
+    monkeypatch.setattr(char_tokenizer, "_KEPT", 2)
+    tokenizer = CharTokenizer(spacy.blank("xx").vocab)
+    assert tokenizer("abcabc").text == "abcabc"
+    assert len(tokenizer._hashes) == 2

@@ -111,13 +111,12 @@ class WordCodec(SpanCodec):
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
         """Merge characters into words. RETURNS new documents."""
-        words = []
-        for doc, ids, user_data in zip(docs, tags, data, strict=True):
-            starts = self.entities.may_start[ids]
-            merged = merge_characters(doc, starts, self._ids, self._values[ids[starts]])
-            merged.user_data.update(user_data)
-            words.append(merged)
-        return words
+        ids = np.concatenate(tags)
+        starts = self.entities.may_start[ids]
+        merged = merge_characters(docs, starts, self._ids, self._values[ids[starts]])
+        for words, user_data in zip(merged, data, strict=True):
+            words.user_data.update(user_data)
+        return merged
 
     def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
         """Return predicted words and which are correct, see `Codec.compare_with_gold`."""
