@@ -105,6 +105,8 @@ class ParallelBuild(build_ext):
                 compiled.unlink(missing_ok=True)
                 compile_files([source], output_dir=output_dir, **options)
                 compiled.write_text(digest.hexdigest())
+            # The linker skips objects that are older than a library made from others.
+            Path(objects[0]).touch()
             return objects
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:

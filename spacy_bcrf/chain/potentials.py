@@ -144,6 +144,9 @@ class Potentials:
 
         The arrays are not checked: they are C-contiguous and have the dtype of the potentials.
         """
+        return self._replace(unary, transitions)
+
+    def _replace(self, unary: Array, transitions: Array) -> Potentials:
         found = object.__new__(Potentials)
         found.__dict__.update(
             unary=unary, transitions=transitions, lengths=self.lengths, xp=self.xp
@@ -186,8 +189,8 @@ class Potentials:
         upper = allowed.astype(self.unary.dtype)
         upper -= 0.5
         upper *= float("inf")
-        unary = self.xp.minimum(self.unary, upper, out=upper)
-        return self.with_scores(unary, self.transitions)
+        # No check: -inf is always valid.
+        return self._replace(self.xp.minimum(self.unary, upper, out=upper), self.transitions)
 
     def constrain(self, constraints: Constraints | None) -> Potentials:
         """Return these potentials with -inf on all forbidden tags and transitions."""
@@ -195,10 +198,12 @@ class Potentials:
             return self
         xp, unary = self.xp, self.unary.copy()
         forbidden = unary.dtype.type("-inf")
-        for tokens, allowed in (self.starts, constraints.start), (self.ends, constraints.end):
+        starts, ends = boundaries(self.lengths)
+        for tokens, allowed in (starts, constraints.start), (ends, constraints.end):
             unary[tokens] = xp.where(xp.asarray(allowed), unary[tokens], forbidden)
         allowed = xp.asarray(constraints.transitions)
-        return self.with_scores(unary, xp.where(allowed, self.transitions, forbidden))
+        # No check: -inf is always valid.
+        return self._replace(unary, xp.where(allowed, self.transitions, forbidden))
 
     def scale(self, factor: float) -> Potentials:
         """Return these potentials times a positive factor, the inverse temperature."""

@@ -26,6 +26,28 @@ class Extractor:
         origins: bool = False,
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32] | None]: ...
 
+class WordScores:
+    def __init__(
+        self,
+        templates: Iterable[tuple[int, Sequence[tuple[int, int]]]],
+        n_of_word: int,
+        n_bytes: int = ...,
+    ) -> None: ...
+    def clear(self) -> None: ...
+    def score(
+        self,
+        dictionary: Dictionary,
+        weights: NDArray[np.float32],
+        n_tags: int,
+        orths: NDArray[np.uint64],
+        values: NDArray[np.uint64],
+        words: NDArray[np.int32],
+        bag_starts: NDArray[np.int64],
+        bag_values: NDArray[np.uint64],
+        bags: int,
+        lengths: NDArray[np.int32],
+    ) -> NDArray[np.float32]: ...
+
 class Learner:
     def __init__(
         self,

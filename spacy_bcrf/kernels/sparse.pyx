@@ -19,6 +19,10 @@ from .checks cimport check_ids, check_lengths, check_starts, watch_signals
 
 watch_signals()
 
+cdef int MAX_OFFSET = 1_000_000
+cdef int MAX_TAGS = 1_000_000
+cdef size_t WORD_SCORES = 64_000_000
+
 
 cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
     cdef cppclass CDictionary "bcrf::Dictionary":
@@ -108,10 +112,23 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         void learn(Model&, const Sequences&, const int64_t*, const int*, int, double&, int&) except +
         void descend(Model&, const Sequences&, const int*, int, const float*,
                      const float*) except +
-        void score(const float*, size_t, int, const Sequences&, const int*, int, float*) except +
         void correct(const CBatch&, const PairWeights&, const float*, const int*, float, float*,
                      float*) except +
     vector[int] c_shuffled "bcrf::shuffled"(int, uint64_t) except +
+
+cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:
+    cdef cppclass Weights:
+        const float* table
+        size_t rows, stride
+        int tags
+
+    cdef cppclass CWordScores "bcrf::WordScores":
+        CWordScores(size_t) except +
+        void add(uint64_t, const vector[Part]&, bint) except +
+        void clear()
+        void score(const TokenValues&, const uint64_t*, const int*, int, CDictionary&,
+                   const Weights&, float*) except +
+    void c_score "bcrf::score"(const Weights&, const Sequences&, const int*, int, float*) except +
 
 
 cdef class Dictionary:
@@ -156,6 +173,60 @@ cdef class Dictionary:
         self.c.assign(at, keys.shape[0])
 
 
+cdef vector[Part] _parts(spec) except *:
+    """Return the parts of a template, pairs (column, offset)."""
+    cdef vector[Part] parts
+    cdef Part part
+    for column, offset in spec:
+        if column < 0 or not -MAX_OFFSET <= offset <= MAX_OFFSET:
+            raise ValueError(
+                f"a part must have a column of at least 0 and an offset of at most "
+                f"{MAX_OFFSET}, got {column} and {offset}"
+            )
+        part.column = column
+        part.offset = offset
+        parts.push_back(part)
+    return parts
+
+
+cdef int _n_columns(spec) except -1:
+    """Return the number of columns that a template needs."""
+    return max([column + 1 for column, _ in spec], default=0)
+
+
+cdef TokenValues _tokens(const uint64_t[:, ::1] values, const int[::1] words,
+                         const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
+                         const int[::1] lengths, int n_columns) except *:
+    """Return the arrays of `Extractor.extract`. Raise for arrays that do not fit."""
+    cdef TokenValues tokens
+    check_lengths(lengths, values.shape[0])
+    if words.shape[0] != values.shape[0]:
+        raise ValueError(f"there are {values.shape[0]} values, but {words.shape[0]} words")
+    if bags < 0 or n_columns > values.shape[1] + bags:
+        raise ValueError(
+            f"the templates need {n_columns} columns, but there are {values.shape[1]} "
+            f"values and {bags} bags"
+        )
+    if bags:
+        check_starts("bag_starts", bag_starts, bag_values.shape[0])
+        check_ids("words", words, 0, <int>((bag_starts.shape[0] - 1) // bags))
+    tokens.singles = <int>values.shape[1]
+    tokens.bags = bags
+    tokens.values = NULL
+    tokens.words = NULL
+    tokens.bag_starts = NULL
+    tokens.bag_values = NULL
+    if values.shape[0]:
+        if values.shape[1]:
+            tokens.values = &values[0, 0]
+        tokens.words = &words[0]
+        if bags:
+            tokens.bag_starts = &bag_starts[0]
+        if bag_values.shape[0]:
+            tokens.bag_values = &bag_values[0]
+    return tokens
+
+
 cdef class Extractor:
     """Feature templates. A template is a seed and its parts, pairs (column, offset)."""
 
@@ -163,21 +234,9 @@ cdef class Extractor:
     cdef int n_columns
 
     def __init__(self, templates):
-        cdef vector[Part] parts
-        cdef Part part
         for seed, spec in templates:
-            parts.clear()
-            for column, offset in spec:
-                if column < 0 or not -MAX_OFFSET <= offset <= MAX_OFFSET:
-                    raise ValueError(
-                        f"a part must have a column of at least 0 and an offset of at most "
-                        f"{MAX_OFFSET}, got {column} and {offset}"
-                    )
-                part.column = column
-                part.offset = offset
-                parts.push_back(part)
-                self.n_columns = max(self.n_columns, column + 1)
-            self.c.add(seed, parts)
+            self.c.add(seed, _parts(spec))
+            self.n_columns = max(self.n_columns, _n_columns(spec))
 
     def extract(self, const uint64_t[:, ::1] values, const int[::1] words,
                 const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
@@ -189,33 +248,14 @@ cdef class Extractor:
         values: (N, singles), single values, 0 for none. Bag `column` of token i has the values
         bag_values[bag_starts[k]:bag_starts[k + 1]], where k = words[i] * bags + column.
         """
-        cdef TokenValues tokens
+        cdef TokenValues tokens = _tokens(
+            values, words, bag_starts, bag_values, bags, lengths, self.n_columns
+        )
         cdef vector[uint64_t] keys
         cdef vector[int64_t] starts
         cdef vector[int32_t] found
         cdef vector[int32_t]* found_at = &found if origins else NULL
         cdef int batch = <int>lengths.shape[0]
-        check_lengths(lengths, values.shape[0])
-        if words.shape[0] != values.shape[0]:
-            raise ValueError(f"there are {values.shape[0]} values, but {words.shape[0]} words")
-        if bags < 0 or self.n_columns > values.shape[1] + bags:
-            raise ValueError(
-                f"the templates need {self.n_columns} columns, but there are {values.shape[1]} "
-                f"values and {bags} bags"
-            )
-        if bags:
-            check_starts("bag_starts", bag_starts, bag_values.shape[0])
-            check_ids("words", words, 0, <int>((bag_starts.shape[0] - 1) // bags))
-        tokens.singles = <int>values.shape[1]
-        tokens.bags = bags
-        if values.shape[0]:
-            if values.shape[1]:
-                tokens.values = &values[0, 0]
-            tokens.words = &words[0]
-            if bags:
-                tokens.bag_starts = &bag_starts[0]
-            if bag_values.shape[0]:
-                tokens.bag_values = &bag_values[0]
         starts.push_back(0)
         keys.reserve(values.shape[0] * 24)
         if batch:
@@ -229,8 +269,54 @@ cdef class Extractor:
         )
 
 
-cdef int MAX_OFFSET = 1_000_000
-cdef int MAX_TAGS = 1_000_000
+cdef class WordScores:
+    """Templates, and tag scores under fixed weights.
+
+    Equal words with equal values share the sums of the weights of their features.
+
+    templates: see `Extractor`. n_of_word: the number of columns that the word and the single values
+    determine; the templates of the others share nothing. n_bytes: memory for the sums, above which
+    the object forgets them.
+    """
+
+    cdef CWordScores* c
+    cdef int n_columns
+
+    def __cinit__(self, templates, int n_of_word, size_t n_bytes=WORD_SCORES):
+        self.c = new CWordScores(n_bytes)
+        for seed, spec in templates:
+            self.c.add(seed, _parts(spec), _n_columns(spec) <= n_of_word)
+            self.n_columns = max(self.n_columns, _n_columns(spec))
+
+    def __dealloc__(self):
+        del self.c
+
+    def clear(self):
+        """Forget all sums. Necessary when the weights or the dictionary have changed."""
+        self.c.clear()
+
+    def score(self, Dictionary dictionary, const float[:, ::1] weights, int n_tags,
+              const uint64_t[::1] orths, const uint64_t[:, ::1] values, const int[::1] words,
+              const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
+              const int[::1] lengths):
+        """Return tag scores, float32 (N, T), under weights (n_rows, stride).
+
+        orths: (N,) hashes of the words. The other arrays are those of `Extractor.extract`.
+        Unknown features do not count. Raises IndexError for features without weights.
+        """
+        cdef TokenValues tokens = _tokens(
+            values, words, bag_starts, bag_values, bags, lengths, self.n_columns
+        )
+        cdef Weights table = _weights(weights, n_tags)
+        if orths.shape[0] != words.shape[0]:
+            raise ValueError(f"there are {words.shape[0]} words, but {orths.shape[0]} hashes")
+        unary = numpy.empty((orths.shape[0], n_tags), dtype="float32")
+        cdef float[:, ::1] out = unary
+        if unary.shape[0]:
+            with nogil:
+                self.c.score(tokens, &orths[0], &lengths[0], <int>lengths.shape[0], dictionary.c,
+                             table, &out[0, 0])
+        return unary
 
 
 cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
@@ -435,8 +521,12 @@ cdef class Learner:
     def score(self, const int[::1] rows, const int64_t[::1] starts, const int[::1] lengths):
         """Return tag scores (N, T) and transitions (T, T), float32, under the current weights."""
         cdef size_t tags = self.c.tags, u
-        unary = _score(self.c.v.row(0), self.c.v.rows(), self.c.stride, self.c.tags, rows, starts,
-                       lengths)
+        cdef Weights weights
+        weights.table = self.c.v.row(0)
+        weights.rows = self.c.v.rows()
+        weights.stride = self.c.stride
+        weights.tags = self.c.tags
+        unary = _score(weights, rows, starts, lengths)
         transitions = numpy.empty((tags, tags), dtype="float32")
         cdef float[:, ::1] out = transitions
         for u in range(tags):
@@ -476,21 +566,37 @@ cdef class Learner:
         self.c.write(&weights[0, 0], weights.shape[0], keep_rates)
 
 
-cdef _score(const float* weights, size_t n_rows, size_t stride, int n_tags, const int[::1] rows,
-            const int64_t[::1] starts, const int[::1] lengths):
+cdef Weights _weights(const float[:, ::1] table, int n_tags) except *:
+    """Return weights. Raise ValueError for a table that does not fit."""
+    cdef Weights weights
+    if n_tags < 1 or n_tags > table.shape[1] or table.shape[1] % 8:
+        raise ValueError(
+            f"weights must have at least n_tags = {n_tags} columns and a multiple of 8, got "
+            f"{table.shape[1]}"
+        )
+    if table.shape[0] < n_tags + 3:
+        raise ValueError(f"weights must have at least {n_tags + 3} rows, got {table.shape[0]}")
+    weights.table = &table[0, 0]
+    weights.rows = table.shape[0]
+    weights.stride = table.shape[1]
+    weights.tags = n_tags
+    return weights
+
+
+cdef _score(Weights weights, const int[::1] rows, const int64_t[::1] starts,
+            const int[::1] lengths):
     """Return tag scores, float32 (N, T). Raise for rows and lengths that do not fit."""
     cdef Sequences data
-    _check_rows(rows, starts, -1, n_rows, n_tags)
+    _check_rows(rows, starts, -1, weights.rows, weights.tags)
     check_lengths(lengths, starts.shape[0] - 1)
-    unary = numpy.empty((starts.shape[0] - 1, n_tags), dtype="float32")
+    unary = numpy.empty((starts.shape[0] - 1, weights.tags), dtype="float32")
     cdef float[:, ::1] out = unary
     if not unary.shape[0]:
         return unary
     data.rows = &rows[0] if rows.shape[0] else NULL
     data.starts = &starts[0]
     with nogil:
-        SparseKernels.get().score(weights, stride, n_tags, data, &lengths[0],
-                                  <int>lengths.shape[0], &out[0, 0])
+        c_score(weights, data, &lengths[0], <int>lengths.shape[0], &out[0, 0])
     return unary
 
 
@@ -500,14 +606,7 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
 
     Rows of -1, unknown features, do not count. Raises IndexError for other rows without weights.
     """
-    if n_tags < 1 or n_tags > weights.shape[1] or weights.shape[1] % 8:
-        raise ValueError(
-            f"weights must have at least n_tags = {n_tags} columns and a multiple of 8, got "
-            f"{weights.shape[1]}"
-        )
-    if weights.shape[0] < n_tags + 3:
-        raise ValueError(f"weights must have at least {n_tags + 3} rows, got {weights.shape[0]}")
-    return _score(&weights[0, 0], weights.shape[0], weights.shape[1], n_tags, rows, starts, lengths)
+    return _score(_weights(weights, n_tags), rows, starts, lengths)
 
 
 def correct(const float[:, ::1] weights, const int[:, ::1] pairs, const float[:, ::1] unary,

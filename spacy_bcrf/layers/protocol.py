@@ -113,8 +113,12 @@ class LabelingModel:
         self.objective: Objective = self.output_layer.attrs["objective"]
         self.inference = self.objective if isinstance(self.objective, Inference) else CRF()
         """The inference of all probabilities: the objective, or a CRF if that has none."""
-        self.columns = embedded_columns(model)
-        """The attributes of tokens that compiled layers of the model embed."""
+        chains = (node.attrs["chain"] for node in model.walk() if "chain" in node.attrs)
+        self.columns = [
+            *embedded_columns(model),
+            *(attribute for chain in chains for attribute in chain.features.attributes),
+        ]
+        """The attributes of tokens that compiled layers and sparse chains of the model read."""
 
     @property
     def output_layer(self) -> Model:

@@ -13,6 +13,7 @@ from spacy.attrs import ID, IDS, ORTH  # type: ignore[import-not-found]
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 
+from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, read_doc, read_docs
 from spacy_bcrf.annotation.extensions import set_extensions
 
 from . import doc_attributes, word_attributes
@@ -69,6 +70,7 @@ class Features:
     """Compiled templates, which turn tokens into 64-bit feature keys.
 
     columns: the spaCy token attributes in the templates.
+    attributes: the ids of ORTH and of the columns, which extraction reads.
     listed: the attributes that need the whole document, such as extensions and gazetteers; a token
         can have several values of one.
 
@@ -94,8 +96,10 @@ class Features:
         self.columns = [a for a in attributes if not self._add_function(a)]
         self.listed = list(self._of_doc)
         self._words = WordCache(list(self._of_word.values()))
-        self._ids = [IDS[a.name.upper()] for a in self.columns]
+        self.attributes = [ORTH, *(IDS[a.name.upper()] for a in self.columns)]
         self._extractor: Any = None
+        # The scores of word types, and the weights that they are sums of.
+        self._word_scores: tuple[NDArray[np.float32], Any] | None = None
 
     def load(self, docs: Sequence[Doc]) -> None:
         """Read the files of gazetteers and word tables, count the words of the documents, and
@@ -149,12 +153,34 @@ class Features:
         """
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64"), np.zeros(0, "int32")
-        by_doc = [self._read(doc) for doc in docs]
-        lengths = np.array([len(values) for values in by_doc], dtype="int32")
-        values = np.concatenate(by_doc)
+        orths, values, lengths, text, listed = self._tokens(docs)
+        return self.extract(orths, values, lengths, text, listed, origins)
+
+    def score(
+        self, docs: Sequence[Doc], dictionary: Any, weights: NDArray[np.float32], n_tags: int
+    ) -> NDArray[np.float32]:
+        """Return the tag scores (N, T) of the documents under weights (rows, stride).
+
+        Keeps what the features of each word type add, until it gets another array of weights.
+        """
+        if not docs:
+            return np.zeros((0, n_tags), "float32")
+        orths, *tokens = self._arrays(*self._tokens(docs))
+        kept = self._word_scores
+        if kept is None or kept[0] is not weights:
+            kept = self._word_scores = weights, self._compile_scores()
+        return kept[1].score(dictionary, weights, n_tags, orths, *tokens)
+
+    def _tokens(self, docs: Sequence[Doc]) -> tuple[Any, ...]:
+        """Return the arguments of `extract` for documents, without `origins`."""
+        if isinstance(docs, DocBatch) and set(self.attributes) <= set(docs.columns):
+            places = [docs.columns.index(attribute) for attribute in self.attributes]
+            values, lengths = docs.values.take(places, axis=1), docs.lengths
+        else:
+            values, lengths = read_docs(docs, self.attributes), doc_lengths(docs)
         text = docs[0].vocab.strings.__getitem__
         listed = self._list(docs) if self.listed else None
-        return self.extract(values[:, 0], values[:, 1:], lengths, text, origins, listed)
+        return values[:, 0], values[:, 1:], lengths, text, listed
 
     def extract(
         self,
@@ -162,8 +188,8 @@ class Features:
         values: Keys,
         lengths: NDArray[np.int32],
         text: Callable[[int], str],
-        origins: bool = False,
         listed: Bags | None = None,
+        origins: bool = False,
     ) -> tuple[Keys, Any, Any]:
         """Extract feature keys from arrays, and return them in the form of `keys`.
 
@@ -173,17 +199,32 @@ class Features:
         text: returns the word of a hash; called for words that the cache does not have.
         listed: (N, L) bags with the values of the L attributes in `listed`.
         """
-        # The compiled extractor takes the columns first, then bags: of words, then `listed`.
-        cells, bags = self._words.find(np.ascontiguousarray(orths), text)
+        _, *tokens = self._arrays(orths, values, lengths, text, listed)
+        if self._extractor is None:
+            from spacy_bcrf.kernels.sparse import Extractor
+
+            self._extractor = Extractor(self._compile())
+        return self._extractor.extract(*tokens, origins)
+
+    def _arrays(
+        self,
+        orths: Keys,
+        values: Keys,
+        lengths: NDArray[np.int32],
+        text: Callable[[int], str],
+        listed: Bags | None,
+    ) -> tuple[Any, ...]:
+        """Return the hashes of the words, and the arguments of the compiled extractor.
+
+        It takes the columns first, then bags: of words, then `listed`.
+        """
+        orths = np.ascontiguousarray(orths)
+        cells, bags = self._words.find(orths, text)
         n_bags = len(self._of_word)
         if listed is not None:
             bags = _join(bags, cells, n_bags, listed, len(self.listed))
             cells, n_bags = np.arange(len(orths), dtype="int32"), n_bags + len(self.listed)
-        if self._extractor is None:
-            self._extractor = self._compile()
-        return self._extractor.extract(
-            np.ascontiguousarray(values), cells, *bags, n_bags, lengths, origins
-        )
+        return orths, np.ascontiguousarray(values), cells, *bags, n_bags, lengths
 
     def list_values(self, doc: Doc) -> dict[Attribute, Values]:
         """Return the values of each token, for each attribute in `listed`."""
@@ -237,8 +278,7 @@ class Features:
 
     def _read(self, doc: Doc) -> Keys:
         """Return (n, 1 + A) hashes of the words and values of `columns`."""
-        values: Any = doc.to_array([ORTH, *self._ids]).reshape(len(doc), 1 + len(self._ids))
-        return values
+        return read_doc(doc, self.attributes)
 
     def _list(self, docs: Sequence[Doc]) -> Bags:
         """Hash the values of the listed attributes into (N, L) bags."""
@@ -340,16 +380,18 @@ class Features:
         at = text.index(str(attribute)) + 1
         return TemplateError(f"template {text!r}, position {at}: {what}")
 
-    def _compile(self) -> Any:
-        from spacy_bcrf.kernels.sparse import Extractor
-
+    def _compile(self) -> list[tuple[int, list[tuple[int, int]]]]:
+        """Return the seed of each template and its parts, pairs of column and offset."""
         columns = {a: k for k, a in enumerate([*self.columns, *self._of_word, *self._of_doc])}
-        return Extractor(
-            [
-                (hash_string(str(t)), [(columns[p.attribute], p.offset) for p in t.parts])
-                for t in self.templates
-            ]
-        )
+        return [
+            (hash_string(str(t)), [(columns[p.attribute], p.offset) for p in t.parts])
+            for t in self.templates
+        ]
+
+    def _compile_scores(self) -> Any:
+        from spacy_bcrf.kernels.sparse import WordScores
+
+        return WordScores(self._compile(), len(self.columns) + len(self._of_word))
 
 
 def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Bags, n_listed: int) -> Bags:

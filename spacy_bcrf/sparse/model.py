@@ -166,11 +166,11 @@ class SparseChain:
             `OnlineLearner.add_pairs`.
         """
         learner = self.learner
-        # Unknown features score 0. To leave them out takes longer than to skip them.
-        keys, starts, _ = self.features.keys(docs)
-        rows = Rows(self.dictionary.find(keys), starts)
+        weights = learner.weights
+        unary = self.features.score(docs, self.dictionary, weights, learner.n_tags)
+        transitions = weights[: learner.n_tags, : learner.n_tags]
         lengths = docs.lengths if isinstance(docs, DocBatch) else doc_lengths(docs)
-        potentials = learner.potentials(rows, lengths).constrain(constraints)
+        potentials = Potentials.unchecked(unary, transitions, lengths, np).constrain(constraints)
         return learner.add_pairs(potentials) if learner.settings.order == 2 else potentials
 
     def step(

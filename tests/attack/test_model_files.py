@@ -11,7 +11,7 @@ import spacy
 import srsly
 from spacy.training import Example
 
-from spacy_bcrf.kernels.sparse import Dictionary, Extractor, Learner, score, shuffled
+from spacy_bcrf.kernels.sparse import Dictionary, Extractor, Learner, WordScores, score, shuffled
 from spacy_bcrf.sparse.learner import OnlineSettings
 from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.model_bytes import unpack
@@ -183,6 +183,31 @@ def extract(values=2, words=(0, 0), bag_starts=(0, 2), bag_values=2, bags=1, len
     )
 
 
+def word_scores(hashes=1, columns=8, rows=6, n_tags=2, **arrays):
+    """`scored` and `extract` at once."""
+    arrays = {
+        "values": 1,
+        "words": (0,),
+        "lengths": (1,),
+        "bag_starts": (0, 2),
+        "bag_values": 2,
+        "bags": 1,
+    } | arrays
+    scores = WordScores([(1, [(0, 0)]), (1, [(1, 0)])], 2)
+    return scores.score(
+        Dictionary(),
+        np.ones((rows, columns), "float32"),
+        n_tags,
+        np.ones(hashes, "uint64"),
+        np.ones((arrays["values"], 1), "uint64"),
+        np.array(arrays["words"], "int32"),
+        np.array(arrays["bag_starts"], "int64"),
+        np.ones(arrays["bag_values"], "uint64"),
+        arrays["bags"],
+        np.array(arrays["lengths"], "int32"),
+    )
+
+
 def scored(columns=8, rows=6, n_tags=2, starts=(0, 1), lengths=(1,)):
     weights = np.ones((rows, columns), "float32")
     arrays = np.zeros(1, "int32"), np.array(starts, "int64"), np.array(lengths, "int32")
@@ -204,6 +229,18 @@ CALLS = {
         *({"words": x} for x in ((0, 1), (-1, 0), (0,))),
         *({"bag_starts": x} for x in ((0, 3), (1, 0), (-1, 2), (0,), ())),
         *({"lengths": x} for x in ((3,), (-1, 3), (1,))),
+        {"bags": 0},
+        {"bags": -1},
+        {"bag_values": 1},
+    ],
+    word_scores: [
+        *({"hashes": n} for n in (0, 2)),
+        *({"columns": n} for n in (7, 9, 0)),
+        *({"rows": n} for n in (0, 4)),
+        *({"n_tags": n} for n in (0, -1, 9)),
+        *({"words": x} for x in ((1,), (-1,), (0, 0), ())),
+        *({"bag_starts": x} for x in ((0, 3), (1, 0), (-1, 2), (0,), ())),
+        *({"lengths": x} for x in ((2,), (-1, 2), ())),
         {"bags": 0},
         {"bags": -1},
         {"bag_values": 1},

@@ -17,8 +17,8 @@ struct SparseKernels {
                   double& loss, int& done);
     void (*descend)(Model&, const Sequences&, const int* lengths, int batch, const float* d_unary,
                     const float* d_transitions);
-    void (*score)(const float* weights, size_t stride, int tags, const Sequences&,
-                  const int* lengths, int batch, float* unary);
+    void (*sum_parts)(const float* const* parts, const std::int64_t* starts, size_t n,
+                      size_t stride, size_t width, float* out);
     void (*correct)(const Batch<float>&, const PairWeights&, const float* marginals,
                     const int* best, float least, float* unary, float* transitions);
 

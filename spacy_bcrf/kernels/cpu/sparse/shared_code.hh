@@ -6,3 +6,4 @@
 #include "kernels.hh"
 #include "prefetch.hh"
 #include "quadratic.hh"
+#include "scores.hh"

@@ -10,7 +10,7 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-SparseKernels sparse_kernels() { return {learn, descend, score, correct}; }
+SparseKernels sparse_kernels() { return {learn, descend, sum_parts, correct}; }
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -1,0 +1,152 @@
+"""Tag scores from the sums that a word type adds, against sums of the rows of all features."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc, Token
+
+from spacy_bcrf.kernels.sparse import Dictionary, WordScores
+from spacy_bcrf.sparse.features import Features
+from spacy_bcrf.sparse.gazetteers import Gazetteers
+from tests.light_spacy import MultiLanguage
+
+VOCAB = MultiLanguage().vocab
+N_TAGS, STRIDE = 5, 8
+OF_WORDS = ["w[-2..2]", "lower[0]", "tag[-1..0]", "suffix(1..3)[-1..1]", "character[-1]", "w[-9]"]
+OTHERS = ["w[-1..0]|w[0..1]", "suffix(1)[0]|tag[1]"]
+LISTED = ["_.shouts[-1..1]", "gazetteer.names[0]"]
+SENTENCES = st.lists(
+    st.lists(st.sampled_from(["a", "Ab", "ab", "c-3", "Zz"]), max_size=12), max_size=4
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def extension():
+    Token.set_extension("shouts", getter=lambda token: token.text.isupper() and "yes")
+    yield
+    Token.remove_extension("shouts")
+
+
+def make_docs(sentences):
+    return [
+        Doc(VOCAB, words=words, tags=[f"T{len(word) + i % 2}" for i, word in enumerate(words)])
+        for words in sentences
+    ]
+
+
+def make_features(templates):
+    return Features(templates, Gazetteers({"names": ["a ab", "c-3"]}))
+
+
+def make_weights(n_features, seed=0):
+    weights = np.zeros((n_features + N_TAGS + 3, STRIDE), "float32")
+    weights[:, :N_TAGS] = np.random.default_rng(seed).normal(size=(len(weights), N_TAGS))
+    return weights
+
+
+def learn_features(features, docs):
+    """Return a dictionary of some of the features: the others are unknown."""
+    dictionary = Dictionary()
+    keys = np.unique(features.keys(docs)[0])
+    dictionary.keys = keys[np.arange(len(keys)) % 4 > 0]
+    return dictionary
+
+
+def expected(features, docs, dictionary, weights):
+    """Add the rows of each token's features, in float64."""
+    keys, starts, _ = features.keys(docs)
+    rows = dictionary.find(keys)
+    scores = []
+    for doc in docs:
+        for i in range(len(doc)):
+            at = len(scores)
+            found = [r + N_TAGS + 3 for r in rows[starts[at] : starts[at + 1]] if r >= 0]
+            found += [N_TAGS] + [N_TAGS + 1] * (i == 0) + [N_TAGS + 2] * (i == len(doc) - 1)
+            scores.append(weights[found].astype("float64").sum(axis=0)[:N_TAGS])
+    return np.array(scores).reshape(-1, N_TAGS)
+
+
+@pytest.mark.parametrize(
+    "templates", [OF_WORDS, OTHERS, OF_WORDS + OTHERS, OF_WORDS + LISTED, LISTED]
+)
+@given(seen=SENTENCES, sentences=SENTENCES)
+@settings(max_examples=30)
+def test_scores_are_the_sums_of_the_rows(templates, seen, sentences):
+    features = make_features(templates)
+    docs = make_docs(sentences)
+    dictionary = learn_features(features, docs + make_docs(seen))
+    weights = make_weights(len(dictionary))
+    for batch in (make_docs(seen), docs, docs):  # new types, then kept ones
+        got = features.score(batch, dictionary, weights, N_TAGS)
+        want = expected(features, batch, dictionary, weights)
+        np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def long_docs():
+    rng = np.random.default_rng(1)
+    words = [f"w{i}" for i in np.minimum(rng.zipf(1.3, 3000), 2000)]
+    return make_docs([words, words[:1024], words[:1025], [], words[:1]])
+
+
+@pytest.mark.parametrize("n_bytes", [0, 300_000, 64_000_000])
+def test_bounded_memory_and_long_sequences_give_the_same_scores(n_bytes, monkeypatch):
+    features, docs = make_features(OF_WORDS + OTHERS), long_docs()
+    dictionary = learn_features(features, docs)
+    weights = make_weights(len(dictionary))
+    compiled = WordScores(features._compile(), len(features.columns) + 2, n_bytes)
+    monkeypatch.setattr(features, "_compile_scores", lambda: compiled)
+    got = features.score(docs, dictionary, weights, N_TAGS)
+    np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
+    again = features.score(docs[:1], dictionary, weights, N_TAGS)
+    np.testing.assert_array_equal(again, got[: len(docs[0])])
+
+
+def test_the_sums_follow_the_weights():
+    features, docs = make_features(OF_WORDS), make_docs([["a", "ab", "Zz"]])
+    dictionary = learn_features(features, docs)
+    for seed in range(2):
+        weights = make_weights(len(dictionary), seed)
+        got = features.score(docs, dictionary, weights, N_TAGS)
+        np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
+
+
+def test_cleared_sums_are_computed_again():
+    features, docs = make_features(OF_WORDS), make_docs([["a", "ab", "Zz"]])
+    dictionary = learn_features(features, docs)
+    weights = make_weights(len(dictionary))
+    features.score(docs, dictionary, weights, N_TAGS)
+    weights *= 2
+    features._word_scores[1].clear()
+    got = features.score(docs, dictionary, weights, N_TAGS)
+    np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
+
+
+def test_features_without_weights_are_an_error_that_leaves_nothing_behind():
+    features, docs = make_features(OF_WORDS + OTHERS), make_docs([["a", "ab", "Zz"]])
+    dictionary = learn_features(features, docs)
+    weights = make_weights(len(dictionary))
+    compiled = WordScores(features._compile(), len(features.columns) + 2)
+    for table in (weights[: N_TAGS + 3], weights[:-1]):
+        features._word_scores = table, compiled
+        with pytest.raises(IndexError, match="features without weights"):
+            features.score(docs, dictionary, table, N_TAGS)
+    features._word_scores = weights, compiled
+    got = features.score(docs, dictionary, weights, N_TAGS)
+    np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
+
+
+def test_threads_get_the_same_scores():
+    features, docs = make_features(OF_WORDS + OTHERS), long_docs()
+    dictionary = learn_features(features, docs)
+    weights = make_weights(len(dictionary))
+    want = features.score(docs, dictionary, weights, N_TAGS)
+    features._word_scores = None
+    batches = [docs[i % 2 :] for i in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda batch: features.score(batch, dictionary, weights, N_TAGS), batches)
+        for batch, got in zip(batches, found, strict=True):
+            np.testing.assert_array_equal(got, want[len(want) - len(got) :])
+            assert len(got) == sum(map(len, batch))
