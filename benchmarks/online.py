@@ -21,7 +21,7 @@ from experiments.sapo.dataset import Dataset
 from experiments.sapo.evaluate import span_f
 from experiments.sapo.tasks import spans
 from spacy_bcrf import kernels
-from spacy_bcrf.chain import Potentials, viterbi
+from spacy_bcrf.chain import viterbi
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.io.text import find_file, read_lines
@@ -207,11 +207,8 @@ def measure_prediction(corpora: Path) -> dict[str, object]:
     trainer.set_params({"max_iterations": 1})
     for items, sentence in zip(to_strings(data.rows, data.lengths), train, strict=True):
         trainer.append(items, spans(sentence))
-    extract, sentences = data.extractor(test), to_strings(rows, lengths)
-
-    def potentials() -> Potentials:
-        return model.potentials(extract(), lengths)
-
+    extract, score = data.extractor(test), data.scorer(test, model)
+    sentences = to_strings(rows, lengths)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model")
         trainer.train(path)
@@ -220,8 +217,9 @@ def measure_prediction(corpora: Path) -> dict[str, object]:
         seconds = interleave(
             {
                 "features": extract,
-                "features and scores": potentials,
-                "features, scores and Viterbi": lambda: viterbi(potentials()),
+                "features, scores by the rows": lambda: model.potentials(extract(), lengths),
+                "scores by word type": score,
+                "scores by word type and Viterbi": lambda: viterbi(score()),
                 "CRFsuite": lambda: [tagger.tag(items) for items in sentences],
             },
             15,

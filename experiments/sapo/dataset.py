@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
+from spacy_bcrf.chain import Potentials
 from spacy_bcrf.corpora.sentence import Sentence
 from spacy_bcrf.sparse.features import Features, Rows, known_rows
+from spacy_bcrf.sparse.learner import OnlineLearner
 
 _COLUMNS: dict[str, Callable[[Sentence], list[str]]] = {
     "orth": lambda sentence: sentence.words,
@@ -67,6 +69,19 @@ class Dataset:
             return Rows(self.dictionary.find(keys), starts)
 
         return extract
+
+    def scorer(
+        self, sentences: Sequence[Sentence], learner: OnlineLearner
+    ) -> Callable[[], Potentials]:
+        """Hash the strings of sentences, and return a function that computes their potentials."""
+        arrays, lengths = self._encode(sentences), sentence_lengths(sentences)
+
+        def score() -> Potentials:
+            weights, n_tags = learner.weights, learner.n_tags
+            unary = self._features.score_tokens(arrays, self.dictionary, weights, n_tags)
+            return Potentials(unary, weights[:n_tags, :n_tags], lengths)
+
+        return score
 
     def read(self, sentences: Sequence[Sentence]) -> tuple[Rows, NDArray[np.int32]]:
         """Look up the feature rows of other sentences, without unknown ones, and the lengths."""

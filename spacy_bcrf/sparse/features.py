@@ -159,13 +159,21 @@ class Features:
     def score(
         self, docs: Sequence[Doc], dictionary: Any, weights: NDArray[np.float32], n_tags: int
     ) -> NDArray[np.float32]:
-        """Return the tag scores (N, T) of the documents under weights (rows, stride).
-
-        Keeps what the features of each word type add, until it gets another array of weights.
-        """
+        """Return the tag scores (N, T) of documents under weights (rows, stride)."""
         if not docs:
             return np.zeros((0, n_tags), "float32")
-        orths, *tokens = self._arrays(*self._tokens(docs))
+        return self.score_tokens(self._tokens(docs), dictionary, weights, n_tags)
+
+    def score_tokens(
+        self, arrays: tuple[Any, ...], dictionary: Any, weights: NDArray[np.float32], n_tags: int
+    ) -> NDArray[np.float32]:
+        """Return the tag scores (N, T) of tokens.
+
+        Keeps what the features of each word type add, until it gets another array of weights.
+
+        arrays: the arguments of `extract`, without `origins`.
+        """
+        orths, *tokens = self._arrays(*arrays)
         kept = self._word_scores
         if kept is None or kept[0] is not weights:
             kept = self._word_scores = weights, self._compile_scores()
@@ -212,7 +220,7 @@ class Features:
         values: Keys,
         lengths: NDArray[np.int32],
         text: Callable[[int], str],
-        listed: Bags | None,
+        listed: Bags | None = None,
     ) -> tuple[Any, ...]:
         """Return the hashes of the words, and the arguments of the compiled extractor.
 
