@@ -76,6 +76,21 @@ def _read_files(files: Iterable[Path], vocab: Vocab) -> Iterator[Doc]:
             raise ValueError(f"{file}: cannot be read as a .spacy file: {error}") from error
 
 
+class _Docs(DocBin):
+    """A `DocBin` that stores nothing for a document without user data.
+
+    To unpack user data, even an empty dictionary, srsly searches the entry points of all installed
+    packages. That takes longer than all the rest of reading a document.
+    """
+
+    def add(self, doc: Doc) -> None:
+        self.store_user_data = bool(doc.user_data)
+        super().add(doc)
+        if not doc.user_data:
+            self.user_data.append(None)
+        self.store_user_data = True
+
+
 class Writer:
     """Write documents to one file, or to a folder of files with `shard` documents each.
 
@@ -96,7 +111,7 @@ class Writer:
             )
         self.path, self.shard = path, shard
         self.n_docs = 0
-        self._new_bin = partial(DocBin, attrs, store_user_data=True)
+        self._new_bin = partial(_Docs, attrs, store_user_data=True)
         self._docs = self._new_bin()
         self._folder = path
         self._stack = ExitStack()

@@ -13,13 +13,14 @@ import numpy as np
 import spacy
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 from spacy.util import load_config, load_model_from_config
 
 from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.io.shards import write_all
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
 from .factories import NER_MODEL
@@ -107,7 +108,7 @@ def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: s
             if part not in known:
                 raise ValueError(f"{path}: [paths] has no {part}; the corpora must read it")
             file = Path(folder) / f"{part}.spacy"
-            DocBin(docs=of_part or docs, store_user_data=True).to_disk(file)
+            write_all(of_part or docs, file)
             overrides[f"paths.{part}"] = str(file)
         config = load_config(path, overrides=overrides, interpolate=False)
         components = config.setdefault("initialize", {}).setdefault("components", {})

@@ -95,3 +95,14 @@ def test_a_pipe_needs_no_extension(tmp_path):
     assert write_all(make_docs(2), tmp_path / "pipe") == 2
     reader.join(timeout=10)
     assert len(list(DocBin().from_bytes(found[0]).get_docs(NLP.vocab))) == 2
+
+
+def test_only_documents_with_user_data_store_it(tmp_path):
+    # To read stored user data, even an empty dictionary, takes longer than the document.
+    docs = make_docs(3)
+    docs[1].user_data["id"] = "a"
+    write_all(docs, tmp_path / "docs.spacy")
+    stored = DocBin(store_user_data=True).from_disk(tmp_path / "docs.spacy")
+    assert [data is None for data in stored.user_data] == [True, False, True]
+    for read in (stored.get_docs(NLP.vocab), read_docs(tmp_path / "docs.spacy", NLP.vocab)):
+        assert [doc.user_data for doc in read] == [{}, {"id": "a"}, {}]
