@@ -247,7 +247,7 @@ def test_rounded_labelings_in_segments(host, dtype):
 
 
 def test_long_labelings_keep_nan(host):
-    """The best path goes through a NaN at any token of a segment."""
+    """The best path goes through a NaN at each place of a segment."""
     host.multiprocessors = 512
     rng = np.random.default_rng(0)
     for token in range(36, 50):

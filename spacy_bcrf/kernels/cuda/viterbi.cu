@@ -1,29 +1,29 @@
 // The Viterbi algorithm, and the scores and features of labelings.
 #include "scan.cuh"
 
-// The best way to a tag: its score max_u row[u] + w[u], less the largest score of the row, and its
-// previous tag u. So scores stay small, and so precise.
-struct Way {
-    Score score, subtracted;
+// The best previous tag of a tag, and the score up to there minus `top`, the largest score of the
+// previous row. So scores stay small, and so precise.
+struct Previous {
     int tag;
+    Score score, top;
 };
 
-// In a tie, the lowest previous tag. If some of the sums are NaN, the last one of these.
-__device__ Way best_way(const Score* row, const Score* w, int from, int tags) {
-    Way best{row[0] + w[0], row[0], 0};
+// Maximize row[u] + w[u]. In a tie, the lowest tag wins. NaN wins, the last one of several.
+__device__ Previous best_previous(const Score* row, const Score* w, int from, int tags) {
+    Previous best{0, row[0] + w[0], row[0]};
     for (int u = 1; u < tags; ++u) {
         const Score x = row[u] + w[(long long)u * from];
         if (x > best.score || x != x) best.score = x, best.tag = u;
-        best.subtracted = larger(best.subtracted, row[u]);
+        best.top = larger(best.top, row[u]);
     }
-    if (best.subtracted == -infinity()) best.subtracted = 0;
-    best.score -= best.subtracted;
+    if (best.top == -infinity()) best.top = 0;
+    best.score -= best.top;
     return best;
 }
 
-// Set the backpointers (length, tags) of tokens from `first` on: the best previous tag of each tag.
-// initial: the scores ahead of the first token; if it is null, this has no backpointers. Return the
-// best tag of the last token, the lowest one in a tie.
+// Set the backpointers (N, tags) of `length` tokens from `first` on: the best previous tag of each
+// tag. initial: the row ahead of the first token; if it is null, the first token has no backpointers.
+// Return the best tag of the last token, the lowest one in a tie.
 __device__ int set_backpointers(const Score* unary, const Score* transitions, int tags,
                                 long long stride, int cached, long long first, int length,
                                 const Score* initial, unsigned short* backpointers) {
@@ -31,7 +31,7 @@ __device__ int set_backpointers(const Score* unary, const Score* transitions, in
         unary, transitions, tags, stride, cached, false, first, length, initial,
         [&](long long token, int t, Score score, const Score* row, Score, const Score* w, int from) {
             if (!row) return score;
-            const Way best = best_way(row, w, from, tags);
+            const Previous best = best_previous(row, w, from, tags);
             backpointers[token * tags + t] = best.tag;
             return score + best.score;
         });
@@ -42,7 +42,7 @@ __device__ int set_backpointers(const Score* unary, const Score* transitions, in
 }
 
 // Visit n rows of backpointers (n, tags), the last one first. The block fetches rows together, because
-// one thread would wait for each. Shared memory: after 2 rows of scores, as many as `scan` fetches.
+// one thread would wait for each. They take the place of the rows that `scan` fetches.
 template <class Visit>
 __device__ void visit_backwards(const unsigned short* backpointers, int n, int tags, Visit visit) {
     unsigned short* fetched = (unsigned short*)((Score*)shared_memory + 2 * tags);
@@ -57,7 +57,7 @@ __device__ void visit_backwards(const unsigned short* backpointers, int n, int t
     }
 }
 
-// Write the path (length,) from `first` on that ends in a tag.
+// Write the best path of `length` tags from `first` on that ends in a tag.
 __device__ void write_path(const unsigned short* backpointers, long long first, int length, int tag,
                            int* path, int tags) {
     path += first;
@@ -82,33 +82,32 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
     write_path(backpointers, first, length, tag, best, tags);
 }
 
-// The max-plus matrices of segments. Segment s and tag r of grid (segments, tags): the scores of the
-// best paths of s, by the tag of its last token, after tag r ahead of s. A segment that starts its
-// sequence has the row r = 0 only. identity (tags, tags): 0, and -inf off the diagonal.
-// scores (segments, tags, tags).
+// The max-plus matrix of each segment, scores[s, r, t]: the score of its best path from tag r ahead of
+// it to tag t of its last token. Segment s and tag r of grid (segments, tags). A segment that starts
+// its sequence has the row r = 0 only. scores (segments, tags, tags), identity (tags, tags).
 KERNEL segment_scores(const Score* unary, const Score* transitions, const long long* starts,
                       const int* lengths, const int* is_start, const Score* identity, double* scores,
                       int tags, long long stride, int cached) {
     const int s = blockIdx.x, r = blockIdx.y;
     if (lengths[s] == 0 || (is_start[s] && r > 0)) return;
-    // All threads need the sum, and each adds the same numbers to its own.
+    // The sum of what the scan subtracts. Each thread adds it up, at its first tag.
     double sum = 0;
     const Score* last = scan<false>(
         unary, transitions, tags, stride, cached, false, starts[s], lengths[s],
         is_start[s] ? nullptr : identity + (long long)r * tags,
         [&](long long, int t, Score score, const Score* row, Score, const Score* w, int from) {
             if (!row) return score;
-            const Way best = best_way(row, w, from, tags);
-            if (t == int(threadIdx.x)) sum += best.subtracted;
+            const Previous best = best_previous(row, w, from, tags);
+            if (t == int(threadIdx.x)) sum += best.top;
             return score + best.score;
         });
     scores += ((long long)s * tags + r) * tags;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) scores[t] = sum + last[t];
 }
 
-// rows (segments, tags): the scores of the best paths ahead of each segment that does not start its
-// sequence, minus the largest one. One block a sequence; sequence b has counts[b] segments from
-// firsts[b] on.
+// rows (segments, tags): the scores of the best paths that end ahead of a segment, minus the largest
+// one; not set for a segment that starts its sequence. One block a sequence, which has counts[b]
+// segments from firsts[b] on.
 KERNEL segment_rows(const double* scores, const long long* firsts, const int* counts, Score* rows,
                     int tags) {
     double *here = shared_memory, *next = here + tags, *scratch = next + tags;
@@ -132,9 +131,9 @@ KERNEL segment_rows(const double* scores, const long long* firsts, const int* co
     }
 }
 
-// One block a segment. backpointers (N, tags), in segments that do not start their sequence also of
-// the first token. ends (segments,): the best tag of the last token. entries (segments, tags): the tag
-// ahead of the segment on the best path to each tag of the last token; none if it starts its sequence.
+// One block a segment. backpointers (N, tags). ends (segments,): the best tag of the last token.
+// entries (segments, tags): the tag ahead of the segment on the best path to each tag of its last
+// token; not set for a segment that starts its sequence.
 KERNEL segment_backpointers(const Score* unary, const Score* transitions, const long long* starts,
                             const int* lengths, const int* is_start, const Score* rows,
                             unsigned short* backpointers, int* ends, unsigned short* entries,
@@ -146,7 +145,7 @@ KERNEL segment_backpointers(const Score* unary, const Score* transitions, const 
                                      is_start[s] ? nullptr : rows + s * tags, backpointers);
     if (threadIdx.x == 0) ends[s] = end;
     if (is_start[s]) return;
-    // Each thread follows its tags in place of the last scores.
+    // Follow the backpointers from all tags. The tags take the place of the last row.
     int* reached = (int*)shared_memory;
     __syncthreads();
     for (int t = threadIdx.x; t < tags; t += blockDim.x) reached[t] = t;
@@ -158,7 +157,7 @@ KERNEL segment_backpointers(const Score* unary, const Score* transitions, const 
     for (int t = threadIdx.x; t < tags; t += blockDim.x) entries[s * tags + t] = reached[t];
 }
 
-// One block a path of lengths[b] tags from starts[b] on, which ends in the tag ends[b].
+// One block for each best path, of lengths[b] tags from starts[b] on, that ends in tag ends[b].
 KERNEL paths(const unsigned short* backpointers, const long long* starts, const int* lengths,
              const int* ends, int* path, int tags) {
     const int b = blockIdx.x;

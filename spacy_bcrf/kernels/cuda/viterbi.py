@@ -18,8 +18,8 @@ def max_product(
     batch = Batch(xp, unary, transitions, lengths)
     tags = batch.zeros(batch.n, dtype="int32")
     backpointers = batch.empty(batch.n, batch.tags, dtype="uint16")
-    # As for sums, segments take two scans and a pass over segments in place of one scan. Each of the
-    # three also follows backpointers, or takes the place of a pass that does.
+    # The best length is that for sums. As there, segments are scanned twice, and one scan goes over
+    # segments. Backpointers are followed as often: twice in segments, and once over segments.
     if length := segment_length(batch):
         _in_segments(batch, cut(batch, length), backpointers, tags)
         return tags, _path_scores(batch, tags)
@@ -34,9 +34,12 @@ def max_product(
 
 
 def _in_segments(batch: Batch, parts: Segments, backpointers: Array, best: Array) -> None:
-    """Set the best labeling, int32 (N,). backpointers: uint16 (N, T), a workspace.
+    """Set the best labeling, int32 (N,), by the max-plus products of segments.
 
-    The entries of a segment are the backpointers between the ends of segments.
+    A segment's entries are backpointers from its last tag to the last tag of the segment before. So
+    all tags come from one set of backpointers, and ties do not depend on segments.
+
+    backpointers: uint16 (N, T), a workspace.
     """
     xp, size, tags = batch.xp, len(parts.starts), batch.tags
     cached, doubles = batch.scan_memory()
