@@ -136,8 +136,8 @@ KERNEL segment_rows(const double* scores, const long long* firsts, const int* co
 // token; not set for a segment that starts its sequence.
 KERNEL segment_backpointers(const Score* unary, const Score* transitions, const long long* starts,
                             const int* lengths, const int* is_start, const Score* rows,
-                            unsigned short* backpointers, int* ends, unsigned short* entries,
-                            int tags, long long stride, int cached) {
+                            unsigned short* backpointers, int* ends, unsigned short* entries, int tags,
+                            long long stride, int cached) {
     const long long s = blockIdx.x, first = starts[s];
     const int length = lengths[s];
     if (length == 0) return;
@@ -149,11 +149,9 @@ KERNEL segment_backpointers(const Score* unary, const Score* transitions, const 
     int* reached = (int*)shared_memory;
     __syncthreads();
     for (int t = threadIdx.x; t < tags; t += blockDim.x) reached[t] = t;
-    visit_backwards(backpointers + first * tags, length, tags,
-                    [&](int, const unsigned short* row) {
-                        for (int t = threadIdx.x; t < tags; t += blockDim.x)
-                            reached[t] = row[reached[t]];
-                    });
+    visit_backwards(backpointers + first * tags, length, tags, [&](int, const unsigned short* row) {
+        for (int t = threadIdx.x; t < tags; t += blockDim.x) reached[t] = row[reached[t]];
+    });
     for (int t = threadIdx.x; t < tags; t += blockDim.x) entries[s * tags + t] = reached[t];
 }
 
