@@ -63,6 +63,8 @@ def assert_same(found, expected):
     elif isinstance(expected, np.ndarray):
         assert type(found).__module__.startswith("cupy") and found.dtype == expected.dtype
         np.testing.assert_allclose(found.get(), expected, rtol=1e-4, atol=1e-4)
+    elif expected is None:
+        assert found is None
     else:
         assert found == pytest.approx(expected, rel=1e-4)
 
@@ -73,6 +75,17 @@ def test_inferences(batch, inference):
         ask = getattr(inference, ask)
         assert_same(ask(on(batch)), ask(batch))
     assert_same(inference.marginals(on(batch), edges=True), inference.marginals(batch, edges=True))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_long_sequence(shared):
+    """A GPU divides it into segments."""
+    rng, n = np.random.default_rng(0), 5000
+    unary, transitions = rng.normal(0, 2, (n, 5)), rng.normal(0, 1, (5, 5) if shared else (n, 5, 5))
+    lengths = np.array([n], "int32")
+    batch = Potentials(unary.astype("float32"), transitions.astype("float32"), lengths)
+    for ask in viterbi, CRF().log_partition, CRF().marginals:
+        assert_same(ask(on(batch)), ask(batch))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)

@@ -7,6 +7,8 @@ import cuda_host
 import numpy as np
 import nvrtc
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from oracles import reference
 from pairwise import pairwise
 from test_kernels import assert_same, assert_same_projections, problem
@@ -163,6 +165,99 @@ def test_long_sequences_in_segments(host, sizes, shared, scores):
     np.testing.assert_allclose(found.edges, expected.edges, rtol=2e-5, atol=2e-5)
 
 
+LONG_LABELING = ["segment_scores", "segment_rows", "segment_backpointers", "paths", "paths"]
+
+
+def tied_problem(rng, tags, shared, dtype, forbidden, penalty, lengths):
+    """Whole scores, which no step rounds and which often tie.
+
+    penalty: of a change of the tag. A large one carries the first tag to the last segment.
+    """
+    lengths = np.array(lengths, "int32")
+    n = int(lengths.sum())
+    # Sums of all tokens exceed the whole numbers of float32.
+    unary = rng.integers(-2, 3, (n, tags)).astype(dtype) + 2**17
+    transitions = rng.integers(-2, 3, (tags, tags) if shared else (n, tags, tags)) - penalty
+    transitions = (transitions * (1 - np.eye(tags))).astype(dtype)
+    unary[rng.random(unary.shape) < forbidden / 2] = -np.inf
+    transitions[rng.random(transitions.shape) < forbidden] = -np.inf
+    return unary, transitions, lengths
+
+
+def assert_same_labeling(host, arrays):
+    """In segments, tags and scores of the oracle, ties included."""
+    host.launches.clear()
+    tags, scores = cuda.max_product(np, *arrays)
+    assert host.launches == [*LONG_LABELING, "path_scores"]
+    double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
+    expected_tags, expected = reference.max_product(np, *double)
+    np.testing.assert_array_equal(scores, expected.astype(scores.dtype))
+    np.testing.assert_array_equal(tags, expected_tags)
+
+
+@pytest.mark.parametrize(
+    "sizes, shared, dtype, forbidden, penalty",
+    pairwise(
+        [(1, [300]), (5, [300, 0, 7, 271, 1]), (19, [430]), (69, [125])],
+        *(SHARED, DTYPES, [0, 0.2], [0, 40]),
+    ),
+)
+def test_long_labelings_in_segments(host, sizes, shared, dtype, forbidden, penalty):
+    tags, lengths = sizes
+    host.multiprocessors = 40
+    arrays = tied_problem(
+        np.random.default_rng(tags), tags, shared, dtype, forbidden, penalty, lengths
+    )
+    assert_same_labeling(host, arrays)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 4),
+    st.booleans(),
+    st.sampled_from(DTYPES),
+    st.sampled_from([0, 0.1, 0.4]),
+    st.sampled_from([0, 3, 40]),
+    st.lists(st.integers(0, 70), max_size=2),
+)
+def test_labelings_in_small_segments(host, seed, tags, shared, dtype, forbidden, penalty, others):
+    """Segments of 4 to 8 tokens. Some sequences have no allowed labeling."""
+    host.multiprocessors = 2048
+    rng = np.random.default_rng(seed)
+    arrays = tied_problem(rng, tags, shared, dtype, forbidden, penalty, [*others, 99])
+    assert_same_labeling(host, arrays)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rounded_labelings_in_segments(host, dtype):
+    """The best labeling, as far as the dtype tells."""
+    host.multiprocessors = 512
+    lengths = np.array([500], "int32")
+    rng = np.random.default_rng(0)
+    for scale, forbid in SCORES:
+        unary, transitions, _ = problem(rng, 9, True, dtype, forbid, scale, lengths)
+        host.launches.clear()
+        tags, scores = cuda.max_product(np, unary, transitions, lengths)
+        assert host.launches[:-1] == LONG_LABELING
+        double = unary.astype("float64"), transitions.astype("float64"), lengths
+        expected_tags, expected = reference.max_product(np, *double)
+        np.testing.assert_array_equal(tags, expected_tags)
+        np.testing.assert_allclose(scores, expected, rtol=1e-6)
+
+
+def test_long_labelings_keep_nan(host):
+    """The best path goes through a NaN at each place of a segment."""
+    host.multiprocessors = 512
+    rng = np.random.default_rng(0)
+    for token in range(36, 50):
+        unary, transitions, lengths = tied_problem(rng, 3, True, "float32", 0, 0, [90, 40])
+        unary[token, 1] = np.nan
+        scores = cuda.max_product(np, unary, transitions, lengths)[1]
+        np.testing.assert_array_equal(np.isnan(scores), [True, False])
+    assert set(LONG_LABELING) <= set(host.launches)
+
+
 @pytest.mark.parametrize("scale", [1e12, 1e30])
 def test_marginals_of_huge_scores_sum_to_one(host, scale):
     rng = np.random.default_rng(0)
@@ -309,7 +404,7 @@ def test_nothing_waits_for_the_device(host, shared, tags):
     cuda.beam_search(xp, *arrays, 2, 4)
     weights = np.ones((len(lengths), 1), "float32").view(DeviceArray)
     cuda.add_features(xp, gold[None], weights, lengths, unary, transitions)
-    assert "segment_transfers" in host.launches
+    assert {"segment_transfers", "segment_backpointers"} <= set(host.launches)
     with pytest.raises(AssertionError, match="Python read the numbers"):
         bool(unary[:1, :1] > 0)
 

@@ -1,47 +1,166 @@
 // The Viterbi algorithm, and the scores and features of labelings.
 #include "scan.cuh"
 
-// One block a sequence. backpointers (N, tags): the best previous tag of each token and tag; in a tie
-// the lowest tag. best (N,): the best labeling. If the potentials contain NaN, its score is NaN.
+// The best previous tag of a tag, and the score up to there minus `top`, the largest score of the
+// previous row. So scores stay small, and so precise.
+struct Previous {
+    int tag;
+    Score score, top;
+};
+
+// Maximize row[u] + w[u]. In a tie, the lowest tag wins. NaN wins, the last one of several.
+__device__ Previous best_previous(const Score* row, const Score* w, int from, int tags) {
+    Previous best{0, row[0] + w[0], row[0]};
+    for (int u = 1; u < tags; ++u) {
+        const Score x = row[u] + w[(long long)u * from];
+        if (x > best.score || x != x) best.score = x, best.tag = u;
+        best.top = larger(best.top, row[u]);
+    }
+    if (best.top == -infinity()) best.top = 0;
+    best.score -= best.top;
+    return best;
+}
+
+// Set the backpointers (N, tags) of `length` tokens from `first` on: the best previous tag of each
+// tag. initial: the row ahead of the first token; if it is null, the first token has no backpointers.
+// Return the best tag of the last token, the lowest one in a tie.
+__device__ int set_backpointers(const Score* unary, const Score* transitions, int tags,
+                                long long stride, int cached, long long first, int length,
+                                const Score* initial, unsigned short* backpointers) {
+    const Score* last = scan<false>(
+        unary, transitions, tags, stride, cached, false, first, length, initial,
+        [&](long long token, int t, Score score, const Score* row, Score, const Score* w, int from) {
+            if (!row) return score;
+            const Previous best = best_previous(row, w, from, tags);
+            backpointers[token * tags + t] = best.tag;
+            return score + best.score;
+        });
+    int tag = 0;
+    for (int t = 1; t < tags; ++t)
+        if (last[t] > last[tag] || last[t] != last[t]) tag = t;
+    return tag;
+}
+
+// Visit n rows of backpointers (n, tags), the last one first. The block fetches rows together, because
+// one thread would wait for each. They take the place of the rows that `scan` fetches.
+template <class Visit>
+__device__ void visit_backwards(const unsigned short* backpointers, int n, int tags, Visit visit) {
+    unsigned short* fetched = (unsigned short*)((Score*)shared_memory + 2 * tags);
+    constexpr int ROWS = FETCHED_ROWS * sizeof(Score) / sizeof(unsigned short);
+    for (int end = n; end > 0; end -= ROWS) {
+        const int rows = end < ROWS ? end : ROWS;
+        const unsigned short* source = backpointers + (long long)(end - rows) * tags;
+        __syncthreads();
+        for (int k = threadIdx.x; k < rows * tags; k += blockDim.x) fetched[k] = source[k];
+        __syncthreads();
+        for (int k = rows - 1; k >= 0; --k) visit(end - rows + k, fetched + k * tags);
+    }
+}
+
+// Write the best path of `length` tags from `first` on that ends in a tag.
+__device__ void write_path(const unsigned short* backpointers, long long first, int length, int tag,
+                           int* path, int tags) {
+    path += first;
+    if (threadIdx.x == 0) path[length - 1] = tag;
+    visit_backwards(backpointers + (first + 1) * tags, length - 1, tags,
+                    [&](int k, const unsigned short* row) {
+                        tag = row[tag];
+                        if (threadIdx.x == 0) path[k] = tag;
+                    });
+}
+
+// One block a sequence. backpointers (N, tags): a workspace. best (N,): the best labeling. If the
+// potentials contain NaN, its score is NaN.
 KERNEL max_product(const Score* unary, const Score* transitions, const long long* starts,
                    const int* lengths, unsigned short* backpointers, int* best, int tags,
                    long long stride, int cached) {
     const int length = lengths[blockIdx.x];
     const long long first = starts[blockIdx.x];
     if (length == 0) return;
+    const int tag = set_backpointers(unary, transitions, tags, stride, cached, first, length, nullptr,
+                                     backpointers);
+    write_path(backpointers, first, length, tag, best, tags);
+}
+
+// The max-plus matrix of each segment, scores[s, r, t]: the score of its best path from tag r ahead of
+// it to tag t of its last token. Segment s and tag r of grid (segments, tags). A segment that starts
+// its sequence has the row r = 0 only. scores (segments, tags, tags), identity (tags, tags).
+KERNEL segment_scores(const Score* unary, const Score* transitions, const long long* starts,
+                      const int* lengths, const int* is_start, const Score* identity, double* scores,
+                      int tags, long long stride, int cached) {
+    const int s = blockIdx.x, r = blockIdx.y;
+    if (lengths[s] == 0 || (is_start[s] && r > 0)) return;
+    // The sum of what the scan subtracts. Each thread adds it up, at its first tag.
+    double sum = 0;
     const Score* last = scan<false>(
-        unary, transitions, tags, stride, cached, false, first, length, (const Score*)nullptr,
-        [&](long long token, int t, Score score, const Score* row, Score, const Score* w, int from) {
+        unary, transitions, tags, stride, cached, false, starts[s], lengths[s],
+        is_start[s] ? nullptr : identity + (long long)r * tags,
+        [&](long long, int t, Score score, const Score* row, Score, const Score* w, int from) {
             if (!row) return score;
-            int at = 0;
-            Score most = row[0] + w[0], top = row[0];
-            for (int u = 1; u < tags; ++u) {
-                const Score x = row[u] + w[(long long)u * from];
-                if (x > most || x != x) most = x, at = u;
-                top = larger(top, row[u]);
-            }
-            backpointers[token * tags + t] = at;
-            // Subtracting the best score so far keeps scores small, and so precise.
-            return score + (top == -infinity() ? most : most - top);
+            const Previous best = best_previous(row, w, from, tags);
+            if (t == int(threadIdx.x)) sum += best.top;
+            return score + best.score;
         });
-    int tag = 0;
-    for (int t = 1; t < tags; ++t)
-        if (last[t] > last[tag] || last[t] != last[t]) tag = t;
-    if (threadIdx.x == 0) best[first + length - 1] = tag;
-    // The block fetches backpointers together, because one thread would wait for each.
-    unsigned short* rows = (unsigned short*)((Score*)shared_memory + 2 * tags);
-    constexpr int ROWS = FETCHED_ROWS * sizeof(Score) / sizeof(unsigned short);
-    for (int end = length - 1; end > 0; end -= ROWS) {
-        const int n = end < ROWS ? end : ROWS;
-        const unsigned short* source = backpointers + (first + end - n + 1) * tags;
-        __syncthreads();
-        for (int k = threadIdx.x; k < n * tags; k += blockDim.x) rows[k] = source[k];
-        __syncthreads();
-        for (int k = n - 1; k >= 0; --k) {
-            tag = rows[k * tags + tag];
-            if (threadIdx.x == 0) best[first + end - n + k] = tag;
+    scores += ((long long)s * tags + r) * tags;
+    for (int t = threadIdx.x; t < tags; t += blockDim.x) scores[t] = sum + last[t];
+}
+
+// rows (segments, tags): the scores of the best paths that end ahead of a segment, minus the largest
+// one; not set for a segment that starts its sequence. One block a sequence, which has counts[b]
+// segments from firsts[b] on.
+KERNEL segment_rows(const double* scores, const long long* firsts, const int* counts, Score* rows,
+                    int tags) {
+    double *here = shared_memory, *next = here + tags, *scratch = next + tags;
+    const long long first = firsts[blockIdx.x], last = first + counts[blockIdx.x] - 1;
+    for (long long s = first; s < last; ++s) {
+        const double* matrix = scores + s * tags * tags;
+        double top = -infinity();
+        for (int t = threadIdx.x; t < tags; t += blockDim.x) {
+            double most = s > first ? here[0] + matrix[t] : matrix[t];
+            for (int r = 1; s > first && r < tags; ++r)
+                most = larger(most, here[r] + matrix[(long long)r * tags + t]);
+            next[t] = most;
+            top = larger(top, most);
         }
+        top = largest_of(top, scratch);
+        // A NaN must stay at its tag, because the best path goes through it.
+        if (!(top > -infinity())) top = 0;
+        for (int t = threadIdx.x; t < tags; t += blockDim.x)
+            rows[(s + 1) * tags + t] = here[t] = next[t] - top;
+        __syncthreads();
     }
+}
+
+// One block a segment. backpointers (N, tags). ends (segments,): the best tag of the last token.
+// entries (segments, tags): the tag ahead of the segment on the best path to each tag of its last
+// token; not set for a segment that starts its sequence.
+KERNEL segment_backpointers(const Score* unary, const Score* transitions, const long long* starts,
+                            const int* lengths, const int* is_start, const Score* rows,
+                            unsigned short* backpointers, int* ends, unsigned short* entries, int tags,
+                            long long stride, int cached) {
+    const long long s = blockIdx.x, first = starts[s];
+    const int length = lengths[s];
+    if (length == 0) return;
+    const int end = set_backpointers(unary, transitions, tags, stride, cached, first, length,
+                                     is_start[s] ? nullptr : rows + s * tags, backpointers);
+    if (threadIdx.x == 0) ends[s] = end;
+    if (is_start[s]) return;
+    // Follow the backpointers from all tags. The tags take the place of the last row.
+    int* reached = (int*)shared_memory;
+    __syncthreads();
+    for (int t = threadIdx.x; t < tags; t += blockDim.x) reached[t] = t;
+    visit_backwards(backpointers + first * tags, length, tags, [&](int, const unsigned short* row) {
+        for (int t = threadIdx.x; t < tags; t += blockDim.x) reached[t] = row[reached[t]];
+    });
+    for (int t = threadIdx.x; t < tags; t += blockDim.x) entries[s * tags + t] = reached[t];
+}
+
+// One block for each best path, of lengths[b] tags from starts[b] on, that ends in tag ends[b].
+KERNEL paths(const unsigned short* backpointers, const long long* starts, const int* lengths,
+             const int* ends, int* path, int tags) {
+    const int b = blockIdx.x;
+    if (lengths[b] == 0) return;
+    write_path(backpointers, starts[b], lengths[b], ends[b], path, tags);
 }
 
 // Score one labeling per sequence; -inf if it uses a forbidden tag or transition. One block a
