@@ -14,11 +14,17 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+from spacy.language import Language
+from spacy.tokens import Doc
+
 from benchmarks.accuracy import linear_chain
 from benchmarks.common import add_options, describe_machine, interleave, print_table
 from experiments.labeling_tasks import TASKS
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
+
+PASSAGE = 20
+"""Sentences of a passage: a longer text, where the cost of each call and each Doc matters less."""
 
 Words = list[list[str]]
 Segment = Callable[[list[str]], Words]
@@ -37,45 +43,59 @@ def main() -> None:
         peer, load = PEERS[lang]
         # A missing package shows before the training.
         segment_by_peer = load()
-        segment, gold = train(lang, args)
+        nlp, gold = train(lang, args)
         texts = ["".join(words) for words in gold]
-        contenders = {"sparse chain": segment, peer: segment_by_peer}
+        passages = ["".join(texts[i : i + PASSAGE]) for i in range(0, len(texts), PASSAGE)]
+        # A pipeline makes a Doc, a peer a list of strings.
+        run: dict[str, Callable[[list[str]], Any]] = {
+            "sparse chain": partial(make_docs, nlp),
+            peer: segment_by_peer,
+        }
         seconds = interleave(
-            {name: partial(run, texts) for name, run in contenders.items()},
+            {
+                f"{name} {unit}": partial(segment, of_unit)
+                for unit, of_unit in (("sentences", texts), ("passages", passages))
+                for name, segment in run.items()
+            },
             args.rounds,
             time.process_time,
         )
         n_characters = sum(map(len, texts))
+        words = {
+            "sparse chain": [[word.text for word in doc] for doc in nlp.pipe(texts)],
+            peer: segment_by_peer(texts),
+        }
         rows += [
             {
                 "corpus": lang,
                 "segmenter": name,
-                "words F": f"{100 * f_of_words(gold, run(texts)):.2f}",
-                "chars/s": f"{n_characters / seconds[name]:,.0f}",
+                "words F": f"{100 * f_of_words(gold, words[name]):.2f}",
+                "chars/s": f"{n_characters / seconds[f'{name} sentences']:,.0f}",
+                "in passages": f"{n_characters / seconds[f'{name} passages']:,.0f}",
             }
-            for name, run in contenders.items()
+            for name in run
         ]
     notes = (
         f"{describe_machine(['spacy'])}\n"
         f"test part; chars/s: processor time of one thread, median of {args.rounds} interleaved "
-        "rounds, from text to words"
+        f"rounds, from a text to its Doc or strings; in passages: of {PASSAGE} sentences"
     )
     print_table("words of Chinese and Japanese", rows, notes, args.csv)
 
 
-def train(lang: str, args: argparse.Namespace) -> tuple[Segment, Words]:
-    """Train a sparse segmenter. Return the function that it is, and the words of the test part."""
+def train(lang: str, args: argparse.Namespace) -> tuple[Language, Words]:
+    """Train a sparse segmenter. Return its pipeline, and the words of the test part."""
     task = TASKS[lang]
     nlp = task.make_nlp(linear_chain(task))
     train, test = (
         task.read(args.corpora, part, args.cache, nlp.vocab) for part in ("train", "test")
     )
     fit_sparse_chain(nlp, task.examples(nlp, train), args.passes)
+    return nlp, [[word.text for word in doc] for doc in test]
 
-    def segment(texts: list[str]) -> Words:
-        return [[word.text for word in doc] for doc in nlp.pipe(texts)]
 
-    return segment, [[word.text for word in doc] for doc in test]
+def make_docs(nlp: Language, texts: list[str]) -> list[Doc]:
+    return list(nlp.pipe(texts))
 
 
 def load_jieba() -> Segment:
