@@ -28,7 +28,7 @@ _JAMO: list[Range] = [*_VOWEL_JAMO, (0x11A8, 0x11FF), (0xD7C7, 0xD7FB)]
 """Jamo that follow another: vowels and finals."""
 _SYLLABLES: list[Range] = [(0xAC00, 0xD7A3)]
 _KEPT = 1 << 16
-"""How many characters a tokenizer keeps the hashes of."""
+"""A tokenizer keeps the hashes of so many tokens."""
 
 
 def make_char_tokenizer() -> Callable[[Language], "CharTokenizer"]:
@@ -101,7 +101,7 @@ def _split(pattern: re.Pattern[str], text: str) -> tuple[list[str], list[bool]]:
 
 _WHITESPACE = re.compile(r"\s")
 _CHARACTERS = re.compile(r"(\s+|.)( )?", re.DOTALL)
-"""What `_clusters` finds in a text without any of the `_joining_characters`."""
+"""Finds the same as `_clusters` in a text without any of the `_joining_characters`."""
 
 
 @cache

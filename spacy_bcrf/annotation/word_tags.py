@@ -74,6 +74,7 @@ def merge_characters(
 ) -> list[Doc]:
     """Return documents with the same texts whose tokens are words.
 
+    docs: one or more of the same vocabulary.
     is_first: bool (N,), whether a word starts at a character. The first character of a document
         starts one.
     attributes, values: A token attributes and their values for the w words, (w, A).
@@ -82,8 +83,6 @@ def merge_characters(
     span that starts or ends inside a word is extended to the whole word. If extended entities
     overlap, the longest one stays.
     """
-    if not docs:
-        return []
     orth, length, space, sent_start = read_docs(docs, (ORTH, LENGTH, SPACY, SENT_START)).T
     # `Doc.text` makes a Token for each character, which takes longer than all the rest.
     text = _join(orth, space, docs[0].vocab.strings)
@@ -116,7 +115,7 @@ def _join(orth: NDArray[np.uint64], space: NDArray[np.uint64], strings: StringSt
 
 
 def _copy_without_tokens(doc: Doc, words: list[str], spaces: list[bool]) -> Doc:
-    """Return a document of words with everything of another that is not about its tokens."""
+    """Return a document with new words and the annotation of another document as a whole."""
     copy = Doc(doc.vocab, words=words, spaces=spaces, user_data=dict(doc.user_data))
     copy.has_unknown_spaces = doc.has_unknown_spaces
     copy.cats = dict(doc.cats)

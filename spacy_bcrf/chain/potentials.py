@@ -186,7 +186,7 @@ class Potentials:
         if allowed.shape != self.unary.shape:
             raise ValueError(f"allowed has shape {allowed.shape}, unary {self.unary.shape}")
         # Arithmetic on the mask takes a seventh of the time of `where`.
-        upper = allowed.astype(self.unary.dtype)
+        upper = allowed.astype(self.unary.dtype, order="C")
         upper -= 0.5
         upper *= float("inf")
         # No check: -inf is always valid.
@@ -202,8 +202,7 @@ class Potentials:
         for tokens, allowed in (starts, constraints.start), (ends, constraints.end):
             unary[tokens] = xp.where(xp.asarray(allowed), unary[tokens], forbidden)
         allowed = xp.asarray(constraints.transitions)
-        # No check: -inf is always valid.
-        return self._replace(unary, xp.where(allowed, self.transitions, forbidden))
+        return self.with_scores(unary, xp.where(allowed, self.transitions, forbidden))
 
     def scale(self, factor: float) -> Potentials:
         """Return these potentials times a positive factor, the inverse temperature."""

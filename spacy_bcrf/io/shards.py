@@ -85,10 +85,12 @@ class _Docs(DocBin):
 
     def add(self, doc: Doc) -> None:
         self.store_user_data = bool(doc.user_data)
-        super().add(doc)
+        try:
+            super().add(doc)
+        finally:
+            self.store_user_data = True
         if not doc.user_data:
             self.user_data.append(None)
-        self.store_user_data = True
 
 
 class Writer:

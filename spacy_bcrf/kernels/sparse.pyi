@@ -33,7 +33,6 @@ class WordScores:
         n_of_word: int,
         n_bytes: int = ...,
     ) -> None: ...
-    def clear(self) -> None: ...
     def score(
         self,
         dictionary: Dictionary,

@@ -125,7 +125,6 @@ cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:
     cdef cppclass CWordScores "bcrf::WordScores":
         CWordScores(size_t) except +
         void add(uint64_t, const vector[Part]&, bint) except +
-        void clear()
         void score(const TokenValues&, const uint64_t*, const int*, int, CDictionary&,
                    const Weights&, float*) except +
     void c_score "bcrf::score"(const Weights&, const Sequences&, const int*, int, float*) except +
@@ -291,15 +290,14 @@ cdef class WordScores:
     def __dealloc__(self):
         del self.c
 
-    def clear(self):
-        """Forget all sums. Necessary when the weights or the dictionary have changed."""
-        self.c.clear()
-
-    def score(self, Dictionary dictionary, const float[:, ::1] weights, int n_tags,
+    def score(self, Dictionary dictionary not None, const float[:, ::1] weights, int n_tags,
               const uint64_t[::1] orths, const uint64_t[:, ::1] values, const int[::1] words,
               const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
               const int[::1] lengths):
         """Return tag scores, float32 (N, T), under weights (n_rows, stride).
+
+        All calls must have the same dictionary and weights. Neither may change during a call, which
+        does not hold the GIL.
 
         orths: (N,) hashes of the words. The other arrays are those of `Extractor.extract`.
         Unknown features do not count. Raises IndexError for features without weights.

@@ -1,6 +1,6 @@
 """`spacy-bcrf.LinearChain.v1`: a linear chain over boolean features, trained online."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
 from spacy.tokens import Doc
@@ -17,7 +17,7 @@ from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 from spacy_bcrf.sparse.word_tables import WordTables
 
-from .protocol import Hooks, attach, output_attrs
+from .protocol import Hooks, attach, output_attrs, sparse_chains
 
 
 def LinearChain(
@@ -96,11 +96,6 @@ def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Pot
     )
     hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None, learn=learn)
     return attach(model, model, hooks)
-
-
-def sparse_chains(model: Model) -> Iterator[SparseChain]:
-    """Yield the sparse linear chains of a labeling model: a sum can have several."""
-    return (node.attrs["chain"] for node in model.walk() if "chain" in node.attrs)
 
 
 def sparse_chain(model: Model) -> SparseChain | None:

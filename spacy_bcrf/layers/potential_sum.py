@@ -13,8 +13,8 @@ from spacy_bcrf import chain
 from spacy_bcrf.chain import Constraints, Potentials
 from spacy_bcrf.kernels import Array
 
-from .linear_chain import sparse_chain, sparse_chains
-from .protocol import Hooks, Objective, attach, get_hooks, output_attrs
+from .linear_chain import sparse_chain
+from .protocol import Hooks, Objective, attach, get_hooks, output_attrs, sparse_chains
 
 
 @dataclass(frozen=True)

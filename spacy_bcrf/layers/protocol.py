@@ -7,7 +7,7 @@ through `LabelingModel`, independently of its architecture.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from thinc.api import Model
 from spacy_bcrf.chain import CRF, Constraints, Inference, Potentials
 from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
+from spacy_bcrf.sparse.model import SparseChain
 
 from .compiled import embedded_columns
 from .decoding import Decoder, get_decoder
@@ -99,6 +100,11 @@ def get_hooks(model: Model) -> Hooks:
     return hooks
 
 
+def sparse_chains(model: Model) -> Iterator[SparseChain]:
+    """Yield the sparse linear chains of a labeling model: a sum can have several."""
+    return (node.attrs["chain"] for node in model.walk() if "chain" in node.attrs)
+
+
 class LabelingModel:
     """A component's view of a Thinc model from documents to potentials."""
 
@@ -113,7 +119,7 @@ class LabelingModel:
         self.objective: Objective = self.output_layer.attrs["objective"]
         self.inference = self.objective if isinstance(self.objective, Inference) else CRF()
         """The inference of all probabilities: the objective, or a CRF if that has none."""
-        chains = (node.attrs["chain"] for node in model.walk() if "chain" in node.attrs)
+        chains = sparse_chains(model)
         self.columns = [
             *embedded_columns(model),
             *(attribute for chain in chains for attribute in chain.features.attributes),

@@ -18,8 +18,7 @@ from tqdm import tqdm
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
 from spacy_bcrf.annotation.partial import read_annotated_labels
 from spacy_bcrf.chain import CRF, Marginals, Potentials, rename_tags
-from spacy_bcrf.layers.linear_chain import sparse_chains
-from spacy_bcrf.layers.protocol import get_hooks
+from spacy_bcrf.layers.protocol import get_hooks, sparse_chains
 
 from .codecs.entities import EntityCodec
 from .codecs.tags import TagCodec

@@ -85,7 +85,7 @@ def rehearse(
 
 
 def check_learns_from_gradients(pipe: SequenceLabeler, what: str) -> None:
-    """Raise ValueError for a sparse linear chain with l1 or order 2. what: needs gradients."""
+    """Raise ValueError if a chain cannot learn from gradients. what: the part that does."""
     if obstacle := find_obstacle(pipe.model):
         raise ValueError(f"[{pipe.name}] {what} learns from gradients, but {obstacle}")
 

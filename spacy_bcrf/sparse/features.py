@@ -95,11 +95,9 @@ class Features:
         self._of_doc: dict[Attribute, DocFunction] = {}
         self.columns = [a for a in attributes if not self._add_function(a)]
         self.listed = list(self._of_doc)
-        self._words = WordCache(list(self._of_word.values()))
         self.attributes = [ORTH, *(IDS[a.name.upper()] for a in self.columns)]
         self._extractor: Any = None
-        # The scores of word types, and the weights that they are sums of.
-        self._word_scores: tuple[NDArray[np.float32], Any] | None = None
+        self._forget_words()
 
     def load(self, docs: Sequence[Doc]) -> None:
         """Read the files of gazetteers and word tables, count the words of the documents, and
@@ -114,7 +112,7 @@ class Features:
         for attribute in self._of_doc:
             if attribute.name == VECTOR and docs:
                 self._measure_vectors(attribute, docs[0].vocab.vectors)
-        self._words = WordCache(list(self._of_word.values()))
+        self._forget_words()
 
     def _measure_vectors(self, attribute: Attribute, vectors: Any) -> None:
         try:
@@ -130,7 +128,12 @@ class Features:
         """Set the phrases and word tables of a saved model, without reading the files."""
         self.gazetteers.restore(phrases)
         self.tables.restore(tables)
+        self._forget_words()
+
+    def _forget_words(self) -> None:
         self._words = WordCache(list(self._of_word.values()))
+        # The scores of word types, and the weights that they are sums of.
+        self._word_scores: tuple[NDArray[np.float32], Any] | None = None
 
     def check_saved(
         self, phrases: Mapping[str, list[str]], tables: Mapping[str, dict[str, str]]

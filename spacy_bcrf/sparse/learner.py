@@ -32,7 +32,7 @@ class OnlineSettings:
         2002); or "mira", the margin over the n best labelings (McDonald et al. 2005; n = 1 is
         Crammer and Singer 2003).
     order: 1; or 2, which adds weights of three neighbouring tags for the tags that the first-order
-        chain finds likely, see `OnlineLearner.potentials`. Order 2 needs the objective "crf".
+        chain finds likely, see `OnlineLearner.add_pairs`. Order 2 needs the objective "crf".
     n_iter: number of iterations of "bcrf" and "mean_field".
     n: number of labelings in the n-best list of SAPO and MIRA.
     search: the n-best search, "astar" (exact) or "beam".
@@ -223,7 +223,7 @@ class OnlineLearner:
         features. Columns beyond T are 0. The array is read-only: assign a new one instead.
         """
         if self._weights is None:
-            self._weights = self._last_good = self._learner.read()
+            self._weights = self._last_good = _read_only(self._learner.read())
         return self._weights
 
     @weights.setter
@@ -232,7 +232,7 @@ class OnlineLearner:
         self._learner.write(weights)
         if self._workers:
             self._workers.reset()
-        self._weights = self._last_good = weights
+        self._weights = self._last_good = _read_only(weights)
 
     @property
     def complexity(self) -> float:
@@ -398,3 +398,10 @@ class OnlineLearner:
         best, _ = kernels.max_product(*arrays)
         found = correct(self.weights, self._pairs, *arrays, marginals, best, LEAST_MARGINAL)
         return potentials.with_scores(*found)
+
+
+def _read_only(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a new array object, so that what was computed from another one can be recognized."""
+    view = weights.view()
+    view.setflags(write=False)
+    return view

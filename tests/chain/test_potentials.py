@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_bcrf.chain import CRF, Potentials, boundaries
+from spacy_bcrf.chain import CRF, Potentials, boundaries, viterbi
 
 
 def make(unary=None, transitions=None, lengths=(2, 0, 3)):
@@ -63,6 +63,14 @@ def test_any_memory_layout_is_valid():
     strided = np.zeros((10, 6))
     strided[::2, ::2] = unary
     np.testing.assert_array_equal(CRF().log_partition(make(strided[::2, ::2], transitions)), plain)
+
+
+def test_a_mask_in_any_memory_layout_restricts():
+    potentials = Potentials(np.zeros((4, 3)), np.eye(3), np.int32([4]))
+    mask = np.asfortranarray([[True, False, True]] * 3 + [[False, True, False]])
+    restricted = potentials.restrict(mask)
+    assert viterbi(restricted)[0].tolist() == [0, 0, 0, 1]
+    assert CRF().marginals(restricted)[0][:, 1].tolist() == [0, 0, 0, 1]
 
 
 def test_starts_ends_and_inner_edges():

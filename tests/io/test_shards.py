@@ -104,5 +104,11 @@ def test_only_documents_with_user_data_store_it(tmp_path):
     write_all(docs, tmp_path / "docs.spacy")
     stored = DocBin(store_user_data=True).from_disk(tmp_path / "docs.spacy")
     assert [data is None for data in stored.user_data] == [True, False, True]
+    with Writer(tmp_path / "again.spacy") as writer:
+        writer.add(docs[1])
+        with pytest.raises(AttributeError):
+            writer.add(None)
+    (found,) = read_docs(tmp_path / "again.spacy", NLP.vocab)
+    assert found.user_data == {"id": "a"}
     for read in (stored.get_docs(NLP.vocab), read_docs(tmp_path / "docs.spacy", NLP.vocab)):
         assert [doc.user_data for doc in read] == [{}, {"id": "a"}, {}]

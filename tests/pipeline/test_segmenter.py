@@ -130,7 +130,17 @@ def test_words_keep_all_other_annotation(nlp):
     doc.spans["food"] = [Span(doc, 4, 6, label="EGG", span_id="e"), Span(doc, 3, 6, label="EGGS")]
     doc.spans["empty"] = [Span(doc, 2, 2, label="HERE"), Span(doc, 11, 11)]
     doc.spans["none"] = []
-    words = nlp.get_pipe("bcrf_segmenter")(doc)
+    other = nlp.make_doc("吃蓝色火腿")
+    for i, token in enumerate(other):
+        token.is_sent_start = i in (0, 1)
+    other.spans["food"] = [Span(other, 3, 4, label="HAM")]
+    other._.source = "there"
+    # The documents of a batch are merged together.
+    batch = [nlp.make_doc(""), other, doc]
+    _, others, words = nlp.get_pipe("bcrf_segmenter").pipe(batch)
+    assert [sent.text for sent in others.sents] == ["吃", "蓝色火腿"]
+    assert [(span.text, span.label_) for span in others.spans["food"]] == [("火腿", "HAM")]
+    assert (others._.source, others.cats) == ("there", {})
     assert [token.text for token in words] == ["我", "喜欢", "绿", "鸡蛋", "吃", "蓝色", "火腿"]
     assert [sent.text for sent in words.sents] == ["我喜欢绿鸡蛋", "吃蓝色火腿"]
     found = [(ent.text, ent.label_, ent.kb_id_) for ent in words.ents]

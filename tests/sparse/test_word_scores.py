@@ -6,16 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spacy.attrs import SPACY
 from spacy.tokens import Doc, Token
 
+from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.kernels.sparse import Dictionary, WordScores
 from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.gazetteers import Gazetteers
+from spacy_bcrf.sparse.learner import OnlineSettings
+from spacy_bcrf.sparse.model import SparseChain
 from tests.light_spacy import MultiLanguage
 
 VOCAB = MultiLanguage().vocab
 N_TAGS, STRIDE = 5, 8
-OF_WORDS = ["w[-2..2]", "lower[0]", "tag[-1..0]", "suffix(1..3)[-1..1]", "character[-1]", "w[-9]"]
+OF_WORDS = ["w[-2..2]", "lower[0]", "tag[-1..0]", "suffix(1..3)[-1..1]", "character[-1]"]
+OF_WORDS += ["w[-9..-7]", "w[7..9]"]
 OTHERS = ["w[-1..0]|w[0..1]", "suffix(1)[0]|tag[1]"]
 LISTED = ["_.shouts[-1..1]", "gazetteer.names[0]"]
 SENTENCES = st.lists(
@@ -96,7 +101,8 @@ def test_bounded_memory_and_long_sequences_give_the_same_scores(n_bytes, monkeyp
     features, docs = make_features(OF_WORDS + OTHERS), long_docs()
     dictionary = learn_features(features, docs)
     weights = make_weights(len(dictionary))
-    compiled = WordScores(features._compile(), len(features.columns) + 2, n_bytes)
+    n_of_word = len(features.columns) + len(features._of_word)
+    compiled = WordScores(features._compile(), n_of_word, n_bytes)
     monkeypatch.setattr(features, "_compile_scores", lambda: compiled)
     got = features.score(docs, dictionary, weights, N_TAGS)
     np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
@@ -113,22 +119,11 @@ def test_the_sums_follow_the_weights():
         np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
 
 
-def test_cleared_sums_are_computed_again():
-    features, docs = make_features(OF_WORDS), make_docs([["a", "ab", "Zz"]])
-    dictionary = learn_features(features, docs)
-    weights = make_weights(len(dictionary))
-    features.score(docs, dictionary, weights, N_TAGS)
-    weights *= 2
-    features._word_scores[1].clear()
-    got = features.score(docs, dictionary, weights, N_TAGS)
-    np.testing.assert_allclose(got, expected(features, docs, dictionary, weights), atol=1e-5)
-
-
 def test_features_without_weights_are_an_error_that_leaves_nothing_behind():
     features, docs = make_features(OF_WORDS + OTHERS), make_docs([["a", "ab", "Zz"]])
     dictionary = learn_features(features, docs)
     weights = make_weights(len(dictionary))
-    compiled = WordScores(features._compile(), len(features.columns) + 2)
+    compiled = features._compile_scores()
     for table in (weights[: N_TAGS + 3], weights[:-1]):
         features._word_scores = table, compiled
         with pytest.raises(IndexError, match="features without weights"):
@@ -150,3 +145,55 @@ def test_threads_get_the_same_scores():
         for batch, got in zip(batches, found, strict=True):
             np.testing.assert_array_equal(got, want[len(want) - len(got) :])
             assert len(got) == sum(map(len, batch))
+
+
+def test_a_batch_with_more_columns_gives_the_scores_of_its_documents():
+    features, docs = make_features(OF_WORDS + OTHERS), make_docs([["a", "ab"], [], ["Zz"]])
+    dictionary = learn_features(features, docs)
+    weights = make_weights(len(dictionary))
+    want = features.score(docs, dictionary, weights, N_TAGS)
+    batch = DocBatch(docs, [SPACY, *reversed(features.attributes)])
+    np.testing.assert_array_equal(features.score(batch, dictionary, weights, N_TAGS), want)
+
+
+def test_arrays_of_other_widths_forget_the_sums():
+    scores = WordScores([(1, [(0, 0)]), (2, [(0, 1)])], 1)
+    dictionary, word = Dictionary(), np.ones(1, "uint64")
+    for stride, columns in (8, 1), (2400, 1), (8, 20_000), (8, 1):
+        weights = np.ones((N_TAGS + 3, stride), "float32")
+        values = np.ones((1, columns), "uint64")
+        one, no_bags = np.ones(1, "int32"), (np.zeros(1, "int64"), np.zeros(0, "uint64"))
+        arrays = (word, values, np.zeros(1, "int32"), *no_bags, 0, one)
+        assert scores.score(dictionary, weights, N_TAGS, *arrays).tolist() == [[3.0] * N_TAGS]
+    with pytest.raises(TypeError, match="dictionary"):
+        scores.score(None, weights, N_TAGS, *arrays)
+
+
+@pytest.mark.parametrize("min_freq", [1, 2])
+def test_a_chain_scores_with_its_newest_weights(min_freq):
+    chain = SparseChain(OF_WORDS + OTHERS, OnlineSettings("crf"), min_freq)
+    old, new = make_docs([["a", "ab", "Zz"]] * 2), make_docs([["ab", "c-3"], ["Ab"]])
+    chain.initialize(old, 3)
+
+    def check():
+        rows = chain.rows(new)
+        want = chain.learner.potentials(rows, doc_lengths(new))
+        np.testing.assert_allclose(chain.potentials(new).unary, want.unary, atol=1e-5)
+        return want.unary
+
+    before = check()
+    for docs in old, new:
+        chain.step(docs, np.arange(sum(map(len, docs)), dtype="int32") % 3)
+        after = check()
+        assert not np.allclose(after, before)
+        before = after
+    weights = chain.learner.weights
+    with pytest.raises(ValueError, match="read-only"):
+        weights[:] = 0
+    changed = weights.copy()
+    for _ in range(2):  # the same array again, with other values
+        changed[:, :3] += 1
+        chain.learner.weights = changed
+        after = check()
+        assert not np.allclose(after, before)
+        before = after

@@ -90,7 +90,7 @@ KERNEL segment_scores(const Score* unary, const Score* transitions, const long l
                       int tags, long long stride, int cached) {
     const int s = blockIdx.x, r = blockIdx.y;
     if (lengths[s] == 0 || (is_start[s] && r > 0)) return;
-    // The sum of what the scan subtracts. Each thread adds it up, at its first tag.
+    // The sum of the maxima that the scan subtracts. Each thread adds it up, at its first tag.
     double sum = 0;
     const Score* last = scan<false>(
         unary, transitions, tags, stride, cached, false, starts[s], lengths[s],

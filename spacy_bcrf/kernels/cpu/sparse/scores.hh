@@ -20,7 +20,7 @@ struct Weights {
     size_t features() const { return rows - tags - 3; }
 };
 
-// The arrays whose sums are the scores of a number of tokens.
+// Arrays to add up: for each of a number of tokens, those whose sum is its tag scores.
 class ScoreParts {
     std::vector<const float*> parts_;
     std::vector<std::int64_t> starts_ = {0};
@@ -73,7 +73,7 @@ inline void score(const Weights& weights, const Sequences& data, const int* leng
 //
 // Threads share an object: one at a time computes scores.
 class WordScores {
-    // Templates with one part at this offset. They are moved to offset 0, to read a word alone.
+    // Templates with one part at this offset. `at_word` has them at offset 0, to read a word alone.
     struct Group {
         int offset;
         Extractor at_word;
@@ -90,7 +90,7 @@ class WordScores {
     std::vector<float> sums_;           // (types, groups, stride)
     std::vector<std::uint64_t> types_;  // (types, columns): hash of the word, and its values
     std::vector<std::int32_t> slots_;   // hash table of types, -1 for a free slot
-    size_t n_types_ = 0;
+    size_t n_types_ = 0, columns_ = 0, stride_ = 0;  // of the types and of their sums
     std::mutex mutex_;
 
     // Find rows of weights of keys. Raise std::out_of_range for a row without weights.
@@ -149,16 +149,15 @@ class WordScores {
 
     void rehash() {
         slots_.assign(2 * slots_.size(), -1);
-        const size_t columns = types_.size() / n_types_;
         for (size_t type = 0; type < n_types_; ++type)
-            slots_[probe(&types_[type * columns], columns)] = std::int32_t(type);
+            slots_[probe(&types_[type * columns_])] = std::int32_t(type);
     }
 
-    size_t probe(const std::uint64_t* row, size_t columns) const {
+    size_t probe(const std::uint64_t* row) const {
         std::uint64_t key = seed_;
-        for (size_t c = 0; c < columns; ++c) key = mix(key, row[c]);
+        for (size_t c = 0; c < columns_; ++c) key = mix(key, row[c]);
         size_t at = key & (slots_.size() - 1);
-        while (slots_[at] >= 0 && !std::equal(row, row + columns, &types_[slots_[at] * columns]))
+        while (slots_[at] >= 0 && !std::equal(row, row + columns_, &types_[slots_[at] * columns_]))
             at = (at + 1) & (slots_.size() - 1);
         return at;
     }
@@ -167,21 +166,21 @@ class WordScores {
     void find_types(const TokenValues& tokens, const std::uint64_t* words, size_t first,
                     size_t last, Dictionary& dictionary, const Weights& weights,
                     std::vector<std::int32_t>& found) {
-        const size_t columns = 1 + tokens.singles, n_before = n_types_;
-        std::vector<std::uint64_t> row(columns);
+        const size_t n_before = n_types_;
+        std::vector<std::uint64_t> row(columns_);
         std::vector<size_t> added;
         found.clear();
         for (size_t i = first; i < last; ++i) {
             row[0] = words[i];
             std::copy_n(tokens.values + i * tokens.singles, tokens.singles, row.begin() + 1);
-            size_t at = probe(row.data(), columns);
+            size_t at = probe(row.data());
             if (slots_[at] < 0) {
                 slots_[at] = std::int32_t(n_types_++);
                 types_.insert(types_.end(), row.begin(), row.end());
                 added.push_back(i);
                 if (2 * n_types_ > slots_.size()) {
                     rehash();
-                    at = probe(row.data(), columns);
+                    at = probe(row.data());
                 }
             }
             found.push_back(slots_[at]);
@@ -235,14 +234,9 @@ class WordScores {
             groups_[g].outside[d - 1].add(seed, {Part{column, offset < 0 ? -d : d}});
     }
 
-    // Forget all sums: the weights have changed.
-    void clear() {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        forget();
-    }
-
-    // Compute unary (N, tags) of a batch, with the weights of the last call or after `clear`. Raise
-    // std::out_of_range if the dictionary has features without weights.
+    // Compute unary (N, tags) of a batch. All calls must have the same weights and features in the
+    // dictionary, which must not change meanwhile. Raise std::out_of_range if the dictionary has
+    // features without weights.
     void score(const TokenValues& tokens, const std::uint64_t* words, const int* lengths, int batch,
                Dictionary& dictionary, const Weights& weights, float* unary) {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -269,7 +263,12 @@ class WordScores {
         std::vector<std::int32_t> rows, types;
         others_.extract(tokens, lengths, batch, keys, starts, nullptr);
         look_up(dictionary, weights, keys, rows);
-        const size_t most = bytes_ / (sizeof(float) * weights.stride * (groups_.size() + 1));
+        const size_t columns = 1 + tokens.singles;
+        if (columns != columns_ || weights.stride != stride_) forget();
+        columns_ = columns;
+        stride_ = weights.stride;
+        const size_t of_type = sizeof(float) * stride_ * groups_.size() + sizeof(*words) * columns;
+        const size_t most = bytes_ / (of_type + 2 * sizeof(slots_[0]));
         ScoreParts parts;
         std::int64_t first = 0;
         for (int b = 0; b < batch; ++b) {
