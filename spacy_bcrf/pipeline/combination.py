@@ -258,7 +258,8 @@ def combine(name: str, pipelines: dict[str, Language], weights: Sequence[float])
     unfitted = {"temperature": 1.0, "threshold": 0.0, "control": None, "calibration": None}
     for setting, value in unfitted.items():
         target.configure(setting, value)
-        config[setting] = value
+        if setting in config:  # not all components have a threshold
+            config[setting] = value
     config["model"] = {"@architectures": "spacy-bcrf.Sum.v1", "decoder": "viterbi"}
     config["model"] |= {"weights": by_name, "parts": blocks}
     return nlp

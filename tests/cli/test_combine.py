@@ -5,7 +5,7 @@ import pytest
 import spacy
 from commands import command
 from sentences import make_docs
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from tiny_training import LISTENER, TOK2VEC, network, train
 
@@ -108,6 +108,23 @@ def test_what_was_fitted_to_a_part_goes(parts, tmp_path):
     settings = spacy.load(tmp_path / "both").get_pipe("ner").settings
     fitted = ("temperature", "threshold", "control", "calibration")
     assert [settings[name] for name in fitted] == [1.0, 0.0, None, None]
+
+
+@pytest.mark.parametrize("factory", ["bcrf_tagger", "bcrf_ner", "bcrf_chunker", "bcrf_segmenter"])
+def test_every_component_can_be_combined(tmp_path, factory):
+    tokenizer = {"tokenizer": {"@tokenizers": "spacy-bcrf.CharTokenizer.v1"}}
+    for name in "a", "b":
+        nlp = spacy.blank("xx", config={"nlp": tokenizer if factory == "bcrf_segmenter" else {}})
+        nlp.add_pipe(factory, "pipe", config={"model": SPARSE})
+        annotation = {"tags": ["N", "V"], "ents": ["B-PERSON", "O"]}
+        doc = Doc(nlp.vocab, words=["Ann", "saw"], spaces=[True, False], **annotation)
+        doc.spans["chunks"] = [Span(doc, 0, 1, label="NP")]
+        nlp.initialize(lambda nlp=nlp, doc=doc: [Example(nlp.make_doc(doc.text), doc)])
+        nlp.to_disk(tmp_path / name)
+    DocBin(docs=[doc]).to_disk(tmp_path / "dev.spacy")
+    output = tmp_path / "both"
+    run(tmp_path / "a", tmp_path / "b", "--dev", tmp_path / "dev.spacy", "-o", output)
+    assert spacy.load(output)("Ann saw").text == "Ann saw"
 
 
 def test_noise_gets_no_weight():
