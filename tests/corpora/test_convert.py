@@ -157,12 +157,11 @@ def test_a_failure_leaves_the_output_unchanged(tmp_path, monkeypatch):
     with pytest.raises(CorpusError, match=r"1.txt:2: 1 columns"):
         run(tmp_path, "a\tO", "b\tO\nc")
 
-    class FullDisk(shards.DocBin):
-        def to_disk(self, path):
-            path.write_bytes(b"half")
-            raise OSError(28, "No space left on device")
+    def to_full_disk(docs, path):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shards, "DocBin", FullDisk)
+    monkeypatch.setattr(shards.DocBin, "to_disk", to_full_disk)
     with pytest.raises(CorpusError, match=r"out.spacy: cannot be written: No space left"):
         run(tmp_path, "a\tO")
     assert (tmp_path / "out.spacy").read_bytes() == before
