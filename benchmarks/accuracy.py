@@ -3,6 +3,9 @@
     python -m benchmarks.accuracy --corpora DIR
     python -m benchmarks.accuracy --corpora DIR --tasks wnut17 --only sparse crfsuite --seeds 3
 
+--speed times the pipelines that earlier runs saved, with the present code and one thread. Run it on
+a quiet machine: trainings of other systems slow the times of a table.
+
 --out keeps one JSON file a run, so the command can be interrupted and resumed. A run of another
 version, commit or config is repeated. --out also gets the table as `table.md` and, with the extra
 plot, the scores and speeds as `plot.png`.
@@ -32,9 +35,17 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
-from benchmarks.common import NETWORK, ROOT, add_options, describe_machine, in_own_process
+from benchmarks.common import (
+    NETWORK,
+    ROOT,
+    add_options,
+    describe_machine,
+    in_own_process,
+    print_table,
+)
 from experiments.labeling_tasks import CHUNKS, TASKS, LabelingTask
 from experiments.report import make_figure, markdown_table, mean_and_deviation, save_figure
+from spacy_bcrf import kernels
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.chain import Potentials, viterbi
 from spacy_bcrf.io.atomic import write_text
@@ -70,7 +81,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
     parser.add_argument("--steps", type=int, default=3000, help="training steps of the networks")
     parser.add_argument("--out", type=Path, default=ROOT / "training/accuracy", metavar="DIR")
+    parser.add_argument("--speed", action="store_true", help="only time the saved pipelines")
     args = parser.parse_args()
+    if args.speed:
+        return print_speeds(args)
     rows = []
     for task in args.tasks:
         for system in filter(partial(is_available, TASKS[task]), args.only):
@@ -93,6 +107,39 @@ def main() -> None:
     plot(rows, args.out / "plot.png")
 
 
+def print_speeds(args: argparse.Namespace) -> None:
+    """Print the microseconds a word of the pipelines of seed 0 that `--out` has."""
+    kernels.set_threads(1)
+    rows = []
+    for task in args.tasks:
+        for system in filter(partial(is_available, TASKS[task]), args.only):
+            path = saved_pipeline(args.out, task, system, 0, find_length(system, args.steps))
+            if path.exists():
+                nlp = spacy.load(path)
+                chosen = TASKS[task]
+                examples = read(nlp, chosen, "test", system, args.corpora, args.out / "corpora")
+                cost = f"{microseconds_per_word(nlp, examples):.1f}"
+                rows.append({"corpus": task, "system": system, "us/word": cost})
+                print(*rows[-1].values(), sep="  ", flush=True)
+    if not rows:
+        raise SystemExit(f"{args.out} has no saved pipelines: run without --speed first")
+    print_table("speed of saved pipelines", rows, describe_machine(["spacy", "thinc"]), args.csv)
+
+
+def find_length(system: str, steps: int) -> int:
+    """Return the length of a training: passes, or steps of a network."""
+    return PASSES if system in (*SPARSE, "crfsuite") else steps
+
+
+def saved_pipeline(out: Path, task: str, system: str, seed: int, length: int) -> Path:
+    """Return the folder of the pipeline that a run measures."""
+    # The averaged weights of a sparse chain do not overfit early. dev is in the training part of
+    # some tasks, and then it chooses nothing.
+    is_last = system in SPARSE or TASKS[task].learns_dev
+    name = "model-last" if is_last else "model-best"
+    return out / f"{task}-{system}-{length}-{seed}" / name
+
+
 def is_available(task: LabelingTask, system: str) -> bool:
     """Return whether a system can learn a task here."""
     if system == "spacy":
@@ -104,7 +151,7 @@ def is_available(task: LabelingTask, system: str) -> bool:
 
 def load_run(out: Path, corpora: Path, task: str, system: str, seed: int, steps: int) -> Numbers:
     """Return the numbers of a run. Train if there are none of this code and config yet."""
-    length = PASSES if system in (*SPARSE, "crfsuite") else steps
+    length = find_length(system, steps)
     path = out / f"{task}-{system}-{length}-{seed}.json"
     origin = find_origin(task, system, seed, length)
     saved = json.loads(path.read_text()) if path.exists() else {}
@@ -255,16 +302,14 @@ def measure_pipeline(
 
     chosen, cache = TASKS[task], out / "corpora"
     config = make_config(task, system, seed, length, corpora, cache)
-    folder = out / f"{task}-{system}-{length}-{seed}"
+    path = saved_pipeline(out, task, system, seed, length)
+    folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
     start = time.process_time()
     nlp = init_nlp(config, use_gpu=-1)
     train(nlp, folder, use_gpu=-1, stdout=sys.stderr, stderr=sys.stderr)
     seconds = time.process_time() - start
-    # The averaged weights of a sparse chain do not overfit early. dev is in the training part of
-    # some tasks, and then it chooses nothing.
-    is_last = system in SPARSE or chosen.learns_dev
-    best = spacy.load(folder / ("model-last" if is_last else "model-best"))
+    best = spacy.load(path)
     examples = read(best, chosen, "test", system, corpora, cache)
     score = SPACY_SCORES[SPACY_COMPONENTS[chosen.factory]] if system == "spacy" else chosen.score
     numbers = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.sparse.features import Features, Rows, known_rows
+from spacy_bcrf.sparse.features import Features, Rows, Tokens, known_rows
 from spacy_bcrf.sparse.learner import OnlineLearner
 
 _COLUMNS: dict[str, Callable[[Sentence], list[str]]] = {
@@ -62,10 +61,10 @@ class Dataset:
 
         The function times the features alone. Unknown features have row -1.
         """
-        arrays = self._encode(sentences)
+        tokens = self._encode(sentences)
 
         def extract() -> Rows:
-            keys, starts, _ = self._features.extract(*arrays)
+            keys, starts, _ = self._features.extract(tokens)
             return Rows(self.dictionary.find(keys), starts)
 
         return extract
@@ -74,12 +73,12 @@ class Dataset:
         self, sentences: Sequence[Sentence], learner: OnlineLearner
     ) -> Callable[[], Potentials]:
         """Hash the strings of sentences, and return a function that computes their potentials."""
-        arrays, lengths = self._encode(sentences), sentence_lengths(sentences)
+        tokens = self._encode(sentences)
 
         def score() -> Potentials:
             weights, n_tags = learner.weights, learner.n_tags
-            unary = self._features.score_tokens(arrays, self.dictionary, weights, n_tags)
-            return Potentials(unary, weights[:n_tags, :n_tags], lengths)
+            unary = self._features.score_tokens(tokens, self.dictionary, weights, n_tags)
+            return Potentials(unary, weights[:n_tags, :n_tags], tokens.lengths)
 
         return score
 
@@ -94,11 +93,10 @@ class Dataset:
         return [part.tolist() for part in parts]
 
     def _keys(self, sentences: Sequence[Sentence]) -> tuple[NDArray, NDArray]:
-        keys, starts, _ = self._features.extract(*self._encode(sentences))
+        keys, starts, _ = self._features.extract(self._encode(sentences))
         return keys, starts
 
-    def _encode(self, sentences: Sequence[Sentence]) -> tuple[Any, ...]:
-        """Return the arguments of `Features.extract`."""
+    def _encode(self, sentences: Sequence[Sentence]) -> Tokens:
         strings: dict[int, str] = {}
 
         def encode(text: str) -> int:
@@ -113,7 +111,7 @@ class Dataset:
         ]
         values = np.array(columns, dtype="uint64").reshape(len(columns), len(orths)).T
         words = np.array(orths, dtype="uint64")
-        return words, values, sentence_lengths(sentences), strings.__getitem__
+        return Tokens(words, values, sentence_lengths(sentences), strings.__getitem__)
 
 
 def sentence_lengths(sentences: Sequence[Sentence]) -> NDArray[np.int32]:

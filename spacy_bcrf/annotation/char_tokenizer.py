@@ -28,7 +28,7 @@ _JAMO: list[Range] = [*_VOWEL_JAMO, (0x11A8, 0x11FF), (0xD7C7, 0xD7FB)]
 """Jamo that follow another: vowels and finals."""
 _SYLLABLES: list[Range] = [(0xAC00, 0xD7A3)]
 _KEPT = 1 << 16
-"""A tokenizer keeps the hashes of so many tokens."""
+"""The most hashes that a tokenizer keeps."""
 
 
 def make_char_tokenizer() -> Callable[[Language], "CharTokenizer"]:
@@ -63,12 +63,12 @@ class CharTokenizer(DummyTokenizer):
                 f"character {error.start} of the text is the lone surrogate {text[error.start]!r}; "
                 "decode the text with its correct encoding"
             ) from None
-        words: list[str] = list(text)
-        spaces = [False] * len(text)
         if not _joining_characters().isdisjoint(text):
             words, spaces = _split(_clusters(), text)
         elif _WHITESPACE.search(text):
             words, spaces = _split(_CHARACTERS, text)
+        else:
+            words, spaces = list(text), [False] * len(text)
         if self.vocab.in_memory_zone:  # type: ignore[attr-defined]
             # The zone forgets its strings in the end.
             return Doc(self.vocab, words=words, spaces=spaces)
@@ -81,7 +81,7 @@ class CharTokenizer(DummyTokenizer):
 
 
 class _Hashes(dict[str, int]):
-    """The hashes of words that are in a string store. It keeps those of the first `_KEPT` words."""
+    """Map from words to their hashes. It adds words to a string store, and keeps `_KEPT` hashes."""
 
     def __init__(self, strings: StringStore) -> None:
         self._strings = strings

@@ -299,7 +299,7 @@ cdef class WordScores:
         All calls must have the same dictionary and weights. Neither may change during a call, which
         does not hold the GIL.
 
-        orths: (N,) hashes of the words. The other arrays are those of `Extractor.extract`.
+        orths: uint64 (N,), the hash of each word. `Extractor.extract` describes the other arrays.
         Unknown features do not count. Raises IndexError for features without weights.
         """
         cdef TokenValues tokens = _tokens(

@@ -66,6 +66,23 @@ def known_rows(rows: NDArray[np.int32], starts: NDArray[np.int64]) -> Rows:
     return Rows(rows[known], before[starts])
 
 
+class Tokens(NamedTuple):
+    """What features are extracted from: N tokens in B sequences.
+
+    orths: (N,) hashes of the words.
+    values: (N, A) values of the A attributes in `Features.columns`, 0 for a missing value.
+    lengths: (B,) numbers of tokens of the sequences.
+    text: returns the word of a hash; called for words that the cache does not have.
+    listed: (N, L) bags with the values of the L attributes in `Features.listed`.
+    """
+
+    orths: Keys
+    values: Keys
+    lengths: NDArray[np.int32]
+    text: Callable[[int], str]
+    listed: Bags | None = None
+
+
 class Features:
     """Compiled templates, which turn tokens into 64-bit feature keys.
 
@@ -156,8 +173,7 @@ class Features:
         """
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64"), np.zeros(0, "int32")
-        orths, values, lengths, text, listed = self._tokens(docs)
-        return self.extract(orths, values, lengths, text, listed, origins)
+        return self.extract(self._tokens(docs), origins)
 
     def score(
         self, docs: Sequence[Doc], dictionary: Any, weights: NDArray[np.float32], n_tags: int
@@ -168,22 +184,19 @@ class Features:
         return self.score_tokens(self._tokens(docs), dictionary, weights, n_tags)
 
     def score_tokens(
-        self, arrays: tuple[Any, ...], dictionary: Any, weights: NDArray[np.float32], n_tags: int
+        self, tokens: Tokens, dictionary: Any, weights: NDArray[np.float32], n_tags: int
     ) -> NDArray[np.float32]:
         """Return the tag scores (N, T) of tokens.
 
         Keeps what the features of each word type add, until it gets another array of weights.
-
-        arrays: the arguments of `extract`, without `origins`.
         """
-        orths, *tokens = self._arrays(*arrays)
         kept = self._word_scores
         if kept is None or kept[0] is not weights:
             kept = self._word_scores = weights, self._compile_scores()
-        return kept[1].score(dictionary, weights, n_tags, orths, *tokens)
+        orths = np.ascontiguousarray(tokens.orths)
+        return kept[1].score(dictionary, weights, n_tags, orths, *self._arrays(tokens))
 
-    def _tokens(self, docs: Sequence[Doc]) -> tuple[Any, ...]:
-        """Return the arguments of `extract` for documents, without `origins`."""
+    def _tokens(self, docs: Sequence[Doc]) -> Tokens:
         if isinstance(docs, DocBatch) and set(self.attributes) <= set(docs.columns):
             places = [docs.columns.index(attribute) for attribute in self.attributes]
             values, lengths = docs.values.take(places, axis=1), docs.lengths
@@ -191,51 +204,27 @@ class Features:
             values, lengths = read_docs(docs, self.attributes), doc_lengths(docs)
         text = docs[0].vocab.strings.__getitem__
         listed = self._list(docs) if self.listed else None
-        return values[:, 0], values[:, 1:], lengths, text, listed
+        return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
 
-    def extract(
-        self,
-        orths: Keys,
-        values: Keys,
-        lengths: NDArray[np.int32],
-        text: Callable[[int], str],
-        listed: Bags | None = None,
-        origins: bool = False,
-    ) -> tuple[Keys, Any, Any]:
-        """Extract feature keys from arrays, and return them in the form of `keys`.
-
-        orths: (N,) hashes of the words.
-        values: (N, A) values of the A attributes in `columns`, 0 for a missing value.
-        lengths: (B,) numbers of tokens of the sequences.
-        text: returns the word of a hash; called for words that the cache does not have.
-        listed: (N, L) bags with the values of the L attributes in `listed`.
-        """
-        _, *tokens = self._arrays(orths, values, lengths, text, listed)
+    def extract(self, tokens: Tokens, origins: bool = False) -> tuple[Keys, Any, Any]:
+        """Extract feature keys from arrays, and return them in the form of `keys`."""
         if self._extractor is None:
             from spacy_bcrf.kernels.sparse import Extractor
 
             self._extractor = Extractor(self._compile())
-        return self._extractor.extract(*tokens, origins)
+        return self._extractor.extract(*self._arrays(tokens), origins)
 
-    def _arrays(
-        self,
-        orths: Keys,
-        values: Keys,
-        lengths: NDArray[np.int32],
-        text: Callable[[int], str],
-        listed: Bags | None = None,
-    ) -> tuple[Any, ...]:
-        """Return the hashes of the words, and the arguments of the compiled extractor.
+    def _arrays(self, tokens: Tokens) -> tuple[Any, ...]:
+        """Return the arguments of the compiled extractor.
 
         It takes the columns first, then bags: of words, then `listed`.
         """
-        orths = np.ascontiguousarray(orths)
-        cells, bags = self._words.find(orths, text)
+        cells, bags = self._words.find(np.ascontiguousarray(tokens.orths), tokens.text)
         n_bags = len(self._of_word)
-        if listed is not None:
-            bags = _join(bags, cells, n_bags, listed, len(self.listed))
-            cells, n_bags = np.arange(len(orths), dtype="int32"), n_bags + len(self.listed)
-        return orths, np.ascontiguousarray(values), cells, *bags, n_bags, lengths
+        if tokens.listed is not None:
+            bags = _join(bags, cells, n_bags, tokens.listed, len(self.listed))
+            cells, n_bags = np.arange(len(tokens.orths), dtype="int32"), n_bags + len(self.listed)
+        return np.ascontiguousarray(tokens.values), cells, *bags, n_bags, tokens.lengths
 
     def list_values(self, doc: Doc) -> dict[Attribute, Values]:
         """Return the values of each token, for each attribute in `listed`."""

@@ -80,8 +80,10 @@ class Online {
             // The sum has `stride` numbers. The next token overwrites the numbers beyond T.
             float* unary = unary_.data() + size_t(i) * T;
             const std::int64_t from = data_->starts[start_ + i], to = data_->starts[start_ + i + 1];
-            sum_rows(unary, m_.v.row(m_.first_feature()), m_.stride, data_->rows + from,
-                     int(to - from));
+            const int* rows = data_->rows + from;
+            sum_rows(unary, m_.stride, to - from, [&](std::int64_t k) {
+                return m_.v.row(m_.first_feature() + rows[k]);
+            });
             const float* bias = m_.v.row(m_.bias());
             for (int t = 0; t < T; ++t) {
                 if (i == 0) unary[t] += bias[m_.stride + t];

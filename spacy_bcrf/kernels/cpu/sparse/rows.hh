@@ -28,34 +28,31 @@ BCRF_INLINE Lane load_lane(const float* p) {
     return v;
 }
 
-// Set out[0 : 8 * N] to the sum of n rows.
-template <int N>
-BCRF_INLINE void sum_block(float* out, const float* table, size_t stride, const int* rows, int n) {
+// Set out[0 : 8 * N] to the sum of n rows. row(k): the k-th, from its first column of these on.
+template <int N, class Row> BCRF_INLINE void sum_block(float* out, std::int64_t n, Row row) {
     Lane total[N];
     for (int k = 0; k < N; ++k) total[k] = Lane{};
-    for (int r = 0; r < n; ++r) {
-        const float* row = table + rows[r] * stride;
-        for (int k = 0; k < N; ++k) total[k] = total[k] + load_lane(row + 8 * k);
+    for (std::int64_t r = 0; r < n; ++r) {
+        const float* at = row(r);
+        for (int k = 0; k < N; ++k) total[k] = total[k] + load_lane(at + 8 * k);
     }
     std::memcpy(out, total, sizeof total);
 }
 
-// Set out (stride) to the sum of n rows.
-inline void sum_rows(float* out, const float* table, size_t stride, const int* rows, int n) {
-    size_t left = stride / 8;
-    while (left) {
-        const size_t step = left < 6 ? left : 6;
+// Set out (stride) to the sum of n rows. row(k): the k-th.
+template <class Row> BCRF_INLINE void sum_rows(float* out, size_t stride, std::int64_t n, Row row) {
+    for (size_t at = 0; at < stride;) {
+        const size_t left = (stride - at) / 8, step = left < 6 ? left : 6;
+        const auto from = [&](std::int64_t r) { return row(r) + at; };
         switch (step) {
-            case 1: sum_block<1>(out, table, stride, rows, n); break;
-            case 2: sum_block<2>(out, table, stride, rows, n); break;
-            case 3: sum_block<3>(out, table, stride, rows, n); break;
-            case 4: sum_block<4>(out, table, stride, rows, n); break;
-            case 5: sum_block<5>(out, table, stride, rows, n); break;
-            default: sum_block<6>(out, table, stride, rows, n);
+            case 1: sum_block<1>(out + at, n, from); break;
+            case 2: sum_block<2>(out + at, n, from); break;
+            case 3: sum_block<3>(out + at, n, from); break;
+            case 4: sum_block<4>(out + at, n, from); break;
+            case 5: sum_block<5>(out + at, n, from); break;
+            default: sum_block<6>(out + at, n, from);
         }
-        out += 8 * step;
-        table += 8 * step;
-        left -= step;
+        at += 8 * step;
     }
 }
 
