@@ -6,9 +6,9 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -30,6 +30,7 @@ EWT = Path("ud-english-ewt/en_ewt-ud-train.conllu")
 SAMPLE = ROOT / "assets/sample/train.conllu"
 
 Result = TypeVar("Result")
+Name = TypeVar("Name", bound=Hashable)
 Row = Mapping[str, object]
 """One row of a table: cells by column name."""
 
@@ -66,20 +67,20 @@ MIN_SECONDS = 0.005
 
 
 def interleave(
-    contenders: Mapping[str, Callable[[], object]],
+    contenders: Mapping[Name, Callable[[], object]],
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, float]:
+) -> dict[Name, float]:
     """Return the median seconds of each contender, see `time_rounds`."""
     seconds = time_rounds(contenders, rounds, clock)
     return {name: median(times) for name, times in seconds.items()}
 
 
 def time_rounds(
-    contenders: Mapping[str, Callable[[], object]],
+    contenders: Mapping[Name, Callable[[], object]],
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, list[float]]:
+) -> dict[Name, list[float]]:
     """Return the seconds of each contender in rounds A B C A B C ...
 
     Other load on the machine thus slows all contenders alike. Warm-up calls come first and do not
@@ -87,7 +88,7 @@ def time_rounds(
     contenders leave the caches cold for its first call.
     """
     calls = {name: count_calls(run) for name, run in contenders.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    seconds: dict[Name, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
             start = clock()
@@ -158,11 +159,18 @@ def random_potentials(
 
 def describe_machine(packages: Sequence[str]) -> str:
     """Name the processor, cores, load and versions, in two lines."""
-    versions = ", ".join(f"{name} {version(name)}" for name in ("spacy-bcrf", *packages))
+    versions = ", ".join(f"{name} {_version(name)}" for name in ("spacy-bcrf", *packages))
     return (
         f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n"
         f"Python {platform.python_version()}, {versions}"
     )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "is not installed"
 
 
 def _processor() -> str:

@@ -22,7 +22,7 @@ def handle(*_):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_signal_ends_a_pass(threads):
     rng = np.random.default_rng(0)
-    n, n_tags, n_features = 400_000, 20, 50
+    n, n_tags, n_features = 800_000, 100, 50
     lengths = np.full(n // 20, 20, dtype="int32")
     rows = Rows(
         rng.integers(n_features, size=10 * n).astype("int32"),
@@ -35,12 +35,12 @@ def test_a_signal_ends_a_pass(threads):
     before = learner.weights
     handler = signal.signal(signal.SIGALRM, handle)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
         start = time.monotonic()
         with pytest.raises(InterruptOfTest):
             learner.step(rows, lengths, gold)
-        # Alone, the pass takes 2 seconds and more.
-        assert time.monotonic() - start < 1.5
+        # The whole pass takes 1.2 seconds on a Zen 5 core.
+        assert time.monotonic() - start < 0.8
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)

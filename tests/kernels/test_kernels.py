@@ -1,11 +1,13 @@
 """The compiled kernels against the reference kernels, and these against enumeration."""
 
+from itertools import product
+
 import numpy as np
 import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import enumeration, explicit_bregman, reference
+from oracles import enumeration, explicit_bregman, reference, reference_posterior
 from pairwise import pairwise
 
 from spacy_bcrf import kernels
@@ -76,6 +78,46 @@ def test_compiled_is_reference(tags, dtype, shared, forbid, scale):
         _, scores = native.max_product(np, unary, transitions, lengths)
         _, expected = reference.max_product(np, *double)
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "tags, dtype, shared", pairwise([2, 9, 17, 69], ["float32", "float64"], [True, False])
+)
+def test_few_tokens_need_a_large_range(tags, dtype, shared):
+    """The other tokens of their sequences have probabilities that are neither 0 nor 1."""
+    rng = np.random.default_rng(tags)
+    lengths = np.array([1, 2, 3, 9, 20], dtype="int32")
+    unary, transitions, _ = problem(rng, tags, shared, dtype, False, 1.0, lengths)
+    transitions[rng.random(transitions.shape) < 0.3] = -np.inf
+    for token in 0, 2, 5, 10, 22, len(unary) - 1:
+        unary[token] = 3000 * rng.normal(size=tags)
+    batch, double = (
+        tuple(array.astype(kind) for array in (unary, transitions)) for kind in (dtype, "float64")
+    )
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == "float32" else {"rtol": 1e-8, "atol": 1e-9}
+    heads, tails = (rng.integers(tags, size=8, dtype="int32") for _ in range(2))
+    uniform = rng.random((20, len(unary)))
+    with np.errstate(all="ignore"):
+        for edges in ["each", "sum"] if shared else ["each"]:
+            compiled = native.sum_product(np, *batch, lengths, edges, True)
+            oracle = reference.sum_product(np, *double, lengths, edges, True)
+            assert_same(compiled, oracle, dtype, 100)
+            for bound, rule in product(["upper", "lower"], ["mean", "outgoing", "chain"]):
+                for n_iter in 1, 6:
+                    options = BregmanOptions(n_iter, 1.25, None, bound, unary=rule)
+                    compiled = native.bregman(np, *batch, lengths, options, edges)
+                    oracle = reference.bregman(np, *double, lengths, options, edges)
+                    assert_same_projections(compiled, oracle, options, dtype, 1000)
+        found = native.entropy(np, *batch, lengths)
+        expected = reference_posterior.entropy(np, *double, lengths)
+        np.testing.assert_allclose(found, expected, **tolerance)
+        found = native.pair_marginals(np, *batch, lengths, heads, tails)
+        expected = reference_posterior.pair_marginals(np, *double, lengths, heads, tails)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, **tolerance)
+        found = native.sample(np, *batch, lengths, uniform)
+        expected = reference_posterior.sample(np, *double, lengths, uniform)
+        assert (found == expected).mean() > 0.999
 
 
 def test_arrays_that_are_not_contiguous():

@@ -5,8 +5,8 @@
 #include "bregman_options.hh"
 #include "for_each_sequence.hh"
 #include "lane_bregman.hh"
-#include "log_space.hh"
 #include "pair_sums.hh"
+#include "scaled_rows.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -317,7 +317,7 @@ template <class R, class In> class Projections {
         // Without forbidden transitions, an allowed labeling uses every allowed tag.
         if (matrices_.zeros()) prune(s);
         if (!start(s)) {
-            log_space::clear(s, result);
+            clear(s, result);
             return true;
         }
         LogProduct value;
@@ -436,7 +436,7 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
 }
 
 // Projections in the precision of the scores. A sequence that needs more range gets double precision, or
-// numbers with exponents of their own, and then log space.
+// numbers with exponents of their own.
 template <class In>
 void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
                     double* sum, In* each) {
@@ -455,9 +455,12 @@ void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* v
     }
     left = run(Wide<In>(), Rows<void>(), left, 0);
     for_each_output(
-        batch, left, 100 * pass(batch), value, node, sum, each, [] { return 0; },
-        [&](int, const Sequence<In>& s, Output<In>& out) { log_space::bregman(s, options, out); },
-        [](int, double*) {});
+        batch, left, 3 * (options.n_iter + 3) * pass(batch), value, node, sum, each,
+        [&] { return ScaledProjections<In>(batch, options.scale); },
+        [&](ScaledProjections<In>& chain, const Sequence<In>& s, Output<In>& out) {
+            chain.run(s, options, out);
+        },
+        [](ScaledProjections<In>&, double*) {});
 }
 
 template <class In>

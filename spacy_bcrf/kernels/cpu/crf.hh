@@ -4,8 +4,8 @@
 #include "../shared/precision.hh"
 #include "for_each_sequence.hh"
 #include "lane_crf.hh"
-#include "log_space.hh"
 #include "pair_sums.hh"
+#include "scaled_rows.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -447,8 +447,8 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     return select(all, failed);
 }
 
-// A sequence that needs a larger range than its scores have gets double precision, then numbers with
-// exponents of their own, and then log space.
+// A sequence that needs a larger range than its scores have gets numbers with exponents of their own, or
+// double precision and then such numbers.
 template <class In>
 void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
     const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
@@ -456,13 +456,14 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
             batch, which, share, value, node, sum, each);
     };
     std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), crf_lane_share<In>(batch.tags));
+    // In lanes, numbers with exponents of their own are as fast as doubles.
     if constexpr (sizeof(In) == 4)
-        left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch.tags));
+        left = run(Wide<In>(), Rows<double>(), left, crf_lane_share<In>(batch.tags));
     left = run(Wide<In>(), Rows<void>(), left, 0);
     for_each_output(
-        batch, left, 100 * pass(batch), value, node, sum, each, [] { return 0; },
-        [](int, const Sequence<In>& s, Output<In>& out) { log_space::sum_product(s, out); },
-        [](int, double*) {});
+        batch, left, 10 * pass(batch), value, node, sum, each, [&] { return ScaledChain<In>(batch); },
+        [](ScaledChain<In>& chain, const Sequence<In>& s, Output<In>& out) { chain.sum_product(s, out); },
+        [](ScaledChain<In>&, double*) {});
 }
 
 }  // namespace BCRF_TARGET

@@ -107,11 +107,14 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
     }
 };
 
-// Posteriors in the precision of the scores, and in double precision for sequences that need it.
+// Posteriors in the precision of the scores. Sequences that need more range get double precision, and then
+// numbers with exponents of their own.
 template <class In> class Posteriors {
     const Batch<In>& batch_;
     Posterior<In, In> narrow_;
-    std::unique_ptr<Posterior<double, In>> wide_;  // created for the first sequence that needs it
+    // Created for the first sequence that needs them.
+    std::unique_ptr<Posterior<double, In>> double_;
+    std::unique_ptr<ScaledChain<In>> scaled_;
 
   public:
     explicit Posteriors(const Batch<In>& batch) : batch_(batch), narrow_(batch, batch.longest()) {}
@@ -121,8 +124,13 @@ template <class In> class Posteriors {
     template <class Use> bool run(Use use) {
         if (use(narrow_)) return true;
         if constexpr (sizeof(In) == 8) return false;
-        if (!wide_) wide_.reset(new Posterior<double, In>(batch_, batch_.longest()));
-        return use(*wide_);
+        if (!double_) double_.reset(new Posterior<double, In>(batch_, batch_.longest()));
+        return use(*double_);
+    }
+
+    ScaledChain<In>& scaled() {
+        if (!scaled_) scaled_.reset(new ScaledChain<In>(batch_));
+        return *scaled_;
     }
 };
 
@@ -134,7 +142,7 @@ template <class In> void entropy(const Batch<In>& batch, In* entropies) {
     for_each_posterior(batch, [&](Posteriors<In>& chain, const Sequence<In>& s) {
         double h = -1;
         if (!chain.run([&](auto& posterior) { return (h = posterior.entropy(s)) >= 0; }))
-            h = log_space::entropy(s);
+            h = chain.scaled().entropy(s);
         entropies[s.index] = In(h);
     });
 }
@@ -148,11 +156,7 @@ void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* 
                 return posterior.pairs(s, n, heads, tails, node_at, pairs_at);
             }))
             return;
-        std::vector<In> each(s.length * t * t, In(0));
-        Output<In> out{0, node_at, nullptr, each.data()};
-        log_space::sum_product(s, out);
-        for (size_t i = 0; i < size_t(s.length); ++i)
-            for (int m = 0; m < n; ++m) pairs_at[i * n + m] = each[(i * t + heads[m]) * t + tails[m]];
+        chain.scaled().pairs(s, n, heads, tails, node_at, pairs_at);
     });
 }
 
@@ -162,7 +166,7 @@ template <class In> void sample(const Batch<In>& batch, int n, const double* uni
         if (!chain.run([&](auto& posterior) {
                 return posterior.sample(s, n, tokens, uniform + s.first, tags + s.first);
             }))
-            log_space::sample(s, n, tokens, uniform + s.first, tags + s.first);
+            chain.scaled().sample(s, n, tokens, uniform + s.first, tags + s.first);
     });
 }
 

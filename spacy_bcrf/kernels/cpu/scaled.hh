@@ -19,8 +19,6 @@ template <class R, class In> bool is_dense(const Batch<In>& batch, double scale)
     return (top - low) * scale <= (sizeof(R) == 4 ? 66 : 650);
 }
 
-#if defined(__GNUC__)
-
 template <class R> struct Scaled { Vec<R> m, e; };
 
 template <class R> struct Exponents {
@@ -29,11 +27,13 @@ template <class R> struct Exponents {
     static constexpr R BIAS = SINGLE ? 127 : 1023;
     static constexpr R ROUND = SINGLE ? R(12582912.0) : R(6755399441055744.0);  // 1.5 * 2^MANTISSA
     static constexpr R SHIFT = SINGLE ? R(8388608.0) : R(4503599627370496.0);   // 2^MANTISSA
-    static constexpr IntOf<R> ONE = (IntOf<R>(1) << (sizeof(R) * 8 - 2)) - (IntOf<R>(1) << MANTISSA);
-    static constexpr R ZERO = R(-67108864.0);  // the exponent of 0, below that of any other number
+    // The exponent of 0, below that of any other number. R holds the sum of a few.
+    static constexpr R ZERO = SINGLE ? R(-67108864.0) : R(-2e307);
     // The largest exponents of which R represents all sums that the kernels need.
     static constexpr R MOST = R(4194304.0);
 };
+
+#if defined(__GNUC__)
 
 template <class R> BCRF_INLINE IntVec<R> bits_of(Vec<R> x) {
     IntVec<R> bits;
@@ -58,7 +58,8 @@ template <class R> BCRF_INLINE Scaled<R> normalized(Scaled<R> x) {
     using E = Exponents<R>;
     const IntVec<R> bits = bits_of<R>(x.m);
     const Vec<R> e = from_bits<R>((bits >> E::MANTISSA) | bits_of<R>(broadcast<R>(E::SHIFT)));
-    const Vec<R> m = from_bits<R>((bits & ((IntOf<R>(1) << E::MANTISSA) - 1)) | E::ONE);
+    const IntOf<R> one = (IntOf<R>(1) << (sizeof(R) * 8 - 2)) - (IntOf<R>(1) << E::MANTISSA);
+    const Vec<R> m = from_bits<R>((bits & ((IntOf<R>(1) << E::MANTISSA) - 1)) | one);
     const Vec<R> none{};
     return {x.m > none ? m : none, x.m > none ? x.e + (e - (E::SHIFT + E::BIAS)) : broadcast<R>(E::ZERO)};
 }
@@ -361,6 +362,15 @@ template <class R> class PairSumsOf<Wide<R>> {
 };
 
 #else
+
+template <class R> inline R power_of_two(R d) { return d < -4000 ? R(0) : std::ldexp(R(1), int(d)); }
+
+template <class R> inline Scaled<R> normalized(Scaled<R> x) {
+    if (!(x.m > 0)) return {0, Exponents<R>::ZERO};
+    int e;
+    x.m = std::frexp(x.m, &e) * 2;
+    return {x.m, x.e + R(e - 1)};
+}
 
 // Without vectors of the compiler, all sequences are in rows.
 template <class R> struct Plain {};

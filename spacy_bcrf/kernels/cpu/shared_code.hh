@@ -11,4 +11,3 @@
 #include "../shared/projection.hh"
 #include "for_each_sequence.hh"
 #include "kernels.hh"
-#include "log_space.hh"

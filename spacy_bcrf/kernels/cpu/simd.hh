@@ -276,17 +276,34 @@ BCRF_INLINE Vec<float> logarithm(Vec<float> x) {
     const Vec<float> square = r * r;
     return n * 0.693359375f + (r + (square * (r * p - 0.5f) - n * 2.12194440e-4f));
 }
+
+BCRF_INLINE Vec<double> logarithm(Vec<double> x) {
+    typedef std::uint64_t Bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    Bits bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    const Bits least = Bits{} + 0x3FE6A09E667F3BCDu, one = Bits{} + 0x3FF0000000000000u;
+    // x = 2^n m, where m is in [sqrt(1/2), sqrt(2)).
+    const Bits power = (bits - least) & 0xFFF0000000000000u;
+    bits -= power;
+    Vec<double> m, n;
+    std::memcpy(&m, &bits, sizeof bits);
+    // n is 2^52 + 1023 + n without the digits of m.
+    bits = ((power + one) >> 52) | 0x4330000000000000u;
+    std::memcpy(&n, &bits, sizeof bits);
+    n -= 4503599627370496.0 + 1023.0;
+    const Vec<double> f = m - 1.0, s = f / (f + 2.0), z = s * s, w = z * z, half = f * f * 0.5;
+    const Vec<double> even = w * (w * (w * 1.531383769920937332e-01 + 2.222219843214978396e-01) +
+                                  3.999999999940941908e-01);
+    const Vec<double> odd =
+        z * (w * (w * (w * 1.479819860511658591e-01 + 1.818357216161805012e-01) +
+                  2.857142874366239149e-01) + 6.666666666666735130e-01);
+    const Vec<double> low = s * (half + (even + odd)) + n * 1.90821492927058770002e-10;
+    return n * 6.93147180369123816490e-01 - ((half - low) - f);
+}
 #else
 inline float logarithm(float x) { return std::log(x); }
+inline double logarithm(double x) { return std::log(x); }
 #endif
-
-BCRF_INLINE Vec<double> logarithm(Vec<double> v) {
-    double x[lanes<double>];
-    std::memcpy(x, &v, sizeof v);
-    for (int i = 0; i < lanes<double>; ++i) x[i] = std::log(x[i]);
-    std::memcpy(&v, x, sizeof v);
-    return v;
-}
 
 // Set out = in - shift for a row of `tags` numbers, converted to R and padded with -inf.
 template <class R, class In>

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "../../shared/precision.hh"
 #include "../batch.hh"
 
 namespace bcrf {
@@ -87,6 +88,21 @@ struct Options {
     double n_sequences;  // in one epoch
 };
 
+// Let a weight pay an L1 penalty up to `goal`, and divide it by `root`. payment: what it has paid. past: its
+// part of an average with this mass. V: float, or a vector of floats.
+template <class V> BCRF_SHARED void pay_l1(V& weight, V& payment, V& past, V root, float goal, float mass) {
+    const V none{}, one = none + 1.f;
+    const V sign = weight < none ? -one : one, size = sign * weight, since = -sign * payment;
+    // Payments are floats. An equal float as the goal makes a second call change nothing.
+    const V left = size - (goal - since) / root;
+    const V until = left > none ? none + goal : since + size * root;
+    const V owed = since < goal ? (until - since) / root : none;
+    const V paid = size > none ? owed : none;
+    past -= sign * paid * mass;
+    payment = paid > none ? -sign * until : payment;
+    weight = paid > none ? (left > none ? sign * left : none) : weight;
+}
+
 // The weights are w = scale * v, so that L2 decay changes one number in each step (Bottou;
 // Shalev-Shwartz et al. 2007). Their sum over all steps, for averaging, is v * mass - late. A
 // change of v does not count in earlier steps, so `late` adds up each change times the mass before
@@ -147,42 +163,50 @@ struct Model {
         return lag[k] - (due[k] - value) / (due[k] - due[k - 1]) * (lag[k] - lag[k - 1]);
     }
 
-    // Let the weights of a row pay the penalties up to now: APPLYPENALTY of Tsuruoka et al. With
-    // `at_once`, the payment counts from the current step, else from the steps when it was due.
-    void pay(float* weight, float* payment, float* past, const float* square, bool at_once) const {
-        // Payments are floats. An equal float as the goal makes a second call change nothing.
+    // Let the weights of a row pay the penalties up to now: APPLYPENALTY of Tsuruoka et al. In the average,
+    // the payments count from the current step on. `past` is null without averaging.
+    void pay_now(float* weight, float* payment, float* past, const float* square) const {
+        float unused = 0;
+        for (size_t t = 0; t < stride; ++t)
+            pay_l1(weight[t], payment[t], past ? past[t] : unused, square ? std::sqrt(1 + square[t]) : 1.f,
+                   float(penalty), float(mass));
+    }
+
+    // The same, but each payment counts in the average from the step at which it was due.
+    void pay_late(float* weight, float* payment, float* past, const float* square) const {
         const double goal = float(penalty);
         double known = -1, start = 0, end = -1;  // most weights of a row share both lags
         for (int t = 0; t < tags; ++t) {
             const double sign = weight[t] < 0 ? -1 : 1, size = sign * weight[t];
             const double since = -sign * payment[t];
-            const double root = square ? std::sqrt(1 + double(square[t])) : 1;
             if (size == 0 || since >= goal) continue;
-            const double left = size - (goal - since) / root;
-            const double until = left > 0 ? goal : since + size * root;
-            if (options.averaged) {
-                if (!at_once && since != known) start = lag_at(known = since);
-                if (!at_once && left > 0 && end < 0) end = lag_at(goal);
-                const double stop = at_once || left > 0 ? end : lag_at(until);
-                const double total = at_once ? (until - since) * mass : stop - start;
-                past[t] -= float(sign * total / root);
-            }
+            const double root = square ? std::sqrt(1 + double(square[t])) : 1;
+            const double owed = square ? (goal - since) / root : goal - since;
+            const double left = size - owed, until = left > 0 ? goal : since + size * root;
+            if (since != known) start = lag_at(known = since);
+            if (left > 0 && end < 0) end = lag_at(goal);
+            const double total = (left > 0 ? end : lag_at(until)) - start;
+            past[t] -= float(sign * (square ? total / root : total));
             weight[t] = left > 0 ? float(sign * left) : 0;
             payment[t] = float(-sign * until);
         }
+    }
+
+    // Let a row pay. Without averaging, it makes no difference from when the payments count.
+    void pay(float* weight, float* payment, float* past, const float* square) const {
+        if (options.averaged) return pay_late(weight, payment, past, square);
+        pay_now(weight, payment, past, square);
     }
 
     const float* squares_of(size_t row) const {
         return options.adagrad ? squares.row(row) : nullptr;
     }
 
-    void pay(size_t row, bool at_once) {
-        pay(v.row(row), paid.row(row), options.averaged ? late.row(row) : nullptr, squares_of(row),
-            at_once);
-    }
+    float* past_of(size_t row) { return options.averaged ? late.row(row) : nullptr; }
+    void pay(size_t row) { pay(v.row(row), paid.row(row), past_of(row), squares_of(row)); }
 
     void pay_all() {
-        for (size_t i = 0; i < v.rows(); ++i) pay(i, false);
+        for (size_t i = 0; i < v.rows(); ++i) pay(i);
         due.assign(1, penalty);
         lag.assign(1, 0.0);
     }
@@ -190,7 +214,7 @@ struct Model {
     // Add `by` times the gradient (stride) to a row of weights, at the rates of AdaGrad.
     void adapt(size_t row, const float* gradient, float by) {
         float *weight = v.row(row), *square = squares.row(row);
-        float* past = options.averaged ? late.row(row) : nullptr;
+        float* past = past_of(row);
         const float now = float(mass);
         for (size_t t = 0; t < stride; ++t) {
             square[t] += gradient[t] * gradient[t];
@@ -242,7 +266,7 @@ struct Model {
             if (options.averaged) std::copy(late.row(i), late.row(i) + stride, past.begin());
             if (sparse) {
                 std::copy(paid.row(i), paid.row(i) + stride, payment.begin());
-                pay(weight.data(), payment.data(), past.data(), squares_of(i), false);
+                pay(weight.data(), payment.data(), past.data(), squares_of(i));
             }
             for (size_t t = 0; t < stride; ++t)
                 out[t] = !average ? float(weight[t] * scale)

@@ -270,7 +270,7 @@ class Online {
                     pair_rows_.push_back(
                         shift + pair_weights().row(i ? kept_.of(i - 1)[h] : T, kept_.of(i)[k]));
         if (m_.options.l1 > 0)
-            for (int row : pair_rows_) m_.pay(row, false);
+            for (int row : pair_rows_) m_.pay(row);
         const double value = expect_pairs(1);
         kept_.load(length_, T, [&](int i, int t) { return kept(i, t) && is_allowed(i, t); });
         return value - expect_pairs(-1);
@@ -414,14 +414,51 @@ class Online {
         if (m_.options.averaged) add_to_rows(m_.late.row(0), m_.stride, rows, n, late_.data());
     }
 
-    // Let the rows of the sequence pay their L1 penalties.
-    void pay(bool at_once) {
-        for (int u = 0; u < m_.tags; ++u) m_.pay(u, at_once);
-        for (int row : pair_rows_) m_.pay(row, at_once);
+    // Call pay(row) for all rows of the sequence.
+    template <class Pay> void for_each_payer(Pay pay) {
+        for (int u = 0; u < m_.tags; ++u) pay(size_t(u));
+        for (int row : pair_rows_) pay(size_t(row));
         for (int i = 0; i < length_; ++i) {
+            if (i == 0) prefetch_payments(0);
+            if (i + 1 < length_) prefetch_payments(i + 1);
             const int n = rows_of(i);
-            for (int r = 0; r < n; ++r) m_.pay(features_[r], at_once);
+            for (int r = 0; r < n; ++r) pay(size_t(features_[r]));
         }
+    }
+
+    // Model::pay_now in vectors.
+    BCRF_INLINE void pay_now(size_t row) {
+        float *weight = m_.v.row(row), *payment = m_.paid.row(row), *past = m_.past_of(row);
+        const float* square = m_.squares_of(row);
+#if defined(__GNUC__)
+        const Lane one = Lane{} + 1.f;
+        for (size_t t = 0; t < m_.stride; t += 8) {
+            Lane w = load_lane(weight + t), paid = load_lane(payment + t), late{}, root = one;
+            if (past) late = load_lane(past + t);
+            if (square) {
+                root += load_lane(square + t);
+                for (int k = 0; k < 8; ++k) root[k] = std::sqrt(root[k]);
+            }
+            pay_l1(w, paid, late, root, float(m_.penalty), float(m_.mass));
+            std::memcpy(weight + t, &w, sizeof w);
+            std::memcpy(payment + t, &paid, sizeof paid);
+            if (past) std::memcpy(past + t, &late, sizeof late);
+        }
+#else
+        m_.pay_now(weight, payment, past, square);
+#endif
+    }
+
+    // Let the rows pay what they owe before the scores are computed.
+    void pay_debts() {
+        if (m_.options.averaged) for_each_payer([&](size_t row) { m_.pay(row); });
+        else for_each_payer([&](size_t row) { pay_now(row); });
+    }
+
+    void prefetch_payments(int i) {
+        prefetch_rows(m_.v, i);
+        prefetch_rows(m_.paid, i);
+        if (m_.options.averaged) prefetch_rows(m_.late, i);
     }
 
     // Shrink the weights, after the gradient step as in Algorithm 1 of Sun et al.
@@ -430,7 +467,7 @@ class Online {
         m_.scale *= 1 - rate * m_.options.l2;
         if (m_.options.l1 > 0) {
             m_.penalty += rate * m_.options.l1 / m_.scale;
-            pay(true);
+            for_each_payer([&](size_t row) { pay_now(row); });
         }
     }
 
@@ -449,7 +486,7 @@ class Online {
         length_ = length;
         triples_.clear();
         pair_rows_.clear();
-        if (m_.options.l1 > 0) pay(false);
+        if (m_.options.l1 > 0) pay_debts();
         if (!score()) return false;
         const bool is_fenchel_young = m_.options.objective == Objective::crf ||
                                       m_.options.objective == Objective::bcrf;

@@ -6,14 +6,20 @@
 // the weight of y[i] in the row of (y[i-2], y[i-1]); before the first token stands the tag number T.
 #pragma once
 
-#include "../log_space.hh"
 #include "model.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
 // Return log(sum_i exp(x(i))) for i < n. Most tokens keep one tag.
-template <class F> double log_sum(int n, F x) { return n == 1 ? x(0) : log_space::log_sum(n, x); }
+template <class F> double log_sum(int n, F x) {
+    if (n == 1) return x(0);
+    double top = -infinity<double>, total = 0;
+    for (int i = 0; i < n; ++i) top = x(i) > top ? x(i) : top;
+    if (top == -infinity<double>) return top;
+    for (int i = 0; i < n; ++i) total += std::exp(x(i) - top);
+    return top + std::log(total);
+}
 
 // The kept tags of each token of a sequence.
 class KeptTags {

@@ -1,0 +1,155 @@
+"""Time of the CPU kernels by tags, batch size, range of the scores and instruction set.
+
+    python -m benchmarks.kernels --csv kernels.csv
+
+The first table has a batch of sequences of 30 tokens, float32. The second has scores of a large
+range: half of the transitions are forbidden, and the tag scores have the standard deviations of the
+columns. "x" is the time at the largest of them in times of the fastest range. The third splits a
+call of `CRF.loss` into a part that grows with the batch and one that does not: 16 sequences of 20
+tokens with 17 tags.
+
+Each instruction set runs in a process of its own, because a process has one. The processes take
+turns, and each cell is a median over them.
+"""
+
+import argparse
+import os
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from time import process_time
+
+import numpy as np
+
+from benchmarks.common import (
+    add_csv_option,
+    describe_machine,
+    in_own_process,
+    interleave,
+    print_table,
+    random_potentials,
+)
+from spacy_bcrf import kernels
+from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.kernels import BregmanOptions
+
+TAGS = (9, 17, 50)
+BATCHES = (1, 8, 16, 64)
+LENGTH = 30
+SCALES = (2.0, 60.0, 1000.0, 10_000.0)
+WIDE_TAGS = 17
+DTYPES = ("float32", "float64")
+KERNELS = ("CRF loss", "BCRF(10) loss", "Viterbi")
+Times = dict[tuple[object, ...], float]
+"""Seconds a call, by the size of the call."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each instruction set")
+    sets = kernels.instruction_sets()
+    parser.add_argument("--sets", nargs="+", choices=sets, default=sets, metavar="NAME")
+    add_csv_option(parser)
+    args = parser.parse_args()
+    turns: dict[str, list[Times]] = {name: [] for name in args.sets}
+    for _ in range(args.rounds):
+        for name, times in turns.items():
+            os.environ["BCRF_ISA"] = name
+            times.append(in_own_process(measure))
+    medians = {
+        name: {size: median(turn[size] for turn in times) for size in times[0]}
+        for name, times in turns.items()
+    }
+    notes = (
+        f"{describe_machine(['numpy'])}; one thread\n"
+        f"ns of processor time a token, median of {args.rounds} processes an instruction set"
+    )
+    print_table("Kernels", rows_of_sizes(medians), notes, args.csv)
+    print_table("Ranges", rows_of_ranges(medians), notes)
+    print_table("Small calls", rows_of_calls(medians), "us of processor time")
+
+
+def measure() -> Times:
+    """Return the seconds of all calls with the instruction set of this process."""
+    kernels.set_threads(1)
+    calls: dict[tuple[object, ...], Callable[[], object]] = {}
+    rng = np.random.default_rng(0)
+    for tags in TAGS:
+        for batch in BATCHES:
+            potentials = draw(rng, tags, batch, LENGTH)
+            for kernel in KERNELS:
+                calls[kernel, tags, batch] = make_call(kernel, potentials, rng)
+    forbidden = rng.random((WIDE_TAGS, WIDE_TAGS)) < 0.5
+    # An infinite score on this diagonal would leave some tag without an allowed labeling.
+    np.fill_diagonal(forbidden, False)
+    for scale in SCALES:
+        single = draw(rng, WIDE_TAGS, 64, LENGTH, scale)
+        single.transitions[forbidden] = -np.inf
+        for dtype in DTYPES:
+            for kernel in KERNELS[:2]:
+                calls[kernel, dtype, scale] = make_call(kernel, single.astype(dtype), rng)
+    for batch in (16, 64):
+        potentials = draw(rng, 17, batch, 20)
+        gold = rng.integers(17, size=len(potentials.unary), dtype="int32")
+        calls["small", batch] = partial(CRF().loss, potentials, gold)
+    return interleave(calls, 3, process_time)
+
+
+def draw(
+    rng: np.random.Generator, tags: int, batch: int, length: int, scale: float = 2.0
+) -> Potentials:
+    """Draw potentials of sequences of one length. scale: standard deviation of the tag scores."""
+    return random_potentials(tags, np.full(batch, length, dtype="int32"), rng, scale)
+
+
+def make_call(
+    kernel: str, potentials: Potentials, rng: np.random.Generator
+) -> Callable[[], object]:
+    """Return a call of a kernel: loss with gradient, or decoding."""
+    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    if kernel == "Viterbi":
+        return partial(kernels.max_product, *arrays)
+    if kernel == "CRF loss":
+        return partial(kernels.sum_product, *arrays, edges="sum")
+    return partial(kernels.bregman, *arrays, BregmanOptions(10, 1.25, None), edges="sum")
+
+
+def rows_of_sizes(medians: dict[str, Times]) -> list[dict[str, object]]:
+    """Return a row for each kernel and number of tags, with a column for each set and batch."""
+    rows = []
+    for kernel in KERNELS:
+        for tags in TAGS:
+            row: dict[str, object] = {"kernel": kernel, "tags": tags}
+            for name, times in medians.items():
+                for batch in BATCHES:
+                    each = times[kernel, tags, batch] / (batch * LENGTH)
+                    row[f"{name} {batch}"] = f"{each * 1e9:.0f}"
+            rows.append(row)
+    return rows
+
+
+def rows_of_ranges(medians: dict[str, Times]) -> list[dict[str, object]]:
+    """Return a row for each kernel, precision and set, with a column for each range."""
+    rows = []
+    for kernel in KERNELS[:2]:
+        for dtype in DTYPES:
+            for name, times in medians.items():
+                each = [times[kernel, dtype, scale] / (64 * LENGTH) * 1e9 for scale in SCALES]
+                row: dict[str, object] = {"kernel": kernel, "type": dtype, "set": name}
+                row |= {f"{s:g}": f"{ns:.0f}" for s, ns in zip(SCALES, each, strict=True)}
+                rows.append(row | {"x": f"{max(each) / min(each):.1f}"})
+    return rows
+
+
+def rows_of_calls(medians: dict[str, Times]) -> list[dict[str, object]]:
+    """Return a row for each set. "fixed" is what a call costs without the sequences."""
+    rows: list[dict[str, object]] = []
+    for name, times in medians.items():
+        small, large = (times["small", batch] * 1e6 for batch in (16, 64))
+        fixed = (4 * small - large) / 3
+        rows.append({"set": name, "CRF.loss": f"{small:.1f}", "fixed": f"{fixed:.1f}"})
+    return rows
+
+
+if __name__ == "__main__":
+    main()
