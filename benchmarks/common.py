@@ -159,18 +159,18 @@ def random_potentials(
 
 def describe_machine(packages: Sequence[str]) -> str:
     """Name the processor, cores, load and versions, in two lines."""
-    versions = ", ".join(f"{name} {_version(name)}" for name in ("spacy-bcrf", *packages))
+    named = [f"spacy-bcrf {version('spacy-bcrf')}", *map(_name_version, packages)]
     return (
         f"{_processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n"
-        f"Python {platform.python_version()}, {versions}"
+        f"Python {platform.python_version()}, {', '.join(named)}"
     )
 
 
-def _version(package: str) -> str:
+def _name_version(package: str) -> str:
     try:
-        return version(package)
+        return f"{package} {version(package)}"
     except PackageNotFoundError:
-        return "is not installed"
+        return f"no {package}"
 
 
 def _processor() -> str:

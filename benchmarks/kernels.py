@@ -2,14 +2,14 @@
 
     python -m benchmarks.kernels --csv kernels.csv
 
-The first table has a batch of sequences of 30 tokens, float32. The second has scores of a large
+The first table has batches of sequences of 30 tokens, float32. The kernels compute marginals, their
+sum over edges and the log-partition, or the best labeling. The second table has scores of a large
 range: half of the transitions are forbidden, and the tag scores have the standard deviations of the
-columns. "x" is the time at the largest of them in times of the fastest range. The third splits a
-call of `CRF.loss` into a part that grows with the batch and one that does not: 16 sequences of 20
-tokens with 17 tags.
+columns. "x" is the slowest range in times of the fastest. The third splits a call of `CRF.loss`
+into a part that grows with the batch and one that does not: 16 sequences of 20 tokens, 17 tags.
 
 Each instruction set runs in a process of its own, because a process has one. The processes take
-turns, and each cell is a median over them.
+turns, and each cell is a median over them. --csv writes the first table.
 """
 
 import argparse
@@ -39,7 +39,8 @@ LENGTH = 30
 SCALES = (2.0, 60.0, 1000.0, 10_000.0)
 WIDE_TAGS = 17
 DTYPES = ("float32", "float64")
-KERNELS = ("CRF loss", "BCRF(10) loss", "Viterbi")
+SUMS = ("CRF", "BCRF(10)")
+KERNELS = (*SUMS, "Viterbi")
 Times = dict[tuple[object, ...], float]
 """Seconds a call, by the size of the call."""
 
@@ -78,16 +79,16 @@ def measure() -> Times:
         for batch in BATCHES:
             potentials = draw(rng, tags, batch, LENGTH)
             for kernel in KERNELS:
-                calls[kernel, tags, batch] = make_call(kernel, potentials, rng)
+                calls[kernel, tags, batch] = make_call(kernel, potentials)
     forbidden = rng.random((WIDE_TAGS, WIDE_TAGS)) < 0.5
-    # An infinite score on this diagonal would leave some tag without an allowed labeling.
+    # Each tag may follow itself, so each sequence has an allowed labeling.
     np.fill_diagonal(forbidden, False)
     for scale in SCALES:
         single = draw(rng, WIDE_TAGS, 64, LENGTH, scale)
         single.transitions[forbidden] = -np.inf
         for dtype in DTYPES:
-            for kernel in KERNELS[:2]:
-                calls[kernel, dtype, scale] = make_call(kernel, single.astype(dtype), rng)
+            for kernel in SUMS:
+                calls[kernel, dtype, scale] = make_call(kernel, single.astype(dtype))
     for batch in (16, 64):
         potentials = draw(rng, 17, batch, 20)
         gold = rng.integers(17, size=len(potentials.unary), dtype="int32")
@@ -102,14 +103,12 @@ def draw(
     return random_potentials(tags, np.full(batch, length, dtype="int32"), rng, scale)
 
 
-def make_call(
-    kernel: str, potentials: Potentials, rng: np.random.Generator
-) -> Callable[[], object]:
-    """Return a call of a kernel: loss with gradient, or decoding."""
+def make_call(kernel: str, potentials: Potentials) -> Callable[[], object]:
+    """Return a call of a kernel."""
     arrays = potentials.unary, potentials.transitions, potentials.lengths
     if kernel == "Viterbi":
         return partial(kernels.max_product, *arrays)
-    if kernel == "CRF loss":
+    if kernel == "CRF":
         return partial(kernels.sum_product, *arrays, edges="sum")
     return partial(kernels.bregman, *arrays, BregmanOptions(10, 1.25, None), edges="sum")
 
@@ -131,7 +130,7 @@ def rows_of_sizes(medians: dict[str, Times]) -> list[dict[str, object]]:
 def rows_of_ranges(medians: dict[str, Times]) -> list[dict[str, object]]:
     """Return a row for each kernel, precision and set, with a column for each range."""
     rows = []
-    for kernel in KERNELS[:2]:
+    for kernel in SUMS:
         for dtype in DTYPES:
             for name, times in medians.items():
                 each = [times[kernel, dtype, scale] / (64 * LENGTH) * 1e9 for scale in SCALES]

@@ -120,6 +120,53 @@ def test_few_tokens_need_a_large_range(tags, dtype, shared):
         assert (found == expected).mean() > 0.999
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [1, 2, 17, 69])
+def test_no_labeling_allowed_at_scores_of_a_large_range(tags, dtype):
+    unary, transitions, lengths = problem(
+        np.random.default_rng(0), tags, True, dtype, False, 3000, np.array([3, 4], "int32")
+    )
+    unary[4] = -np.inf
+    found = kernels.sum_product(unary, transitions, lengths, edges="each")
+    projected = kernels.bregman(unary, transitions, lengths, BregmanOptions(5, 1.25, None))
+    tag = np.zeros(1, "int32")
+    marginals, pairs = kernels.pair_marginals(unary, transitions, lengths, tag, tag)
+    for result in found.value, projected.value, kernels.entropy(unary, transitions, lengths):
+        assert result[0] > -np.inf and result[1] == -np.inf
+    for result in found.unary, projected.unary, marginals:
+        np.testing.assert_allclose(result[:3].sum(axis=1), 1, atol=1e-6)
+        assert not result[3:].any()
+    assert not found.edges[3:].any() and not pairs[3:].any()
+
+
+@pytest.mark.parametrize("where", ["unary", "transitions"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tags", [5, 17, 69])
+@pytest.mark.parametrize("shared", [True, False])
+def test_scores_that_are_not_finite_are_no_forbidden_tags(
+    tags,
+    dtype,
+    where,
+    value,
+    shared,
+):
+    for n in 1, 40:
+        lengths = np.full(n, 9, "int32")
+        rng = np.random.default_rng(tags)
+        batch = problem(rng, tags, shared, dtype, False, 3000, lengths)
+        array = batch[0] if where == "unary" else batch[1]
+        array[(3, 1) if array.ndim == 2 else (3, 1, 1)] = value
+        options = BregmanOptions(5, 1.25, None)
+        for result in (
+            kernels.sum_product(*batch, edges="each"),
+            kernels.sum_product(*batch, marginals=False),
+            kernels.bregman(*batch, options),
+        ):
+            assert not np.isfinite(result.value[0])
+        assert not np.isfinite(kernels.entropy(*batch)[0])
+
+
 def test_arrays_that_are_not_contiguous():
     rng = np.random.default_rng(0)
     unary, shared, lengths = problem(rng, 5, True, "float32", False, 1.0)

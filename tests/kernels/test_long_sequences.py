@@ -31,6 +31,22 @@ def in_double(batch):
     return batch[0].astype("float64"), batch[1].astype("float64"), batch[2]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_edges_of_a_long_sequence_that_needs_a_second_path(dtype):
+    """The first path has written some edges before it finds that the range is too large."""
+    unary, lengths = np.zeros((3000, 2), dtype), np.array([3000], "int32")
+    unary[[500, 505], 1] = -437
+    unary[[510, 515, 520, 525, 530], 0] = -437
+    # Only two labelings are allowed, and the first scores much higher.
+    transitions = np.array([[0, -np.inf], [-np.inf, 0]], dtype)
+    unary[530:, 0] += 1
+    edges = kernels.sum_product(unary, transitions, lengths, edges="each").edges
+    own = np.tile(transitions, (3000, 1, 1))
+    expected = kernels.sum_product(unary, own, lengths, edges="each").edges
+    np.testing.assert_allclose(edges[:-1].sum(axis=(1, 2)), 1, rtol=1e-6)
+    np.testing.assert_allclose(edges[:-1], expected[:-1], atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "tags, dtype, forbid, scale, options",
     pairwise([1, 2, 9, 17], ["float32", "float64"], [False, True], [1.0, 40.0], [PLAIN, RELAXED]),

@@ -28,6 +28,7 @@ namespace bcrf {
 using std::size_t;
 
 template <class R> constexpr R infinity = std::numeric_limits<R>::infinity();
+constexpr double LOG_2 = 0.69314718055994530942;
 
 template <class In> struct Sequence {
     const In* unary;        // (length, tags)
@@ -77,6 +78,15 @@ template <class In> struct Output {
     double* sum;   // (tags, tags); the kernels add to it
     In* each;      // (length - 1, tags, tags)
 };
+
+// Set the outputs of a sequence without an allowed labeling. The next kernel that tries a sequence starts
+// from these, because another may have written a part of them.
+template <class In> void clear(const Sequence<In>& s, Output<In>& out) {
+    const size_t t = s.tags;
+    out.value = -infinity<double>;
+    if (out.node) std::fill_n(out.node, s.length * t, In(0));
+    if (out.each) std::fill_n(out.each, (s.length - 1) * t * t, In(0));
+}
 
 // Return the outputs of a sequence in a batch's arrays (N, tags) and (N, tags, tags).
 template <class In>

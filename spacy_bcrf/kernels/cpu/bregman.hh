@@ -6,7 +6,7 @@
 #include "for_each_sequence.hh"
 #include "lane_bregman.hh"
 #include "pair_sums.hh"
-#include "scaled_rows.hh"
+#include "scaled_projections.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -436,7 +436,7 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
 }
 
 // Projections in the precision of the scores. A sequence that needs more range gets double precision, or
-// numbers with exponents of their own.
+// Scaled numbers.
 template <class In>
 void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
                     double* sum, In* each) {

@@ -5,7 +5,7 @@
 #include "for_each_sequence.hh"
 #include "lane_crf.hh"
 #include "pair_sums.hh"
-#include "scaled_rows.hh"
+#include "scaled_chain.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -447,8 +447,8 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     return select(all, failed);
 }
 
-// A sequence that needs a larger range than its scores have gets numbers with exponents of their own, or
-// double precision and then such numbers.
+// Sequences whose scores need a larger range than their precision has get lanes of Scaled numbers, or rows
+// of doubles. What is left gets lanes of Scaled numbers, and then ScaledChain.
 template <class In>
 void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
     const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
@@ -456,7 +456,7 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
             batch, which, share, value, node, sum, each);
     };
     std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), crf_lane_share<In>(batch.tags));
-    // In lanes, numbers with exponents of their own are as fast as doubles.
+    // In lanes, Scaled floats are as fast as doubles.
     if constexpr (sizeof(In) == 4)
         left = run(Wide<In>(), Rows<double>(), left, crf_lane_share<In>(batch.tags));
     left = run(Wide<In>(), Rows<void>(), left, 0);

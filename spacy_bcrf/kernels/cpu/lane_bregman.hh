@@ -255,6 +255,8 @@ template <class N, class In> class LaneProjections {
                     const Vec<R> x = BCRF_TARGET::load(root + t * stride_);
                     top = max<R>(top, x);
                     low = x > -inf ? min<R>(low, x) : low;
+                    // NaN is not a forbidden tag.
+                    low = x < inf ? low : broadcast(-inf);
                 }
                 R tops[W];
                 store(tops, top);
@@ -495,7 +497,7 @@ template <class N, class In> class LaneProjections {
             for (int i = std::max(piece.from, 1); i < std::min(piece.to, piece.length - 1); ++i) {
                 const size_t j = slot_[q] + i / 2;
                 total.multiply(double(flag(ratio_, i % 2)[j]));
-                if (N::PARTS == 2) total.add(double(flag(exponent_, i % 2)[j]) * 0.69314718055994530942);
+                if (N::PARTS == 2) total.add(double(flag(exponent_, i % 2)[j]) * LOG_2);
             }
             value[piece.index] = V(total.log());
             char& lost = failed[piece.index];

@@ -44,7 +44,11 @@ template <class N, class In> class LaneForwardBackward {
             const Vec<R> x = load(emission + t * W);
             // Scaled numbers represent 0, so a forbidden tag needs no range.
             Vec<R> below = x - top;
-            if (N::PARTS == 2) below = x > -infinity<R> ? below : Vec<R>{};
+            if (N::PARTS == 2) {
+                below = x > -infinity<R> ? below : Vec<R>{};
+                // NaN is not a forbidden tag.
+                below = x < infinity<R> ? below : broadcast(-infinity<R>);
+            }
             lowest = min<R>(lowest, below);
             N::store(emission + t * W, part_, N::exponential(x, top, 1));
         }
@@ -172,7 +176,7 @@ template <class N, class In> class LaneForwardBackward {
             const int b = g.place[k].index;
             failed[b] = lost[k] > 0;
             any_lost |= failed[b];
-            value[b] = In(logs[k] + powers[k] * 0.69314718055994530942 + shifts[k] +
+            value[b] = In(logs[k] + powers[k] * LOG_2 + shifts[k] +
                           matrices_.shift(0) * (g.length[k] - 1));
         }
         if (sum && any_lost) clear(bad, g.longest);

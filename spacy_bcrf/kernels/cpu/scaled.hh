@@ -153,7 +153,9 @@ template <class R, class In> class ScaledMatrices {
             scratch_ = Buffer<R>(size_t(tags_) * lanes<R>);
         }
         const auto add = [&](ScaledColumns<R>& columns, int from, int u, int v) {
-            const double x = (double(w[size_t(u) * tags_ + v]) - top) * scale * 1.4426950408889634;
+            const double x = (double(w[size_t(u) * tags_ + v]) - top) * scale / LOG_2;
+            // NaN is not a forbidden transition.
+            if (!(x < infinity<double>)) range_ = infinity<double>;
             if (!(x > -infinity<double>)) return;
             const R m = R(std::exp2(x - std::floor(x)));
             columns.entries.push_back({m, R(std::floor(x)), from});
@@ -264,8 +266,8 @@ template <class R_> struct Wide {
         for (int p = 0; p < W; p += V) {
             // Float32 would lose the fraction of a large score.
             const Vec<double> y = (load_as<double>(from + p) - load_as<double>(tops + p)) *
-                                  (scale * 1.4426950408889634);
-            const Vec<double> n = (y + round) - round, r = (y - n) * 0.69314718055994530942;
+                                  (scale / LOG_2);
+            const Vec<double> n = (y + round) - round, r = (y - n) * LOG_2;
             double ns[V], rs[V];
             BCRF_TARGET::store(ns, n);
             BCRF_TARGET::store(rs, r);

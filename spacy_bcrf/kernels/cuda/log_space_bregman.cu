@@ -4,6 +4,25 @@
 #include "gold.cuh"
 #include "../shared/projection.hh"
 
+// projection::project on logarithms: return the step to add to log f and to subtract from log g. Add |m - n| to
+// `gap`. log_in, log_out: log m and log n, normalized.
+__device__ inline double log_step(double log_in, double log_out, double excess, double& gap) {
+    const double in = exp(log_in), out = exp(log_out);
+    gap += fabs(in - out);
+    double up = 1, down = 1;
+    bcrf::projection::over_relax(up, out, in, excess);
+    bcrf::projection::over_relax(down, in, out, excess);
+    return (log_out - log_in + log(up / down)) / 2;
+}
+
+// Return the log of the scale by which f g exceeds e, from the logarithms of a token's rows.
+__device__ inline double log_scale(int tags, const double* unary, const double* f, const double* g) {
+    int best = 0;
+    for (int t = 1; t < tags; ++t)
+        if (f[t] + g[t] > f[best] + g[best]) best = t;
+    return f[best] + g[best] - unary[best];
+}
+
 // The factors of one sequence, on logarithms. Tokens are flat indices.
 struct LogProjections {
     Scores unary;
@@ -65,7 +84,7 @@ struct LogProjections {
         __syncthreads();
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
             if (u[i * tags + t] == -infinity()) continue;
-            const double step = bcrf::projection::log_step(a[t] - sum_in, b[t] - sum_out, excess, gap);
+            const double step = log_step(a[t] - sum_in, b[t] - sum_out, excess, gap);
             fi[t] += step, a[t] += step;
             gi[t] -= step, b[t] -= step;
         }
@@ -106,7 +125,7 @@ struct LogProjections {
             if (!lower) {
                 const long long row = i * tags;
                 common += z;
-                if (i > first) common -= bcrf::projection::log_scale(tags, u + row, f + row, g + row);
+                if (i > first) common -= log_scale(tags, u + row, f + row, g + row);
             }
             for (int t = threadIdx.x; t < tags; t += blockDim.x) {
                 const double share = i == first || !halved ? 1 : 0.5;

@@ -20,9 +20,6 @@ namespace bcrf {
 namespace projection {
 
 #ifndef __CUDACC__
-using std::exp;
-using std::fabs;
-using std::log;
 using std::sqrt;
 #endif
 
@@ -52,25 +49,6 @@ BCRF_SHARED void project(const V& e, const V& in, const V& out, R excess, bool r
     // e is 0 for a forbidden tag, whose sums may be 0.
     const V forbidden = e > zero ? V{} : V{} + R(1);
     square = e / (f * g + forbidden);
-}
-
-// The same on logarithms: return the step to add to log f and to subtract from log g. Add |m - n| to
-// `gap`. log_in, log_out: log m and log n, normalized.
-BCRF_SHARED double log_step(double log_in, double log_out, double excess, double& gap) {
-    const double in = exp(log_in), out = exp(log_out);
-    gap += fabs(in - out);
-    double up = 1, down = 1;
-    over_relax(up, out, in, excess);
-    over_relax(down, in, out, excess);
-    return (log_out - log_in + log(up / down)) / 2;
-}
-
-// Return the log of the scale by which f g exceeds e, from the logarithms of a token's rows.
-BCRF_SHARED double log_scale(int tags, const double* unary, const double* f, const double* g) {
-    int best = 0;
-    for (int t = 1; t < tags; ++t)
-        if (f[t] + g[t] > f[best] + g[best]) best = t;
-    return f[best] + g[best] - unary[best];
 }
 
 // What the result has for each token and tag.

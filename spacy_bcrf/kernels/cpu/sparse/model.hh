@@ -88,18 +88,18 @@ struct Options {
     double n_sequences;  // in one epoch
 };
 
-// Let a weight pay an L1 penalty up to `goal`, and divide it by `root`. payment: what it has paid. past: its
-// part of an average with this mass. V: float, or a vector of floats.
+// Let a weight pay its L1 penalties up to `goal`, of which AdaGrad takes the part 1 / root. payment: what it
+// has paid. past: what the average leaves out, to which the payment adds its product with the mass. V: float, or
+// a vector of floats.
 template <class V> BCRF_SHARED void pay_l1(V& weight, V& payment, V& past, V root, float goal, float mass) {
     const V none{}, one = none + 1.f;
     const V sign = weight < none ? -one : one, size = sign * weight, since = -sign * payment;
-    // Payments are floats. An equal float as the goal makes a second call change nothing.
-    const V left = size - (goal - since) / root;
-    const V until = left > none ? none + goal : since + size * root;
-    const V owed = since < goal ? (until - since) / root : none;
+    const V due = (goal - since) / root, left = size - due;
+    const V most = left > none ? due : size, owed = since < goal ? most : none;
     const V paid = size > none ? owed : none;
     past -= sign * paid * mass;
-    payment = paid > none ? -sign * until : payment;
+    // Payments are floats. An equal float as the goal makes a second call change nothing.
+    payment = paid > none ? -sign * (left > none ? none + goal : since + size * root) : payment;
     weight = paid > none ? (left > none ? sign * left : none) : weight;
 }
 

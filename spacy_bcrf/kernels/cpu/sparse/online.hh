@@ -270,7 +270,7 @@ class Online {
                     pair_rows_.push_back(
                         shift + pair_weights().row(i ? kept_.of(i - 1)[h] : T, kept_.of(i)[k]));
         if (m_.options.l1 > 0)
-            for (int row : pair_rows_) m_.pay(row);
+            for (int row : pair_rows_) pay(size_t(row));
         const double value = expect_pairs(1);
         kept_.load(length_, T, [&](int i, int t) { return kept(i, t) && is_allowed(i, t); });
         return value - expect_pairs(-1);
@@ -414,20 +414,20 @@ class Online {
         if (m_.options.averaged) add_to_rows(m_.late.row(0), m_.stride, rows, n, late_.data());
     }
 
-    // Call pay(row) for all rows of the sequence.
-    template <class Pay> void for_each_payer(Pay pay) {
-        for (int u = 0; u < m_.tags; ++u) pay(size_t(u));
-        for (int row : pair_rows_) pay(size_t(row));
+    // Call use(row) for all rows of the sequence.
+    template <class Use> void for_each_row(Use use) {
+        for (int u = 0; u < m_.tags; ++u) use(size_t(u));
+        for (int row : pair_rows_) use(size_t(row));
         for (int i = 0; i < length_; ++i) {
             if (i == 0) prefetch_payments(0);
             if (i + 1 < length_) prefetch_payments(i + 1);
             const int n = rows_of(i);
-            for (int r = 0; r < n; ++r) pay(size_t(features_[r]));
+            for (int r = 0; r < n; ++r) use(size_t(features_[r]));
         }
     }
 
     // Model::pay_now in vectors.
-    BCRF_INLINE void pay_now(size_t row) {
+    BCRF_INLINE void pay_in_vectors(size_t row) {
         float *weight = m_.v.row(row), *payment = m_.paid.row(row), *past = m_.past_of(row);
         const float* square = m_.squares_of(row);
 #if defined(__GNUC__)
@@ -449,15 +449,16 @@ class Online {
 #endif
     }
 
-    // Let the rows pay what they owe before the scores are computed.
-    void pay_debts() {
-        if (m_.options.averaged) for_each_payer([&](size_t row) { m_.pay(row); });
-        else for_each_payer([&](size_t row) { pay_now(row); });
+    // Model::pay in vectors.
+    void pay(size_t row) {
+        if (m_.options.averaged) m_.pay(row);
+        else pay_in_vectors(row);
     }
 
     void prefetch_payments(int i) {
         prefetch_rows(m_.v, i);
         prefetch_rows(m_.paid, i);
+        if (m_.options.adagrad) prefetch_rows(m_.squares, i);
         if (m_.options.averaged) prefetch_rows(m_.late, i);
     }
 
@@ -467,7 +468,7 @@ class Online {
         m_.scale *= 1 - rate * m_.options.l2;
         if (m_.options.l1 > 0) {
             m_.penalty += rate * m_.options.l1 / m_.scale;
-            for_each_payer([&](size_t row) { pay_now(row); });
+            for_each_row([&](size_t row) { pay_in_vectors(row); });
         }
     }
 
@@ -486,7 +487,7 @@ class Online {
         length_ = length;
         triples_.clear();
         pair_rows_.clear();
-        if (m_.options.l1 > 0) pay_debts();
+        if (m_.options.l1 > 0) for_each_row([&](size_t row) { pay(row); });
         if (!score()) return false;
         const bool is_fenchel_young = m_.options.objective == Objective::crf ||
                                       m_.options.objective == Objective::bcrf;
