@@ -1,4 +1,4 @@
-"""Choose template sets on dev: the score of each set, of a set without a line, and with another.
+"""Choose template sets on dev: score, size and seconds of a set, without a line, and with another.
 
     python -m experiments.template_ablation wnut17 --corpora DIR
 
@@ -19,6 +19,7 @@ from typing import Any
 
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
+from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
@@ -51,7 +52,9 @@ def main() -> None:
         variants |= {f"without `{line}`": [t for t in base if t != line] for line in base}
     variants |= {f"with `{line}`": [*base, *line.split()] for line in args.with_each}
     print(f"{args.task}: {task.score} on {args.part}, {args.passes} passes\n", flush=True)
-    print(markdown_table([("templates", "features", "seconds", args.part)]), end="", flush=True)
+    print(
+        markdown_table([("templates", "features", "MB", "seconds", args.part)]), end="", flush=True
+    )
     vocab = task.make_nlp(None).vocab
     learned = ["train", "dev"] if args.part == "test" and task.learns_dev else ["train"]
     *parts, scored = (
@@ -68,8 +71,18 @@ def main() -> None:
             n_features = fit_sparse_chain(nlp, examples, args.passes)
             seconds += time.process_time() - start
             scores.append(100 * nlp.evaluate(task.examples(nlp, scored))[task.score])
+        # The size of the last model.
+        ((_, component),) = nlp.pipeline
+        learned_chain: Any = sparse_chain(component.model)  # type: ignore[attr-defined]
+        size = f"{len(learned_chain.to_bytes()) / 1e6:.2f}"
         name = name.replace("|", "\\|")
-        cells = name, f"{n_features:,}", f"{seconds / args.seeds:.0f}", mean_and_deviation(scores)
+        cells = (
+            name,
+            f"{n_features:,}",
+            size,
+            f"{seconds / args.seeds:.0f}",
+            mean_and_deviation(scores),
+        )
         print(f"| {' | '.join(cells)} |", flush=True)
 
 

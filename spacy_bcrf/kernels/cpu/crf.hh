@@ -447,8 +447,8 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     return select(all, failed);
 }
 
-// Sequences whose scores need a larger range than their precision has get lanes of Scaled numbers, or rows
-// of doubles. What is left gets lanes of Scaled numbers, and then ScaledChain.
+// Sequences whose scores need a larger range than their precision has get double precision. What is left
+// gets lanes of Scaled numbers, and then ScaledChain.
 template <class In>
 void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
     const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
@@ -456,9 +456,9 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
             batch, which, share, value, node, sum, each);
     };
     std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), crf_lane_share<In>(batch.tags));
-    // In lanes, Scaled floats are as fast as doubles.
+    // Scores of a moderate range leave few sequences after this.
     if constexpr (sizeof(In) == 4)
-        left = run(Wide<In>(), Rows<double>(), left, crf_lane_share<In>(batch.tags));
+        left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch.tags));
     left = run(Wide<In>(), Rows<void>(), left, 0);
     for_each_output(
         batch, left, 10 * pass(batch), value, node, sum, each, [&] { return ScaledChain<In>(batch); },
