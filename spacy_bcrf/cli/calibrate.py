@@ -57,9 +57,9 @@ def calibrate_cli(
     with exit_on(ValueError, ImportError, OSError):
         check_destination(model, dev, output, inplace)
         setup_gpu(gpu_id, silent=True)
+        nlp, name, labeler = load_labeler(model, pipe, inplace)
         if not no_plot:
             require("matplotlib", "plot")
-        nlp, name, labeler = load_labeler(model, pipe, inplace)
         if labeler.control:
             raise ValueError(
                 f"{model}: {name} keeps a promise with thresholds for its temperature. Calibrate a "
@@ -96,6 +96,12 @@ def calibrate_cli(
         for what, table in tables.items():
             typer.echo(
                 f"{what}: expected calibration error {table.error:.4f} on the documents of the fit"
+            )
+        before, *_, after = tables.values()
+        if after.error > before.error:
+            typer.echo(
+                "Note: the error did not fall. The fit improves the likelihood, and few documents "
+                "show no more"
             )
         typer.echo(f"stored in {target}")
         if not no_plot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -112,6 +113,9 @@ class OnlineSettings:
             "seed": 0,
             "threads": 1,
         }
+        for name in (*limits, "rate"):
+            if not isinstance(getattr(self, name), Real):
+                raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}")
         for name, least in limits.items():
             if not least <= getattr(self, name) < float("inf"):
                 raise ValueError(

@@ -144,3 +144,15 @@ def test_a_signal_ends_a_long_call(name, n_sequences):
     # The threads are free for the next call.
     tags = kernels.max_product(*long_batch(50, 5000))[0]
     assert len(tags) == 5000
+
+
+@pytest.mark.parametrize("dtype, scale", [("float32", 1e26), ("float32", 1e33), ("float64", 1e100)])
+def test_the_gradient_of_huge_scores_is_finite(dtype, scale):
+    rng = np.random.default_rng(0)
+    lengths = np.array([3, 2, 9], dtype="int32")
+    for tags in 3, 5, 8:
+        unary, transitions = rng.normal(size=(14, tags)), rng.normal(size=(tags, tags))
+        batch = (unary * scale).astype(dtype), (transitions * scale).astype(dtype), lengths
+        gold = rng.integers(tags, size=14, dtype="int32")
+        found = kernels.fused_loss(*batch, gold)
+        assert np.isfinite(found.unary).all() and np.isfinite(found.edges).all()

@@ -120,10 +120,13 @@ template <class N, class In> class LaneForwardBackward {
         return worst;
     }
 
-    // Clear the backward weights of sequences that have failed, so that they add nothing to the sums.
+    // Clear the weights of sequences that have failed, so that they add nothing to the sums. The exponents
+    // of both may be out of range.
     void clear(Vec<R> bad, int longest) {
-        for (size_t i = 0; i < longest * row_; i += W)
+        for (size_t i = 0; i < longest * row_; i += W) {
+            N::store(alpha_ + i, part_, N::select(bad, N::zero(), N::load(alpha_ + i, part_)));
             N::store(inward_ + i, part_, N::select(bad, N::zero(), N::load(inward_ + i, part_)));
+        }
     }
 
   public:
