@@ -20,6 +20,7 @@ from spacy_bcrf.io.text import find_file, text_suffix
 from .errors import exit_on
 from .labels import read_labels
 
+_ENT_KEY = "NER"
 _FORMATS = {
     ".conllu": "conllu",
     ".conll": "columns",
@@ -119,7 +120,7 @@ def convert_cli(
     ] = Tag.upos,
     ent_key: Annotated[
         str, Opt("--ent-key", "-k", help="CoNLL-U: key of the entity tag in MISC")
-    ] = "NER",
+    ] = _ENT_KEY,
     word_column: Annotated[
         int, Opt("--word-column", help="Columns: number of the word column, from 1; -1 is the last")
     ] = 1,
@@ -178,7 +179,7 @@ def convert_cli(
                     ent_column=ent_column,
                 ),
             }
-            counts = convert(
+            counts = converted = convert(
                 [(path, readers[name]) for path, name in sources],
                 output,
                 lang=lang,
@@ -190,6 +191,9 @@ def convert_cli(
                 skip_malformed=bool(skip_malformed),
                 report=report,
             )
+            without = converted.missing_entities + converted.assumed_outside
+            if ent_key != _ENT_KEY and converted.tokens and without == converted.tokens:
+                report(f"no word has an entity tag: MISC has no key {ent_key!r} (see --ent-key)")
     typer.echo(f"{output}: {counts}")
 
 

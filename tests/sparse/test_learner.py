@@ -342,6 +342,8 @@ def test_learns_separable_data(seed):
         {"l2": -1},
         {"l2": float("inf")},
         {"l1": -1},
+        {"l1": "0.5"},
+        {"rate": "fast"},
         {"decay": float("nan")},
         {"objective": "svm"},
         {"search": "greedy"},
