@@ -53,6 +53,7 @@ def calibrate_cli(
     from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 
     from .labeler import check_destination, load_labeler, read_examples, store_setting
+    from .report import describe_labels
 
     with exit_on(ValueError, ImportError, OSError):
         check_destination(model, dev, output, inplace)
@@ -93,6 +94,8 @@ def calibrate_cli(
             f"{name}: {len(calibration.correct):,} predictions, "
             f"{100 * calibration.correct.mean():.2f}% right"
         )
+        for note in describe_labels(f"{name} of {model}", calibration.labels, set(labeler.labels)):
+            typer.echo(f"Note: {note}")
         for what, table in tables.items():
             typer.echo(
                 f"{what}: expected calibration error {table.error:.4f} on the documents of the fit"

@@ -67,12 +67,14 @@ class Calibration:
         *,
         ignore_annotation: bool = True,
     ) -> None:
-        labels = set().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
+        labels = set[str]().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
         if labels and labels.isdisjoint(pipe.labels):
             raise ValueError(
                 f"[{pipe.name}] the gold documents have the labels {', '.join(sorted(labels))}, "
                 f"but the component has {', '.join(pipe.labels)}: no label in common"
             )
+        self.labels = labels
+        """Of the gold documents."""
         self._pipe = pipe
         self._n_docs = len(examples)
         self._keys: dict[str, list[str]] = {by: [] for by in GROUPINGS}

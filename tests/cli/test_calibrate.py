@@ -52,6 +52,17 @@ def test_confidences_after_calibration(folder):
     assert len(temperatures) == 1
 
 
+def test_labels_that_the_component_lacks_are_named(folder):
+    vocab = spacy.blank("xx").vocab
+    docs = [*DocBin().from_disk("dev.spacy").get_docs(vocab)]
+    docs.append(Doc(vocab, words=["Soup"], ents=["B-FOOD"]))
+    DocBin(docs=docs).to_disk("more.spacy")
+    result = run("model", "more.spacy", "-p", "ner", "-o", "calibrated", "--no-plot")
+    assert result.stdout.splitlines()[1] == (
+        "Note: ner of model does not have the labels FOOD: all their gold spans are errors."
+    )
+
+
 def test_calibration_by_label(folder):
     """With few predictions, all labels share one map."""
     options = ("-p", "ner", "--no-plot", "-o", "calibrated")
