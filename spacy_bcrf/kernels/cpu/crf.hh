@@ -447,8 +447,8 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     return select(all, failed);
 }
 
-// Sequences whose scores need a larger range than their precision has get double precision. What is left
-// gets lanes of Scaled numbers, and then ScaledChain.
+// Kernels for larger ranges compute the sequences that the kernels in the precision of the scores cannot: in
+// double precision, then in lanes of Scaled numbers, and then in ScaledChain.
 template <class In>
 void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
     const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {

@@ -60,9 +60,9 @@ template <class In> class ScaledChain : RowArithmetic {
         for (int u = 0; u < width; u += W) store(p + u, plain(times(get(here, u), get(column, u)), z));
     }
 
-    // Go back from the end. Call node(i, p) with the probabilities of the tags of token i, and edge(i, v,
-    // p, before) with the probability p of tag v of token i and those of the tags before, given v. It is not
-    // called for tags without probability.
+    // Visit the tokens from the last to the first. node(i, p) gets the probabilities of the tags of token i.
+    // edge(i, v, p, before) gets the probability p of tag v at token i, and the probabilities of the tags of
+    // token i - 1 given v. Tags with p = 0 have no such call.
     template <class Node, class Edge> void go_back(Node node, Edge edge) {
         end(p_);
         for (int i = s_.length - 1; i >= 0; --i) {

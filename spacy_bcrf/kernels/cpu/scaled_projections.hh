@@ -132,7 +132,7 @@ template <class In> class ScaledProjections : RowArithmetic {
         return total(flow_out_[0]);
     }
 
-    // Add the arcs of edge i, of which z is the sum.
+    // Divide the arcs of edge i by their sum z, and write them.
     void write_arcs(int i, ScaledNumber z, Output<In>& result) {
         const double *g = g_[i], *f = f_[i + 1], *k = rows(i);
         for (int u = 0; u < tags; ++u, k += 2 * width) {

@@ -74,7 +74,7 @@ struct RowArithmetic {
 
     // Set a row to exp(scale (x - top)) for `tags` scores. Return false if one is NaN or infinity.
     template <class In> bool exponentiate(double* row, const In* x, double top, double scale) const {
-        // Exponents stay above that of 0, also those of products.
+        // Sums of a few exponents stay above the exponent of 0.
         const double most = 1e305;
         V wrong{};
         for (int t = 0; t < width; t += W) {

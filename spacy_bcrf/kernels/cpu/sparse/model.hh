@@ -88,9 +88,9 @@ struct Options {
     double n_sequences;  // in one epoch
 };
 
-// Let a weight pay its L1 penalties up to `goal`, of which AdaGrad takes the part 1 / root. payment: what it
-// has paid. past: what the average leaves out, to which the payment adds its product with the mass. V: float, or
-// a vector of floats.
+// Let a weight pay its L1 penalties up to `goal`. AdaGrad divides them by `root`, else it is 1. payment: the sum
+// of the penalties so far, with the opposite sign of the weight. past: see Model::late. V: float, or a vector of
+// floats.
 template <class V> BCRF_SHARED void pay_l1(V& weight, V& payment, V& past, V root, float goal, float mass) {
     const V none{}, one = none + 1.f;
     const V sign = weight < none ? -one : one, size = sign * weight, since = -sign * payment;
