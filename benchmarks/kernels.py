@@ -29,6 +29,7 @@ from benchmarks.common import (
     print_table,
     random_potentials,
 )
+from benchmarks.scaling import N_ITER, kernel_calls
 from spacy_bcrf import kernels
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import BregmanOptions
@@ -37,10 +38,9 @@ TAGS = (9, 17, 50)
 BATCHES = (1, 8, 16, 64)
 LENGTH = 30
 SCALES = (2.0, 60.0, 1000.0, 10_000.0)
-WIDE_TAGS = 17
+WIDE_TAGS = (17, 69)
 DTYPES = ("float32", "float64")
-SUMS = ("CRF", "BCRF(10)")
-KERNELS = (*SUMS, "Viterbi")
+KERNELS = ("CRF", "BCRF(10)", "Viterbi")
 Times = dict[tuple[object, ...], float]
 """Seconds a call, by the size of the call."""
 
@@ -77,18 +77,18 @@ def measure() -> Times:
     rng = np.random.default_rng(0)
     for tags in TAGS:
         for batch in BATCHES:
-            potentials = draw(rng, tags, batch, LENGTH)
-            for kernel in KERNELS:
-                calls[kernel, tags, batch] = make_call(kernel, potentials)
-    forbidden = rng.random((WIDE_TAGS, WIDE_TAGS)) < 0.5
-    # Each tag may follow itself, so each sequence has an allowed labeling.
-    np.fill_diagonal(forbidden, False)
-    for scale in SCALES:
-        single = draw(rng, WIDE_TAGS, 64, LENGTH, scale)
-        single.transitions[forbidden] = -np.inf
-        for dtype in DTYPES:
-            for kernel in SUMS:
-                calls[kernel, dtype, scale] = make_call(kernel, single.astype(dtype))
+            runs = draw_calls(rng, tags, batch, LENGTH)
+            calls |= {(kernel, tags, batch): runs[kernel] for kernel in KERNELS}
+    for tags in WIDE_TAGS:
+        forbidden = rng.random((tags, tags)) < 0.5
+        # Each tag may follow itself, so each sequence has an allowed labeling.
+        np.fill_diagonal(forbidden, False)
+        for scale in SCALES:
+            single = draw(rng, tags, 64, LENGTH, scale)
+            single.transitions[forbidden] = -np.inf
+            for dtype in DTYPES:
+                runs = range_calls(single.astype(dtype))
+                calls |= {(name, tags, dtype, scale): run for name, run in runs.items()}
     for batch in (16, 64):
         potentials = draw(rng, 17, batch, 20)
         gold = rng.integers(17, size=len(potentials.unary), dtype="int32")
@@ -103,14 +103,30 @@ def draw(
     return random_potentials(tags, np.full(batch, length, dtype="int32"), rng, scale)
 
 
-def make_call(kernel: str, potentials: Potentials) -> Callable[[], object]:
-    """Return a call of a kernel."""
-    arrays = potentials.unary, potentials.transitions, potentials.lengths
-    if kernel == "Viterbi":
-        return partial(kernels.max_product, *arrays)
-    if kernel == "CRF":
-        return partial(kernels.sum_product, *arrays, edges="sum")
-    return partial(kernels.bregman, *arrays, BregmanOptions(10, 1.25, None), edges="sum")
+def draw_calls(
+    rng: np.random.Generator, tags: int, batch: int, length: int
+) -> dict[str, Callable[[], object]]:
+    """Return a call of each kernel for sequences of one length."""
+    potentials = draw(rng, tags, batch, length)
+    gold = rng.integers(tags, size=len(potentials.unary), dtype="int32")
+    return kernel_calls(potentials.unary, potentials.transitions, potentials.lengths, gold)
+
+
+def range_calls(potentials: Potentials) -> dict[str, Callable[[], object]]:
+    """Return a call of each kernel of the second table."""
+    batch = potentials.unary, potentials.transitions, potentials.lengths
+    plain = BregmanOptions(N_ITER, 1.25, None)
+    chain, lower = plain._replace(unary="chain"), plain._replace(bound="lower")
+    uniform = np.random.default_rng(0).random((1, len(potentials.unary)))
+    return {
+        "CRF": partial(kernels.sum_product, *batch, edges="sum"),
+        "BCRF(10)": partial(kernels.bregman, *batch, plain, edges="sum"),
+        "CRF, each edge": partial(kernels.sum_product, *batch, edges="each"),
+        "entropy": partial(kernels.entropy, *batch),
+        "sample": partial(kernels.sample, *batch, uniform),
+        "BCRF(10), its chain": partial(kernels.bregman, *batch, chain),
+        "BCRF(10), lower bound": partial(kernels.bregman, *batch, lower, edges="sum"),
+    }
 
 
 def rows_of_sizes(medians: dict[str, Times]) -> list[dict[str, object]]:
@@ -128,15 +144,17 @@ def rows_of_sizes(medians: dict[str, Times]) -> list[dict[str, object]]:
 
 
 def rows_of_ranges(medians: dict[str, Times]) -> list[dict[str, object]]:
-    """Return a row for each kernel, precision and set, with a column for each range."""
+    """Return a row for each kernel, size, precision and set, with a column for each range."""
     rows = []
-    for kernel in SUMS:
-        for dtype in DTYPES:
-            for name, times in medians.items():
-                each = [times[kernel, dtype, scale] / (64 * LENGTH) * 1e9 for scale in SCALES]
-                row: dict[str, object] = {"kernel": kernel, "type": dtype, "set": name}
-                row |= {f"{s:g}": f"{ns:.0f}" for s, ns in zip(SCALES, each, strict=True)}
-                rows.append(row | {"x": f"{max(each) / min(each):.1f}"})
+    any_times = next(iter(medians.values()))
+    for kernel, tags, dtype, first in (size for size in any_times if len(size) == 4):
+        if first != SCALES[0]:
+            continue
+        for name, times in medians.items():
+            each = [times[kernel, tags, dtype, scale] / (64 * LENGTH) * 1e9 for scale in SCALES]
+            row: dict[str, object] = {"kernel": kernel, "tags": tags, "type": dtype, "set": name}
+            row |= {f"{s:g}": f"{ns:.0f}" for s, ns in zip(SCALES, each, strict=True)}
+            rows.append(row | {"x": f"{max(each) / min(each):.1f}"})
     return rows
 
 

@@ -157,14 +157,21 @@ def calls(
         xp.asarray(potentials.transitions),
         xp.asarray(lengths),
     )
+    return {name: partial(waited, run, wait) for name, run in kernel_calls(*batch, gold).items()}
+
+
+def kernel_calls(
+    unary: Any, transitions: Any, lengths: Any, gold: Any
+) -> dict[str, Callable[[], object]]:
+    """Return a call of each kernel for one batch."""
+    batch = unary, transitions, lengths
     options = BregmanOptions(N_ITER, 1.25, None)
-    runs: dict[str, Callable[[], object]] = {
+    return {
         "CRF": partial(kernels.sum_product, *batch, edges="sum"),
         "Viterbi": partial(kernels.max_product, *batch),
         "BCRF(10)": partial(kernels.bregman, *batch, options, edges="sum"),
         "MF(10)": partial(kernels.mean_field_loss, *batch, gold, N_ITER),
     }
-    return {name: partial(waited, run, wait) for name, run in runs.items()}
 
 
 def waited(run: Callable[[], object], wait: Callable[[], object]) -> None:
