@@ -151,6 +151,7 @@ def draw_by_pass(
             style = {"linewidth": 2.5, "color": "black"} if method == SAPO else {"color": f"C{k}"}
             axis.plot(passes, values.mean(axis=0), label=method, **style)
         axis.set_xlabel("pass")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         if what == "complexity":
             axis.set_yscale("log")
         else:

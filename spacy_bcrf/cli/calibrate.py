@@ -103,8 +103,8 @@ def calibrate_cli(
         before, *_, after = tables.values()
         if after.error > before.error:
             typer.echo(
-                "Note: the error rose. The temperature has the best likelihood; with few documents, "
-                "the error can rise all the same"
+                "Note: the error rose. The temperature has the best likelihood; with few "
+                "documents, the error can rise all the same"
             )
         typer.echo(f"stored in {target}")
         if not no_plot:

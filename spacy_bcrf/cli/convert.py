@@ -193,7 +193,7 @@ def convert_cli(
             )
             without = converted.missing_entities + converted.assumed_outside
             if ent_key != _ENT_KEY and converted.tokens and without == converted.tokens:
-                report(f"no word has an entity tag under the key {ent_key!r} of MISC (see --ent-key)")
+                report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
     typer.echo(f"{output}: {counts}")
 
 
