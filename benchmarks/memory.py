@@ -48,7 +48,7 @@ def measure(name: str, length: int, n_tags: int, device: str) -> dict[str, objec
     """Return a row: time of loss with gradient and of decoding, and peak memory."""
     inference = INFERENCES[name]
     row: dict[str, object] = {"head": name, "tokens": f"{length:,}"}
-    run(inference, 1000, n_tags, device)
+    run(inference, length, n_tags, device)
     rounds = [run(inference, length, n_tags, device) for _ in range(ROUNDS)]
     for task in rounds[0]:
         seconds = median(times[task] for times in rounds)

@@ -49,3 +49,42 @@ def test_lanes_are_the_reference(lengths, tags, dtype, forbid, scale, options):
         found = native.bregman(np, *arrays, options, "sum")
         oracle = reference.bregman(np, *double, options, "sum")
         assert_same_projections(found, oracle, options, dtype, scale)
+
+
+WINDOWS = np.array([700, 512, 513, 256, 257, 700, 699] * 3, "int32")
+
+
+@pytest.mark.parametrize(
+    "tags, dtype, forbid, scale",
+    pairwise([1, 3, 9], ["float32", "float64"], [False, True], [1.0, 30.0, 1000.0]),
+)
+def test_windows_of_lanes_are_the_reference(tags, dtype, forbid, scale):
+    arrays = problem(np.random.default_rng(tags), tags, True, dtype, forbid, scale, WINDOWS)
+    double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
+    with np.errstate(all="ignore"):
+        found = native.sum_product(np, *arrays, "sum", True)
+        expected = reference.sum_product(np, *double, "sum", True)
+        assert_same(found, expected, dtype, scale, in_double=1e-8)
+        value = native.sum_product(np, *arrays, "none", False).value
+        np.testing.assert_allclose(value, found.value, rtol=1e-6)
+        _, scores = native.max_product(np, *arrays)
+        np.testing.assert_allclose(scores, reference.max_product(np, *double)[1], rtol=1e-5)
+
+
+def test_edges_of_a_failed_window_count_once():
+    """The last window is computed first. The first one needs a range that float32 has not."""
+    n, size = 600, 16
+    unary = np.zeros((size, n, 3), "float32")
+    # The best labeling starts with 2, 2, 2. Forward weights lose tag 2 at once, and then see weights
+    # of other tags that are large enough for float32 at each token.
+    unary[3, 0] = 0, -100, -100
+    unary[3, 1:3] = -70, -70, 0
+    transitions = np.zeros((3, 3), "float32")
+    transitions[:2, 2] = -np.inf
+    lengths = np.full(size, n, "int32")
+    found = native.sum_product(np, unary.reshape(-1, 3), transitions, lengths, "sum", True)
+    double = unary.reshape(-1, 3).astype("float64"), transitions.astype("float64"), lengths
+    expected = reference.sum_product(np, *double, "sum", True)
+    assert expected.unary[3 * n + 1, 2] > 0.99
+    np.testing.assert_allclose(found.unary, expected.unary, atol=1e-5)
+    np.testing.assert_allclose(found.edges, expected.edges, rtol=1e-5)

@@ -5,6 +5,7 @@
 #include "for_each_sequence.hh"
 #include "lane_crf.hh"
 #include "pair_sums.hh"
+#include "prefetch.hh"
 #include "scaled_chain.hh"
 
 namespace bcrf {
@@ -81,6 +82,7 @@ template <class R, class In> class ForwardBackward {
         Vec<R> lows = broadcast<R>(lowest);
         for (int i = from; i < to; ++i) {
             const In* unary = s.unary + size_t(i) * tags_;
+            if (i + TOKENS_AHEAD < s.length) prefetch(unary + TOKENS_AHEAD * tags_, tags_);
             R* row = emission_.row(i);
             Vec<R> tops = broadcast<R>(-infinity<R>);
             for (int t = 0; t < width_; t += lanes<R>) {
@@ -182,6 +184,10 @@ template <class R, class In> class ForwardBackward {
         R* beta = row_;
         for (int i = to - 1; i >= from; --i) {
             const R* a = alpha.row(i);
+            if (i >= TOKENS_AHEAD) {
+                prefetch(alpha.row(i - TOKENS_AHEAD), width_);
+                if (node) prefetch(node + size_t(i - TOKENS_AHEAD) * tags_, tags_);
+            }
             // Rounding errors accumulate along a long sequence.
             if (i % 32 == 0) multiply(beta, R(1) / dot(a, beta));
             if (i % CHECKED == CHECKED - 1) check_signals();
@@ -354,8 +360,13 @@ template <class R, class In> class ForwardBackward {
                 alpha_.start(from - 1);
                 load_emissions(h.s, from, to, ignored);
                 alpha_.copy(from - 1, carry_, 0);
-                for (int i = from; i < to; ++i)
+                for (int i = from; i < to; ++i) {
+                    if (i + TOKENS_AHEAD < n) {
+                        prefetch(h.beta.row(i + TOKENS_AHEAD), width_);
+                        if (h.out.node) prefetch(h.out.node + size_t(i + TOKENS_AHEAD) * tags_, tags_);
+                    }
                     if (!forward_token(i, alpha_) || !finish_token(i, alpha_, h.beta, h.out.node)) return false;
+                }
                 carry_.copy(0, alpha_, to - 1);
                 add_edges(from, to, alpha_, h.beta, sum, h.out.each);
             }
@@ -417,7 +428,7 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     std::vector<Place> which(all);
 #if defined(__GNUC__)
     if (batch.shared && !each) {
-        const auto groups = group<typename N::R>(batch, which, share, LANE_LENGTH);
+        const auto groups = group<typename N::R>(batch, which, share);
         const In* end = batch.unary + batch.tokens() * batch.tags;
         using Lanes = LaneForwardBackward<N, In>;
         for_each_item(

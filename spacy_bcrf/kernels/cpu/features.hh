@@ -2,6 +2,7 @@
 #pragma once
 
 #include "batch.hh"
+#include "prefetch.hh"
 
 namespace bcrf {
 
@@ -14,20 +15,23 @@ template <class In> struct Labelings {
     size_t tokens;
 };
 
+// Return the score of a labeling of tokens [from, to), and of the edges between them. tags: of all tokens.
+template <class In> double path_score(const Sequence<In>& s, const int* tags, int from, int to) {
+    const size_t t = s.tags;
+    double score = 0;
+    for (int i = from; i < to; ++i) {
+        if (const int later = i + TOKENS_AHEAD; later < to) prefetch(s.unary + later * t + tags[later]);
+        score += s.unary[i * t + tags[i]];
+        if (i > from) score += s.edge(i - 1)[tags[i - 1] * t + tags[i]];
+    }
+    return score;
+}
+
 // Compute the scores (size) of a labeling (N) of a batch.
 template <class In> void path_scores(const Batch<In>& batch, const int* tags, In* scores) {
-    const size_t t = batch.tags;
-    const int* first = tags;
-    for (int b = 0; b < batch.size; ++b) {
-        const Sequence<In> s = batch.sequence(b, size_t(tags - first));
-        double score = 0;
-        for (int i = 0; i < s.length; ++i) {
-            score += s.unary[i * t + tags[i]];
-            if (i > 0) score += s.edge(i - 1)[tags[i - 1] * t + tags[i]];
-        }
-        scores[b] = In(score);
-        tags += s.length;
-    }
+    size_t first = 0;
+    for (int b = 0; b < batch.size; first += batch.lengths[b++])
+        scores[b] = In(path_score(batch.sequence(b, first), tags + first, 0, batch.lengths[b]));
 }
 
 // Add sum_k weights[k] F(y_k) to `node` (N, T), and to `sum` (T, T) or `each` (N, T, T) for edges.
@@ -41,7 +45,10 @@ void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
             const In weight = y.weights[size_t(b) * y.n + k];
             if (weight == 0) continue;
             const int* tags = y.tags + k * y.tokens;
-            for (size_t i = start; i < stop; ++i) node[i * t + tags[i]] += weight;
+            for (size_t i = start; i < stop; ++i) {
+                if (const size_t later = i + TOKENS_AHEAD; later < stop) prefetch(node + later * t + tags[later]);
+                node[i * t + tags[i]] += weight;
+            }
             for (size_t i = start; i + 1 < stop; ++i) {
                 const size_t pair = tags[i] * t + tags[i + 1];
                 if (sum) sum[pair] += weight;

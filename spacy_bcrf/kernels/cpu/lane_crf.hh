@@ -15,26 +15,34 @@ namespace BCRF_TARGET {
 template <class N, class In> class LaneForwardBackward {
     using R = typename N::R;
     using Value = typename N::Value;
-    static constexpr int W = lanes<R>, CHECKED = 256;  // tokens between two looks at the signals
+    static constexpr int W = lanes<R>;
+    // Tokens whose emissions and backward weights stay in the cache. Between two windows, the kernel looks
+    // at the signals.
+    static constexpr int WINDOW = 256;
     const Batch<In>& batch_;
     const int tags_;
     const In* const end_;  // of the scores
     typename N::template Kernel<In> matrices_;
-    const size_t row_, part_;                   // sizes of rows, and of the parts of large arrays
-    Buffer<R> emission_, alpha_, inward_;       // (longest, tags, W)
-    Buffer<R> inverse_;                         // (longest, W): 1 / scale
-    Buffer<R> beta_, node_;                     // (tags, W)
+    const size_t part_, row_;                   // sizes of a part of a row, and of a row
+    Buffer<R> alpha_;                           // (longest, PARTS, tags, W)
+    Buffer<R> emission_, inward_;               // of the tokens of a window
+    Buffer<R> inverse_;                         // (longest, PARTS, W): 1 / scale
+    Buffer<R> beta_;                            // (PARTS, tags, W)
+    Buffer<R> node_;                            // (tags, W)
     Buffer<R> scratch_;                         // of N::Total
     Buffer<In> nothing_;                        // the scores after the end of a sequence
+    Buffer<double> sum_;                        // (tags, tags): edge marginals of a group of many windows
     PairSumsOf<N> pairs_;
 
     R* at(Buffer<R>& rows, int i) { return rows + size_t(i) * row_; }
+    R* in_window(Buffer<R>& rows, int i) { return at(rows, i % WINDOW); }
+    R* inverse(int i) { return inverse_ + size_t(i) * N::PARTS * W; }
 
     // Subtract the maximum of each token from its scores, and store their exponentials. Return the
     // maxima. Set `lowest` to the minimum of itself and the differences.
     Vec<R> load_emissions(const Group<R>& g, int i, Vec<R>& lowest) {
         const In* rows[W];
-        R* emission = at(emission_, i);
+        R* emission = in_window(emission_, i);
         g.template rows<const In>(rows, batch_.unary, tags_, i, nothing_.data());
         pack(emission, W, rows, end_, tags_);
         // A token without an allowed tag has emissions of 0.
@@ -57,7 +65,7 @@ template <class N, class In> class LaneForwardBackward {
 
     // Set alpha and the inverse scale of token i. Return the scale.
     Value forward(int i, Vec<R> live) {
-        R *alpha = at(alpha_, i), *emission = at(emission_, i);
+        R *alpha = at(alpha_, i), *emission = in_window(emission_, i);
         typename N::Total sum(scratch_);
         if (i > 0) N::product(alpha, W, part_, at(alpha_, i - 1), W, part_, matrices_, false);
         for (int t = 0; t < tags_; ++t) {
@@ -68,45 +76,41 @@ template <class N, class In> class LaneForwardBackward {
         }
         const Value total = sum.get();
         // The weights of a sequence that has failed or ended are 0, so they stay finite.
-        const Value inverse = N::select(N::valid(total) * live, N::inverse(total), N::zero());
-        N::store(inverse_ + i * W, inverse_part(), inverse);
+        const Value by = N::select(N::valid(total) * live, N::inverse(total), N::zero());
+        N::store(inverse(i), W, by);
         for (int t = 0; t < tags_; ++t) {
             R* a = alpha + t * W;
-            N::store(a, part_, N::times(N::load(a, part_), inverse));
+            N::store(a, part_, N::times(N::load(a, part_), by));
         }
         return total;
     }
-
-    size_t inverse_part() const { return part_ / size_t(tags_); }
 
     // Divide beta by its overlap with alpha: rounding errors accumulate along a long sequence.
     void normalize(const R* alpha) {
         typename N::Total sum(scratch_);
         for (int t = 0; t < tags_; ++t)
-            sum.add(N::times(N::load(alpha + t * W, part_), N::load(beta_ + t * W, row_)));
+            sum.add(N::times(N::load(alpha + t * W, part_), N::load(beta_ + t * W, part_)));
         const Value overlap = sum.get();
         const Value by = N::select(N::mantissa(overlap), N::inverse(overlap), N::zero());
         for (int t = 0; t < tags_; ++t)
-            N::store(beta_ + t * W, row_, N::normal(N::times(N::load(beta_ + t * W, row_), by)));
+            N::store(beta_ + t * W, part_, N::normal(N::times(N::load(beta_ + t * W, part_), by)));
     }
 
-    // Set inward, and write the tag marginals. Return the largest backward weight.
-    Vec<R> backward(const Group<R>& g, Vec<R> lengths, In* node) {
+    // Set inward of tokens [from, to), and write the tag marginals. Return the largest backward weight.
+    Vec<R> backward(const Group<R>& g, int from, int to, Vec<R> lengths, In* node) {
         const Vec<R> one = broadcast<R>(1);
         Vec<R> worst{};
-        for (int i = g.longest - 1; i >= 0; --i) {
-            const R *alpha = at(alpha_, i), *emission = at(emission_, i);
-            R* inward = at(inward_, i);
+        for (int i = to - 1; i >= from; --i) {
+            const R *alpha = at(alpha_, i), *emission = in_window(emission_, i);
+            R* inward = in_window(inward_, i);
             const Vec<R> live = broadcast(R(i)) < lengths ? one : Vec<R>{};
             const Vec<R> last = broadcast(R(i + 1)) < lengths ? Vec<R>{} : one;
-            const Value inverse =
-                N::select(live, N::load(inverse_ + i * W, inverse_part()), N::zero());
+            const Value by = N::select(live, N::load(inverse(i), W), N::zero());
             if (i % 32 == 0) normalize(alpha);
-            if (i % CHECKED == CHECKED - 1) check_signals();
             for (int t = 0; t < tags_; ++t) {
-                const Value beta = N::select(last, N::one(), N::load(beta_ + t * W, row_));
+                const Value beta = N::select(last, N::one(), N::load(beta_ + t * W, part_));
                 store(node_ + t * W, N::plain(N::times(beta, N::load(alpha + t * W, part_))));
-                const Value v = N::times(beta, inverse);
+                const Value v = N::times(beta, by);
                 if (N::PARTS == 1) worst = max<R>(worst, N::mantissa(v));
                 N::store(inward + t * W, part_, N::times(v, N::load(emission + t * W, part_)));
             }
@@ -115,26 +119,60 @@ template <class N, class In> class LaneForwardBackward {
                 g.template rows<In>(rows, node, tags_, i, nullptr);
                 unpack(rows, node_.data(), W, tags_);
             }
-            if (i > 0) N::product(beta_.data(), W, row_, (const R*)inward, W, part_, matrices_, true);
+            if (i > 0) N::product(beta_.data(), W, part_, (const R*)inward, W, part_, matrices_, true);
         }
         return worst;
     }
 
-    // Clear the weights of sequences that have failed, so that they add nothing to the sums. The exponents
-    // of both may be out of range.
-    void clear(Vec<R> bad, int longest) {
-        for (size_t i = 0; i < longest * row_; i += W) {
-            N::store(alpha_ + i, part_, N::select(bad, N::zero(), N::load(alpha_ + i, part_)));
-            N::store(inward_ + i, part_, N::select(bad, N::zero(), N::load(inward_ + i, part_)));
+    // Add the marginals of the edges into tokens [from, to). Sequences that have failed add nothing: the
+    // exponents of both weights may be out of range.
+    void add_edges(int from, int to, Vec<R> failed, double* sum) {
+        const int first = from > 0 ? from : 1;
+        if (maximum<R>(failed) > 0)
+            for (int t = 0; t < tags_; ++t)
+                for (int i = first; i < to; ++i) {
+                    R *a = at(alpha_, i - 1) + t * W, *b = in_window(inward_, i) + t * W;
+                    N::store(a, part_, N::select(failed, N::zero(), N::load(a, part_)));
+                    N::store(b, part_, N::select(failed, N::zero(), N::load(b, part_)));
+                }
+        if (first < to)
+            pairs_.add(at(alpha_, first - 1), in_window(inward_, first), part_, to - first, row_, matrices_, sum);
+    }
+
+    // Compute the outputs of tokens, the last window first. Return 1 for the sequences in which R has lost
+    // a tag, and for those that are `bad`.
+    Vec<R> marginals(const Group<R>& g, Vec<R> lengths, Vec<R> bad, In* node, double* sum) {
+        const Vec<R> one = broadcast<R>(1), unused = g.unused(), before = bad;
+        const bool many = g.longest > WINDOW;
+        Vec<R> ignored{};
+        if (many && sum) {
+            pairs_.flush(matrices_, sum);
+            std::fill_n(sum_.data(), size_t(tags_) * tags_, 0.0);
         }
+        for (int to = g.longest, from; to > 0; to = from) {
+            from = (to - 1) / WINDOW * WINDOW;
+            check_signals();
+            for (int i = from; i < to && to < g.longest; ++i) load_emissions(g, i, ignored);
+            const Vec<R> worst = backward(g, from, to, lengths, node);
+            bad += worst * Precision<R>::MIN_OVERLAP <= one ? Vec<R>{} : one;
+            if (sum) add_edges(from, to, bad - unused, many ? sum_.data() : sum);
+        }
+        if (many && sum) {
+            pairs_.flush(matrices_, sum_);
+            // A sequence that fails in one window has added edges of another one.
+            if (maximum<R>(bad - before) > 0) return one;
+            for (size_t i = 0; i < size_t(tags_) * tags_; ++i) sum[i] += sum_[i];
+        }
+        return bad;
     }
 
   public:
     LaneForwardBackward(const Batch<In>& batch, const In* end, int longest)
         : batch_(batch), tags_(batch.tags), end_(end), matrices_(batch, 1),
-          row_(size_t(batch.tags) * W), part_(longest * row_), emission_(N::PARTS * part_),
-          alpha_(N::PARTS * part_), inward_(N::PARTS * part_), inverse_(N::PARTS * inverse_part()),
-          beta_(N::PARTS * row_), node_(row_), scratch_(2 * row_), nothing_(tags_), pairs_(matrices_) {}
+          part_(size_t(batch.tags) * W), row_(N::PARTS * part_), alpha_(longest * row_),
+          emission_(std::min(longest, WINDOW) * row_), inward_(std::min(longest, WINDOW) * row_),
+          inverse_(size_t(longest) * N::PARTS * W), beta_(row_), node_(part_), scratch_(2 * part_),
+          nothing_(tags_), sum_(longest > WINDOW ? size_t(tags_) * tags_ : 0), pairs_(matrices_) {}
 
     // Set failed[b] for the sequences that need a larger range than R has.
     void run(const Group<R>& g, In* value, In* node, double* sum, bool only_value, char* failed) {
@@ -143,7 +181,7 @@ template <class N, class In> class LaneForwardBackward {
         LaneProducts<R> scales;
         LaneSums<R> tops, exponents;
         for (int i = 0; i < g.longest; ++i) {
-            if (i % CHECKED == CHECKED - 1) check_signals();
+            if (i % WINDOW == WINDOW - 1) check_signals();
             const Vec<R> live = broadcast(R(i)) < lengths ? one : Vec<R>{};
             const Vec<R> top = load_emissions(g, i, lowest);
             const Value total = forward(i, live);
@@ -164,26 +202,19 @@ template <class N, class In> class LaneForwardBackward {
         // If no number can have underflowed, the value does not need the backward pass as a check.
         const bool certain = N::PARTS == 2 || (-maximum<R>(-lowest) > R(-30) && !matrices_.zeros() &&
                                                matrices_.range() < 30);
-        if (!(only_value && certain)) {
-            const Vec<R> worst = backward(g, lengths, node);
-            bad += worst * Precision<R>::MIN_OVERLAP <= one ? Vec<R>{} : one;
-        }
+        if (!(only_value && certain)) bad = marginals(g, lengths, bad, node, sum);
         double shifts[W], powers[W];
         tops.read(shifts);
         exponents.read(powers);
         const double* logs = scales.logs();
         R lost[W];
         store(lost, bad);
-        bool any_lost = false;
         for (int k = 0; k < g.size; ++k) {
             const int b = g.place[k].index;
             failed[b] = lost[k] > 0;
-            any_lost |= failed[b];
             value[b] = In(logs[k] + powers[k] * LOG_2 + shifts[k] +
                           matrices_.shift(0) * (g.length[k] - 1));
         }
-        if (sum && any_lost) clear(bad, g.longest);
-        if (sum) pairs_.add(at(alpha_, 0), at(inward_, 1), part_, g.longest - 1, row_, matrices_, sum);
     }
 
     void flush(double* sum) { pairs_.flush(matrices_, sum); }

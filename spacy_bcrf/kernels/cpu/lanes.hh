@@ -348,9 +348,8 @@ template <class R> struct Group {
 // Move the sequences for which lanes are faster from `which` to groups of similar length. `share` is
 // the least number of sequences in a group, of the length of the longest one, as a share of W.
 template <class R, class In>
-std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, double share,
-                            size_t longest) {
-    constexpr int W = lanes<R>;
+std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, double share) {
+    constexpr int W = lanes<R>, LONGEST = 1 << 24;  // float32 counts no further
     std::vector<Group<R>> groups;
     if (which.size() < share * W) return groups;
     std::vector<Place> sorted(which);
@@ -362,7 +361,7 @@ std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, d
         Group<R> next;
         for (size_t i = at; i < sorted.size() && next.size < W; ++i)
             next.add(sorted[i], batch.lengths[sorted[i].index], batch.tags);
-        if (size_t(next.longest) <= longest && double(next.tokens) >= share * W * next.longest) {
+        if (next.longest <= LONGEST && double(next.tokens) >= share * W * next.longest) {
             groups.push_back(next);
             at += next.size;
         } else {
@@ -382,9 +381,6 @@ template <class R> double lane_share(int tags, int limit) {
     const double share = BCRF_VECTOR_BYTES == 64 ? 0.3 + 0.0115 * tags : 0.35 + 0.0175 * tags;
     return share + (sizeof(R) == 8 ? 0.1 : 0);
 }
-
-// Groups of longer sequences would need much memory, and have little to gain.
-constexpr size_t LANE_LENGTH = 4096;
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

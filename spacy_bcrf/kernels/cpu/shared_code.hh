@@ -11,3 +11,4 @@
 #include "../shared/projection.hh"
 #include "for_each_sequence.hh"
 #include "kernels.hh"
+#include "prefetch.hh"

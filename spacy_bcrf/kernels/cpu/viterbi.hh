@@ -1,8 +1,10 @@
 // The best labeling, by the Viterbi algorithm.
 #pragma once
 
+#include "features.hh"
 #include "for_each_sequence.hh"
 #include "lane_viterbi.hh"
+#include "prefetch.hh"
 #include "products.hh"
 
 namespace bcrf {
@@ -31,14 +33,18 @@ template <class R> class Viterbi {
   protected:
     int tags_, width_;
     bool shared_;
+    const R* end_;  // of the scores
     Buffer<R> best_, forth_, back_;  // (longest, width), (tags, width), its transpose if shared
+    Buffer<R> numbers_;              // 0, 1, .. for each lane
 
-    void load(const R* w) {
+    void load_transitions(const R* w) {
         for (int u = 0; u < tags_; ++u)
             load_row<R, R>(forth_ + size_t(u) * width_, w + size_t(u) * tags_, 0, tags_);
         // Without sharing, the traceback reads one column of each matrix, so a transpose does not
         // pay.
-        if (shared_) transpose<R>(back_, forth_, tags_, width_);
+        if (!shared_) return;
+        std::fill_n(back_.data(), size_t(tags_) * width_, -infinity<R>);
+        transpose<R>(back_, forth_, tags_, width_);
     }
 
     R* at(int i) { return best_ + size_t(i) * width_; }
@@ -47,13 +53,15 @@ template <class R> class Viterbi {
     // them. Subtract the maximum. Return false if all scores are -inf.
     bool step(R* best, const R* neighbour, const R* w, const R* unary) {
         product<MaxPlus>(best, neighbour, w, tags_, width_);
-        R top = -infinity<R>;
-        for (int t = 0; t < tags_; ++t) {
-            best[t] += unary[t];
-            top = best[t] > top ? best[t] : top;
+        Vec<R> tops = broadcast<R>(-infinity<R>);
+        for (int t = 0; t < width_; t += lanes<R>) {
+            const Vec<R> v = load(best + t) + load_first<R>(unary + t, std::min(lanes<R>, tags_ - t), end_);
+            store(best + t, v);
+            tops = max<R>(tops, v);
         }
+        const R top = maximum<R>(tops);
         if (top == -infinity<R>) return false;
-        for (int t = 0; t < tags_; ++t) best[t] -= top;
+        for (int t = 0; t < width_; t += lanes<R>) store(best + t, load(best + t) - top);
         return true;
     }
 
@@ -61,7 +69,8 @@ template <class R> class Viterbi {
     bool fill(const Sequence<R>& s, int n, R* best) {
         load_row<R, R>(best, s.unary, 0, tags_);
         for (int i = 1; i < n; ++i, best += width_) {
-            if (!shared_) load(s.edge(i - 1));
+            if (i + TOKENS_AHEAD < n) prefetch(s.unary + size_t(i + TOKENS_AHEAD) * tags_, tags_);
+            if (!shared_) load_transitions(s.edge(i - 1));
             if (!step(best + width_, best, forth_, s.unary + size_t(i) * tags_)) return false;
             if (i % 1024 == 0) check_signals();
         }
@@ -73,6 +82,7 @@ template <class R> class Viterbi {
         best += size_t(s.length - 1 - first) * width_;
         load_row<R, R>(best, s.unary + size_t(s.length - 1) * tags_, 0, tags_);
         for (int i = s.length - 2; i >= first; --i, best -= width_) {
+            if (i >= TOKENS_AHEAD) prefetch(s.unary + size_t(i - TOKENS_AHEAD) * tags_, tags_);
             if (!step(best - width_, best, back_, s.unary + size_t(i) * tags_)) return false;
             if (i % 1024 == 0) check_signals();
         }
@@ -87,21 +97,29 @@ template <class R> class Viterbi {
         return best;
     }
 
-    // Return the best tag next to a tag. w: the transitions between them by tag.
+    // Return the best tag next to a tag, the lowest one in a tie. w: the transitions between them by tag.
+    // The padding of `best` is -inf.
     int best_neighbour(const R* best, const R* w) {
-        return argmax([&](int t) { return best[t] + w[t]; });
+        Vec<R> top = broadcast<R>(-infinity<R>), at{}, tag = load(numbers_.data());
+        for (int t = 0; t < width_; t += lanes<R>, tag += R(lanes<R>)) {
+            const Vec<R> v = load(best + t) + load(w + t);
+            at = v > top ? tag : at;
+            top = max<R>(top, v);
+        }
+        const Vec<R> most = broadcast(maximum<R>(top));
+        return int(-maximum<R>(top < most ? broadcast<R>(-infinity<R>) : -at));
     }
 
-    double edge(int from, int to) { return forth_[size_t(from) * width_ + to]; }
     const R* into(int tag) { return back_ + size_t(tag) * width_; }
     const R* out_of(int tag) { return forth_ + size_t(tag) * width_; }
 
   public:
     Viterbi(const Batch<R>& batch, int longest)
         : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
-          best_(size_t(longest) * width_), forth_(size_t(batch.tags) * width_),
-          back_(size_t(batch.tags) * width_) {
-        if (shared_) load(batch.transitions);
+          end_(batch.unary + batch.tokens() * batch.tags), best_(size_t(longest) * width_),
+          forth_(size_t(batch.tags) * width_), back_(size_t(batch.tags) * width_), numbers_(lanes<R>) {
+        for (int k = 0; k < lanes<R>; ++k) numbers_[k] = R(k);
+        if (shared_) load_transitions(batch.transitions);
     }
 
     bool fill(const Sequence<R>& s) { return fill(s, s.length, best_); }
@@ -110,21 +128,20 @@ template <class R> class Viterbi {
     double run(const Sequence<R>& s, int* tags) {
         if (!fill(s)) return -infinity<double>;
         const R* last = at(s.length - 1);
-        return trace(s, s.length - 1, argmax([&](int t) { return last[t]; }), best_, tags);
+        trace(s, s.length - 1, argmax([&](int t) { return last[t]; }), best_, tags);
+        return path_score(s, tags, 0, s.length);
     }
 
-    // Write the best labeling of tokens [0, i] in which token i has this tag. Return its score.
-    double trace(const Sequence<R>& s, int i, int tag, const R* best, int* tags) {
-        double score = 0;
+    // Write the best labeling of tokens [0, i] in which token i has this tag.
+    void trace(const Sequence<R>& s, int i, int tag, const R* best, int* tags) {
         for (;; --i) {
             tags[i] = tag;
-            score += s.unary[size_t(i) * tags_ + tag];
-            if (i == 0) return score;
+            if (i == 0) return;
             const R *before = best + size_t(i - 1) * width_, *edge = s.edge(i - 1);
+            if (i > TOKENS_AHEAD) prefetch(before - TOKENS_AHEAD * width_, width_);
             const int to = tag;
             tag = shared_ ? best_neighbour(before, into(to))
                           : argmax([&](int u) { return before[u] + edge[size_t(u) * tags_ + to]; });
-            score += edge[size_t(tag) * tags_ + to];
         }
     }
 
@@ -145,21 +162,19 @@ template <class R> class Viterbi {
         }
         const int last = best_neighbour(before, into(tag));
         if (half == 0) {
-            h.score[0] = trace(h.s, h.middle - 1, last, h.best[0], tags);
+            trace(h.s, h.middle - 1, last, h.best[0], tags);
+            h.score[0] = path_score(h.s, tags, 0, h.middle);
             return;
         }
-        h.score[1] = edge(last, tag);
-        for (int i = h.middle;; ++i) {
-            tags[i] = tag;
-            h.score[1] += h.s.unary[size_t(i) * tags_ + tag];
-            if (i + 1 == h.s.length) return;
-            const int from = tag;
+        h.score[1] = into(tag)[last];
+        tags[h.middle] = tag;
+        for (int i = h.middle + 1; i < h.s.length; ++i) {
             after += width_;
-            tag = best_neighbour(after, out_of(from));
-            h.score[1] += edge(from, tag);
+            if (i + TOKENS_AHEAD < h.s.length) prefetch(after + TOKENS_AHEAD * width_, width_);
+            tags[i] = best_neighbour(after, out_of(tags[i - 1]));
         }
+        h.score[1] += path_score(h.s, tags, h.middle, h.s.length);
     }
-
 };
 
 // Find the best labelings of long sequences with shared transitions in halves, like sum_product_long.
@@ -193,7 +208,7 @@ void max_product(const Batch<R>& batch, int* tags, R* scores) {
         // No sums need registers, so lanes are faster up to more tags.
         const bool many = BCRF_VECTOR_BYTES == 64 && batch.tags >= 32 && batch.tags < 64;
         const double share = many ? 0.45 : lane_share<R>(batch.tags, 32);
-        const auto groups = group<R>(batch, which, share, LANE_LENGTH);
+        const auto groups = group<R>(batch, which, share);
         const R* end = batch.unary + batch.tokens() * batch.tags;
         for_each_item(
             batch, groups.size(), [&](size_t i) { return groups[i].tokens; }, 0.3 * pass(batch),

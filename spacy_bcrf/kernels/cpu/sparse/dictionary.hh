@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "prefetch.hh"
+#include "../prefetch.hh"
 #include "templates.hh"
 
 namespace bcrf {

@@ -1,7 +1,7 @@
 // Sums of rows of weights: the scores of tokens under fixed weights.
 #pragma once
 
-#include "prefetch.hh"
+#include "../prefetch.hh"
 #include "rows.hh"
 
 namespace bcrf {
@@ -16,7 +16,7 @@ inline void sum_parts(const float* const* parts, const std::int64_t* starts, siz
         // The rows of rare features are in no cache.
         if (i + 1 < n)
             for (std::int64_t p = starts[i + 1]; p < starts[i + 2]; ++p)
-                for (size_t at = 0; at < stride; at += 16) prefetch(parts[p] + at);
+                prefetch(parts[p], stride);
         const float* const* of_token = parts + starts[i];
         sum_rows(row, stride, starts[i + 1] - starts[i], [&](std::int64_t p) { return of_token[p]; });
         std::memcpy(out, (float*)row, sizeof(float) * width);

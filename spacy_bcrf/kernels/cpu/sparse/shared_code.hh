@@ -4,6 +4,5 @@
 
 #include "../shared_code.hh"
 #include "kernels.hh"
-#include "prefetch.hh"
 #include "quadratic.hh"
 #include "scores.hh"
