@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import reference
+from oracles import reference, reference_mean_field
 from pairwise import pairwise
 from test_kernels import assert_same, assert_same_projections, problem
 
@@ -75,8 +75,8 @@ def test_edges_of_a_failed_window_count_once():
     """The last window is computed first. The first one needs a range that float32 has not."""
     n, size = 600, 16
     unary = np.zeros((size, n, 3), "float32")
-    # The best labeling starts with 2, 2, 2. Forward weights lose tag 2 at once, and then see weights
-    # of other tags that are large enough for float32 at each token.
+    # The best labeling starts with 2, 2, 2. Forward weights lose tag 2 at once. They see weights of
+    # other tags, which are large enough for float32 at each token.
     unary[3, 0] = 0, -100, -100
     unary[3, 1:3] = -70, -70, 0
     transitions = np.zeros((3, 3), "float32")
@@ -88,3 +88,46 @@ def test_edges_of_a_failed_window_count_once():
     assert expected.unary[3 * n + 1, 2] > 0.99
     np.testing.assert_allclose(found.unary, expected.unary, atol=1e-5)
     np.testing.assert_allclose(found.edges, expected.edges, rtol=1e-5)
+
+
+STRIPS = {**LENGTHS, "long": np.array([3, 500, 1, 0, 191, 192])}
+
+
+@pytest.mark.parametrize(
+    "lengths, tags, dtype, forbid",
+    pairwise(
+        list(STRIPS), [1, 2, 3, 8, 9, 16, 17, 20, 21, 44, 45], ["float32", "float64"], [False, True]
+    ),
+)
+def test_mean_field_in_lanes_is_the_reference(lengths, tags, dtype, forbid):
+    rng = np.random.default_rng(tags)
+    arrays = problem(rng, tags, True, dtype, forbid, 2.0, STRIPS[lengths].astype("int32"))
+    double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
+    gold = np.where(arrays[0] > -np.inf, arrays[0], 9).argmin(axis=1).astype("int32")
+    gold[::7] = -1
+    tolerance = 1e-5 if dtype == "float32" else 1e-10
+    for name, args in ("mean_field", [3]), ("mean_field_loss", [gold, 3]):
+        with np.errstate(all="ignore"):
+            found = getattr(native, name)(np, *arrays, *args)
+            expected = getattr(reference_mean_field, name)(np, *double, *args)
+        np.testing.assert_allclose(found.value, expected.value, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(found.unary, expected.unary, atol=10 * tolerance)
+        if expected.edges is not None:
+            np.testing.assert_allclose(found.edges, expected.edges, rtol=tolerance, atol=1e-4)
+
+
+def test_a_token_without_allowed_tags_leaves_other_sequences_as_they_are():
+    rng = np.random.default_rng(0)
+    unary, transitions, lengths = problem(
+        rng, 5, True, "float32", False, 2.0, np.full(8, 6, "int32")
+    )
+    gold = np.zeros(48, "int32")
+    whole = native.mean_field_loss(np, unary, transitions, lengths, gold, 3)
+    unary[20] = -np.inf
+    found = native.mean_field_loss(np, unary, transitions, lengths, gold, 3)
+    others = np.arange(8) != 3
+    np.testing.assert_allclose(found.value[others], whole.value[others], rtol=1e-5)
+    np.testing.assert_allclose(
+        found.unary.reshape(8, -1)[others], whole.unary.reshape(8, -1)[others], atol=1e-6
+    )
+    assert found.value[3] == -np.inf and not found.unary[18:24].any()

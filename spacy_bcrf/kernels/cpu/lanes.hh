@@ -126,17 +126,28 @@ BCRF_INLINE void lane_product_block(R* out, size_t to, const R* x, size_t from, 
     for (int v = 0; v < COLUMNS; ++v) store(out + v * to, total[v]);
 }
 
-// Set out = x K in each lane. `to` and `from` are the strides of the rows of `out` and x.
-template <class Semiring, class R>
-void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int tags, int width) {
+// Set out[v] = before K[:, v] + after L[:, v] for COLUMNS numbers v, in each lane.
+template <int COLUMNS, class R>
+BCRF_INLINE void lane_neighbours_block(R* out, const R* before, const R* after, size_t from, const R* k,
+                                       const R* l, int tags, int width) {
+    Vec<R> total[COLUMNS];
+    for (int v = 0; v < COLUMNS; ++v) total[v] = Vec<R>{};
+    for (int u = 0; u < tags; ++u, before += from, after += from, k += width, l += width) {
+        const Vec<R> x = load(before), y = load(after);
+        for (int v = 0; v < COLUMNS; ++v) total[v] += k[v] * x;
+        for (int v = 0; v < COLUMNS; ++v) total[v] += l[v] * y;
+    }
+    for (int v = 0; v < COLUMNS; ++v) store(out + v * lanes<R>, total[v]);
+}
+
+// Call run(columns, v) for blocks of at most 12 tags v, v + 1, ..; `columns` is a std::integral_constant.
+template <class Run> BCRF_INLINE void for_columns(int tags, Run run) {
     constexpr int MOST = 12;
     const int blocks = (tags + MOST - 1) / MOST;
     for (int b = 0, v = 0; b < blocks; ++b) {
         const int columns = (tags - v + blocks - b - 1) / (blocks - b);
-        R* at = out + v * to;
         switch (columns) {
-#define BCRF_COLUMNS(n) \
-    case n: lane_product_block<Semiring, n, R>(at, to, x, from, k + v, tags, width); break;
+#define BCRF_COLUMNS(n) case n: run(std::integral_constant<int, n>(), v); break;
             BCRF_COLUMNS(1) BCRF_COLUMNS(2) BCRF_COLUMNS(3) BCRF_COLUMNS(4)
             BCRF_COLUMNS(5) BCRF_COLUMNS(6) BCRF_COLUMNS(7) BCRF_COLUMNS(8)
             BCRF_COLUMNS(9) BCRF_COLUMNS(10) BCRF_COLUMNS(11) BCRF_COLUMNS(12)
@@ -144,6 +155,23 @@ void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int ta
         }
         v += columns;
     }
+}
+
+// Set out = x K in each lane. `to` and `from` are the strides of the rows of `out` and x.
+template <class Semiring, class R>
+void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int tags, int width) {
+    for_columns(tags, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+        lane_product_block<Semiring, columns.value, R>(out + v * to, to, x, from, k + v, tags, width);
+    });
+}
+
+// Set out (tags, W) = before K + after L, where `before` and `after` are the vectors one position before
+// and after x.
+template <class R>
+void lane_neighbours(R* out, const R* x, size_t from, const R* k, const R* l, int tags, int width) {
+    for_columns(tags, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+        lane_neighbours_block<columns.value>(out + v * lanes<R>, x - 1, x + 1, from, k + v, l + v, tags, width);
+    });
 }
 
 // Return the sum of each of lanes<R> rows, in the row's lane. It changes the rows.
@@ -167,18 +195,20 @@ template <class R> BCRF_INLINE Vec<R> row_sums(Vec<R>* rows) {
     return rows[0];
 }
 
-// Add sum_i a[i, u] b[i, v] to total[u, v], in each lane, for ROWS numbers u and COLUMNS numbers v.
+// Add sum_i a[i, u] b[i, v] to total[u, v], in each lane, for ROWS numbers u and COLUMNS numbers v. The
+// numbers of a token are `stride` apart, and tokens are `step` apart.
 template <int ROWS, int COLUMNS, class R>
-BCRF_INLINE void lane_outer_block(R* total, int tags, const R* a, const R* b, int steps, size_t step) {
+BCRF_INLINE void lane_outer_block(R* total, int tags, const R* a, const R* b, size_t stride, int steps,
+                                  size_t step) {
     constexpr int W = lanes<R>;
     Vec<R> sums[ROWS][COLUMNS];
     for (int u = 0; u < ROWS; ++u)
         for (int v = 0; v < COLUMNS; ++v) sums[u][v] = load(total + (size_t(u) * tags + v) * W);
     for (int i = 0; i < steps; ++i, a += step, b += step) {
         Vec<R> x[ROWS];
-        for (int u = 0; u < ROWS; ++u) x[u] = load(a + u * W);
+        for (int u = 0; u < ROWS; ++u) x[u] = load(a + u * stride);
         for (int v = 0; v < COLUMNS; ++v) {
-            const Vec<R> y = load(b + v * W);
+            const Vec<R> y = load(b + v * stride);
             for (int u = 0; u < ROWS; ++u) sums[u][v] += x[u] * y;
         }
     }
@@ -187,17 +217,18 @@ BCRF_INLINE void lane_outer_block(R* total, int tags, const R* a, const R* b, in
 }
 
 template <int ROWS, class R>
-void lane_outer_rows(R* total, int tags, const R* a, const R* b, int steps, size_t step) {
+void lane_outer_rows(R* total, int tags, const R* a, const R* b, size_t stride, int steps, size_t step) {
     constexpr int W = lanes<R>, COLUMNS = BCRF_VECTOR_BYTES == 64 ? 4 : 3;
     int v = 0;
     for (; v + COLUMNS <= tags; v += COLUMNS)
-        lane_outer_block<ROWS, COLUMNS>(total + v * W, tags, a, b + v * W, steps, step);
-    if (tags - v == 3) lane_outer_block<ROWS, 3>(total + v * W, tags, a, b + v * W, steps, step);
-    if (tags - v == 2) lane_outer_block<ROWS, 2>(total + v * W, tags, a, b + v * W, steps, step);
-    if (tags - v == 1) lane_outer_block<ROWS, 1>(total + v * W, tags, a, b + v * W, steps, step);
+        lane_outer_block<ROWS, COLUMNS>(total + v * W, tags, a, b + v * stride, stride, steps, step);
+    if (tags - v == 3) lane_outer_block<ROWS, 3>(total + v * W, tags, a, b + v * stride, stride, steps, step);
+    if (tags - v == 2) lane_outer_block<ROWS, 2>(total + v * W, tags, a, b + v * stride, stride, steps, step);
+    if (tags - v == 1) lane_outer_block<ROWS, 1>(total + v * W, tags, a, b + v * stride, stride, steps, step);
 }
 
-// Sums edge marginals over edges and lanes, like PairSums. Sums are in R over few edges a lane.
+// Sums products of the numbers of two tokens over edges and lanes, like PairSums. Sums are in R over few
+// edges a lane.
 template <class R> class LanePairSums {
     static constexpr int W = lanes<R>, LIMIT = 256;
     int tags_, width_, pending_ = 0;
@@ -207,8 +238,8 @@ template <class R> class LanePairSums {
     LanePairSums(int tags, int width)
         : tags_(tags), width_(width), products_((size_t(tags) * tags + W) * W) {}
 
-    // Add the products of rows a[i] and b[i], which are `step` apart, for `edges` numbers i.
-    void add(const R* a, const R* b, int edges, size_t step, const R* k, double* sum) {
+    // Add the products of a[i] and b[i] for `edges` numbers i. See lane_outer_block for the strides.
+    void add(const R* a, const R* b, size_t stride, int edges, size_t step, const R* k, double* sum) {
         constexpr int ROWS = BCRF_VECTOR_BYTES == 64 ? 5 : 3;
         // Few tags: more totals fit the first cache than rows.
         const int block = tags_ <= 24 ? 8 : 24;
@@ -217,28 +248,29 @@ template <class R> class LanePairSums {
             const R *from = a + i * step, *to = b + i * step;
             int u = 0;
             for (; u + ROWS <= tags_; u += ROWS)
-                lane_outer_rows<ROWS, R>(at(u), tags_, from + u * W, to, steps, step);
+                lane_outer_rows<ROWS, R>(at(u), tags_, from + u * stride, to, stride, steps, step);
             for (; u + 2 <= tags_; u += 2)
-                lane_outer_rows<2, R>(at(u), tags_, from + u * W, to, steps, step);
+                lane_outer_rows<2, R>(at(u), tags_, from + u * stride, to, stride, steps, step);
             for (; u < tags_; ++u)
-                lane_outer_rows<1, R>(at(u), tags_, from + u * W, to, steps, step);
+                lane_outer_rows<1, R>(at(u), tags_, from + u * stride, to, stride, steps, step);
             pending_ += steps;
             if (pending_ >= LIMIT) flush(k, sum);
         }
     }
 
-    // k: exp(transitions), rows of length `width`.
+    // k: factors of the sums, rows of length `width`, or null.
     void flush(const R* k, double* sum) {
         if (!pending_) return;
         R* products = products_;
-        for (int u = 0; u < tags_; ++u, k += width_, sum += tags_)
+        for (int u = 0; u < tags_; ++u, sum += tags_)
             for (int v = 0; v < tags_; v += W) {
+                const R* factors = k ? k + size_t(u) * width_ + v : nullptr;
                 const int n = tags_ - v < W ? tags_ - v : W;
                 Vec<R> rows[W];
                 for (int i = 0; i < W; ++i) rows[i] = load(products + size_t(i) * W);
                 R sums[W];
                 store(sums, row_sums<R>(rows));
-                for (int i = 0; i < n; ++i) sum[v + i] += double(sums[i]) * k[v + i];
+                for (int i = 0; i < n; ++i) sum[v + i] += double(sums[i]) * (k ? factors[i] : R(1));
                 std::memset(products, 0, n * sizeof(Vec<R>));
                 products += n * W;
             }

@@ -2,44 +2,11 @@
 #pragma once
 
 #include "for_each_sequence.hh"
+#include "lane_mean_field.hh"
 #include "products.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
-
-// Transition scores and their transpose, with padded rows. Forbidden transitions are 0.
-template <class R> class Scores {
-    int tags_, width_;
-    bool shared_;
-    size_t stride_;
-    Buffer<R> rows_, columns_;
-
-    void set(int i, const R* w) {
-        R *rows = rows_ + i * stride_, *columns = columns_ + i * stride_;
-        for (int u = 0; u < tags_; ++u)
-            for (int v = 0; v < tags_; ++v) {
-                const R x = w[size_t(u) * tags_ + v];
-                rows[size_t(u) * width_ + v] = columns[size_t(v) * width_ + u] =
-                    x > -infinity<R> ? x : R(0);
-            }
-    }
-
-  public:
-    Scores(const Batch<R>& batch, int longest)
-        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
-          stride_(batch.shared ? 0 : size_t(tags_) * width_),
-          rows_((shared_ ? 1 : size_t(longest)) * tags_ * width_),
-          columns_((shared_ ? 1 : size_t(longest)) * tags_ * width_) {
-        if (shared_) set(0, batch.transitions);
-    }
-
-    void load(const Sequence<R>& s) {
-        for (int i = 0; !shared_ && i + 1 < s.length; ++i) set(i, s.edge(i));
-    }
-
-    const R* rows(int i) { return rows_ + i * stride_; }
-    const R* columns(int i) { return columns_ + i * stride_; }
-};
 
 template <class R> class MeanField {
     static constexpr int ROWS = 4;
@@ -232,13 +199,35 @@ void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R*
                 R* each) {
     const size_t t = batch.tags;
     const int passes = gold ? 6 : 2;  // forward 2, backward 2, transitions 2
+    const double work = passes * (n_iter + 1.0) * pass(batch);
+    std::vector<Place> which = places(batch);
+#if defined(__GNUC__)
+    // With more tags, the vectors of rows have little padding.
+    constexpr int MOST = lanes<R> < 4 ? 0 : BCRF_VECTOR_BYTES > 16 ? 44 : 20;
+    if (batch.shared && !each && batch.tags <= MOST && batch.tokens() >= size_t(lanes<R>)) {
+        const std::vector<Strip> all = strips(batch, which);
+        std::vector<char> failed(batch.size);
+        const auto longest = std::max_element(
+            all.begin(), all.end(), [](Strip a, Strip b) { return a.positions < b.positions; });
+        for_each_item(
+            batch, all.size(), [&](size_t i) { return all[i].positions; }, work, sum,
+            [&] { return LaneMeanField<R>(batch, longest->positions, n_iter, gold != nullptr); },
+            [&](LaneMeanField<R>& chain, size_t i, double* own) {
+                if (chain.run(which, all[i], gold, value, node, own)) return;
+                for (size_t k = all[i].first; k < all[i].last; ++k) failed[which[k].index] = 1;
+            },
+            [](LaneMeanField<R>& chain, double* own) { chain.flush(own); });
+        which = select(which, failed);
+    }
+#endif
     for_each_sequence(
-        batch, passes * (n_iter + 1.0) * pass(batch), sum,
-        [&] { return MeanField<R>(batch, batch.longest(), n_iter, gold != nullptr); },
+        batch, which, work, sum,
+        [&] { return MeanField<R>(batch, longest(batch, which), n_iter, gold != nullptr); },
         [&](MeanField<R>& chain, const Sequence<R>& s, double* own) {
             value[s.index] = R(chain.run(s, gold ? gold + s.first : nullptr, node + s.first * t, own,
                                          each ? each + s.first * t * t : nullptr));
-        });
+        },
+        [](MeanField<R>& chain, double* own) { chain.flush(own); });
 }
 
 }  // namespace BCRF_TARGET

@@ -316,12 +316,14 @@ template <class R_> struct Wide {
 template <class N> class PairSumsOf;
 
 template <class R> class PairSumsOf<Plain<R>> : public LanePairSums<R> {
+    static constexpr int W = lanes<R>;
+
   public:
     template <class Kernel> explicit PairSumsOf(Kernel& k) : LanePairSums<R>(k.tags(), k.width()) {}
 
     template <class Kernel>
     void add(const R* a, const R* b, size_t, int edges, size_t step, Kernel& k, double* sum) {
-        LanePairSums<R>::add(a, b, edges, step, k.rows(0), sum);
+        LanePairSums<R>::add(a, b, W, edges, step, k.rows(0), sum);
     }
     template <class Kernel> void flush(Kernel& k, double* sum) { LanePairSums<R>::flush(k.rows(0), sum); }
 };
