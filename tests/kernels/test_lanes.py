@@ -23,7 +23,11 @@ OPTIONS = [
     BregmanOptions(1, 1.0, None, "upper", unary="chain"),
 ]
 CASES = pairwise(
-    [*range(1, 34)], ["float32", "float64"], [False, True], [2.0, 30.0, 3000.0], OPTIONS
+    [*range(1, 34), 64, 69, 127, 128],
+    ["float32", "float64"],
+    [False, True],
+    [2.0, 30.0, 3000.0],
+    OPTIONS,
 )
 NAMES = [list(LENGTHS)[i % len(LENGTHS)] for i in range(len(CASES))]
 

@@ -358,7 +358,7 @@ bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place p
     const size_t pairs = size_t(batch.tags) * batch.tags;
     const int n = batch.lengths[place.index];
     const LiveTags live_tags(batch);
-    std::vector<std::uint64_t> alive;
+    std::vector<TagSet> alive;
     if (live_tags.has_forbidden()) {
         alive.resize(n);
         if (!live_tags.find(batch.unary + place.first * batch.tags, n, alive.data())) return false;
@@ -405,11 +405,11 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
         options.unary != projection::CHAIN) {
         const In* end = batch.unary + batch.tokens() * batch.tags;
         using Lanes = LaneProjections<N, In>;
-        if (are_lanes_faster<typename N::R>(batch) && !options.needs_violation())
+        if (are_lanes_faster<N>(batch) && !options.needs_violation())
             for (Place place : take_long(batch, which))
                 failed[place.index] = !bregman_long<N>(batch, options, place, end, value, node, sum);
         std::vector<Piece> moved;
-        const std::vector<Cluster> clusters = cluster<typename N::R>(batch, share, which, moved);
+        const std::vector<Cluster> clusters = cluster<N>(batch, share, which, moved);
         size_t slots = 0;
         for (const Cluster& c : clusters) slots = std::max(slots, c.slots);
         for_each_item(

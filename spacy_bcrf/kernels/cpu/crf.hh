@@ -458,17 +458,40 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     return select(all, failed);
 }
 
+// Guesses from the first tokens in which precision the weights of most sequences fit. A wrong guess costs
+// time: a kernel fails, or a slower one runs than needed.
+class RangeGuess {
+    double range_ = 0;
+
+  public:
+    template <class In> explicit RangeGuess(const Batch<In>& batch) {
+        const size_t t = batch.tags, n = batch.shared ? t * t : 0, tokens = std::min<size_t>(batch.tokens(), 64);
+        for (size_t i = 0; i < tokens; ++i) {
+            const In* unary = batch.unary + i * t;
+            range_ = std::max(range_, double(largest(unary, t)) - smallest_finite(unary, t));
+        }
+        // A tag whose weight is lost matters only if the next tags cannot follow the others as well.
+        if (n && smallest(batch.transitions, int(n)) > -infinity<In>)
+            range_ = std::min(range_, double(largest(batch.transitions, n)) - smallest(batch.transitions, int(n)));
+    }
+
+    // A few small weights may be lost, so the limit is above that of R.
+    template <class R> bool fits() const { return !(range_ > (sizeof(R) == 4 ? 150 : 1500)); }
+};
+
 // Kernels for larger ranges compute the sequences that the kernels in the precision of the scores cannot: in
 // double precision, then in lanes of Scaled numbers, and then in ScaledChain.
 template <class In>
 void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
+    const RangeGuess guess(batch);
     const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
         return sum_product_in<decltype(arithmetic), typename decltype(rows)::type>(
             batch, which, share, value, node, sum, each);
     };
-    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), crf_lane_share<In>(batch.tags));
+    std::vector<Place> left = places(batch);
+    if (guess.fits<In>()) left = run(Plain<In>(), Rows<In>(), left, crf_lane_share<In>(batch.tags));
     // Scores of a moderate range leave few sequences after this.
-    if constexpr (sizeof(In) == 4)
+    if (sizeof(In) == 4 && guess.fits<double>())
         left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch.tags));
     left = run(Wide<In>(), Rows<void>(), left, 0);
     for_each_output(

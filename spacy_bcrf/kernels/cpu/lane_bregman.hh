@@ -10,13 +10,26 @@ namespace BCRF_TARGET {
 
 #if defined(__GNUC__)
 
+// A set of tags, one bit for each.
+#if defined(__SIZEOF_INT128__)
+__extension__ typedef unsigned __int128 TagSet;
+#else
+typedef std::uint64_t TagSet;
+#endif
+
+// Return the lowest tag of a set.
+inline int lowest(TagSet tags) {
+    const std::uint64_t low = std::uint64_t(tags);
+    return low ? __builtin_ctzll(low) : 64 + __builtin_ctzll(std::uint64_t(tags >> (sizeof(TagSet) * 4)));
+}
+
 // Consecutive tokens of a sequence: all of them, or a part of a long sequence and its neighbourhood.
 struct Piece {
     int index;      // of the results
     size_t first;   // flat index of the first token
     int length;
     int from, to;   // the tokens whose results are exact
-    const std::uint64_t* alive = nullptr;  // see LiveTags; null to find them
+    const TagSet* alive = nullptr;  // see LiveTags; null to find them
 };
 
 // Pieces [first, last) of a list, projected together.
@@ -24,22 +37,19 @@ struct Cluster {
     size_t first, last, slots, tokens;
 };
 
-// More tags than bits of a mask, and rows fill their vectors well.
-constexpr int MOST_LANE_TAGS = 63;
-
 // A sequence of length L has L / 2 + 1 slots. Slot j has its tokens 2 j and 2 j + 1.
 inline size_t slots_of(int length) { return size_t(length) / 2 + 1; }
 
-// Tags on an allowed labeling, one bit for each tag.
+// Tags on an allowed labeling.
 class LiveTags {
     int tags_;
     bool has_forbidden_ = false;
-    std::vector<std::uint64_t> after_, before_;
+    std::vector<TagSet> after_, before_;
 
     // Return the union of masks[t] over the tags of a set.
-    static std::uint64_t join(std::uint64_t tags, const std::vector<std::uint64_t>& masks) {
-        std::uint64_t found = 0;
-        for (; tags; tags &= tags - 1) found |= masks[__builtin_ctzll(tags)];
+    static TagSet join(TagSet tags, const std::vector<TagSet>& masks) {
+        TagSet found = 0;
+        for (; tags; tags &= tags - 1) found |= masks[lowest(tags)];
         return found;
     }
 
@@ -50,8 +60,8 @@ class LiveTags {
         for (int u = 0; u < tags_; ++u)
             for (int v = 0; v < tags_; ++v)
                 if (*w++ > -infinity<In>) {
-                    after_[u] |= std::uint64_t(1) << v;
-                    before_[v] |= std::uint64_t(1) << u;
+                    after_[u] |= TagSet(1) << v;
+                    before_[v] |= TagSet(1) << u;
                 } else {
                     has_forbidden_ = true;
                 }
@@ -61,12 +71,12 @@ class LiveTags {
     bool has_forbidden() const { return has_forbidden_; }
 
     // Find the tags of each of n tokens. Return false if a token has none.
-    template <class In> bool find(const In* unary, int n, std::uint64_t* alive) const {
-        std::uint64_t last = 0, reached = 0;
+    template <class In> bool find(const In* unary, int n, TagSet* alive) const {
+        TagSet last = 0, reached = 0;
         for (int i = 0; i < n; ++i) {
-            std::uint64_t here = 0;
+            TagSet here = 0;
             for (int t = 0; t < tags_; ++t)
-                here |= std::uint64_t(unary[size_t(i) * tags_ + t] > -infinity<In>) << t;
+                here |= TagSet(unary[size_t(i) * tags_ + t] > -infinity<In>) << t;
             if (i > 0) {
                 if (i == 1 || alive[i - 1] != last) reached = join(last = alive[i - 1], after_);
                 here &= reached;
@@ -87,7 +97,7 @@ class LiveTags {
 // Cut a sequence of n tokens into pieces that stay in the cache, through all iterations. An iteration
 // moves information to the next token, so the tokens in the middle of a piece have exact results.
 // alive: of the sequence, see Piece.
-inline std::vector<Piece> cut(Place place, int n, int n_iter, const std::uint64_t* alive) {
+inline std::vector<Piece> cut(Place place, int n, int n_iter, const TagSet* alive) {
     constexpr int LEAST = 512;
     const int border = std::min(n_iter, n) + 2;
     const int size = std::max(LEAST, border < n / 16 ? 16 * border : n);
@@ -102,19 +112,20 @@ inline std::vector<Piece> cut(Place place, int n, int n_iter, const std::uint64_
     return pieces;
 }
 
-// Return whether lanes may be faster than rows.
-template <class R, class In> bool are_lanes_faster(const Batch<In>& batch) {
-    return lanes<R> >= 4 && batch.tags <= MOST_LANE_TAGS;
+// Return whether lanes may be faster than rows. Plain numbers in rows fill their vectors well with many tags.
+template <class N, class In> bool are_lanes_faster(const Batch<In>& batch) {
+    return lanes<typename N::R> >= 4 && batch.tags < (N::PARTS == 1 ? 64 : int(sizeof(TagSet) * 8));
 }
 
 // Move sequences of at least three tokens from `which` to clusters that fill at least a share of
 // their slots.
-template <class R, class In>
+template <class N, class In>
 std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<Place>& which,
                              std::vector<Piece>& moved) {
+    using R = typename N::R;
     constexpr size_t ENOUGH = 4 * lanes<R>;  // slots; the factors of so many fit the first cache
     std::vector<Cluster> found;
-    if (!are_lanes_faster<R>(batch)) return found;
+    if (!are_lanes_faster<N>(batch)) return found;
     std::vector<Place> rest;
     Cluster next{0, 0, 0, 0};
     const auto close = [&] {
@@ -176,7 +187,7 @@ template <class N, class In> class LaneProjections {
     std::vector<size_t> slot_;            // the first slot of each piece
     std::vector<char> busy_[2];           // whether W slots have inner tokens
     const LiveTags live_tags_;
-    std::vector<std::uint64_t> alive_;
+    std::vector<TagSet> alive_;
     PairSumsOf<N> pairs_;
 
     R* at(Buffer<R>& array, int parity, size_t slot) {
@@ -282,18 +293,18 @@ template <class N, class In> class LaneProjections {
 
     // Clear the tags that no allowed labeling of the sequence uses. Return false if a token has none left.
     bool prune(const Piece& piece, size_t slot) {
-        const std::uint64_t* alive = piece.alive;
+        const TagSet* alive = piece.alive;
         if (!alive) {
             alive_.resize(piece.length);
             if (!live_tags_.find(batch_.unary + piece.first * tags_, piece.length, alive_.data())) return false;
             alive = alive_.data();
         }
-        const std::uint64_t all = (std::uint64_t(1) << tags_) - 1;
+        const TagSet all = (TagSet(1) << tags_) - 1;
         for (int i = 0; i < piece.length; ++i) {
             const size_t j = slot + i / 2;
             R *root = at(root_, i % 2, j), *f = at(f_, i % 2, j), *g = at(g_, i % 2, j);
-            for (std::uint64_t dead = all & ~alive[i]; dead; dead &= dead - 1) {
-                const size_t t = __builtin_ctzll(dead) * stride_;
+            for (TagSet dead = all & ~alive[i]; dead; dead &= dead - 1) {
+                const size_t t = lowest(dead) * stride_;
                 N::clear(root + t, part_), N::clear(f + t, part_), N::clear(g + t, part_);
             }
         }

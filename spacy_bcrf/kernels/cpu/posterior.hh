@@ -111,19 +111,20 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
 // numbers with exponents of their own.
 template <class In> class Posteriors {
     const Batch<In>& batch_;
+    const RangeGuess guess_;
     Posterior<In, In> narrow_;
     // Created for the first sequence that needs them.
     std::unique_ptr<Posterior<double, In>> double_;
     std::unique_ptr<ScaledChain<In>> scaled_;
 
   public:
-    explicit Posteriors(const Batch<In>& batch) : batch_(batch), narrow_(batch, batch.longest()) {}
+    explicit Posteriors(const Batch<In>& batch) : batch_(batch), guess_(batch), narrow_(batch, batch.longest()) {}
 
     // Call use(posterior), which returns whether the posterior has enough range. Return false if none
     // has.
     template <class Use> bool run(Use use) {
-        if (use(narrow_)) return true;
-        if constexpr (sizeof(In) == 8) return false;
+        if (guess_.fits<In>() && use(narrow_)) return true;
+        if (sizeof(In) == 8 || !guess_.fits<double>()) return false;
         if (!double_) double_.reset(new Posterior<double, In>(batch_, batch_.longest()));
         return use(*double_);
     }
