@@ -127,6 +127,12 @@ struct Model {
     Table squares;  // AdaGrad's sums of squared gradients
     double scale = 1, mass = 0, penalty = 0;
     std::vector<double> due{0}, lag{0};  // by step: penalty; integral of the mass over the penalty
+    // The penalty up to which a row's weights other than 0 have paid at its last use, and the lag there.
+    struct Visit {
+        float goal = 0;
+        double lag = 0;
+    };
+    std::vector<Visit> visits;
     static constexpr size_t LONGEST = size_t(1) << 16;  // steps that `due` and `lag` remember
     std::int64_t steps = 0;      // since the last `write`; the average is over these
     double sequences_seen = 0;   // in total; the rate depends on it
@@ -148,6 +154,7 @@ struct Model {
         v.resize(first_feature() + features);
         if (options.averaged) late.resize(first_feature() + features);
         if (options.l1 > 0) paid.resize(first_feature() + features);
+        if (options.l1 > 0 && options.averaged) visits.resize(first_feature() + features);
         if (options.adagrad) squares.resize(first_feature() + features);
     }
 
@@ -162,6 +169,9 @@ struct Model {
         if (k == due.size()) return lag.back();
         return lag[k] - (due[k] - value) / (due[k] - due[k - 1]) * (lag[k] - lag[k - 1]);
     }
+
+    // Return the integral of the mass up to the penalty of this step, which end_step will append.
+    double lag_now() const { return lag.back() + (penalty - due.back()) * mass; }
 
     // Let the weights of a row pay the penalties up to now: APPLYPENALTY of Tsuruoka et al. In the average,
     // the payments count from the current step on. `past` is null without averaging.
@@ -209,6 +219,7 @@ struct Model {
         for (size_t i = 0; i < v.rows(); ++i) pay(i);
         due.assign(1, penalty);
         lag.assign(1, 0.0);
+        for (Visit& visit : visits) visit = {float(penalty), 0};
     }
 
     // Add `by` times the gradient (stride) to a row of weights, at the rates of AdaGrad.
@@ -227,7 +238,7 @@ struct Model {
     // Complete a step: count the weights in the average, and remember when its penalty was due.
     void end_step() {
         if (options.l1 > 0 && options.averaged) {
-            lag.push_back(lag.back() + (penalty - due.back()) * mass);
+            lag.push_back(lag_now());
             due.push_back(penalty);
             if (due.size() > LONGEST) pay_all();
         }
@@ -282,6 +293,7 @@ struct Model {
         v.clear();
         late.clear();
         paid.clear();
+        visits.clear();
         if (!keep_rates) squares.clear();
         penalty = 0;
         due.assign(1, 0.0);

@@ -269,8 +269,10 @@ class Online {
                 for (int h = 0; h < (i ? kept_.count(i - 1) : 1); ++h)
                     pair_rows_.push_back(
                         shift + pair_weights().row(i ? kept_.of(i - 1)[h] : T, kept_.of(i)[k]));
-        if (m_.options.l1 > 0)
-            for (int row : pair_rows_) pay(size_t(row));
+        if (m_.options.l1 > 0) {
+            const Model::Visit now = last_step();
+            for (int row : pair_rows_) pay(size_t(row), now);
+        }
         const double value = expect_pairs(1);
         kept_.load(length_, T, [&](int i, int t) { return kept(i, t) && is_allowed(i, t); });
         return value - expect_pairs(-1);
@@ -449,11 +451,56 @@ class Online {
 #endif
     }
 
-    // Model::pay in vectors.
-    void pay(size_t row) {
-        if (m_.options.averaged) m_.pay(row);
-        else pay_in_vectors(row);
+    // Model::pay_late in vectors, for a row whose weights have all paid at its last use and stay on their side
+    // of 0. Else return false, and change nothing.
+    BCRF_INLINE bool pay_late_in_vectors(size_t row, Model::Visit last, Model::Visit now) {
+#if defined(__GNUC__)
+        float *weight = m_.v.row(row), *payment = m_.paid.row(row), *past = m_.past_of(row);
+        const float* square = m_.squares_of(row);
+        const Lane none{}, one = none + 1.f;
+        const float due = now.goal - last.goal, lag = float(now.lag - last.lag);
+        const auto root_at = [&](size_t t) BCRF_INLINE_LAMBDA {
+            Lane root = one;
+            if (square) {
+                root += load_lane(square + t);
+                for (int k = 0; k < 8; ++k) root[k] = std::sqrt(root[k]);
+            }
+            return root;
+        };
+        Lane others{};
+        for (size_t t = 0; t < m_.stride; t += 8) {
+            const Lane w = load_lane(weight + t), sign = w < none ? -one : one;
+            const Lane since = -sign * load_lane(payment + t), left = sign * w - due / root_at(t);
+            const Lane bad = since == last.goal ? (left > none ? none : one) : one;
+            others += w != none ? (since < now.goal ? bad : none) : none;
+        }
+        for (int k = 0; k < 8; ++k)
+            if (others[k] > 0) return false;
+        for (size_t t = 0; t < m_.stride; t += 8) {
+            const Lane w = load_lane(weight + t), sign = w < none ? -one : one, root = root_at(t);
+            const Lane paid = load_lane(payment + t), late = load_lane(past + t);
+            const Lane owes = w != none ? (-sign * paid < now.goal ? one : none) : none;
+            const Lane left = w - owes * sign * (due / root), total = owes * sign * (lag / root);
+            const Lane goal = owes > none ? -sign * now.goal : paid, then = late - total;
+            std::memcpy(weight + t, &left, sizeof left);
+            std::memcpy(payment + t, &goal, sizeof goal);
+            std::memcpy(past + t, &then, sizeof then);
+        }
+        return true;
+#else
+        return false;
+#endif
     }
+
+    // Model::pay in vectors. now: the penalty up to now, and the lag there.
+    void pay(size_t row, Model::Visit now) {
+        if (!m_.options.averaged) return pay_in_vectors(row);
+        if (m_.visits[row].goal == now.goal) return;
+        if (!pay_late_in_vectors(row, m_.visits[row], now)) m_.pay(row);
+        m_.visits[row] = now;
+    }
+
+    Model::Visit last_step() const { return {float(m_.penalty), m_.lag_at(float(m_.penalty))}; }
 
     void prefetch_payments(int i) {
         prefetch_rows(m_.v, i);
@@ -468,7 +515,11 @@ class Online {
         m_.scale *= 1 - rate * m_.options.l2;
         if (m_.options.l1 > 0) {
             m_.penalty += rate * m_.options.l1 / m_.scale;
-            for_each_row([&](size_t row) { pay_in_vectors(row); });
+            const Model::Visit now{float(m_.penalty), m_.lag_now()};
+            for_each_row([&](size_t row) {
+                pay_in_vectors(row);
+                if (m_.options.averaged) m_.visits[row] = now;
+            });
         }
     }
 
@@ -487,7 +538,7 @@ class Online {
         length_ = length;
         triples_.clear();
         pair_rows_.clear();
-        if (m_.options.l1 > 0) for_each_row([&](size_t row) { pay(row); });
+        if (m_.options.l1 > 0) for_each_row([&, now = last_step()](size_t row) { pay(row, now); });
         if (!score()) return false;
         const bool is_fenchel_young = m_.options.objective == Objective::crf ||
                                       m_.options.objective == Objective::bcrf;
