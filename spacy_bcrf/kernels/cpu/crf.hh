@@ -463,20 +463,23 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
 class RangeGuess {
     double range_ = 0;
 
+    // A few small weights may be lost, so the limit is above that of R.
+    template <class R> static constexpr double most = sizeof(R) == 4 ? 150 : 1500;
+
   public:
     template <class In> explicit RangeGuess(const Batch<In>& batch) {
-        const size_t t = batch.tags, n = batch.shared ? t * t : 0, tokens = std::min<size_t>(batch.tokens(), 64);
+        const size_t t = batch.tags, tokens = std::min<size_t>(batch.tokens(), 16);
         for (size_t i = 0; i < tokens; ++i) {
             const In* unary = batch.unary + i * t;
             range_ = std::max(range_, double(largest(unary, t)) - smallest_finite(unary, t));
         }
+        if (!batch.shared || fits<float>()) return;
         // A tag whose weight is lost matters only if the next tags cannot follow the others as well.
-        if (n && smallest(batch.transitions, int(n)) > -infinity<In>)
-            range_ = std::min(range_, double(largest(batch.transitions, n)) - smallest(batch.transitions, int(n)));
+        const double low = smallest(batch.transitions, int(t * t)), top = largest(batch.transitions, t * t);
+        if (low > -infinity<double>) range_ = std::min(range_, top - low);
     }
 
-    // A few small weights may be lost, so the limit is above that of R.
-    template <class R> bool fits() const { return !(range_ > (sizeof(R) == 4 ? 150 : 1500)); }
+    template <class R> bool fits() const { return !(range_ > most<R>); }
 };
 
 // Kernels for larger ranges compute the sequences that the kernels in the precision of the scores cannot: in

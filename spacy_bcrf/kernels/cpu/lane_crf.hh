@@ -16,11 +16,12 @@ template <class N, class In> class LaneForwardBackward {
     using R = typename N::R;
     using Value = typename N::Value;
     static constexpr int W = lanes<R>;
-    // Tokens whose emissions and backward weights stay in the cache. Between two windows, the kernel looks
-    // at the signals.
-    static constexpr int WINDOW = 256;
+    // In longer sequences, the emissions and backward weights are of a window of tokens, which stays in the
+    // cache. The backward pass computes the emissions again.
+    static constexpr int LONG = 2048, WINDOW = 256;
+    static constexpr int CHECKED = 256;  // tokens between two looks at the signals
     const Batch<In>& batch_;
-    const int tags_;
+    const int tags_, window_;
     const In* const end_;  // of the scores
     typename N::template Kernel<In> matrices_;
     const size_t part_, row_;                   // sizes of a part of a row, and of a row
@@ -35,7 +36,7 @@ template <class N, class In> class LaneForwardBackward {
     PairSumsOf<N> pairs_;
 
     R* at(Buffer<R>& rows, int i) { return rows + size_t(i) * row_; }
-    R* in_window(Buffer<R>& rows, int i) { return at(rows, i % WINDOW); }
+    R* in_window(Buffer<R>& rows, int i) { return at(rows, i % window_); }
     R* inverse(int i) { return inverse_ + size_t(i) * N::PARTS * W; }
 
     // Subtract the maximum of each token from its scores, and store their exponentials. Return the
@@ -107,6 +108,7 @@ template <class N, class In> class LaneForwardBackward {
             const Vec<R> last = broadcast(R(i + 1)) < lengths ? Vec<R>{} : one;
             const Value by = N::select(live, N::load(inverse(i), W), N::zero());
             if (i % 32 == 0) normalize(alpha);
+            if (i % CHECKED == CHECKED - 1) check_signals();
             for (int t = 0; t < tags_; ++t) {
                 const Value beta = N::select(last, N::one(), N::load(beta_ + t * W, part_));
                 store(node_ + t * W, N::plain(N::times(beta, N::load(alpha + t * W, part_))));
@@ -143,15 +145,14 @@ template <class N, class In> class LaneForwardBackward {
     // a tag, and for those that are `bad`.
     Vec<R> marginals(const Group<R>& g, Vec<R> lengths, Vec<R> bad, In* node, double* sum) {
         const Vec<R> one = broadcast<R>(1), unused = g.unused(), before = bad;
-        const bool many = g.longest > WINDOW;
+        const bool many = g.longest > window_;
         Vec<R> ignored{};
         if (many && sum) {
             pairs_.flush(matrices_, sum);
             std::fill_n(sum_.data(), size_t(tags_) * tags_, 0.0);
         }
         for (int to = g.longest, from; to > 0; to = from) {
-            from = (to - 1) / WINDOW * WINDOW;
-            check_signals();
+            from = (to - 1) / window_ * window_;
             for (int i = from; i < to && to < g.longest; ++i) load_emissions(g, i, ignored);
             const Vec<R> worst = backward(g, from, to, lengths, node);
             bad += worst * Precision<R>::MIN_OVERLAP <= one ? Vec<R>{} : one;
@@ -168,11 +169,11 @@ template <class N, class In> class LaneForwardBackward {
 
   public:
     LaneForwardBackward(const Batch<In>& batch, const In* end, int longest)
-        : batch_(batch), tags_(batch.tags), end_(end), matrices_(batch, 1),
+        : batch_(batch), tags_(batch.tags), window_(longest > LONG ? WINDOW : longest), end_(end), matrices_(batch, 1),
           part_(size_t(batch.tags) * W), row_(N::PARTS * part_), alpha_(longest * row_),
-          emission_(std::min(longest, WINDOW) * row_), inward_(std::min(longest, WINDOW) * row_),
+          emission_(window_ * row_), inward_(window_ * row_),
           inverse_(size_t(longest) * N::PARTS * W), beta_(row_), node_(part_), scratch_(2 * part_),
-          nothing_(tags_), sum_(longest > WINDOW ? size_t(tags_) * tags_ : 0), pairs_(matrices_) {}
+          nothing_(tags_), sum_(longest > window_ ? size_t(tags_) * tags_ : 0), pairs_(matrices_) {}
 
     // Set failed[b] for the sequences that need a larger range than R has.
     void run(const Group<R>& g, In* value, In* node, double* sum, bool only_value, char* failed) {
@@ -181,7 +182,7 @@ template <class N, class In> class LaneForwardBackward {
         LaneProducts<R> scales;
         LaneSums<R> tops, exponents;
         for (int i = 0; i < g.longest; ++i) {
-            if (i % WINDOW == WINDOW - 1) check_signals();
+            if (i % CHECKED == CHECKED - 1) check_signals();
             const Vec<R> live = broadcast(R(i)) < lengths ? one : Vec<R>{};
             const Vec<R> top = load_emissions(g, i, lowest);
             const Value total = forward(i, live);

@@ -100,6 +100,8 @@ template <class R> class Viterbi {
     // Return the best tag next to a tag, the lowest one in a tie. w: the transitions between them by tag.
     // The padding of `best` is -inf.
     int best_neighbour(const R* best, const R* w) {
+        // Reductions over lanes take longer than a few comparisons.
+        if (tags_ < 12) return argmax([&](int t) { return best[t] + w[t]; });
         Vec<R> top = broadcast<R>(-infinity<R>), at{}, tag = load(numbers_.data());
         for (int t = 0; t < width_; t += lanes<R>, tag += R(lanes<R>)) {
             const Vec<R> v = load(best + t) + load(w + t);
