@@ -44,13 +44,14 @@ template <class In> void check(std::FILE* file, const Numbers& head) {
     const size_t tags = size_t(head[1]), size = size_t(head[2]), n = size_t(head[3]);
     const bool shared = head[4] != 0;
     const bcrf::BregmanOptions options{int(head[5]), head[6], head[7], head[8] != 0, int(head[9]), head[10]};
-    const double tolerance = head[11];
+    const bool checks_mean_field = head[11] != 0;
+    const double tolerance = head[12];
     const size_t edges = shared ? tags * tags : n * tags * tags;
-    Numbers lengths, unary, transitions, value, node, edge, scores, entropies;
+    Numbers lengths, unary, transitions, value, node, edge, scores, entropies, gold;
     bool complete = read(file, lengths, size) && read(file, unary, n * tags) &&
                     read(file, transitions, edges) && read(file, value, size) &&
                     read(file, node, n * tags) && read(file, edge, edges) &&
-                    read(file, scores, size) && read(file, entropies, size);
+                    read(file, scores, size) && read(file, entropies, size) && read(file, gold, n);
     const std::vector<int> lengths_in = narrow<int>(lengths);
     const std::vector<In> unary_in = narrow<In>(unary), transitions_in = narrow<In>(transitions);
     const auto& kernels = bcrf::Kernels<In>::get();
@@ -80,8 +81,20 @@ template <class In> void check(std::FILE* file, const Numbers& head) {
         compare("Viterbi", found.data(), scores, tolerance);
         kernels.entropy(batch, found.data());
         compare("entropy", found.data(), entropies, 10 * tolerance);
-        complete = complete && read(file, value, size) && read(file, node, n * tags) &&
-                   read(file, edge, edges);
+        const auto read_next = [&] {
+            complete = complete && read(file, value, size) && read(file, node, n * tags) &&
+                       read(file, edge, edges);
+        };
+        read_next();
+        if (checks_mean_field) {
+            std::fill(sums.begin(), sums.end(), 0.0), std::fill(each.begin(), each.end(), In(0));
+            kernels.mean_field(batch, 3, narrow<int>(gold).data(), found.data(), marginals.data(), sum, arcs);
+            // The caller clears the gradient of forbidden transitions.
+            for (size_t i = 0; i < edges; ++i)
+                if (!(transitions[i] > -bcrf::infinity<double>)) shared ? sums[i] = 0 : each[i] = 0;
+            compare_all("mean field");
+        }
+        read_next();
     }
     if (!complete) std::printf("case %d: the file ends early\n", cases), ++errors;
 }
@@ -91,7 +104,7 @@ template <class In> void check(std::FILE* file, const Numbers& head) {
 int main(int argc, char** argv) {
     std::FILE* file = argc == 2 ? std::fopen(argv[1], "rb") : nullptr;
     if (!file) return std::printf("usage: check_vectors FILE\n"), 2;
-    for (Numbers head; read(file, head, 12); ++cases)
+    for (Numbers head; read(file, head, 13); ++cases)
         head[0] == 4 ? check<float>(file, head) : check<double>(file, head);
     std::printf("%d cases, %d errors\n", cases, errors);
     return cases == 0 || errors > 0;

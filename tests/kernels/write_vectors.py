@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from oracles import reference, reference_posterior  # noqa: E402
+from oracles import reference, reference_mean_field, reference_posterior  # noqa: E402
 from pairwise import pairwise  # noqa: E402
 from test_kernels import problem  # noqa: E402
 
@@ -58,13 +58,21 @@ def cases() -> Iterator[list[Array]]:
             scores = reference.max_product(np, *arrays)[1]
             entropies = reference_posterior.entropy(np, *arrays)
             bregman = reference.bregman(np, *arrays, options, edges)
+        # A token's best tag. Mean field amplifies the rounding errors of large scores.
+        gold = unary.argmax(axis=1)
+        checks_mean_field = scale == 2
+        mean_field = [np.zeros(len(sizes)), np.zeros_like(arrays[0]), np.zeros_like(arrays[1])]
+        if checks_mean_field:
+            with np.errstate(all="ignore"):
+                mean_field = list(reference_mean_field.mean_field_loss(np, *arrays, gold, 3))
         tolerance = (1e-5 if dtype == "float32" else 1e-9) * max(1, scale / 10)
         scalars = [unary.itemsize, tags, len(sizes), len(unary), shared, options.n_iter]
         scalars += [options.relaxation or 0, -1 if options.tolerance is None else options.tolerance]
         scalars += [options.bound == "lower", UNARIES.index(options.unary), options.scale]
+        scalars.append(checks_mean_field)
         yield [
             np.array([*scalars, tolerance]),
-            *(sizes, *arrays[:2], *crf, scores, entropies, *bregman),
+            *(sizes, *arrays[:2], *crf, scores, entropies, gold, *mean_field, *bregman),
         ]
 
 
