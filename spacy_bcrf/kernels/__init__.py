@@ -93,9 +93,9 @@ def sum_product(
 def max_product(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
     """Best labeling, int32 (N,), and its score (B,), by the Viterbi algorithm.
 
-    Ties go to the lower tag, from the last token to the first. On the CPU, beyond 2,048 tokens with
-    shared transitions, they do so from the middle to both ends. O(N T^2) time; O(N T^3) work in
-    parallel for a few, long sequences on a GPU.
+    Ties go to the lower tag, from the last token to the first. On the CPU, in sequences of more
+    than 2,048 tokens with shared transitions, they may do so from the middle to both ends.
+    O(N T^2) time; O(N T^3) work in parallel for a few, long sequences on a GPU.
     """
     xp = _check_batch(unary, transitions, lengths)
     return _backend(xp).max_product(xp, unary, transitions, lengths)
