@@ -121,18 +121,21 @@ def test_mean_field_in_lanes_is_the_reference(lengths, tags, dtype, forbid):
             np.testing.assert_allclose(found.edges, expected.edges, rtol=tolerance, atol=1e-4)
 
 
-def test_a_token_without_allowed_tags_leaves_other_sequences_as_they_are():
+@pytest.mark.parametrize("score", [-np.inf, np.nan, np.inf])
+@pytest.mark.parametrize("token", [18, 20, 23])
+def test_a_bad_token_leaves_other_sequences_as_they_are(score, token):
     rng = np.random.default_rng(0)
-    unary, transitions, lengths = problem(
-        rng, 5, True, "float32", False, 2.0, np.full(8, 6, "int32")
-    )
-    gold = np.zeros(48, "int32")
-    whole = native.mean_field_loss(np, unary, transitions, lengths, gold, 3)
-    unary[20] = -np.inf
-    found = native.mean_field_loss(np, unary, transitions, lengths, gold, 3)
-    others = np.arange(8) != 3
-    np.testing.assert_allclose(found.value[others], whole.value[others], rtol=1e-5)
-    np.testing.assert_allclose(
-        found.unary.reshape(8, -1)[others], whole.unary.reshape(8, -1)[others], atol=1e-6
-    )
-    assert found.value[3] == -np.inf and not found.unary[18:24].any()
+    batch = unary, _, _ = problem(rng, 5, True, "float32", False, 2.0, np.full(8, 6, "int32"))
+    gold, others = np.zeros(48, "int32"), np.arange(8) != 3
+    for kernel, args in (native.mean_field, [3]), (native.mean_field_loss, [gold, 3]):
+        whole = kernel(np, *batch, *args)
+        bad = unary.copy()
+        bad[token] = score
+        with np.errstate(all="ignore"):
+            found = kernel(np, bad, *batch[1:], *args)
+        np.testing.assert_allclose(found.value[others], whole.value[others], rtol=1e-5)
+        np.testing.assert_allclose(
+            found.unary.reshape(8, -1)[others], whole.unary.reshape(8, -1)[others], atol=1e-6
+        )
+        if score == -np.inf:
+            assert found.value[3] == -np.inf and not found.unary[18:24].any()

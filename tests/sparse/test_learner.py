@@ -200,6 +200,24 @@ def test_averaging_with_l1_over_more_steps_than_the_learner_remembers():
     np.testing.assert_allclose(model.weights[5, :2], [mean, -mean], rtol=1e-4)
 
 
+def test_payments_of_many_steps_do_not_depend_on_resizing():
+    """The penalties of 65,536 steps are remembered. Resizing to fewer rows keeps all rows."""
+    rng = np.random.default_rng(0)
+    n, weights = 500, []
+    features = rng.integers(0, 10, (n, 3)).astype("int32")
+    gold = rng.integers(0, T, n).astype("int32")
+    rows = Rows(features.ravel(), np.arange(0, 3 * n + 1, 3))
+    for resizes in False, True:
+        online = OnlineSettings("crf", rate=0.3, l1=0.2, averaged=True)
+        learner = OnlineLearner(T, 12, online, 1000)
+        if resizes:
+            learner.resize(0)
+        for _ in range(132):
+            learner.step(rows, np.ones(n, "int32"), gold)
+        weights.append(learner.weights)
+    np.testing.assert_allclose(*weights, atol=1e-5)
+
+
 def test_unknown_gold_regularizes_nothing():
     features, lengths, gold = make_problem(4, n_sequences=5)
     n = lengths.sum()

@@ -416,6 +416,11 @@ void sum_product_long(const Batch<In>& batch, const std::vector<Place>& which, b
     }
 }
 
+// The share for lanes of Scaled numbers to be faster than ScaledChain.
+template <class R> double wide_lane_share(int tags) {
+    return std::min(0.1 + 0.0095 * tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
+}
+
 template <class R> double crf_lane_share(int tags) { return lane_share<R>(tags, sizeof(R) == 4 ? 32 : 20); }
 
 // Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
@@ -458,21 +463,25 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     return select(all, failed);
 }
 
-// Guesses from the first tokens in which precision the weights of most sequences fit. A wrong guess costs
-// time: a kernel fails, or a slower one runs than needed.
+// Guesses from the scores of a few tokens in which precision the weights of most sequences fit. A wrong guess
+// costs time: a kernel fails, or a slower one runs than needed.
 class RangeGuess {
-    double range_ = 0;
+    double range_ = 0;  // median over the tokens
 
     // A few small weights may be lost, so the limit is above that of R.
     template <class R> static constexpr double most = sizeof(R) == 4 ? 150 : 1500;
 
   public:
     template <class In> explicit RangeGuess(const Batch<In>& batch) {
-        const size_t t = batch.tags, tokens = std::min<size_t>(batch.tokens(), 16);
-        for (size_t i = 0; i < tokens; ++i) {
-            const In* unary = batch.unary + i * t;
-            range_ = std::max(range_, double(largest(unary, t)) - smallest_finite(unary, t));
+        constexpr size_t MOST = 16;
+        const size_t t = batch.tags, tokens = batch.tokens(), n = std::min(tokens, MOST);
+        double ranges[MOST];
+        for (size_t i = 0; i < n; ++i) {
+            const In* unary = batch.unary + tokens * i / n * t;
+            ranges[i] = double(largest(unary, t)) - smallest_finite(unary, t);
         }
+        std::nth_element(ranges, ranges + n / 2, ranges + n);
+        range_ = n ? ranges[n / 2] : 0;
         if (!batch.shared || fits<float>()) return;
         // A tag whose weight is lost matters only if the next tags cannot follow the others as well.
         const double low = smallest(batch.transitions, int(t * t)), top = largest(batch.transitions, t * t);
@@ -496,7 +505,7 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
     // Scores of a moderate range leave few sequences after this.
     if (sizeof(In) == 4 && guess.fits<double>())
         left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch.tags));
-    left = run(Wide<In>(), Rows<void>(), left, 0);
+    left = run(Wide<In>(), Rows<void>(), left, wide_lane_share<In>(batch.tags));
     for_each_output(
         batch, left, 10 * pass(batch), value, node, sum, each, [&] { return ScaledChain<In>(batch); },
         [](ScaledChain<In>& chain, const Sequence<In>& s, Output<In>& out) { chain.sum_product(s, out); },

@@ -2,43 +2,10 @@
 #pragma once
 
 #include "lanes.hh"
+#include "matrices.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
-
-// Transition scores and their transpose, with padded rows. Forbidden transitions are 0.
-template <class R> class Scores {
-    int tags_, width_;
-    bool shared_;
-    size_t stride_;
-    Buffer<R> rows_, columns_;
-
-    void set(int i, const R* w) {
-        R *rows = rows_ + i * stride_, *columns = columns_ + i * stride_;
-        for (int u = 0; u < tags_; ++u)
-            for (int v = 0; v < tags_; ++v) {
-                const R x = w[size_t(u) * tags_ + v];
-                rows[size_t(u) * width_ + v] = columns[size_t(v) * width_ + u] =
-                    x > -infinity<R> ? x : R(0);
-            }
-    }
-
-  public:
-    Scores(const Batch<R>& batch, int longest)
-        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
-          stride_(batch.shared ? 0 : size_t(tags_) * width_),
-          rows_((shared_ ? 1 : size_t(longest)) * tags_ * width_),
-          columns_((shared_ ? 1 : size_t(longest)) * tags_ * width_) {
-        if (shared_) set(0, batch.transitions);
-    }
-
-    void load(const Sequence<R>& s) {
-        for (int i = 0; !shared_ && i + 1 < s.length; ++i) set(i, s.edge(i));
-    }
-
-    const R* rows(int i) { return rows_ + i * stride_; }
-    const R* columns(int i) { return columns_ + i * stride_; }
-};
 
 #if defined(__GNUC__)
 
@@ -47,7 +14,8 @@ struct Strip {
     size_t first, last, positions;
 };
 
-// Split a list of sequences into strips, whose iterates stay in the cache.
+// Split a list of sequences into strips. The iterates of a strip stay in the cache, unless it has a single, long
+// sequence.
 template <class In> std::vector<Strip> strips(const Batch<In>& batch, const std::vector<Place>& which) {
     constexpr size_t ENOUGH = 192;
     std::vector<Strip> found;
@@ -102,8 +70,10 @@ template <class R> class LaneMeanField {
             total += x;
             store(out + t * stride_, x);
         }
-        const Vec<R> by = live / total;
-        for (int t = 0; t < tags_; ++t) store(out + t * stride_, load(out + t * stride_) * by);
+        // A product with 0 would keep NaN, which an empty position must not pass on.
+        const Vec<R> by = R(1) / total, none{};
+        for (int t = 0; t < tags_; ++t)
+            store(out + t * stride_, live > none ? load(out + t * stride_) * by : none);
     }
 
     // Lay out a strip, and set its scores. Return whether each token has an allowed tag.
@@ -211,11 +181,13 @@ template <class R> class LaneMeanField {
             }
             for (size_t p = 0; p < token_.size(); p += W) {
                 messages(delta, p);
+                const Vec<R> live = load(begin(live_) + p), none{};
                 Vec<R> mean{};
                 for (int t = 0; t < tags_; ++t) mean += load(scratch_ + t * W) * load(r + t * stride_ + p);
                 for (int t = 0; t < tags_; ++t) {
                     const size_t at = t * stride_ + p;
-                    const Vec<R> d = load(r + at) * (load(scratch_ + t * W) - mean);
+                    const Vec<R> x = load(r + at) * (load(scratch_ + t * W) - mean);
+                    const Vec<R> d = live > none ? x : none;
                     store(before + at, d);
                     store(node + at, load(node + at) + d);
                 }

@@ -71,5 +71,39 @@ template <class R, class In> class Matrices {
     double range() const { return range_; }  // largest minus smallest finite score
 };
 
+// Transition scores and their transpose, with padded rows. Forbidden transitions are 0.
+template <class R> class Scores {
+    int tags_, width_;
+    bool shared_;
+    size_t stride_;
+    Buffer<R> rows_, columns_;
+
+    void set(int i, const R* w) {
+        R *rows = rows_ + i * stride_, *columns = columns_ + i * stride_;
+        for (int u = 0; u < tags_; ++u)
+            for (int v = 0; v < tags_; ++v) {
+                const R x = w[size_t(u) * tags_ + v];
+                rows[size_t(u) * width_ + v] = columns[size_t(v) * width_ + u] =
+                    x > -infinity<R> ? x : R(0);
+            }
+    }
+
+  public:
+    Scores(const Batch<R>& batch, int longest)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
+          stride_(batch.shared ? 0 : size_t(tags_) * width_),
+          rows_((shared_ ? 1 : size_t(longest)) * tags_ * width_),
+          columns_((shared_ ? 1 : size_t(longest)) * tags_ * width_) {
+        if (shared_) set(0, batch.transitions);
+    }
+
+    void load(const Sequence<R>& s) {
+        for (int i = 0; !shared_ && i + 1 < s.length; ++i) set(i, s.edge(i));
+    }
+
+    const R* rows(int i) { return rows_ + i * stride_; }
+    const R* columns(int i) { return columns_ + i * stride_; }
+};
+
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

@@ -205,19 +205,24 @@ void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R*
     // With more tags, the vectors of rows have little padding.
     constexpr int MOST = lanes<R> < 4 ? 0 : BCRF_VECTOR_BYTES > 16 ? 44 : 20;
     if (batch.shared && !each && batch.tags <= MOST && batch.tokens() >= size_t(lanes<R>)) {
-        const std::vector<Strip> all = strips(batch, which);
         std::vector<char> failed(batch.size);
-        const auto longest = std::max_element(
-            all.begin(), all.end(), [](Strip a, Strip b) { return a.positions < b.positions; });
+        // Rows use each line of the cache at once, which long sequences of many tags need more than lanes.
+        if (batch.tags > 20)
+            for (Place place : which) failed[place.index] = batch.lengths[place.index] > 8192;
+        which.erase(std::remove_if(which.begin(), which.end(), [&](Place p) { return failed[p.index]; }),
+                    which.end());
+        const std::vector<Strip> all = strips(batch, which);
+        size_t most = 0;
+        for (const Strip& strip : all) most = std::max(most, strip.positions);
         for_each_item(
             batch, all.size(), [&](size_t i) { return all[i].positions; }, work, sum,
-            [&] { return LaneMeanField<R>(batch, longest->positions, n_iter, gold != nullptr); },
+            [&] { return LaneMeanField<R>(batch, most, n_iter, gold != nullptr); },
             [&](LaneMeanField<R>& chain, size_t i, double* own) {
                 if (chain.run(which, all[i], gold, value, node, own)) return;
                 for (size_t k = all[i].first; k < all[i].last; ++k) failed[which[k].index] = 1;
             },
             [](LaneMeanField<R>& chain, double* own) { chain.flush(own); });
-        which = select(which, failed);
+        which = select(places(batch), failed);
     }
 #endif
     for_each_sequence(

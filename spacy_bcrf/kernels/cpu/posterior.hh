@@ -112,21 +112,25 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
 template <class In> class Posteriors {
     const Batch<In>& batch_;
     const RangeGuess guess_;
-    Posterior<In, In> narrow_;
     // Created for the first sequence that needs them.
+    std::unique_ptr<Posterior<In, In>> narrow_;
     std::unique_ptr<Posterior<double, In>> double_;
     std::unique_ptr<ScaledChain<In>> scaled_;
 
   public:
-    explicit Posteriors(const Batch<In>& batch) : batch_(batch), guess_(batch), narrow_(batch, batch.longest()) {}
+    explicit Posteriors(const Batch<In>& batch) : batch_(batch), guess_(batch) {}
 
     // Call use(posterior), which returns whether the posterior has enough range. Return false if none
     // has.
     template <class Use> bool run(Use use) {
-        if (guess_.fits<In>() && use(narrow_)) return true;
+        if (guess_.fits<In>() && use(get(narrow_))) return true;
         if (sizeof(In) == 8 || !guess_.fits<double>()) return false;
-        if (!double_) double_.reset(new Posterior<double, In>(batch_, batch_.longest()));
-        return use(*double_);
+        return use(get(double_));
+    }
+
+    template <class R> Posterior<R, In>& get(std::unique_ptr<Posterior<R, In>>& posterior) {
+        if (!posterior) posterior.reset(new Posterior<R, In>(batch_, batch_.longest()));
+        return *posterior;
     }
 
     ScaledChain<In>& scaled() {

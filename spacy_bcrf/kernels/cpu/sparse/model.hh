@@ -128,11 +128,11 @@ struct Model {
     double scale = 1, mass = 0, penalty = 0;
     std::vector<double> due{0}, lag{0};  // by step: penalty; integral of the mass over the penalty
     // The penalty up to which a row's weights other than 0 have paid at its last use, and the lag there.
-    struct Visit {
+    struct LastPayment {
         float goal = 0;
         double lag = 0;
     };
-    std::vector<Visit> visits;
+    std::vector<LastPayment> last_payments;  // by row
     static constexpr size_t LONGEST = size_t(1) << 16;  // steps that `due` and `lag` remember
     std::int64_t steps = 0;      // since the last `write`; the average is over these
     double sequences_seen = 0;   // in total; the rate depends on it
@@ -154,7 +154,7 @@ struct Model {
         v.resize(first_feature() + features);
         if (options.averaged) late.resize(first_feature() + features);
         if (options.l1 > 0) paid.resize(first_feature() + features);
-        if (options.l1 > 0 && options.averaged) visits.resize(first_feature() + features);
+        if (options.l1 > 0 && options.averaged) last_payments.resize(v.rows());
         if (options.adagrad) squares.resize(first_feature() + features);
     }
 
@@ -219,7 +219,7 @@ struct Model {
         for (size_t i = 0; i < v.rows(); ++i) pay(i);
         due.assign(1, penalty);
         lag.assign(1, 0.0);
-        for (Visit& visit : visits) visit = {float(penalty), 0};
+        last_payments.assign(last_payments.size(), {float(penalty), 0});
     }
 
     // Add `by` times the gradient (stride) to a row of weights, at the rates of AdaGrad.
@@ -258,6 +258,7 @@ struct Model {
             for (size_t i = 0; i < n; ++i) payment[i] *= float(scale);
             penalty *= scale;
             due.assign(1, penalty);
+            last_payments.assign(last_payments.size(), {float(penalty), 0});
         }
         float *weight = v.row(0), *past = late.row(0);
         for (size_t i = 0; options.averaged && i < n; ++i) past[i] -= float(weight[i] * mass);
@@ -293,7 +294,7 @@ struct Model {
         v.clear();
         late.clear();
         paid.clear();
-        visits.clear();
+        last_payments.clear();
         if (!keep_rates) squares.clear();
         penalty = 0;
         due.assign(1, 0.0);

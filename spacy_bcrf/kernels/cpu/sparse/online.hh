@@ -59,7 +59,7 @@ class Online {
         const std::int64_t to = data_->starts[start_ + i + 1];
         for (std::int64_t k = data_->starts[start_ + i]; k < to; ++k) {
             const float* row = table.row(data_->rows[k] + m_.first_feature());
-            for (size_t j = 0; j < m_.stride; j += 16) prefetch(row + j);
+            prefetch(row, m_.stride);
         }
     }
 
@@ -270,7 +270,7 @@ class Online {
                     pair_rows_.push_back(
                         shift + pair_weights().row(i ? kept_.of(i - 1)[h] : T, kept_.of(i)[k]));
         if (m_.options.l1 > 0) {
-            const Model::Visit now = last_step();
+            const Model::LastPayment now = last_step();
             for (int row : pair_rows_) pay(size_t(row), now);
         }
         const double value = expect_pairs(1);
@@ -433,15 +433,10 @@ class Online {
         float *weight = m_.v.row(row), *payment = m_.paid.row(row), *past = m_.past_of(row);
         const float* square = m_.squares_of(row);
 #if defined(__GNUC__)
-        const Lane one = Lane{} + 1.f;
         for (size_t t = 0; t < m_.stride; t += 8) {
-            Lane w = load_lane(weight + t), paid = load_lane(payment + t), late{}, root = one;
+            Lane w = load_lane(weight + t), paid = load_lane(payment + t), late{};
             if (past) late = load_lane(past + t);
-            if (square) {
-                root += load_lane(square + t);
-                for (int k = 0; k < 8; ++k) root[k] = std::sqrt(root[k]);
-            }
-            pay_l1(w, paid, late, root, float(m_.penalty), float(m_.mass));
+            pay_l1(w, paid, late, roots(square, t), float(m_.penalty), float(m_.mass));
             std::memcpy(weight + t, &w, sizeof w);
             std::memcpy(payment + t, &paid, sizeof paid);
             if (past) std::memcpy(past + t, &late, sizeof late);
@@ -452,32 +447,24 @@ class Online {
     }
 
     // Model::pay_late in vectors, for a row whose weights have all paid at its last use and stay on their side
-    // of 0. Else return false, and change nothing.
-    BCRF_INLINE bool pay_late_in_vectors(size_t row, Model::Visit last, Model::Visit now) {
+    // of 0. Else return false, and change nothing: a first pass looks at all weights.
+    BCRF_INLINE bool pay_late_in_vectors(size_t row, Model::LastPayment last, Model::LastPayment now) {
 #if defined(__GNUC__)
         float *weight = m_.v.row(row), *payment = m_.paid.row(row), *past = m_.past_of(row);
         const float* square = m_.squares_of(row);
         const Lane none{}, one = none + 1.f;
         const float due = now.goal - last.goal, lag = float(now.lag - last.lag);
-        const auto root_at = [&](size_t t) BCRF_INLINE_LAMBDA {
-            Lane root = one;
-            if (square) {
-                root += load_lane(square + t);
-                for (int k = 0; k < 8; ++k) root[k] = std::sqrt(root[k]);
-            }
-            return root;
-        };
-        Lane others{};
+        Lane exceptions{};
         for (size_t t = 0; t < m_.stride; t += 8) {
             const Lane w = load_lane(weight + t), sign = w < none ? -one : one;
-            const Lane since = -sign * load_lane(payment + t), left = sign * w - due / root_at(t);
-            const Lane bad = since == last.goal ? (left > none ? none : one) : one;
-            others += w != none ? (since < now.goal ? bad : none) : none;
+            const Lane since = -sign * load_lane(payment + t), left = sign * w - due / roots(square, t);
+            const Lane exception = since == last.goal ? (left > none ? none : one) : one;
+            exceptions += w != none ? (since < now.goal ? exception : none) : none;
         }
         for (int k = 0; k < 8; ++k)
-            if (others[k] > 0) return false;
+            if (exceptions[k] > 0) return false;
         for (size_t t = 0; t < m_.stride; t += 8) {
-            const Lane w = load_lane(weight + t), sign = w < none ? -one : one, root = root_at(t);
+            const Lane w = load_lane(weight + t), sign = w < none ? -one : one, root = roots(square, t);
             const Lane paid = load_lane(payment + t), late = load_lane(past + t);
             const Lane owes = w != none ? (-sign * paid < now.goal ? one : none) : none;
             const Lane left = w - owes * sign * (due / root), total = owes * sign * (lag / root);
@@ -492,15 +479,26 @@ class Online {
 #endif
     }
 
+#if defined(__GNUC__)
+    // Return the divisors of AdaGrad from weight t of a row on, or 1. square: the row's, or null.
+    static BCRF_INLINE Lane roots(const float* square, size_t t) {
+        Lane root = Lane{} + 1.f;
+        if (!square) return root;
+        root += load_lane(square + t);
+        for (int k = 0; k < 8; ++k) root[k] = std::sqrt(root[k]);
+        return root;
+    }
+#endif
+
     // Model::pay in vectors. now: the penalty up to now, and the lag there.
-    void pay(size_t row, Model::Visit now) {
+    void pay(size_t row, Model::LastPayment now) {
         if (!m_.options.averaged) return pay_in_vectors(row);
-        if (m_.visits[row].goal == now.goal) return;
-        if (!pay_late_in_vectors(row, m_.visits[row], now)) m_.pay(row);
-        m_.visits[row] = now;
+        if (m_.last_payments[row].goal == now.goal) return;
+        if (!pay_late_in_vectors(row, m_.last_payments[row], now)) m_.pay(row);
+        m_.last_payments[row] = now;
     }
 
-    Model::Visit last_step() const { return {float(m_.penalty), m_.lag_at(float(m_.penalty))}; }
+    Model::LastPayment last_step() const { return {float(m_.penalty), m_.lag_at(float(m_.penalty))}; }
 
     void prefetch_payments(int i) {
         prefetch_rows(m_.v, i);
@@ -515,10 +513,10 @@ class Online {
         m_.scale *= 1 - rate * m_.options.l2;
         if (m_.options.l1 > 0) {
             m_.penalty += rate * m_.options.l1 / m_.scale;
-            const Model::Visit now{float(m_.penalty), m_.lag_now()};
+            const Model::LastPayment now{float(m_.penalty), m_.lag_now()};
             for_each_row([&](size_t row) {
                 pay_in_vectors(row);
-                if (m_.options.averaged) m_.visits[row] = now;
+                if (m_.options.averaged) m_.last_payments[row] = now;
             });
         }
     }
