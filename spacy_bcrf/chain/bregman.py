@@ -9,6 +9,7 @@ from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
 from .inference import Inference, divide, unary_and_edges
+from .options import check_numbers
 from .potentials import Potentials, raise_infeasible
 
 
@@ -52,6 +53,9 @@ class BCRF(Inference):
     flow: Literal["outgoing", "mean"] = "outgoing"
 
     def __post_init__(self) -> None:
+        check_numbers(n_iter=self.n_iter, inverse_temperature=self.inverse_temperature)
+        if self.tolerance is not None:
+            check_numbers(tolerance=self.tolerance)
         if self.n_iter < 1:
             raise ValueError(f"n_iter must be at least 1, got {self.n_iter}")
         if self.relaxation != "auto" and not (

@@ -14,6 +14,7 @@ from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
 from .gold import GoldLattice
+from .options import check_numbers
 from .potentials import Potentials, raise_infeasible
 from .search import Search, check_search, nbest_arrays
 
@@ -114,6 +115,7 @@ class MIRA:
 
     def __post_init__(self) -> None:
         check_search(self.n, self.search, self.beam_width)
+        check_numbers(aggressiveness=self.aggressiveness)
         if not 0 < self.aggressiveness < float("inf"):
             raise ValueError(
                 f"aggressiveness must be positive and finite, got {self.aggressiveness}"

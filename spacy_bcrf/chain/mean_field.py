@@ -11,6 +11,7 @@ from spacy_bcrf.kernels import Array
 from .fully_factorized import FullyFactorized
 from .gold import UNKNOWN, GoldLattice, path_scores
 from .inference import divide
+from .options import check_numbers
 from .potentials import Potentials, raise_infeasible
 
 
@@ -45,6 +46,7 @@ class MeanField(FullyFactorized):
     needs_whole_gold: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        check_numbers(n_iter=self.n_iter)
         if self.n_iter < 1:
             raise ValueError(f"n_iter must be at least 1, got {self.n_iter}")
 

@@ -9,6 +9,7 @@ from spacy_bcrf.kernels import Array
 
 from .best_first import best_first
 from .gold import GoldLattice
+from .options import check_numbers
 from .potentials import Potentials, raise_infeasible
 from .semirings import MAX, Semiring
 
@@ -149,6 +150,7 @@ def nbest_arrays(
 
 def check_search(n: int, search: str, beam_width: int) -> None:
     """Raise ValueError naming the wrong option of `nbest` and its valid values."""
+    check_numbers(n=n, beam_width=beam_width)
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
     if search not in SEARCHES:

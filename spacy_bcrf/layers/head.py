@@ -9,6 +9,7 @@ from thinc.types import Floats2d
 
 from spacy_bcrf.chain import Potentials, boundaries
 from spacy_bcrf.chain.label_resize import extend_rows, extend_square, matching_tags
+from spacy_bcrf.chain.options import check_numbers
 from spacy_bcrf.kernels import Array
 
 from .pairwise import Pairwise
@@ -67,6 +68,7 @@ def make_head(
         raise ValueError(f"scale must be positive and finite, got {scale}")
     if transitions not in ("shared", "pairwise"):
         raise ValueError(f"transitions must be shared or pairwise, got {transitions!r}")
+    check_numbers(transition_width=transition_width, hidden_width=hidden_width)
     if transition_width < 1:
         raise ValueError(f"transition_width must be at least 1, got {transition_width}")
     if hidden_width < 0:

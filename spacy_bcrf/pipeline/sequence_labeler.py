@@ -684,9 +684,8 @@ class SequenceLabeler(TrainablePipe):
         if not self.labels:
             raise ValueError(
                 f"[{self.name}] no labels: none of the {len(examples)} training documents has "
-                f"{self._codec.what}. spaCy drops spans whose offsets do not match tokens, "
-                "and warns. Annotate the documents, call add_label, or set "
-                f"initialize.components.{self.name}.labels"
+                f"{self._codec.what}. {self._codec.where_lost}Annotate the documents, call "
+                f"add_label, or set initialize.components.{self.name}.labels"
             )
         # Without a corpus, nlp.initialize passes one document without annotation.
         if not found and len(examples) > 1:

@@ -15,7 +15,7 @@ from spacy_bcrf.chain.label_smoothing import smooth_labels
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
 from .codecs import TagCodec
-from .control import Control
+from .control import Control, is_number
 from .gold import Gold
 from .platt_scaling import PlattScaling
 from .queries import PosteriorQueries
@@ -112,9 +112,9 @@ class Tagger(PosteriorQueries, SequenceLabeler):
 
     @label_smoothing.setter
     def label_smoothing(self, label_smoothing: float) -> None:
-        if not 0 <= label_smoothing < 1:
+        if not is_number(label_smoothing, 0, 1) or label_smoothing == 1:
             raise ValueError(
-                f"[{self.name}] label_smoothing must be in [0, 1), got {label_smoothing}"
+                f"[{self.name}] label_smoothing must be a number in [0, 1), got {label_smoothing!r}"
             )
         self._label_smoothing = label_smoothing
         self._set_loss_term(self._smooth, label_smoothing > 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
+from spacy_bcrf.chain.options import check_numbers
 from spacy_bcrf.chain.search import check_search
 
 from .features import Rows
@@ -113,9 +113,7 @@ class OnlineSettings:
             "seed": 0,
             "threads": 1,
         }
-        for name in (*limits, "rate"):
-            if not isinstance(getattr(self, name), Real):
-                raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}")
+        check_numbers(**{name: getattr(self, name) for name in (*limits, "rate")})
         for name, least in limits.items():
             if not least <= getattr(self, name) < float("inf"):
                 raise ValueError(
@@ -280,7 +278,7 @@ class OnlineLearner:
         that were last read. Raises ValueError if l2 is so large that a step removes all weights, or
         for partial gold with the objective "mean_field".
         """
-        self._check_l2()
+        self._check_decay()
         offsets = np.concatenate([[0], lengths.cumsum(dtype="int64")])
         if order is None:
             order = np.arange(len(lengths), dtype="int32")
@@ -309,9 +307,15 @@ class OnlineLearner:
             )
         return loss
 
-    def _check_l2(self) -> None:
-        """Check l2 at each step, because `fit` changes the number of sequences."""
+    def _check_decay(self) -> None:
+        """Check l1 and l2 at each step, because `fit` changes the number of sequences."""
         settings = self.settings
+        most = max(self.n_sequences, 1)
+        if settings.l1 >= most:
+            raise ValueError(
+                f"l1 must be less than n_sequences = {most:g}, got {settings.l1}: each step would "
+                "take more from a weight than a feature's gradient can add"
+            )
         limit = max(self.n_sequences, 1) / (settings.rate * settings.threads)
         if settings.l2 >= limit:
             raise ValueError(
@@ -361,7 +365,7 @@ class OnlineLearner:
         gradient: (N, T) and (T, T), float32. Raises ValueError with l1, which needs `step`.
         """
         self.check_descends()
-        self._check_l2()
+        self._check_decay()
         self._weights = None
         d_unary, d_transitions = map(
             np.ascontiguousarray, (gradient.unary, gradient.transitions), ("float32", "float32")

@@ -48,6 +48,9 @@ class Codec(Protocol):
     what: str
     """The name of the annotation, for messages."""
 
+    where_lost: str
+    """A sentence on how training documents may have lost it, with a space after it, or nothing."""
+
     restrictions: str
     """Names of everything that can forbid a labeling, for warnings."""
 

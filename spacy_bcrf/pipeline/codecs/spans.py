@@ -35,6 +35,7 @@ class SpanCodec(ABC):
     """
 
     what: str
+    where_lost = "spaCy drops spans whose offsets do not match tokens, and warns. "
     attributes: ClassVar[Attributes] = (SENT_START, IS_SPACE)
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "span", "tag_confidence": "token"}
 

@@ -64,9 +64,13 @@ class TagCodec:
     restrictions = "allowed_tags"
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "token", "tag_confidence": "token"}
 
+    where_lost = "`spacy bcrf convert --tag-column` reads tags from a file of columns. "
+
     def __init__(self, name: str, attribute: str, overwrite: bool) -> None:
         """attribute: "tag" or "pos". overwrite: whether `write` replaces preset tags."""
         check_attribute(name, attribute)
+        if not isinstance(overwrite, bool):
+            raise ValueError(f"[{name}] overwrite must be true or false, got {overwrite!r}")
         self.settings = {"attribute": attribute}
         self.overwrite = overwrite
         self.what = f"token.{attribute}"

@@ -39,6 +39,7 @@ class WordCodec(SpanCodec):
     """
 
     what = "words with a tag"
+    where_lost = ""
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "word", "tag_confidence": "word"}
 
     def __init__(self, name: str, attribute: str) -> None:

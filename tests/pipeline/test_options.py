@@ -1,0 +1,64 @@
+"""Options of the wrong type or size are refused with their names."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_bcrf.chain import BCRF, MIRA, SAPO, MeanField
+from spacy_bcrf.layers import crf
+from spacy_bcrf.sparse.features import Rows
+from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
+
+
+@pytest.mark.parametrize(
+    "make, option",
+    [
+        (BCRF, "n_iter"),
+        (BCRF, "inverse_temperature"),
+        (BCRF, "tolerance"),
+        (MeanField, "n_iter"),
+        (SAPO, "n"),
+        (SAPO, "beam_width"),
+        (MIRA, "n"),
+        (MIRA, "aggressiveness"),
+        (crf.CRF, "hidden_width"),
+        (crf.CRF, "transition_width"),
+        (OnlineSettings, "n"),
+        (OnlineSettings, "l1"),
+    ],
+)
+def test_a_string_is_no_number(make: Any, option: str) -> None:
+    with pytest.raises(ValueError, match=f"{option} must be a number, got '5'"):
+        make(**{option: "5"})
+
+
+@pytest.mark.parametrize(
+    "option, value, message",
+    [
+        ("overwrite", "no", "[bcrf_tagger] overwrite must be true or false, got 'no'"),
+        ("label_smoothing", "0.1", "[bcrf_tagger] label_smoothing must be a number in [0, 1)"),
+    ],
+)
+def test_an_option_of_the_tagger_names_the_component(
+    option: str, value: object, message: str
+) -> None:
+    with pytest.raises(ValueError) as error:
+        spacy.blank("en").add_pipe("bcrf_tagger", config={option: value})
+    assert message in str(error.value)
+
+
+def test_l1_that_no_gradient_outweighs_is_refused() -> None:
+    learner = OnlineLearner(2, 1, OnlineSettings("crf", l1=1000), 1000)
+    rows = Rows(np.zeros(1, "int32"), np.arange(2))
+    with pytest.raises(ValueError, match="l1 must be less than n_sequences = 1000, got 1000"):
+        learner.step(rows, np.ones(1, "int32"), np.zeros(1, "int32"))
+
+
+def test_missing_tags_are_not_said_to_be_dropped_spans() -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_tagger")
+    example = spacy.training.Example.from_dict(nlp.make_doc("a b"), {})
+    with pytest.raises(ValueError, match="`spacy bcrf convert --tag-column`"):
+        nlp.initialize(lambda: [example])
