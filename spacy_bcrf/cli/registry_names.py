@@ -5,9 +5,11 @@ from difflib import get_close_matches
 
 
 def explain_name(error: Exception) -> str:
-    """Return the message of an error, with a hint for a wrong name in a config."""
+    """Return the message of an error, with a hint for a wrong name in a config or a wrong file."""
     from spacy.util import registry
 
+    if isinstance(error, UnicodeDecodeError):
+        return "is no text in UTF-8; expected a training config (.cfg)"
     message = str(error)
     found = re.search(r"'(spacy-bcrf\.[^']*)' in function registry '(\w+)'", message)
     if not found:

@@ -31,7 +31,9 @@ def find_files(path: Path) -> list[Path]:
             if not any(part.startswith(".") for part in file.relative_to(path).parts)
         ]
     if not files:
-        raise ValueError(f"{path}: the folder has no .spacy file")
+        is_pipeline = (path / "config.cfg").exists()
+        found_instead = "; it is a pipeline, expected a corpus" if is_pipeline else ""
+        raise ValueError(f"{path}: the folder has no .spacy file{found_instead}")
     if not all(file.is_file() for file in files):
         raise ValueError(
             f"{path}: found no such file; expected a .spacy file, or a folder of .spacy files"

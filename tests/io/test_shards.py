@@ -112,3 +112,9 @@ def test_only_documents_with_user_data_store_it(tmp_path):
     assert found.user_data == {"id": "a"}
     for read in (stored.get_docs(NLP.vocab), read_docs(tmp_path / "docs.spacy", NLP.vocab)):
         assert [doc.user_data for doc in read] == [{}, {"id": "a"}, {}]
+
+
+def test_a_pipeline_in_place_of_a_corpus(tmp_path):
+    spacy.blank("xx").to_disk(tmp_path / "model")
+    with pytest.raises(ValueError, match="has no .spacy file; it is a pipeline"):
+        find_files(tmp_path / "model")
