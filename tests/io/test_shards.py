@@ -116,5 +116,5 @@ def test_only_documents_with_user_data_store_it(tmp_path):
 
 def test_a_pipeline_in_place_of_a_corpus(tmp_path):
     spacy.blank("xx").to_disk(tmp_path / "model")
-    with pytest.raises(ValueError, match="has no .spacy file; it is a pipeline"):
+    with pytest.raises(ValueError, match="it is a pipeline, expected a corpus"):
         find_files(tmp_path / "model")
