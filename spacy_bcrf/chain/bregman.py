@@ -8,8 +8,8 @@ from typing import Any, Literal
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
+from .checks import check_numbers
 from .inference import Inference, divide, unary_and_edges
-from .options import check_numbers
 from .potentials import Potentials, raise_infeasible
 
 

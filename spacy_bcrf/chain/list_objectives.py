@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
+from .checks import check_numbers
 from .gold import GoldLattice
-from .options import check_numbers
 from .potentials import Potentials, raise_infeasible
 from .search import Search, check_search, nbest_arrays
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
+from .checks import check_numbers
 from .fully_factorized import FullyFactorized
 from .gold import UNKNOWN, GoldLattice, path_scores
 from .inference import divide
-from .options import check_numbers
 from .potentials import Potentials, raise_infeasible
 
 

@@ -8,8 +8,8 @@ from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
 from .best_first import best_first
+from .checks import check_numbers
 from .gold import GoldLattice
-from .options import check_numbers
 from .potentials import Potentials, raise_infeasible
 from .semirings import MAX, Semiring
 

@@ -9,7 +9,7 @@ def explain_name(error: Exception) -> str:
     from spacy.util import registry
 
     if isinstance(error, UnicodeDecodeError):
-        return "is no text in UTF-8; expected a training config (.cfg)"
+        return "is not UTF-8 text; expected a training config (.cfg)"
     message = str(error)
     found = re.search(r"'(spacy-bcrf\.[^']*)' in function registry '(\w+)'", message)
     if not found:

@@ -32,8 +32,8 @@ def find_files(path: Path) -> list[Path]:
         ]
     if not files:
         is_pipeline = (path / "config.cfg").exists()
-        found_instead = "; it is a pipeline, expected a corpus" if is_pipeline else ""
-        raise ValueError(f"{path}: the folder has no .spacy file{found_instead}")
+        hint = "; it is a pipeline, expected a corpus" if is_pipeline else ""
+        raise ValueError(f"{path}: the folder has no .spacy file{hint}")
     if not all(file.is_file() for file in files):
         raise ValueError(
             f"{path}: found no such file; expected a .spacy file, or a folder of .spacy files"

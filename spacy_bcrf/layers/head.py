@@ -8,8 +8,8 @@ from thinc.api import Model, Relu
 from thinc.types import Floats2d
 
 from spacy_bcrf.chain import Potentials, boundaries
+from spacy_bcrf.chain.checks import check_numbers
 from spacy_bcrf.chain.label_resize import extend_rows, extend_square, matching_tags
-from spacy_bcrf.chain.options import check_numbers
 from spacy_bcrf.kernels import Array
 
 from .pairwise import Pairwise

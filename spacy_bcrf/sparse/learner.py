@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
-from spacy_bcrf.chain.options import check_numbers
+from spacy_bcrf.chain.checks import check_numbers
 from spacy_bcrf.chain.search import check_search
 
 from .features import Rows
@@ -275,8 +275,8 @@ class OnlineLearner:
         the average counts it.
 
         Raises DivergedError if the weights are no longer finite: the learner then has the weights
-        that were last read. Raises ValueError if l2 is so large that a step removes all weights, or
-        for partial gold with the objective "mean_field".
+        that were last read. Raises ValueError if l1 or l2 is so large that steps remove all
+        weights, or for partial gold with the objective "mean_field".
         """
         self._check_decay()
         offsets = np.concatenate([[0], lengths.cumsum(dtype="int64")])
@@ -316,7 +316,7 @@ class OnlineLearner:
                 f"l1 must be less than n_sequences = {most:g}, got {settings.l1}: each step would "
                 "take more from a weight than a feature's gradient can add"
             )
-        limit = max(self.n_sequences, 1) / (settings.rate * settings.threads)
+        limit = most / (settings.rate * settings.threads)
         if settings.l2 >= limit:
             raise ValueError(
                 f"l2 must be less than n_sequences / (rate * threads) = {limit:g}, got "

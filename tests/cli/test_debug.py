@@ -145,4 +145,4 @@ def test_errors_name_the_section_of_the_config(folder, options, message):
 def test_a_corpus_in_place_of_a_config(folder):
     result = run("train.spacy")
     assert result.exit_code == 1
-    assert "train.spacy: is no text in UTF-8; expected a training config (.cfg)" in result.output
+    assert "train.spacy: is not UTF-8 text; expected a training config (.cfg)" in result.output

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import reference
 from pairwise import pairwise
-from test_kernels import assert_same, assert_same_projections, problem
+from test_kernels import assert_same, assert_same_projections, doubles, problem
 
 from spacy_bcrf.kernels import BregmanOptions, cuda, native
 from spacy_bcrf.kernels.cuda import device
@@ -44,7 +44,7 @@ def test_is_the_reference(host, tags, dtype, shared, scores):
     scale, forbid = scores
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
-    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    double = doubles(unary, transitions, lengths)
     edges = "sum" if shared else "each"
     with np.errstate(all="ignore"):
         found = cuda.sum_product(np, *arrays, edges, True)
@@ -79,7 +79,7 @@ def test_projections_are_the_reference(host, tags, dtype, shared, scores, option
     scale, forbid = scores
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
-    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    double = doubles(unary, transitions, lengths)
     edges = "sum" if shared else "each"
     with np.errstate(all="ignore"):
         expected = reference.bregman(np, *double, options, edges)
@@ -136,7 +136,7 @@ def test_unlikely_lattices_stay_precise(host):
     unary[2, :2] -= 98
     transitions[2] = transitions[:, 2] = -np.inf
     arrays, options = (unary, transitions, lengths), BregmanOptions(4, 1.25, None)
-    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    double = doubles(unary, transitions, lengths)
     with np.errstate(all="ignore"):
         expected = reference.bregman(np, *double, options, "sum")
     assert_same(cuda.bregman(np, *arrays, options, "sum"), expected, "float32", 1.0)
@@ -155,7 +155,7 @@ def test_long_sequences_in_segments(host, sizes, shared, scores):
     # Tag 0 everywhere is an allowed labeling, likely or not.
     unary[:, 0] = np.where(unary[:, 0] > -np.inf, unary[:, 0], -3 * scale)
     transitions[..., 0, 0] = 0
-    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    double = doubles(unary, transitions, lengths)
     edges = "sum" if shared else "each"
     found = cuda.sum_product(np, unary, transitions, lengths, edges, True)
     assert {"segment_transfers", "segment_bounds"} <= set(host.launches)
@@ -189,7 +189,7 @@ def assert_same_labeling(host, arrays):
     host.launches.clear()
     tags, scores = cuda.max_product(np, *arrays)
     assert host.launches == [*LONG_LABELING, "path_scores"]
-    double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
+    double = doubles(*arrays)
     expected_tags, expected = reference.max_product(np, *double)
     np.testing.assert_array_equal(scores, expected.astype(scores.dtype))
     np.testing.assert_array_equal(tags, expected_tags)
@@ -240,7 +240,7 @@ def test_rounded_labelings_in_segments(host, dtype):
         host.launches.clear()
         tags, scores = cuda.max_product(np, unary, transitions, lengths)
         assert host.launches[:-1] == LONG_LABELING
-        double = unary.astype("float64"), transitions.astype("float64"), lengths
+        double = doubles(unary, transitions, lengths)
         expected_tags, expected = reference.max_product(np, *double)
         np.testing.assert_array_equal(tags, expected_tags)
         np.testing.assert_allclose(scores, expected, rtol=1e-6)

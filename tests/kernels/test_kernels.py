@@ -7,7 +7,13 @@ import problems
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import enumeration, explicit_bregman, reference, reference_posterior
+from oracles import (
+    enumeration,
+    explicit_bregman,
+    reference,
+    reference_mean_field,
+    reference_posterior,
+)
 from pairwise import pairwise
 
 from spacy_bcrf import kernels
@@ -27,6 +33,10 @@ def problem(rng, tags, shared, dtype, forbid, scale, lengths=None):
         unary[rng.random(unary.shape) < 0.15] = -np.inf
         transitions[rng.random(transitions.shape) < 0.25] = -np.inf
     return unary.astype(dtype), transitions.astype(dtype), lengths
+
+
+def doubles(unary, transitions, lengths):
+    return unary.astype("float64"), transitions.astype("float64"), lengths
 
 
 def assert_same(compiled, oracle, dtype, scale, in_double=1e-10):
@@ -50,6 +60,26 @@ def assert_same_projections(compiled, oracle, options, dtype, scale):
     assert_same(compiled, oracle, dtype, scale)
 
 
+def assert_same_mean_field(backend, arrays, gold, n_iter):
+    """Compare values, marginals, losses and gradients."""
+    tolerance = 1e-5 if arrays[0].dtype == "float32" else 1e-10
+    for name, args in ("mean_field", [n_iter]), ("mean_field_loss", [gold, n_iter]):
+        with np.errstate(all="ignore"):
+            found = getattr(backend, name)(np, *arrays, *args)
+            expected = getattr(reference_mean_field, name)(np, *doubles(*arrays), *args)
+        np.testing.assert_allclose(found.value, expected.value, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(found.unary, expected.unary, atol=10 * tolerance)
+        if expected.edges is not None:
+            np.testing.assert_allclose(
+                found.edges, expected.edges, rtol=tolerance, atol=10 * tolerance
+            )
+
+
+def lowest_allowed_tags(unary):
+    """Gold (N,) whose loss is finite."""
+    return np.where(unary > -np.inf, unary, 9).argmin(axis=1).astype("int32")
+
+
 @pytest.mark.parametrize(
     "tags, dtype, shared, forbid, scale",
     pairwise(TAGS, ["float32", "float64"], [True, False], [False, True], [2.0, 30.0, 3000.0]),
@@ -57,7 +87,7 @@ def assert_same_projections(compiled, oracle, options, dtype, scale):
 def test_compiled_is_reference(tags, dtype, shared, forbid, scale):
     rng = np.random.default_rng(tags)
     unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
-    double = unary.astype("float64"), transitions.astype("float64"), lengths
+    double = doubles(unary, transitions, lengths)
     edges = "sum" if shared else "each"
     with np.errstate(all="ignore"):
         compiled = native.sum_product(np, unary, transitions, lengths, edges, True)

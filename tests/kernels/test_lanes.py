@@ -2,9 +2,16 @@
 
 import numpy as np
 import pytest
-from oracles import reference, reference_mean_field
+from oracles import reference
 from pairwise import pairwise
-from test_kernels import assert_same, assert_same_projections, problem
+from test_kernels import (
+    assert_same,
+    assert_same_mean_field,
+    assert_same_projections,
+    doubles,
+    lowest_allowed_tags,
+    problem,
+)
 
 from spacy_bcrf.kernels import BregmanOptions, native
 
@@ -39,7 +46,7 @@ NAMES = [list(LENGTHS)[i % len(LENGTHS)] for i in range(len(CASES))]
 def test_lanes_are_the_reference(lengths, tags, dtype, forbid, scale, options):
     rng = np.random.default_rng(tags)
     arrays = problem(rng, tags, True, dtype, forbid, scale, LENGTHS[lengths].astype("int32"))
-    double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
+    double = doubles(*arrays)
     with np.errstate(all="ignore"):
         found = native.sum_product(np, *arrays, "sum", True)
         assert_same(found, reference.sum_product(np, *double, "sum", True), dtype, scale)
@@ -65,7 +72,7 @@ WINDOWS = np.array([2100, 2049, 2303, 2304, 2305, 2200, 2200], "int32")
 )
 def test_windows_of_lanes_are_the_reference(tags, dtype, forbid, scale):
     arrays = problem(np.random.default_rng(tags), tags, True, dtype, forbid, scale, WINDOWS)
-    double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
+    double = doubles(*arrays)
     with np.errstate(all="ignore"):
         found = native.sum_product(np, *arrays, "sum", True)
         expected = reference.sum_product(np, *double, "sum", True)
@@ -87,9 +94,9 @@ def test_edges_of_a_failed_window_count_once():
     transitions = np.zeros((3, 3), "float32")
     transitions[:2, 2] = -np.inf
     lengths = np.full(size, n, "int32")
-    found = native.sum_product(np, unary.reshape(-1, 3), transitions, lengths, "sum", True)
-    double = unary.reshape(-1, 3).astype("float64"), transitions.astype("float64"), lengths
-    expected = reference.sum_product(np, *double, "sum", True)
+    arrays = unary.reshape(-1, 3), transitions, lengths
+    found = native.sum_product(np, *arrays, "sum", True)
+    expected = reference.sum_product(np, *doubles(*arrays), "sum", True)
     assert expected.unary[3 * n + 1, 2] > 0.99
     np.testing.assert_allclose(found.unary, expected.unary, atol=1e-5)
     np.testing.assert_allclose(found.edges, expected.edges, rtol=1e-5)
@@ -107,18 +114,9 @@ STRIPS = {**LENGTHS, "long": np.array([3, 500, 1, 0, 191, 192])}
 def test_mean_field_in_lanes_is_the_reference(lengths, tags, dtype, forbid):
     rng = np.random.default_rng(tags)
     arrays = problem(rng, tags, True, dtype, forbid, 2.0, STRIPS[lengths].astype("int32"))
-    double = arrays[0].astype("float64"), arrays[1].astype("float64"), arrays[2]
-    gold = np.where(arrays[0] > -np.inf, arrays[0], 9).argmin(axis=1).astype("int32")
+    gold = lowest_allowed_tags(arrays[0])
     gold[::7] = -1
-    tolerance = 1e-5 if dtype == "float32" else 1e-10
-    for name, args in ("mean_field", [3]), ("mean_field_loss", [gold, 3]):
-        with np.errstate(all="ignore"):
-            found = getattr(native, name)(np, *arrays, *args)
-            expected = getattr(reference_mean_field, name)(np, *double, *args)
-        np.testing.assert_allclose(found.value, expected.value, rtol=tolerance, atol=tolerance)
-        np.testing.assert_allclose(found.unary, expected.unary, atol=10 * tolerance)
-        if expected.edges is not None:
-            np.testing.assert_allclose(found.edges, expected.edges, rtol=tolerance, atol=1e-4)
+    assert_same_mean_field(native, arrays, gold, 3)
 
 
 @pytest.mark.parametrize("score", [-np.inf, np.nan, np.inf])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from oracles import reference
 from pairwise import pairwise
-from test_kernels import assert_same, problem
+from test_kernels import assert_same, doubles, problem
 from test_threads import assert_identical
 
 from spacy_bcrf import kernels
@@ -25,10 +25,6 @@ def default_afterwards() -> Iterator[None]:
 
 # The oracle subtracts log-partitions of 1e5, whose last digits are about 1e-11.
 assert_close = partial(assert_same, in_double=1e-8)
-
-
-def in_double(batch):
-    return batch[0].astype("float64"), batch[1].astype("float64"), batch[2]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -53,7 +49,7 @@ def test_edges_of_a_long_sequence_that_needs_a_second_path(dtype):
 )
 def test_long_sequences_are_the_reference(tags, dtype, forbid, scale, options):
     batch = problem(np.random.default_rng(tags), tags, True, dtype, forbid, scale, LENGTHS)
-    double = in_double(batch)
+    double = doubles(*batch)
     with np.errstate(all="ignore"):
         found = kernels.sum_product(*batch, edges="sum")
         assert_close(found, reference.sum_product(np, *double, "sum", True), dtype, scale)

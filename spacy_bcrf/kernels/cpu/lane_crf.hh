@@ -141,8 +141,8 @@ template <class N, class In> class LaneForwardBackward {
             pairs_.add(at(alpha_, first - 1), in_window(inward_, first), part_, to - first, row_, matrices_, sum);
     }
 
-    // Compute the outputs of tokens, the last window first. Return 1 for the sequences in which R has lost
-    // a tag, and for those that are `bad`.
+    // Write the tag marginals and add the edge marginals, from the last window to the first. Return `bad`, with
+    // 1 also for each sequence in which R has lost a tag.
     Vec<R> marginals(const Group<R>& g, Vec<R> lengths, Vec<R> bad, In* node, double* sum) {
         const Vec<R> one = broadcast<R>(1), unused = g.unused(), before = bad;
         const bool many = g.longest > window_;

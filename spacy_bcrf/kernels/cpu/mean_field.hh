@@ -208,15 +208,13 @@ void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R*
         std::vector<char> failed(batch.size);
         // Rows use each line of the cache at once, which long sequences of many tags need more than lanes.
         if (batch.tags > 20)
-            for (Place place : which) failed[place.index] = batch.lengths[place.index] > 8192;
-        which.erase(std::remove_if(which.begin(), which.end(), [&](Place p) { return failed[p.index]; }),
-                    which.end());
+            for (Place place : take_long(batch, which)) failed[place.index] = 1;
         const std::vector<Strip> all = strips(batch, which);
-        size_t most = 0;
-        for (const Strip& strip : all) most = std::max(most, strip.positions);
+        size_t positions = 0;
+        for (const Strip& strip : all) positions = std::max(positions, strip.positions);
         for_each_item(
             batch, all.size(), [&](size_t i) { return all[i].positions; }, work, sum,
-            [&] { return LaneMeanField<R>(batch, most, n_iter, gold != nullptr); },
+            [&] { return LaneMeanField<R>(batch, positions, n_iter, gold != nullptr); },
             [&](LaneMeanField<R>& chain, size_t i, double* own) {
                 if (chain.run(which, all[i], gold, value, node, own)) return;
                 for (size_t k = all[i].first; k < all[i].last; ++k) failed[which[k].index] = 1;

@@ -18,7 +18,7 @@ template <class X> inline void prefetch(const X* row, std::size_t n) {
     for (std::size_t i = 0; i < n; i += 64 / sizeof(X)) prefetch(row + i);
 }
 
-// Loops over the tokens of long sequences prefetch the rows of this number of tokens later.
+// A loop over the tokens of a sequence prefetches the row of the token so many tokens ahead.
 constexpr int TOKENS_AHEAD = 16;
 
 }  // namespace bcrf

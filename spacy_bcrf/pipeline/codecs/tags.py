@@ -63,7 +63,6 @@ class TagCodec:
     constraints: Constraints | None = None
     restrictions = "allowed_tags"
     confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "token", "tag_confidence": "token"}
-
     where_lost = "`spacy bcrf convert --tag-column` reads tags from a file of columns. "
 
     def __init__(self, name: str, attribute: str, overwrite: bool) -> None:
