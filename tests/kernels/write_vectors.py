@@ -18,6 +18,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from oracles import reference, reference_mean_field, reference_posterior  # noqa: E402
 from pairwise import pairwise  # noqa: E402
 from test_kernels import doubles, problem  # noqa: E402
+from test_transition_blocks import scheme  # noqa: E402
 
 from spacy_bcrf.kernels import Array, BregmanOptions  # noqa: E402
 from spacy_bcrf.kernels.backend import UNARIES  # noqa: E402
@@ -48,9 +49,15 @@ def cases() -> Iterator[list[Array]]:
     # Two threads share a long sequence with shared transitions.
     for tags, dtype, forbid in pairwise([3, 17], ["float32", "float64"], [False, True]):
         samples.append((tags, None, dtype, True, forbid, 2.0, 0))
+    # Blocks of allowed transitions.
+    for scale, dtype in pairwise([2.0, 30.0, 3000.0], ["float32", "float64"]):
+        samples.append((29, 0, dtype, True, "BILUO", scale, 0))
     for tags, lengths, dtype, shared, forbid, scale, k in samples:
         sizes = (LONG if lengths is None else LENGTHS[lengths]).astype("int32")
-        unary, transitions, sizes = problem(rng, tags, shared, dtype, forbid, scale, sizes)
+        unary, transitions, sizes = problem(rng, tags, shared, dtype, forbid is True, scale, sizes)
+        if forbid == "BILUO":
+            weak = rng.normal(0, 2, transitions.shape)
+            transitions = np.where(scheme("BILUO", 7), weak, -np.inf).astype(dtype)
         arrays = doubles(unary, transitions, sizes)
         edges, options = "sum" if shared else "each", OPTIONS[k]
         with np.errstate(all="ignore"):

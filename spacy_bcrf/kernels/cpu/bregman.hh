@@ -6,6 +6,7 @@
 #include "for_each_sequence.hh"
 #include "lane_bregman.hh"
 #include "pair_sums.hh"
+#include "range_guess.hh"
 #include "scaled_projections.hh"
 
 namespace bcrf {
@@ -445,14 +446,13 @@ void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* v
             batch, which, share, options, value, node, sum, each);
     };
     // With more tags, rows fill their vectors too.
-    const double share = batch.tags < 32 ? 0.4 : 0.7;
-    std::vector<Place> left = run(Plain<In>(), Rows<In>(), places(batch), share);
-    if constexpr (sizeof(In) == 4) {
-        // Products with dense transitions are as fast with exponents as without, and floats as doubles.
-        const bool dense = batch.shared && batch.tags < 24 && is_dense<In>(batch, options.scale);
-        left = dense ? run(Wide<In>(), Rows<double>(), left, share)
-                     : run(Plain<double>(), Rows<double>(), left, share);
-    }
+    const double share = batch.tags < 32 || are_blocks_faster(batch) ? 0.4 : 0.7;
+    const double range = options.scale * median_range(batch);
+    std::vector<Place> left = places(batch);
+    if (!(range > Precision<In>::MAX_RANGE)) left = run(Plain<In>(), Rows<In>(), left, share);
+    // Scores of a moderate range leave few sequences after this.
+    if (sizeof(In) == 4 && !(range > Precision<double>::MAX_RANGE))
+        left = run(Plain<double>(), Rows<double>(), left, share);
     left = run(Wide<In>(), Rows<void>(), left, 0);
     for_each_output(
         batch, left, 3 * (options.n_iter + 3) * pass(batch), value, node, sum, each,

@@ -6,6 +6,7 @@
 #include "lane_crf.hh"
 #include "pair_sums.hh"
 #include "prefetch.hh"
+#include "range_guess.hh"
 #include "scaled_chain.hh"
 
 namespace bcrf {
@@ -421,7 +422,11 @@ template <class R> double wide_lane_share(int tags) {
     return std::min(0.1 + 0.0095 * tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
 }
 
-template <class R> double crf_lane_share(int tags) { return lane_share<R>(tags, sizeof(R) == 4 ? 32 : 20); }
+template <class R, class In> double crf_lane_share(const Batch<In>& batch) {
+    const double share = lane_share<R>(batch.tags, sizeof(R) == 4 ? 32 : 20);
+    // Rows have no blocks.
+    return lanes<R> >= 4 && are_blocks_faster(batch) ? 0.65 : share;
+}
 
 // Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
 // void. share: see `group`. Return the sequences that need a larger range.
@@ -463,25 +468,16 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     return select(all, failed);
 }
 
-// Guesses from the scores of a few tokens in which precision the weights of most sequences fit. A wrong guess
-// costs time: a kernel fails, or a slower one runs than needed.
+// Guesses in which precision forward-backward of most sequences fits.
 class RangeGuess {
-    double range_ = 0;  // median over the tokens
+    double range_;
 
     // A few small weights may be lost, so the limit is above that of R.
     template <class R> static constexpr double most = sizeof(R) == 4 ? 150 : 1500;
 
   public:
-    template <class In> explicit RangeGuess(const Batch<In>& batch) {
-        constexpr size_t MOST = 16;
-        const size_t t = batch.tags, tokens = batch.tokens(), n = std::min(tokens, MOST);
-        double ranges[MOST];
-        for (size_t i = 0; i < n; ++i) {
-            const In* unary = batch.unary + tokens * i / n * t;
-            ranges[i] = double(largest(unary, t)) - smallest_finite(unary, t);
-        }
-        std::nth_element(ranges, ranges + n / 2, ranges + n);
-        range_ = n ? ranges[n / 2] : 0;
+    template <class In> explicit RangeGuess(const Batch<In>& batch) : range_(median_range(batch)) {
+        const size_t t = batch.tags;
         if (!batch.shared || fits<float>()) return;
         // A tag whose weight is lost matters only if the next tags cannot follow the others as well.
         const double low = smallest(batch.transitions, int(t * t)), top = largest(batch.transitions, t * t);
@@ -501,10 +497,10 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
             batch, which, share, value, node, sum, each);
     };
     std::vector<Place> left = places(batch);
-    if (guess.fits<In>()) left = run(Plain<In>(), Rows<In>(), left, crf_lane_share<In>(batch.tags));
+    if (guess.fits<In>()) left = run(Plain<In>(), Rows<In>(), left, crf_lane_share<In>(batch));
     // Scores of a moderate range leave few sequences after this.
     if (sizeof(In) == 4 && guess.fits<double>())
-        left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch.tags));
+        left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch));
     left = run(Wide<In>(), Rows<void>(), left, wide_lane_share<In>(batch.tags));
     for_each_output(
         batch, left, 10 * pass(batch), value, node, sum, each, [&] { return ScaledChain<In>(batch); },

@@ -20,7 +20,7 @@ typedef std::uint64_t TagSet;
 // Return the lowest tag of a set.
 inline int lowest(TagSet tags) {
     const std::uint64_t low = std::uint64_t(tags);
-    return low ? __builtin_ctzll(low) : 64 + __builtin_ctzll(std::uint64_t(tags >> (sizeof(TagSet) * 4)));
+    return low ? lowest_bit(low) : 64 + lowest_bit(std::uint64_t(tags >> (sizeof(TagSet) * 4)));
 }
 
 // Consecutive tokens of a sequence: all of them, or a part of a long sequence and its neighbourhood.
@@ -112,9 +112,11 @@ inline std::vector<Piece> cut(Place place, int n, int n_iter, const TagSet* aliv
     return pieces;
 }
 
-// Return whether lanes may be faster than rows. Plain numbers in rows fill their vectors well with many tags.
+// Return whether lanes may be faster than rows. Plain numbers in rows fill their vectors well with many tags,
+// but have no blocks of transitions.
 template <class N, class In> bool are_lanes_faster(const Batch<In>& batch) {
-    return lanes<typename N::R> >= 4 && batch.tags < (N::PARTS == 1 ? 64 : int(sizeof(TagSet) * 8));
+    if (lanes<typename N::R> < 4 || batch.tags >= int(sizeof(TagSet) * 8)) return false;
+    return batch.tags < 64 || N::PARTS == 2 || are_blocks_faster(batch);
 }
 
 // Move sequences of at least three tokens from `which` to clusters that fill at least a share of
@@ -126,12 +128,13 @@ std::vector<Cluster> cluster(const Batch<In>& batch, double share, std::vector<P
     constexpr size_t ENOUGH = 4 * lanes<R>;  // slots; the factors of so many fit the first cache
     std::vector<Cluster> found;
     if (!are_lanes_faster<N>(batch)) return found;
+    const bool any_tokens = share == 0 || are_blocks_faster(batch);
     std::vector<Place> rest;
     Cluster next{0, 0, 0, 0};
     const auto close = [&] {
         const size_t filled = (next.slots + lanes<R> - 1) / lanes<R> * lanes<R>;
-        // The sums of pairs take a time of their own, which few tokens do not pay back.
-        const bool enough = share == 0 || next.tokens * 24 >= size_t(batch.tags) * batch.tags;
+        // The sums of all pairs take a time of their own, which few tokens do not pay back.
+        const bool enough = any_tokens || next.tokens * 24 >= size_t(batch.tags) * batch.tags;
         if (next.tokens && enough && double(next.tokens) >= 2 * share * double(filled)) {
             found.push_back(next);
         } else {
@@ -341,11 +344,13 @@ template <class N, class In> class LaneProjections {
                 }
                 if (WATCHED) violation += m > n ? m - n : n - m;
             }
+            // Relaxed factors may be small.
+            if (RELAXED) fv = N::normal(fv), gv = N::normal(gv);
             // A forbidden tag may have sums of 0.
             const Value square = N::select(N::mantissa(e), N::times(fv, gv), N::one());
             const Value h = N::times(e, N::inverse_root(square));
-            fv = N::normal(N::times(fv, h));
-            gv = N::normal(N::times(gv, h));
+            fv = N::times(fv, h);
+            gv = N::times(gv, h);
             sum_in.add(N::times(fv, iv));
             sum_out.add(N::times(gv, ov));
             N::store(in_ + t * W, row_part_, fv);

@@ -97,10 +97,11 @@ template <class N, class In> class LaneForwardBackward {
             N::store(beta_ + t * W, part_, N::normal(N::times(N::load(beta_ + t * W, part_), by)));
     }
 
-    // Set inward of tokens [from, to), and write the tag marginals. Return the largest backward weight.
+    // Set inward of tokens [from, to), and write the tag marginals. Return 1 for the sequences of which R has lost
+    // a tag.
     Vec<R> backward(const Group<R>& g, int from, int to, Vec<R> lengths, In* node) {
-        const Vec<R> one = broadcast<R>(1);
-        Vec<R> worst{};
+        const Vec<R> one = broadcast<R>(1), most = broadcast(R(1) / Precision<R>::MIN_OVERLAP);
+        Vec<R> lost{};
         for (int i = to - 1; i >= from; --i) {
             const R *alpha = at(alpha_, i), *emission = in_window(emission_, i);
             R* inward = in_window(inward_, i);
@@ -113,7 +114,8 @@ template <class N, class In> class LaneForwardBackward {
                 const Value beta = N::select(last, N::one(), N::load(beta_ + t * W, part_));
                 store(node_ + t * W, N::plain(N::times(beta, N::load(alpha + t * W, part_))));
                 const Value v = N::times(beta, by);
-                if (N::PARTS == 1) worst = max<R>(worst, N::mantissa(v));
+                // Weights may also be infinite or NaN.
+                if (N::PARTS == 1) lost = N::mantissa(v) <= most ? lost : one;
                 N::store(inward + t * W, part_, N::times(v, N::load(emission + t * W, part_)));
             }
             if (node) {
@@ -123,7 +125,7 @@ template <class N, class In> class LaneForwardBackward {
             }
             if (i > 0) N::product(beta_.data(), W, part_, (const R*)inward, W, part_, matrices_, true);
         }
-        return worst;
+        return lost;
     }
 
     // Add the marginals of the edges into tokens [from, to). Sequences that have failed add nothing: the
@@ -154,8 +156,7 @@ template <class N, class In> class LaneForwardBackward {
         for (int to = g.longest, from; to > 0; to = from) {
             from = (to - 1) / window_ * window_;
             for (int i = from; i < to && to < g.longest; ++i) load_emissions(g, i, ignored);
-            const Vec<R> worst = backward(g, from, to, lengths, node);
-            bad += worst * Precision<R>::MIN_OVERLAP <= one ? Vec<R>{} : one;
+            bad += backward(g, from, to, lengths, node);
             if (sum) add_edges(from, to, bad - unused, many ? sum_.data() : sum);
         }
         if (many && sum) {

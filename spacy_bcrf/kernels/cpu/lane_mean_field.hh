@@ -213,7 +213,7 @@ template <class R> class LaneMeanField {
           scores_(batch, 1), unary_(tags_ * stride_),
           r_((keep ? size_t(n_iter) + 1 : 2) * tags_ * stride_), delta_(keep ? tags_ * stride_ : 0),
           before_(keep ? tags_ * stride_ : 0), node_(keep ? tags_ * stride_ : 0), live_(stride_),
-          scratch_(size_t(tags_) * W), nothing_(tags_), values_(stride_), pairs_(tags_, tags_),
+          scratch_(size_t(tags_) * W), nothing_(tags_), values_(stride_), pairs_(tags_, tags_, tags_),
           pass_(pass(batch)) {}
 
     // With gold, compute losses and write the gradient; without, compute values and write the tag

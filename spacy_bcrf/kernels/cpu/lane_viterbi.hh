@@ -22,6 +22,7 @@ template <class R> class LaneViterbi {
     Buffer<R> forth_, back_;          // (tags, width): the transitions, and their transpose
     Buffer<R> nothing_;               // (width)
     LaneSums<R> score_;
+    std::vector<TransitionBlock<R>> blocks_;
 
     // Set the scores of the best prefixes, and return in each lane whether there is one.
     Vec<R> fill(const Group<R>& g, Vec<R> lengths) {
@@ -36,7 +37,10 @@ template <class R> class LaneViterbi {
             if (i == 0) {
                 for (int t = 0; t < tags_; ++t) top = max<R>(top, load(best + t * W));
             } else {
-                lane_product<MaxPlus>(best, W, best - row_, W, forth_.data(), tags_, width_);
+                if (blocks_.empty())
+                    lane_product<MaxPlus>(best, W, best - row_, W, forth_.data(), tags_, tags_, width_);
+                else
+                    lane_block_products<MaxPlus>(best, W, best - row_, W, blocks_);
                 for (int t = 0; t < tags_; ++t) {
                     const Vec<R> v = load(best + t * W) + load(unary_ + t * W);
                     top = max<R>(top, v);
@@ -58,6 +62,9 @@ template <class R> class LaneViterbi {
         for (int u = 0; u < tags_; ++u)
             load_row<R, R>(forth_ + size_t(u) * width_, batch.transitions + size_t(u) * tags_, 0, tags_);
         transpose<R>(back_, forth_, tags_, width_);
+        if (are_blocks_faster(batch))
+            blocks_ = transition_blocks<R>(
+                batch, false, [&](size_t u, size_t v) { return batch.transitions[u * tags_ + v]; });
     }
 
     void run(const Group<R>& g, int* tags, R* scores) {

@@ -7,6 +7,7 @@
 
 #include "for_each_sequence.hh"
 #include "products.hh"
+#include "transition_blocks.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -157,12 +158,31 @@ template <class Run> BCRF_INLINE void for_columns(int tags, Run run) {
     }
 }
 
-// Set out = x K in each lane. `to` and `from` are the strides of the rows of `out` and x.
+// Set out = x K in each lane, for the first columns of K. `to` and `from` are the strides of the rows of
+// `out` and x.
 template <class Semiring, class R>
-void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int tags, int width) {
-    for_columns(tags, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
-        lane_product_block<Semiring, columns.value, R>(out + v * to, to, x, from, k + v, tags, width);
+void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int tags, int columns, int width) {
+    for_columns(columns, [&](auto block, int v) BCRF_INLINE_LAMBDA {
+        lane_product_block<Semiring, block.value, R>(out + v * to, to, x, from, k + v, tags, width);
     });
+}
+
+// Set out[to] = x[from] K in each lane, for the tags `from` and `to` of each block.
+template <class Semiring, class R>
+void lane_block_products(R* out, size_t to, const R* x, size_t from, const std::vector<TransitionBlock<R>>& blocks) {
+    for (const TransitionBlock<R>& block : blocks)
+        for_columns(block.columns(), [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+            constexpr int COLUMNS = columns.value;
+            Vec<R> total[COLUMNS];
+            for (int j = 0; j < COLUMNS; ++j) total[j] = Semiring::template zero<R>();
+            const R* weights = block.weights.data() + v;
+            for (int u : block.from) {
+                const Vec<R> xu = load(x + u * from);
+                for (int j = 0; j < COLUMNS; ++j) total[j] = Semiring::template add<R>(total[j], weights[j], xu);
+                weights += block.width;
+            }
+            for (int j = 0; j < COLUMNS; ++j) store(out + block.to[v + j] * to, total[j]);
+        });
 }
 
 // Set out (tags, W) = before K + after L, where `before` and `after` are the vectors one position before
@@ -231,28 +251,29 @@ void lane_outer_rows(R* total, int tags, const R* a, const R* b, size_t stride, 
 // edges a lane.
 template <class R> class LanePairSums {
     static constexpr int W = lanes<R>, LIMIT = 256;
-    int tags_, width_, pending_ = 0;
-    Buffer<R> products_;  // (tags, tags, W), and a vector that row_sums may read
+    int rows_, columns_, width_, pending_ = 0;
+    Buffer<R> products_;  // (rows, columns, W), and a vector that row_sums may read
 
   public:
-    LanePairSums(int tags, int width)
-        : tags_(tags), width_(width), products_((size_t(tags) * tags + W) * W) {}
+    // width: the length of the rows of the factors.
+    LanePairSums(int rows, int columns, int width)
+        : rows_(rows), columns_(columns), width_(width), products_((size_t(rows) * columns + W) * W) {}
 
     // Add the products of a[i] and b[i] for `edges` numbers i. See lane_outer_block for the strides.
     void add(const R* a, const R* b, size_t stride, int edges, size_t step, const R* k, double* sum) {
         constexpr int ROWS = BCRF_VECTOR_BYTES == 64 ? 5 : 3;
         // Few tags: more totals fit the first cache than rows.
-        const int block = tags_ <= 24 ? 8 : 24;
+        const int block = columns_ <= 24 ? 8 : 24;
         for (int i = 0; i < edges; i += block) {
             const int steps = edges - i < block ? edges - i : block;
             const R *from = a + i * step, *to = b + i * step;
             int u = 0;
-            for (; u + ROWS <= tags_; u += ROWS)
-                lane_outer_rows<ROWS, R>(at(u), tags_, from + u * stride, to, stride, steps, step);
-            for (; u + 2 <= tags_; u += 2)
-                lane_outer_rows<2, R>(at(u), tags_, from + u * stride, to, stride, steps, step);
-            for (; u < tags_; ++u)
-                lane_outer_rows<1, R>(at(u), tags_, from + u * stride, to, stride, steps, step);
+            for (; u + ROWS <= rows_; u += ROWS)
+                lane_outer_rows<ROWS, R>(at(u), columns_, from + u * stride, to, stride, steps, step);
+            for (; u + 2 <= rows_; u += 2)
+                lane_outer_rows<2, R>(at(u), columns_, from + u * stride, to, stride, steps, step);
+            for (; u < rows_; ++u)
+                lane_outer_rows<1, R>(at(u), columns_, from + u * stride, to, stride, steps, step);
             pending_ += steps;
             if (pending_ >= LIMIT) flush(k, sum);
         }
@@ -262,10 +283,10 @@ template <class R> class LanePairSums {
     void flush(const R* k, double* sum) {
         if (!pending_) return;
         R* products = products_;
-        for (int u = 0; u < tags_; ++u, sum += tags_)
-            for (int v = 0; v < tags_; v += W) {
+        for (int u = 0; u < rows_; ++u, sum += columns_)
+            for (int v = 0; v < columns_; v += W) {
                 const R* factors = k ? k + size_t(u) * width_ + v : nullptr;
-                const int n = tags_ - v < W ? tags_ - v : W;
+                const int n = columns_ - v < W ? columns_ - v : W;
                 Vec<R> rows[W];
                 for (int i = 0; i < W; ++i) rows[i] = load(products + size_t(i) * W);
                 R sums[W];
@@ -278,7 +299,7 @@ template <class R> class LanePairSums {
     }
 
   private:
-    R* at(int u) { return products_ + size_t(u) * tags_ * W; }
+    R* at(int u) { return products_ + size_t(u) * columns_ * W; }
 };
 
 // The logarithms of products of many positive normal numbers, one in each lane. It multiplies

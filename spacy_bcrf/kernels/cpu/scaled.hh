@@ -11,12 +11,27 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Return whether R holds all of exp(transitions - shift), with many digits to spare. A product with a
-// vector of Scaled numbers then needs only the numbers near the largest one.
-template <class R, class In> bool is_dense(const Batch<In>& batch, double scale) {
+// The largest range of scores with plain weights. A number that is lost beside the largest one is lost in their
+// products with the weights too.
+template <class R> constexpr double MAX_PLAIN_RANGE = sizeof(R) == 4 ? 66 : 650;
+
+// Return whether exp(transitions - shift) are numbers of R.
+template <class R, class In> bool are_plain(const Batch<In>& batch, double scale) {
     const size_t n = size_t(batch.tags) * batch.tags;
-    const double top = largest(batch.transitions, n), low = smallest(batch.transitions, int(n));
-    return (top - low) * scale <= (sizeof(R) == 4 ? 66 : 650);
+    const double top = largest(batch.transitions, n), low = smallest_finite(batch.transitions, n);
+    return (top - low) * scale <= MAX_PLAIN_RANGE<R>;
+}
+
+// Blocks of exp(transitions - shift), or none if they are not plain. A product with a vector of Scaled numbers
+// then needs only the numbers near the largest one of a block.
+template <class R, class In>
+std::vector<TransitionBlock<R>> plain_blocks(const Batch<In>& batch, double scale, bool transposed) {
+    if (!batch.shared || !are_plain<R>(batch, scale)) return {};
+    const size_t tags = batch.tags;
+    const double top = largest(batch.transitions, tags * tags);
+    return transition_blocks<R>(batch, transposed, [&](size_t u, size_t v) {
+        return R(std::exp((double(batch.transitions[u * tags + v]) - top) * scale));
+    });
 }
 
 template <class R> struct Scaled { Vec<R> m, e; };
@@ -64,14 +79,29 @@ template <class R> BCRF_INLINE Scaled<R> normalized(Scaled<R> x) {
     return {x.m > none ? m : none, x.m > none ? x.e + (e - (E::SHIFT + E::BIAS)) : broadcast<R>(E::ZERO)};
 }
 
+// exp(transitions - shift) in R, and its blocks if they are much smaller.
+template <class R, class In> class LaneMatrices : public Matrices<R, In> {
+    std::vector<TransitionBlock<R>> blocks_, transposed_;
+
+  public:
+    LaneMatrices(const Batch<In>& batch, int longest, double scale = 1) : Matrices<R, In>(batch, longest, scale) {
+        if (!are_blocks_faster(batch)) return;
+        const auto weight = [&](size_t u, size_t v) { return this->rows(0)[u * this->width() + v]; };
+        blocks_ = transition_blocks<R>(batch, false, weight);
+        transposed_ = transition_blocks<R>(batch, true, weight);
+    }
+    const std::vector<TransitionBlock<R>>& blocks(bool transposed) const { return transposed ? transposed_ : blocks_; }
+};
+
 // The arithmetic of R. Value is a vector of numbers; an array has PARTS parts. `normal` makes the
-// mantissa of a Scaled number at least 1 and less than 2. Arrays may hold others, between 1/2 and 8.
+// mantissa of a Scaled number at least 1 and less than 2. Arrays may hold others, between 1/4 and 8.
+// `inverse_root` needs a mantissa between 1 and 4.
 template <class R_> struct Plain {
     using R = R_;
     using Value = Vec<R>;
     static constexpr int PARTS = 1;
     static constexpr double MAX_RANGE = Precision<R>::MAX_RANGE;
-    template <class In> using Kernel = Matrices<R, In>;
+    template <class In> using Kernel = LaneMatrices<R, In>;
 
     static BCRF_INLINE Value load(const R* p, size_t) { return BCRF_TARGET::load(p); }
     static BCRF_INLINE void store(R* p, size_t, Value x) { BCRF_TARGET::store(p, x); }
@@ -113,8 +143,10 @@ template <class R_> struct Plain {
     }
     template <class In>
     static void product(R* out, size_t to, size_t, const R* x, size_t from, size_t,
-                        Matrices<R, In>& k, bool transposed) {
-        lane_product<SumProduct>(out, to, x, from, transposed ? k.columns(0) : k.rows(0), k.tags(),
+                        LaneMatrices<R, In>& k, bool transposed) {
+        if (!k.blocks(transposed).empty())
+            return lane_block_products<SumProduct>(out, to, x, from, k.blocks(transposed));
+        lane_product<SumProduct>(out, to, x, from, transposed ? k.columns(0) : k.rows(0), k.tags(), k.tags(),
                                  k.width());
     }
 };
@@ -136,29 +168,30 @@ template <class R, class In> class ScaledMatrices {
     Buffer<R> rows_;  // (tags, tags): mantissas
     ScaledColumns<R> columns_, transposed_;
     double shift_ = 0, range_ = 0;
-    bool zeros_ = false;
-    std::unique_ptr<Matrices<R, In>> plain_;  // if it is dense
-    Buffer<R> scratch_;
+    bool zeros_ = false, plain_ = false;
+    std::vector<TransitionBlock<R>> blocks_, transposed_blocks_;
+    Buffer<R> scratch_;                                           // (2, tags, W)
 
   public:
     ScaledMatrices(const Batch<In>& batch, int, double scale = 1)
-        : tags_(batch.tags), part_(size_t(tags_) * tags_), rows_(part_) {
+        : tags_(batch.tags), part_(size_t(tags_) * tags_), rows_(part_), plain_(are_plain<R>(batch, scale)) {
         const In* w = batch.transitions;
         double top = largest(w, part_);
         if (top == -infinity<double>) top = 0;
         shift_ = top * scale;
         range_ = (top - double(smallest_finite(w, part_))) * scale;
-        if (is_dense<R>(batch, scale)) {
-            plain_.reset(new Matrices<R, In>(batch, 1, scale));
-            scratch_ = Buffer<R>(size_t(tags_) * lanes<R>);
-        }
+        plain_ = are_plain<R>(batch, scale);
+        blocks_ = plain_blocks<R>(batch, scale, false);
+        transposed_blocks_ = plain_blocks<R>(batch, scale, true);
+        scratch_ = Buffer<R>(2 * size_t(tags_) * lanes<R>);
         const auto add = [&](ScaledColumns<R>& columns, int from, int u, int v) {
             const double x = (double(w[size_t(u) * tags_ + v]) - top) * scale / LOG_2;
             // NaN is not a forbidden transition.
             if (!(x < infinity<double>)) range_ = infinity<double>;
             if (!(x > -infinity<double>)) return;
-            const R m = R(std::exp2(x - std::floor(x)));
-            columns.entries.push_back({m, R(std::floor(x)), from});
+            const double e = plain_ ? 0 : std::floor(x);
+            const R m = R(std::exp2(x - e));
+            columns.entries.push_back({m, R(e), from});
             rows_[size_t(u) * tags_ + v] = m;
         };
         for (int i = 0; i < tags_; ++i) {
@@ -175,7 +208,11 @@ template <class R, class In> class ScaledMatrices {
     int tags() const { return tags_; }
     int width() const { return tags_; }
     size_t part() const { return part_; }
-    Matrices<R, In>* plain() { return plain_.get(); }
+    // Whether the weights are numbers of R: all exponents are 0.
+    bool plain() const { return plain_; }
+    const std::vector<TransitionBlock<R>>& blocks(bool transposed) const {
+        return transposed ? transposed_blocks_ : blocks_;
+    }
     R* scratch() { return scratch_; }
     const R* rows(int) { return rows_; }
     const ScaledColumns<R>& columns(bool transposed) const { return transposed ? transposed_ : columns_; }
@@ -184,19 +221,24 @@ template <class R, class In> class ScaledMatrices {
     double range() const { return range_; }
 };
 
-// Set out[v] = x K[:, v] for a column of K. The arrays' exponents are `part` after their mantissas.
-template <class R>
+// Set out[v] = x K[:, v] for a column of K. The arrays' exponents are `part` after their mantissas. PLAIN:
+// those of K are 0.
+template <bool PLAIN, class R>
 BCRF_INLINE void scaled_column(R* out, size_t out_part, const R* x, size_t from, size_t x_part,
                                const typename ScaledColumns<R>::Entry* first,
                                const typename ScaledColumns<R>::Entry* last) {
     using E = Exponents<R>;
     Vec<R> top = broadcast<R>(2 * E::ZERO), total{};
-    for (const auto* k = first; k < last; ++k) top = max<R>(top, load(x + x_part + k->row * from) + k->e);
+    const auto exponent = [=](const auto* k) BCRF_INLINE_LAMBDA {
+        const Vec<R> e = load(x + x_part + k->row * from);
+        return PLAIN ? e : e + k->e;
+    };
+    for (const auto* k = first; k < last; ++k) top = max<R>(top, exponent(k));
     const Vec<R> base = top - (E::ROUND + E::BIAS);
     for (const auto* k = first; k < last; ++k) {
         const R* at = x + k->row * from;
         // 2^(e + ek - top), as in power_of_two.
-        const Vec<R> shifted = max<R>((load(at + x_part) + k->e) - base, broadcast<R>(E::ROUND));
+        const Vec<R> shifted = max<R>(exponent(k) - base, broadcast<R>(E::ROUND));
         total += (load(at) * k->m) * from_bits<R>(bits_of<R>(shifted) << E::MANTISSA);
     }
     const Scaled<R> sum = normalized<R>({total, top});
@@ -245,7 +287,6 @@ template <class R_> struct Wide {
     };
     static BCRF_INLINE Value inverse(Value a) { return normalized<R>({R(1) / a.m, -a.e}); }
     static BCRF_INLINE Value inverse_root(Value a) {
-        a = normalized<R>(a);
         const R round = Exponents<R>::ROUND;
         const Vec<R> half = (a.e * R(0.5) + round) - round;
         return {inverse_square_root(a.m * power_of_two<R>(a.e - half * R(2))), -half};
@@ -283,62 +324,142 @@ template <class R_> struct Wide {
         const R limit = Exponents<R>::MOST;
         return least > -limit ? (most < limit ? one : Vec<R>{}) : Vec<R>{};
     }
-    template <class In>
-    static void dense_product(R* out, size_t to, size_t out_part, const R* x, size_t from,
-                              size_t x_part, ScaledMatrices<R, In>& matrices, bool transposed) {
+    static BCRF_INLINE void block_product(R* out, size_t to, size_t out_part, const R* x, size_t from,
+                                          size_t x_part, const TransitionBlock<R>& block, R* scratch) {
         constexpr int W = lanes<R>;
-        const int tags = matrices.tags();
-        R* scratch = matrices.scratch();
+        const int rows = block.rows(), columns = block.columns();
+        R* sums = scratch + rows * W;
         Vec<R> top = broadcast<R>(2 * Exponents<R>::ZERO);
-        for (int t = 0; t < tags; ++t) top = max<R>(top, BCRF_TARGET::load(x + x_part + t * from));
-        for (int t = 0; t < tags; ++t) {
-            const Value v = load(x + t * from, x_part);
-            BCRF_TARGET::store(scratch + t * W, v.m * power_of_two<R>(v.e - top));
+        for (int u : block.from) top = max<R>(top, BCRF_TARGET::load(x + x_part + u * from));
+        for (int i = 0; i < rows; ++i) {
+            const Value v = load(x + block.from[i] * from, x_part);
+            BCRF_TARGET::store(scratch + i * W, v.m * power_of_two<R>(v.e - top));
         }
-        Plain<R>::product(out, to, 0, scratch, W, 0, *matrices.plain(), transposed);
-        for (int t = 0; t < tags; ++t) {
-            R* at = out + t * to;
-            store(at, out_part, normalized<R>({BCRF_TARGET::load(at), top}));
-        }
+        lane_product<SumProduct, R>(sums, W, scratch, W, block.weights.data(), rows, columns,
+                                    block.width);
+        for (int i = 0; i < columns; ++i)
+            store(out + block.to[i] * to, out_part, normalized<R>({BCRF_TARGET::load(sums + i * W), top}));
     }
     template <class In>
     static void product(R* out, size_t to, size_t out_part, const R* x, size_t from, size_t x_part,
                         ScaledMatrices<R, In>& matrices, bool transposed) {
-        if (matrices.plain()) return dense_product(out, to, out_part, x, from, x_part, matrices, transposed);
+        for (const TransitionBlock<R>& block : matrices.blocks(transposed))
+            block_product(out, to, out_part, x, from, x_part, block, matrices.scratch());
+        if (!matrices.blocks(transposed).empty()) return;
         const ScaledColumns<R>& k = matrices.columns(transposed);
-        for (int v = 0; v < matrices.tags(); ++v)
-            scaled_column<R>(out + v * to, out_part, x, from, x_part, k.entries.data() + k.start[v],
-                             k.entries.data() + k.start[v + 1]);
+        for (int v = 0; v < matrices.tags(); ++v) {
+            const auto *first = k.entries.data() + k.start[v], *last = k.entries.data() + k.start[v + 1];
+            if (matrices.plain()) scaled_column<true, R>(out + v * to, out_part, x, from, x_part, first, last);
+            else scaled_column<false, R>(out + v * to, out_part, x, from, x_part, first, last);
+        }
     }
 };
 
-// Sums of edge marginals of an arithmetic, like LanePairSums.
-template <class N> class PairSumsOf;
-
-template <class R> class PairSumsOf<Plain<R>> : public LanePairSums<R> {
-    static constexpr int W = lanes<R>;
+// Sums of edge marginals over blocks of transitions, like LanePairSums.
+template <class R> class BlockPairSums {
+    static constexpr int W = lanes<R>, STEPS = 8;
+    struct Block {
+        LanePairSums<R> pairs;
+        std::vector<double> sums;  // (from, to)
+    };
+    const std::vector<TransitionBlock<R>>& blocks_;
+    size_t tags_;
+    std::vector<Block> sums_;
+    Buffer<R> from_, to_;  // (STEPS, tags, W): the numbers of a block
 
   public:
-    template <class Kernel> explicit PairSumsOf(Kernel& k) : LanePairSums<R>(k.tags(), k.width()) {}
+    BlockPairSums(const std::vector<TransitionBlock<R>>& blocks, int tags)
+        : blocks_(blocks), tags_(tags), from_(blocks.empty() ? 0 : STEPS * tags_ * W),
+          to_(blocks.empty() ? 0 : STEPS * tags_ * W) {
+        for (const auto& block : blocks)
+            sums_.push_back({LanePairSums<R>(block.rows(), block.columns(), block.width),
+                             std::vector<double>(block.from.size() * block.to.size())});
+    }
+
+    // Add the products of some edges. copy(block, i, from, to) copies the numbers of edge i.
+    template <class Copy> void add(int edges, Copy copy) {
+        const size_t row = tags_ * W;
+        for (int first = 0; first < edges; first += STEPS) {
+            const int steps = std::min(STEPS, edges - first);
+            for (size_t j = 0; j < blocks_.size(); ++j) {
+                for (int i = 0; i < steps; ++i) copy(blocks_[j], first + i, from_ + i * row, to_ + i * row);
+                sums_[j].pairs.add(from_, to_, W, steps, row, blocks_[j].weights.data(), sums_[j].sums.data());
+            }
+        }
+    }
+
+    void flush(double* sum) {
+        for (size_t j = 0; j < blocks_.size(); ++j) {
+            double* sums = sums_[j].sums.data();
+            sums_[j].pairs.flush(blocks_[j].weights.data(), sums);
+            for (int u : blocks_[j].from)
+                for (int v : blocks_[j].to) {
+                    sum[u * tags_ + v] += *sums;
+                    *sums++ = 0;
+                }
+        }
+    }
+};
+
+// Sums of edge marginals of an arithmetic.
+template <class N> class PairSumsOf;
+
+template <class R> class PairSumsOf<Plain<R>> {
+    static constexpr int W = lanes<R>;
+    bool dense_;
+    LanePairSums<R> pairs_;
+    BlockPairSums<R> blocks_;
+
+  public:
+    template <class Kernel>
+    explicit PairSumsOf(Kernel& k)
+        : dense_(k.blocks(false).empty()), pairs_(dense_ ? k.tags() : 0, k.tags(), k.width()),
+          blocks_(k.blocks(false), k.tags()) {}
 
     template <class Kernel>
     void add(const R* a, const R* b, size_t, int edges, size_t step, Kernel& k, double* sum) {
-        LanePairSums<R>::add(a, b, W, edges, step, k.rows(0), sum);
+        if (dense_) return pairs_.add(a, b, W, edges, step, k.rows(0), sum);
+        blocks_.add(edges, [&](const TransitionBlock<R>& block, int i, R* from, R* to) BCRF_INLINE_LAMBDA {
+            for (int u : block.from) store(from, load(a + i * step + u * W)), from += W;
+            for (int v : block.to) store(to, load(b + i * step + v * W)), to += W;
+        });
     }
-    template <class Kernel> void flush(Kernel& k, double* sum) { LanePairSums<R>::flush(k.rows(0), sum); }
+    template <class Kernel> void flush(Kernel& k, double* sum) {
+        if (dense_) pairs_.flush(k.rows(0), sum);
+        else blocks_.flush(sum);
+    }
 };
 
 template <class R> class PairSumsOf<Wide<R>> {
     static constexpr int W = lanes<R>;
     int tags_, pending_ = 0;
-    Buffer<R> sums_;  // (tags, tags, W)
+    Buffer<R> sums_;  // (tags, tags, W), without blocks
+    BlockPairSums<R> blocks_;
 
   public:
-    template <class Kernel> explicit PairSumsOf(Kernel& k) : tags_(k.tags()), sums_(k.part() * W) {}
+    template <class Kernel>
+    explicit PairSumsOf(Kernel& k)
+        : tags_(k.tags()), sums_(k.blocks(false).empty() ? k.part() * W : 0), blocks_(k.blocks(false), k.tags()) {}
 
     // The exponents of a and b are `part` after their mantissas.
     template <class Kernel>
     void add(const R* a, const R* b, size_t part, int edges, size_t step, Kernel& k, double* sum) {
+        if (!k.blocks(false).empty())
+            // No product of the largest numbers of a block exceeds the inverse of the smallest weight, so one
+            // power of 2 an edge brings both numbers into the range of R.
+            return blocks_.add(edges, [&](const TransitionBlock<R>& block, int i, R* from, R* to) BCRF_INLINE_LAMBDA {
+                const R *x = a + i * step, *y = b + i * step;
+                Vec<R> top = broadcast<R>(2 * Exponents<R>::ZERO);
+                for (int u : block.from) top = max<R>(top, load(x + part + u * W));
+                for (int u : block.from) {
+                    store(from, load(x + u * W) * power_of_two<R>(load(x + part + u * W) - top));
+                    from += W;
+                }
+                for (int v : block.to) {
+                    store(to, load(y + v * W) * power_of_two<R>(load(y + part + v * W) + top));
+                    to += W;
+                }
+            });
         const ScaledColumns<R>& rows = k.columns(true);
         for (int i = 0; i < edges; ++i, a += step, b += step)
             for (int u = 0; u < tags_; ++u) {
@@ -355,7 +476,8 @@ template <class R> class PairSumsOf<Wide<R>> {
         if (pending_ >= 256) flush(k, sum);
     }
 
-    template <class Kernel> void flush(Kernel&, double* sum) {
+    template <class Kernel> void flush(Kernel& k, double* sum) {
+        if (!k.blocks(false).empty()) return blocks_.flush(sum);
         if (!pending_) return;
         for (size_t i = 0; i < size_t(tags_) * tags_; ++i) {
             sum[i] += double(BCRF_TARGET::sum<R>(load(sums_ + i * W)));

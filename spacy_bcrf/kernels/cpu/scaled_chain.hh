@@ -31,14 +31,14 @@ template <class In> class ScaledChain : RowArithmetic {
             shift += top;
             finite &= exponentiate(here, unary, top, 1);
             if (i > 0) {
-                product(sums_[i], alpha_[i - 1], edge_.rows(s.edge(i - 1)));
+                edge_.product(sums_[i], alpha_[i - 1], s.edge(i - 1), false);
                 multiply(here, here, sums_[i]);
                 shift += edge_.shift();
             }
-            const ScaledNumber z = total(here);
-            possible = z.m > 0;
-            exponents += z.e;
-            divide(here, {1, z.e});
+            const double e = top_exponent(here);
+            possible = e > nothing;
+            exponents += e;
+            for (int t = 0; t < width; t += W) store(here + width + t, load(here + width + t) - e);
         }
         possible &= finite && edge_.finite();
         if (possible) value_ = shift + exponents * LOG_2 + total(alpha_[s.length - 1]).log();
@@ -93,7 +93,7 @@ template <class In> class ScaledChain : RowArithmetic {
 
   public:
     explicit ScaledChain(const Batch<In>& batch)
-        : RowArithmetic(batch.tags), edge_(batch.tags, 1), p_(width), next_(width), before_(width) {}
+        : RowArithmetic(batch.tags), edge_(batch, 1), p_(width), next_(width), before_(width) {}
 
     void sum_product(const Sequence<In>& s, Output<In>& out) {
         clear(s, out);

@@ -79,8 +79,8 @@ template <class In> class ScaledProjections : RowArithmetic {
     double project(int i, double excess) {
         check_signals();
         double *f = f_[i], *g = g_[i], *in = in_[0], *out = out_[0];
-        product(in, g_[i - 1], rows(i - 1));
-        product(out, f_[i + 1], columns(i));
+        edge_.product(in, g_[i - 1], s_.edge(i - 1), false);
+        edge_.product(out, f_[i + 1], s_.edge(i), true);
         multiply(flow_in_[0], f, in);
         multiply(flow_out_[0], g, out);
         const ScaledNumber sum_in = total(flow_in_[0]), sum_out = total(flow_out_[0]);
@@ -125,8 +125,8 @@ template <class In> class ScaledProjections : RowArithmetic {
     // Set in, out and the arcs of edge i by their tags. Return the sum of the arcs.
     ScaledNumber sum_arcs(int i) {
         check_signals();
-        product(out_[0], f_[i + 1], columns(i));
-        product(in_[0], g_[i], rows(i));
+        edge_.product(out_[0], f_[i + 1], s_.edge(i), true);
+        edge_.product(in_[0], g_[i], s_.edge(i), false);
         multiply(flow_out_[0], g_[i], out_[0]);
         multiply(flow_in_[0], f_[i + 1], in_[0]);
         return total(flow_out_[0]);
@@ -227,7 +227,7 @@ template <class In> class ScaledProjections : RowArithmetic {
                 const V dead = x.m > V{} ? V{} : broadcast(1.0);
                 set(ratio, t, normalized<double>({x.m / (y.m + dead), x.e - y.e}));
             }
-            product(next, ratio, rows(i));
+            edge_.product(next, ratio, s_.edge(i), false);
             multiply(next, next, f);
             value -= expectation(p, [&](int t) { return at(ratio, t).log(); });
             std::swap(p, next);
@@ -249,7 +249,7 @@ template <class In> class ScaledProjections : RowArithmetic {
 
   public:
     ScaledProjections(const Batch<In>& batch, double scale)
-        : RowArithmetic(batch.tags), scale_(scale), edge_(batch.tags, scale), in_(1, width), out_(1, width),
+        : RowArithmetic(batch.tags), scale_(scale), edge_(batch, scale), in_(1, width), out_(1, width),
           flow_in_(1, width), flow_out_(1, width) {}
 
     void run(const Sequence<In>& s, const BregmanOptions& options, Output<In>& result) {

@@ -11,7 +11,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Rows of Scaled numbers: `width` mantissas, then `width` exponents. The padding is 0.
+// Rows of Scaled numbers: `width` mantissas, then `width` exponents. The padding is 0. Mantissas are between
+// 1/2 and 4: sums and scores are normal, and products of two are not.
 class ScaledRows {
     size_t width_;
     Buffer<double> rows_;
@@ -50,6 +51,16 @@ struct RowArithmetic {
     BCRF_INLINE void set(double* row, int t, Number x) const {
         store(row + t, x.m);
         store(row + width + t, x.e);
+    }
+    // power_of_two of a number that is not a vector. It has no branch, which would often be predicted wrong.
+    static double single_power_of_two(double d) {
+        const double shifted = d + (E::ROUND + E::BIAS);
+        std::uint64_t bits;
+        std::memcpy(&bits, &shifted, sizeof bits);
+        bits = (bits << E::MANTISSA) & -std::uint64_t(shifted > E::ROUND);
+        double power;
+        std::memcpy(&power, &bits, sizeof power);
+        return power;
     }
     static BCRF_INLINE Number times(Number a, Number b) { return {a.m * b.m, a.e + b.e}; }
     // Return x / y as a plain number.
@@ -96,11 +107,18 @@ struct RowArithmetic {
         return BCRF_TARGET::sum<double>(wrong) == 0;
     }
 
+    // Return the largest exponent of a row. That of a row of zeros is below `nothing`.
+    double top_exponent(const double* row) const {
+        V top = broadcast(2 * E::ZERO);
+        for (int t = 0; t < width; t += W) top = max<double>(top, load(row + width + t));
+        return maximum<double>(top);
+    }
+    static constexpr double nothing = E::ZERO / 2;
+
     // Return the sum of a row.
     ScaledNumber total(const double* row) const {
-        V top = broadcast(2 * E::ZERO), sum{};
-        for (int t = 0; t < width; t += W) top = max<double>(top, load(row + width + t));
-        const double e = maximum<double>(top);
+        const double e = top_exponent(row);
+        V sum{};
         for (int t = 0; t < width; t += W) {
             const Number x = get(row, t);
             sum += x.m * power_of_two<double>(x.e - e);
@@ -110,14 +128,15 @@ struct RowArithmetic {
 
     // Set out = x y.
     void multiply(double* out, const double* x, const double* y) const {
-        for (int t = 0; t < width; t += W) set(out, t, normalized<double>(times(get(x, t), get(y, t))));
+        for (int t = 0; t < width; t += W) set(out, t, times(get(x, t), get(y, t)));
     }
 
     // Divide a row by a number.
     void divide(double* row, ScaledNumber by) const {
+        const double inverse = 1 / by.m;
         for (int t = 0; t < width; t += W) {
             const Number x = get(row, t);
-            set(row, t, normalized<double>({x.m / by.m, x.e - by.e}));
+            set(row, t, {x.m * inverse, x.e - by.e});
         }
     }
 
@@ -152,6 +171,24 @@ struct RowArithmetic {
             left -= columns;
         }
     }
+
+    // Set out[v] = sum_u x[u] K[u, v] for the tags v of a block. scratch: 3 width numbers.
+    void product(double* out, const double* x, const TransitionBlock<double>& block, double* scratch) const {
+        const int rows = block.rows();
+        double *m = scratch, *sums = m + width, *exponents = sums + width;
+        // The product reads single numbers, so there is no need to put those of the block into vectors.
+        double top = 2 * E::ZERO;
+        for (int u : block.from) top = x[width + u] > top ? x[width + u] : top;
+        for (int i = 0; i < rows; ++i) m[i] = x[block.from[i]] * single_power_of_two(x[width + block.from[i]] - top);
+        BCRF_TARGET::product<SumProduct>(sums, (const double*)m, block.weights.data(), rows, block.width);
+        for (int i = 0; i < block.width; i += W) {
+            const Number sum = normalized<double>({load(sums + i), broadcast(top)});
+            store(sums + i, sum.m);
+            store(exponents + i, sum.e);
+        }
+        for (int i = 0; i < block.columns(); ++i)
+            out[block.to[i]] = sums[i], out[width + block.to[i]] = exponents[i];
+    }
 };
 
 // exp(scale transitions - shift) of an edge, and its transpose. Each keeps the last edge.
@@ -164,6 +201,8 @@ template <class In> class ScaledEdge {
         double top = 0;
     } rows_, columns_;
     bool finite_ = true;
+    const std::vector<TransitionBlock<double>> blocks_, transposed_;  // of shared transitions
+    Buffer<double> scratch_;
 
     const double* load(Matrix& matrix, const In* w, bool transposed) {
         if (matrix.loaded == w) return matrix.rows[0];
@@ -180,11 +219,22 @@ template <class In> class ScaledEdge {
     }
 
   public:
-    ScaledEdge(int n, double scale)
-        : row_(n), scale_(scale), rows_{ScaledRows(n, row_.width)}, columns_{ScaledRows(n, row_.width)} {}
+    ScaledEdge(const Batch<In>& batch, double scale)
+        : row_(batch.tags), scale_(scale), rows_{ScaledRows(row_.tags, row_.width)},
+          columns_{ScaledRows(row_.tags, row_.width)}, blocks_(plain_blocks<double>(batch, scale, false)),
+          transposed_(plain_blocks<double>(batch, scale, true)), scratch_(3 * size_t(row_.width)) {}
 
     const double* rows(const In* transitions) { return load(rows_, transitions, false); }
     const double* columns(const In* transitions) { return load(columns_, transitions, true); }
+
+    // Set out = x K, or K x if `transposed`, for the matrix K of an edge.
+    void product(double* out, const double* x, const In* transitions, bool transposed) {
+        const double* k = transposed ? columns(transitions) : rows(transitions);
+        const auto& blocks = transposed ? transposed_ : blocks_;
+        for (const auto& block : blocks) row_.product(out, x, block, scratch_);
+        if (blocks.empty()) row_.product(out, x, k);
+    }
+
     // The shift of the rows that were used last.
     double shift() const { return scale_ * rows_.top; }
     // Return whether no score so far was NaN or infinity.

@@ -207,9 +207,10 @@ void max_product(const Batch<R>& batch, int* tags, R* scores) {
     std::vector<Place> which = places(batch);
 #if defined(__GNUC__)
     if (batch.shared) {
-        // No sums need registers, so lanes are faster up to more tags.
+        // No sums need registers, so lanes are faster up to more tags. Rows have no blocks.
         const bool many = BCRF_VECTOR_BYTES == 64 && batch.tags >= 32 && batch.tags < 64;
-        const double share = many ? 0.45 : lane_share<R>(batch.tags, 32);
+        const bool blocks = lanes<R> >= 4 && are_blocks_faster(batch);
+        const double share = blocks ? 0.6 : many ? 0.45 : lane_share<R>(batch.tags, 32);
         const auto groups = group<R>(batch, which, share);
         const R* end = batch.unary + batch.tokens() * batch.tags;
         for_each_item(

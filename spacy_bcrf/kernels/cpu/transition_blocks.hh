@@ -1,0 +1,112 @@
+// Blocks of allowed transitions. With a scheme such as BILUO, the tags that end an entity are followed by those
+// that start one, and the others by tags of the same label. Products over blocks leave out the rest.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "simd.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Transitions from each tag of `from` to each of `to`, all of them allowed.
+template <class R> struct TransitionBlock {
+    std::vector<int> from, to;
+    int width = 0;           // of `to`, padded
+    std::vector<R> weights;  // (from, width)
+
+    int rows() const { return int(from.size()); }
+    int columns() const { return int(to.size()); }
+};
+
+// NaN is not a forbidden transition.
+
+// Return the position of the lowest bit of a positive number.
+inline int lowest_bit(std::uint64_t x) {
+#if defined(__GNUC__)
+    return __builtin_ctzll(x);
+#else
+    int position = 0;
+    while (!(x >> position & 1)) ++position;
+    return position;
+#endif
+}
+
+// Group the tags that may follow the same tags, or precede them if `transposed`. Return the number of the group
+// of each tag. Return nothing if transitions belong to edges, or if so many groups cost more than they save.
+template <class In> std::vector<int> group_tags(const Batch<In>& batch, bool transposed) {
+    if (!batch.shared) return {};
+    const size_t tags = batch.tags, words = (tags + 63) / 64;
+    std::vector<std::uint64_t> sets(tags * words);
+    for (size_t u = 0; u < tags; ++u)
+        for (size_t v = 0; v < tags; v += 64) {
+            const In* scores = batch.transitions + u * tags + v;
+            std::uint64_t after = 0;
+            for (size_t k = 0; k < 64 && v + k < tags; ++k) after |= std::uint64_t(scores[k] != -infinity<In>) << k;
+            if (transposed) sets[u * words + v / 64] = after;
+            else
+                for (; after; after &= after - 1)
+                    sets[(v + lowest_bit(after)) * words + u / 64] |= std::uint64_t(1) << u % 64;
+        }
+    std::vector<int> groups(tags), first;  // first: a tag of each group
+    for (size_t v = 0; v < tags; ++v) {
+        const std::uint64_t* set = &sets[v * words];
+        size_t i = 0;
+        while (i < first.size() && !std::equal(set, set + words, &sets[first[i] * words])) ++i;
+        if (i == first.size()) first.push_back(int(v));
+        if (2 * first.size() > tags + 1) return {};
+        groups[v] = int(i);
+    }
+    return groups;
+}
+
+constexpr int MIN_BLOCK_TAGS = 24;
+
+// Split the allowed transitions into blocks with the weights weight(u, v). There are none if `group_tags` finds
+// none.
+template <class R, class In, class Weight>
+std::vector<TransitionBlock<R>> transition_blocks(const Batch<In>& batch, bool transposed, Weight weight) {
+    const std::vector<int> groups = group_tags(batch, transposed);
+    std::vector<TransitionBlock<R>> blocks;
+    for (int v = 0; v < int(groups.size()); ++v) {
+        if (size_t(groups[v]) == blocks.size()) {
+            blocks.emplace_back();
+            for (int u = 0; u < batch.tags; ++u) {
+                const size_t at = transposed ? size_t(v) * batch.tags + u : size_t(u) * batch.tags + v;
+                if (batch.transitions[at] != -infinity<In>) blocks.back().from.push_back(u);
+            }
+        }
+        blocks[groups[v]].to.push_back(v);
+    }
+    for (TransitionBlock<R>& block : blocks) {
+        block.width = padded<R>(block.columns());
+        block.weights.resize(size_t(block.rows()) * block.width);
+        R* row = block.weights.data();
+        for (int u : block.from) {
+            for (int j = 0; j < block.columns(); ++j)
+                row[j] = transposed ? weight(block.to[j], u) : weight(u, block.to[j]);
+            row += block.width;
+        }
+    }
+    return blocks;
+}
+
+// Return the number of allowed transitions, which are shared.
+template <class In> size_t count_allowed(const Batch<In>& batch) {
+    const size_t n = size_t(batch.tags) * batch.tags;
+    size_t count = 0;
+    for (size_t i = 0; i < n; ++i) count += batch.transitions[i] != -infinity<In>;
+    return count;
+}
+
+// Return whether blocks leave out so many transitions that plain products over them are faster.
+template <class In> bool are_blocks_faster(const Batch<In>& batch) {
+    if (!batch.shared || batch.tags < MIN_BLOCK_TAGS) return false;
+    const double share = double(count_allowed(batch)) / (double(batch.tags) * batch.tags);
+    return share < 0.6 && !group_tags(batch, false).empty();
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

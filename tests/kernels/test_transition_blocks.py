@@ -1,0 +1,120 @@
+"""Kernels with blocks of allowed transitions, against the reference kernels."""
+
+import numpy as np
+import pytest
+from oracles import reference, reference_posterior
+from pairwise import pairwise
+from test_kernels import assert_same, assert_same_projections, doubles
+
+from spacy_bcrf.kernels import BregmanOptions, native
+
+LENGTHS = {"equal": np.full(33, 6), "ragged": np.arange(40) % 13, "few": np.array([9, 1, 0, 4])}
+OPTIONS = [
+    BregmanOptions(5, 1.25, None, "upper"),
+    BregmanOptions(6, None, 1e-2, "upper", unary="outgoing"),
+    BregmanOptions(4, 1.25, None, "upper", unary="chain"),
+    BregmanOptions(4, 1.0, None, "lower"),
+]
+
+
+def scheme(name, n_labels):
+    """Return the allowed transitions (T, T) of a tagging scheme."""
+    starts, inner, ends = {"BIO": ("B", "I", "BI"), "BILUO": ("BU", "IL", "LU")}[name]
+    places = "".join(dict.fromkeys(starts + inner))
+    tags = [("O", None), *((p, label) for label in range(n_labels) for p in places)]
+    # In BIO each tag may end an entity. In BILUO an entity that has begun must go on.
+    return np.array(
+        [
+            [
+                (q in inner and a == b and p in "BI")
+                or ((q == "O" or q in starts) and (p == "O" or p in ends))
+                for q, b in tags
+            ]
+            for p, a in tags
+        ]
+    )
+
+
+def few_columns(n_tags):
+    """Two kinds of followers, and tags that nothing may precede or follow."""
+    allowed = np.zeros((n_tags, n_tags), dtype=bool)
+    allowed[::2, : n_tags // 3] = True
+    allowed[: n_tags // 2, n_tags // 3 : -2] = True
+    return allowed
+
+
+def many_rows(n_tags):
+    """Four kinds of predecessors, but up to 16 kinds of followers."""
+    kinds = np.random.default_rng(0).random((n_tags, 4)) < 0.5
+    return kinds[:, np.arange(n_tags) % 4]
+
+
+ALLOWED = {
+    "BILUO 4": scheme("BILUO", 4),
+    "BILUO 6": scheme("BILUO", 6),
+    "BILUO 17": scheme("BILUO", 17),
+    "BILUO 32": scheme("BILUO", 32),
+    "BIO 20": scheme("BIO", 20),
+    "few columns": few_columns(30),
+    "many rows": many_rows(25),
+    "none": np.zeros((26, 26), dtype=bool),
+}
+CASES = pairwise(
+    list(ALLOWED),
+    list(LENGTHS),
+    ["float32", "float64"],
+    [2.0, 60.0, 3000.0],
+    [1.0, 400.0],
+    [False, True],
+    OPTIONS,
+)
+
+
+@pytest.mark.parametrize("name, lengths, dtype, scale, spread, forbid, options", CASES)
+def test_blocks_are_the_reference(name, lengths, dtype, scale, spread, forbid, options):
+    """spread: the deviation of transition scores. Blocks of scaled numbers need a small one."""
+    rng = np.random.default_rng(len(name))
+    lengths = LENGTHS[lengths].astype("int32")
+    allowed = ALLOWED[name]
+    unary = rng.normal(0, scale, (lengths.sum(), len(allowed)))
+    if forbid:
+        unary[rng.random(unary.shape) < 0.1] = -np.inf
+    transitions = np.where(allowed, rng.normal(0, spread, allowed.shape), -np.inf)
+    arrays = unary.astype(dtype), transitions.astype(dtype), lengths
+    double = doubles(*arrays)
+    size = max(scale, spread)
+    with np.errstate(all="ignore"):
+        for edges in "sum", "each":
+            found = native.sum_product(np, *arrays, edges, True)
+            assert_same(found, reference.sum_product(np, *double, edges, True), dtype, size)
+        tags, scores = native.max_product(np, *arrays)
+        expected_tags, expected = reference.max_product(np, *double)
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+        if dtype == "float64" and np.isfinite(expected).all():
+            np.testing.assert_array_equal(tags, expected_tags)
+        entropy = reference_posterior.entropy(np, *double)
+        tolerance = 1e-5 if dtype == "float32" else 1e-10
+        np.testing.assert_allclose(
+            native.entropy(np, *arrays), entropy, rtol=tolerance, atol=tolerance * max(1, size / 10)
+        )
+        found = native.bregman(np, *arrays, options, "sum")
+        oracle = reference.bregman(np, *double, options, "sum")
+        assert_same_projections(found, oracle, options, dtype, size)
+
+
+@pytest.mark.parametrize("value, scale", [(np.nan, 3000.0), (np.inf, 1.0), (np.inf, 3000.0)])
+def test_wrong_transitions_are_not_forbidden(value, scale):
+    allowed = scheme("BILUO", 8)
+    rng = np.random.default_rng(0)
+    unary = rng.normal(0, scale, (160, len(allowed))).astype("float32")
+    transitions = np.where(allowed, 0, -np.inf).astype("float32")
+    transitions[0, 1] = value
+    lengths = np.full(16, 10, "int32")
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(
+            native.sum_product(np, unary, transitions, lengths, "sum", True).value
+        ).any()
+        options = BregmanOptions(5, 1.25, None)
+        assert not np.isfinite(
+            native.bregman(np, unary, transitions, lengths, options, "sum").value
+        ).any()
