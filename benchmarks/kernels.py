@@ -3,10 +3,13 @@
     python -m benchmarks.kernels --csv kernels.csv
 
 The first table has batches of sequences of 30 tokens, float32. The kernels compute marginals, their
-sum over edges and the log-partition, or the best labeling. The second table has scores of a large
-range: half of the transitions are forbidden, and the tag scores have the standard deviations of the
-columns. "x" is the slowest range in times of the fastest. The third splits a call of `CRF.loss`
-into a part that grows with the batch and one that does not: 16 sequences of 20 tokens, 17 tags.
+sum over edges and the log-partition, or the best labeling. The second table has batches of 64 with
+the tags of several labels in the BILUO scheme: all transitions are allowed, or those of the scheme.
+
+The third table has scores of a large range: the tag scores have the standard deviations of the
+columns. The scheme forbids transitions, or half of them are forbidden at random. "x" is the slowest
+range in times of the fastest. The fourth splits a call of `CRF.loss` into a part that grows with
+the batch and one that does not: 16 sequences of 20 tokens, 17 tags.
 
 Each instruction set runs in a process of its own, because a process has one. The processes take
 turns, and each cell is a median over them. --csv writes the first table.
@@ -16,10 +19,12 @@ import argparse
 import os
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from statistics import median
 from time import process_time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.common import (
     add_csv_option,
@@ -31,6 +36,7 @@ from benchmarks.common import (
 )
 from benchmarks.scaling import N_ITER, kernel_calls
 from spacy_bcrf import kernels
+from spacy_bcrf.annotation.schemes import BILUO
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import BregmanOptions
 
@@ -38,7 +44,10 @@ TAGS = (9, 17, 50)
 BATCHES = (1, 8, 16, 64)
 LENGTH = 30
 SCALES = (2.0, 60.0, 1000.0, 10_000.0)
-WIDE_TAGS = (17, 69)
+LABELS = (4, 7, 12, 17, 25)
+WIDE_LABELS = (4, 17)
+FORBIDDEN = ("BILUO", "half")
+SCHEMES = ("free", "BILUO")
 DTYPES = ("float32", "float64")
 KERNELS = ("CRF", "BCRF(10)", "Viterbi")
 Times = dict[tuple[object, ...], float]
@@ -66,6 +75,7 @@ def main() -> None:
         f"ns of processor time a token, median of {args.rounds} processes an instruction set"
     )
     print_table("Kernels", rows_of_sizes(medians), notes, args.csv)
+    print_table("Schemes", rows_of_schemes(medians), notes)
     print_table("Ranges", rows_of_ranges(medians), notes)
     print_table("Small calls", rows_of_calls(medians), "us of processor time")
 
@@ -79,16 +89,25 @@ def measure() -> Times:
         for batch in BATCHES:
             runs = draw_calls(rng, tags, batch, LENGTH)
             calls |= {(kernel, tags, batch): runs[kernel] for kernel in KERNELS}
-    for tags in WIDE_TAGS:
-        forbidden = rng.random((tags, tags)) < 0.5
-        # Each tag may follow itself, so each sequence has an allowed labeling.
-        np.fill_diagonal(forbidden, False)
+    for labels, scheme in product(LABELS, SCHEMES):
+        allowed = allowed_transitions(labels)
+        runs = draw_calls(rng, len(allowed), 64, LENGTH, allowed if scheme == "BILUO" else None)
+        calls |= {(scheme, kernel, labels): runs[kernel] for kernel in KERNELS}
+    for labels, forbidden in product(WIDE_LABELS, FORBIDDEN):
+        allowed = allowed_transitions(labels)
+        if forbidden == "half":
+            # Each tag may follow itself, so each sequence has an allowed labeling.
+            allowed = (rng.random(allowed.shape) < 0.5) | np.eye(len(allowed), dtype=bool)
         for scale in SCALES:
-            single = draw(rng, tags, 64, LENGTH, scale)
-            single.transitions[forbidden] = -np.inf
+            single = draw(rng, len(allowed), 64, LENGTH, scale)
+            single.transitions[~allowed] = -np.inf
             for dtype in DTYPES:
                 runs = range_calls(single.astype(dtype))
-                calls |= {(name, tags, dtype, scale): run for name, run in runs.items()}
+                calls |= {
+                    (name, len(allowed), forbidden, dtype, scale): run
+                    for name, run in runs.items()
+                    if forbidden == "BILUO" or name in KERNELS
+                }
     for batch in (16, 64):
         potentials = draw(rng, 17, batch, 20)
         gold = rng.integers(17, size=len(potentials.unary), dtype="int32")
@@ -104,12 +123,23 @@ def draw(
 
 
 def draw_calls(
-    rng: np.random.Generator, tags: int, batch: int, length: int
+    rng: np.random.Generator,
+    tags: int,
+    batch: int,
+    length: int,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> dict[str, Callable[[], object]]:
-    """Return a call of each kernel for sequences of one length."""
+    """Return a call of each kernel for sequences of one length. allowed: transitions."""
     potentials = draw(rng, tags, batch, length)
+    if allowed is not None:
+        potentials.transitions[~allowed] = -np.inf
     gold = rng.integers(tags, size=len(potentials.unary), dtype="int32")
     return kernel_calls(potentials.unary, potentials.transitions, potentials.lengths, gold)
+
+
+def allowed_transitions(n_labels: int) -> NDArray[np.bool_]:
+    """Return the transitions (T, T) that BILUO allows, T = 4 n_labels + 1."""
+    return BILUO.transitions([str(i) for i in range(n_labels)])
 
 
 def range_calls(potentials: Potentials) -> dict[str, Callable[[], object]]:
@@ -143,16 +173,30 @@ def rows_of_sizes(medians: dict[str, Times]) -> list[dict[str, object]]:
     return rows
 
 
+def rows_of_schemes(medians: dict[str, Times]) -> list[dict[str, object]]:
+    """Return a row for each kernel and number of labels: all transitions, and those of BILUO."""
+    rows = []
+    for kernel, labels in product(KERNELS, LABELS):
+        row: dict[str, object] = {"kernel": kernel, "labels": labels, "tags": 4 * labels + 1}
+        for name, times in medians.items():
+            for scheme in SCHEMES:
+                each = times[scheme, kernel, labels] / (64 * LENGTH)
+                row[f"{name} {scheme}"] = f"{each * 1e9:.0f}"
+        rows.append(row)
+    return rows
+
+
 def rows_of_ranges(medians: dict[str, Times]) -> list[dict[str, object]]:
     """Return a row for each kernel, size, precision and set, with a column for each range."""
     rows = []
     any_times = next(iter(medians.values()))
-    for kernel, tags, dtype, first in (size for size in any_times if len(size) == 4):
+    for *case, first in (size for size in any_times if len(size) == 5):
         if first != SCALES[0]:
             continue
         for name, times in medians.items():
-            each = [times[kernel, tags, dtype, scale] / (64 * LENGTH) * 1e9 for scale in SCALES]
-            row: dict[str, object] = {"kernel": kernel, "tags": tags, "type": dtype, "set": name}
+            each = [times[(*case, scale)] / (64 * LENGTH) * 1e9 for scale in SCALES]
+            columns = ("kernel", "tags", "forbidden", "type", "set")
+            row: dict[str, object] = dict(zip(columns, [*case, name], strict=True))
             row |= {f"{s:g}": f"{ns:.0f}" for s, ns in zip(SCALES, each, strict=True)}
             rows.append(row | {"x": f"{max(each) / min(each):.1f}"})
     return rows

@@ -72,11 +72,15 @@ class LiveTags {
 
     // Find the tags of each of n tokens. Return false if a token has none.
     template <class In> bool find(const In* unary, int n, TagSet* alive) const {
+        const TagSet all = (TagSet(1) << tags_) - 1;
         TagSet last = 0, reached = 0;
         for (int i = 0; i < n; ++i) {
-            TagSet here = 0;
-            for (int t = 0; t < tags_; ++t)
-                here |= TagSet(unary[size_t(i) * tags_ + t] > -infinity<In>) << t;
+            const In* scores = unary + size_t(i) * tags_;
+            TagSet here = all;
+            if (!(smallest(scores, tags_) > -infinity<In>)) {
+                here = 0;
+                for (int t = 0; t < tags_; ++t) here |= TagSet(scores[t] > -infinity<In>) << t;
+            }
             if (i > 0) {
                 if (i == 1 || alive[i - 1] != last) reached = join(last = alive[i - 1], after_);
                 here &= reached;

@@ -379,6 +379,11 @@ template <class R> BCRF_INLINE R smallest(const R* x, int n) {
         const Vec<R> v = load(x + i);
         lows = v < lows ? v : lows;
     }
+    if (i && i < n) {
+        const Vec<R> last = load(x + n - lanes<R>);
+        lows = last < lows ? last : lows;
+        i = n;
+    }
     R low = -maximum<R>(-lows);
     for (; i < n; ++i) low = x[i] < low ? x[i] : low;
     return low;
