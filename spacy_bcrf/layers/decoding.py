@@ -52,9 +52,10 @@ def get_decoder(name: str, objective: object) -> Decoder:
         return Unstructured().decode
     if name == "mbr":
         return _MinimumRisk(objective if isinstance(objective, Inference) else CRF())
-    if match := re.fullmatch(r"mf\(([1-9]\d*)\)", name):
+    known = name if isinstance(name, str) else ""
+    if match := re.fullmatch(r"mf\(([1-9]\d*)\)", known):
         inference: Inference = MeanField(int(match[1]))
-    elif match := _BCRF.fullmatch(name):
+    elif match := _BCRF.fullmatch(known):
         relaxation: Any = match["relaxation"] or 1.0
         inference = BCRF(
             int(match["n_iter"]),

@@ -559,5 +559,7 @@ class NetworkSuite(ComponentSuite):
             nlp.get_pipe(self.factory).set_decoder(decoder)
             assert nlp.get_pipe(self.factory).decoder == decoder
             self.assert_learned(nlp)
-        with pytest.raises(ValueError, match="unknown decoder 'beam'; expected one of viterbi"):
-            nlp.get_pipe(self.factory).set_decoder("beam")
+        for unknown in "beam", None:
+            message = f"unknown decoder {unknown!r}; expected one of viterbi"
+            with pytest.raises(ValueError, match=message):
+                nlp.get_pipe(self.factory).set_decoder(unknown)

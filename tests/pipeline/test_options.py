@@ -49,6 +49,19 @@ def test_an_option_of_the_tagger_names_the_component(
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "factory, option",
+    [
+        ("bcrf_ner", "incorrect_spans_key"),
+        ("bcrf_ner", "ambiguous_spans_key"),
+        ("bcrf_chunker", "spans_key"),
+    ],
+)
+def test_a_number_is_no_span_group(factory: str, option: str) -> None:
+    with pytest.raises(ValueError, match=f"{option} must be the name of a span group, got 5"):
+        spacy.blank("en").add_pipe(factory, config={option: 5})
+
+
 def test_l1_that_no_gradient_outweighs_is_refused() -> None:
     learner = OnlineLearner(2, 1, OnlineSettings("crf", l1=1000), 1000)
     rows = Rows(np.zeros(1, "int32"), np.arange(2))

@@ -37,7 +37,7 @@ from spacy_bcrf.annotation.partial import (
 )
 
 from .codec import Tags
-from .spans import SpanCodec
+from .spans import SpanCodec, check_group_name
 
 ATTRIBUTES = (ENT_IOB, ENT_TYPE)
 
@@ -63,6 +63,11 @@ class EntityCodec(SpanCodec):
         )
         super().__init__(scheme, restrictions)
         self._keys = ambiguous_spans_key, incorrect_spans_key
+        for option, key in zip(
+            ("ambiguous_spans_key", "incorrect_spans_key"), self._keys, strict=True
+        ):
+            if key is not None:
+                check_group_name(option, key)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
         """Set the labels, their tags, and the values of ENT_IOB and ENT_TYPE by tag."""

@@ -20,7 +20,7 @@ from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, OUTSIDE
 from spacy_bcrf.annotation.extensions import UserData
 
 from .codec import Tags
-from .spans import SpanCodec
+from .spans import SpanCodec, check_group_name
 
 
 class SpanGroupCodec(SpanCodec):
@@ -34,6 +34,7 @@ class SpanGroupCodec(SpanCodec):
         """scheme: BILUO, BIO or BIES. spans_key: the name of the group."""
         restrictions = f"the scheme {scheme}, sentence starts or whitespace at an edge"
         super().__init__(scheme, restrictions, spans_key=spans_key)
+        check_group_name("spans_key", spans_key)
         self.what = f"doc.spans[{spans_key!r}]"
         self._key = spans_key
 

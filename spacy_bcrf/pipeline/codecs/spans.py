@@ -28,6 +28,12 @@ from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_posteriors
 from .codec import Ops, Tags, Unit
 
 
+def check_group_name(option: str, key: object) -> None:
+    """Raise ValueError unless the value of an option is a name of a span group."""
+    if not isinstance(key, str):
+        raise ValueError(f"{option} must be the name of a span group, got {key!r}")
+
+
 class SpanCodec(ABC):
     """Flat spans as tags of a scheme. See `Codec`.
 
