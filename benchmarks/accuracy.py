@@ -94,6 +94,8 @@ def main() -> None:
             ]
             rows.append(make_row(task, system, runs))
             print(*rows[-1].values(), sep="  ", flush=True)
+    if not rows:
+        raise SystemExit(f"no system of {', '.join(args.only)} can learn {', '.join(args.tasks)}")
     table = markdown_table([list(rows[0]), *(list(row.values()) for row in rows)])
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
