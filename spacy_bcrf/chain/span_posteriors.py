@@ -14,6 +14,7 @@ from typing import NamedTuple
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
+from .checks import check_numbers
 from .potentials import Potentials
 from .search import viterbi
 
@@ -102,6 +103,7 @@ def span_candidates(potentials: Potentials, tags: SpanTags, threshold: float) ->
     >>> list(zip(found.starts.tolist(), found.ends.tolist(), found.probabilities.round(2).tolist()))
     [(1, 2, 0.24), (1, 3, 0.33), (2, 3, 0.21)]
     """
+    check_numbers(threshold=threshold)
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}")
     chain = _TagChain(potentials, tags)
@@ -110,7 +112,9 @@ def span_candidates(potentials: Potentials, tags: SpanTags, threshold: float) ->
 
     def keep(p: Array, starts: Array, ends: Array, labels: Array) -> None:
         likely = p >= threshold
-        found.append(Spans(starts[likely], ends[likely], labels[likely], p[likely]))
+        # Rounding may take a probability over 1.
+        most = xp.minimum(p[likely], 1)
+        found.append(Spans(starts[likely], ends[likely], labels[likely], most))
 
     starts, labels = xp.nonzero(chain.unary[:, tags.single] >= threshold)
     p = chain.tag(tags.single[labels], starts)

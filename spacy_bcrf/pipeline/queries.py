@@ -122,7 +122,8 @@ class PosteriorQueries:
         """Return the marginals (n, T) of each document: probabilities of the tags at each token."""
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
-            marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary)
+            # Rounding may take a probability over 1.
+            marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary).clip(max=1)
             found += [marginals[start:end] for start, end in find_bounds(batch)]
         return found
 
@@ -193,6 +194,8 @@ class SpanQueries:
 def _posteriors(
     component: Queryable, docs: Iterable[Doc], ignore_annotation: bool
 ) -> Iterator[tuple[list[Doc], Potentials]]:
+    if not isinstance(docs, Iterable):
+        raise TypeError(f"[{component.name}] expected documents, got {docs!r:.40}: pass [doc]")
     for batch in minibatch(docs, BATCH_SIZE):
         potentials = component.find_potentials(batch, ignore_annotation)
         yield batch, component.posterior(potentials)

@@ -62,6 +62,25 @@ def test_a_number_is_no_span_group(factory: str, option: str) -> None:
         spacy.blank("en").add_pipe(factory, config={option: 5})
 
 
+@pytest.mark.parametrize("annotate", [None, 5, "confidence", ["x"]])
+def test_annotate_is_a_list_of_names(annotate: Any) -> None:
+    ner: Any = spacy.blank("en").add_pipe("bcrf_ner")
+    with pytest.raises(ValueError, match=r"\[bcrf_ner\] annotate must be a list of confidence, "):
+        ner.annotate = annotate
+
+
+def test_queries_of_wrong_values_name_what_is_expected() -> None:
+    nlp = spacy.blank("en")
+    ner: Any = nlp.add_pipe("bcrf_ner")
+    ner.add_label("PER")
+    nlp.initialize()
+    with pytest.raises(ValueError, match="threshold must be a number, got 'a'"):
+        ner.entity_candidates([nlp.make_doc("a")], threshold="a")
+    for query in ner.token_marginals, ner.entity_candidates, ner.uncertainty:
+        with pytest.raises(TypeError, match=r"\[bcrf_ner\] expected documents, got None"):
+            query(None)
+
+
 def test_l1_that_no_gradient_outweighs_is_refused() -> None:
     learner = OnlineLearner(2, 1, OnlineSettings("crf", l1=1000), 1000)
     rows = Rows(np.zeros(1, "int32"), np.arange(2))
