@@ -3,7 +3,7 @@
     python -m benchmarks.kernels --csv kernels.csv
 
 The first table has batches of sequences of 30 tokens, float32. The kernels compute marginals, their
-sum over edges and the log-partition, or the best labeling. The second table has batches of 64 with
+sum over edges and the log-partition, or the best labeling. The second table has
 the tags of several labels in the BILUO scheme: all transitions are allowed, or those of the scheme.
 
 The third table has scores of a large range: the tag scores have the standard deviations of the
@@ -45,6 +45,7 @@ BATCHES = (1, 8, 16, 64)
 LENGTH = 30
 SCALES = (2.0, 60.0, 1000.0, 10_000.0)
 LABELS = (4, 7, 12, 17, 25)
+LABEL_BATCHES = (1, 64)
 WIDE_LABELS = (4, 17)
 FORBIDDEN = ("BILUO", "half")
 SCHEMES = ("free", "BILUO")
@@ -89,10 +90,10 @@ def measure() -> Times:
         for batch in BATCHES:
             runs = draw_calls(rng, tags, batch, LENGTH)
             calls |= {(kernel, tags, batch): runs[kernel] for kernel in KERNELS}
-    for labels, scheme in product(LABELS, SCHEMES):
+    for labels, batch, scheme in product(LABELS, LABEL_BATCHES, SCHEMES):
         allowed = allowed_transitions(labels)
-        runs = draw_calls(rng, len(allowed), 64, LENGTH, allowed if scheme == "BILUO" else None)
-        calls |= {(scheme, kernel, labels): runs[kernel] for kernel in KERNELS}
+        runs = draw_calls(rng, len(allowed), batch, LENGTH, allowed if scheme == "BILUO" else None)
+        calls |= {(scheme, kernel, labels, batch): runs[kernel] for kernel in KERNELS}
     for labels, forbidden in product(WIDE_LABELS, FORBIDDEN):
         allowed = allowed_transitions(labels)
         if forbidden == "half":
@@ -143,7 +144,7 @@ def allowed_transitions(n_labels: int) -> NDArray[np.bool_]:
 
 
 def range_calls(potentials: Potentials) -> dict[str, Callable[[], object]]:
-    """Return a call of each kernel of the second table."""
+    """Return a call of each kernel of the third table."""
     batch = potentials.unary, potentials.transitions, potentials.lengths
     plain = BregmanOptions(N_ITER, 1.25, None)
     chain, lower = plain._replace(unary="chain"), plain._replace(bound="lower")
@@ -176,18 +177,19 @@ def rows_of_sizes(medians: dict[str, Times]) -> list[dict[str, object]]:
 def rows_of_schemes(medians: dict[str, Times]) -> list[dict[str, object]]:
     """Return a row for each kernel and number of labels: all transitions, and those of BILUO."""
     rows = []
-    for kernel, labels in product(KERNELS, LABELS):
+    for kernel, labels, batch in product(KERNELS, LABELS, LABEL_BATCHES):
         row: dict[str, object] = {"kernel": kernel, "labels": labels, "tags": 4 * labels + 1}
+        row["batch"] = batch
         for name, times in medians.items():
             for scheme in SCHEMES:
-                each = times[scheme, kernel, labels] / (64 * LENGTH)
+                each = times[scheme, kernel, labels, batch] / (batch * LENGTH)
                 row[f"{name} {scheme}"] = f"{each * 1e9:.0f}"
         rows.append(row)
     return rows
 
 
 def rows_of_ranges(medians: dict[str, Times]) -> list[dict[str, object]]:
-    """Return a row for each kernel, size, precision and set, with a column for each range."""
+    """Return a row for each kernel, size, mask, precision and set, with a column for each range."""
     rows = []
     any_times = next(iter(medians.values()))
     for *case, first in (size for size in any_times if len(size) == 5):

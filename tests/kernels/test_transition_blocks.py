@@ -6,6 +6,7 @@ from oracles import reference, reference_posterior
 from pairwise import pairwise
 from test_kernels import assert_same, assert_same_projections, doubles
 
+from spacy_bcrf import kernels
 from spacy_bcrf.kernels import BregmanOptions, native
 
 LENGTHS = {"equal": np.full(33, 6), "ragged": np.arange(40) % 13, "few": np.array([9, 1, 0, 4])}
@@ -57,6 +58,7 @@ ALLOWED = {
     "BIO 20": scheme("BIO", 20),
     "few columns": few_columns(30),
     "many rows": many_rows(25),
+    "many columns": many_rows(25).T,
     "none": np.zeros((26, 26), dtype=bool),
 }
 CASES = pairwise(
@@ -100,6 +102,43 @@ def test_blocks_are_the_reference(name, lengths, dtype, scale, spread, forbid, o
         found = native.bregman(np, *arrays, options, "sum")
         oracle = reference.bregman(np, *double, options, "sum")
         assert_same_projections(found, oracle, options, dtype, size)
+
+
+@pytest.mark.parametrize("dtype, limit", [("float32", 66), ("float64", 650)])
+@pytest.mark.parametrize("beyond", [False, True])
+def test_weights_at_the_limit_of_plain_numbers(dtype, limit, beyond):
+    """Scores of one row of transitions are the lowest, and sequences differ in their range."""
+    rng = np.random.default_rng(limit)
+    allowed = scheme("BILUO", 7)
+    transitions = np.where(allowed, rng.choice([0.0, -limit], allowed.shape), -np.inf)
+    transitions[0, allowed[0]] = -limit * (1.001 if beyond else 1)
+    lengths = np.full(24, 9, "int32")
+    scale = np.repeat(np.resize([1.0, 30.0, 1e3, 1e5], 24), 9)
+    unary = rng.normal(size=(len(scale), len(allowed))) * scale[:, None]
+    arrays = unary.astype(dtype), transitions.astype(dtype), lengths
+    with np.errstate(all="ignore"):
+        found = native.sum_product(np, *arrays, "sum", True)
+        assert_same(found, reference.sum_product(np, *doubles(*arrays), "sum", True), dtype, 1e5)
+
+
+@pytest.mark.parametrize("name", ["BILUO 17", "BILUO 32"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_long_sequences_and_threads(name, threads):
+    allowed = ALLOWED[name]
+    rng = np.random.default_rng(threads)
+    lengths = np.array([2100, 30, 2300, 2049, 5, 2200, 2100, 2100, 2100], "int32")
+    unary = rng.normal(0, 2, (lengths.sum(), len(allowed))).astype("float32")
+    transitions = np.where(allowed, rng.normal(size=allowed.shape), -np.inf).astype("float32")
+    arrays = unary, transitions, lengths
+    kernels.set_threads(threads)
+    try:
+        found = native.sum_product(np, *arrays, "sum", True)
+        scores = native.max_product(np, *arrays)[1]
+    finally:
+        kernels.set_threads(None)
+    assert_same(found, reference.sum_product(np, *doubles(*arrays), "sum", True), "float32", 100)
+    expected = reference.max_product(np, *doubles(*arrays))[1]
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("value, scale", [(np.nan, 3000.0), (np.inf, 1.0), (np.inf, 3000.0)])

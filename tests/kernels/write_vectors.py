@@ -50,14 +50,14 @@ def cases() -> Iterator[list[Array]]:
     for tags, dtype, forbid in pairwise([3, 17], ["float32", "float64"], [False, True]):
         samples.append((tags, None, dtype, True, forbid, 2.0, 0))
     # Blocks of allowed transitions.
-    for scale, dtype in pairwise([2.0, 30.0, 3000.0], ["float32", "float64"]):
-        samples.append((29, 0, dtype, True, "BILUO", scale, 0))
+    for labels, scale, dtype in pairwise([7, 17, 32], [2.0, 30.0, 3000.0], ["float32", "float64"]):
+        samples.append((4 * labels + 1, 0, dtype, True, "BILUO", scale, 0))
     for tags, lengths, dtype, shared, forbid, scale, k in samples:
         sizes = (LONG if lengths is None else LENGTHS[lengths]).astype("int32")
         unary, transitions, sizes = problem(rng, tags, shared, dtype, forbid is True, scale, sizes)
         if forbid == "BILUO":
             weak = rng.normal(0, 2, transitions.shape)
-            transitions = np.where(scheme("BILUO", 7), weak, -np.inf).astype(dtype)
+            transitions = np.where(scheme("BILUO", tags // 4), weak, -np.inf).astype(dtype)
         arrays = doubles(unary, transitions, sizes)
         edges, options = "sum" if shared else "each", OPTIONS[k]
         with np.errstate(all="ignore"):

@@ -5,8 +5,8 @@
 #include "bregman_options.hh"
 #include "for_each_sequence.hh"
 #include "lane_bregman.hh"
+#include "median_range.hh"
 #include "pair_sums.hh"
-#include "range_guess.hh"
 #include "scaled_projections.hh"
 
 namespace bcrf {

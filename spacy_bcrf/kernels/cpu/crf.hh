@@ -4,9 +4,9 @@
 #include "../shared/precision.hh"
 #include "for_each_sequence.hh"
 #include "lane_crf.hh"
+#include "median_range.hh"
 #include "pair_sums.hh"
 #include "prefetch.hh"
-#include "range_guess.hh"
 #include "scaled_chain.hh"
 
 namespace bcrf {

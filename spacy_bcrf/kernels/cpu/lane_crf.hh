@@ -97,7 +97,7 @@ template <class N, class In> class LaneForwardBackward {
             N::store(beta_ + t * W, part_, N::normal(N::times(N::load(beta_ + t * W, part_), by)));
     }
 
-    // Set inward of tokens [from, to), and write the tag marginals. Return 1 for the sequences of which R has lost
+    // Set inward of tokens [from, to), and write the tag marginals. Return 1 for each sequence in which R has lost
     // a tag.
     Vec<R> backward(const Group<R>& g, int from, int to, Vec<R> lengths, In* node) {
         const Vec<R> one = broadcast<R>(1), most = broadcast(R(1) / Precision<R>::MIN_OVERLAP);

@@ -116,11 +116,11 @@ template <int VECTORS, class R> BCRF_INLINE Vec<R> pick(const R* table, IntVec<R
 
 // Set out[v] = x K[:, v] for COLUMNS numbers v, in each lane. K has rows of length `width`.
 template <class Semiring, int COLUMNS, class R>
-BCRF_INLINE void lane_product_block(R* out, size_t to, const R* x, size_t from, const R* k, int tags,
+BCRF_INLINE void lane_product_block(R* out, size_t to, const R* x, size_t from, const R* k, int rows,
                                     int width) {
     Vec<R> total[COLUMNS];
     for (int v = 0; v < COLUMNS; ++v) total[v] = Semiring::template zero<R>();
-    for (int u = 0; u < tags; ++u, x += from, k += width) {
+    for (int u = 0; u < rows; ++u, x += from, k += width) {
         const Vec<R> xu = load(x);
         for (int v = 0; v < COLUMNS; ++v) total[v] = Semiring::template add<R>(total[v], k[v], xu);
     }
@@ -161,9 +161,9 @@ template <class Run> BCRF_INLINE void for_columns(int tags, Run run) {
 // Set out = x K in each lane, for the first columns of K. `to` and `from` are the strides of the rows of
 // `out` and x.
 template <class Semiring, class R>
-void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int tags, int columns, int width) {
+void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int rows, int columns, int width) {
     for_columns(columns, [&](auto block, int v) BCRF_INLINE_LAMBDA {
-        lane_product_block<Semiring, block.value, R>(out + v * to, to, x, from, k + v, tags, width);
+        lane_product_block<Semiring, block.value, R>(out + v * to, to, x, from, k + v, rows, width);
     });
 }
 

@@ -23,7 +23,8 @@ template <class R, class In> bool are_plain(const Batch<In>& batch, double scale
 }
 
 // Blocks of exp(transitions - shift), or none if they are not plain. A product with a vector of Scaled numbers
-// then needs only the numbers near the largest one of a block.
+// then needs only the numbers near the largest one of a block. So blocks are faster with few tags too, and if all
+// transitions are allowed, in a single block.
 template <class R, class In>
 std::vector<TransitionBlock<R>> plain_blocks(const Batch<In>& batch, double scale, bool transposed) {
     if (!batch.shared || !are_plain<R>(batch, scale)) return {};
@@ -165,22 +166,20 @@ template <class R> struct ScaledColumns {
 template <class R, class In> class ScaledMatrices {
     int tags_;
     size_t part_;
-    Buffer<R> rows_;  // (tags, tags): mantissas
-    ScaledColumns<R> columns_, transposed_;
+    ScaledColumns<R> columns_, transposed_;  // without blocks
     double shift_ = 0, range_ = 0;
     bool zeros_ = false, plain_ = false;
     std::vector<TransitionBlock<R>> blocks_, transposed_blocks_;
-    Buffer<R> scratch_;                                           // (2, tags, W)
+    Buffer<R> scratch_;  // (2, tags, W)
 
   public:
     ScaledMatrices(const Batch<In>& batch, int, double scale = 1)
-        : tags_(batch.tags), part_(size_t(tags_) * tags_), rows_(part_), plain_(are_plain<R>(batch, scale)) {
+        : tags_(batch.tags), part_(size_t(tags_) * tags_), plain_(are_plain<R>(batch, scale)) {
         const In* w = batch.transitions;
         double top = largest(w, part_);
         if (top == -infinity<double>) top = 0;
         shift_ = top * scale;
         range_ = (top - double(smallest_finite(w, part_))) * scale;
-        plain_ = are_plain<R>(batch, scale);
         blocks_ = plain_blocks<R>(batch, scale, false);
         transposed_blocks_ = plain_blocks<R>(batch, scale, true);
         scratch_ = Buffer<R>(2 * size_t(tags_) * lanes<R>);
@@ -188,11 +187,10 @@ template <class R, class In> class ScaledMatrices {
             const double x = (double(w[size_t(u) * tags_ + v]) - top) * scale / LOG_2;
             // NaN is not a forbidden transition.
             if (!(x < infinity<double>)) range_ = infinity<double>;
-            if (!(x > -infinity<double>)) return;
+            if (!(x > -infinity<double>) || !blocks(&columns == &transposed_).empty()) return;
             const double e = plain_ ? 0 : std::floor(x);
             const R m = R(std::exp2(x - e));
             columns.entries.push_back({m, R(e), from});
-            rows_[size_t(u) * tags_ + v] = m;
         };
         for (int i = 0; i < tags_; ++i) {
             for (int j = 0; j < tags_; ++j) {
@@ -202,7 +200,7 @@ template <class R, class In> class ScaledMatrices {
             columns_.start.push_back(int(columns_.entries.size()));
             transposed_.start.push_back(int(transposed_.entries.size()));
         }
-        zeros_ = columns_.entries.size() < part_;
+        zeros_ = count_allowed(batch) < part_;
     }
 
     int tags() const { return tags_; }
@@ -214,7 +212,6 @@ template <class R, class In> class ScaledMatrices {
         return transposed ? transposed_blocks_ : blocks_;
     }
     R* scratch() { return scratch_; }
-    const R* rows(int) { return rows_; }
     const ScaledColumns<R>& columns(bool transposed) const { return transposed ? transposed_ : columns_; }
     double shift(int) const { return shift_; }
     bool zeros() const { return zeros_; }
@@ -433,7 +430,7 @@ template <class R> class PairSumsOf<Plain<R>> {
 template <class R> class PairSumsOf<Wide<R>> {
     static constexpr int W = lanes<R>;
     int tags_, pending_ = 0;
-    Buffer<R> sums_;  // (tags, tags, W), without blocks
+    Buffer<R> sums_;  // (to, from, W), without blocks
     BlockPairSums<R> blocks_;
 
   public:
@@ -445,8 +442,8 @@ template <class R> class PairSumsOf<Wide<R>> {
     template <class Kernel>
     void add(const R* a, const R* b, size_t part, int edges, size_t step, Kernel& k, double* sum) {
         if (!k.blocks(false).empty())
-            // No product of the largest numbers of a block exceeds the inverse of the smallest weight, so one
-            // power of 2 an edge brings both numbers into the range of R.
+            // The arcs of an edge sum to 1. So no product of the largest numbers of a block exceeds the inverse of
+            // the smallest weight, and one power of 2 an edge brings both numbers into the range of R.
             return blocks_.add(edges, [&](const TransitionBlock<R>& block, int i, R* from, R* to) BCRF_INLINE_LAMBDA {
                 const R *x = a + i * step, *y = b + i * step;
                 Vec<R> top = broadcast<R>(2 * Exponents<R>::ZERO);
@@ -460,16 +457,16 @@ template <class R> class PairSumsOf<Wide<R>> {
                     to += W;
                 }
             });
-        const ScaledColumns<R>& rows = k.columns(true);
+        const ScaledColumns<R>& columns = k.columns(false);
         for (int i = 0; i < edges; ++i, a += step, b += step)
-            for (int u = 0; u < tags_; ++u) {
-                const Vec<R> m = load(a + u * W), e = load(a + part + u * W);
-                for (int j = rows.start[u]; j < rows.start[u + 1]; ++j) {
-                    const auto& entry = rows.entries[j];
-                    const R* to = b + entry.row * W;
-                    R* sums = sums_ + (size_t(u) * tags_ + entry.row) * W;
-                    const Vec<R> exponent = (e + entry.e) + load(to + part);
-                    store(sums, load(sums) + (m * entry.m) * load(to) * power_of_two<R>(exponent));
+            for (int v = 0; v < tags_; ++v) {
+                const Vec<R> m = load(b + v * W), e = load(b + part + v * W);
+                for (int j = columns.start[v]; j < columns.start[v + 1]; ++j) {
+                    const auto& entry = columns.entries[j];
+                    const R* from = a + entry.row * W;
+                    R* sums = sums_ + (size_t(v) * tags_ + entry.row) * W;
+                    const Vec<R> exponent = (e + entry.e) + load(from + part);
+                    store(sums, load(sums) + (m * entry.m) * load(from) * power_of_two<R>(exponent));
                 }
             }
         pending_ += edges;
@@ -479,10 +476,12 @@ template <class R> class PairSumsOf<Wide<R>> {
     template <class Kernel> void flush(Kernel& k, double* sum) {
         if (!k.blocks(false).empty()) return blocks_.flush(sum);
         if (!pending_) return;
-        for (size_t i = 0; i < size_t(tags_) * tags_; ++i) {
-            sum[i] += double(BCRF_TARGET::sum<R>(load(sums_ + i * W)));
-            store(sums_ + i * W, Vec<R>{});
-        }
+        for (int v = 0; v < tags_; ++v)
+            for (int u = 0; u < tags_; ++u) {
+                R* sums = sums_ + (size_t(v) * tags_ + u) * W;
+                sum[size_t(u) * tags_ + v] += double(BCRF_TARGET::sum<R>(load(sums)));
+                store(sums, Vec<R>{});
+            }
         pending_ = 0;
     }
 };

@@ -11,8 +11,9 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Rows of Scaled numbers: `width` mantissas, then `width` exponents. The padding is 0. Mantissas are between
-// 1/2 and 4: sums and scores are normal, and products of two are not.
+// Rows of Scaled numbers: `width` mantissas, then `width` exponents. The padding is 0. Mantissas of
+// sums and scores are at least 1 and less than 2. Those of products are less than 4, and those that were divided by a
+// total may be near 1 / (8 T): far from the limits of double.
 class ScaledRows {
     size_t width_;
     Buffer<double> rows_;
@@ -57,7 +58,7 @@ struct RowArithmetic {
         const double shifted = d + (E::ROUND + E::BIAS);
         std::uint64_t bits;
         std::memcpy(&bits, &shifted, sizeof bits);
-        bits = (bits << E::MANTISSA) & -std::uint64_t(shifted > E::ROUND);
+        bits = (bits << E::MANTISSA) & (0 - std::uint64_t(shifted > E::ROUND));
         double power;
         std::memcpy(&power, &bits, sizeof power);
         return power;
@@ -201,8 +202,20 @@ template <class In> class ScaledEdge {
         double top = 0;
     } rows_, columns_;
     bool finite_ = true;
-    const std::vector<TransitionBlock<double>> blocks_, transposed_;  // of shared transitions
+    const Batch<In>& batch_;
+    struct Blocks {
+        std::vector<TransitionBlock<double>> all;
+        bool found = false;
+    };
+    Blocks blocks_, transposed_;  // of shared transitions
     Buffer<double> scratch_;
+
+    const std::vector<TransitionBlock<double>>& blocks(bool transposed) {
+        Blocks& blocks = transposed ? transposed_ : blocks_;
+        if (!blocks.found) blocks.all = plain_blocks<double>(batch_, scale_, transposed);
+        blocks.found = true;
+        return blocks.all;
+    }
 
     const double* load(Matrix& matrix, const In* w, bool transposed) {
         if (matrix.loaded == w) return matrix.rows[0];
@@ -221,8 +234,7 @@ template <class In> class ScaledEdge {
   public:
     ScaledEdge(const Batch<In>& batch, double scale)
         : row_(batch.tags), scale_(scale), rows_{ScaledRows(row_.tags, row_.width)},
-          columns_{ScaledRows(row_.tags, row_.width)}, blocks_(plain_blocks<double>(batch, scale, false)),
-          transposed_(plain_blocks<double>(batch, scale, true)), scratch_(3 * size_t(row_.width)) {}
+          columns_{ScaledRows(row_.tags, row_.width)}, batch_(batch), scratch_(3 * size_t(row_.width)) {}
 
     const double* rows(const In* transitions) { return load(rows_, transitions, false); }
     const double* columns(const In* transitions) { return load(columns_, transitions, true); }
@@ -230,9 +242,8 @@ template <class In> class ScaledEdge {
     // Set out = x K, or K x if `transposed`, for the matrix K of an edge.
     void product(double* out, const double* x, const In* transitions, bool transposed) {
         const double* k = transposed ? columns(transitions) : rows(transitions);
-        const auto& blocks = transposed ? transposed_ : blocks_;
-        for (const auto& block : blocks) row_.product(out, x, block, scratch_);
-        if (blocks.empty()) row_.product(out, x, k);
+        for (const auto& block : blocks(transposed)) row_.product(out, x, block, scratch_);
+        if (blocks(transposed).empty()) row_.product(out, x, k);
     }
 
     // The shift of the rows that were used last.
@@ -241,7 +252,7 @@ template <class In> class ScaledEdge {
     bool finite() const { return finite_; }
     void start() {
         finite_ = true;
-        // Another batch may have other transitions at the same address.
+        // Scores that are not finite count again.
         rows_.loaded = columns_.loaded = nullptr;
     }
 };

@@ -21,8 +21,6 @@ template <class R> struct TransitionBlock {
     int columns() const { return int(to.size()); }
 };
 
-// NaN is not a forbidden transition.
-
 // Return the position of the lowest bit of a positive number.
 inline int lowest_bit(std::uint64_t x) {
 #if defined(__GNUC__)
@@ -34,27 +32,39 @@ inline int lowest_bit(std::uint64_t x) {
 #endif
 }
 
+// Return the bits of up to 64 scores that are not -inf. NaN is not forbidden.
+template <class In> std::uint64_t allowed_bits(const In* scores, size_t n) {
+    std::uint8_t allowed[64] = {};
+    for (size_t k = 0; k < n; ++k) allowed[k] = scores[k] != -infinity<In>;
+    std::uint64_t bits = 0;
+    for (int k = 0; k < 64; k += 8) {
+        // The product moves the lowest bits of 8 bytes to the highest byte.
+        std::uint64_t bytes = 0;
+        for (int i = 0; i < 8; ++i) bytes |= std::uint64_t(allowed[k + i]) << 8 * i;
+        bits |= (bytes * 0x0102040810204080u) >> 56 << k;
+    }
+    return bits;
+}
+
 // Group the tags that may follow the same tags, or precede them if `transposed`. Return the number of the group
 // of each tag. Return nothing if transitions belong to edges, or if so many groups cost more than they save.
 template <class In> std::vector<int> group_tags(const Batch<In>& batch, bool transposed) {
     if (!batch.shared) return {};
     const size_t tags = batch.tags, words = (tags + 63) / 64;
-    std::vector<std::uint64_t> sets(tags * words);
+    std::vector<std::uint64_t> others(tags * words);  // the predecessors of each tag, or its followers
     for (size_t u = 0; u < tags; ++u)
         for (size_t v = 0; v < tags; v += 64) {
-            const In* scores = batch.transitions + u * tags + v;
-            std::uint64_t after = 0;
-            for (size_t k = 0; k < 64 && v + k < tags; ++k) after |= std::uint64_t(scores[k] != -infinity<In>) << k;
-            if (transposed) sets[u * words + v / 64] = after;
+            std::uint64_t after = allowed_bits(batch.transitions + u * tags + v, std::min<size_t>(tags - v, 64));
+            if (transposed) others[u * words + v / 64] = after;
             else
                 for (; after; after &= after - 1)
-                    sets[(v + lowest_bit(after)) * words + u / 64] |= std::uint64_t(1) << u % 64;
+                    others[(v + lowest_bit(after)) * words + u / 64] |= std::uint64_t(1) << u % 64;
         }
     std::vector<int> groups(tags), first;  // first: a tag of each group
     for (size_t v = 0; v < tags; ++v) {
-        const std::uint64_t* set = &sets[v * words];
+        const std::uint64_t* set = &others[v * words];
         size_t i = 0;
-        while (i < first.size() && !std::equal(set, set + words, &sets[first[i] * words])) ++i;
+        while (i < first.size() && !std::equal(set, set + words, &others[first[i] * words])) ++i;
         if (i == first.size()) first.push_back(int(v));
         if (2 * first.size() > tags + 1) return {};
         groups[v] = int(i);
@@ -101,9 +111,10 @@ template <class In> size_t count_allowed(const Batch<In>& batch) {
     return count;
 }
 
-// Return whether blocks leave out so many transitions that plain products over them are faster.
+// Return whether blocks leave out so many transitions that plain products over them are faster, and whether there
+// are enough tokens to pay for finding them.
 template <class In> bool are_blocks_faster(const Batch<In>& batch) {
-    if (!batch.shared || batch.tags < MIN_BLOCK_TAGS) return false;
+    if (!batch.shared || batch.tags < MIN_BLOCK_TAGS || batch.tokens() < 4 * size_t(batch.tags)) return false;
     const double share = double(count_allowed(batch)) / (double(batch.tags) * batch.tags);
     return share < 0.6 && !group_tags(batch, false).empty();
 }

@@ -1,4 +1,4 @@
-// In which precision the weights of most sequences fit.
+// The range of most tag scores, which tells in which precision their weights fit.
 #pragma once
 
 #include "simd.hh"
@@ -14,7 +14,8 @@ template <class In> double median_range(const Batch<In>& batch) {
     double ranges[MOST];
     for (size_t i = 0; i < n; ++i) {
         const In* unary = batch.unary + tokens * i / n * t;
-        ranges[i] = double(largest(unary, t)) - smallest_finite(unary, t);
+        const double range = double(largest(unary, t)) - smallest_finite(unary, t);
+        ranges[i] = range >= 0 ? range : infinity<double>;  // NaN has no place in an order
     }
     std::nth_element(ranges, ranges + n / 2, ranges + n);
     return n ? ranges[n / 2] : 0;
