@@ -418,8 +418,9 @@ void sum_product_long(const Batch<In>& batch, const std::vector<Place>& which, b
 }
 
 // The share for lanes of Scaled numbers to be faster than ScaledChain.
-template <class R> double wide_lane_share(int tags) {
-    return std::min(0.1 + 0.0095 * tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
+template <class R, class In> double wide_lane_share(const Batch<In>& batch) {
+    const double share = std::min(0.1 + 0.0095 * batch.tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
+    return lanes<R> >= 4 && are_blocks_faster(batch) ? std::min(share, 0.5) : share;
 }
 
 template <class R, class In> double crf_lane_share(const Batch<In>& batch) {
@@ -501,7 +502,7 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
     // Scores of a moderate range leave few sequences after this.
     if (sizeof(In) == 4 && guess.fits<double>())
         left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch));
-    left = run(Wide<In>(), Rows<void>(), left, wide_lane_share<In>(batch.tags));
+    left = run(Wide<In>(), Rows<void>(), left, wide_lane_share<In>(batch));
     for_each_output(
         batch, left, 10 * pass(batch), value, node, sum, each, [&] { return ScaledChain<In>(batch); },
         [](ScaledChain<In>& chain, const Sequence<In>& s, Output<In>& out) { chain.sum_product(s, out); },

@@ -100,8 +100,8 @@ template <class N, class In> class LaneForwardBackward {
     // Set inward of tokens [from, to), and write the tag marginals. Return 1 for each sequence in which R has lost
     // a tag.
     Vec<R> backward(const Group<R>& g, int from, int to, Vec<R> lengths, In* node) {
-        const Vec<R> one = broadcast<R>(1), most = broadcast(R(1) / Precision<R>::MIN_OVERLAP);
-        Vec<R> lost{};
+        const Vec<R> one = broadcast<R>(1);
+        Vec<R> weights{};  // their sum, because infinity and NaN stay in a sum
         for (int i = to - 1; i >= from; --i) {
             const R *alpha = at(alpha_, i), *emission = in_window(emission_, i);
             R* inward = in_window(inward_, i);
@@ -114,8 +114,7 @@ template <class N, class In> class LaneForwardBackward {
                 const Value beta = N::select(last, N::one(), N::load(beta_ + t * W, part_));
                 store(node_ + t * W, N::plain(N::times(beta, N::load(alpha + t * W, part_))));
                 const Value v = N::times(beta, by);
-                // Weights may also be infinite or NaN.
-                if (N::PARTS == 1) lost = N::mantissa(v) <= most ? lost : one;
+                if (N::PARTS == 1) weights += N::mantissa(v);
                 N::store(inward + t * W, part_, N::times(v, N::load(emission + t * W, part_)));
             }
             if (node) {
@@ -125,7 +124,7 @@ template <class N, class In> class LaneForwardBackward {
             }
             if (i > 0) N::product(beta_.data(), W, part_, (const R*)inward, W, part_, matrices_, true);
         }
-        return lost;
+        return weights * Precision<R>::MIN_OVERLAP <= one ? Vec<R>{} : one;
     }
 
     // Add the marginals of the edges into tokens [from, to). Sequences that have failed add nothing: the

@@ -374,7 +374,7 @@ template <class R> class BlockPairSums {
     }
 
     // Add the products of some edges. copy(block, i, from, to) copies the numbers of edge i.
-    template <class Copy> void add(int edges, Copy copy) {
+    template <class Copy> __attribute__((noinline)) void add(int edges, Copy copy) {
         const size_t row = tags_ * W;
         for (int first = 0; first < edges; first += STEPS) {
             const int steps = std::min(STEPS, edges - first);
