@@ -11,9 +11,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Rows of Scaled numbers: `width` mantissas, then `width` exponents. The padding is 0. Mantissas of
-// sums and scores are at least 1 and less than 2. Those of products are less than 4, and those that were divided by a
-// total may be near 1 / (8 T): far from the limits of double.
+// Rows of Scaled numbers: `width` mantissas, then `width` exponents. The padding is 0. All
+// are normal, and a quotient of equal numbers is 1: beside the exponent of a huge score, a carry would be lost.
 class ScaledRows {
     size_t width_;
     Buffer<double> rows_;
@@ -129,15 +128,14 @@ struct RowArithmetic {
 
     // Set out = x y.
     void multiply(double* out, const double* x, const double* y) const {
-        for (int t = 0; t < width; t += W) set(out, t, times(get(x, t), get(y, t)));
+        for (int t = 0; t < width; t += W) set(out, t, normalized<double>(times(get(x, t), get(y, t))));
     }
 
     // Divide a row by a number.
     void divide(double* row, ScaledNumber by) const {
-        const double inverse = 1 / by.m;
         for (int t = 0; t < width; t += W) {
             const Number x = get(row, t);
-            set(row, t, {x.m * inverse, x.e - by.e});
+            set(row, t, normalized<double>({x.m / by.m, x.e - by.e}));
         }
     }
 
