@@ -38,7 +38,7 @@ template <class In> class ScaledChain : RowArithmetic {
             const double e = top_exponent(here);
             possible = e > nothing;
             exponents += e;
-            for (int t = 0; t < width; t += W) store(here + width + t, load(here + width + t) - e);
+            divide(here, {1, e});
         }
         possible &= finite && edge_.finite();
         if (possible) value_ = shift + exponents * LOG_2 + total(alpha_[s.length - 1]).log();
