@@ -299,17 +299,11 @@ def measure_pipeline(
     out: Path, corpora: Path, task: str, system: str, seed: int, length: int
 ) -> Numbers:
     """Train a pipeline with `spacy train` and measure it on test."""
-    from spacy.training.initialize import init_nlp
-    from spacy.training.loop import train
-
     chosen, cache = TASKS[task], out / "corpora"
     config = make_config(task, system, seed, length, corpora, cache)
     path = saved_pipeline(out, task, system, seed, length)
-    folder = path.parent
-    folder.mkdir(parents=True, exist_ok=True)
     start = time.process_time()
-    nlp = init_nlp(config, use_gpu=-1)
-    train(nlp, folder, use_gpu=-1, stdout=sys.stderr, stderr=sys.stderr)
+    train_pipeline(config, path.parent)
     seconds = time.process_time() - start
     best = spacy.load(path)
     examples = read(best, chosen, "test", system, corpora, cache)
@@ -325,6 +319,15 @@ def measure_pipeline(
         confidence = calibration.confidence(1.0)
         numbers["ece"] = measure_reliability(confidence, calibration.correct).error
     return numbers
+
+
+def train_pipeline(config: Any, folder: Path) -> None:
+    """Train a pipeline as `spacy train` does."""
+    from spacy.training.initialize import init_nlp
+    from spacy.training.loop import train
+
+    folder.mkdir(parents=True, exist_ok=True)
+    train(init_nlp(config, use_gpu=-1), folder, use_gpu=-1, stdout=sys.stderr, stderr=sys.stderr)
 
 
 def microseconds_per_word(nlp: Language, examples: list[Example], rounds: int = 3) -> float:

@@ -13,7 +13,6 @@ code has changed is trained again.
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.util import registry
 
-from benchmarks.accuracy import CLUSTERS, PASSES, find_commit, make_config
+from benchmarks.accuracy import CLUSTERS, PASSES, find_commit, make_config, train_pipeline
 from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from experiments.labeling_tasks import TASKS
 from experiments.report import mean_and_deviation
@@ -120,34 +119,15 @@ def train_part(
     """Return the folder of a trained part. Train it if there is none of this code and config."""
     length = PASSES if part == "chain" else steps
     folder = out / f"{task}-{part}-{'+'.join(parts)}-{length}-{seed}"
-    config = make_part_config(task, part, seed, length, parts, Path("corpora"), Path("cache"))
+    config = make_part_config(task, part, seed, length, parts, corpora, out / "corpora")
     origin = {"commit": find_commit(), "config": config.to_str()}
     saved = folder / "origin.json"
     if not saved.exists() or json.loads(saved.read_text()) != origin:
-        in_own_process(train, out, corpora, task, part, seed, length, parts, folder)
+        in_own_process(train_pipeline, config, folder)
         write_text(saved, json.dumps(origin))
     # Averaged weights do not overfit early, and a dev part that was learned chooses nothing.
     is_last = part == "chain" or "dev" in parts
     return folder / ("model-last" if is_last else "model-best")
-
-
-def train(
-    out: Path,
-    corpora: Path,
-    task: str,
-    part: str,
-    seed: int,
-    length: int,
-    parts: list[str],
-    folder: Path,
-) -> None:
-    from spacy.training.initialize import init_nlp
-    from spacy.training.loop import train
-
-    config = make_part_config(task, part, seed, length, parts, corpora, out / "corpora")
-    folder.mkdir(parents=True, exist_ok=True)
-    nlp = init_nlp(config, use_gpu=-1)
-    train(nlp, folder, use_gpu=-1, stdout=sys.stderr, stderr=sys.stderr)
 
 
 def make_part_config(

@@ -3,8 +3,8 @@
     python -m benchmarks.kernels --csv kernels.csv
 
 The first table has batches of sequences of 30 tokens, float32. The kernels compute marginals, their
-sum over edges and the log-partition, or the best labeling. The second table has
-the tags of several labels in the BILUO scheme: all transitions are allowed, or those of the scheme.
+sum over edges and the log-partition, or the best labeling. The second table compares two sets of
+transitions between the tags of the BILUO scheme: all of them, and those that the scheme allows.
 
 The third table has scores of a large range: the tag scores have the standard deviations of the
 columns. The scheme forbids transitions, or half of them are forbidden at random. "x" is the slowest
@@ -175,7 +175,7 @@ def rows_of_sizes(medians: dict[str, Times]) -> list[dict[str, object]]:
 
 
 def rows_of_schemes(medians: dict[str, Times]) -> list[dict[str, object]]:
-    """Return a row for each kernel and number of labels: all transitions, and those of BILUO."""
+    """Return a row for each kernel, number of labels and batch, with both sets of transitions."""
     rows = []
     for kernel, labels, batch in product(KERNELS, LABELS, LABEL_BATCHES):
         row: dict[str, object] = {"kernel": kernel, "labels": labels, "tags": 4 * labels + 1}

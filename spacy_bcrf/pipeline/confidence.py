@@ -53,7 +53,7 @@ TEMPERATURES = 1e-6, 1e6
 
 def check_annotate(name: str, annotate: Iterable[str]) -> None:
     """Raise ValueError unless `annotate` is a list of ANNOTATIONS."""
-    if not isinstance(annotate, (list, tuple)) or not set(annotate) <= set(ANNOTATIONS):
+    if not isinstance(annotate, (list, tuple)) or any(a not in ANNOTATIONS for a in annotate):
         raise ValueError(
             f"[{name}] annotate must be a list of {', '.join(ANNOTATIONS)}, got {annotate!r}"
         )

@@ -170,7 +170,8 @@ void lane_product(R* out, size_t to, const R* x, size_t from, const R* k, int ro
 // Set out[to] = x[from] K in each lane, for the tags `from` and `to` of each block. Inlined, it would slow down
 // products without blocks.
 template <class Semiring, class R>
-__attribute__((noinline)) void lane_block_products(R* out, size_t to, const R* x, size_t from, const std::vector<TransitionBlock<R>>& blocks) {
+__attribute__((noinline)) void lane_block_products(R* out, size_t to, const R* x, size_t from,
+                                                   const std::vector<TransitionBlock<R>>& blocks) {
     for (const TransitionBlock<R>& block : blocks)
         for_columns(block.columns(), [&](auto columns, int v) BCRF_INLINE_LAMBDA {
             constexpr int COLUMNS = columns.value;

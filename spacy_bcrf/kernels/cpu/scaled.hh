@@ -219,7 +219,7 @@ template <class R, class In> class ScaledMatrices {
 };
 
 // Set out[v] = x K[:, v] for a column of K. The arrays' exponents are `part` after their mantissas. PLAIN:
-// those of K are 0.
+// all exponents of K are 0.
 template <bool PLAIN, class R>
 BCRF_INLINE void scaled_column(R* out, size_t out_part, const R* x, size_t from, size_t x_part,
                                const typename ScaledColumns<R>::Entry* first,

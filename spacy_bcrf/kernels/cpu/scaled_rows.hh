@@ -175,7 +175,7 @@ struct RowArithmetic {
     void product(double* out, const double* x, const TransitionBlock<double>& block, double* scratch) const {
         const int rows = block.rows();
         double *m = scratch, *sums = m + width, *exponents = sums + width;
-        // The product reads single numbers, so there is no need to put those of the block into vectors.
+        // The product reads single numbers, so the block's numbers need not be in vectors.
         double top = 2 * E::ZERO;
         for (int u : block.from) top = x[width + u] > top ? x[width + u] : top;
         for (int i = 0; i < rows; ++i) m[i] = x[block.from[i]] * single_power_of_two(x[width + block.from[i]] - top);
