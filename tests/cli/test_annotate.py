@@ -92,7 +92,9 @@ def test_formats_of_inputs(pipeline, here):
     assert len(rows) == 8 * len(TEXTS)
     for row, text in zip(rows, TEXTS * 8, strict=True):
         assert row["text"] == text
-        assert row["spans"] == rows[TEXTS.index(text)]["spans"]
+        # The other texts of a batch change the last digit of a probability.
+        expected = [pytest.approx(span, abs=2e-6) for span in rows[TEXTS.index(text)]["spans"]]
+        assert row["spans"] == expected
     assert rows[0]["id"] == f"{here / 'a.txt'}:1" and rows[-1]["id"] == f"{here / 'h.spacy'}:4"
     assert rows[20]["id"] == "0" and rows[20]["meta"] == {"year": "1990"}
 

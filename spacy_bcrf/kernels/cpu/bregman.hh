@@ -3,6 +3,7 @@
 
 #include "../shared/projection.hh"
 #include "bregman_options.hh"
+#include "crf.hh"
 #include "for_each_sequence.hh"
 #include "lane_bregman.hh"
 #include "median_range.hh"
@@ -180,15 +181,16 @@ template <class R, class In> class Projections {
         return true;
     }
 
-    // Return the log of the scale by which f g exceeds e at token i.
-    double log_scale(int i) {
-        double best = 0;
+    // Return the log of the scale by which f g exceeds e at token i, whose sums are in row r. R may have lost the
+    // product of a tag of little mass.
+    double log_scale(int i, int r) {
+        R most = 0;
         int at = 0;
         for (int t = 0; t < tags_; ++t) {
-            const double x = double(f(i)[t]) * g(i)[t];
-            if (x > best) best = x, at = t;
+            const R mass = f(i)[t] * in(r)[t] + g(i)[t] * out(r)[t];
+            if (mass > most) most = mass, at = t;
         }
-        return std::log(best / e(i)[at]);
+        return std::log(double(f(i)[at]) * g(i)[at] / e(i)[at]);
     }
 
     // Add to `gap` the dual value minus <p, w> + H(p), where p is a point of the polytope: the Markov
@@ -256,7 +258,7 @@ template <class R, class In> class Projections {
             sums(s, i, rows, 1);
             for (int r = 0; r < rows; ++r) {
                 if (!in_range(i + r)) return false;
-                value.add(-log_scale(i + r));
+                value.add(-log_scale(i + r, r));
                 if (!write_node(s, i + r, r, rule, result.node)) return false;
             }
         }
@@ -352,10 +354,10 @@ template <class R, class In> class Projections {
 };
 
 #if defined(__GNUC__)
-// Compute a long sequence in pieces. Return false if it needs more range.
+// Compute a long sequence in pieces. Return false if it needs more range. chain: may be null.
 template <class N, class In>
 bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place place, const In* end,
-                  In* value, In* node, double* sum) {
+                  In* value, In* node, ArcChain<In>* chain, double* sum) {
     const size_t pairs = size_t(batch.tags) * batch.tags;
     const int n = batch.lengths[place.index];
     const LiveTags live_tags(batch);
@@ -376,10 +378,10 @@ bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place p
         batch, pieces.size(), [&](size_t i) { return size_t(pieces[i].length); },
         0.3 * (options.n_iter + 3) * pass(batch), sum ? own.data() : nullptr,
         [&] { return Lanes(batch, options, end, slots_of(longest)); },
-        [&](Lanes& chain, size_t i, double* part) {
-            chain.run(&pieces[i], 1, values.data(), node, part, failed.data());
+        [&](Lanes& lanes, size_t i, double* part) {
+            lanes.run(&pieces[i], 1, values.data(), node, chain, part, failed.data());
         },
-        [](Lanes& chain, double* part) { chain.flush(part); });
+        [](Lanes& lanes, double* part) { lanes.flush(part); });
     double total = 0;
     for (size_t i = 0; i < pieces.size(); ++i) {
         if (failed[i]) return false;
@@ -392,23 +394,22 @@ bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place p
 #endif
 
 // Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
-// void. share: see `cluster`. Return the sequences that are left.
+// void. share: see `cluster`. chain: of the sequences in lanes, or null. Return the sequences that are left.
 template <class N, class R, class In>
 std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& all, double share,
-                              const BregmanOptions& options, In* value, In* node, double* sum,
-                              In* each) {
+                              const BregmanOptions& options, In* value, In* node, ArcChain<In>* chain,
+                              double* sum, In* each) {
     std::vector<char> failed(batch.size);
     std::vector<Place> which(all);
     const double work = (options.n_iter + 3) * pass(batch);
 #if defined(__GNUC__)
-    // A single iteration has its own normalization, and scores of the chain their own checks.
-    if (batch.shared && !each && !options.lower && options.n_iter > 1 &&
-        options.unary != projection::CHAIN) {
+    // A single iteration has its own normalization.
+    if (batch.shared && !each && !options.lower && options.n_iter > 1) {
         const In* end = batch.unary + batch.tokens() * batch.tags;
         using Lanes = LaneProjections<N, In>;
         if (are_lanes_faster<N>(batch) && !options.needs_violation())
             for (Place place : take_long(batch, which))
-                failed[place.index] = !bregman_long<N>(batch, options, place, end, value, node, sum);
+                failed[place.index] = !bregman_long<N>(batch, options, place, end, value, node, chain, sum);
         std::vector<Piece> moved;
         const std::vector<Cluster> clusters = cluster<N>(batch, share, which, moved);
         size_t slots = 0;
@@ -416,11 +417,15 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
         for_each_item(
             batch, clusters.size(), [&](size_t i) { return clusters[i].tokens; }, 0.3 * work, sum,
             [&] { return Lanes(batch, options, end, slots); },
-            [&](Lanes& chain, size_t i, double* own) {
+            [&](Lanes& lanes, size_t i, double* own) {
                 const Cluster& c = clusters[i];
-                chain.run(&moved[c.first], c.last - c.first, value, node, own, failed.data());
+                lanes.run(&moved[c.first], c.last - c.first, value, node, chain, own, failed.data());
             },
-            [](Lanes& chain, double* own) { chain.flush(own); });
+            [](Lanes& lanes, double* own) { lanes.flush(own); });
+        if (chain) {
+            for (Place place : all) chain->found[place.index] = !failed[place.index];
+            for (Place place : which) chain->found[place.index] = 0;
+        }
     }
 #endif
     if constexpr (std::is_void<R>::value)
@@ -437,18 +442,18 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
 }
 
 // Projections in the precision of the scores. A sequence that needs more range gets double precision, or
-// Scaled numbers.
+// Scaled numbers. chain: see `bregman_in`.
 template <class In>
-void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
-                    double* sum, In* each) {
+void bregman_values(const Batch<In>& batch, const std::vector<Place>& all, const BregmanOptions& options, In* value,
+                    In* node, ArcChain<In>* chain, double* sum, In* each) {
     const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
         return bregman_in<decltype(arithmetic), typename decltype(rows)::type>(
-            batch, which, share, options, value, node, sum, each);
+            batch, which, share, options, value, node, chain, sum, each);
     };
     // With more tags, rows fill their vectors too.
     const double share = batch.tags < 32 || are_blocks_faster(batch) ? 0.4 : 0.7;
     const double range = options.scale * median_range(batch);
-    std::vector<Place> left = places(batch);
+    std::vector<Place> left = all;
     if (!(range > Precision<In>::MAX_RANGE)) left = run(Plain<In>(), Rows<In>(), left, share);
     // Scores of a moderate range leave few sequences after this.
     if (sizeof(In) == 4 && !(range > Precision<double>::MAX_RANGE))
@@ -457,24 +462,79 @@ void bregman_values(const Batch<In>& batch, const BregmanOptions& options, In* v
     for_each_output(
         batch, left, 3 * (options.n_iter + 3) * pass(batch), value, node, sum, each,
         [&] { return ScaledProjections<In>(batch, options.scale); },
-        [&](ScaledProjections<In>& chain, const Sequence<In>& s, Output<In>& out) {
-            chain.run(s, options, out);
+        [&](ScaledProjections<In>& projections, const Sequence<In>& s, Output<In>& out) {
+            projections.run(s, options, out);
         },
         [](ScaledProjections<In>&, double*) {});
 }
 
+#if defined(__GNUC__)
+// Return sum p (log p - log_q) over n numbers. Those that are not normal add nothing.
+template <class In> double divergence(const In* p, const In* log_q, size_t n) {
+    constexpr size_t W = lanes<In>, TERMS = 8 * W;
+    double total = 0;
+    for (size_t i = 0; i < n; i += TERMS) {
+        Vec<In> sums{};
+        for (size_t k = i; k < std::min(n, i + TERMS); k += W) {
+            const int left = int(std::min(n - k, W));
+            const Vec<In> x = load_first<In>(p + k, left, p + n);
+            const Vec<In> one = broadcast<In>(1), used = x > Precision<In>::MIN_NORMAL ? x : one;
+            const Vec<In> term = x * (logarithm(used) - load_first<In>(log_q + k, left, log_q + n));
+            sums += x > Precision<In>::MIN_NORMAL ? term : Vec<In>{};
+        }
+        total += double(sum<In>(sums));
+    }
+    return total;
+}
+
+// Subtract the duality gap from the values of the sequences that have a chain. The chain's marginals p are a
+// point of the polytope, and the gap is sum p log(p / flow out) over all tokens but the last.
+template <class In> void subtract_gaps(const Batch<In>& batch, double scale, const ArcChain<In>& arcs, In* value) {
+    const size_t tags = batch.tags, n = batch.tokens() * tags;
+    Batch<In> chain = batch;
+    chain.unary = arcs.scores;
+    std::vector<In> transitions(batch.transitions, batch.transitions + tags * tags);
+    for (In& w : transitions) w = In(w * scale);
+    chain.transitions = transitions.data();
+    std::vector<Place> which;
+    for (Place place : places(batch))
+        if (arcs.found[place.index]) which.push_back(place);
+    Buffer<In> p(n);
+    std::vector<In> ignored(batch.size);
+    sum_product(chain, which, ignored.data(), p.data(), static_cast<double*>(nullptr), static_cast<In*>(nullptr));
+    for_each_sequence(
+        batch, which, double(tags), nullptr, [] { return 0; },
+        [&](int, const Sequence<In>& s, double*) {
+            const size_t first = s.first * tags, numbers = (s.length - 1) * tags;
+            const double gap = divergence<In>(p + first, arcs.log_flow + first, numbers);
+            value[s.index] -= In(std::max(gap, 0.0));
+        },
+        [](int, double*) {});
+}
+#endif
+
 template <class In>
 void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
              double* sum, In* each) {
-    if (options.lower && (node || sum) && batch.shared && !each) {
-        // The marginals of both bounds are the same, to the last bit. Only rows compute the lower one.
-        BregmanOptions upper = options;
-        upper.lower = false;
-        bregman(batch, upper, value, node, sum, each);
-        Buffer<In> unused(batch.tokens() * batch.tags);
-        return bregman_values(batch, options, value, unused.data(), static_cast<double*>(nullptr), each);
-    }
-    bregman_values(batch, options, value, node, sum, each);
+    const std::vector<Place> all = places(batch);
+    ArcChain<In>* none = nullptr;
+    if (!options.lower || !batch.shared || each)
+        return bregman_values(batch, all, options, value, node, none, sum, each);
+    // The marginals of both bounds are the same, to the last bit.
+    BregmanOptions upper = options;
+    upper.lower = false;
+    const size_t n = batch.tokens() * batch.tags;
+    Buffer<In> scores(n), log_flow(n);
+    ArcChain<In> chain{scores, log_flow, std::vector<char>(batch.size)};
+    bregman_values(batch, all, upper, value, node, &chain, sum, each);
+    std::vector<Place> left;
+    for (Place place : all)
+        if (!chain.found[place.index]) left.push_back(place);
+#if defined(__GNUC__)
+    if (left.size() < all.size()) subtract_gaps(batch, options.scale, chain, value);
+#endif
+    // Rows find the lower bound themselves.
+    bregman_values(batch, left, options, value, scores.data(), none, static_cast<double*>(nullptr), each);
 }
 
 }  // namespace BCRF_TARGET

@@ -3,7 +3,7 @@
 
 #include "../shared/precision.hh"
 #include "for_each_sequence.hh"
-#include "lane_crf.hh"
+#include "lane_posterior.hh"
 #include "median_range.hh"
 #include "pair_sums.hh"
 #include "prefetch.hh"
@@ -147,9 +147,10 @@ template <class R, class In> class ForwardBackward {
         return in_range(beta.sum(i), last);
     }
 
-    // Return whether the overlap of forward and backward weights is large enough for their sums.
-    static bool is_enough(R overlap, R sums) {
-        return overlap > Precision<R>::MIN_OVERLAP * (sums > 1 ? sums : 1);
+    // Return whether the overlap of forward and backward weights is large enough for their sums. before: the
+    // product of the sums by which both were divided.
+    static bool is_enough(R overlap, R sums, R before) {
+        return overlap * (before < 1 ? before : 1) > Precision<R>::MIN_OVERLAP * (sums > 1 ? sums : 1);
     }
 
     static bool in_range(R total, R last) {
@@ -159,11 +160,11 @@ template <class R, class In> class ForwardBackward {
     // Replace beta of token i > 0 by inward, so that the edge marginal of u -> v into the token is
     // alpha[i-1, u] K[u, v] inward[i, v]. Write the tag marginals. Return false if a tag may have
     // underflowed.
-    BCRF_INLINE bool finish_token(int i, Messages<R>& alpha, Messages<R>& beta, In* node) {
+    BCRF_INLINE bool finish_token(int i, int length, Messages<R>& alpha, Messages<R>& beta, In* node) {
         const R *a = alpha.row(i), *emission = emission_.row(i);
         R* b = beta.row(i);
-        const R overlap = dot(a, b);
-        if (!is_enough(overlap, alpha.sum(i) * beta.sum(i))) return false;
+        const R overlap = dot(a, b), after = i + 1 < length ? beta.sum(i + 1) : 1;
+        if (!is_enough(overlap, alpha.sum(i) * beta.sum(i), alpha.sum(i - 1) * after)) return false;
         const R by = R(1) / overlap;
         if (node) write_node(i, a, b, by, node);
         const R inward = by / alpha.sum(i - 1);
@@ -198,9 +199,10 @@ template <class R, class In> class ForwardBackward {
             const R* emission = emission_.row(i);
             const R inverse = R(1) / alpha.sum(i - 1);
             for (int t = 0; t < width_; t += lanes<R>) {
-                const Vec<R> v = load(beta + t);
-                worst = max<R>(worst, v);
-                store(in + t, v * inverse * load(emission + t));
+                const Vec<R> v = load(beta + t), scaled = v * inverse;
+                // `forward_token` loses numbers before their division.
+                worst = max<R>(worst, max<R>(v, scaled));
+                store(in + t, scaled * load(emission + t));
             }
             product<SumProduct>(beta, (const R*)in, matrices_.columns(i - 1), tags_, width_);
         }
@@ -335,7 +337,8 @@ template <class R, class In> class ForwardBackward {
         if (half == 0) {
             const int middle = h.middle;
             const R overlap = dot(h.alpha.row(middle), h.center.row(0));
-            if (!is_enough(overlap, h.alpha.sum(middle) * h.center.sum(0))) return false;
+            const R before = h.alpha.sum(middle - 1) * h.beta.sum(middle + 1);
+            if (!is_enough(overlap, h.alpha.sum(middle) * h.center.sum(0), before)) return false;
             emission_.start(middle);
             inward_.start(middle);
             load_emissions(h.s, middle, middle + 1, ignored);
@@ -366,7 +369,7 @@ template <class R, class In> class ForwardBackward {
                         prefetch(h.beta.row(i + TOKENS_AHEAD), width_);
                         if (h.out.node) prefetch(h.out.node + size_t(i + TOKENS_AHEAD) * tags_, tags_);
                     }
-                    if (!forward_token(i, alpha_) || !finish_token(i, alpha_, h.beta, h.out.node)) return false;
+                    if (!forward_token(i, alpha_) || !finish_token(i, n, alpha_, h.beta, h.out.node)) return false;
                 }
                 carry_.copy(0, alpha_, to - 1);
                 add_edges(from, to, alpha_, h.beta, sum, h.out.each);
@@ -420,13 +423,13 @@ void sum_product_long(const Batch<In>& batch, const std::vector<Place>& which, b
 // The share for lanes of Scaled numbers to be faster than ScaledChain.
 template <class R, class In> double wide_lane_share(const Batch<In>& batch) {
     const double share = std::min(0.1 + 0.0095 * batch.tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
-    return lanes<R> >= 4 && are_blocks_faster(batch) ? std::min(share, 0.5) : share;
+    return lanes<R> >= 2 && are_blocks_faster(batch) ? std::min(share, 0.5) : share;
 }
 
 template <class R, class In> double crf_lane_share(const Batch<In>& batch) {
     const double share = lane_share<R>(batch.tags, sizeof(R) == 4 ? 32 : 20);
     // Rows have no blocks.
-    return lanes<R> >= 4 && are_blocks_faster(batch) ? 0.65 : share;
+    return lanes<R> >= 2 && are_blocks_faster(batch) ? 0.65 : share;
 }
 
 // Compute sequences in lanes with the arithmetic N, and the others in rows of R, or not at all if R is
@@ -438,14 +441,16 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     std::vector<char> failed(batch.size);
     std::vector<Place> which(all);
 #if defined(__GNUC__)
-    if (batch.shared && !each) {
+    if (batch.shared && (!each || N::PARTS == 2)) {
         const auto groups = group<typename N::R>(batch, which, share);
         const In* end = batch.unary + batch.tokens() * batch.tags;
-        using Lanes = LaneForwardBackward<N, In>;
+        using Lanes = std::conditional_t<N::PARTS == 2, LanePosterior<In>, LaneForwardBackward<N, In>>;
         for_each_item(
             batch, groups.size(), [&](size_t i) { return groups[i].tokens; }, pass(batch), sum,
             [&] { return Lanes(batch, end, groups[0].longest); },
             [&](Lanes& chain, size_t i, double* own) {
+                if constexpr (N::PARTS == 2)
+                    if (each) return chain.edges(groups[i], value, node, own, each, failed.data());
                 chain.run(groups[i], value, node, own, only_value, failed.data());
             },
             [](Lanes& chain, double* own) { chain.flush(own); });
@@ -491,13 +496,13 @@ class RangeGuess {
 // Kernels for larger ranges compute the sequences that the kernels in the precision of the scores cannot: in
 // double precision, then in lanes of Scaled numbers, and then in ScaledChain.
 template <class In>
-void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
+void sum_product(const Batch<In>& batch, const std::vector<Place>& all, In* value, In* node, double* sum, In* each) {
     const RangeGuess guess(batch);
     const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
         return sum_product_in<decltype(arithmetic), typename decltype(rows)::type>(
             batch, which, share, value, node, sum, each);
     };
-    std::vector<Place> left = places(batch);
+    std::vector<Place> left = all;
     if (guess.fits<In>()) left = run(Plain<In>(), Rows<In>(), left, crf_lane_share<In>(batch));
     // Scores of a moderate range leave few sequences after this.
     if (sizeof(In) == 4 && guess.fits<double>())
@@ -507,6 +512,11 @@ void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* e
         batch, left, 10 * pass(batch), value, node, sum, each, [&] { return ScaledChain<In>(batch); },
         [](ScaledChain<In>& chain, const Sequence<In>& s, Output<In>& out) { chain.sum_product(s, out); },
         [](ScaledChain<In>&, double*) {});
+}
+
+template <class In>
+void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
+    sum_product(batch, places(batch), value, node, sum, each);
 }
 
 }  // namespace BCRF_TARGET

@@ -8,6 +8,13 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
+// The Markov chain of the arcs, which the lower bound needs.
+template <class In> struct ArcChain {
+    In* scores;               // (N, tags), see projection::CHAIN
+    In* log_flow;             // (N, tags): the logarithm of the flow out of each tag. The last token has none.
+    std::vector<char> found;  // (size): whether a sequence has its chain
+};
+
 #if defined(__GNUC__)
 
 // A set of tags, one bit for each.
@@ -119,8 +126,9 @@ inline std::vector<Piece> cut(Place place, int n, int n_iter, const TagSet* aliv
 // Return whether lanes may be faster than rows. Plain numbers in rows fill their vectors well with many tags,
 // but have no blocks of transitions.
 template <class N, class In> bool are_lanes_faster(const Batch<In>& batch) {
-    if (lanes<typename N::R> < 4 || batch.tags >= int(sizeof(TagSet) * 8)) return false;
-    return batch.tags < 64 || N::PARTS == 2 || are_blocks_faster(batch);
+    if (lanes<typename N::R> < 2 || batch.tags >= int(sizeof(TagSet) * 8)) return false;
+    if (N::PARTS == 2 || are_blocks_faster(batch)) return true;
+    return lanes<typename N::R> >= 4 && batch.tags < 64;
 }
 
 // Move sequences of at least three tokens from `which` to clusters that fill at least a share of
@@ -182,6 +190,7 @@ template <class N, class In> class LaneProjections {
     Buffer<R> root_, f_, g_;              // (2, tags, stride): sqrt(e) and the factors, by parity
     Buffer<R> in_, out_;                  // (tags, W)
     Buffer<R> scratch_;                   // of two N::Total
+    Buffer<R> scores_, log_flow_;         // (tags, W), see ArcChain
     Buffer<R> inner_, first_, last_;      // (2, slots): 1 for such tokens
     Buffer<R> arc_;                       // (2, slots): 1 for tokens with a successor
     Buffer<R> excess_, bad_;              // (2, slots)
@@ -348,19 +357,20 @@ template <class N, class In> class LaneProjections {
                 }
                 if (WATCHED) violation += m > n ? m - n : n - m;
             }
-            // Relaxed factors may be small.
-            if (RELAXED) fv = N::normal(fv), gv = N::normal(gv);
             // A forbidden tag may have sums of 0.
-            const Value square = N::select(N::mantissa(e), N::times(fv, gv), N::one());
+            Value square = N::select(N::mantissa(e), N::times(fv, gv), N::one());
+            // Relaxed factors may be small.
+            if (RELAXED) square = N::normal(square);
             const Value h = N::times(e, N::inverse_root(square));
             fv = N::times(fv, h);
             gv = N::times(gv, h);
             sum_in.add(N::times(fv, iv));
-            sum_out.add(N::times(gv, ov));
+            if (RELAXED) sum_out.add(N::times(gv, ov));
             N::store(in_ + t * W, row_part_, fv);
             N::store(out_ + t * W, row_part_, gv);
         }
-        const Value to_f = N::inverse(sum_in.get()), to_g = N::inverse(sum_out.get());
+        // Without relaxation, a tag has as many arcs in as out.
+        const Value to_f = N::inverse(sum_in.get()), to_g = RELAXED ? N::inverse(sum_out.get()) : to_f;
         for (int t = 0; t < tags_; ++t) {
             R *ft = f + t * stride_, *gt = g + t * stride_;
             const Value fv = N::times(N::load(in_ + t * W, row_part_), to_f);
@@ -419,41 +429,72 @@ template <class N, class In> class LaneProjections {
         }
     }
 
-    // Write the tag marginals. Set the ratio of f g to e, and bad for tokens that R has lost.
-    void finish(In* node) {
+    // Set the scores of W tokens in the chain of the arcs, and the log of their flow out. Return 1 for tokens of
+    // which R has lost a tag.
+    Vec<R> chain_scores(int p, size_t j, Vec<R> first, Vec<R> last) {
+        const Vec<R> none{}, one = broadcast<R>(1), shift = broadcast(R(matrices_.shift(0)));
+        const R *root = at(root_, p, j), *f = at(f_, p, j), *g = at(g_, p, j);
+        Vec<R> lost{};
+        for (int t = 0; t < tags_; ++t) {
+            const Vec<R> live = N::mantissa(N::load(root + t * stride_, part_)) > none ? one : none;
+            const Value fv = N::select(live, N::load(f + t * stride_, part_), N::one());
+            const Value gv = N::select(live, N::load(g + t * stride_, part_), N::one());
+            const Value out = N::load(out_ + t * W, row_part_);
+            // The last token has no arcs out.
+            const Vec<R> held = N::valid(out) + last, used = held > none ? live - last : none;
+            const Value ov = N::select(used, out, N::one());
+            lost += held > none ? none : live;
+            // g / flow out is 1 / out.
+            const Value x = N::select(first, gv, fv), y = N::select(first, N::one(), ov);
+            const Vec<R> score = N::log_ratio(x, y) - (last > none ? none : shift);
+            store(scores_ + t * W, live > none ? score : broadcast(-infinity<R>));
+            store(log_flow_ + t * W, used > none ? N::log_product(gv, ov) : none);
+        }
+        return lost;
+    }
+
+    // Write the tag marginals or the scores of the chain. Set the ratio of f g to e, and bad for tokens that R
+    // has lost. chain: may be null.
+    void finish(In* node, ArcChain<In>* chain) {
         const R zero = 0;
         const Vec<R> one = broadcast<R>(1);
         const R mean = options_.unary == projection::MEAN ? R(0.5) : R(0);
+        const bool is_chain = options_.unary == projection::CHAIN;
         for (int p = 0; p < 2; ++p)
             for (size_t j = 0; j < slots_; j += W) {
                 sums(p, j);
                 const Vec<R> first = BCRF_TARGET::load(flag(first_, p, j));
                 const Vec<R> last = BCRF_TARGET::load(flag(last_, p, j));
                 const R *root = at(root_, p, j), *f = at(f_, p, j), *g = at(g_, p, j);
-                typename N::Total of_factors(scratch_), of_scores(scratch_ + 2 * row_part_);
+                typename N::Ratio ratio(scratch_, scratch_ + 2 * row_part_);  // of scores and factors
+                // The factors of the ends are scores, whose range `load` has checked.
+                const Vec<R> inner = first + last > zero ? Vec<R>{} : one;
                 Vec<R> bad = BCRF_TARGET::load(flag(bad_, p, j));
+                if (is_chain || chain) bad += chain_scores(p, j, first, last);
                 for (int t = 0; t < tags_; ++t) {
                     const Value fv = N::load(f + t * stride_, part_), gv = N::load(g + t * stride_, part_);
                     const Value x = N::load(root + t * stride_, part_);
                     const Vec<R> m = N::plain(N::times(fv, N::load(in_ + t * W, row_part_)));
                     const Vec<R> n = N::plain(N::times(gv, N::load(out_ + t * W, row_part_)));
                     const Vec<R> flow = last > zero ? m : n, other = first > zero ? n : m;
-                    of_factors.add(N::times(fv, gv));
-                    of_scores.add(N::times(x, x));
-                    bad += N::mantissa(x) > zero ? one - N::held(fv, gv) : Vec<R>{};
+                    ratio.add(N::times(x, x), N::times(fv, gv), m + n);
+                    bad += N::mantissa(x) > zero ? inner - inner * N::held(fv, gv) : Vec<R>{};
                     BCRF_TARGET::store(out_ + t * W, flow + (other - flow) * mean);
                 }
-                const Value ratio = N::times(of_scores.get(), N::inverse(of_factors.get()));
-                const Vec<R> edge = first + last;
-                store(flag(ratio_, p, j), N::mantissa(ratio));
-                if (N::PARTS == 2) store(flag(exponent_, p, j), N::exponent(ratio));
-                // The factors of the ends are scores, whose range `load` has checked.
-                store(flag(bad_, p, j), edge > zero ? BCRF_TARGET::load(flag(bad_, p, j)) : bad);
-                In* marginals[W];
-                for (int k = 0; k < W; ++k)
-                    marginals[k] = exact_[p][j + k] ? node + token_[p][j + k] * tags_ : nullptr;
-                unpack(marginals, out_.data(), W, tags_);
+                const Value scale = ratio.get();
+                store(flag(ratio_, p, j), N::mantissa(scale));
+                if (N::PARTS == 2) store(flag(exponent_, p, j), N::exponent(scale));
+                store(flag(bad_, p, j), bad);
+                write(p, j, is_chain ? scores_ : out_, node);
+                if (chain) write(p, j, scores_, chain->scores), write(p, j, log_flow_, chain->log_flow);
             }
+    }
+
+    // Write the numbers (tags, W) of W tokens to an array (N, tags).
+    void write(int p, size_t j, const R* numbers, In* array) {
+        In* rows[W];
+        for (int k = 0; k < W; ++k) rows[k] = exact_[p][j + k] ? array + token_[p][j + k] * tags_ : nullptr;
+        unpack(rows, numbers, W, tags_);
     }
 
     // Add the arcs of all pieces that R has held.
@@ -486,15 +527,15 @@ template <class N, class In> class LaneProjections {
           part_(2 * (longest_ + 2 * W) * tags_), row_part_(size_t(tags_) * W),
           copy_part_(STEPS * row_part_), root_(N::PARTS * part_), f_(N::PARTS * part_),
           g_(N::PARTS * part_), in_(N::PARTS * row_part_), out_(N::PARTS * row_part_), scratch_(4 * row_part_),
-          inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_), arc_(2 * longest_),
+          scores_(row_part_), log_flow_(row_part_), inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_), arc_(2 * longest_),
           excess_(2 * longest_),
           bad_(2 * longest_), ratio_(2 * longest_), exponent_(2 * longest_),
           from_(N::PARTS * copy_part_), to_(N::PARTS * copy_part_), nothing_(tags_),
           live_tags_(batch), pairs_(matrices_) {}
 
-    // Set failed[k] for the results k that need more range than R has. V: double or In.
+    // Set failed[k] for the results k that need more range than R has. V: double or In. chain: may be null.
     template <class V>
-    void run(const Piece* pieces, size_t n, V* value, In* node, double* sum, char* failed) {
+    void run(const Piece* pieces, size_t n, V* value, In* node, ArcChain<In>* chain, double* sum, char* failed) {
         place(pieces, n);
         std::vector<double> shift(n);
         load(shift);
@@ -508,7 +549,7 @@ template <class N, class In> class LaneProjections {
         }
         if (left == 0) return;
         iterate(pieces, n);
-        finish(node);
+        finish(node, chain);
         any_bad = is_any_bad();
         for (size_t q = 0; q < n; ++q) {
             const Piece& piece = pieces[q];

@@ -13,6 +13,7 @@ namespace BCRF_TARGET {
 // They are then divided by their overlap with the forward weights, so a small overlap shows as a large
 // weight. Rows are (tags, W). N: the arithmetic.
 template <class N, class In> class LaneForwardBackward {
+  protected:
     using R = typename N::R;
     using Value = typename N::Value;
     static constexpr int W = lanes<R>;
@@ -143,8 +144,9 @@ template <class N, class In> class LaneForwardBackward {
     }
 
     // Write the tag marginals and add the edge marginals, from the last window to the first. Return `bad`, with
-    // 1 also for each sequence in which R has lost a tag.
-    Vec<R> marginals(const Group<R>& g, Vec<R> lengths, Vec<R> bad, In* node, double* sum) {
+    // 1 also for each sequence in which R has lost a tag. visit: see `run`.
+    template <class Visit>
+    Vec<R> marginals(const Group<R>& g, Vec<R> lengths, Vec<R> bad, In* node, double* sum, Visit visit) {
         const Vec<R> one = broadcast<R>(1), unused = g.unused(), before = bad;
         const bool many = g.longest > window_;
         Vec<R> ignored{};
@@ -157,6 +159,7 @@ template <class N, class In> class LaneForwardBackward {
             for (int i = from; i < to && to < g.longest; ++i) load_emissions(g, i, ignored);
             bad += backward(g, from, to, lengths, node);
             if (sum) add_edges(from, to, bad - unused, many ? sum_.data() : sum);
+            visit(from, to);
         }
         if (many && sum) {
             pairs_.flush(matrices_, sum_);
@@ -177,6 +180,13 @@ template <class N, class In> class LaneForwardBackward {
 
     // Set failed[b] for the sequences that need a larger range than R has.
     void run(const Group<R>& g, In* value, In* node, double* sum, bool only_value, char* failed) {
+        run(g, value, node, sum, only_value, failed, [](int, int) {});
+    }
+
+    // visit(from, to) is called when tokens [from, to) have their inward weights, from the last window to the
+    // first. The edge marginal of u -> v into token i is alpha[i-1, u] K[u, v] inward[i, v].
+    template <class Visit>
+    void run(const Group<R>& g, In* value, In* node, double* sum, bool only_value, char* failed, Visit visit) {
         const Vec<R> lengths = g.lengths(), one = broadcast<R>(1);
         Vec<R> lowest{}, bad = g.unused();
         LaneProducts<R> scales;
@@ -203,7 +213,7 @@ template <class N, class In> class LaneForwardBackward {
         // If no number can have underflowed, the value does not need the backward pass as a check.
         const bool certain = N::PARTS == 2 || (-maximum<R>(-lowest) > R(-30) && !matrices_.zeros() &&
                                                matrices_.range() < 30);
-        if (!(only_value && certain)) bad = marginals(g, lengths, bad, node, sum);
+        if (!(only_value && certain)) bad = marginals(g, lengths, bad, node, sum, visit);
         double shifts[W], powers[W];
         tops.read(shifts);
         exponents.read(powers);

@@ -107,72 +107,82 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
     }
 };
 
-// Posteriors in the precision of the scores. Sequences that need more range get double precision, and then
-// numbers with exponents of their own.
-template <class In> class Posteriors {
-    const Batch<In>& batch_;
-    const RangeGuess guess_;
-    // Created for the first sequence that needs them.
-    std::unique_ptr<Posterior<In, In>> narrow_;
-    std::unique_ptr<Posterior<double, In>> double_;
-    std::unique_ptr<ScaledChain<In>> scaled_;
-
-  public:
-    explicit Posteriors(const Batch<In>& batch) : batch_(batch), guess_(batch) {}
-
-    // Call use(posterior), which returns whether the posterior has enough range. Return false if none
-    // has.
-    template <class Use> bool run(Use use) {
-        if (guess_.fits<In>() && use(get(narrow_))) return true;
-        if (sizeof(In) == 8 || !guess_.fits<double>()) return false;
-        return use(get(double_));
+// Posteriors in the precision of the scores: rows(posterior, s) returns whether the posterior has enough range. The
+// other sequences get double precision, then lanes(posterior, group, failed) with Scaled numbers, and then
+// scaled(chain, s).
+template <class In, class InRows, class InLanes, class InScaled>
+void for_each_posterior(const Batch<In>& batch, InRows rows, InLanes lanes, InScaled scaled) {
+    const RangeGuess guess(batch);
+    const double work = 3 * pass(batch);
+    const auto nothing = [](auto&, double*) {};
+    std::vector<Place> left = places(batch);
+    const auto try_rows = [&](auto type) {
+        using Rows = Posterior<typename decltype(type)::type, In>;
+        std::vector<char> failed(batch.size);
+        for_each_sequence(
+            batch, left, work, nullptr, [&] { return Rows(batch, longest(batch, left)); },
+            [&](Rows& posterior, const Sequence<In>& s, double*) { failed[s.index] = !rows(posterior, s); }, nothing);
+        left = select(left, failed);
+    };
+    if (guess.fits<In>()) try_rows(Rows<In>());
+    if (sizeof(In) == 4 && guess.fits<double>()) try_rows(Rows<double>());
+#if defined(__GNUC__)
+    if (batch.shared) {
+        std::vector<char> failed(batch.size);
+        std::vector<Place> which(left);
+        const auto groups = group<In>(batch, which, wide_lane_share<In>(batch));
+        const In* end = batch.unary + batch.tokens() * batch.tags;
+        for_each_item(
+            batch, groups.size(), [&](size_t i) { return groups[i].tokens; }, work, nullptr,
+            [&] { return LanePosterior<In>(batch, end, groups[0].longest); },
+            [&](LanePosterior<In>& posterior, size_t i, double*) { lanes(posterior, groups[i], failed.data()); },
+            nothing);
+        for (Place place : which) failed[place.index] = 1;
+        left = select(left, failed);
     }
-
-    template <class R> Posterior<R, In>& get(std::unique_ptr<Posterior<R, In>>& posterior) {
-        if (!posterior) posterior.reset(new Posterior<R, In>(batch_, batch_.longest()));
-        return *posterior;
-    }
-
-    ScaledChain<In>& scaled() {
-        if (!scaled_) scaled_.reset(new ScaledChain<In>(batch_));
-        return *scaled_;
-    }
-};
-
-template <class In, class Run> void for_each_posterior(const Batch<In>& batch, Run run) {
-    for_each_sequence(batch, 3 * pass(batch), [&] { return Posteriors<In>(batch); }, run);
+#endif
+    for_each_sequence(
+        batch, left, 3 * work, nullptr, [&] { return ScaledChain<In>(batch); },
+        [&](ScaledChain<In>& chain, const Sequence<In>& s, double*) { scaled(chain, s); }, nothing);
 }
 
 template <class In> void entropy(const Batch<In>& batch, In* entropies) {
-    for_each_posterior(batch, [&](Posteriors<In>& chain, const Sequence<In>& s) {
-        double h = -1;
-        if (!chain.run([&](auto& posterior) { return (h = posterior.entropy(s)) >= 0; }))
-            h = chain.scaled().entropy(s);
-        entropies[s.index] = In(h);
-    });
+    for_each_posterior(
+        batch,
+        [&](auto& posterior, const Sequence<In>& s) {
+            const double h = posterior.entropy(s);
+            entropies[s.index] = In(h);
+            return h >= 0;
+        },
+        [&](auto& posterior, const auto& group, char* failed) { posterior.entropy(group, entropies, failed); },
+        [&](auto& chain, const Sequence<In>& s) { entropies[s.index] = In(chain.entropy(s)); });
 }
 
 template <class In>
 void pair_marginals(const Batch<In>& batch, int n, const int* heads, const int* tails, In* node, In* pairs) {
     const size_t t = batch.tags;
-    for_each_posterior(batch, [&](Posteriors<In>& chain, const Sequence<In>& s) {
-        In *node_at = node + s.first * t, *pairs_at = pairs + s.first * n;
-        if (chain.run([&](auto& posterior) {
-                return posterior.pairs(s, n, heads, tails, node_at, pairs_at);
-            }))
-            return;
-        chain.scaled().pairs(s, n, heads, tails, node_at, pairs_at);
-    });
+    const auto of_sequence = [&](auto& posterior, const Sequence<In>& s) {
+        return posterior.pairs(s, n, heads, tails, node + s.first * t, pairs + s.first * n);
+    };
+    for_each_posterior(
+        batch, of_sequence,
+        [&](auto& posterior, const auto& group, char* failed) {
+            posterior.pairs(group, n, heads, tails, node, pairs, failed);
+        },
+        of_sequence);
 }
 
-template <class In> void sample(const Batch<In>& batch, int n, const double* uniform, int* tags) {
+template <class In> void sample(const Batch<In>& batch, int n, const double* uniform, int* labels) {
     const size_t tokens = batch.tokens();
-    for_each_posterior(batch, [&](Posteriors<In>& chain, const Sequence<In>& s) {
-        if (!chain.run([&](auto& posterior) {
-                return posterior.sample(s, n, tokens, uniform + s.first, tags + s.first);
-            }))
-            chain.scaled().sample(s, n, tokens, uniform + s.first, tags + s.first);
-    });
+    const auto of_sequence = [&](auto& posterior, const Sequence<In>& s) {
+        return posterior.sample(s, n, tokens, uniform + s.first, labels + s.first);
+    };
+    for_each_posterior(
+        batch, of_sequence,
+        [&](auto& posterior, const auto& group, char* failed) {
+            posterior.sample(group, n, tokens, uniform, labels, failed);
+        },
+        of_sequence);
 }
 
 }  // namespace BCRF_TARGET

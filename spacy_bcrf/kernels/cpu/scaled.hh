@@ -95,7 +95,7 @@ template <class R, class In> class LaneMatrices : public Matrices<R, In> {
 };
 
 // The arithmetic of R. Value is a vector of numbers; an array has PARTS parts. `normal` makes the
-// mantissa of a Scaled number at least 1 and less than 2. Arrays may hold others, between 1/4 and 8.
+// mantissa of a Scaled number at least 1 and less than 2. Arrays may hold others, between 2^-22 and 8.
 // `inverse_root` needs a mantissa between 1 and 4.
 template <class R_> struct Plain {
     using R = R_;
@@ -112,6 +112,9 @@ template <class R_> struct Plain {
     static BCRF_INLINE Value times(Value a, Vec<R> b) { return a * b; }
     static BCRF_INLINE Value inverse(Value a) { return R(1) / a; }
     static BCRF_INLINE Value inverse_root(Value a) { return inverse_square_root(a); }
+    // The logarithms of a b and a / b. The product and the quotient may be out of range.
+    static BCRF_INLINE Vec<R> log_product(Value a, Value b) { return logarithm(a) + logarithm(b); }
+    static BCRF_INLINE Vec<R> log_ratio(Value a, Value b) { return logarithm(a) - logarithm(b); }
     static BCRF_INLINE Vec<R> plain(Value a) { return a; }
     static BCRF_INLINE Vec<R> exponent(Value) { return Vec<R>{}; }
     static BCRF_INLINE Vec<R> mantissa(Value a) { return a; }
@@ -130,6 +133,21 @@ template <class R_> struct Plain {
         explicit Total(R*) {}
         BCRF_INLINE void add(Value x) { sum_ += x; }
         BCRF_INLINE Value get() const { return sum_; }
+    };
+    // The ratio of x and y, which many pairs of them share. R may have lost a number of a small mass. scratch: of
+    // two totals.
+    class Ratio {
+        Value x_{}, y_{};
+        Vec<R> most_{};
+
+      public:
+        explicit Ratio(R*, R*) {}
+        BCRF_INLINE void add(Value x, Value y, Vec<R> mass) {
+            x_ = mass > most_ ? x : x_;
+            y_ = mass > most_ ? y : y_;
+            most_ = max<R>(mass, most_);
+        }
+        BCRF_INLINE Value get() const { return x_ / y_; }
     };
     // Return 1 where R has kept a sum.
     static BCRF_INLINE Vec<R> valid(Value a) {
@@ -184,13 +202,11 @@ template <class R, class In> class ScaledMatrices {
         transposed_blocks_ = plain_blocks<R>(batch, scale, true);
         scratch_ = Buffer<R>(2 * size_t(tags_) * lanes<R>);
         const auto add = [&](ScaledColumns<R>& columns, int from, int u, int v) {
-            const double x = (double(w[size_t(u) * tags_ + v]) - top) * scale / LOG_2;
+            const In score = w[size_t(u) * tags_ + v];
             // NaN is not a forbidden transition.
-            if (!(x < infinity<double>)) range_ = infinity<double>;
-            if (!(x > -infinity<double>) || !blocks(&columns == &transposed_).empty()) return;
-            const double e = plain_ ? 0 : std::floor(x);
-            const R m = R(std::exp2(x - e));
-            columns.entries.push_back({m, R(e), from});
+            if (!(score < infinity<In>)) range_ = infinity<double>;
+            if (!(score > -infinity<In>) || !blocks(&columns == &transposed_).empty()) return;
+            columns.entries.push_back(entry(from, score, scale));
         };
         for (int i = 0; i < tags_; ++i) {
             for (int j = 0; j < tags_; ++j) {
@@ -201,6 +217,12 @@ template <class R, class In> class ScaledMatrices {
             transposed_.start.push_back(int(transposed_.entries.size()));
         }
         zeros_ = count_allowed(batch) < part_;
+    }
+
+    // Return exp(score - shift) of a transition from the tag `row`, or to it.
+    typename ScaledColumns<R>::Entry entry(int row, In score, double scale) const {
+        const double x = (double(score) * scale - shift_) / LOG_2, e = plain_ ? 0 : std::floor(x);
+        return {R(std::exp2(x - e)), R(e), row};
     }
 
     int tags() const { return tags_; }
@@ -282,12 +304,22 @@ template <class R_> struct Wide {
             return normalized<R>({sum, top_});
         }
     };
+    class Ratio {
+        Total x_, y_;
+
+      public:
+        explicit Ratio(R* scratch, R* other) : x_(scratch), y_(other) {}
+        BCRF_INLINE void add(Value x, Value y, Vec<R>) { x_.add(x), y_.add(y); }
+        BCRF_INLINE Value get() const { return times(x_.get(), inverse(y_.get())); }
+    };
     static BCRF_INLINE Value inverse(Value a) { return normalized<R>({R(1) / a.m, -a.e}); }
     static BCRF_INLINE Value inverse_root(Value a) {
         const R round = Exponents<R>::ROUND;
         const Vec<R> half = (a.e * R(0.5) + round) - round;
         return {inverse_square_root(a.m * power_of_two<R>(a.e - half * R(2))), -half};
     }
+    static BCRF_INLINE Vec<R> log_product(Value a, Value b) { return logarithm(a.m * b.m) + (a.e + b.e) * R(LOG_2); }
+    static BCRF_INLINE Vec<R> log_ratio(Value a, Value b) { return logarithm(a.m / b.m) + (a.e - b.e) * R(LOG_2); }
     static BCRF_INLINE Vec<R> plain(Value a) { return a.m * power_of_two<R>(a.e); }
     static BCRF_INLINE Vec<R> exponent(Value a) { return a.e; }
     static BCRF_INLINE Vec<R> mantissa(Value a) { return a.m; }

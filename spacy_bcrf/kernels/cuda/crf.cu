@@ -80,19 +80,22 @@ struct Chain {
             const long long i = first + j;
             const Real a = is_tag ? alpha[i * tags + t] : Real(0);
             const Real e = is_tag ? exp(Real(scores(i, t)) - tops[i]) : Real(0);
-            Real beta = is_tag;
+            Real beta = is_tag, least = 1;  // the smallest sum by which a weight of this token was divided
+            if (j > 0 && totals[i - 1] < least) least = totals[i - 1];
             if (j + 1 < length) {
                 const Real* next = rows + (j + 1) % 2 * WIDTH;
                 const Real sum = sum_of(right, scratch), head = sign * weight * (a / totals[i]);
                 const Real in = SHARED ? column.message(next, sums ? head : Real(0), arcs)
                                        : message(next, i, true);
                 beta = sum > 0 ? in / sum : Real(0);
+                if (sum < least) least = sum;
                 if (each) add_arcs(i, head, right, scores.restricted);
             } else if (each && !scores.restricted) {
                 for (int u = 0; u < tags && is_tag; ++u) each[(i * tags + u) * tags + t] = 0;
             }
             const Real overlap = sum_of(a * beta, scratch);
-            is_precise &= overlap > bcrf::Precision<Real>::MIN_OVERLAP;
+            // The weights are at most 1. Underflow comes before the divisions.
+            is_precise &= overlap * least > bcrf::Precision<Real>::MIN_OVERLAP;
             weight = 1 / overlap;
             if (marginals && is_tag) {
                 Score& p = marginals[i * tags + t];

@@ -25,11 +25,13 @@ KERNEL exponentials(const Score* x, Real* out, double* shifts, double* lows, lon
     }
 }
 
-// The weight that a tag gets from the previous token, (sum_u x[u] k[u]) / total, the sum of x.
+// The weight that a tag gets from the previous token, sum_u x[u] k[u] / total. total: the sum of x. Products
+// before the division could underflow.
 __device__ Real transfer(const Real* previous, Real total, const Real* k, int from, int tags) {
+    const Real by = total > 0 ? 1 / total : Real(0);
     Real y = 0;
-    for (int u = 0; u < tags; ++u) y += previous[u] * k[(long long)u * from];
-    return total > 0 ? y / total : 0;
+    for (int u = 0; u < tags; ++u) y += previous[u] * by * k[(long long)u * from];
+    return y;
 }
 
 // alpha (N, tags): the forward weights, with the token's emissions. beta (N, tags): the backward
