@@ -103,6 +103,27 @@ def test_losses(batch, objective):
         assert_same(found, objective.loss(batch, labels))
 
 
+@pytest.mark.parametrize("inference", [CRF(), BCRF(5)], ids=repr)
+def test_a_graph_captures_a_step(batch, inference):
+    import cupy
+
+    potentials, gold = on(batch), on_gpu.to_gpu(viterbi(batch)[0])
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        # The first steps compile the kernels and fill the memory pool of the stream.
+        for _ in range(2):
+            inference.loss(potentials, gold)
+        stream.synchronize()
+        stream.begin_capture()
+        losses, gradient = inference.loss(potentials, gold)
+        graph = stream.end_capture()
+        unary = potentials.unary
+        unary *= 0.5
+        graph.launch(stream)
+        stream.synchronize()
+    expected = inference.loss(batch.with_scores(batch.unary * 0.5, batch.transitions), gold.get())
+    assert_same((losses, gradient), expected)
+
+
 @pytest.mark.parametrize(
     "ask",
     [

@@ -123,7 +123,7 @@ def test_factors_beyond_shared_memory(host, tags, shared):
     assert_same_projections(
         cuda.bregman(np, *arrays, options, edges), expected, options, "float32", 2.0
     )
-    host.shared_memory = 4 << 10
+    host.shared_memory = 7 << 10
     found = cuda.bregman(np, *arrays, options, edges)
     assert_same_projections(found, expected, options, "float32", 2.0)
 

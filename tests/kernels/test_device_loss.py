@@ -90,6 +90,31 @@ def test_a_step_is_three_launches_without_waits(cupy, host, inference, kind, sha
     assert cupy.counts.waits == []
 
 
+@pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)
+@pytest.mark.parametrize("kind", GOLD)
+def test_repeated_launches_compute_a_new_step(cupy, host, monkeypatch, inference, kind):
+    """A CUDA graph repeats the launches of a step with new numbers in the same arrays."""
+    lengths = np.array([9, 1, 0, 2, 3, 12, 4], "int32")
+    rng = np.random.default_rng(0)
+    arrays = problem(rng, 9, True, "float32", True, 1.0, lengths)
+    potentials = Potentials.unchecked(*on(cupy, *arrays), cupy)
+    gold = on(cupy, gold_of(kind, *arrays))[0]
+    launch, captured = host.launch, []
+    with monkeypatch.context() as patch:
+        patch.setattr(host, "launch", lambda step: (captured.append(step), launch(step)))
+        losses, gradient = inference.loss(potentials, gold)
+    before = losses.get()
+    unary = potentials.unary
+    unary += rng.normal(size=unary.shape).astype("float32")
+    for step in captured:
+        launch(step)
+    expected, by = inference.loss(potentials, gold)
+    assert not np.array_equal(losses.get(), before)
+    np.testing.assert_array_equal(losses.get(), expected.get())
+    np.testing.assert_array_equal(gradient.unary.get(), by.unary.get())
+    np.testing.assert_array_equal(gradient.transitions.get(), by.transitions.get())
+
+
 @pytest.mark.parametrize("inference, most", [(CRF(), 9), (BCRF(), 17)], ids=repr)
 def test_bytes_a_step(cupy, host, inference, most):
     """All arrays of a step, in units of the unary scores. Few sequences touch the scratch."""
