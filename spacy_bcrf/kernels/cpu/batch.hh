@@ -136,9 +136,9 @@ class Workspace {
         while (n_ > 0) release(kept_[--n_].memory);
     }
 
-    // Return at least `size` bytes, aligned to a cache line and zeroed. Set `size` to the number to
+    // Return at least `size` bytes, aligned to a cache line, and zeroed if `cleared`. Set `size` to the number to
     // give back. Throw std::bad_alloc.
-    static void* take(size_t& size) {
+    static void* take(size_t& size, bool cleared) {
         const size_t used = size;
         // A few sizes, so that a block fits other calls.
         size = std::max<size_t>((size + 4095) / 4096 * 4096, 4096);
@@ -150,7 +150,7 @@ class Workspace {
                     const Block found = own->kept_[i];
                     std::copy(own->kept_ + i + 1, own->kept_ + own->n_--, own->kept_ + i);
                     own->size_ -= size = found.size;
-                    std::memset(found.memory, 0, used);
+                    if (cleared) std::memset(found.memory, 0, used);
                     return found.memory;
                 }
 #if defined(__linux__)
@@ -164,7 +164,7 @@ class Workspace {
 #endif
         void* memory = allocate(size);
         if (!memory) throw std::bad_alloc();
-        std::memset(memory, 0, used);
+        if (cleared) std::memset(memory, 0, used);
         return memory;
     }
 
@@ -198,14 +198,19 @@ class Workspace {
 #endif
 };
 
-// Zeroed scratch memory, aligned to a cache line. Throws std::bad_alloc.
+enum class Fill { ZERO, NONE };
+
+// Scratch memory, zeroed or not, aligned to a cache line. Throws std::bad_alloc.
 template <class R> class Buffer {
     size_t size_ = 0;
     R* data_ = nullptr;
 
   public:
-    explicit Buffer(size_t n = 0) : size_(n * sizeof(R)) {
-        if (n) data_ = static_cast<R*>(Workspace::take(size_));
+    explicit Buffer(size_t n = 0, Fill fill = Fill::ZERO) : size_(n * sizeof(R)) {
+        if (n) data_ = static_cast<R*>(Workspace::take(size_, fill == Fill::ZERO));
+#if defined(__SANITIZE_ADDRESS__)
+        if (n && fill == Fill::NONE) std::memset(static_cast<void*>(data_), 0xff, n * sizeof(R));
+#endif
     }
     ~Buffer() {
         if (data_) Workspace::give(data_, size_);

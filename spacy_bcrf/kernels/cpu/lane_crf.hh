@@ -173,8 +173,8 @@ template <class N, class In> class LaneForwardBackward {
   public:
     LaneForwardBackward(const Batch<In>& batch, const In* end, int longest)
         : batch_(batch), tags_(batch.tags), window_(longest > LONG ? WINDOW : longest), end_(end), matrices_(batch, 1),
-          part_(size_t(batch.tags) * W), row_(N::PARTS * part_), alpha_(longest * row_),
-          emission_(window_ * row_), inward_(window_ * row_),
+          part_(size_t(batch.tags) * W), row_(N::PARTS * part_), alpha_(longest * row_, Fill::NONE),
+          emission_(window_ * row_, Fill::NONE), inward_(window_ * row_, Fill::NONE),
           inverse_(size_t(longest) * N::PARTS * W), beta_(row_), node_(part_), scratch_(2 * part_),
           nothing_(tags_), sum_(longest > window_ ? size_t(tags_) * tags_ : 0), pairs_(matrices_) {}
 

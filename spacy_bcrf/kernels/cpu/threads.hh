@@ -13,6 +13,9 @@
 #if !defined(_WIN32)
 #include <pthread.h>
 #endif
+#if defined(__SSE2__) || defined(_M_X64)
+#include <emmintrin.h>
+#endif
 
 namespace bcrf {
 
@@ -26,10 +29,20 @@ class Threads {
     int size_ = 0;
 
     // Wait for a short time until a condition holds. To wake a thread that sleeps takes as long as a
-    // small call. A thread that yields leaves the processor to others.
+    // small call. A thread that yields leaves the processor to others, but the system call takes time, too.
     template <class Condition> static void spin(Condition holds) {
+        for (int i = 0; i < 100; ++i) {
+            if (holds()) return;
+            pause();
+        }
         const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
         while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    }
+
+    static void pause() {
+#if defined(__SSE2__) || defined(_M_X64)
+        _mm_pause();
+#endif
     }
 
     void wait_and_work() {
