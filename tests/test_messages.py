@@ -118,7 +118,7 @@ def explain_of_a_network():
 MESSAGES = {
     head_typo: "'spacy-bcrf.BCFR.v1' is unknown. Did you mean spacy-bcrf.BCRF.v1?",
     head_as_architecture: "a head is a layer, not an architecture. Set @architectures = ",
-    texts_to_nbest: "[ner] expected documents, got str 'text'. nlp.make_doc(text) makes a document",
+    texts_to_nbest: "[ner] expected documents, got str 'text'. nlp(text) makes one; a segmenter",
     biluo_of_bio: "are invalid in the scheme biluo, fewer are in bio; expected --scheme bio",
     misaligned_example: "spaCy drops spans whose offsets do not match tokens",
     lone_surrogate: "half a surrogate pair at character 2; expected both halves",

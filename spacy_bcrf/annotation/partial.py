@@ -200,7 +200,7 @@ def check_contradictions(
 
 
 def _as_set(doc: Doc, where: str, names: Sequence[str]) -> frozenset[str]:
-    if isinstance(names, str):
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise ValueError(f"{where} must be a list, got {names!r} in {doc.text[:40]!r}")
     return frozenset(names)
 

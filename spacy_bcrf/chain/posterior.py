@@ -6,16 +6,13 @@ potentials that `Inference.to_crf` returns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from numpy.random import Generator
 
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
 from .crf import CRF
 from .potentials import Potentials, raise_infeasible
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 
 def entropy(potentials: Potentials) -> Array:
@@ -76,8 +73,8 @@ def kl_divergence(p: Potentials, q: Potentials) -> Array:
 def sample(potentials: Potentials, n: int, rng: Generator) -> Array:
     """Draw n labelings of each sequence from the exact posterior, int32 (n, N).
 
-    Forward filtering and backward sampling, O(N T^2 + n N T). Raises ValueError for n < 1, and
-    names the first sequence without an allowed labeling.
+    Forward filtering and backward sampling, O(N T^2 + n N T). Raises TypeError if rng is no
+    Generator, and ValueError for n < 1 and for the first sequence without an allowed labeling.
 
     >>> import numpy as np
     >>> from spacy_bcrf.chain import Potentials, sample
@@ -87,6 +84,8 @@ def sample(potentials: Potentials, n: int, rng: Generator) -> Array:
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
+    if not isinstance(rng, Generator):
+        raise TypeError(f"rng must be a Generator, as numpy.random.default_rng(0), got {rng!r}")
     CRF().log_partition(potentials)
     uniform = potentials.xp.asarray(rng.random((n, len(potentials.unary))))
     return kernels.sample(potentials.unary, potentials.transitions, potentials.lengths, uniform)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.pipeline.tok2vec import Tok2VecListener
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 from thinc.api import Model
@@ -196,8 +197,15 @@ def _posteriors(
 ) -> Iterator[tuple[list[Doc], Potentials]]:
     if not isinstance(docs, Iterable):
         raise TypeError(f"[{component.name}] expected documents, got {docs!r:.40}: pass [doc]")
+    hears = any(isinstance(layer, Tok2VecListener) for layer in component.model.walk())
     for batch in minibatch(docs, BATCH_SIZE):
         potentials = component.find_potentials(batch, ignore_annotation)
+        # spaCy's listener would take zeros.
+        if hears and any(len(doc) and not doc.tensor.size for doc in batch):
+            raise ValueError(
+                f"[{component.name}] a document has no vectors of the tok2vec component that "
+                f"{component.name} listens to: pass nlp(text), not nlp.make_doc(text)"
+            )
         yield batch, component.posterior(potentials)
 
 

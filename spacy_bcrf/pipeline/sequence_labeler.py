@@ -366,7 +366,7 @@ class SequenceLabeler(TrainablePipe):
                     raise TypeError(f"[{self.name}] expected documents, got a Doc: pass [doc]")
                 raise TypeError(
                     f"[{self.name}] expected documents, got {type(doc).__name__} {doc!r:.40}. "
-                    "nlp.make_doc(text) makes a document of a text"
+                    "nlp(text) makes one; a segmenter takes nlp.make_doc(text)"
                 )
 
     @property

@@ -13,20 +13,24 @@ DROPS += [("float64", drop) for drop in [220, *range(350, 360), 391, 400, 440, 4
 NONE = -np.inf
 
 
-def lose_in_turn(dtype, drop, size, length, where):
-    """Two labelings of equal score, which lose `drop` in turn. where: how the second one does."""
+def lose_in_turn(dtype, drop, size, length, where, *, shared=True, backward=False):
+    """Two labelings of equal score, which lose `drop` in turn. where: how the second one does it.
+
+    backward: in the last tokens, in reverse order, instead of the first ones.
+    """
     if where == "unary":
-        unary = np.zeros((length, 2))
-        unary[::2, 1] = unary[1::2, 0] = -drop
-        transitions = [[0, NONE], [NONE, 0]]
-        score = -drop * length / 2
+        unary = np.array([[0, -drop], [-drop, 0], [0, -drop], [-drop, 0]])
+        unary, transitions = np.vstack([unary, np.zeros((length - 4, 2))]), [[0, NONE], [NONE, 0]]
     else:
         unary = np.array([[0, 0, NONE], [-drop, 0, NONE], [0, 0, NONE], [-drop, NONE, 0]])
         unary = np.vstack([unary, np.tile([[0, NONE, 0]], (length - 4, 1))])
         transitions = [[0, NONE, NONE], [NONE, -drop, 0], [NONE, NONE, 0]]
-        score = -2 * drop
-    arrays = np.tile(unary, (size, 1)).astype(dtype), np.array(transitions, dtype)
-    return *arrays, np.full(size, length, "int32"), score
+    unary, transitions = unary.astype(dtype), np.array(transitions, dtype)
+    if backward:
+        unary, transitions = unary[::-1], np.ascontiguousarray(transitions.T)
+    if not shared:
+        transitions = np.tile(transitions, (size * length, 1, 1))
+    return np.tile(unary, (size, 1)), transitions, np.full(size, length, "int32"), -2 * drop
 
 
 def halves(unary):
@@ -35,10 +39,11 @@ def halves(unary):
 
 
 @pytest.mark.parametrize("where", ["unary", "transitions"])
+@pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("dtype, drop", DROPS)
 @pytest.mark.parametrize("size, length", [(1, 4), (3, 6), (40, 4), (40, 50), (1, 2100), (12, 2100)])
-def test_two_labelings_are_equally_likely(dtype, drop, size, length, where):
-    *arrays, score = lose_in_turn(dtype, drop, size, length, where)
+def test_two_labelings_are_equally_likely(dtype, drop, size, length, backward, where):
+    *arrays, score = lose_in_turn(dtype, drop, size, length, where, backward=backward)
     for edges in "sum", "each":
         found = native.sum_product(np, *arrays, edges, True)
         np.testing.assert_allclose(found.unary, halves(arrays[0]), atol=1e-4)
@@ -57,13 +62,32 @@ def test_two_labelings_are_equally_likely(dtype, drop, size, length, where):
 
 
 @pytest.mark.parametrize("where", ["unary", "transitions"])
-@pytest.mark.parametrize("dtype, drop", DROPS)
-@pytest.mark.parametrize("size, length", [(3, 6), (1, 600)])
-def test_two_labelings_are_equally_likely_on_a_gpu(host, dtype, drop, size, length, where):
-    *arrays, score = lose_in_turn(dtype, drop, size, length, where)
-    found = cuda.sum_product(np, *arrays, "sum", True)
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("dtype, drop", [DROPS[i] for i in (0, 3, 5, 7, 13, 19, 22, 24, 30, 33)])
+@pytest.mark.parametrize("size, length", [(2, 4), (3, 6), (1, 600)])
+def test_two_labelings_are_equally_likely_on_a_gpu(
+    host, dtype, drop, size, length, shared, backward, where
+):
+    *arrays, score = lose_in_turn(
+        dtype, drop, size, length, where, shared=shared, backward=backward
+    )
+    found = cuda.sum_product(np, *arrays, "sum" if shared else "each", True)
     np.testing.assert_allclose(found.unary, halves(arrays[0]), atol=1e-4)
     np.testing.assert_allclose(found.value - score, np.log(2), atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype, drop", [*DROPS, ("float64", 300), ("float64", 340)])
+@pytest.mark.parametrize("size", [1, 16])
+@pytest.mark.parametrize("bound", ["upper", "lower"])
+def test_the_only_labeling_has_an_unlikely_tag(backend, dtype, drop, size, bound):
+    """Its tags have large factors, whose products are out of range."""
+    unary = np.tile(np.array([[0, -drop]], dtype), (3 * size, 1))
+    transitions = np.array([[NONE, NONE], [NONE, 0]], dtype)
+    options = BregmanOptions(4, 1.25, None, bound)
+    found = backend.bregman(np, unary, transitions, np.full(size, 3, "int32"), options, "sum")
+    np.testing.assert_allclose(found.value, -3 * drop, rtol=1e-6)
+    np.testing.assert_allclose(found.unary, [[0, 1]] * (3 * size), atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 16])

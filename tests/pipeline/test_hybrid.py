@@ -51,6 +51,10 @@ class HybridSuite(ComponentSuite):
         self.add(nlp, head, self.factory, LISTENER)
         train(nlp, self.examples(nlp, self.data))
         self.assert_learned(nlp)
+        pipe, text = nlp.get_pipe(self.factory), self.data[0][0]
+        assert pipe.nbest([nlp(text), nlp.make_doc("")])
+        with pytest.raises(ValueError, match="a document has no vectors of the tok2vec component"):
+            pipe.nbest([nlp.make_doc(text)])
         nlp.replace_listeners("tok2vec", self.factory, ["model.tok2vec"])
         nlp.remove_pipe("tok2vec")
         nlp.to_disk(tmp_path)

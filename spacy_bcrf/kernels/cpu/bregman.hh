@@ -190,7 +190,8 @@ template <class R, class In> class Projections {
             const R mass = f(i)[t] * in(r)[t] + g(i)[t] * out(r)[t];
             if (mass > most) most = mass, at = t;
         }
-        return std::log(double(f(i)[at]) * g(i)[at] / e(i)[at]);
+        // The product of two factors may be out of range.
+        return std::log(double(f(i)[at])) + std::log(double(g(i)[at])) - std::log(double(e(i)[at]));
     }
 
     // Add to `gap` the dual value minus <p, w> + H(p), where p is a point of the polytope: the Markov
@@ -533,7 +534,8 @@ void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, I
 #if defined(__GNUC__)
     if (left.size() < all.size()) subtract_gaps(batch, options.scale, chain, value);
 #endif
-    // Rows find the lower bound themselves.
+    if (left.empty()) return;
+    // Rows find the lower bound themselves. Nothing reads the marginals, nor the scores of the chain any longer.
     bregman_values(batch, left, options, value, scores.data(), none, static_cast<double*>(nullptr), each);
 }
 

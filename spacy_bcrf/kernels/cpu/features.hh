@@ -64,15 +64,30 @@ void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
 // forbidden.
 template <class In>
 bool subtract_labeling(const Batch<In>& batch, const int* tags, In* value, In* node, double* sum, In* each) {
-    std::vector<In> scores(batch.size);
-    const std::vector<In> weights(batch.size, In(-1));
-    path_scores(batch, tags, scores.data());
-    add_features(Labelings<In>{tags, weights.data(), batch.lengths, 1, batch.size, batch.tags, batch.tokens()},
-                 node, sum, each);
+    const size_t t = batch.tags;
     bool is_allowed = true;
-    for (int b = 0; b < batch.size; ++b) {
-        is_allowed &= scores[b] > -infinity<In>;
-        value[b] = value[b] < scores[b] ? In(0) : value[b] - scores[b];
+    size_t first = 0;
+    for (int b = 0; b < batch.size; first += batch.lengths[b++]) {
+        const Sequence<In> s = batch.sequence(b, first);
+        const int* y = tags + first;
+        In* here = node + first * t;
+        double total = 0;
+        for (int i = 0; i < s.length; ++i) {
+            if (const int later = i + TOKENS_AHEAD; later < s.length) {
+                prefetch(s.unary + later * t + y[later]);
+                prefetch(here + later * t + y[later]);
+            }
+            total += s.unary[i * t + y[i]];
+            here[i * t + y[i]] -= 1;
+            if (i == 0) continue;
+            const size_t pair = y[i - 1] * t + y[i];
+            total += s.edge(i - 1)[pair];
+            if (sum) sum[pair] -= 1;
+            else each[(first + i - 1) * t * t + pair] -= 1;
+        }
+        const In score = In(total);
+        is_allowed &= score > -infinity<In>;
+        value[b] = value[b] < score ? In(0) : value[b] - score;
     }
     return is_allowed;
 }

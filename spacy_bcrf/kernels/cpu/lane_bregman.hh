@@ -477,13 +477,13 @@ template <class N, class In> class LaneProjections {
                     const Vec<R> m = N::plain(N::times(fv, N::load(in_ + t * W, row_part_)));
                     const Vec<R> n = N::plain(N::times(gv, N::load(out_ + t * W, row_part_)));
                     const Vec<R> flow = last > zero ? m : n, other = first > zero ? n : m;
-                    ratio.add(N::times(x, x), N::times(fv, gv), m + n);
+                    ratio.add(N::times(x, x), fv, gv, m + n);
                     bad += N::mantissa(x) > zero ? inner - inner * N::held(fv, gv) : Vec<R>{};
                     BCRF_TARGET::store(out_ + t * W, flow + (other - flow) * mean);
                 }
-                const Value scale = ratio.get();
-                store(flag(ratio_, p, j), N::mantissa(scale));
-                if (N::PARTS == 2) store(flag(exponent_, p, j), N::exponent(scale));
+                const Scaled<R> scale = ratio.get();
+                store(flag(ratio_, p, j), scale.m);
+                store(flag(exponent_, p, j), scale.e);
                 store(flag(bad_, p, j), bad);
                 write(p, j, is_chain ? scores_ : out_, node);
                 if (chain) write(p, j, scores_, chain->scores), write(p, j, log_flow_, chain->log_flow);
@@ -527,7 +527,8 @@ template <class N, class In> class LaneProjections {
           part_(2 * (longest_ + 2 * W) * tags_), row_part_(size_t(tags_) * W),
           copy_part_(STEPS * row_part_), root_(N::PARTS * part_), f_(N::PARTS * part_),
           g_(N::PARTS * part_), in_(N::PARTS * row_part_), out_(N::PARTS * row_part_), scratch_(4 * row_part_),
-          scores_(row_part_), log_flow_(row_part_), inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_), arc_(2 * longest_),
+          scores_(row_part_), log_flow_(row_part_),
+          inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_), arc_(2 * longest_),
           excess_(2 * longest_),
           bad_(2 * longest_), ratio_(2 * longest_), exponent_(2 * longest_),
           from_(N::PARTS * copy_part_), to_(N::PARTS * copy_part_), nothing_(tags_),
@@ -558,7 +559,7 @@ template <class N, class In> class LaneProjections {
             for (int i = std::max(piece.from, 1); i < std::min(piece.to, piece.length - 1); ++i) {
                 const size_t j = slot_[q] + i / 2;
                 total.multiply(double(flag(ratio_, i % 2)[j]));
-                if (N::PARTS == 2) total.add(double(flag(exponent_, i % 2)[j]) * LOG_2);
+                total.add(double(flag(exponent_, i % 2)[j]) * LOG_2);
             }
             value[piece.index] = V(total.log());
             char& lost = failed[piece.index];

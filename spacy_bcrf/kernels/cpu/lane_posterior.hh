@@ -156,7 +156,8 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
         const In most = maximum<In>(top);
         for (int t = 0; t < width_; t += W) {
             const Vec<In> exponent = load(e + t) + (next < 0 ? none : load(k.e + column + t));
-            store(row_ + t, load(m + t) * (next < 0 ? one : load(k.m + column + t)) * power_of_two<In>(exponent - most));
+            const Vec<In> weight = load(m + t) * (next < 0 ? one : load(k.m + column + t));
+            store(row_ + t, weight * power_of_two<In>(exponent - most));
         }
     }
 

@@ -134,20 +134,24 @@ template <class R_> struct Plain {
         BCRF_INLINE void add(Value x) { sum_ += x; }
         BCRF_INLINE Value get() const { return sum_; }
     };
-    // The ratio of x and y, which many pairs of them share. R may have lost a number of a small mass. scratch: of
-    // two totals.
+    // The ratio of x and f g, which many tags share. R may have lost a number of a small mass. scratch: of two totals.
     class Ratio {
-        Value x_{}, y_{};
+        Value x_{}, f_{}, g_{};
         Vec<R> most_{};
 
       public:
         explicit Ratio(R*, R*) {}
-        BCRF_INLINE void add(Value x, Value y, Vec<R> mass) {
+        BCRF_INLINE void add(Value x, Value f, Value g, Vec<R> mass) {
             x_ = mass > most_ ? x : x_;
-            y_ = mass > most_ ? y : y_;
+            f_ = mass > most_ ? f : f_;
+            g_ = mass > most_ ? g : g_;
             most_ = max<R>(mass, most_);
         }
-        BCRF_INLINE Value get() const { return x_ / y_; }
+        // The product of two factors may be out of range.
+        BCRF_INLINE Scaled<R> get() const {
+            const Scaled<R> f = normalized<R>({f_, Vec<R>{}}), g = normalized<R>({g_, Vec<R>{}});
+            return {x_ / (f.m * g.m), -(f.e + g.e)};
+        }
     };
     // Return 1 where R has kept a sum.
     static BCRF_INLINE Vec<R> valid(Value a) {
@@ -309,7 +313,7 @@ template <class R_> struct Wide {
 
       public:
         explicit Ratio(R* scratch, R* other) : x_(scratch), y_(other) {}
-        BCRF_INLINE void add(Value x, Value y, Vec<R>) { x_.add(x), y_.add(y); }
+        BCRF_INLINE void add(Value x, Value f, Value g, Vec<R>) { x_.add(x), y_.add(times(f, g)); }
         BCRF_INLINE Value get() const { return times(x_.get(), inverse(y_.get())); }
     };
     static BCRF_INLINE Value inverse(Value a) { return normalized<R>({R(1) / a.m, -a.e}); }

@@ -31,12 +31,21 @@ class Threads {
     // Wait for a short time until a condition holds. To wake a thread that sleeps takes as long as a
     // small call. A thread that yields leaves the processor to others, but the system call takes time, too.
     template <class Condition> static void spin(Condition holds) {
-        for (int i = 0; i < 100; ++i) {
+        for (int i = 0; i < 200; ++i) {
             if (holds()) return;
             pause();
         }
         const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
         while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    }
+
+    // A thread that sees a change before the other one has unlocked would go to sleep.
+    static void take(std::unique_lock<std::mutex>& lock) {
+        for (int i = 0; i < 100; ++i) {
+            if (lock.try_lock()) return;
+            pause();
+        }
+        lock.lock();
     }
 
     static void pause() {
@@ -50,14 +59,14 @@ class Threads {
         for (;;) {
             lock.unlock();
             spin([&] { return wanted_ > 0; });
-            lock.lock();
+            take(lock);
             wake_.wait(lock, [&] { return wanted_ > 0; });
             --wanted_;
             ++running_;
             const auto& task = *task_;
             lock.unlock();
             task();
-            lock.lock();
+            take(lock);
             if (--running_ == 0) done_.notify_one();
         }
     }
@@ -117,7 +126,7 @@ class Threads {
         wanted_ = 0;
         lock.unlock();
         spin([&] { return running_ == 0; });
-        lock.lock();
+        take(lock);
         while (!done_.wait_for(lock, Call::INTERVAL, [&] { return running_ == 0; })) {
             lock.unlock();
             call.look_at_signals();

@@ -72,6 +72,22 @@ __device__ R largest_of(R x, R* scratch) {
     return reduce<R>(x, scratch, larger<R>);
 }
 
+// The logarithm of a product of many factors. A logarithm of each would cost more than the recursion.
+struct LogProduct {
+    double product = 1, logs = 0;
+
+    __device__ void multiply(double x) {
+        // The product of two factors near the limit would be 0 or infinite.
+        if (x < 1e-100 || x > 1e100) {
+            logs += log(x);
+            return;
+        }
+        product *= x;
+        if (product < 1e-200 || product > 1e200) logs += log(product), product = 1;
+    }
+    __device__ double log_value() const { return logs + log(product); }
+};
+
 // log sum_t exp(x(t)) over the tags, computed by one thread.
 template <class X>
 __device__ double log_sum(int tags, X x) {

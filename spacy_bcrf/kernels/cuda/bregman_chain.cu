@@ -10,7 +10,7 @@ using Limits = bcrf::Precision<Real>;
 
 constexpr int SLOT = WARPS * WARP, THREADS = 128, SLOTS = THREADS / SLOT, PART = WIDTH / SLOTS;
 constexpr int LOCAL_PRUNINGS = 3;
-// Rows are that far apart. Two more numbers put the rows of a fragment into different banks of shared memory.
+// Rows are that far apart. Two more numbers put the rows of tokens of one parity into different banks of shared memory.
 constexpr int ROW = sizeof(Real) == 4 ? WIDTH + 2 : WIDTH;
 
 // exp(w) and its transpose in the registers of a block, and the sums of the arcs in and out of tokens.
@@ -266,9 +266,11 @@ struct Projections {
             const Real mass_out = is_last ? mass_in : gt * from;
             const double z_in = slot_sum(double(mass_in), scratch);
             const double z_out = slot_sum(double(mass_out), scratch);
-            // f g is e up to a scale.
-            const double sum_e = slot_sum(double(et), scratch);
-            const double sum_fg = slot_sum(double(ft) * gt, scratch);
+            // f g is e up to a scale. Real may have lost the factors of a tag of little mass.
+            const Real mass = mass_in + mass_out, top = slot_reduce<Real>(mass, (Real*)scratch, larger<Real>);
+            double scale = -infinity();
+            if (mass == top && et > 0) scale = log(double(et)) - log(double(ft)) - log(double(gt));
+            scale = slot_reduce<double>(scale, scratch, larger<double>);
             if (!active) return;
             if (et > 0 && !is_first && !is_last && !Limits::holds(ft, gt)) out_of_range = true;
             // A projection normalizes the arcs around its token. No projection may have reached the
@@ -277,7 +279,7 @@ struct Projections {
             if (t == 0) {
                 totals[j] = Real(z_out);
                 if (!lower || length == 1) {
-                    if (!is_first && !is_last) value += log(sum_e / sum_fg);
+                    if (!is_first && !is_last) value += scale;
                     if (!is_first || is_last) value += log(z_in);
                 }
             }

@@ -38,7 +38,8 @@ struct Chain {
         const int t = threadIdx.x;
         if (SHARED) column.load(matrices, t, tags);
         Real a = 0;
-        double product = 1, logs = 0;
+        LogProduct product;
+        double logs = 0;
         for (int j = 0; j < length; ++j) {
             const long long i = first + j;
             const Real x = t < tags ? Real(scores(i, t)) : Real(-infinity());
@@ -49,10 +50,8 @@ struct Chain {
                 const Real* row = rows + (j + 1) % 2 * WIDTH;
                 const Real total = sum_of(a, scratch), in = message(row, i - 1, false);
                 y = total > 0 ? y * in / total : Real(0);
-                product *= total;
+                product.multiply(total);
                 if (t == 0) totals[i - 1] = total;
-                // The logarithm of each total would cost more than the recursion.
-                if (product < 1e-200 || product > 1e200) logs += log(product), product = 1;
                 logs += edge_shifts[SHARED ? 0 : i - 1];
             }
             a = y;
@@ -65,7 +64,8 @@ struct Chain {
         const Real total = sum_of(a, scratch);
         if (t == 0) totals[first + length - 1] = total;
         sync_row();
-        return logs + log(product * total);
+        product.multiply(total);
+        return logs + product.log_value();
     }
 
     // Set the marginals, or subtract them if `restricted`. Return whether Real has the range.

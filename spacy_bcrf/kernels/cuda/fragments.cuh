@@ -1,5 +1,6 @@
 // Products with exp(w) and its transpose on tensor cores. A number is the sum of two TF32 numbers of 11 bits each,
-// so three products of them have the digits of float32 but the last one or two.
+// so three products of them have the digits of float32 but the last one or two. How tensor cores round sums is not
+// documented.
 //
 // Rows and columns of fragments are those of the instruction mma.m16n8k8 (PTX ISA, "Matrix Fragments for
 // mma.m16n8k8").
@@ -46,7 +47,8 @@ __device__ inline void add_product(float (&d)[4], const unsigned (&a)[4], const 
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
         const int half = k / 4, from = group * 4 + k % 4, to = member * 8 + k % 4;
-        const unsigned x[2] = {__shfl_sync(ALL_LANES, a[2 * half], from), __shfl_sync(ALL_LANES, a[2 * half + 1], from)};
+        const unsigned x[2] = {__shfl_sync(ALL_LANES, a[2 * half], from),
+                               __shfl_sync(ALL_LANES, a[2 * half + 1], from)};
         const unsigned y[2] = {__shfl_sync(ALL_LANES, b[half], to), __shfl_sync(ALL_LANES, b[half], to + 4)};
 #pragma unroll
         for (int c = 0; c < 4; ++c) d[c] += __uint_as_float(x[c / 2]) * __uint_as_float(y[c % 2]);
@@ -54,6 +56,7 @@ __device__ inline void add_product(float (&d)[4], const unsigned (&a)[4], const 
 }
 #endif
 
+// An infinite number gives NaN, which the checks of the range refuse.
 __device__ inline Split split(float x) {
     const unsigned high = to_tf32(x);
     return {high, to_tf32(x - __uint_as_float(high))};

@@ -65,20 +65,19 @@ KERNEL segment_transfers(const Real* emission, const Real* matrices, const long 
                          double* scales, int tags, long long stride, int cached) {
     const int s = blockIdx.x, r = blockIdx.y;
     if (lengths[s] == 0 || (is_start[s] && r > 0)) return;
-    double product = 1, scale = 0;
+    LogProduct product;
     const Real* last = scan<true>(
         emission, matrices, tags, stride, cached, false, starts[s], lengths[s],
         is_start[s] ? nullptr : identity + (long long)r * tags,
         [&](long long, int t, Real e, const Real* previous, Real total, const Real* k, int from) {
             if (!previous) return e;
             const Real y = transfer(previous, total, k, from, tags);
-            if (t == 0) product *= total;
-            if (product < 1e-200 || product > 1e200) scale += log(product), product = 1;
+            if (t == 0) product.multiply(total);
             return e * y;
         });
     const long long at = (long long)s * tags + r;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) rows[at * tags + t] = last[t];
-    if (threadIdx.x == 0) scales[at] = scale + log(product);
+    if (threadIdx.x == 0) scales[at] = product.log_value();
 }
 
 // Set the bounds (2, segments, tags) of `forward_backward`. Sequence b and direction d of grid (B, 2);
