@@ -456,6 +456,8 @@ void bregman_values(const Batch<In>& batch, const std::vector<Place>& all, const
     const double range = options.scale * median_range(batch);
     std::vector<Place> left = all;
     if (!(range > Precision<In>::MAX_RANGE)) left = run(Plain<In>(), Rows<In>(), left, share);
+    // Rows find a lower bound slowly, and vectors of two doubles have few lanes.
+    if (chain && lanes<double> < 4) left = run(Wide<In>(), Rows<void>(), left, 0);
     // Scores of a moderate range leave few sequences after this.
     if (sizeof(In) == 4 && !(range > Precision<double>::MAX_RANGE))
         left = run(Plain<double>(), Rows<double>(), left, share);

@@ -124,10 +124,9 @@ void for_each_posterior(const Batch<In>& batch, InRows rows, InLanes lanes, InSc
             [&](Rows& posterior, const Sequence<In>& s, double*) { failed[s.index] = !rows(posterior, s); }, nothing);
         left = select(left, failed);
     };
-    if (guess.fits<In>()) try_rows(Rows<In>());
-    if (sizeof(In) == 4 && guess.fits<double>()) try_rows(Rows<double>());
+    const auto try_lanes = [&] {
 #if defined(__GNUC__)
-    if (batch.shared) {
+        if (!batch.shared) return;
         std::vector<char> failed(batch.size);
         std::vector<Place> which(left);
         const auto groups = group<In>(batch, which, wide_lane_share<In>(batch));
@@ -139,8 +138,14 @@ void for_each_posterior(const Batch<In>& batch, InRows rows, InLanes lanes, InSc
             nothing);
         for (Place place : which) failed[place.index] = 1;
         left = select(left, failed);
-    }
 #endif
+    };
+    // Vectors of two doubles are slower than lanes of Scaled floats.
+    const bool in_double = sizeof(In) == 4 && guess.fits<double>(), lanes_first = BCRF_TARGET::lanes<double> < 4;
+    if (guess.fits<In>()) try_rows(Rows<In>());
+    if (lanes_first) try_lanes();
+    if (in_double) try_rows(Rows<double>());
+    if (!lanes_first) try_lanes();
     for_each_sequence(
         batch, left, 3 * work, nullptr, [&] { return ScaledChain<In>(batch); },
         [&](ScaledChain<In>& chain, const Sequence<In>& s, double*) { scaled(chain, s); }, nothing);
