@@ -107,8 +107,8 @@ def test_losses(batch, objective):
 def test_a_graph_captures_a_step(batch, inference):
     import cupy
 
-    potentials, gold = on(batch), on_gpu.to_gpu(viterbi(batch)[0])
     with cupy.cuda.Stream(non_blocking=True) as stream:
+        potentials, gold = on(batch), on_gpu.to_gpu(viterbi(batch)[0])
         # The first steps compile the kernels and fill the memory pool of the stream.
         for _ in range(2):
             inference.loss(potentials, gold)

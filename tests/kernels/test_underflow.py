@@ -64,7 +64,7 @@ def test_two_labelings_are_equally_likely(dtype, drop, size, length, backward, w
 @pytest.mark.parametrize("where", ["unary", "transitions"])
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("dtype, drop", [DROPS[i] for i in (0, 3, 5, 7, 13, 19, 22, 24, 30, 33)])
+@pytest.mark.parametrize("dtype, drop", DROPS[::3])
 @pytest.mark.parametrize("size, length", [(2, 4), (3, 6), (1, 600)])
 def test_two_labelings_are_equally_likely_on_a_gpu(
     host, dtype, drop, size, length, shared, backward, where

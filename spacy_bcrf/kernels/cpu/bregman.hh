@@ -472,7 +472,7 @@ void bregman_values(const Batch<In>& batch, const std::vector<Place>& all, const
 }
 
 #if defined(__GNUC__)
-// Return sum p (log p - log_q) over n numbers. Those that are not normal add nothing.
+// Return sum p (log p - log_q) over n numbers, without numbers p that are not normal.
 template <class In> double divergence(const In* p, const In* log_q, size_t n) {
     constexpr size_t W = lanes<In>, TERMS = 8 * W;
     double total = 0;

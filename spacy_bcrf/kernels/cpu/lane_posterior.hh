@@ -22,7 +22,7 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
     Buffer<In> row_;                   // (width)
     Buffer<In> pairs_{0};              // (pairs, W)
     Buffer<In> logs_{0};               // (tags, width): of the mantissas of columns_
-    Buffer<In> alpha_logs_{0};         // (tags, W): of those of a token's forward weights
+    Buffer<In> alpha_logs_{0};         // (tags, W): of the mantissas of forward weights
     Buffer<In> ignored_;               // (size): values
 
     // exp(transitions - shift) or its transpose, (tags, width): mantissas and exponents.
@@ -74,13 +74,20 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
                 In* out = each + (g.first[s] + size_t(i - 1) * tags_) * tags_;
                 const In *a = mantissas(from_, s), *exponent = exponents(from_, s);
                 const In *b = mantissas(to_, s), *next = exponents(to_, s);
-                for (int u = 0; u < tags_; ++u, out += tags_)
+                const In most = *std::max_element(next, next + tags_);
+                for (int u = 0; u < tags_; ++u, out += tags_) {
+                    // Exponents of transitions are at most 0, so all powers of 2 below are 0.
+                    if (exponent[u] + most <= -Exponents<In>::BIAS) {
+                        std::fill_n(out, tags_, In(0));
+                        continue;
+                    }
                     for (int v = 0; v < tags_; v += W) {
                         const size_t at = size_t(u) * width_ + v;
                         const Vec<In> e = load(k.e + at) + load(next + v) + exponent[u];
                         const Vec<In> m = load(k.m + at) * load(b + v) * a[u];
                         store_first<In>(out + v, m * power_of_two<In>(e), std::min(W, tags_ - v));
                     }
+                }
             }
         }
     }
@@ -90,8 +97,8 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
         return logarithm(m > Vec<In>{} ? m : broadcast<In>(1));
     }
 
-    // Add the entropy of the tags of token i - 1 given those of token i, for tokens [from, to), and of the last
-    // tags. Only mantissas need logarithms, and the sums of exponents are exact.
+    // Add the conditional entropy of tag i - 1 given tag i to `total`, for tokens i in [from, to), and the entropy of
+    // the last tag. Only mantissas need logarithms, and the sums of exponents are exact.
     void add_entropies(Vec<In> lengths, int from, int to, LaneSums<In>& total) {
         const Rows k = weights(true);
         if (!logs_.data()) {
