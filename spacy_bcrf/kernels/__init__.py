@@ -466,7 +466,8 @@ def _check_batch(unary: Array, transitions: Array, lengths: Array) -> ModuleType
         and lengths.dtype is _INT32
         and len(shape) == 2
         and shape[1]
-        and transitions.shape in ((shape[1], shape[1]), (*shape, shape[1]))
+        and transitions.shape[-2:] == (shape[1], shape[1])
+        and (transitions.ndim == 2 or transitions.shape == (*shape, shape[1]))
         and lengths.ndim == 1
         and unary.flags.c_contiguous
         and transitions.flags.c_contiguous

@@ -11,6 +11,7 @@ and shapes; the functions here check lengths and tags, which the kernels use as 
 The module `cimport`s neither NumPy nor Thinc nor spaCy, so a wheel works with any build of these.
 """
 
+from libc.math cimport INFINITY
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
@@ -22,6 +23,13 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         int size, tags
         bint shared
         int threads
+
+    cdef cppclass Outputs[In]:
+        In* value
+        In* node
+        double* sum
+        In* each
+        const int* gold
 
     cdef cppclass BregmanOptions:
         int n_iter
@@ -43,10 +51,10 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
     cdef cppclass Kernels[In]:
         @staticmethod
         const Kernels[In]& get() except +
-        void sum_product(const Batch[In]&, In*, In*, double*, In*) except +
+        void sum_product(const Batch[In]&, const Outputs[In]&) except +
         void max_product(const Batch[In]&, int*, In*) except +
-        void bregman(const Batch[In]&, const BregmanOptions&, In*, In*, double*, In*) except +
-        void mean_field(const Batch[In]&, int, const int*, In*, In*, double*, In*) except +
+        void bregman(const Batch[In]&, const BregmanOptions&, const Outputs[In]&) except +
+        void mean_field(const Batch[In]&, int, const Outputs[In]&) except +
         void entropy(const Batch[In]&, In*) except +
         void pair_marginals(const Batch[In]&, int, const int*, const int*, In*, In*) except +
         void sample(const Batch[In]&, int, const double*, int*) except +
@@ -54,8 +62,6 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         void beam_search(const Batch[In]&, int, int, int*, In*) except +
         void dijkstra(const Batch[In]&, int*, In*, long long*) except +
     void c_path_scores "bcrf::path_scores"[In](const Batch[In]&, const int*, In*)
-    bint c_subtract_labeling "bcrf::subtract_labeling"[In](
-        const Batch[In]&, const int*, In*, In*, double*, In*) except +
     void c_add_features "bcrf::add_features"[In](const Labelings[In]&, In*, double*, In*)
     void c_gram_matrices "bcrf::gram_matrices"[In](const Labelings[In]&, bint, double*) except +
     void c_hildreth "bcrf::hildreth"(int, int, const double*, const double*, double, double*)
@@ -69,6 +75,8 @@ import numpy
 from . import threads
 from .backend import UNARIES, Result
 from .checks cimport check_ids, check_lengths, watch_signals
+
+FLOAT32, FLOAT64 = numpy.dtype("float32"), numpy.dtype("float64")
 
 watch_signals()
 
@@ -85,16 +93,11 @@ def sum_product(
     xp, const real[:, ::1] unary, transitions, const int[::1] lengths, edges, marginals
 ):
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    value, node, sums, each = _outputs(unary, lengths, edges, marginals)
-    cdef real[::1] value_ = value
-    cdef real[:, ::1] node_ = node
-    cdef double[:, ::1] sums_ = sums
-    cdef real[:, :, ::1] each_ = each
+    arrays = _arrays(unary, lengths, edges, marginals)
+    cdef Outputs[real] outputs = _outputs(unary, arrays)
     with nogil:
-        Kernels[real].get().sum_product(
-            batch, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
-        )
-    return Result(value, node, _edges(unary, sums, each))
+        Kernels[real].get().sum_product(batch, outputs)
+    return _result(unary, arrays)
 
 
 def max_product(xp, const real[:, ::1] unary, transitions, const int[::1] lengths):
@@ -110,17 +113,12 @@ def max_product(xp, const real[:, ::1] unary, transitions, const int[::1] length
 
 def bregman(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, options, edges):
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    value, node, sums, each = _outputs(unary, lengths, edges, True)
-    cdef real[::1] value_ = value
-    cdef real[:, ::1] node_ = node
-    cdef double[:, ::1] sums_ = sums
-    cdef real[:, :, ::1] each_ = each
+    arrays = _arrays(unary, lengths, edges, True)
+    cdef Outputs[real] outputs = _outputs(unary, arrays)
     cdef BregmanOptions c_options = _bregman_options(options)
     with nogil:
-        Kernels[real].get().bregman(
-            batch, c_options, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
-        )
-    return Result(value, node, _edges(unary, sums, each))
+        Kernels[real].get().bregman(batch, c_options, outputs)
+    return _result(unary, arrays)
 
 
 def mean_field(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, int n_iter):
@@ -226,35 +224,35 @@ def labeling_loss(
 ):
     """Return None for unknown or forbidden tags, and for tags out of range."""
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
+    cdef int low, high
     cdef Py_ssize_t i
-    for i in range(tags.shape[0]):
-        if not 0 <= tags[i] < batch.tags:
-            return None
-    value, node, sums, each = _outputs(unary, lengths, "sum" if batch.shared else "each", True)
-    cdef real[::1] value_ = value
-    cdef real[:, ::1] node_ = node
-    cdef double[:, ::1] sums_ = sums
-    cdef real[:, :, ::1] each_ = each
+    low, high = _extent(tags)
+    if low < 0 or high >= batch.tags:
+        return None
+    arrays = _arrays(unary, lengths, "sum" if batch.shared else "each", True)
+    cdef Outputs[real] outputs = _outputs(unary, arrays)
+    outputs.gold = &tags[0]
     cdef BregmanOptions c_options
-    cdef bint is_allowed, is_bregman = options is not None
+    cdef bint is_bregman = options is not None
     if is_bregman:
         c_options = _bregman_options(options)
     with nogil:
         if is_bregman:
-            Kernels[real].get().bregman(
-                batch, c_options, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
-            )
+            Kernels[real].get().bregman(batch, c_options, outputs)
         else:
-            Kernels[real].get().sum_product(
-                batch, &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
-            )
-        is_allowed = c_subtract_labeling(
-            batch, &tags[0], &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
-        )
-    return Result(value, node, _edges(unary, sums, each)) if is_allowed else None
+            Kernels[real].get().sum_product(batch, outputs)
+    for i in range(lengths.shape[0]):
+        if not outputs.value[i] < INFINITY:
+            return None
+    return _result(unary, arrays)
 
 
 def extent(xp, const int[::1] ids):
+    return _extent(ids)
+
+
+cdef (int, int) _extent(const int[::1] ids) noexcept:
+    """Return the least and the largest number, or (0, -1)."""
     cdef int low = 0, high = -1
     cdef Py_ssize_t i, n = ids.shape[0]
     if n:
@@ -352,24 +350,20 @@ cdef _mean_field(
 ):
     """Return the loss of `gold` and its gradient; without gold, the value and the marginals."""
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    value, node, sums, each = _outputs(unary, lengths, edges, True)
     cdef const int[::1] gold_ = gold
     if gold is not None:
         check_ids("gold", gold_, -1, batch.tags)
-    cdef real[::1] value_ = value
-    cdef real[:, ::1] node_ = node
-    cdef double[:, ::1] sums_ = sums
-    cdef real[:, :, ::1] each_ = each
+    arrays = _arrays(unary, lengths, edges, True)
+    cdef Outputs[real] outputs = _outputs(unary, arrays)
+    outputs.gold = &gold_[0]
     with nogil:
-        Kernels[real].get().mean_field(
-            batch, n_iter, &gold_[0], &value_[0], &node_[0, 0], &sums_[0, 0], &each_[0, 0, 0]
-        )
-    return Result(value, node, _edges(unary, sums, each))
+        Kernels[real].get().mean_field(batch, n_iter, outputs)
+    return _result(unary, arrays)
 
 
 cdef _zeros(const real[:, ::1] unary, shape):
     """Return zeros with the dtype of `unary`."""
-    return numpy.zeros(shape, "float32" if real is float else "float64")
+    return numpy.zeros(shape, FLOAT32 if real is float else FLOAT64)
 
 
 cdef _no_labelings(const real[:, ::1] unary, const int[::1] lengths, int n):
@@ -380,15 +374,36 @@ cdef _no_labelings(const real[:, ::1] unary, const int[::1] lengths, int n):
     return numpy.zeros((n, unary.shape[0]), "int32"), scores
 
 
-cdef _outputs(const real[:, ::1] unary, const int[::1] lengths, edges, marginals):
+cdef _arrays(const real[:, ::1] unary, const int[::1] lengths, edges, marginals):
+    """Return arrays for the outputs of a kernel: value, node, sum and each."""
+    dtype = FLOAT32 if real is float else FLOAT64
     n, t = unary.shape[0], unary.shape[1]
-    value = _zeros(unary, lengths.shape[0])
-    node = _zeros(unary, (n, t)) if marginals else None
-    # Float32 sums over a whole batch would lose digits.
-    sums = numpy.zeros((t, t)) if edges == "sum" else None
-    each = _zeros(unary, (n, t, t)) if edges == "each" else None
-    return value, node, sums, each
+    return (
+        numpy.zeros(lengths.shape[0], dtype),
+        # The kernels write the marginals of every token.
+        numpy.empty((n, t), dtype) if marginals else None,
+        # Float32 sums over a whole batch would lose digits.
+        numpy.zeros((t, t)) if edges == "sum" else None,
+        numpy.zeros((n, t, t), dtype) if edges == "each" else None,
+    )
 
 
-cdef _edges(const real[:, ::1] unary, sums, each):
-    return each if sums is None else sums.astype("float32" if real is float else "float64")
+cdef Outputs[real] _outputs(const real[:, ::1] unary, arrays):
+    """Point to the arrays, which must outlive the outputs. There is no gold."""
+    cdef Outputs[real] outputs
+    cdef real[::1] value
+    cdef real[:, ::1] node
+    cdef double[:, ::1] total
+    cdef real[:, :, ::1] each
+    value, node, total, each = arrays
+    outputs.value, outputs.node = &value[0], &node[0, 0]
+    outputs.sum, outputs.each = &total[0, 0], &each[0, 0, 0]
+    outputs.gold = NULL
+    return outputs
+
+
+cdef _result(const real[:, ::1] unary, arrays):
+    value, node, total, each = arrays
+    if total is not None:
+        each = total.astype(FLOAT32 if real is float else FLOAT64)
+    return Result(value, node, each)

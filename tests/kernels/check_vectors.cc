@@ -63,6 +63,7 @@ template <class In> void check(std::FILE* file, const Numbers& head) {
         std::vector<int> labels(n);
         double* sum = shared ? sums.data() : nullptr;
         In* arcs = shared ? nullptr : each.data();
+        bcrf::Outputs<In> outputs{found.data(), marginals.data(), sum, arcs};
         const auto compare_all = [&](const char* what) {
             compare((std::string(what) + " value").c_str(), found.data(), value, tolerance);
             compare((std::string(what) + " unary").c_str(), marginals.data(), node, tolerance);
@@ -70,12 +71,12 @@ template <class In> void check(std::FILE* file, const Numbers& head) {
             else compare((std::string(what) + " edges").c_str(), arcs, edge, tolerance);
         };
         if (threads == 2) {
-            kernels.bregman(batch, options, found.data(), marginals.data(), sum, arcs);
+            kernels.bregman(batch, options, outputs);
             if (options.unary == bcrf::projection::CHAIN) center(marginals, tags), center(node, tags);
             compare_all("BCRF");
             continue;
         }
-        kernels.sum_product(batch, found.data(), marginals.data(), sum, arcs);
+        kernels.sum_product(batch, outputs);
         compare_all("CRF");
         kernels.max_product(batch, labels.data(), found.data());
         compare("Viterbi", found.data(), scores, tolerance);
@@ -88,7 +89,9 @@ template <class In> void check(std::FILE* file, const Numbers& head) {
         read_next();
         if (checks_mean_field) {
             std::fill(sums.begin(), sums.end(), 0.0), std::fill(each.begin(), each.end(), In(0));
-            kernels.mean_field(batch, 3, narrow<int>(gold).data(), found.data(), marginals.data(), sum, arcs);
+            const std::vector<int> labeling = narrow<int>(gold);
+            outputs.gold = labeling.data();
+            kernels.mean_field(batch, 3, outputs);
             // The caller clears the gradient of forbidden transitions.
             for (size_t i = 0; i < edges; ++i)
                 if (!(transitions[i] > -bcrf::infinity<double>)) shared ? sums[i] = 0 : each[i] = 0;

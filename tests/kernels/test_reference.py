@@ -114,6 +114,29 @@ def test_the_fused_loss_is_that_of_its_parts(options, shared, dtype):
             kernels.fused_loss(*arrays, bad)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "lengths", [[9] * 40 + [1, 0], [3, 8, 1], [2500, 4]], ids=["lanes", "rows", "long"]
+)
+@pytest.mark.parametrize("scale", [1, 100, 1e4])
+@pytest.mark.parametrize("options", [None, BregmanOptions(5, None, None, "lower")])
+def test_the_fused_loss_of_each_kernel(options, scale, lengths, dtype):
+    rng = np.random.default_rng(3)
+    lengths = np.array(lengths, "int32")
+    unary = rng.normal(0, scale, (lengths.sum(), 4)).astype(dtype)
+    transitions = rng.normal(0, scale, (4, 4)).astype(dtype)
+    # A sequence that needs a larger range than the others.
+    unary[-2] *= 100
+    batch, tags = (unary, transitions, lengths), rng.integers(0, 4, len(unary)).astype("int32")
+    if options:
+        expected = kernels.bregman(*batch, options, edges="sum")
+    else:
+        expected = kernels.sum_product(*batch, edges="sum")
+    kernels.subtract_labeling(*batch, tags, *expected)
+    for x, y in zip(kernels.fused_loss(*batch, tags, options), expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-4)
+
+
 def test_extent():
     assert kernels.extent(np.array([3, -1, 7, 2], "int32")) == (-1, 7)
     assert kernels.extent(np.zeros(0, "int32")) == (0, -1)

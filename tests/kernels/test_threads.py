@@ -47,6 +47,7 @@ def run_all(unary, transitions, lengths):
         "sum_product": kernels.sum_product(*batch, edges=edges),
         "value": kernels.sum_product(*batch, marginals=False).value,
         "bregman": kernels.bregman(*batch, options, edges=edges),
+        "loss": kernels.fused_loss(*batch, kernels.max_product(*batch)[0]),
         "mean_field": kernels.mean_field(*batch, 3)[:2],
         "mean_field_loss": kernels.mean_field_loss(*batch, gold, 3),
         "max_product": kernels.max_product(*batch),

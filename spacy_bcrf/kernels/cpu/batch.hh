@@ -43,6 +43,12 @@ template <class In> struct Sequence {
     }
 };
 
+// A sequence of a batch that has tokens: its position, and the flat index of its first token.
+struct Place {
+    int index;
+    size_t first;
+};
+
 template <class In> struct Batch {
     const In* unary;        // (N, tags)
     const In* transitions;  // (tags, tags), or (N, tags, tags)
@@ -63,11 +69,10 @@ template <class In> struct Batch {
         return top;
     }
 
-    // Sequence b, whose first token has the flat index `token`.
-    Sequence<In> sequence(int b, size_t token) const {
-        const size_t t = tags;
-        return {unary + token * t, shared ? transitions : transitions + token * t * t, lengths[b],
-                tags, shared, b, token};
+    Sequence<In> sequence(Place place) const {
+        const size_t t = tags, token = place.first;
+        return {unary + token * t, shared ? transitions : transitions + token * t * t, lengths[place.index],
+                tags, shared, place.index, token};
     }
 };
 
@@ -79,21 +84,32 @@ template <class In> struct Output {
     In* each;      // (length - 1, tags, tags)
 };
 
-// Set the outputs of a sequence without an allowed labeling. The next kernel that tries a sequence starts
-// from these, because another may have written a part of them.
+// Set the outputs of a sequence without an allowed labeling.
 template <class In> void clear(const Sequence<In>& s, Output<In>& out) {
-    const size_t t = s.tags;
     out.value = -infinity<double>;
-    if (out.node) std::fill_n(out.node, s.length * t, In(0));
-    if (out.each) std::fill_n(out.each, (s.length - 1) * t * t, In(0));
+    if (out.node) std::fill_n(out.node, s.length * size_t(s.tags), In(0));
 }
 
-// Return the outputs of a sequence in a batch's arrays (N, tags) and (N, tags, tags).
-template <class In>
-Output<In> output(const Sequence<In>& s, In* node, double* sum, In* each) {
-    const size_t t = s.tags;
-    return {0, node ? node + s.first * t : nullptr, sum, each ? each + s.first * t * t : nullptr};
-}
+// The outputs of a batch. A null pointer means that the output is not wanted.
+template <class In> struct Outputs {
+    In* value;                  // (size)
+    In* node = nullptr;         // (N, tags)
+    double* sum = nullptr;      // (tags, tags), for shared transitions; the kernels add to it
+    In* each = nullptr;         // (N, tags, tags), zeros before
+    const int* gold = nullptr;  // (N): the value becomes the loss of this labeling, the others its gradient
+
+    // Clear the edges of a sequence. A kernel that fails does, because zeros need no memory before they are read.
+    void clear_edges(const Sequence<In>& s) const {
+        const size_t size = size_t(s.tags) * s.tags;
+        if (each) std::fill_n(each + s.first * size, (s.length - 1) * size, In(0));
+    }
+
+    // Return the outputs of a sequence, with another sum.
+    Output<In> of(const Sequence<In>& s, double* own) const {
+        const size_t t = s.tags;
+        return {0, node ? node + s.first * t : nullptr, own, each ? each + s.first * t * t : nullptr};
+    }
+};
 
 // Flush denormals to zero: they are a hundred times slower, and no kernel relies on them.
 class FlushDenormals {

@@ -358,7 +358,7 @@ template <class R, class In> class Projections {
 // Compute a long sequence in pieces. Return false if it needs more range. chain: may be null.
 template <class N, class In>
 bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place place, const In* end,
-                  In* value, In* node, ArcChain<In>* chain, double* sum) {
+                  const Outputs<In>& out, ArcChain<In>* chain) {
     const size_t pairs = size_t(batch.tags) * batch.tags;
     const int n = batch.lengths[place.index];
     const LiveTags live_tags(batch);
@@ -371,16 +371,16 @@ bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place p
     int longest = 0;
     for (const Piece& piece : pieces) longest = std::max(longest, piece.length);
     // A sequence that fails must not change the sum.
-    Buffer<double> own(sum ? pairs : 0);
+    Buffer<double> own(out.sum ? pairs : 0);
     std::vector<double> values(pieces.size());
     std::vector<char> failed(pieces.size());
     using Lanes = LaneProjections<N, In>;
     for_each_item(
         batch, pieces.size(), [&](size_t i) { return size_t(pieces[i].length); },
-        0.3 * (options.n_iter + 3) * pass(batch), sum ? own.data() : nullptr,
+        0.3 * (options.n_iter + 3) * pass(batch), out.sum ? own.data() : nullptr,
         [&] { return Lanes(batch, options, end, slots_of(longest)); },
         [&](Lanes& lanes, size_t i, double* part) {
-            lanes.run(&pieces[i], 1, values.data(), node, chain, part, failed.data());
+            lanes.run(&pieces[i], 1, values.data(), out.node, chain, part, failed.data());
         },
         [](Lanes& lanes, double* part) { lanes.flush(part); });
     double total = 0;
@@ -388,8 +388,8 @@ bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place p
         if (failed[i]) return false;
         total += values[i];
     }
-    value[place.index] = In(total);
-    for (size_t k = 0; sum && k < pairs; ++k) sum[k] += own[k];
+    out.value[place.index] = In(total);
+    for (size_t k = 0; out.sum && k < pairs; ++k) out.sum[k] += own[k];
     return true;
 }
 #endif
@@ -398,29 +398,28 @@ bool bregman_long(const Batch<In>& batch, const BregmanOptions& options, Place p
 // void. share: see `cluster`. chain: of the sequences in lanes, or null. Return the sequences that are left.
 template <class N, class R, class In>
 std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& all, double share,
-                              const BregmanOptions& options, In* value, In* node, ArcChain<In>* chain,
-                              double* sum, In* each) {
+                              const BregmanOptions& options, const Outputs<In>& out, ArcChain<In>* chain) {
     std::vector<char> failed(batch.size);
     std::vector<Place> which(all);
     const double work = (options.n_iter + 3) * pass(batch);
 #if defined(__GNUC__)
     // A single iteration has its own normalization.
-    if (batch.shared && !each && !options.lower && options.n_iter > 1) {
+    if (batch.shared && !out.each && !options.lower && options.n_iter > 1) {
         const In* end = batch.unary + batch.tokens() * batch.tags;
         using Lanes = LaneProjections<N, In>;
         if (are_lanes_faster<N>(batch) && !options.needs_violation())
             for (Place place : take_long(batch, which))
-                failed[place.index] = !bregman_long<N>(batch, options, place, end, value, node, chain, sum);
+                failed[place.index] = !bregman_long<N>(batch, options, place, end, out, chain);
         std::vector<Piece> moved;
         const std::vector<Cluster> clusters = cluster<N>(batch, share, which, moved);
         size_t slots = 0;
         for (const Cluster& c : clusters) slots = std::max(slots, c.slots);
         for_each_item(
-            batch, clusters.size(), [&](size_t i) { return clusters[i].tokens; }, 0.3 * work, sum,
+            batch, clusters.size(), [&](size_t i) { return clusters[i].tokens; }, 0.3 * work, out.sum,
             [&] { return Lanes(batch, options, end, slots); },
             [&](Lanes& lanes, size_t i, double* own) {
                 const Cluster& c = clusters[i];
-                lanes.run(&moved[c.first], c.last - c.first, value, node, chain, own, failed.data());
+                lanes.run(&moved[c.first], c.last - c.first, out.value, out.node, chain, own, failed.data());
             },
             [](Lanes& lanes, double* own) { lanes.flush(own); });
         if (chain) {
@@ -433,10 +432,12 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
         for (Place place : which) failed[place.index] = 1;
     else
         for_each_output(
-            batch, which, work, value, node, sum, each,
+            batch, which, work, out,
             [&] { return Projections<R, In>(batch, longest(batch, which), options.scale); },
-            [&](Projections<R, In>& chain, const Sequence<In>& s, Output<In>& out) {
-                failed[s.index] = !chain.run(s, options, out);
+            [&](Projections<R, In>& chain, const Sequence<In>& s, Output<In>& own) {
+                const bool done = chain.run(s, options, own);
+                failed[s.index] = !done;
+                return done;
             },
             [](Projections<R, In>& chain, double* own) { chain.flush(own); });
     return select(all, failed);
@@ -445,28 +446,28 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
 // Projections in the precision of the scores. A sequence that needs more range gets double precision, or
 // Scaled numbers. chain: see `bregman_in`.
 template <class In>
-void bregman_values(const Batch<In>& batch, const std::vector<Place>& all, const BregmanOptions& options, In* value,
-                    In* node, ArcChain<In>* chain, double* sum, In* each) {
-    const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
-        return bregman_in<decltype(arithmetic), typename decltype(rows)::type>(
-            batch, which, share, options, value, node, chain, sum, each);
+void bregman_values(const Batch<In>& batch, std::vector<Place> left, const BregmanOptions& options,
+                    const Outputs<In>& out, ArcChain<In>* chain = nullptr) {
+    const auto run = [&](auto arithmetic, auto rows, double share) {
+        using R = typename decltype(rows)::type;
+        if (!left.empty()) left = bregman_in<decltype(arithmetic), R>(batch, left, share, options, out, chain);
     };
     // With more tags, rows fill their vectors too.
     const double share = batch.tags < 32 || are_blocks_faster(batch) ? 0.4 : 0.7;
     const double range = options.scale * median_range(batch);
-    std::vector<Place> left = all;
-    if (!(range > Precision<In>::MAX_RANGE)) left = run(Plain<In>(), Rows<In>(), left, share);
+    if (!(range > Precision<In>::MAX_RANGE)) run(Plain<In>(), Rows<In>(), share);
     // Rows find a lower bound slowly, and vectors of two doubles have few lanes.
-    if (chain && lanes<double> < 4) left = run(Wide<In>(), Rows<void>(), left, 0);
+    if (chain && lanes<double> < 4) run(Wide<In>(), Rows<void>(), 0);
     // Scores of a moderate range leave few sequences after this.
     if (sizeof(In) == 4 && !(range > Precision<double>::MAX_RANGE))
-        left = run(Plain<double>(), Rows<double>(), left, share);
-    left = run(Wide<In>(), Rows<void>(), left, 0);
+        run(Plain<double>(), Rows<double>(), share);
+    run(Wide<In>(), Rows<void>(), 0);
     for_each_output(
-        batch, left, 3 * (options.n_iter + 3) * pass(batch), value, node, sum, each,
+        batch, left, 3 * (options.n_iter + 3) * pass(batch), out,
         [&] { return ScaledProjections<In>(batch, options.scale); },
-        [&](ScaledProjections<In>& projections, const Sequence<In>& s, Output<In>& out) {
-            projections.run(s, options, out);
+        [&](ScaledProjections<In>& projections, const Sequence<In>& s, Output<In>& own) {
+            projections.run(s, options, own);
+            return true;
         },
         [](ScaledProjections<In>&, double*) {});
 }
@@ -504,7 +505,7 @@ template <class In> void subtract_gaps(const Batch<In>& batch, double scale, con
         if (arcs.found[place.index]) which.push_back(place);
     Buffer<In> p(n);
     std::vector<In> ignored(batch.size);
-    sum_product(chain, which, ignored.data(), p.data(), static_cast<double*>(nullptr), static_cast<In*>(nullptr));
+    sum_product(chain, which, Outputs<In>{ignored.data(), p.data()});
     for_each_sequence(
         batch, which, double(tags), nullptr, [] { return 0; },
         [&](int, const Sequence<In>& s, double*) {
@@ -516,29 +517,32 @@ template <class In> void subtract_gaps(const Batch<In>& batch, double scale, con
 }
 #endif
 
-template <class In>
-void bregman(const Batch<In>& batch, const BregmanOptions& options, In* value, In* node,
-             double* sum, In* each) {
+template <class In> void bregman_bound(const Batch<In>& batch, const BregmanOptions& options, const Outputs<In>& out) {
     const std::vector<Place> all = places(batch);
-    ArcChain<In>* none = nullptr;
-    if (!options.lower || !batch.shared || each)
-        return bregman_values(batch, all, options, value, node, none, sum, each);
+    if (!options.lower || !batch.shared || out.each) return bregman_values(batch, all, options, out);
     // The marginals of both bounds are the same, to the last bit.
     BregmanOptions upper = options;
     upper.lower = false;
     const size_t n = batch.tokens() * batch.tags;
     Buffer<In> scores(n), log_flow(n);
     ArcChain<In> chain{scores, log_flow, std::vector<char>(batch.size)};
-    bregman_values(batch, all, upper, value, node, &chain, sum, each);
+    bregman_values(batch, all, upper, out, &chain);
     std::vector<Place> left;
     for (Place place : all)
         if (!chain.found[place.index]) left.push_back(place);
 #if defined(__GNUC__)
-    if (left.size() < all.size()) subtract_gaps(batch, options.scale, chain, value);
+    if (left.size() < all.size()) subtract_gaps(batch, options.scale, chain, out.value);
 #endif
-    if (left.empty()) return;
     // Rows find the lower bound themselves. Nothing reads the marginals, nor the scores of the chain any longer.
-    bregman_values(batch, left, options, value, scores.data(), none, static_cast<double*>(nullptr), each);
+    bregman_values(batch, left, options, Outputs<In>{out.value, scores.data()});
+}
+
+template <class In> void bregman(const Batch<In>& batch, const BregmanOptions& options, const Outputs<In>& out) {
+    Outputs<In> marginals = out;
+    marginals.gold = nullptr;
+    bregman_bound(batch, options, marginals);
+    // The bound and long sequences are complete only now.
+    for (Place place : places(batch)) subtract_gold(batch.sequence(place), out, out.sum);
 }
 
 }  // namespace BCRF_TARGET

@@ -384,14 +384,14 @@ template <class R, class In> class ForwardBackward {
 // Compute long sequences with shared transitions in halves. Set failed[b] if sequence b needs a larger
 // range.
 template <class R, class In>
-void sum_product_long(const Batch<In>& batch, const std::vector<Place>& which, bool only_value, In* value,
-                      In* node, double* sum, In* each, char* failed) {
+void sum_product_long(const Batch<In>& batch, const std::vector<Place>& which, bool only_value,
+                      const Outputs<In>& outputs, char* failed) {
     using Chain = ForwardBackward<R, In>;
     std::vector<Halves<R, In>> all;
     all.reserve(which.size());
     for (Place place : which) {
-        const Sequence<In> s = batch.sequence(place.index, place.first);
-        all.emplace_back(s, output(s, node, sum, each), padded<R>(batch.tags));
+        const Sequence<In> s = batch.sequence(place);
+        all.emplace_back(s, outputs.of(s, outputs.sum), padded<R>(batch.tags));
     }
     const auto for_each_half = [&](auto run) {
         for_each_item(
@@ -413,10 +413,14 @@ void sum_product_long(const Batch<In>& batch, const std::vector<Place>& which, b
     for (size_t i = 0; i < all.size(); ++i) {
         Halves<R, In>& h = all[i];
         failed[h.s.index] = h.is_lost();
-        if (h.is_lost()) continue;
-        value[h.s.index] = In(values[i]);
+        if (h.is_lost()) {
+            outputs.clear_edges(h.s);
+            continue;
+        }
+        outputs.value[h.s.index] = In(values[i]);
         for (auto& part : h.sums)
-            for (size_t k = 0; sum && k < size_t(batch.tags) * batch.tags; ++k) sum[k] += part[k];
+            for (size_t k = 0; outputs.sum && k < size_t(batch.tags) * batch.tags; ++k) outputs.sum[k] += part[k];
+        subtract_gold(h.s, outputs, outputs.sum);
     }
 }
 
@@ -436,22 +440,28 @@ template <class R, class In> double crf_lane_share(const Batch<In>& batch) {
 // void. share: see `group`. Return the sequences that need a larger range.
 template <class N, class R, class In>
 std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Place>& all, double share,
-                                  In* value, In* node, double* sum, In* each) {
-    const bool only_value = !node && !sum && !each;
+                                  const Outputs<In>& out) {
+    const bool only_value = !out.node && !out.sum && !out.each;
     std::vector<char> failed(batch.size);
     std::vector<Place> which(all);
 #if defined(__GNUC__)
-    if (batch.shared && (!each || N::PARTS == 2)) {
+    if (batch.shared && (!out.each || N::PARTS == 2)) {
         const auto groups = group<typename N::R>(batch, which, share);
         const In* end = batch.unary + batch.tokens() * batch.tags;
         using Lanes = std::conditional_t<N::PARTS == 2, LanePosterior<In>, LaneForwardBackward<N, In>>;
         for_each_item(
-            batch, groups.size(), [&](size_t i) { return groups[i].tokens; }, pass(batch), sum,
+            batch, groups.size(), [&](size_t i) { return groups[i].tokens; }, pass(batch), out.sum,
             [&] { return Lanes(batch, end, groups[0].longest); },
             [&](Lanes& chain, size_t i, double* own) {
+                const auto& g = groups[i];
                 if constexpr (N::PARTS == 2)
-                    if (each) return chain.edges(groups[i], value, node, own, each, failed.data());
-                chain.run(groups[i], value, node, own, only_value, failed.data());
+                    if (out.each) chain.edges(g, out.value, out.node, own, out.each, failed.data());
+                if (!out.each) chain.run(g, out.value, out.node, own, only_value, failed.data());
+                for (int k = 0; k < g.size; ++k) {
+                    const Sequence<In> s = batch.sequence(g.place[k]);
+                    if (failed[s.index]) out.clear_edges(s);
+                    else subtract_gold(s, out, own);
+                }
             },
             [](Lanes& chain, double* own) { chain.flush(own); });
     }
@@ -461,13 +471,14 @@ std::vector<Place> sum_product_in(const Batch<In>& batch, const std::vector<Plac
     } else {
         if (batch.shared) {
             const std::vector<Place> most = take_long(batch, which);
-            sum_product_long<R>(batch, most, only_value, value, node, sum, each, failed.data());
+            sum_product_long<R>(batch, most, only_value, out, failed.data());
         }
         for_each_output(
-            batch, which, 3 * pass(batch), value, node, sum, each,
-            [&] { return ForwardBackward<R, In>(batch, longest(batch, which)); },
-            [&](ForwardBackward<R, In>& chain, const Sequence<In>& s, Output<In>& out) {
-                failed[s.index] = !chain.run(s, out, only_value);
+            batch, which, 3 * pass(batch), out, [&] { return ForwardBackward<R, In>(batch, longest(batch, which)); },
+            [&](ForwardBackward<R, In>& chain, const Sequence<In>& s, Output<In>& own) {
+                const bool done = chain.run(s, own, only_value);
+                failed[s.index] = !done;
+                return done;
             },
             [](ForwardBackward<R, In>& chain, double* own) { chain.flush(own); });
     }
@@ -496,27 +507,28 @@ class RangeGuess {
 // Kernels for larger ranges compute the sequences that the kernels in the precision of the scores cannot: in
 // double precision, then in lanes of Scaled numbers, and then in ScaledChain.
 template <class In>
-void sum_product(const Batch<In>& batch, const std::vector<Place>& all, In* value, In* node, double* sum, In* each) {
+void sum_product(const Batch<In>& batch, std::vector<Place> left, const Outputs<In>& outputs) {
     const RangeGuess guess(batch);
-    const auto run = [&](auto arithmetic, auto rows, const std::vector<Place>& which, double share) {
-        return sum_product_in<decltype(arithmetic), typename decltype(rows)::type>(
-            batch, which, share, value, node, sum, each);
+    const auto run = [&](auto arithmetic, auto rows, double share) {
+        using R = typename decltype(rows)::type;
+        if (!left.empty()) left = sum_product_in<decltype(arithmetic), R>(batch, left, share, outputs);
     };
-    std::vector<Place> left = all;
-    if (guess.fits<In>()) left = run(Plain<In>(), Rows<In>(), left, crf_lane_share<In>(batch));
+    if (guess.fits<In>()) run(Plain<In>(), Rows<In>(), crf_lane_share<In>(batch));
     // Scores of a moderate range leave few sequences after this.
     if (sizeof(In) == 4 && guess.fits<double>())
-        left = run(Plain<double>(), Rows<double>(), left, crf_lane_share<double>(batch));
-    left = run(Wide<In>(), Rows<void>(), left, wide_lane_share<In>(batch));
+        run(Plain<double>(), Rows<double>(), crf_lane_share<double>(batch));
+    run(Wide<In>(), Rows<void>(), wide_lane_share<In>(batch));
     for_each_output(
-        batch, left, 10 * pass(batch), value, node, sum, each, [&] { return ScaledChain<In>(batch); },
-        [](ScaledChain<In>& chain, const Sequence<In>& s, Output<In>& out) { chain.sum_product(s, out); },
+        batch, left, 10 * pass(batch), outputs, [&] { return ScaledChain<In>(batch); },
+        [](ScaledChain<In>& chain, const Sequence<In>& s, Output<In>& out) {
+            chain.sum_product(s, out);
+            return true;
+        },
         [](ScaledChain<In>&, double*) {});
 }
 
-template <class In>
-void sum_product(const Batch<In>& batch, In* value, In* node, double* sum, In* each) {
-    sum_product(batch, places(batch), value, node, sum, each);
+template <class In> void sum_product(const Batch<In>& batch, const Outputs<In>& outputs) {
+    sum_product(batch, places(batch), outputs);
 }
 
 }  // namespace BCRF_TARGET

@@ -31,7 +31,7 @@ template <class In> double path_score(const Sequence<In>& s, const int* tags, in
 template <class In> void path_scores(const Batch<In>& batch, const int* tags, In* scores) {
     size_t first = 0;
     for (int b = 0; b < batch.size; first += batch.lengths[b++])
-        scores[b] = In(path_score(batch.sequence(b, first), tags + first, 0, batch.lengths[b]));
+        scores[b] = In(path_score(batch.sequence({b, first}), tags + first, 0, batch.lengths[b]));
 }
 
 // Add sum_k weights[k] F(y_k) to `node` (N, T), and to `sum` (T, T) or `each` (N, T, T) for edges.
@@ -59,37 +59,30 @@ void add_features(const Labelings<In>& y, In* node, double* sum, In* each) {
     }
 }
 
-// Turn the log-partitions (size) and marginals of a batch into the losses of one labeling, which are 0
-// or more, and their gradient. One of sum and each is null. Return false if a sequence's labeling is
-// forbidden.
-template <class In>
-bool subtract_labeling(const Batch<In>& batch, const int* tags, In* value, In* node, double* sum, In* each) {
-    const size_t t = batch.tags;
-    bool is_allowed = true;
-    size_t first = 0;
-    for (int b = 0; b < batch.size; first += batch.lengths[b++]) {
-        const Sequence<In> s = batch.sequence(b, first);
-        const int* y = tags + first;
-        In* here = node + first * t;
-        double total = 0;
-        for (int i = 0; i < s.length; ++i) {
-            if (const int later = i + TOKENS_AHEAD; later < s.length) {
-                prefetch(s.unary + later * t + y[later]);
-                prefetch(here + later * t + y[later]);
-            }
-            total += s.unary[i * t + y[i]];
-            here[i * t + y[i]] -= 1;
-            if (i == 0) continue;
-            const size_t pair = y[i - 1] * t + y[i];
-            total += s.edge(i - 1)[pair];
-            if (sum) sum[pair] -= 1;
-            else each[(first + i - 1) * t * t + pair] -= 1;
+// Turn the log-partition and the marginals of a sequence into the loss of its gold labeling, which is 0 or more, and
+// its gradient, if there is one. The loss of a forbidden labeling is infinity or NaN. sum: see Outputs.
+template <class In> void subtract_gold(const Sequence<In>& s, const Outputs<In>& outputs, double* sum) {
+    if (!outputs.gold) return;
+    const size_t t = s.tags;
+    const int* y = outputs.gold + s.first;
+    In* node = outputs.node + s.first * t;
+    double tags = 0, pairs = 0;  // two sums, as each addition waits for the one before
+    for (int i = 0; i < s.length; ++i) {
+        if (const int later = i + TOKENS_AHEAD; later < s.length) {
+            prefetch(s.unary + later * t + y[later]);
+            prefetch(node + later * t + y[later]);
         }
-        const In score = In(total);
-        is_allowed &= score > -infinity<In>;
-        value[b] = value[b] < score ? In(0) : value[b] - score;
+        tags += s.unary[i * t + y[i]];
+        node[i * t + y[i]] -= 1;
+        if (i == 0) continue;
+        const size_t pair = y[i - 1] * t + y[i];
+        pairs += s.edge(i - 1)[pair];
+        if (sum) sum[pair] -= 1;
+        else outputs.each[(s.first + i - 1) * t * t + pair] -= 1;
     }
-    return is_allowed;
+    const In score = In(tags + pairs);
+    In& value = outputs.value[s.index];
+    value = value < score ? In(0) : value - score;
 }
 
 // Compute <F(y_j), F(y_k)> for each sequence, (size, n, n). With shared transitions F counts each

@@ -6,15 +6,10 @@
 #include <vector>
 
 #include "batch.hh"
+#include "features.hh"
 #include "threads.hh"
 
 namespace bcrf {
-
-// A sequence of a batch that has tokens: its position, and the flat index of its first token.
-struct Place {
-    int index;
-    size_t first;
-};
 
 template <class In> std::vector<Place> places(const Batch<In>& batch) {
     std::vector<Place> found;
@@ -87,6 +82,22 @@ std::vector<Chunk> split(size_t n, Tokens tokens, double work, size_t sums) {
     return chunks;
 }
 
+// Deals n chunks to threads: to the caller from the front, to others from the end. The cache of a thread then often
+// has the memory of its chunks from the last call.
+class Deal {
+    const size_t n_;
+    std::atomic<size_t> dealt_{0}, front_{0}, back_{0};
+
+  public:
+    explicit Deal(size_t n) : n_(n) {}
+    bool is_over() const { return dealt_ >= n_; }
+    // Return the next chunk of this thread, or n.
+    size_t next() {
+        if (dealt_++ >= n_) return n_;
+        return thread_of_call.is_caller ? front_++ : n_ - 1 - back_++;
+    }
+};
+
 // Call run(chain, item, sum) for each of n items. make() returns the chain of a thread. `work` is the
 // work for each token, in multiply-adds. `sum` (tags, tags) may be null. Each chunk has a sum of its
 // own, which flush(chain, sum) completes; the loop adds them in order.
@@ -97,13 +108,13 @@ void for_each_item(const Batch<In>& batch, size_t n, Tokens tokens, double work,
     const size_t size = sum ? size_t(batch.tags) * batch.tags : 0;
     const std::vector<Chunk> chunks = split(n, tokens, work, size);
     Buffer<double> sums(size * (chunks.size() - 1));
-    std::atomic<size_t> next{0};
+    Deal deal(chunks.size());
     in_threads(int(std::min(size_t(batch.threads), chunks.size())), [&] {
-        if (next >= chunks.size()) return;
+        if (deal.is_over()) return;
         FlushDenormals denormals;
         auto chain = make();
         SignalCheck signals;
-        for (size_t p = next++; p < chunks.size(); p = next++) {
+        for (size_t p = deal.next(); p < chunks.size(); p = deal.next()) {
             double* own = !sum ? nullptr : p == 0 ? sum : sums + (p - 1) * size;
             for (size_t i = chunks[p].first; i < chunks[p].last; ++i) {
                 run(chain, i, own);
@@ -125,21 +136,23 @@ void for_each_sequence(const Batch<In>& batch, const std::vector<Place>& which, 
         batch, which.size(), [&](size_t i) { return size_t(batch.lengths[which[i].index]); }, work,
         sum, make,
         [&](auto& chain, size_t i, double* own) {
-            run(chain, batch.sequence(which[i].index, which[i].first), own);
+            run(chain, batch.sequence(which[i]), own);
         },
         flush);
 }
 
-// The loop of kernels with an Output: run(chain, sequence, output).
+// The loop of kernels with an Output: run(chain, sequence, output) returns false if the sequence needs another
+// kernel.
 template <class In, class Make, class Run, class Flush>
-void for_each_output(const Batch<In>& batch, const std::vector<Place>& which, double work, In* value,
-                     In* node, double* sum, In* each, Make make, Run run, Flush flush) {
+void for_each_output(const Batch<In>& batch, const std::vector<Place>& which, double work, const Outputs<In>& outputs,
+                     Make make, Run run, Flush flush) {
     for_each_sequence(
-        batch, which, work, sum, make,
+        batch, which, work, outputs.sum, make,
         [&](auto& chain, const Sequence<In>& s, double* own) {
-            Output<In> out = output(s, node, own, each);
-            run(chain, s, out);
-            value[s.index] = In(out.value);
+            Output<In> out = outputs.of(s, own);
+            if (!run(chain, s, out)) return;
+            outputs.value[s.index] = In(out.value);
+            subtract_gold(s, outputs, own);
         },
         flush);
 }

@@ -8,17 +8,15 @@
 
 namespace bcrf {
 
-// node, sum and each may be null if they are not wanted. `sum` needs shared transitions.
 template <class In> struct Kernels {
-    void (*sum_product)(const Batch<In>&, In* value, In* node, double* sum, In* each);
+    void (*sum_product)(const Batch<In>&, const Outputs<In>&);
     void (*max_product)(const Batch<In>&, int* tags, In* scores);
     void (*nbest)(const Batch<In>&, int n, int* tags, In* scores);
     void (*beam_search)(const Batch<In>&, int n, int width, int* tags, In* scores);
     void (*dijkstra)(const Batch<In>&, int* tags, In* scores, long long* expanded);
-    void (*bregman)(const Batch<In>&, const BregmanOptions&, In* value, In* node, double* sum,
-                    In* each);
-    void (*mean_field)(const Batch<In>&, int n_iter, const int* gold, In* value, In* node,
-                       double* sum, In* each);
+    void (*bregman)(const Batch<In>&, const BregmanOptions&, const Outputs<In>&);
+    // Tokens with gold -1 have no loss.
+    void (*mean_field)(const Batch<In>&, int n_iter, const Outputs<In>&);
     // -inf for a sequence without an allowed labeling.
     void (*entropy)(const Batch<In>&, In* entropies);
     void (*pair_marginals)(const Batch<In>&, int n, const int* heads, const int* tails, In* node,

@@ -358,9 +358,7 @@ template <class N, class In> class LaneProjections {
                 if (WATCHED) violation += m > n ? m - n : n - m;
             }
             // A forbidden tag may have sums of 0.
-            Value square = N::select(N::mantissa(e), N::times(fv, gv), N::one());
-            // Relaxed factors may be small.
-            if (RELAXED) square = N::normal(square);
+            const Value square = N::select(N::mantissa(e), N::times(fv, gv), N::one());
             const Value h = N::times(e, N::inverse_root(square));
             fv = N::times(fv, h);
             gv = N::times(gv, h);

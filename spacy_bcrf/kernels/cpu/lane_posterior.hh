@@ -52,6 +52,10 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
         return alpha.m * inward.m * k.m[edge] * power_of_two<In>(alpha.e + inward.e + k.e[edge]);
     }
 
+    // Return whether the marginals of an edge are 0, as exponents of transitions are at most 0. exponent: of the other
+    // weights.
+    static bool is_zero(In exponent) { return exponent <= -Exponents<In>::BIAS; }
+
     // Copy weights of a token to rows, one for each sequence.
     void copy_rows(Buffer<In>& rows, const In* weights) {
         for (int part = 0; part < 2; ++part) {
@@ -63,7 +67,7 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
     const In* mantissas(Buffer<In>& rows, int k) { return rows + k * size_t(width_); }
     const In* exponents(Buffer<In>& rows, int k) { return rows + (W + k) * size_t(width_); }
 
-    // Write the marginals of the edges into tokens [from, to).
+    // Write the marginals of the edges into tokens [from, to). each: zeros.
     void write_edges(const Group<In>& g, int from, int to, In* each) {
         const Rows k = weights(false);
         for (int i = std::max(from, 1); i < to; ++i) {
@@ -76,11 +80,7 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
                 const In *b = mantissas(to_, s), *next = exponents(to_, s);
                 const In most = *std::max_element(next, next + tags_);
                 for (int u = 0; u < tags_; ++u, out += tags_) {
-                    // Exponents of transitions are at most 0, so all powers of 2 below are 0.
-                    if (exponent[u] + most <= -Exponents<In>::BIAS) {
-                        std::fill_n(out, tags_, In(0));
-                        continue;
-                    }
+                    if (is_zero(exponent[u] + most)) continue;
                     for (int v = 0; v < tags_; v += W) {
                         const size_t at = size_t(u) * width_ + v;
                         const Vec<In> e = load(k.e + at) + load(next + v) + exponent[u];
@@ -110,15 +110,17 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
         for (int i = from; i < to; ++i) {
             const Vec<In> live = broadcast(In(i)) < lengths ? one : none;
             const Vec<In> inner = broadcast(In(i + 1)) < lengths ? one : none;
-            Vec<In> sums{};
+            Vec<In> sums{}, most = broadcast<In>(2 * Exponents<In>::ZERO);
             for (int u = 0; u < tags_; ++u) {
                 const auto alpha = N::load(at(alpha_, std::max(i - 1, 0)) + u * W, part_);
+                most = max<In>(most, alpha.e);
                 store(alpha_logs_ + u * W, log_mantissa(alpha.m));
                 // Forward weights of the only token are its marginals.
                 if (i == 0) sums += times_log(N::plain(alpha)) * (inner - live);
             }
             for (int v = 0; i > 0 && v < tags_; ++v) {
                 const auto inward = N::load(in_window(inward_, i) + v * W, part_);
+                if (is_zero(maximum<In>(most + inward.e))) continue;
                 const Vec<In> inward_log = log_mantissa(inward.m);
                 Vec<In> p{}, p_log{};
                 for (int u = 0; u < tags_; ++u) {
@@ -177,7 +179,7 @@ template <class In> class LanePosterior : public LaneForwardBackward<Wide<In>, I
             std::fill_n(*rows + size_t(W) * width_, size_t(W) * width_, Exponents<In>::ZERO);
     }
 
-    // See Base::run. each: (N, tags, tags).
+    // See Base::run. each: (N, tags, tags), zeros.
     void edges(const Group<In>& g, In* value, In* node, double* sum, In* each, char* failed) {
         Base::run(g, value, node, sum, false, failed, [&](int from, int to) { write_edges(g, from, to, each); });
     }

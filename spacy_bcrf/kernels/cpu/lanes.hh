@@ -407,11 +407,12 @@ std::vector<Group<R>> group(const Batch<In>& batch, std::vector<Place>& which, d
     constexpr int W = lanes<R>, LONGEST = 1 << 24;  // float32 counts no further
     std::vector<Group<R>> groups;
     if (which.size() < share * W) return groups;
-    std::vector<Place> sorted(which);
-    std::stable_sort(sorted.begin(), sorted.end(), [&](Place a, Place b) {
-        return batch.lengths[a.index] > batch.lengths[b.index];
-    });
-    which.clear();
+    const auto is_longer = [&](Place a, Place b) { return batch.lengths[a.index] > batch.lengths[b.index]; };
+    std::vector<Place> sorted;
+    sorted.swap(which);
+    if (!std::is_sorted(sorted.begin(), sorted.end(), is_longer))
+        std::stable_sort(sorted.begin(), sorted.end(), is_longer);
+    groups.reserve(sorted.size() / W + 1);
     for (size_t at = 0; at < sorted.size();) {
         Group<R> next;
         for (size_t i = at; i < sorted.size() && next.size < W; ++i)

@@ -192,19 +192,15 @@ template <class R> class MeanField {
     }
 };
 
-// gold (N), where tokens with -1 do not count, or null; node (N, tags); sum (tags, tags) or null;
-// each (N, tags, tags) or null.
-template <class R>
-void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R* node, double* sum,
-                R* each) {
-    const size_t t = batch.tags;
+template <class R> void mean_field(const Batch<R>& batch, int n_iter, const Outputs<R>& out) {
+    const int* gold = out.gold;
     const int passes = gold ? 6 : 2;  // forward 2, backward 2, transitions 2
     const double work = passes * (n_iter + 1.0) * pass(batch);
     std::vector<Place> which = places(batch);
 #if defined(__GNUC__)
     // With more tags, the vectors of rows have little padding.
     constexpr int MOST = lanes<R> < 4 ? 0 : BCRF_VECTOR_BYTES > 16 ? 44 : 20;
-    if (batch.shared && !each && batch.tags <= MOST && batch.tokens() >= size_t(lanes<R>)) {
+    if (batch.shared && !out.each && batch.tags <= MOST && batch.tokens() >= size_t(lanes<R>)) {
         std::vector<char> failed(batch.size);
         // Rows use each line of the cache at once, which long sequences of many tags need more than lanes.
         if (batch.tags > 20)
@@ -213,10 +209,10 @@ void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R*
         size_t positions = 0;
         for (const Strip& strip : all) positions = std::max(positions, strip.positions);
         for_each_item(
-            batch, all.size(), [&](size_t i) { return all[i].positions; }, work, sum,
+            batch, all.size(), [&](size_t i) { return all[i].positions; }, work, out.sum,
             [&] { return LaneMeanField<R>(batch, positions, n_iter, gold != nullptr); },
             [&](LaneMeanField<R>& chain, size_t i, double* own) {
-                if (chain.run(which, all[i], gold, value, node, own)) return;
+                if (chain.run(which, all[i], gold, out.value, out.node, own)) return;
                 for (size_t k = all[i].first; k < all[i].last; ++k) failed[which[k].index] = 1;
             },
             [](LaneMeanField<R>& chain, double* own) { chain.flush(own); });
@@ -224,11 +220,12 @@ void mean_field(const Batch<R>& batch, int n_iter, const int* gold, R* value, R*
     }
 #endif
     for_each_sequence(
-        batch, which, work, sum,
+        batch, which, work, out.sum,
         [&] { return MeanField<R>(batch, longest(batch, which), n_iter, gold != nullptr); },
         [&](MeanField<R>& chain, const Sequence<R>& s, double* own) {
-            value[s.index] = R(chain.run(s, gold ? gold + s.first : nullptr, node + s.first * t, own,
-                                         each ? each + s.first * t * t : nullptr));
+            const Output<R> here = out.of(s, own);
+            const int* labels = gold ? gold + s.first : nullptr;
+            out.value[s.index] = R(chain.run(s, labels, here.node, here.sum, here.each));
         },
         [](MeanField<R>& chain, double* own) { chain.flush(own); });
 }

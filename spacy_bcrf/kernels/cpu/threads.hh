@@ -20,32 +20,32 @@
 namespace bcrf {
 
 class Threads {
-    std::mutex mutex_;
     // Not a mutex: a signal handler that runs in the middle of a call may call a kernel.
     std::atomic_flag taken_ = ATOMIC_FLAG_INIT;
-    std::condition_variable wake_, done_;
     const std::function<void()>* task_ = nullptr;
-    std::atomic<int> wanted_{0}, running_{0};  // the mutex protects changes
     int size_ = 0;
+    // Threads that a call still wants, and threads that may run its task. They change without the mutex. A thread
+    // that sleeps says so before its last look at them, so that whoever changes them sees it and wakes it.
+    alignas(64) std::atomic<int> wanted_{0};
+    alignas(64) std::atomic<int> running_{0};
+    alignas(64) std::atomic<int> sleeping_{0};
+    std::atomic<bool> waiting_{false};
+    std::mutex mutex_;
+    std::condition_variable wake_, done_;
 
     // Wait for a short time until a condition holds. To wake a thread that sleeps takes as long as a
     // small call. A thread that yields leaves the processor to others, but the system call takes time, too.
-    template <class Condition> static void spin(Condition holds) {
+    template <class Condition> static bool spin(Condition holds) {
         for (int i = 0; i < 200; ++i) {
-            if (holds()) return;
+            if (holds()) return true;
             pause();
         }
         const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
-        while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    }
-
-    // A thread that sees a change before the other one has unlocked would go to sleep.
-    static void take(std::unique_lock<std::mutex>& lock) {
-        for (int i = 0; i < 100; ++i) {
-            if (lock.try_lock()) return;
-            pause();
+        while (std::chrono::steady_clock::now() < end) {
+            if (holds()) return true;
+            std::this_thread::yield();
         }
-        lock.lock();
+        return false;
     }
 
     static void pause() {
@@ -54,20 +54,33 @@ class Threads {
 #endif
     }
 
+    // Return whether this thread got a share of the call. It then counts as running.
+    bool enlist() {
+        ++running_;
+        for (int n = wanted_; n > 0;)
+            if (wanted_.compare_exchange_weak(n, n - 1)) return true;
+        leave();
+        return false;
+    }
+
+    void leave() {
+        if (--running_ > 0 || !waiting_) return;
+        std::lock_guard<std::mutex> lock(mutex_);
+        done_.notify_one();
+    }
+
     void wait_and_work() {
-        std::unique_lock<std::mutex> lock(mutex_);
+        const auto is_wanted = [&] { return wanted_ > 0; };
         for (;;) {
-            lock.unlock();
-            spin([&] { return wanted_ > 0; });
-            take(lock);
-            wake_.wait(lock, [&] { return wanted_ > 0; });
-            --wanted_;
-            ++running_;
-            const auto& task = *task_;
-            lock.unlock();
-            task();
-            take(lock);
-            if (--running_ == 0) done_.notify_one();
+            if (!spin(is_wanted)) {
+                std::unique_lock<std::mutex> lock(mutex_);
+                ++sleeping_;
+                wake_.wait(lock, is_wanted);
+                --sleeping_;
+            }
+            if (!enlist()) continue;
+            (*task_)();
+            leave();
         }
     }
 
@@ -114,23 +127,25 @@ class Threads {
     // caller has the pool, other callers run `task` alone.
     void run(int n, const std::function<void()>& task, Call& call) {
         if (taken_.test_and_set(std::memory_order_acquire)) return task();
-        {
+        grow(n - 1);
+        task_ = &task;
+        wanted_ = n - 1;
+        if (sleeping_ > 0) {
             std::lock_guard<std::mutex> lock(mutex_);
-            grow(n - 1);
-            task_ = &task;
-            wanted_ = n - 1;
+            wake_.notify_all();
         }
-        for (int i = 1; i < n; ++i) wake_.notify_one();
         task();
-        std::unique_lock<std::mutex> lock(mutex_);
         wanted_ = 0;
-        lock.unlock();
-        spin([&] { return running_ == 0; });
-        take(lock);
-        while (!done_.wait_for(lock, Call::INTERVAL, [&] { return running_ == 0; })) {
-            lock.unlock();
-            call.look_at_signals();
-            lock.lock();
+        const auto is_done = [&] { return running_ == 0; };
+        if (!spin(is_done)) {
+            std::unique_lock<std::mutex> lock(mutex_);
+            waiting_ = true;
+            while (!done_.wait_for(lock, Call::INTERVAL, is_done)) {
+                lock.unlock();
+                call.look_at_signals();
+                lock.lock();
+            }
+            waiting_ = false;
         }
         taken_.clear(std::memory_order_release);
     }

@@ -185,7 +185,7 @@ void max_product_long(const Batch<R>& batch, const std::vector<Place>& which, in
     std::vector<ViterbiHalves<R>> all;
     all.reserve(which.size());
     for (Place place : which)
-        all.emplace_back(batch.sequence(place.index, place.first), padded<R>(batch.tags));
+        all.emplace_back(batch.sequence(place), padded<R>(batch.tags));
     const auto for_each_half = [&](auto run) {
         for_each_item(
             batch, 2 * all.size(), [&](size_t i) { return size_t(all[i / 2].tokens(i % 2)); }, pass(batch),

@@ -170,12 +170,13 @@ class Online {
     double expect(const std::vector<float>& unary, bool lower) {
         float value;
         const Batch<float> one = batch(unary);
+        const Outputs<float> outputs{&value, node_.data(), edge_.data()};
         if (m_.options.objective == Objective::crf) {
-            BCRF_TARGET::sum_product<float>(one, &value, node_.data(), edge_.data(), nullptr);
+            BCRF_TARGET::sum_product<float>(one, outputs);
         } else {
             // The defaults of chain.BCRF.
             const BregmanOptions options{m_.options.n_iter, 1.25, -1, lower, projection::MEAN, 1};
-            BCRF_TARGET::bregman<float>(one, options, &value, node_.data(), edge_.data(), nullptr);
+            BCRF_TARGET::bregman<float>(one, options, outputs);
         }
         return value;
     }
@@ -298,8 +299,8 @@ class Online {
     // Return the loss of Wang et al. (2020), whose gradient runs through all updates.
     double mean_field() {
         float value;
-        BCRF_TARGET::mean_field<float>(batch(unary_), m_.options.n_iter, gold_.data(), &value,
-                                       node_.data(), edge_.data(), nullptr);
+        const Outputs<float> outputs{&value, node_.data(), edge_.data(), nullptr, gold_.data()};
+        BCRF_TARGET::mean_field<float>(batch(unary_), m_.options.n_iter, outputs);
         // The loss does not depend on the scores of forbidden transitions.
         for (size_t k = 0; k < edge_.size(); ++k)
             if (transitions_[k] == -infinity<float>) edge_[k] = 0;
