@@ -74,7 +74,7 @@ import numpy
 
 from . import threads
 from .backend import UNARIES, Result
-from .checks cimport check_ids, check_lengths, watch_signals
+from .checks cimport are_ids, check_ids, check_lengths, watch_signals
 
 FLOAT32, FLOAT64 = numpy.dtype("float32"), numpy.dtype("float64")
 
@@ -224,10 +224,8 @@ def labeling_loss(
 ):
     """Return None for unknown or forbidden tags, and for tags out of range."""
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    cdef int low, high
     cdef Py_ssize_t i
-    low, high = _extent(tags)
-    if low < 0 or high >= batch.tags:
+    if not are_ids(tags, batch.tags):
         return None
     arrays = _arrays(unary, lengths, "sum" if batch.shared else "each", True)
     cdef Outputs[real] outputs = _outputs(unary, arrays)
@@ -248,11 +246,6 @@ def labeling_loss(
 
 
 def extent(xp, const int[::1] ids):
-    return _extent(ids)
-
-
-cdef (int, int) _extent(const int[::1] ids) noexcept:
-    """Return the least and the largest number, or (0, -1)."""
     cdef int low = 0, high = -1
     cdef Py_ssize_t i, n = ids.shape[0]
     if n:

@@ -458,9 +458,12 @@ void bregman_values(const Batch<In>& batch, std::vector<Place> left, const Bregm
     if (!(range > Precision<In>::MAX_RANGE)) run(Plain<In>(), Rows<In>(), share);
     // Rows find a lower bound slowly, and vectors of two doubles have few lanes.
     if (chain && lanes<double> < 4) run(Wide<In>(), Rows<void>(), 0);
-    // Scores of a moderate range leave few sequences after this.
-    if (sizeof(In) == 4 && !(range > Precision<double>::MAX_RANGE))
+    if (sizeof(In) == 4 && !(range > Precision<double>::MAX_RANGE)) {
+        if (range > Precision<In>::MAX_RANGE && are_scaled_floats_faster(batch, options.scale))
+            run(Wide<In>(), Rows<void>(), SCALED_FLOATS_SHARE);
+        // Scores of a moderate range leave few sequences after this.
         run(Plain<double>(), Rows<double>(), share);
+    }
     run(Wide<In>(), Rows<void>(), 0);
     for_each_output(
         batch, left, 3 * (options.n_iter + 3) * pass(batch), out,

@@ -514,9 +514,13 @@ void sum_product(const Batch<In>& batch, std::vector<Place> left, const Outputs<
         if (!left.empty()) left = sum_product_in<decltype(arithmetic), R>(batch, left, share, outputs);
     };
     if (guess.fits<In>()) run(Plain<In>(), Rows<In>(), crf_lane_share<In>(batch));
-    // Scores of a moderate range leave few sequences after this.
-    if (sizeof(In) == 4 && guess.fits<double>())
+    if (sizeof(In) == 4 && guess.fits<double>()) {
+        const bool pays = outputs.each ? batch.tags >= 32 : lanes<double> < 4;
+        if (pays && !guess.fits<In>() && are_scaled_floats_faster(batch, 1))
+            run(Wide<In>(), Rows<void>(), SCALED_FLOATS_SHARE);
+        // Scores of a moderate range leave few sequences after this.
         run(Plain<double>(), Rows<double>(), crf_lane_share<double>(batch));
+    }
     run(Wide<In>(), Rows<void>(), wide_lane_share<In>(batch));
     for_each_output(
         batch, left, 10 * pass(batch), outputs, [&] { return ScaledChain<In>(batch); },

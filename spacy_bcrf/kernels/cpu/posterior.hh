@@ -124,12 +124,12 @@ void for_each_posterior(const Batch<In>& batch, InRows rows, InLanes lanes, InSc
             [&](Rows& posterior, const Sequence<In>& s, double*) { failed[s.index] = !rows(posterior, s); }, nothing);
         left = select(left, failed);
     };
-    const auto try_lanes = [&] {
+    const auto try_lanes = [&](double share) {
 #if defined(__GNUC__)
         if (!batch.shared) return;
         std::vector<char> failed(batch.size);
         std::vector<Place> which(left);
-        const auto groups = group<In>(batch, which, wide_lane_share<In>(batch));
+        const auto groups = group<In>(batch, which, share);
         const In* end = batch.unary + batch.tokens() * batch.tags;
         for_each_item(
             batch, groups.size(), [&](size_t i) { return groups[i].tokens; }, work, nullptr,
@@ -140,12 +140,15 @@ void for_each_posterior(const Batch<In>& batch, InRows rows, InLanes lanes, InSc
         left = select(left, failed);
 #endif
     };
-    // Vectors of two doubles are slower than lanes of Scaled floats.
-    const bool in_double = sizeof(In) == 4 && guess.fits<double>(), lanes_first = BCRF_TARGET::lanes<double> < 4;
+    const double share = wide_lane_share<In>(batch);
     if (guess.fits<In>()) try_rows(Rows<In>());
-    if (lanes_first) try_lanes();
-    if (in_double) try_rows(Rows<double>());
-    if (!lanes_first) try_lanes();
+    if (sizeof(In) == 4 && guess.fits<double>()) {
+        // Vectors of two doubles are slower than lanes of Scaled floats.
+        if (BCRF_TARGET::lanes<double> < 4) try_lanes(share);
+        else if (!guess.fits<In>() && are_scaled_floats_faster(batch, 1)) try_lanes(SCALED_FLOATS_SHARE);
+        try_rows(Rows<double>());
+    }
+    try_lanes(share);
     for_each_sequence(
         batch, left, 3 * work, nullptr, [&] { return ScaledChain<In>(batch); },
         [&](ScaledChain<In>& chain, const Sequence<In>& s, double*) { scaled(chain, s); }, nothing);

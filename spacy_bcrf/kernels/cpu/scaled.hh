@@ -35,6 +35,15 @@ std::vector<TransitionBlock<R>> plain_blocks(const Batch<In>& batch, double scal
     });
 }
 
+// Return whether lanes of Scaled floats are faster than doubles, which have half as many lanes.
+template <class In> bool are_scaled_floats_faster(const Batch<In>& batch, double scale) {
+    if (sizeof(In) == 8 || !batch.shared || batch.tokens() < 16 * size_t(lanes<In>)) return false;
+    return are_plain<In>(batch, scale) && !group_tags(batch, false).empty();
+}
+
+// The least share of lanes to fill for that.
+constexpr double SCALED_FLOATS_SHARE = 0.85;
+
 template <class R> struct Scaled { Vec<R> m, e; };
 
 template <class R> struct Exponents {

@@ -132,7 +132,7 @@ class Threads {
         wanted_ = n - 1;
         if (sleeping_ > 0) {
             std::lock_guard<std::mutex> lock(mutex_);
-            wake_.notify_all();
+            for (int i = 1; i < n; ++i) wake_.notify_one();
         }
         task();
         wanted_ = 0;
