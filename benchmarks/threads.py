@@ -109,9 +109,11 @@ def kernel_tasks() -> dict[str, Callable[[], object]]:
         rng = np.random.default_rng(0)
         potentials = random_potentials(n_tags, np.full(64, 30, dtype="int32"), rng)
         batch = (potentials.unary, potentials.transitions, potentials.lengths)
+        gold = rng.integers(n_tags, size=len(potentials.unary), dtype="int32")
         options = BregmanOptions(10, 1.25, None)
-        tasks[f"CRF loss, {n_tags} tags"] = partial(kernels.sum_product, *batch, edges="sum")
-        tasks[f"BCRF loss, {n_tags} tags"] = partial(kernels.bregman, *batch, options, edges="sum")
+        tasks[f"CRF marginals, {n_tags} tags"] = partial(kernels.sum_product, *batch, edges="sum")
+        tasks[f"CRF loss, {n_tags} tags"] = partial(kernels.fused_loss, *batch, gold)
+        tasks[f"BCRF loss, {n_tags} tags"] = partial(kernels.fused_loss, *batch, gold, options)
         tasks[f"Viterbi, {n_tags} tags"] = partial(kernels.max_product, *batch)
     return tasks
 
