@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import reference_posterior, reference_search
+from oracles import reference, reference_posterior, reference_search
 from pairwise import pairwise
 from test_kernels import assert_same_mean_field, doubles, lowest_allowed_tags, problem
 
@@ -135,6 +135,21 @@ def test_the_fused_loss_of_each_kernel(options, scale, lengths, dtype):
     kernels.subtract_labeling(*batch, tags, *expected)
     for x, y in zip(kernels.fused_loss(*batch, tags, options), expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [506, 743, 1248])
+def test_rounding_does_not_decide_about_the_relaxation(backend, seed):
+    """Violations stay near 2, so that their ratio is 1 but for rounding."""
+    rng = np.random.default_rng(seed)
+    unary, transitions = rng.normal(0, 300, (12, 4)), rng.normal(0, 20, (4, 4))
+    transitions[rng.random((4, 4)) < 0.5] = -np.inf
+    options, lengths = BregmanOptions(8, None, 1e-2), np.array([12], "int32")
+    values = [
+        kernels.bregman(np, unary, transitions * (1 + 1e-13), lengths, options, "none").value
+        for kernels in (backend, reference)
+    ]
+    values.append(reference.bregman(np, unary, transitions, lengths, options, "none").value)
+    np.testing.assert_allclose(values[1:], values[:-1], rtol=1e-9)
 
 
 def test_extent():

@@ -63,6 +63,9 @@ enum Unary {
 // from 1.
 BCRF_SHARED int first_position(int k) { return k % 2 ? 1 : 2; }
 
+// Rounding errors decide whether a rate near 1 is below it, as while violations stay at their maximum, 2.
+constexpr double MOST_RATE = 0.9999;
+
 // The over-relaxation of one sequence, from iteration to iteration. Two iterations, one of each
 // parity, are a sweep.
 struct Relaxation {
@@ -90,7 +93,7 @@ struct Relaxation {
 
     // Set the best omega by Young's theorem, from the rate of convergence under the present one.
     BCRF_SHARED void estimate(double rate) {
-        if (!(rate > 0 && rate < 1)) return;
+        if (!(rate > 0 && rate < MOST_RATE)) return;
         const double root = rate + omega - 1, jacobi = root * root / (rate * omega * omega);
         omega = 2 / (1 + sqrt(1 - (jacobi < 0.99 ? jacobi : 0.99)));
     }
