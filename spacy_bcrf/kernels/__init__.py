@@ -361,7 +361,7 @@ def set_threads(n: int | None) -> None:
     multiprocessing) the default is 1 if neither variable is set. A forked process starts from the
     default. Results do not depend on the number of threads, to the last bit.
 
-    Raises ValueError if n < 1.
+    Raises TypeError unless n is an integer or None, ValueError if n < 1.
     """
     threads.set_count(n)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from numbers import Integral
 
 chosen: int | None = None
 """The number of threads, None until `count` finds the default."""
@@ -22,6 +23,8 @@ def count() -> int:
 def set_count(n: int | None) -> None:
     """Set the number of threads; None restores the default. Raises ValueError if n < 1."""
     global chosen
+    if n is not None and (not isinstance(n, Integral) or isinstance(n, bool)):
+        raise TypeError(f"the number of threads must be an integer or None, got {n!r}")
     if n is not None and n < 1:
         raise ValueError(f"the number of threads must be at least 1, got {n}")
     chosen = n

@@ -137,6 +137,72 @@ def test_the_fused_loss_of_each_kernel(options, scale, lengths, dtype):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("scale", [30, 100, 300, 2000])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_posteriors_of_lanes(dtype, scale):
+    """Scores of a large range, of so many sequences that they fill lanes."""
+    rng = np.random.default_rng(0)
+    lengths = np.array([9] * 40, "int32")
+    unary, transitions = rng.normal(0, scale, (360, 6)), rng.normal(0, scale / 20, (6, 6))
+    transitions[rng.random((6, 6)) < 0.2] = -np.inf
+    batch = unary.astype(dtype), transitions.astype(dtype), lengths
+    exact = batch[0].astype(float), batch[1].astype(float), lengths
+    atol = 1e-6 * scale if dtype == "float32" else 1e-9
+    for kind in "each", "sum":
+        found = kernels.sum_product(*batch, edges=kind)
+        expected = reference.sum_product(np, *exact, kind, True)
+        np.testing.assert_allclose(found.edges, expected.edges, atol=atol)
+        np.testing.assert_allclose(found.unary, expected.unary, atol=atol)
+    entropy = reference_posterior.entropy(np, *exact)
+    np.testing.assert_allclose(kernels.entropy(*batch), entropy, atol=10 * atol)
+
+
+@pytest.mark.parametrize("scale", [1e12, 1e16, 1e17, 1e20, 1e30])
+def test_marginals_of_huge_scores_sum_to_one(scale):
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        unary, transitions = rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
+        unary[rng.random((5, 3)) < 0.3] *= scale
+        transitions[rng.random((3, 3)) < 0.3] *= scale
+        batch = unary, transitions, np.array([5], "int32")
+        found = kernels.sum_product(*batch, edges="each")
+        np.testing.assert_allclose(found.unary.sum(1), 1, rtol=1e-9)
+        np.testing.assert_allclose(found.edges[:4].sum((1, 2)), 1, rtol=1e-9)
+        gold, _ = kernels.max_product(*batch)
+        assert (kernels.fused_loss(*batch, gold).unary.sum(1) < 1e-9).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mask", [-1e9, -1e16, -1e30])
+def test_a_finite_mask_forbids_a_tag(mask, dtype):
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        lengths = rng.integers(2, 6, 1).astype("int32")
+        gold = rng.integers(0, 3, lengths[0]).astype("int32")
+        unary, transitions = rng.normal(size=(lengths[0], 3)), rng.normal(size=(3, 3))
+        no_tag, no_pair = rng.random(unary.shape) < 0.4, rng.random((3, 3)) < 0.3
+        no_tag[np.arange(lengths[0]), gold], no_pair[gold[:-1], gold[1:]] = False, False
+        arrays = [
+            (
+                np.where(no_tag, m, unary).astype(dtype),
+                np.where(no_pair, m, transitions).astype(dtype),
+            )
+            for m in (mask, -np.inf)
+        ]
+        for options in None, BregmanOptions(50, 1.0, None), BregmanOptions(50, 1.25, None):
+            found, expected = [kernels.fused_loss(*a, lengths, gold, options) for a in arrays]
+            for x, y in zip(found, expected, strict=True):
+                np.testing.assert_allclose(x, y, atol=1e-3)
+        options = BregmanOptions(50, 1.25, None, unary="chain")
+        chains = [kernels.bregman(*a, lengths, options).unary for a in arrays]
+        found, expected = [
+            kernels.sum_product(chain.astype(dtype), a[1], lengths)
+            for chain, a in zip(chains, arrays, strict=True)
+        ]
+        np.testing.assert_allclose(found.unary, expected.unary, atol=1e-3)
+        np.testing.assert_allclose(found.value, 0, atol=1e-3)
+
+
 @pytest.mark.parametrize("seed", [506, 743, 1248])
 def test_rounding_does_not_decide_about_the_relaxation(backend, seed):
     """Violations stay near 2, so that their ratio is 1 but for rounding."""

@@ -137,6 +137,11 @@ def test_default_is_the_cores_of_the_process(monkeypatch):
 def test_zero_threads_are_an_error():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         kernels.set_threads(0)
+    for wrong in 1.5, True, "2":
+        with pytest.raises(TypeError, match="threads must be an integer or None, got"):
+            kernels.set_threads(wrong)
+    kernels.set_threads(np.int64(2))
+    assert threads.count() == 2
 
 
 OUT_OF_MEMORY = """

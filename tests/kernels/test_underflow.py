@@ -10,6 +10,7 @@ from spacy_bcrf.kernels import BregmanOptions, cuda, native
 # Half the logarithm of the smallest normal number is -44 in float32, and -354 in float64.
 DROPS = [("float32", drop) for drop in [25, *range(40, 56), 60, 80, 100]]
 DROPS += [("float64", drop) for drop in [220, *range(350, 360), 391, 400, 440, 460, 600, 800]]
+DROPS += [("float32", 1e4), ("float64", 1e4)]
 NONE = -np.inf
 
 
@@ -48,6 +49,11 @@ def test_two_labelings_are_equally_likely(dtype, drop, size, length, backward, w
         found = native.sum_product(np, *arrays, edges, True)
         np.testing.assert_allclose(found.unary, halves(arrays[0]), atol=1e-4)
         np.testing.assert_allclose(found.value - score, np.log(2), atol=1e-2)
+    leaving = found.edges.sum(2).reshape(size, length, -1)
+    np.testing.assert_allclose(
+        leaving[:, :-1], halves(arrays[0]).reshape(leaving.shape)[:, :-1], atol=1e-4
+    )
+    assert not leaving[:, -1].any()
     value = native.sum_product(np, *arrays, "none", False).value
     np.testing.assert_allclose(value, found.value, rtol=1e-6)
     np.testing.assert_allclose(native.entropy(np, *arrays), np.log(2), rtol=1e-3)
@@ -59,6 +65,18 @@ def test_two_labelings_are_equally_likely(dtype, drop, size, length, backward, w
     is_first = native.sample(np, *arrays, uniform).reshape(50, size, length) == 0
     assert (is_first == is_first[:, :, :1]).all()
     assert 0 < is_first.mean() < 1
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("dtype, drop", DROPS)
+@pytest.mark.parametrize("size, length", [(1, 4), (3, 6), (40, 4), (40, 50), (1, 2100), (12, 2100)])
+def test_the_loss_of_one_of_two_labelings(dtype, drop, size, length, backward):
+    *arrays, _ = lose_in_turn(dtype, drop, size, length, "unary", backward=backward)
+    found = native.labeling_loss(np, *arrays, np.zeros(size * length, "int32"), None)
+    np.testing.assert_allclose(found.value, np.log(2), atol=1e-2)
+    np.testing.assert_allclose(found.unary, np.tile([-0.5, 0.5], (size * length, 1)), atol=1e-4)
+    edges = np.diag([-0.5, 0.5]) * size * (length - 1)
+    np.testing.assert_allclose(found.edges, edges, atol=1e-4 * size * length)
 
 
 @pytest.mark.parametrize("where", ["unary", "transitions"])

@@ -90,7 +90,8 @@ template <class In> void clear(const Sequence<In>& s, Output<In>& out) {
     if (out.node) std::fill_n(out.node, s.length * size_t(s.tags), In(0));
 }
 
-// The outputs of a batch. A null pointer means that the output is not wanted.
+// The outputs of a batch. A null pointer means that the output is not wanted. Gold needs `node`, and `sum` or `each`. In
+// mean field, it may be -1 for a token without a loss.
 template <class In> struct Outputs {
     In* value;                  // (size)
     In* node = nullptr;         // (N, tags)
@@ -98,7 +99,8 @@ template <class In> struct Outputs {
     In* each = nullptr;         // (N, tags, tags), zeros before
     const int* gold = nullptr;  // (N): the value becomes the loss of this labeling, the others its gradient
 
-    // Clear the edges of a sequence. A kernel that fails does, because zeros need no memory before they are read.
+    // Clear the edges of a sequence, after a kernel that failed. Kernels do not clear edges first: zeros that nothing
+    // has written take no memory.
     void clear_edges(const Sequence<In>& s) const {
         const size_t size = size_t(s.tags) * s.tags;
         if (each) std::fill_n(each + s.first * size, (s.length - 1) * size, In(0));

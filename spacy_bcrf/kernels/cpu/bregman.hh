@@ -448,6 +448,7 @@ std::vector<Place> bregman_in(const Batch<In>& batch, const std::vector<Place>& 
 template <class In>
 void bregman_values(const Batch<In>& batch, std::vector<Place> left, const BregmanOptions& options,
                     const Outputs<In>& out, ArcChain<In>* chain = nullptr) {
+    if (left.empty()) return;
     const auto run = [&](auto arithmetic, auto rows, double share) {
         using R = typename decltype(rows)::type;
         if (!left.empty()) left = bregman_in<decltype(arithmetic), R>(batch, left, share, options, out, chain);
@@ -544,7 +545,7 @@ template <class In> void bregman(const Batch<In>& batch, const BregmanOptions& o
     Outputs<In> marginals = out;
     marginals.gold = nullptr;
     bregman_bound(batch, options, marginals);
-    // The bound and long sequences are complete only now.
+    // One after the other, because the bound and long sequences are complete only now.
     for (Place place : places(batch)) subtract_gold(batch.sequence(place), out, out.sum);
 }
 

@@ -505,7 +505,8 @@ class RangeGuess {
 };
 
 // Kernels for larger ranges compute the sequences that the kernels in the precision of the scores cannot: in
-// double precision, then in lanes of Scaled numbers, and then in ScaledChain.
+// double precision, then in lanes of Scaled numbers, and then in ScaledChain. Lanes of Scaled floats come before doubles
+// where they are faster.
 template <class In>
 void sum_product(const Batch<In>& batch, std::vector<Place> left, const Outputs<In>& outputs) {
     const RangeGuess guess(batch);
@@ -515,6 +516,7 @@ void sum_product(const Batch<In>& batch, std::vector<Place> left, const Outputs<
     };
     if (guess.fits<In>()) run(Plain<In>(), Rows<In>(), crf_lane_share<In>(batch));
     if (sizeof(In) == 4 && guess.fits<double>()) {
+        // Faster than vectors of two doubles, and for each edge of many tags than rows.
         const bool pays = outputs.each ? batch.tags >= 32 : lanes<double> < 4;
         if (pays && !guess.fits<In>() && are_scaled_floats_faster(batch, 1))
             run(Wide<In>(), Rows<void>(), SCALED_FLOATS_SHARE);

@@ -15,7 +15,6 @@ template <class In> struct Kernels {
     void (*beam_search)(const Batch<In>&, int n, int width, int* tags, In* scores);
     void (*dijkstra)(const Batch<In>&, int* tags, In* scores, long long* expanded);
     void (*bregman)(const Batch<In>&, const BregmanOptions&, const Outputs<In>&);
-    // Tokens with gold -1 have no loss.
     void (*mean_field)(const Batch<In>&, int n_iter, const Outputs<In>&);
     // -inf for a sequence without an allowed labeling.
     void (*entropy)(const Batch<In>&, In* entropies);

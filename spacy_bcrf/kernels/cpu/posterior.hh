@@ -109,7 +109,7 @@ template <class R, class In> class Posterior : ForwardBackward<R, In> {
 
 // Posteriors in the precision of the scores: rows(posterior, s) returns whether the posterior has enough range. The
 // other sequences get double precision, then lanes(posterior, group, failed) with Scaled numbers, and then
-// scaled(chain, s).
+// scaled(chain, s). Lanes of Scaled floats come before doubles where they are faster.
 template <class In, class InRows, class InLanes, class InScaled>
 void for_each_posterior(const Batch<In>& batch, InRows rows, InLanes lanes, InScaled scaled) {
     const RangeGuess guess(batch);

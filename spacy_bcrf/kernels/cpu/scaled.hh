@@ -35,13 +35,14 @@ std::vector<TransitionBlock<R>> plain_blocks(const Batch<In>& batch, double scal
     });
 }
 
-// Return whether lanes of Scaled floats are faster than doubles, which have half as many lanes.
+// Return whether lanes of Scaled floats are faster than doubles, which have half as many lanes. Few tokens do not pay
+// for finding blocks (benchmarks.kernels with batches of 1 to 64).
 template <class In> bool are_scaled_floats_faster(const Batch<In>& batch, double scale) {
     if (sizeof(In) == 8 || !batch.shared || batch.tokens() < 16 * size_t(lanes<In>)) return false;
     return are_plain<In>(batch, scale) && !group_tags(batch, false).empty();
 }
 
-// The least share of lanes to fill for that.
+// The least share of lanes to fill for that: empty lanes cost as much as doubles.
 constexpr double SCALED_FLOATS_SHARE = 0.85;
 
 template <class R> struct Scaled { Vec<R> m, e; };
@@ -104,8 +105,8 @@ template <class R, class In> class LaneMatrices : public Matrices<R, In> {
 };
 
 // The arithmetic of R. Value is a vector of numbers; an array has PARTS parts. `normal` makes the
-// mantissa of a Scaled number at least 1 and less than 2. Arrays may hold others, between 2^-22 and 8.
-// `inverse_root` needs a mantissa between 1 and 4.
+// mantissa of a Scaled number at least 1 and less than 2. Arrays may hold others, between 2^-22 and 2^13.
+// `inverse_root` takes any mantissa far from the limits of R.
 template <class R_> struct Plain {
     using R = R_;
     using Value = Vec<R>;

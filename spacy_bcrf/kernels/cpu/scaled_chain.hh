@@ -51,6 +51,7 @@ template <class In> class ScaledChain : RowArithmetic {
         double* last = alpha_[s_.length - 1];
         const ScaledNumber z = total(last);
         for (int t = 0; t < width; t += W) store(p + t, plain(get(last, t), z));
+        normalize(p);
     }
 
     // Set p to the probabilities of the tags of token i, given tag v of token i + 1.
@@ -58,6 +59,15 @@ template <class In> class ScaledChain : RowArithmetic {
         const double *here = alpha_[i], *column = edge_.columns(s_.edge(i)) + 2 * size_t(v) * width;
         const ScaledNumber z = at(sums_[i + 1], v);
         for (int u = 0; u < width; u += W) store(p + u, plain(times(get(here, u), get(column, u)), z));
+        normalize(p);
+    }
+
+    // Divide probabilities by their sum. Beside the exponent of a huge score, the sum z loses its last digits.
+    void normalize(double* p) {
+        V sum{};
+        for (int t = 0; t < width; t += W) sum += load(p + t);
+        const double z = BCRF_TARGET::sum<double>(sum), by = z > 0 ? 1 / z : 0;
+        for (int t = 0; t < width; t += W) store(p + t, load(p + t) * by);
     }
 
     // Visit the tokens from the last to the first. node(i, p) gets the probabilities of the tags of token i.

@@ -159,12 +159,26 @@ template <class In> class ScaledProjections : RowArithmetic {
         }
     }
 
+    // Return the tag with the most arcs out of the token of `sum_arcs`.
+    int likeliest() {
+        const double *m = flow_out_[0], *e = m + width;
+        int best = 0;
+        for (int t = 1; t < tags; ++t)
+            if (e[t] > e[best] || (e[t] == e[best] && m[t] > m[best])) best = t;
+        return best;
+    }
+
     // Return the score of a tag in the Markov chain of the arcs, see projection::CHAIN. z: the sum of the
     // arcs out of token i.
     double chain_score(int i, int t, ScaledNumber z) {
         if (!(root_[i][t] > 0)) return -infinity<double>;
-        if (i + 1 == s_.length) return at(f_[i], t).log();
-        return ScaledNumber::log_ratio(i ? at(f_[i], t) : at(g_[i], t), i ? at(out_[0], t) : z) - edge_.shift();
+        const bool last = i + 1 == s_.length;
+        const ScaledNumber factor = i ? at(f_[i], t) : at(g_[i], t);
+        const double score = last ? factor.log() : ScaledNumber::log_ratio(factor, i ? at(out_[0], t) : z) - edge_.shift();
+        // Beside a huge score, those of the other tags lose their digits. A tag without mass has one if a transition
+        // has a score such as -1e30.
+        const bool has_mass = at(last ? flow_in_[0] : flow_out_[0], t).e - z.e > -E::BIAS;
+        return has_mass || score < 1e9 ? score : 0;
     }
 
     // Write the results and the dual value. rule: see projection::Unary.
@@ -186,10 +200,11 @@ template <class In> class ScaledProjections : RowArithmetic {
             }
             if (result.sum || result.each) write_arcs(i, z, result);
             if (i == 0) continue;
-            // Subtract the log of the scale by which f g exceeds e.
-            multiply(flow_in_[0], f_[i], g_[i]);
-            multiply(flow_out_[0], root_[i], root_[i]);
-            value -= ScaledNumber::log_ratio(total(flow_in_[0]), total(flow_out_[0]));
+            // Subtract the log of the scale by which f g exceeds e. It is the same for all tags, but tags that
+            // almost have no mass may have factors so large that their product loses it.
+            const int t = likeliest();
+            const ScaledNumber f = at(f_[i], t), g = at(g_[i], t), root = at(root_[i], t);
+            value -= ScaledNumber::log_ratio({f.m * g.m, f.e + g.e}, {root.m * root.m, 2 * root.e});
         }
         for (int t = 0; rule == projection::CHAIN && t < tags; ++t)
             node[size - tags + t] = chain_score(n - 1, t, {1, 0});

@@ -24,8 +24,8 @@ class Threads {
     std::atomic_flag taken_ = ATOMIC_FLAG_INIT;
     const std::function<void()>* task_ = nullptr;
     int size_ = 0;
-    // Threads that a call still wants, and threads that may run its task. They change without the mutex. A thread
-    // that sleeps says so before its last look at them, so that whoever changes them sees it and wakes it.
+    // wanted_: threads that a call still wants; running_: threads that may run its task. They change without the mutex.
+    // A thread that sleeps says so before its last look at them, so that whoever changes them sees it and wakes it.
     alignas(64) std::atomic<int> wanted_{0};
     alignas(64) std::atomic<int> running_{0};
     alignas(64) std::atomic<int> sleeping_{0};
@@ -56,6 +56,7 @@ class Threads {
 
     // Return whether this thread got a share of the call. It then counts as running.
     bool enlist() {
+        // First, because a call ends when it wants none and none runs.
         ++running_;
         for (int n = wanted_; n > 0;)
             if (wanted_.compare_exchange_weak(n, n - 1)) return true;
