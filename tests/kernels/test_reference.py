@@ -158,14 +158,14 @@ def test_posteriors_of_lanes(dtype, scale):
 
 
 @pytest.mark.parametrize("scale", [1e12, 1e16, 1e17, 1e20, 1e30])
-def test_marginals_of_huge_scores_sum_to_one(scale):
+def test_marginals_of_huge_scores_sum_to_one(backend, scale):
     rng = np.random.default_rng(0)
     for _ in range(100):
         unary, transitions = rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
         unary[rng.random((5, 3)) < 0.3] *= scale
         transitions[rng.random((3, 3)) < 0.3] *= scale
         batch = unary, transitions, np.array([5], "int32")
-        found = kernels.sum_product(*batch, edges="each")
+        found = backend.sum_product(np, *batch, "each", True)
         np.testing.assert_allclose(found.unary.sum(1), 1, rtol=1e-9)
         np.testing.assert_allclose(found.edges[:4].sum((1, 2)), 1, rtol=1e-9)
         gold, _ = kernels.max_product(*batch)
@@ -174,9 +174,9 @@ def test_marginals_of_huge_scores_sum_to_one(scale):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mask", [-1e9, -1e16, -1e30])
-def test_a_finite_mask_forbids_a_tag(mask, dtype):
+def test_a_finite_mask_forbids_a_tag(backend, mask, dtype):
     rng = np.random.default_rng(0)
-    for _ in range(100):
+    for _ in range(30):
         lengths = rng.integers(2, 6, 1).astype("int32")
         gold = rng.integers(0, 3, lengths[0]).astype("int32")
         unary, transitions = rng.normal(size=(lengths[0], 3)), rng.normal(size=(3, 3))
@@ -189,14 +189,15 @@ def test_a_finite_mask_forbids_a_tag(mask, dtype):
             )
             for m in (mask, -np.inf)
         ]
-        for options in None, BregmanOptions(50, 1.0, None), BregmanOptions(50, 1.25, None):
-            found, expected = [kernels.fused_loss(*a, lengths, gold, options) for a in arrays]
+        for relaxation in 1.0, 1.25:
+            options = BregmanOptions(50, relaxation, None)
+            found, expected = [backend.bregman(np, *a, lengths, options, "sum") for a in arrays]
             for x, y in zip(found, expected, strict=True):
-                np.testing.assert_allclose(x, y, atol=1e-3)
+                np.testing.assert_allclose(x, y, atol=2e-3)
         options = BregmanOptions(50, 1.25, None, unary="chain")
-        chains = [kernels.bregman(*a, lengths, options).unary for a in arrays]
+        chains = [backend.bregman(np, *a, lengths, options, "none").unary for a in arrays]
         found, expected = [
-            kernels.sum_product(chain.astype(dtype), a[1], lengths)
+            backend.sum_product(np, chain, a[1], lengths, "sum", True)
             for chain, a in zip(chains, arrays, strict=True)
         ]
         np.testing.assert_allclose(found.unary, expected.unary, atol=1e-3)

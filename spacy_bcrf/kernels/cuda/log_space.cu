@@ -80,14 +80,16 @@ __device__ double log_chain(const Scores& scores, const Score* transitions, long
         }
         __syncthreads();
         // Rounding errors of large scores cancel in the normalizers of this token and edge.
-        const double z_here = log_sum(tags, [&](int t) { return here[t] + beta[t]; });
+        double most = -infinity(), mass = 0;
+        for (int t = 0; t < tags; ++t) most = larger(most, here[t] + beta[t]);
+        for (int t = 0; t < tags && feasible; ++t) mass += exp(here[t] + beta[t] - most);
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-            const double p = feasible ? exp(here[t] + beta[t] - z_here) : 0;
+            const double p = feasible ? exp(here[t] + beta[t] - most) / mass : 0;
             if (to.marginals) {
                 Score& x = to.marginals[i * tags + t];
                 x = subtract ? x - Score(p) : Score(p);
             }
-            if (p > 0 && i == first) h += p * (z_here - here[t] - beta[t]);
+            if (p > 0 && i == first) h += p * (log(mass) - (here[t] + beta[t] - most));
             if (to.left) to.left[i * tags + t] = to.right[i * tags + t] = 0;
             for (int v = 0; v < tags && edges && i < last; ++v) {
                 const double q = feasible ? exp(here[t] + onward(t, v) - top) / total : 0;

@@ -4,23 +4,31 @@
 #include "gold.cuh"
 #include "../shared/projection.hh"
 
-// projection::project on logarithms: return the step to add to log f and to subtract from log g. Add |m - n| to
-// `gap`. log_in, log_out: log m and log n, normalized.
-__device__ inline double log_step(double log_in, double log_out, double excess, double& gap) {
+// The over-relaxation of projection::project: return the log of the factor for f^2, and for g^2 its negative. Add
+// |m - n| to `gap`. log_in, log_out: log m and log n, normalized.
+__device__ inline double log_relaxation(double log_in, double log_out, double excess, double& gap) {
     const double in = exp(log_in), out = exp(log_out);
     gap += fabs(in - out);
     double up = 1, down = 1;
     bcrf::projection::over_relax(up, out, in, excess);
     bcrf::projection::over_relax(down, in, out, excess);
-    return (log_out - log_in + log(up / down)) / 2;
+    return log(up / down);
 }
 
-// Return the log of the scale by which f g exceeds e, from the logarithms of a token's rows.
-__device__ inline double log_scale(int tags, const double* unary, const double* f, const double* g) {
+// Return the log of the scale by which f g exceeds e, from the logarithms of a token's rows. It is the same for all
+// tags, but tags that almost have no mass may have factors so large that their product loses it.
+__device__ inline double log_scale(int tags, const double* masses, const double* unary, const double* f,
+                                   const double* g) {
     int best = 0;
     for (int t = 1; t < tags; ++t)
-        if (f[t] + g[t] > f[best] + g[best]) best = t;
+        if (masses[t] > masses[best]) best = t;
     return f[best] + g[best] - unary[best];
+}
+
+// Return a score of the Markov chain of the arcs. Beside a huge score, those of the other tags lose their digits. A tag
+// without mass has one if a transition has a score such as -1e30.
+__device__ inline double chain_score(double score, double log_mass) {
+    return log_mass > -700 || score < 1e9 ? score : 0;
 }
 
 // The factors of one sequence, on logarithms. Tokens are flat indices.
@@ -78,15 +86,20 @@ struct LogProjections {
     __device__ double project(long long i, double excess) const {
         double *fi = f + i * tags, *gi = g + i * tags, gap = 0;
         for (int t = threadIdx.x; t < tags; t += blockDim.x)
-            a[t] = fi[t] + message_in(i, t), b[t] = gi[t] + message_out(i, t);
+            a[t] = message_in(i, t), b[t] = message_out(i, t);
         __syncthreads();
-        const double sum_in = total(a), sum_out = total(b);
+        const double sum_in = log_sum(tags, [&](int t) { return fi[t] + a[t]; });
+        const double sum_out = log_sum(tags, [&](int t) { return gi[t] + b[t]; });
         __syncthreads();
         for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-            if (u[i * tags + t] == -infinity()) continue;
-            const double step = log_step(a[t] - sum_in, b[t] - sum_out, excess, gap);
-            fi[t] += step, a[t] += step;
-            gi[t] -= step, b[t] -= step;
+            const double e = u[i * tags + t];
+            if (e > -infinity()) {
+                const double more = log_relaxation(fi[t] + a[t] - sum_in, gi[t] + b[t] - sum_out, excess, gap);
+                // Not a step from the last factors, which may have lost the digits of e beside a huge score.
+                const double half = (b[t] - a[t] + more) / 2;
+                fi[t] = e / 2 + half, gi[t] = e / 2 - half;
+            }
+            a[t] += fi[t], b[t] += gi[t];
         }
         __syncthreads();
         const double to_f = total(a), to_g = total(b);
@@ -121,12 +134,12 @@ struct LogProjections {
             for (int t = threadIdx.x; t < tags; t += blockDim.x) a[t] = gi[t] + message_out(i, t);
             __syncthreads();
             const double z = total(a);
-            __syncthreads();
             if (!lower) {
                 const long long row = i * tags;
                 common += z;
-                if (i > first) common -= log_scale(tags, u + row, f + row, g + row);
+                if (i > first) common -= log_scale(tags, a, u + row, f + row, g + row);
             }
+            __syncthreads();
             for (int t = threadIdx.x; t < tags; t += blockDim.x) {
                 const double share = i == first || !halved ? 1 : 0.5;
                 const double next_share = i + 1 == last ? 1 : halved ? 0.5 : 0;
@@ -136,10 +149,12 @@ struct LogProjections {
                     Score(next_share * exp(next_f[t] + message_in(i + 1, t) - z)), true);
                 if (rule == CHAIN) {
                     // a - g: the log of the sum of the arcs out over g.
-                    result[i * tags + t] = u[i * tags + t] == -infinity() ? -infinity()
-                                           : i == first ? gi[t] - z
-                                                        : f[i * tags + t] + gi[t] - a[t];
-                    if (i + 1 == last) result[(i + 1) * tags + t] = next_f[t];
+                    const double score = i == first ? gi[t] - z : f[i * tags + t] + gi[t] - a[t];
+                    result[i * tags + t] =
+                        u[i * tags + t] == -infinity() ? -infinity() : chain_score(score, a[t] - z);
+                    if (i + 1 == last)
+                        result[(i + 1) * tags + t] =
+                            chain_score(next_f[t], next_f[t] + message_in(i + 1, t) - z);
                 }
                 for (int v = 0; v < tags; ++v) {
                     const double q = exp(gi[t] + w(i, t, v) + next_f[v] - z);
