@@ -3,8 +3,8 @@
     python -m benchmarks.kernels --csv kernels.csv
 
 The first table has batches of sequences of 30 tokens, float32. The kernels compute marginals, their
-sum over edges and the log-partition, or the best labeling. The second table has
-the tags of the BILUO scheme, once with all transitions and once with those that the scheme allows.
+sum over edges and the log-partition, or the best labeling. The second table has the tags of the
+BILUO scheme. "free" allows all transitions, "BILUO" those of the scheme.
 
 The third table has scores of a large range: the tag scores have the standard deviations of the
 columns. The scheme forbids transitions, or half of them are forbidden at random. "x" is the slowest

@@ -24,7 +24,7 @@ NUMPY = SimpleNamespace(**{**vars(np), "empty": _not_a_number})
 
 @pytest.fixture(autouse=True)
 def no_empty_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a token show to which no compiled kernel writes marginals."""
+    """Fill empty arrays with NaN, so that a token shows to which a kernel writes no marginals."""
     monkeypatch.setattr(native, "numpy", NUMPY)
 
 

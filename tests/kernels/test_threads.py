@@ -134,12 +134,15 @@ def test_default_is_the_cores_of_the_process(monkeypatch):
     assert 1 <= threads.count() <= (os.cpu_count() or 1)
 
 
-def test_zero_threads_are_an_error():
+def test_wrong_numbers_of_threads():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         kernels.set_threads(0)
     for wrong in 1.5, True, "2":
         with pytest.raises(TypeError, match="threads must be an integer or None, got"):
             kernels.set_threads(wrong)
+
+
+def test_an_integer_of_numpy_is_a_number_of_threads():
     kernels.set_threads(np.int64(2))
     assert threads.count() == 2
 

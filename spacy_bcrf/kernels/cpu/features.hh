@@ -66,21 +66,21 @@ template <class In> void subtract_gold(const Sequence<In>& s, const Outputs<In>&
     const size_t t = s.tags;
     const int* y = outputs.gold + s.first;
     In* node = outputs.node + s.first * t;
-    double tags = 0, pairs = 0;  // two sums, as each addition waits for the one before
+    double total = 0;
     for (int i = 0; i < s.length; ++i) {
         if (const int later = i + TOKENS_AHEAD; later < s.length) {
             prefetch(s.unary + later * t + y[later]);
             prefetch(node + later * t + y[later]);
         }
-        tags += s.unary[i * t + y[i]];
+        total += s.unary[i * t + y[i]];
         node[i * t + y[i]] -= 1;
         if (i == 0) continue;
         const size_t pair = y[i - 1] * t + y[i];
-        pairs += s.edge(i - 1)[pair];
+        total += s.edge(i - 1)[pair];
         if (sum) sum[pair] -= 1;
         else outputs.each[(s.first + i - 1) * t * t + pair] -= 1;
     }
-    const In score = In(tags + pairs);
+    const In score = In(total);
     In& value = outputs.value[s.index];
     value = value < score ? In(0) : value - score;
 }

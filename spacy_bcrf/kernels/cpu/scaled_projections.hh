@@ -175,10 +175,8 @@ template <class In> class ScaledProjections : RowArithmetic {
         const bool last = i + 1 == s_.length;
         const ScaledNumber factor = i ? at(f_[i], t) : at(g_[i], t);
         const double score = last ? factor.log() : ScaledNumber::log_ratio(factor, i ? at(out_[0], t) : z) - edge_.shift();
-        // Beside a huge score, those of the other tags lose their digits. A tag without mass has one if a transition
-        // has a score such as -1e30.
-        const bool has_mass = at(last ? flow_in_[0] : flow_out_[0], t).e - z.e > -E::BIAS;
-        return has_mass || score < 1e9 ? score : 0;
+        const ScaledNumber mass = at(last ? flow_in_[0] : flow_out_[0], t);
+        return projection::chain_score(score, ScaledNumber::log_ratio(mass, z));
     }
 
     // Write the results and the dual value. rule: see projection::Unary.

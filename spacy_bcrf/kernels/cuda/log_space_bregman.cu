@@ -25,12 +25,6 @@ __device__ inline double log_scale(int tags, const double* masses, const double*
     return f[best] + g[best] - unary[best];
 }
 
-// Return a score of the Markov chain of the arcs. Beside a huge score, those of the other tags lose their digits. A tag
-// without mass has one if a transition has a score such as -1e30.
-__device__ inline double chain_score(double score, double log_mass) {
-    return log_mass > -700 || score < 1e9 ? score : 0;
-}
-
 // The factors of one sequence, on logarithms. Tokens are flat indices.
 struct LogProjections {
     Scores unary;
@@ -151,10 +145,10 @@ struct LogProjections {
                     // a - g: the log of the sum of the arcs out over g.
                     const double score = i == first ? gi[t] - z : f[i * tags + t] + gi[t] - a[t];
                     result[i * tags + t] =
-                        u[i * tags + t] == -infinity() ? -infinity() : chain_score(score, a[t] - z);
+                        u[i * tags + t] == -infinity() ? -infinity() : bcrf::projection::chain_score(score, a[t] - z);
                     if (i + 1 == last)
                         result[(i + 1) * tags + t] =
-                            chain_score(next_f[t], next_f[t] + message_in(i + 1, t) - z);
+                            bcrf::projection::chain_score(next_f[t], next_f[t] + message_in(i + 1, t) - z);
                 }
                 for (int v = 0; v < tags; ++v) {
                     const double q = exp(gi[t] + w(i, t, v) + next_f[v] - z);

@@ -63,7 +63,13 @@ enum Unary {
 // from 1.
 BCRF_SHARED int first_position(int k) { return k % 2 ? 1 : 2; }
 
-// Rounding errors decide whether a rate near 1 is below it, as while violations stay at their maximum, 2.
+// Return a score of the Markov chain of the arcs, from the log of the tag's mass. A tag without mass has a huge score if
+// transitions have scores such as -1e30. It would round the scores of the other tags.
+BCRF_SHARED double chain_score(double score, double log_mass) {
+    return log_mass > -700 || score < 1e9 ? score : 0;
+}
+
+// While violations stay at their maximum, 2, rounding errors decide whether the rate of convergence is below 1.
 constexpr double MOST_RATE = 0.9999;
 
 // The over-relaxation of one sequence, from iteration to iteration. Two iterations, one of each
