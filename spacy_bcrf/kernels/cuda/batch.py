@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array
+from spacy_bcrf.kernels.backend import Array
 
 from . import device
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
-from spacy_bcrf.kernels.backend import UNARIES
+from spacy_bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
 
 from . import whole
 from .batch import Batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, Result
+from spacy_bcrf.kernels.backend import Array, Result
 
 from .batch import Batch
 from .bregman import CUBLAS_TAGS

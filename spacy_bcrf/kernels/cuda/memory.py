@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spacy_bcrf.kernels import Result
+from spacy_bcrf.kernels.backend import Result
 
 from . import device
 

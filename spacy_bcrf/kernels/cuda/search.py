@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, native
+from spacy_bcrf.kernels import native
+from spacy_bcrf.kernels.backend import Array
 
 from .batch import Batch
 from .memory import Kernel, to_host, within_memory

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, Edges, Result
+from spacy_bcrf.kernels.backend import Array, Edges, Result
 
 from . import whole
 from .batch import Batch

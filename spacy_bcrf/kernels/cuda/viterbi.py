@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from spacy_bcrf.kernels import Array
+from spacy_bcrf.kernels.backend import Array
 
 from .batch import Batch
 from .memory import within_memory

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
-from spacy_bcrf.kernels.backend import UNARIES
+from spacy_bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
 
 from .batch import WARP, Batch
 from .errors import error_flag
