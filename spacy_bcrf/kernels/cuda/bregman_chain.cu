@@ -1,8 +1,7 @@
 // All iterations of the Bregman projections of ../shared/projection.hh on one sequence, in one block.
 // SLOTS groups of threads project tokens of one parity at once, one thread a tag. The factors f and g
-// stay in shared memory if they fit. In float32, tensor cores compute the sums of the arcs of 16 tokens at once.
+// stay in shared memory if they fit.
 #include "registers.cuh"
-#include "fragments.cuh"
 #include "gold.cuh"
 #include "../shared/projection.hh"
 
@@ -10,52 +9,6 @@ using Limits = bcrf::Precision<Real>;
 
 constexpr int SLOT = WARPS * WARP, THREADS = 128, SLOTS = THREADS / SLOT, PART = WIDTH / SLOTS;
 constexpr int LOCAL_PRUNINGS = 3;
-// Rows are that far apart. Two more numbers put the rows of tokens of one parity into different banks of shared memory.
-constexpr int ROW = sizeof(Real) == 4 ? WIDTH + 2 : WIDTH;
-
-// exp(w) and its transpose in the registers of a block, and the sums of the arcs in and out of tokens.
-// Each thread has the columns of its tag.
-template <class R>
-struct SharedMatrices {
-    static constexpr int TOKENS = SLOTS, SUMS = 0;  // tokens at once, size of the workspace
-    Column in, out;
-
-    __device__ void load(const R* matrix, const R* transposed, R*, int t, int tags) {
-        in.load(matrix, t, tags);
-        out.load(transposed, t, tags);
-    }
-    // x(r), y(r): the factors before the r-th token and after it.
-    template <class X, class Y>
-    __device__ void sum(X, Y) {}
-    template <class X>
-    __device__ R sum_in(int r, int, X x) const { return in.message(x(r)); }
-    template <class Y>
-    __device__ R sum_out(int r, int, Y y) const { return out.message(y(r)); }
-};
-
-template <>
-struct SharedMatrices<float> {
-    using Tiles = Fragments<WIDTH, THREADS / WARP>;
-    static constexpr int TOKENS = Tiles::ROWS, SUMS = 2 * TOKENS * ROW;
-    Tiles tiles;
-    float* sums;  // in shared memory
-
-    // memory: SUMS numbers.
-    __device__ void load(const float* matrix, const float* transposed, float* memory, int, int tags) {
-        tiles.load(matrix, transposed, tags);
-        sums = memory;
-    }
-    template <class X, class Y>
-    __device__ void sum(X x, Y y) {
-        __syncthreads();
-        tiles.template product<ROW>(sums, x, y);
-        __syncthreads();
-    }
-    template <class X>
-    __device__ float sum_in(int r, int t, X) const { return t < WIDTH ? sums[r * ROW + t] : 0; }
-    template <class Y>
-    __device__ float sum_out(int r, int t, Y) const { return t < WIDTH ? sums[(TOKENS + r) * ROW + t] : 0; }
-};
 
 // Sum x over the threads of a slot. All threads of the block call it.
 // scratch: one number a warp.
@@ -91,22 +44,24 @@ struct Projections {
     long long first;
     int length, tags;
     Options options;
-    Real *e, *f, *g;  // (length, ROW): exp(unary) and the factors
+    Real *e, *f, *g;  // (length, WIDTH): exp(unary) and the factors
     Real* totals;     // (length,): the sums of the arcs out of each token
     Real* rows;       // in shared memory: two rows
     double* scratch;  // in shared memory: a double a warp
     int slot, t;
-    SharedMatrices<Real> shared;
+    Column column_in, column_out;
     Real arcs[PART];  // the expected arcs from tag t to this slot's part of the tags, divided by k
 
-    // The sums of the arcs into tag t of token j and out of it, if each edge has its own transitions.
+    // The sums of the arcs into tag t of token j and out of it.
     __device__ Real sum_in(const Real* row, int j) const {
+        if (SHARED) return column_in.message(row);
         const Real* k = matrices + (first + j - 1) * tags * tags + t;
         Real sum = 0;
         for (int u = 0; u < tags && t < tags; ++u) sum += row[u] * k[u * tags];
         return sum;
     }
     __device__ Real sum_out(const Real* row, int j) const {
+        if (SHARED) return column_out.message(row);
         const Real* k = matrices + (first + j) * tags * tags + (long long)t * tags;
         Real sum = 0;
         for (int v = 0; v < tags && t < tags; ++v) sum += row[v] * k[v];
@@ -118,26 +73,19 @@ struct Projections {
     // active.
     template <class Visit>
     __device__ void for_each_token(int from, int step, int end, Visit visit) {
-        constexpr int TOKENS = SHARED ? SharedMatrices<Real>::TOKENS : SLOTS;
-        const int last = length - 1;
-        for (int base = from; base < end; base += step * TOKENS) {
-            const auto before = [&](int r) { return g + min(max(base + step * r - 1, 0), last) * ROW; };
-            const auto after = [&](int r) { return f + min(base + step * r + 1, last) * ROW; };
-            if (SHARED) shared.sum(before, after);
-            for (int next = 0; next < TOKENS && base + step * next < end; next += SLOTS) {
-                const bool active = base + step * (next + slot) < end;
-                const int r = active ? next + slot : next, j = base + step * r;
-                Real in = 0, out = 0;
-                if (j > 0) in = SHARED ? shared.sum_in(r, t, before) : sum_in(before(r), j);
-                if (j < last) out = SHARED ? shared.sum_out(r, t, after) : sum_out(after(r), j);
-                visit(j, active, in, out);
-            }
+        for (int base = from; base < end; base += step * SLOTS) {
+            const bool active = base + step * slot < end;
+            const int j = active ? base + step * slot : base;
+            Real in = 0, out = 0;
+            if (j > 0) in = sum_in(g + (j - 1) * WIDTH, j);
+            if (j + 1 < length) out = sum_out(f + (j + 1) * WIDTH, j);
+            visit(j, active, in, out);
         }
     }
 
     // Whether the arc of edge j, from token j to j + 1, is allowed.
     __device__ bool has_arc(int j, int u, int v) const {
-        return e[j * ROW + u] > 0 && e[(j + 1) * ROW + v] > 0 &&
+        return e[j * WIDTH + u] > 0 && e[(j + 1) * WIDTH + v] > 0 &&
                matrices[(SHARED ? 0 : (first + j) * tags * tags) + u * tags + v] > 0;
     }
 
@@ -166,7 +114,7 @@ struct Projections {
             const Real low =
                 -slot_reduce<Real>(y > -infinity() ? -y : Real(0), (Real*)scratch, larger<Real>);
             if (!active) continue;
-            if (t < WIDTH) e[j * ROW + t] = exp(y);
+            if (t < WIDTH) e[j * WIDTH + t] = exp(y);
             const long long edge = SHARED ? 0 : first + j;
             const bool is_last = j + 1 == length;
             if (low + (is_last ? 0 : edge_lows[edge]) < -Limits::MAX_RANGE) is_wide = true;
@@ -182,20 +130,20 @@ struct Projections {
             __syncthreads();
             int cleared = 0;
             for (int j = slot; j < length; j += SLOTS) {
-                if (t >= tags || !(e[j * ROW + t] > 0)) continue;
+                if (t >= tags || !(e[j * WIDTH + t] > 0)) continue;
                 if ((j == 0 || has_in(j)) && (j + 1 == length || has_out(j))) continue;
-                e[j * ROW + t] = 0;
+                e[j * WIDTH + t] = 0;
                 cleared = 1;
             }
             changed = largest_of(cleared, (int*)scratch);
         }
         if (!changed) return;
         for (int j = 1; j < length; ++j) {
-            if (slot == 0 && t < tags && e[j * ROW + t] > 0 && !has_in(j)) e[j * ROW + t] = 0;
+            if (slot == 0 && t < tags && e[j * WIDTH + t] > 0 && !has_in(j)) e[j * WIDTH + t] = 0;
             __syncthreads();
         }
         for (int j = length - 2; j >= 0; --j) {
-            if (slot == 0 && t < tags && e[j * ROW + t] > 0 && !has_out(j)) e[j * ROW + t] = 0;
+            if (slot == 0 && t < tags && e[j * WIDTH + t] > 0 && !has_out(j)) e[j * WIDTH + t] = 0;
             __syncthreads();
         }
     }
@@ -205,13 +153,13 @@ struct Projections {
         bool is_empty = false;
         for (int base = 0; base < length; base += SLOTS) {
             const int j = base + slot;
-            const Real x = j < length && t < WIDTH ? e[j * ROW + t] : Real(0), root = sqrt(x);
+            const Real x = j < length && t < WIDTH ? e[j * WIDTH + t] : Real(0), root = sqrt(x);
             const Real total = slot_sum(x, (Real*)scratch);
             if (j >= length) continue;
             if (!(total > 0)) is_empty = true;
             if (t >= WIDTH) continue;
-            f[j * ROW + t] = j + 1 == length ? x : root;
-            g[j * ROW + t] = j == 0 ? x : root;
+            f[j * WIDTH + t] = j + 1 == length ? x : root;
+            g[j * WIDTH + t] = j == 0 ? x : root;
         }
         return is_empty;
     }
@@ -220,7 +168,7 @@ struct Projections {
     __device__ double project(int from, Real excess, bool measured) {
         Real largest = 0;
         for_each_token(from, 2, length - 1, [&](int j, bool active, Real in, Real out) {
-            const int here = j * ROW + (t < WIDTH ? t : 0);
+            const int here = j * WIDTH + (t < WIDTH ? t : 0);
             Real ft = f[here], gt = g[here], square, gap;
             bcrf::projection::project(t < tags ? e[here] : Real(0), in, out, excess, excess != 0, ft, gt, square,
                                       gap);
@@ -259,7 +207,7 @@ struct Projections {
         bool out_of_range = false;
         for_each_token(0, 1, length, [&](int j, bool active, Real to, Real from) {
             const bool is_tag = t < tags, is_first = j == 0, is_last = j + 1 == length;
-            const int here = j * ROW + (is_tag ? t : 0);
+            const int here = j * WIDTH + (is_tag ? t : 0);
             const Real et = is_tag ? e[here] : Real(0), ft = is_tag ? f[here] : Real(0);
             const Real gt = is_tag ? g[here] : Real(0);
             const Real mass_in = is_first ? is_last ? et : gt * from : ft * to;
@@ -307,8 +255,8 @@ struct Projections {
     // Add sign times the arcs to the sums of this thread.
     __device__ void add_arcs(Real sign) {
         for (int j = 0; j + 1 < length && t < tags; ++j) {
-            const Real head = sign * g[j * ROW + t] / totals[j];
-            const Real* next = f + (j + 1) * ROW + slot * PART;
+            const Real head = sign * g[j * WIDTH + t] / totals[j];
+            const Real* next = f + (j + 1) * WIDTH + slot * PART;
 #pragma unroll
             for (int v = 0; v < PART; ++v) arcs[v] += head * next[v];
         }
@@ -332,7 +280,7 @@ struct Projections {
                 Score& x = each[at + u * tags + t];
                 Score q = 0;
                 if (j + 1 < length)
-                    q = Score(g[j * ROW + u] * k[u * tags + t] * f[(j + 1) * ROW + t] / totals[j]);
+                    q = Score(g[j * WIDTH + u] * k[u * tags + t] * f[(j + 1) * WIDTH + t] / totals[j]);
                 x = subtract ? x - q : q;
             }
         }
@@ -344,18 +292,15 @@ struct Projections {
     __device__ double lower_bound() {
         double value = 0;
         for (int j = 0; j < length; ++j) {
-            const int here = j * ROW + (t < WIDTH ? t : 0);
-            const Real* x = rows + (j + 1) % 2 * ROW;
-            const auto before = [&](int) { return x; };
-            const auto after = [&](int) { return f + min(j + 1, length - 1) * ROW; };
-            if (SHARED) shared.sum(before, after);
+            const int here = j * WIDTH + (t < WIDTH ? t : 0);
+            const Real* x = rows + (j + 1) % 2 * WIDTH;
             double out = 1, p = 0;
-            if (j + 1 < length) out = SHARED ? shared.sum_out(0, t, after) : sum_out(after(0), j);
+            if (j + 1 < length) out = sum_out(f + (j + 1) * WIDTH, j);
             if (t < tags && j == 0) p = g[here] * out;
-            if (j > 0) p = double(SHARED ? shared.sum_in(0, t, before) : sum_in(x, j)) * f[here];
+            if (j > 0) p = double(sum_in(x, j)) * f[here];
             if (t >= tags) p = 0;
             p /= slot_sum(p, scratch);
-            if (slot == 0 && t < WIDTH) rows[j % 2 * ROW + t] = p > 0 ? Real(p / out) : Real(0);
+            if (slot == 0 && t < WIDTH) rows[j % 2 * WIDTH + t] = p > 0 ? Real(p / out) : Real(0);
             if (slot == 0 && t < tags && p > 0) {
                 value += p * log(double(e[here]));
                 if (j > 0) value -= p * log(double(f[here]));
@@ -408,10 +353,9 @@ __device__ void run(const Arguments& to, const Gold& gold, const Options& option
     const int b = blockIdx.x, length = to.lengths[b];
     const long long first = to.starts[b];
     double* scratch = shared_memory;
-    Real *rows = (Real*)(scratch + THREADS / WARP), *sums = rows + 2 * ROW;
-    Real* e = sums + SharedMatrices<Real>::SUMS;
-    long long cells = (long long)to.capacity * ROW;
-    if (length > to.capacity) cells = to.tokens * ROW, e = to.workspace + first * ROW;
+    Real *rows = (Real*)(scratch + THREADS / WARP), *e = rows + 2 * WIDTH;
+    long long cells = (long long)to.capacity * WIDTH;
+    if (length > to.capacity) cells = to.tokens * WIDTH, e = to.workspace + first * WIDTH;
     Real* totals = length > to.capacity ? to.workspace + 3 * cells + first : e + 3 * cells;
     Projections<SHARED> chain{to.matrices,
                               to.transposed,
@@ -429,7 +373,10 @@ __device__ void run(const Arguments& to, const Gold& gold, const Options& option
                               scratch,
                               int(threadIdx.x) / SLOT,
                               int(threadIdx.x) % SLOT};
-    if (SHARED) chain.shared.load(to.matrices, to.transposed, sums, chain.t, gold.tags);
+    if (SHARED) {
+        chain.column_in.load(to.matrices, chain.t, gold.tags);
+        chain.column_out.load(to.transposed, chain.t, gold.tags);
+    }
 #pragma unroll
     for (int v = 0; v < PART; ++v) chain.arcs[v] = 0;
     const int passes = gold.kind(first, length, (int*)scratch) == PARTIAL ? 2 : 1;
@@ -453,8 +400,8 @@ __device__ void run(const Arguments& to, const Gold& gold, const Options& option
 // potentials and their restriction to gold; values (2, B) are both bounds.
 // result (N, tags): see projection::Unary, which `rule` selects. each (N, tags, tags) and sums
 // (tags, tags) may be null. failed[b]: Real lacks the range for sequence b, or no labeling is allowed;
-// sums lack it. workspace (3 ROW + 1, N): for sequences longer than `capacity`.
-// shared memory: a double a warp, 2 ROW, SUMS and (3 ROW + 1) capacity numbers.
+// sums lack it. workspace (3 WIDTH + 1, N): for sequences longer than `capacity`.
+// shared memory: a double a warp, 2 WIDTH and (3 WIDTH + 1) capacity numbers.
 KERNEL bregman_chain(const Score* unary, const Real* matrices, const Real* transposed,
                      const double* edge_shifts, const double* edge_lows, const long long* starts,
                      const int* lengths, const int* gold, const signed char* allowed, Real* workspace,

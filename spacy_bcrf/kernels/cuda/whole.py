@@ -17,7 +17,6 @@ from .errors import error_flag
 from .segments import segment_length
 
 SLOT_THREADS = 128  # THREADS of bregman_chain.cu
-FRAGMENT_ROWS = 16  # ROWS of fragments.cuh
 
 COLUMN_BYTES = 256
 """Largest column of transitions in registers: 64 tags in float32, 32 in float64."""
@@ -124,7 +123,7 @@ def bregman(
     each = batch.empty(n, tags, tags) if edges == "each" else None
     result = batch.empty(tags, tags) if edges == "sum" else each
     # Long sequences have their factors here, and failed sequences have logarithms.
-    row = max((3 * factor_row(columns, real.itemsize) + 1) * real.itemsize // 8 + 1, 3 * tags)
+    row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags)
     workspace = batch.empty(row * n, dtype="float64")
     parts = batch.empty(2, size, dtype="float64")
     annotation = gold_arrays(batch, gold)
@@ -155,11 +154,6 @@ def bregman(
     return Result(value, unary, result)
 
 
-def factor_row(columns: int, itemsize: int) -> int:
-    """Return the numbers of a token's factors, ROW of bregman_chain.cu."""
-    return columns + 2 if itemsize == 4 else columns
-
-
 def factor_capacity(batch: Batch, itemsize: int) -> int:
     """Return how many tokens of a sequence have their factors in shared memory.
 
@@ -168,13 +162,11 @@ def factor_capacity(batch: Batch, itemsize: int) -> int:
     """
     columns = width(batch.tags)
     most = batch.device.shared_memory - 8 * SLOT_THREADS - _factor_bytes(columns, itemsize, 0)
-    token = (3 * factor_row(columns, itemsize) + 1) * itemsize
+    token = (3 * columns + 1) * itemsize
     return max(0, min(4 * -(-batch.n // batch.size), most // token))
 
 
 def _factor_bytes(columns: int, itemsize: int, capacity: int) -> int:
     """Return the shared memory of `bregman_chain`, rounded up to doubles."""
-    row = factor_row(columns, itemsize)
-    sums = 2 * FRAGMENT_ROWS * row if itemsize == 4 else 0
-    numbers = 2 * row + sums + (3 * row + 1) * capacity
+    numbers = 2 * columns + (3 * columns + 1) * capacity
     return 8 * (SLOT_THREADS // WARP + -(-numbers * itemsize // 8))
