@@ -6,7 +6,7 @@
 // loops. Each is float or double.
 //
 // A ragged batch: sequence b has `lengths[b]` tokens from the flat index `starts[b]` on, and
-// `segment_ids[i]` is the sequence of token i. The transitions of the edge from flat token i to i + 1
+// `sequence_ids[i]` is the sequence of token i. The transitions of the edge from flat token i to i + 1
 // begin at i * stride; stride is 0 if all edges share them.
 #ifndef BCRF_CUDA_BLOCK_CUH
 #define BCRF_CUDA_BLOCK_CUH

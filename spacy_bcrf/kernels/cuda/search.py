@@ -60,7 +60,7 @@ def add_features(
             *("viterbi", "add_features", min(-(-batch.n // 128), 1 << 15)),
             xp.ascontiguousarray(tags, dtype="int32"),
             xp.ascontiguousarray(weights, dtype=node.dtype),
-            *(batch.segment_ids, node, sums, None if batch.shared else edge),
+            *(batch.sequence_ids, node, sums, None if batch.shared else edge),
             *(len(tags), np.int64(batch.n), batch.tags),
             threads=128,
         )
