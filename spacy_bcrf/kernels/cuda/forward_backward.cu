@@ -244,7 +244,7 @@ KERNEL chunk_bounds(const Real* rows, const double* scales, const long long* fir
     }
     __syncthreads();
     for (long long s = backward ? last : first; backward ? s > first : s < last; s += step) {
-        // `here` already holds the forward weights of the first segment.
+        // `here` already holds the forward weights of the first chunk.
         double top = -infinity();
         for (int r = threadIdx.x; r < tags; r += blockDim.x) {
             double weight = here[r];
