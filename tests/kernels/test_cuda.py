@@ -105,9 +105,10 @@ def record_failures(host, monkeypatch):
     return failed
 
 
-@pytest.mark.parametrize("length", [4, 12])
+@pytest.mark.parametrize("length", [4, 12, 120])
 def test_dead_ends_need_no_log_space(host, monkeypatch, length):
     """Tag 1 leads to tag 1 only, which the last token forbids: a dead end of length - 1 tokens."""
+    host.multiprocessors = 128  # enough to cut the longest sequence into chunks
     failed = record_failures(host, monkeypatch)
     rng = np.random.default_rng(0)
     lengths = np.array([length], "int32")
@@ -387,6 +388,24 @@ def limit_memory(monkeypatch, cells):
         launch(self, kernel)
 
     monkeypatch.setattr(cuda_host.HostDevice, "launch", limited)
+
+
+@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("lengths", [[], [0, 0]])
+@pytest.mark.parametrize("tags", [3, 69])
+def test_batches_without_tokens(host, tags, lengths, shared):
+    rng, lengths = np.random.default_rng(0), np.array(lengths, "int32")
+    arrays = problem(rng, tags, shared, "float32", False, 1.0, lengths)
+    edges = "sum" if shared else "each"
+    options = BregmanOptions(3, 1.25, None)
+    for found, expected in zip(
+        *(
+            [*k.sum_product(np, *arrays, edges, True), *k.bregman(np, *arrays, options, edges)]
+            for k in (cuda, native)
+        ),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_arrays_that_are_not_contiguous_are_copied(host):

@@ -368,9 +368,9 @@ struct Projections {
         return sum_of(value, scratch);
     }
 
-    // Run iteration k on a part of the sequence. states (n_iter, B, 4): the Relaxation of each
+    // Run iteration k on a chunk. states (n_iter, B, 4): the Relaxation of each
     // iteration, and whether to stop; violations (n_iter, B): the bits of the largest one, 0 before.
-    __device__ void project_part(int k, int from, int end, double* states, long long* violations,
+    __device__ void project_chunk(int k, int from, int end, double* states, long long* violations,
                                  int b, int batch) {
         bcrf::projection::Relaxation state;
         bool is_done = false;
@@ -395,7 +395,7 @@ struct Projections {
 // Grid (tiles,). The tiles are sequences, whose `step` is ALL, or the chunks of chunks.py, each step a
 // launch. With -DBCRF_WIDTH: THREADS threads.
 // k: the iteration to PROJECT, or the round of PRUNE. changed (LOCAL_PRUNINGS, B): whether the round
-// cleared a tag, 0 before. states, violations: see `project_part`. These are null if step is ALL.
+// cleared a tag, 0 before. states, violations: see `project_chunk`. These are null if step is ALL.
 // With partial gold, result, each and sums are the difference between the potentials and their
 // restriction to gold, and values (2, tiles) both bounds.
 // result (N, tags): see projection::Unary, which `rule` selects. sums (tags, tags): with -DBCRF_WIDTH,
@@ -476,7 +476,7 @@ KERNEL bregman(const Score* unary, const Real* matrices, const Real* transposed,
     } else if (step == INITIALIZE) {
         bad = chain.initialize(from, end);
     } else if (step == PROJECT) {
-        chain.project_part(k, from, end, states, violations, b, batch);
+        chain.project_chunk(k, from, end, states, violations, b, batch);
     } else if (step == FINISH) {
         bad = chain.finish(from, end, to, left, lower, value);
         __syncthreads();

@@ -88,7 +88,7 @@ def _project(
         changed = batch.zeros(LOCAL_PRUNINGS, size, dtype="int32")
         states = batch.empty(options.n_iter, size, 4, dtype="float64")
         violations = batch.zeros(options.n_iter, size, dtype="int64")
-    parts = batch.empty(2, tiles, dtype="float64")
+    values = batch.empty(2, tiles, dtype="float64")
     annotation = gold_arrays(batch, gold)
     numbers = (
         *(options.n_iter, float(options.relaxation or 0)),
@@ -99,7 +99,7 @@ def _project(
         batch.launch(
             *("bregman", "bregman", tiles, batch.unary, found.matrices, found.transposed),
             *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *chunks[:3]),
-            *(*annotation, factors, left, unary, each, found.sums, parts, found.failed),
+            *(*annotation, factors, left, unary, each, found.sums, values, found.failed),
             *(changed, states, violations, *numbers, capacity, size, np.int64(n), tags),
             *(batch.stride, *step),
             threads=THREADS if width else columns,
@@ -109,7 +109,7 @@ def _project(
         )
     batch.launch(
         *("log_space_bregman", "finish", size, batch.unary, batch.transitions, found.starts),
-        *(batch.lengths, *annotation, parts, *chunks[3:], found.failed, found.edge_shifts),
+        *(batch.lengths, *annotation, values, *chunks[3:], found.failed, found.edge_shifts),
         *(workspace, left, right, value, unary, each, found.sums),
         *(result if each is None else None, error_flag(batch), found.counter, *numbers),
         *(np.int64(n), tags, batch.stride),

@@ -3,7 +3,6 @@
 #include "messages.cuh"
 #include "gold.cuh"
 #include "outputs.cuh"
-#include "../shared/precision.hh"
 
 // With -DBCRF_WIDTH, the threads hold the shared transitions in registers, and the sums of their
 // marginals. A tile is then a sequence, and its edges have no other output.
@@ -16,6 +15,7 @@ __device__ void sync_row() {
         __syncthreads();
 }
 
+// The recursions on one tile.
 struct Chain {
     const Real *matrices, *transposed;  // exp(transitions), and its transpose or null
     const double* edge_shifts;
@@ -26,7 +26,7 @@ struct Chain {
     const Real *ahead, *behind;
     Real *alpha, *tops, *totals;  // (N, tags), (N,), (N,): workspace, or null
     Real *rows, *scratch;         // in shared memory: three rows, and a double for each thread
-    Real total_ahead, total;  // the sums of `ahead` and of the last forward row
+    Real total_ahead, total;      // the sums of `ahead` and of the last forward row
     Column column;
     Real arcs[CELLS];  // the expected arcs from this thread's tag, divided by k
 
@@ -36,12 +36,11 @@ struct Chain {
 
     __device__ Real message_to(int t, const Real* row, long long edge, bool backward) const {
         if (HELD) return column.message(row);
-        if (t >= tags) return 0;
         const Real* k = matrices + edge * stride;
         return backward ? message_out(row, k, transposed, t, tags) : message_in(row, k, t, tags);
     }
 
-    // Return the log-partition without `shifts`. Add the shifts.
+    // Return the log-partition without the shifts of the scores. Add these to `shifts`.
     __device__ double forward(const Scores& scores, double& shifts) {
         if (HELD) column.load(matrices, threadIdx.x, tags);
         LogProduct product;

@@ -92,13 +92,13 @@ __device__ double log_chain(const Scores& scores, const Score* transitions, long
 // After `forward_backward`: compute its failed sequences again, and set the values (B,): losses with
 // gold, else log-partitions or entropies. Subtract the features of complete gold. The last block
 // sets edges from sums, both (tags, tags) or null.
-// parts (2, tiles): the values of `forward_backward`. With firsts and counts, sequence b has
+// values (2, tiles): the values of `forward_backward`. With firsts and counts, sequence b has
 // counts[b] tiles from firsts[b] on; if these are null, one. left, right (N, tags), or null: the
 // factors of the edge marginals; cleared in failed sequences. alpha (N, tags): workspace.
 // errors: see Problem. counter: of finished blocks, 0 before. Other results: see Outputs.
 // shared memory: (2 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const long long* starts,
-              const int* lengths, const int* gold, const signed char* allowed, const double* parts,
+              const int* lengths, const int* gold, const signed char* allowed, const double* values,
               const long long* firsts, const int* counts, const int* failed, double* alpha, Real* left,
               Real* right, Score* value, Score* marginals, Score* each, double* sums, Score* pairs,
               const int* heads, const int* tails, int n, int entropies, Score* edges, int* errors,
@@ -121,9 +121,9 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
         clear_factors(left, right, first, length, tags);
         __syncthreads();
     } else if (length > 0) {
-        free = sum_parts(parts, firsts, counts);
+        free = sum_tiles(values, firsts, counts);
         if (entropies && free < 0) free = 0;
-        if (kind == PARTIAL) target = parts[gridDim.x + b];
+        if (kind == PARTIAL) target = values[gridDim.x + b];
     }
     finish_loss(annotation, kind, transitions, unary, first, length, free, target, value, marginals,
                 each, sums, errors, scratch, stride);

@@ -203,7 +203,7 @@ __device__ double log_projections(LogProjections chain, const Outputs& to, int n
 // are. workspace (3, N, tags). left, right (N, row), or null: the factors of the edge marginals.
 // shared memory: (2 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const long long* starts,
-              const int* lengths, const int* gold, const signed char* allowed, const double* parts,
+              const int* lengths, const int* gold, const signed char* allowed, const double* values,
               const long long* firsts, const int* counts, const int* failed, const double* edge_shifts,
               double* workspace, Real* left, Real* right, Score* value, Score* result, Score* each,
               double* sums, Score* edges, int* errors, int* counter, int n_iter, double relaxation,
@@ -238,8 +238,8 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
         free += sum_of(nan, scratch);
         clear_factors(left, right, first, length, tags);
     } else if (length > 0) {
-        free = sum_parts(parts, firsts, counts);
-        if (kind == PARTIAL) target = parts[gridDim.x + b];
+        free = sum_tiles(values, firsts, counts);
+        if (kind == PARTIAL) target = values[gridDim.x + b];
     }
     finish_loss(annotation, kind, transitions, unary, first, length, free, target, value, result, each,
                 sums, errors, scratch, stride);

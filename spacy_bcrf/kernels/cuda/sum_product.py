@@ -88,21 +88,21 @@ def _forward_backward(
     if length := chunk_length(batch):
         chunks = cut(batch, length)
         bounds, tiles = _bounds(batch, found, chunks), len(chunks.starts)
-    parts = batch.empty(2, tiles, dtype="float64")
+    values = batch.empty(2, tiles, dtype="float64")
     annotation = gold_arrays(batch, gold)
     asked = *(pairs or 3 * (None,)), pairs[0].shape[1] if pairs else 0, int(entropies)
     batch.launch(
         *("forward_backward", "forward_backward", tiles, batch.unary, batch.transitions),
         *(found.matrices, found.transposed, found.edge_shifts, found.starts, batch.lengths),
         *(*chunks, bounds, *annotation, alpha, batch.empty(n), batch.empty(n), right),
-        *(unary, each, found.sums, *asked, parts, found.failed, tags, batch.stride),
+        *(unary, each, found.sums, *asked, values, found.failed, tags, batch.stride),
         threads=columns,
         doubles=3 * columns,
         width=width,
     )
     batch.launch(
         *("log_space", "finish", batch.size, batch.unary, batch.transitions, found.starts),
-        *(batch.lengths, *annotation, parts, *chunks[3:], found.failed, workspace),
+        *(batch.lengths, *annotation, values, *chunks[3:], found.failed, workspace),
         *(None if right is None else alpha, right, value, unary, each, found.sums, *asked),
         *(result if each is None else None, error_flag(batch), found.counter, tags, batch.stride),
         doubles=2 * tags,
