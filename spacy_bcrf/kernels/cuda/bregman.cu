@@ -368,10 +368,10 @@ struct Projections {
         return sum_of(value, scratch);
     }
 
-    // Run iteration k on a chunk. states (n_iter, B, 4): the Relaxation of each
-    // iteration, and whether to stop; violations (n_iter, B): the bits of the largest one, 0 before.
+    // Run iteration k on a chunk. states (n_iter, B, 4): the Relaxation of each iteration, and whether to
+    // stop; violations (n_iter, B): the bits of the largest one, 0 before.
     __device__ void project_chunk(int k, int from, int end, double* states, long long* violations,
-                                 int b, int batch) {
+                                  int b, int batch) {
         bcrf::projection::Relaxation state;
         bool is_done = false;
         if (k > 0) {

@@ -33,8 +33,8 @@ def chunk_length(batch: Batch) -> int:
     """Return the best length of chunks, or 0 if whole sequences are faster.
 
     A sequence of L tokens in c chunks takes the time of 2 L / c + c tokens in a row: a scan of
-    all chunks from each tag, then a scan over chunks, then another scan of all chunks. The first
-    scan takes c T blocks.
+    all chunks from each tag, then a scan over chunks, then another scan of all chunks, which
+    `forward_backward` does both ways. The first scan takes c T blocks.
     """
     if batch.n == 0:
         return 0

@@ -157,7 +157,7 @@ struct Chain {
             const Scores scores{unary, gold, to.subtract};
             double shifts = 0, expected = 0;
             const double value = forward(scores, shifts);
-            is_precise &= backward(scores, transitions, to, sums, right, expected);
+            is_precise &= backward(scores, transitions, to, HELD && sums, right, expected);
             if (to.entropies) shifts = sum_of(expected, (double*)scratch);
             if (threadIdx.x == 0) values[pass * gridDim.x + blockIdx.x] = shifts + value;
             sync_row();
@@ -232,7 +232,7 @@ KERNEL chunk_transfers(const Score* unary, const Real* matrices, const double* e
 // Set the bounds (2, chunks, tags) of `forward_backward`. Sequence b and direction d of grid (B, 2);
 // sequence b has counts[b] chunks from firsts[b] on.
 KERNEL chunk_bounds(const Real* rows, const double* scales, const long long* firsts,
-                      const int* counts, Real* bounds, int chunks, int tags) {
+                    const int* counts, Real* bounds, int chunks, int tags) {
     double *here = shared_memory, *weights = here + tags, *scratch = weights + tags;
     const bool backward = blockIdx.y;
     const long long first = firsts[blockIdx.x], last = first + counts[blockIdx.x] - 1;

@@ -83,18 +83,8 @@ class _MeanField:
         out = batch.empty(batch.n, batch.tags) if out is None else out
         messages_in, messages_out = (None, None) if r is None else self._messages(r)
         self._launch(
-            *(
-                "update",
-                batch.unary,
-                self.w,
-                self.transposed,
-                r,
-                messages_in,
-                messages_out,
-                *self.tokens,
-                out,
-            ),
-            *(gold, self.terms if terms else None, self.failed, *self.sizes),
+            *("update", batch.unary, self.w, self.transposed, r, messages_in, messages_out),
+            *(*self.tokens, out, gold, self.terms if terms else None, self.failed, *self.sizes),
             doubles=batch.tags,
         )
         return out
@@ -122,17 +112,8 @@ class _MeanField:
         """Set `out`, the gradient of the logits of r, from `delta`, the gradient of the next."""
         messages_in, messages_out = self._messages(delta)
         self._launch(
-            *(
-                "backward",
-                self.w,
-                self.transposed,
-                r,
-                delta,
-                messages_in,
-                messages_out,
-                *self.tokens,
-            ),
-            *(out, gradient, *self.sizes),
+            *("backward", self.w, self.transposed, r, delta, messages_in, messages_out),
+            *(*self.tokens, out, gradient, *self.sizes),
             doubles=self.batch.tags,
         )
 

@@ -129,9 +129,8 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
 // it to tag t of its last token. Chunk s and tag r of grid (chunks, tags). A chunk that starts
 // its sequence has the row r = 0 only. scores (chunks, tags, tags), identity (tags, tags).
 KERNEL chunk_scores(const Score* unary, const Score* transitions, const long long* starts,
-                      const int* lengths, const int* sequences, const long long* firsts,
-                      const Score* identity, double* scores,
-                      int tags, long long stride, int cached) {
+                    const int* lengths, const int* sequences, const long long* firsts,
+                    const Score* identity, double* scores, int tags, long long stride, int cached) {
     const int s = blockIdx.x, r = blockIdx.y;
     const bool is_start = s == firsts[sequences[s]];
     if (lengths[s] == 0 || (is_start && r > 0)) return;
@@ -154,7 +153,7 @@ KERNEL chunk_scores(const Score* unary, const Score* transitions, const long lon
 // one; not set for a chunk that starts its sequence. One block a sequence, which has counts[b]
 // chunks from firsts[b] on.
 KERNEL chunk_rows(const double* scores, const long long* firsts, const int* counts, Score* rows,
-                    int tags) {
+                  int tags) {
     double *here = shared_memory, *next = here + tags, *scratch = next + tags;
     const long long first = firsts[blockIdx.x], last = first + counts[blockIdx.x] - 1;
     for (long long s = first; s < last; ++s) {
@@ -180,10 +179,9 @@ KERNEL chunk_rows(const double* scores, const long long* firsts, const int* coun
 // entries (chunks, tags): the tag ahead of the chunk on the best path to each tag of its last
 // token; not set for a chunk that starts its sequence.
 KERNEL chunk_backpointers(const Score* unary, const Score* transitions, const long long* starts,
-                            const int* lengths, const int* sequences, const long long* firsts,
-                            const Score* rows,
-                            unsigned short* backpointers, int* ends, unsigned short* entries, int tags,
-                            long long stride, int cached) {
+                          const int* lengths, const int* sequences, const long long* firsts,
+                          const Score* rows, unsigned short* backpointers, int* ends,
+                          unsigned short* entries, int tags, long long stride, int cached) {
     const long long s = blockIdx.x, first = starts[s];
     const int length = lengths[s];
     if (length == 0) return;
