@@ -2,7 +2,7 @@
 //
 // One block runs all steps on a sequence. For few, long sequences, one block runs one step on a chunk:
 // each step is then a launch, because a step reads what the last one wrote to the chunks next to it.
-#include "messages.cuh"
+#include "registers.cuh"
 #include "gold.cuh"
 #include "outputs.cuh"
 #include "../shared/projection.hh"

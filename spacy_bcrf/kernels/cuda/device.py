@@ -26,7 +26,7 @@ class Launch(NamedTuple):
     types: dtype of the scores, dtype of the inner loops. grid: blocks. threads: threads a block.
     shared_memory: bytes a block. args: arrays, None for a null pointer, int for a C int, np.int64
     for a long long, float for a double. width: of the matrices in registers, see
-    messages.cuh, or 0.
+    registers.cuh, or 0.
     """
 
     file: str

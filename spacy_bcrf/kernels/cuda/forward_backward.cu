@@ -1,6 +1,6 @@
 // The forward-backward algorithm of the linear-chain CRF in probability space. One block runs on a
 // tile: a sequence, or a chunk of a long one.
-#include "messages.cuh"
+#include "registers.cuh"
 #include "gold.cuh"
 #include "outputs.cuh"
 
