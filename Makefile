@@ -137,15 +137,22 @@ check-wheel: $(VENV)/$(EXTRAS)
 	$(BIN)/check-wheel-contents dist/*.whl
 	$(BIN)/auditwheel show dist/*.whl
 
-# The kernels of another compiler and of another processor, without Python.
+# The kernels of another compiler, system and processor, without Python.
 FOREIGN := build/foreign
-FOREIGN_FILES := tests/kernels/check_vectors.cc spacy_bcrf/kernels/cpu/targets/baseline.cc
-FOREIGN_FLAGS := -O2 -std=c++17 -fno-math-errno -pthread -Ispacy_bcrf/kernels -Ispacy_bcrf/kernels/cpu
+CLANG ?= clang++
+LLD ?= lld
+FOREIGN_FILES := tests/kernels/check_vectors.cc $(wildcard spacy_bcrf/kernels/cpu/targets/*.cc)
+FOREIGN_FLAGS := -O2 -std=c++17 -fno-math-errno -ffp-contract=fast -pthread -Ispacy_bcrf/kernels \
+	-Ispacy_bcrf/kernels/cpu
+WINE := WINEPREFIX=$(CURDIR)/$(FOREIGN)/wine WINEDEBUG=-all $(firstword $(wildcard /usr/lib/wine/wine64) wine)
 
 .PHONY: foreign
-foreign: $(FOREIGN)/clang $(FOREIGN)/portable $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
-	$(FOREIGN)/clang $(FOREIGN)/vectors.bin
-	$(FOREIGN)/portable $(FOREIGN)/vectors.bin
+foreign: $(FOREIGN)/clang $(FOREIGN)/windows.exe $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
+	for isa in $$($(BIN)/python -c "from spacy_bcrf import kernels; print(*kernels.instruction_sets())"); do \
+		export BCRF_ISA=$$isa; \
+		$(FOREIGN)/clang $(FOREIGN)/vectors.bin && \
+		$(WINE) $(FOREIGN)/windows.exe $(FOREIGN)/vectors.bin || exit 1; \
+	done
 	qemu-aarch64 $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
 
 $(FOREIGN)/vectors.bin: $(VENV)/$(EXTRAS) tests/kernels/write_vectors.py
@@ -154,11 +161,11 @@ $(FOREIGN)/vectors.bin: $(VENV)/$(EXTRAS) tests/kernels/write_vectors.py
 
 $(FOREIGN)/clang: $(CXX_FILES) tests/kernels/check_vectors.cc
 	mkdir -p $(FOREIGN)
-	clang++ $(FOREIGN_FLAGS) $(FOREIGN_FILES) -o $@
+	$(CLANG) $(FOREIGN_FLAGS) $(FOREIGN_FILES) -o $@
 
-$(FOREIGN)/portable: $(CXX_FILES) tests/kernels/check_vectors.cc tests/kernels/portable.hh
+$(FOREIGN)/windows.exe: $(CXX_FILES) tests/kernels/check_vectors.cc
 	mkdir -p $(FOREIGN)
-	clang++ $(FOREIGN_FLAGS) -w -include tests/kernels/portable.hh $(FOREIGN_FILES) -o $@
+	$(CLANG) --target=x86_64-w64-mingw32 -static -fuse-ld=$(LLD) $(FOREIGN_FLAGS) -Wno-deprecated-declarations $(FOREIGN_FILES) -o $@
 
 $(FOREIGN)/aarch64: $(CXX_FILES) tests/kernels/check_vectors.cc
 	mkdir -p $(FOREIGN)

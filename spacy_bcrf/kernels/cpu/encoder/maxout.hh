@@ -10,19 +10,11 @@ namespace BCRF_TARGET {
 // Rows of a tile: as many as leave the accumulators of all pieces in registers.
 template <int pieces> constexpr int tile_rows = (BCRF_VECTOR_BYTES == 64 ? 24 : 12) / pieces;
 
-#if defined(__GNUC__)
 typedef std::int32_t PieceVec __attribute__((vector_size(BCRF_VECTOR_BYTES)));
 typedef std::uint32_t WordVec __attribute__((vector_size(BCRF_VECTOR_BYTES)));
 typedef unsigned char ByteVec __attribute__((vector_size(BCRF_VECTOR_BYTES / 4)));
 
 BCRF_INLINE ByteVec narrow(PieceVec x) { return __builtin_convertvector(x, ByteVec); }
-#else
-typedef std::int32_t PieceVec;
-typedef std::uint32_t WordVec;
-typedef unsigned char ByteVec;
-
-BCRF_INLINE ByteVec narrow(PieceVec x) { return ByteVec(x); }
-#endif
 
 // Return the bits of the nearest bfloat16 numbers, in the low halves. NaN stays NaN.
 BCRF_INLINE WordVec to_bfloat16(Vec<float> x) {
@@ -98,29 +90,22 @@ inline void maxout_tile(const typename Product::Input* const* x, float* const* o
     constexpr int V = lanes<float>;
     Vec<float> sums[rows][pieces];
     const typename Product::Input* at[rows];
-#pragma GCC unroll 12
-    for (int t = 0; t < rows; ++t) {
+    BCRF_UNROLL for (int t = 0; t < rows; ++t) {
         at[t] = x[t];
-#pragma GCC unroll 3
-        for (int p = 0; p < pieces; ++p) sums[t][p] = load(bias + p * V);
+        BCRF_UNROLL for (int p = 0; p < pieces; ++p) sums[t][p] = load(bias + p * V);
     }
     for (int k = 0; k < inputs; ++k, weights += pieces * V) {
         typename Product::Weights w[pieces];
-#pragma GCC unroll 3
-        for (int p = 0; p < pieces; ++p) std::memcpy(&w[p], weights + p * V, sizeof w[p]);
-#pragma GCC unroll 12
-        for (int t = 0; t < rows; ++t) {
+        BCRF_UNROLL for (int p = 0; p < pieces; ++p) std::memcpy(&w[p], weights + p * V, sizeof w[p]);
+        BCRF_UNROLL for (int t = 0; t < rows; ++t) {
             const typename Product::Weights v = Product::spread(at[t][k]);
-#pragma GCC unroll 3
-            for (int p = 0; p < pieces; ++p) sums[t][p] = Product::add_product(sums[t][p], v, w[p]);
+            BCRF_UNROLL for (int p = 0; p < pieces; ++p) sums[t][p] = Product::add_product(sums[t][p], v, w[p]);
         }
     }
-#pragma GCC unroll 12
-    for (int t = 0; t < rows; ++t) {
+    BCRF_UNROLL for (int t = 0; t < rows; ++t) {
         Vec<float> top = sums[t][0];
         PieceVec best{};
-#pragma GCC unroll 3
-        for (int p = 1; p < pieces; ++p) {
+        BCRF_UNROLL for (int p = 1; p < pieces; ++p) {
             if (training) best = sums[t][p] > top ? PieceVec{} + p : best;
             top = sums[t][p] > top ? sums[t][p] : top;
         }

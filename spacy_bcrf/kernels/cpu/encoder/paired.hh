@@ -95,12 +95,6 @@ struct RowPairs {
     }
 };
 
-BCRF_INLINE void prefetch(const float* x) {
-#if defined(__GNUC__)
-    __builtin_prefetch(x, 0, 2);
-#endif
-}
-
 // Compute the sums (rows, pieces, lanes) of one group of outputs for a tile of pairs. Meanwhile the
 // second level cache gets `inputs` times `ahead_step` numbers from `ahead` on.
 template <int pieces>
@@ -109,26 +103,19 @@ inline void sum_tile(const float* x, const float* weights, int inputs, float* su
     constexpr int rows = tile_rows<pieces>;
     constexpr int V = lanes<float>;
     Vec<float> all[rows][pieces];
-#pragma GCC unroll 12
-    for (int t = 0; t < rows; ++t)
-#pragma GCC unroll 3
-        for (int p = 0; p < pieces; ++p) all[t][p] = Vec<float>{};
+    BCRF_UNROLL for (int t = 0; t < rows; ++t)
+        BCRF_UNROLL for (int p = 0; p < pieces; ++p) all[t][p] = Vec<float>{};
     for (int k = 0; k < inputs; ++k, weights += pieces * V, ahead += ahead_step) {
         Vec<float> w[pieces];
-#pragma GCC unroll 3
-        for (int p = 0; p < pieces; ++p) w[p] = load(weights + p * V);
-        prefetch(ahead);
-#pragma GCC unroll 12
-        for (int t = 0; t < rows; ++t) {
+        BCRF_UNROLL for (int p = 0; p < pieces; ++p) w[p] = load(weights + p * V);
+        __builtin_prefetch(ahead, 0, 2);
+        BCRF_UNROLL for (int t = 0; t < rows; ++t) {
             const Vec<float> v = broadcast<float>(x[t * inputs + k]);
-#pragma GCC unroll 3
-            for (int p = 0; p < pieces; ++p) all[t][p] += v * w[p];
+            BCRF_UNROLL for (int p = 0; p < pieces; ++p) all[t][p] += v * w[p];
         }
     }
-#pragma GCC unroll 12
-    for (int t = 0; t < rows; ++t)
-#pragma GCC unroll 3
-        for (int p = 0; p < pieces; ++p) store(sums + (t * pieces + p) * V, all[t][p]);
+    BCRF_UNROLL for (int t = 0; t < rows; ++t)
+        BCRF_UNROLL for (int p = 0; p < pieces; ++p) store(sums + (t * pieces + p) * V, all[t][p]);
 }
 
 // Store the maximum over the pieces, and the piece that has it in training.
@@ -136,8 +123,7 @@ template <int pieces, bool training>
 BCRF_INLINE void store_maximum(const Vec<float>* sums, float* out, unsigned char* piece) {
     Vec<float> top = sums[0];
     PieceVec best{};
-#pragma GCC unroll 3
-    for (int p = 1; p < pieces; ++p) {
+    BCRF_UNROLL for (int p = 1; p < pieces; ++p) {
         if (training) best = sums[p] > top ? PieceVec{} + p : best;
         top = sums[p] > top ? sums[p] : top;
     }

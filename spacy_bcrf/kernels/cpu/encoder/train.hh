@@ -140,9 +140,7 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
 // Let the compiler forget how a pointer was computed. Otherwise it keeps the sums of each offset and
 // a common index in registers, and runs out of them.
 BCRF_INLINE void hide(const float*& pointer) {
-#if defined(__GNUC__)
     asm("" : "+r"(pointer));
-#endif
 }
 
 // Set y += sum_i factor_i x_i for n vectors x_i of `size` numbers, a whole number of vectors.
@@ -151,18 +149,15 @@ inline int add_some(float* y, int k, int size, int n, const Each& each) {
     constexpr int V = lanes<float>;
     for (; k + several * V <= size; k += several * V) {
         Vec<float> sums[several];
-#pragma GCC unroll 18
-        for (int j = 0; j < several; ++j) sums[j] = load(y + k + j * V);
+        BCRF_UNROLL for (int j = 0; j < several; ++j) sums[j] = load(y + k + j * V);
         for (int i = 0; i < n; ++i) {
             const float* x;
             const Vec<float> factor = broadcast<float>(each(i, x));
             x += k;
             hide(x);
-#pragma GCC unroll 18
-            for (int j = 0; j < several; ++j) sums[j] += factor * load(x + j * V);
+            BCRF_UNROLL for (int j = 0; j < several; ++j) sums[j] += factor * load(x + j * V);
         }
-#pragma GCC unroll 18
-        for (int j = 0; j < several; ++j) store(y + k + j * V, sums[j]);
+        BCRF_UNROLL for (int j = 0; j < several; ++j) store(y + k + j * V, sums[j]);
     }
     return k;
 }
