@@ -44,7 +44,6 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
 
     cdef cppclass CStack "bcrf::Stack":
         StackShape shape
-        bint bfloat16
 
     cdef cppclass TraceLayer "bcrf::Trace::Layer":
         uint32_t seed
@@ -53,8 +52,6 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
     cdef cppclass CTrace "bcrf::Trace":
         vector[int] lengths
         vector[TraceLayer] layers
-
-    bint c_has_bfloat16 "bcrf::has_bfloat16"() except +
 
     cdef cppclass EncoderKernels:
         uint64_t fingerprint(const float*, size_t, uint64_t)
@@ -65,11 +62,6 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
 
         @staticmethod
         const EncoderKernels& get() except +
-
-
-def has_bfloat16():
-    """Return whether the kernels in use multiply bfloat16 numbers by instructions for them."""
-    return c_has_bfloat16()
 
 
 cdef class DistinctRows:
@@ -143,15 +135,14 @@ cdef class Stack:
 
     params: (W, b, G, shift) of each layer; W has the shape (width, pieces, inputs), b (width,
     pieces), G and shift (width,). Layers have 2 or 3 pieces. A window has `window` tokens on either
-    side. `residual` layers add their input to their output. With `bfloat16`, predictions round inputs and
-    weights of the products to bfloat16, and sum in float32.
+    side. `residual` layers add their input to their output.
 
     Raises ValueError if the shapes do not fit together.
     """
 
     cdef CStack stack
 
-    def __init__(self, params, *, int window, bint residual, bint bfloat16=False):
+    def __init__(self, params, *, int window, bint residual):
         if not params or window < 0:
             raise ValueError("a stack has at least one layer, and a window of at least 0 tokens")
         positions = 2 * window + 1
@@ -175,7 +166,6 @@ cdef class Stack:
         self.stack.shape.pieces = pieces
         self.stack.shape.window = window
         self.stack.shape.residual = residual
-        self.stack.bfloat16 = bfloat16
         cdef vector[MaxoutParams[const float]] views
         cdef MaxoutParams[const float] view
         cdef const float[:, :, ::1] weights

@@ -70,15 +70,6 @@ inline int level() {
     return chosen;
 }
 
-// Return whether the kernels in use have products of bfloat16 numbers.
-inline bool has_bfloat16() {
-#ifdef BCRF_DISPATCH
-    return level() == 2 && __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
-}
-
 }  // namespace bcrf
 
 // Evaluate a call in the namespace of the instruction set in use.

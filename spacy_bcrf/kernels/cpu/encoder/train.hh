@@ -120,10 +120,10 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
                 }
                 PairedMaxout(packed, shape, l).run<true>(pairs, [](size_t, size_t) {});
             } else {
-                Rows<float> some;
+                Rows some;
                 for (size_t i = first; i < last; ++i)
                     some.add(window(rows[i]), to(rows[i]), piece(rows[i]));
-                maxout<Floats, true>(packed, shape, some);
+                maxout<true>(packed, shape, some);
             }
             for (size_t i = first; i < last; ++i) complete(rows[i]);
         });
