@@ -2,7 +2,8 @@
 #pragma once
 
 #include "../threads.hh"
-#include "paired.hh"
+#include "layer_norm.hh"
+#include "maxout.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -43,8 +44,7 @@ class BlockOfRows {
     const Stack& stack_;
     Buffer<float> now_, next_;
     size_t capacity_ = 0;
-    Rows rows_;
-    RowPairs pairs_;
+    std::vector<RowPair> pairs_;
 
   public:
     explicit BlockOfRows(const Stack& stack) : stack_(stack) {}
@@ -90,7 +90,6 @@ class BlockOfRows {
         const PackedLayer& layer = stack_.layers[l];
         const int needed = shape.margin(l + 1), reached = (l + 1) * shape.window;
         const size_t stride_in = padded<float>(shape.in(l)), stride = padded<float>(shape.width);
-        rows_.clear();
         pairs_.clear();
         size_t begin = shape.margin(0);  // the row of the segment's first token
         for (const Segment& s : segments) {
@@ -104,33 +103,22 @@ class BlockOfRows {
                                 sizeof(float) * stride);
             for (int i = first; i < last; ++i) {
                 const size_t row = begin + i;
-                const size_t window = (row - shape.window) * stride_in;
-                float* to = next_ + row * stride;
-                if (shape.window) {
-                    pairs_.add(now_ + window, to, i + 1 < last ? to + stride : nullptr);
-                    ++i;
-                } else {
-                    rows_.add(now_ + window, to);
-                }
+                const bool both = shape.window && i + 1 < last;
+                pairs_.push_back({now_ + (row - shape.window) * stride_in, next_ + row * stride, nullptr, both});
+                i += both;
             }
             begin += n + 2 * shape.margin(0);
         }
         auto finish = [&](float* out, const float* in) {
             complete(out, shape.residual ? in : nullptr, layer, shape.width);
         };
-        if (shape.window) {
-            PairedMaxout(layer, shape, l).run<false>(pairs_, [&](size_t first, size_t last) {
-                for (size_t i = first; i < last; ++i) {
-                    const float* in = pairs_.in[i] + shape.window * stride_in;
-                    finish(pairs_.out[2 * i], in);
-                    if (float* second = pairs_.out[2 * i + 1]) finish(second, in + stride_in);
-                }
-            });
-            return;
-        }
-        const size_t n = rows_.in.size();  // `maxout` adds rows
-        maxout<false>(layer, shape, rows_);
-        for (size_t i = 0; i < n; ++i) finish(rows_.out[i], rows_.in[i]);
+        Maxout(layer, shape, l).run<false>(pairs_, [&](size_t first, size_t last) {
+            for (size_t i = first; i < last; ++i) {
+                const float* in = pairs_[i].in + shape.window * stride_in;
+                finish(pairs_[i].out, in);
+                if (pairs_[i].both) finish(pairs_[i].out + stride, in + stride_in);
+            }
+        });
     }
 };
 

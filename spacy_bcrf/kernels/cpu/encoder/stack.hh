@@ -32,8 +32,7 @@ struct StackShape {
 // to whole vectors.
 struct PackedLayer {
     int inputs;             // numbers of a window
-    Buffer<float> forward;  // (groups, inputs, pieces, lanes); a group has one output in each lane
-    Buffer<float> paired;   // (groups, inputs of all sums, pieces, lanes), see paired.hh
+    Buffer<float> weights;  // (groups, inputs of all sums, pieces, lanes), see maxout.hh
     Buffer<float> rows;     // (outputs, pieces, inputs), for the gradient of the input
     Buffer<float> bias;     // (groups, pieces, lanes)
     Buffer<float> gain, shift, valid;  // (padded width); valid is 1 for outputs, 0 for padding

@@ -28,7 +28,7 @@ class Dropout {
         if (rate_ >= 1) return Vec<float>{};
         std::uint32_t positions[lanes<float>];
         for (int i = 0; i < lanes<float>; ++i) positions[i] = std::uint32_t(i);
-        WordVec x;
+        Bits<float> x;
         std::memcpy(&x, positions, sizeof x);
         // The finalizer of a hash of 32 bits (Wellons 2018).
         x = (x + std::uint32_t(output) + std::uint32_t(row) * 0x9E3779B9u) ^ seed_;
@@ -106,25 +106,15 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
         };
         for_each_task((rows.size() + BLOCK - 1) / BLOCK, threads, [&](size_t task) {
             const size_t first = task * BLOCK, last = std::min(rows.size(), first + BLOCK);
-            auto window = [&](size_t row) { return layer.input + (row - shape.window) * in; };
-            auto to = [&](size_t row) { return layer.normalized + row * stride; };
-            auto piece = [&](size_t row) { return layer.piece + row * stride; };
-            if (shape.window) {
-                RowPairs pairs;
-                for (size_t i = first; i < last; ++i) {
-                    const size_t row = rows[i];
-                    const bool two = i + 1 < last && rows[i + 1] == row + 1;
-                    if (two) ++i;
-                    pairs.add(window(row), to(row), two ? to(row + 1) : nullptr, piece(row),
-                              two ? piece(row + 1) : nullptr);
-                }
-                PairedMaxout(packed, shape, l).run<true>(pairs, [](size_t, size_t) {});
-            } else {
-                Rows some;
-                for (size_t i = first; i < last; ++i)
-                    some.add(window(rows[i]), to(rows[i]), piece(rows[i]));
-                maxout<true>(packed, shape, some);
+            std::vector<RowPair> pairs;
+            for (size_t i = first; i < last; ++i) {
+                const size_t row = rows[i];
+                const bool both = shape.window && i + 1 < last && rows[i + 1] == row + 1;
+                pairs.push_back({layer.input + (row - shape.window) * in, layer.normalized + row * stride,
+                                 layer.piece + row * stride, both});
+                i += both;
             }
+            Maxout(packed, shape, l).run<true>(pairs, [](size_t, size_t) {});
             for (size_t i = first; i < last; ++i) complete(rows[i]);
         });
     }
