@@ -24,11 +24,11 @@ from .checks cimport check_lengths, watch_signals
 watch_signals()
 
 
-cdef extern from "cpu/encoder/distinct.hh" namespace "bcrf" nogil:
+cdef extern from "cpu/distinct_rows.hh" namespace "bcrf" nogil:
     cdef cppclass CDistinctRows "bcrf::DistinctRows":
         CDistinctRows(size_t) except +
         size_t size()
-        void number(const uint64_t*, size_t, int32_t*) except +
+        void number(const uint64_t*, size_t, bint, int32_t*) except +
         const uint64_t* rows()
 
 cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
@@ -84,7 +84,7 @@ cdef class DistinctRows:
         numbers = numpy.empty(rows.shape[0], "int32")
         cdef int32_t[::1] numbers_ = numbers
         with nogil:
-            self.rows_.get().number(&rows[0, 0], rows.shape[0], &numbers_[0])
+            self.rows_.get().number(&rows[0, 0], rows.shape[0], True, &numbers_[0])
         return numbers
 
     def rows(self, size_t first):
