@@ -65,6 +65,28 @@ inline std::vector<size_t> rows_of(const Trace& trace, const StackShape& shape, 
     return rows;
 }
 
+// Copy the rows of documents (N, width) to padded rows, with `margin` rows more on either side of each.
+inline void add_margins(float* to, const float* from, int width, const std::vector<int>& lengths, int margin) {
+    const size_t stride = padded<float>(width);
+    for (const int length : lengths) {
+        to += margin * stride;
+        for (int i = 0; i < length; ++i, to += stride, from += width)
+            std::memcpy(to, from, sizeof(float) * width);
+        to += margin * stride;
+    }
+}
+
+// The inverse of `add_margins`.
+inline void drop_margins(float* to, const float* from, int width, const std::vector<int>& lengths, int margin) {
+    const size_t stride = padded<float>(width);
+    for (const int length : lengths) {
+        from += margin * stride;
+        for (int i = 0; i < length; ++i, from += stride, to += width)
+            std::memcpy(to, from, sizeof(float) * width);
+        from += margin * stride;
+    }
+}
+
 // Compute out (N, width), and fill `trace`, whose lengths, seeds and dropout rates are set.
 inline void train(const Stack& stack, const float* x, float* out, Trace& trace, int threads) {
     const StackShape& shape = stack.shape;
@@ -74,13 +96,7 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
     for (const int length : trace.lengths) trace.rows += length + 2 * margin;
     // A pair of one row reads one row more.
     Buffer<float> input((trace.rows + 1) * stride_in);
-    size_t row = 0;
-    for (const int length : trace.lengths) {
-        row += margin;
-        for (int i = 0; i < length; ++i, ++row, x += shape.width_in)
-            std::memcpy(input + row * stride_in, x, sizeof(float) * shape.width_in);
-        row += margin;
-    }
+    add_margins(input, x, shape.width_in, trace.lengths, margin);
     for (int l = 0; l < shape.depth; ++l) {
         const PackedLayer& packed = stack.layers[l];
         Trace::Layer& layer = trace.layers[l];
@@ -118,13 +134,7 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
             for (size_t i = first; i < last; ++i) complete(rows[i]);
         });
     }
-    const float* from = input;
-    for (const int length : trace.lengths) {
-        from += margin * stride;
-        for (int i = 0; i < length; ++i, from += stride, out += width)
-            std::memcpy(out, from, sizeof(float) * width);
-        from += margin * stride;
-    }
+    drop_margins(out, input, width, trace.lengths, margin);
 }
 
 // Let the compiler forget how a pointer was computed. Otherwise it keeps the sums of each offset and
@@ -324,15 +334,8 @@ inline void backward(const Stack& stack, const Trace& trace, const float* dy,
                      const std::vector<MaxoutParams<float>>& d, float* dx, int threads) {
     const StackShape& shape = stack.shape;
     const int margin = shape.margin(0), width = shape.width;
-    const size_t stride = padded<float>(width), stride_in = padded<float>(shape.width_in);
-    Buffer<float> gradient(trace.rows * stride);
-    size_t row = 0;
-    for (const int length : trace.lengths) {
-        row += margin;
-        for (int i = 0; i < length; ++i, ++row, dy += width)
-            std::memcpy(gradient + row * stride, dy, sizeof(float) * width);
-        row += margin;
-    }
+    Buffer<float> gradient(trace.rows * padded<float>(width));
+    add_margins(gradient, dy, width, trace.lengths, margin);
     for (int l = shape.depth - 1; l >= 0; --l) {
         LayerGradient layer(stack, trace, l, threads);
         layer.normalization(gradient, d[l]);
@@ -341,13 +344,7 @@ inline void backward(const Stack& stack, const Trace& trace, const float* dy,
         if (!shape.residual) gradient = Buffer<float>(trace.rows * padded<float>(shape.in(l)));
         layer.input(trace, gradient);
     }
-    const float* from = gradient;
-    for (const int length : trace.lengths) {
-        from += margin * stride_in;
-        for (int i = 0; i < length; ++i, from += stride_in, dx += shape.width_in)
-            std::memcpy(dx, from, sizeof(float) * shape.width_in);
-        from += margin * stride_in;
-    }
+    drop_margins(dx, gradient, shape.width_in, trace.lengths, margin);
 }
 
 }  // namespace BCRF_TARGET
