@@ -1,8 +1,8 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
-# make foreign      compile the kernels with clang, without GCC's extensions, and for aarch64 under QEMU, and
-#                   compare with an oracle; needs clang, g++-aarch64-linux-gnu and qemu-user
+# make foreign      compile the kernels with clang, for Windows under Wine, and for aarch64 under QEMU, and
+#                   compare with an oracle; needs clang, lld, mingw-w64, wine, g++-aarch64-linux-gnu and qemu-user
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train on assets/english, calibrate and package en_bcrf_sm
@@ -40,9 +40,11 @@ lint: $(VENV)/$(EXTRAS)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest tests/kernels/test_readme.py
 
 # Build the source distribution, and a wheel from it. Test the wheel, which PYTHONPATH puts before
-# the editable installation, by the tests of the source distribution.
+# the editable installation, by the tests of the source distribution. They change parts of spaCy and
+# NumPy, so one job does not.
 installed: $(VENV)/$(EXTRAS)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -52,6 +54,7 @@ installed: $(VENV)/$(EXTRAS)
 	rm -r dist/source/spacy_bcrf dist/source/spacy_bcrf.egg-info
 	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m pytest \
 		-n auto --dist loadfile --no-loadscope-reorder -rs --durations=15
+	cd dist/source && PYTHONPATH=$(CURDIR)/dist/installed $(CURDIR)/$(BIN)/python -m tests.unpatched
 
 # Label Studio pins packages that spaCy needs in other versions, so it has its own environment.
 LABEL_STUDIO := .venv-label-studio
@@ -137,15 +140,22 @@ check-wheel: $(VENV)/$(EXTRAS)
 	$(BIN)/check-wheel-contents dist/*.whl
 	$(BIN)/auditwheel show dist/*.whl
 
-# The kernels of another compiler and of another processor, without Python.
+# The kernels of another compiler, system and processor, without Python.
 FOREIGN := build/foreign
-FOREIGN_FILES := tests/kernels/check_vectors.cc spacy_bcrf/kernels/cpu/targets/baseline.cc
-FOREIGN_FLAGS := -O2 -std=c++17 -fno-math-errno -pthread -Ispacy_bcrf/kernels -Ispacy_bcrf/kernels/cpu
+CLANG ?= clang++
+LLD ?= lld
+FOREIGN_FILES := tests/kernels/check_vectors.cc $(wildcard spacy_bcrf/kernels/cpu/targets/*.cc)
+FOREIGN_FLAGS := -O2 -std=c++17 -fno-math-errno -ffp-contract=fast -pthread -Ispacy_bcrf/kernels \
+	-Ispacy_bcrf/kernels/cpu
+WINE := WINEPREFIX=$(CURDIR)/$(FOREIGN)/wine WINEDEBUG=-all $(firstword $(wildcard /usr/lib/wine/wine64) wine)
 
 .PHONY: foreign
-foreign: $(FOREIGN)/clang $(FOREIGN)/portable $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
-	$(FOREIGN)/clang $(FOREIGN)/vectors.bin
-	$(FOREIGN)/portable $(FOREIGN)/vectors.bin
+foreign: $(FOREIGN)/clang $(FOREIGN)/windows.exe $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
+	for isa in $$($(BIN)/python -c "from spacy_bcrf import kernels; print(*kernels.instruction_sets())"); do \
+		export BCRF_ISA=$$isa; \
+		$(FOREIGN)/clang $(FOREIGN)/vectors.bin && \
+		$(WINE) $(FOREIGN)/windows.exe $(FOREIGN)/vectors.bin || exit 1; \
+	done
 	qemu-aarch64 $(FOREIGN)/aarch64 $(FOREIGN)/vectors.bin
 
 $(FOREIGN)/vectors.bin: $(VENV)/$(EXTRAS) tests/kernels/write_vectors.py
@@ -154,11 +164,11 @@ $(FOREIGN)/vectors.bin: $(VENV)/$(EXTRAS) tests/kernels/write_vectors.py
 
 $(FOREIGN)/clang: $(CXX_FILES) tests/kernels/check_vectors.cc
 	mkdir -p $(FOREIGN)
-	clang++ $(FOREIGN_FLAGS) $(FOREIGN_FILES) -o $@
+	$(CLANG) $(FOREIGN_FLAGS) $(FOREIGN_FILES) -o $@
 
-$(FOREIGN)/portable: $(CXX_FILES) tests/kernels/check_vectors.cc tests/kernels/portable.hh
+$(FOREIGN)/windows.exe: $(CXX_FILES) tests/kernels/check_vectors.cc
 	mkdir -p $(FOREIGN)
-	clang++ $(FOREIGN_FLAGS) -w -include tests/kernels/portable.hh $(FOREIGN_FILES) -o $@
+	$(CLANG) --target=x86_64-w64-mingw32 -static -fuse-ld=$(LLD) $(FOREIGN_FLAGS) -Wno-deprecated-declarations $(FOREIGN_FILES) -o $@
 
 $(FOREIGN)/aarch64: $(CXX_FILES) tests/kernels/check_vectors.cc
 	mkdir -p $(FOREIGN)

@@ -60,7 +60,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=470, help="for all steps together")
     args = parser.parse_args()
     if missing := find_missing():
-        raise SystemExit("make gpu needs a GPU. Missing:\n" + "\n".join(f"- {m}" for m in missing))
+        listed = "\n".join(f"- {m}" for m in missing)
+        raise SystemExit(
+            f"The CUDA kernels are not run on a GPU. make gpu needs a GPU. Missing:\n{listed}"
+        )
     steps = run_all(time.monotonic() + args.seconds)
     write_text(args.output, report(steps))
     failed = [step.title for step in steps if step.problem]

@@ -13,13 +13,21 @@ the batch and one that does not: 16 sequences of 20 tokens, 17 tags.
 
 Each instruction set runs in a process of its own, because a process has one. The processes take
 turns, and each cell is a median over them. --csv writes the first table.
+
+--against FOLDER compares with the kernels of another checkout, which must be built in place. Both
+take turns in one run, and a last table has the ratios of their times: above 1, this checkout is
+faster.
 """
 
 import argparse
 import os
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from pathlib import Path
 from statistics import median
 from time import process_time
 
@@ -40,7 +48,7 @@ from spacy_bcrf.annotation.schemes import BILUO
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import BregmanOptions
 
-TAGS = (9, 17, 50)
+TAGS = (9, 17, 50, 69)
 BATCHES = (1, 8, 16, 64)
 LENGTH = 30
 SCALES = (2.0, 60.0, 1000.0, 10_000.0)
@@ -50,7 +58,7 @@ WIDE_LABELS = (4, 17)
 FORBIDDEN = ("BILUO", "half")
 SCHEMES = ("free", "BILUO")
 DTYPES = ("float32", "float64")
-KERNELS = ("CRF", "BCRF(10)", "Viterbi")
+KERNELS = ("CRF", "CRF, only the value", "BCRF(10)", "Viterbi")
 Times = dict[tuple[object, ...], float]
 """Seconds a call, by the size of the call."""
 
@@ -60,17 +68,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each instruction set")
     sets = kernels.instruction_sets()
     parser.add_argument("--sets", nargs="+", choices=sets, default=sets, metavar="NAME")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout")
     add_csv_option(parser)
     args = parser.parse_args()
     turns: dict[str, list[Times]] = {name: [] for name in args.sets}
+    others: dict[str, list[Times]] = {name: [] for name in args.sets}
     for _ in range(args.rounds):
         for name, times in turns.items():
             os.environ["BCRF_ISA"] = name
             times.append(in_own_process(measure))
-    medians = {
-        name: {size: median(turn[size] for turn in times) for size in times[0]}
-        for name, times in turns.items()
-    }
+            if args.against:
+                others[name].append(measure_checkout(args.against))
+    medians = {name: medians_of(times) for name, times in turns.items()}
     notes = (
         f"{describe_machine(['numpy'])}; one thread\n"
         f"ns of processor time a token, median of {args.rounds} processes an instruction set"
@@ -79,6 +88,44 @@ def main() -> None:
     print_table("Schemes", rows_of_schemes(medians), notes)
     print_table("Ranges", rows_of_ranges(medians), notes)
     print_table("Small calls", rows_of_calls(medians), "us of processor time")
+    if args.against:
+        before = {name: medians_of(times) for name, times in others.items()}
+        print_table("Ratios", rows_of_ratios(before, medians), f"{args.against} / this checkout")
+
+
+def medians_of(turns: list[Times]) -> Times:
+    """Return the median time of each call over all turns."""
+    return {size: median(turn[size] for turn in turns) for size in turns[0]}
+
+
+def measure_checkout(folder: Path) -> Times:
+    """Return the seconds of all calls of this benchmark with the package of another checkout."""
+    code = (
+        "import pickle, sys; sys.path.insert(0, sys.argv[1]); import spacy_bcrf; "
+        "sys.path.remove(sys.argv[1]); from benchmarks.kernels import measure; "
+        "times = measure(); sys.stdout.buffer.write(pickle.dumps(times))"
+    )
+    command = [sys.executable, "-c", code, str(folder.resolve())]
+    run = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return pickle.loads(run.stdout)
+
+
+def rows_of_ratios(before: dict[str, Times], after: dict[str, Times]) -> list[dict[str, object]]:
+    """Return a row for each set and kind of cells, with the quantiles of before / after."""
+    rows = []
+    for name, times in after.items():
+        kinds: dict[str, dict[tuple[object, ...], float]] = {}
+        for size, seconds in times.items():
+            kind = {3: "sizes", 4: "schemes", 5: "ranges"}.get(len(size), "small calls")
+            kernel = size[1] if kind == "schemes" else size[0]
+            ratio = before[name][size] / seconds
+            kinds.setdefault(f"{kind}, {kernel}", {})[size] = ratio
+        for kind, ratios in kinds.items():
+            worst = min(ratios, key=ratios.__getitem__)
+            row: dict[str, object] = {"set": name, "cells": kind, "n": len(ratios)}
+            row |= {"median": f"{median(ratios.values()):.2f}", "least": f"{ratios[worst]:.2f}"}
+            rows.append(row | {"at": " ".join(map(str, worst))})
+    return rows
 
 
 def measure() -> Times:
@@ -135,7 +182,9 @@ def draw_calls(
     if allowed is not None:
         potentials.transitions[~allowed] = -np.inf
     gold = rng.integers(tags, size=len(potentials.unary), dtype="int32")
-    return kernel_calls(potentials.unary, potentials.transitions, potentials.lengths, gold)
+    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    value = partial(kernels.sum_product, *arrays, marginals=False)
+    return {**kernel_calls(*arrays, gold), "CRF, only the value": value}
 
 
 def allowed_transitions(n_labels: int) -> NDArray[np.bool_]:

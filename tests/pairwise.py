@@ -12,12 +12,13 @@ def pairwise(*parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
 
     Greedy: each case covers as many missing pairs as possible. The sample is always the same.
     """
-    cases = list(product(*(range(len(values)) for values in parameters)))
-    missing = {pair for case in cases for pair in _pairs(case)}
+    cases = product(*(range(len(values)) for values in parameters))
+    pairs = {case: _pairs(case) for case in cases}
+    missing = set().union(*pairs.values())
     sample = []
     while missing:
-        best = max(cases, key=lambda case: len(missing & _pairs(case)))
-        missing -= _pairs(best)
+        best = max(pairs, key=lambda case: len(missing & pairs[case]))
+        missing -= pairs[best]
         sample.append(tuple(values[i] for values, i in zip(parameters, best, strict=True)))
     return sample
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import srsly
+from setuptools.errors import PlatformError
 
 import spacy_bcrf
 
@@ -56,6 +57,20 @@ def test_links_of_readme_become_absolute():
         f"[a *page*]({of_tag.format('blob')}a.md#part), {rest}"
     )
     assert absolute_links(text, None, "1.0") == f" of a *page*, {rest}"
+
+
+def test_windows_wheels_are_built_by_the_clang_of_visual_studio(tmp_path, monkeypatch):
+    find_clang_cl = runpy.run_path(str(ROOT / "setup.py"))["find_clang_cl"]
+    tools = tmp_path / "VC/Tools"
+    msvc = str(tools / "MSVC/14.44/bin/HostX86/x64/cl.exe")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(PlatformError, match="there is no compiler clang-cl"):
+        find_clang_cl(msvc)
+    compiler = tools / "Llvm/x64/bin/clang-cl"
+    compiler.parent.mkdir(parents=True)
+    compiler.touch(mode=0o755)
+    assert find_clang_cl(msvc) == str(compiler)
 
 
 def test_the_workflow_builds_each_platform_and_publishes_tags():

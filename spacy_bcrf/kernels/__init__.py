@@ -20,6 +20,12 @@ exception of the signal handler.
 The CPU kernels are compiled for several instruction sets and use the fastest that the machine has.
 The environment variable BCRF_ISA (baseline, avx2 or avx512) selects another; the first call of a
 kernel reads it, and raises ValueError if the machine lacks it.
+
+Each operation has a plan: at most four steps, each with a layout of the numbers in vectors and a
+kind of numbers. `plan` returns it, and `path_counts` says which steps have computed sequences. The
+environment variable BCRF_PATH ("lanes", "rows", "lanes wide", "rows wide" or "float64") forces one
+ahead of the last, which takes what it cannot hold. A call raises ValueError if its operation does
+not have it. README.md in this folder is the map.
 """
 
 from __future__ import annotations
@@ -43,6 +49,7 @@ __all__ = [
     "array_module",
     "beam_search",
     "bregman",
+    "clear_path_counts",
     "dijkstra",
     "entropy",
     "extent",
@@ -56,7 +63,9 @@ __all__ = [
     "mean_field_loss",
     "nbest",
     "pair_marginals",
+    "path_counts",
     "path_scores",
+    "plan",
     "sample",
     "set_threads",
     "subtract_labeling",
@@ -93,8 +102,7 @@ def sum_product(
 def max_product(unary: Array, transitions: Array, lengths: Array) -> tuple[Array, Array]:
     """Best labeling, int32 (N,), and its score (B,), by the Viterbi algorithm.
 
-    Ties go to the lower tag, from the last token to the first. On the CPU, in sequences of more
-    than 2,048 tokens with shared transitions, they may do so from the middle to both ends.
+    Ties go to the lower tag, from the last token to the first.
     O(N T^2) time; O(N T^3) work in parallel for a few, long sequences on a GPU.
     """
     xp = _check_batch(unary, transitions, lengths)
@@ -377,6 +385,64 @@ def instruction_set() -> str:
     Raises ValueError if the environment variable BCRF_ISA names one that this machine lacks.
     """
     return _native().instruction_set()
+
+
+def plan(
+    operation: str,
+    tags: int,
+    lengths: Array,
+    dtype: str = "float32",
+    shared: bool = True,
+    range: float = 0.0,
+    *,
+    allowed: Array | None = None,
+) -> tuple[str, ...]:
+    """The steps by which the CPU kernels compute a batch, in the order in which they are tried.
+
+    operation: sum_product, edges (each edge), posterior (entropy, pairs, samples), bregman,
+        bregman_lower, mean_field or max_product
+    lengths: (B,) int32
+    shared: whether all edges have one transition matrix
+    range: of most tokens' tag scores, the largest minus the smallest finite one
+    allowed: (T, T) bool, the transitions of a scheme
+
+    Returns texts such as "lanes of 16, float32" and "rows, wide float32". A step computes the
+    sequences that its layout takes and its numbers hold; the next one gets the others. A call may
+    plan otherwise if its transitions have a large range; `bregman` with each edge has the plan of
+    shared=False.
+
+    Raises ValueError for an unknown operation, and for a path in BCRF_PATH that the operation
+    lacks.
+    """
+    native = _native()
+    if operation not in native.operations():
+        known = ", ".join(native.operations())
+        raise ValueError(f"operation must be one of {known}, got {operation!r}")
+    _check_count("tags", tags)
+    _check_lengths(lengths, np)
+    n = int(lengths.sum())
+    unary = np.zeros((n, tags), dtype)
+    _float_dtype("dtype", unary, 2)
+    transitions = np.zeros((tags, tags) if shared else (n, tags, tags), dtype)
+    if allowed is not None:
+        _check_array("allowed", allowed, np, np.dtype(bool), (tags, tags))
+        transitions[..., ~allowed] = -np.inf
+    return native.plan(operation, unary, transitions, lengths, range)
+
+
+def path_counts() -> dict[tuple[str, str, str], int]:
+    """How many sequences each (operation, dtype, path) has computed on the CPU since the start.
+
+    A sequence on the path "float64" counts for the path of its copy, too, and a lower bound for the
+    sum_product of its chain. Searches (n-best lists, beams, Dijkstra) have one path and do not
+    count.
+    """
+    return _native().path_counts()
+
+
+def clear_path_counts() -> None:
+    """Set all path counts to 0."""
+    _native().clear_path_counts()
 
 
 def array_module(array: Array, name: str = "the argument") -> ModuleType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Array = Any
 """A NumPy or CuPy array."""
@@ -155,10 +155,3 @@ class Backend(Protocol):
         gold: Array,
         n_iter: int,
     ) -> Result: ...
-
-
-if TYPE_CHECKING:
-    # The compiled module has no types. tests/kernels/test_stubs.py compares its signatures.
-    from . import cuda
-
-    _cuda: Backend = cuda

@@ -24,11 +24,11 @@ from .checks cimport check_lengths, watch_signals
 watch_signals()
 
 
-cdef extern from "cpu/encoder/distinct.hh" namespace "bcrf" nogil:
+cdef extern from "cpu/sparse/distinct_rows.hh" namespace "bcrf" nogil:
     cdef cppclass CDistinctRows "bcrf::DistinctRows":
         CDistinctRows(size_t) except +
         size_t size()
-        void number(const uint64_t*, size_t, int32_t*) except +
+        void number(const uint64_t*, size_t, bint, int32_t*) except +
         const uint64_t* rows()
 
 cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
@@ -44,7 +44,6 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
 
     cdef cppclass CStack "bcrf::Stack":
         StackShape shape
-        bint bfloat16
 
     cdef cppclass TraceLayer "bcrf::Trace::Layer":
         uint32_t seed
@@ -53,8 +52,6 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
     cdef cppclass CTrace "bcrf::Trace":
         vector[int] lengths
         vector[TraceLayer] layers
-
-    bint c_has_bfloat16 "bcrf::has_bfloat16"() except +
 
     cdef cppclass EncoderKernels:
         uint64_t fingerprint(const float*, size_t, uint64_t)
@@ -65,11 +62,6 @@ cdef extern from "cpu/encoder/kernels.hh" namespace "bcrf" nogil:
 
         @staticmethod
         const EncoderKernels& get() except +
-
-
-def has_bfloat16():
-    """Return whether the kernels in use multiply bfloat16 numbers by instructions for them."""
-    return c_has_bfloat16()
 
 
 cdef class DistinctRows:
@@ -92,7 +84,7 @@ cdef class DistinctRows:
         numbers = numpy.empty(rows.shape[0], "int32")
         cdef int32_t[::1] numbers_ = numbers
         with nogil:
-            self.rows_.get().number(&rows[0, 0], rows.shape[0], &numbers_[0])
+            self.rows_.get().number(&rows[0, 0], rows.shape[0], True, &numbers_[0])
         return numbers
 
     def rows(self, size_t first):
@@ -143,15 +135,14 @@ cdef class Stack:
 
     params: (W, b, G, shift) of each layer; W has the shape (width, pieces, inputs), b (width,
     pieces), G and shift (width,). Layers have 2 or 3 pieces. A window has `window` tokens on either
-    side. `residual` layers add their input to their output. With `bfloat16`, predictions round inputs and
-    weights of the products to bfloat16, and sum in float32.
+    side. `residual` layers add their input to their output.
 
     Raises ValueError if the shapes do not fit together.
     """
 
     cdef CStack stack
 
-    def __init__(self, params, *, int window, bint residual, bint bfloat16=False):
+    def __init__(self, params, *, int window, bint residual):
         if not params or window < 0:
             raise ValueError("a stack has at least one layer, and a window of at least 0 tokens")
         positions = 2 * window + 1
@@ -175,7 +166,6 @@ cdef class Stack:
         self.stack.shape.pieces = pieces
         self.stack.shape.window = window
         self.stack.shape.residual = residual
-        self.stack.bfloat16 = bfloat16
         cdef vector[MaxoutParams[const float]] views
         cdef MaxoutParams[const float] view
         cdef const float[:, :, ::1] weights

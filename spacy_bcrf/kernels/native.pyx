@@ -11,6 +11,7 @@ and shapes; the functions here check lengths and tags, which the kernels use as 
 The module `cimport`s neither NumPy nor Thinc nor spaCy, so a wheel works with any build of these.
 """
 
+from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport INFINITY
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -23,6 +24,7 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         int size, tags
         bint shared
         int threads
+        int path
 
     cdef cppclass Outputs[In]:
         In* value
@@ -61,6 +63,16 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         void nbest(const Batch[In]&, int, int*, In*) except +
         void beam_search(const Batch[In]&, int, int, int*, In*) except +
         void dijkstra(const Batch[In]&, int*, In*, long long*) except +
+        vector[string] plan(Operation, const Batch[In]&, double) except +
+    cdef cppclass Operation:
+        pass
+    int forced_path() except +
+    const char* c_operation "bcrf::OPERATIONS.at"(int) except +
+    const char* c_path "bcrf::PATHS.at"(int) except +
+    const int N_OPERATIONS "bcrf::OPERATIONS.size()"
+    const int N_PATHS "bcrf::PATHS.size()"
+    long long c_path_count "bcrf::path_count"(int, int, int)
+    void c_clear_path_counts "bcrf::clear_path_counts"()
     void c_path_scores "bcrf::path_scores"[In](const Batch[In]&, const int*, In*)
     void c_add_features "bcrf::add_features"[In](const Labelings[In]&, In*, double*, In*)
     void c_gram_matrices "bcrf::gram_matrices"[In](const Labelings[In]&, bint, double*) except +
@@ -87,6 +99,36 @@ def instruction_sets():
 
 def instruction_set():
     return instruction_sets()[c_level()]
+
+
+def float_kernels():
+    """A capsule of the kernels of float scores, which sparse.pyx runs."""
+    return PyCapsule_New(<void*>&Kernels[float].get(), "bcrf.Kernels<float>", NULL)
+
+
+def operations():
+    return tuple(c_operation(i).decode() for i in range(N_OPERATIONS))
+
+
+def plan(operation, const real[:, ::1] unary, transitions, const int[::1] lengths, double range):
+    cdef int index = operations().index(operation)
+    cdef Batch[real] batch = _batch(unary, transitions, lengths)
+    steps = Kernels[real].get().plan(<Operation>index, batch, range)
+    return tuple(step.decode() for step in steps)
+
+
+def path_counts():
+    return {
+        (name, dtype, c_path(path).decode()): c_path_count(i, operation, path)
+        for i, dtype in enumerate(("float32", "float64"))
+        for operation, name in enumerate(operations())
+        for path in range(N_PATHS)
+        if c_path_count(i, operation, path)
+    }
+
+
+def clear_path_counts():
+    c_clear_path_counts()
 
 
 def sum_product(
@@ -317,6 +359,7 @@ cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] le
     batch.size = <int>lengths.shape[0]
     batch.tags = <int>unary.shape[1]
     batch.threads = threads.chosen or threads.count()
+    batch.path = forced_path()
     return batch
 
 

@@ -8,6 +8,7 @@ Features of N tokens are arrays `rows`, int32, and `starts`, int64 (N + 1,). Tok
 features rows[starts[i]:starts[i + 1]].
 """
 
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.limits cimport INT_MAX
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy
@@ -15,6 +16,7 @@ from libcpp.vector cimport vector
 
 import numpy
 
+from . import native
 from .checks cimport check_ids, check_lengths, check_starts, watch_signals
 
 watch_signals()
@@ -48,6 +50,10 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         void add(uint64_t, const vector[Part]&) except +
         void extract(const TokenValues&, const int*, int, vector[uint64_t]&, vector[int64_t]&,
                      vector[int32_t]*) except +
+
+    cdef cppclass DenseKernels "bcrf::Kernels<float>":
+        pass
+    const DenseKernels* dense_kernels
 
     cdef enum class Objective:
         crf
@@ -485,6 +491,10 @@ cdef class Learner:
             open_ = open
             _check_mask("open", open_, n, tags)
             data.open = &open_[0, 0]
+        global dense_kernels
+        dense_kernels = <const DenseKernels*>PyCapsule_GetPointer(
+            native.float_kernels(), "bcrf.Kernels<float>"
+        )
         with nogil:
             SparseKernels.get().learn(
                 self.c[0], data, &offsets[0], &order[0], <int>order.shape[0], loss, done

@@ -9,6 +9,7 @@ from numbers import Integral
 chosen: int | None = None
 """The number of threads, None until `count` finds the default."""
 
+_MOST = 2**31 - 1
 _forked = False
 
 
@@ -21,12 +22,12 @@ def count() -> int:
 
 
 def set_count(n: int | None) -> None:
-    """Set the number of threads; None restores the default. Raises ValueError if n < 1."""
+    """Set the number of threads; None restores the default. Raises ValueError out of int32."""
     global chosen
     if n is not None and (not isinstance(n, Integral) or isinstance(n, bool)):
         raise TypeError(f"the number of threads must be an integer or None, got {n!r}")
-    if n is not None and n < 1:
-        raise ValueError(f"the number of threads must be at least 1, got {n}")
+    if n is not None and not 1 <= n <= _MOST:
+        raise ValueError(f"the number of threads must be from 1 to {_MOST}, got {n}")
     chosen = n
 
 
@@ -34,10 +35,10 @@ def _default() -> int:
     for variable in ("BCRF_THREADS", "OMP_NUM_THREADS"):
         # OMP_NUM_THREADS may list one number for each level of nested loops, outermost first.
         if text := os.environ.get(variable, "").split(",")[0].strip():
-            if not text.isdecimal() or int(text) < 1:
+            if not text.isdecimal() or not 1 <= int(text) <= _MOST:
                 raise ValueError(
-                    f"the environment variable {variable} must be a number of threads, at least 1, "
-                    f"got {os.environ[variable]!r}"
+                    f"the environment variable {variable} must be a number of threads, from 1 to "
+                    f"{_MOST}, got {os.environ[variable]!r}"
                 )
             return int(text)
     # The parent process has already divided the cores among its workers.

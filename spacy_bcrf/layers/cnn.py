@@ -5,7 +5,7 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from .compiled import CACHE_SIZE, Precision, compile_layers
+from .compiled import CACHE_SIZE, compile_layers, warn_of_precision
 
 
 def MultiHashEmbed(
@@ -31,16 +31,16 @@ def MaxoutWindowEncoder(
     window_size: int = 1,
     maxout_pieces: int = 3,
     depth: int = 4,
-    precision: Precision = "float32",
+    precision: str = "float32",
 ) -> Model[list[Floats2d], list[Floats2d]]:
     """spaCy's `MaxoutWindowEncoder.v2` with compiled kernels.
 
-    precision: of the products in prediction, "float32" or "bfloat16". Processors without products
-        of bfloat16 use float32.
+    precision: without effect. Configs of 0.2.0.dev have it.
     The kernels have 2 or 3 pieces. Thinc's layers run for other numbers.
     """
+    warn_of_precision(precision)
     model = tok2vec.MaxoutWindowEncoder(width, window_size, maxout_pieces, depth)
-    compile_layers(model, precision=precision)
+    compile_layers(model)
     return model
 
 
@@ -54,13 +54,14 @@ def HashEmbedCNN(
     subword_features: bool,
     pretrained_vectors: bool | None,
     cache_size: int = CACHE_SIZE,
-    precision: Precision = "float32",
+    precision: str = "float32",
 ) -> Model[list[Doc], list[Floats2d]]:
     """spaCy's `HashEmbedCNN.v2` with compiled kernels.
 
     cache_size: see MultiHashEmbed. precision: see MaxoutWindowEncoder.
     The other options are spaCy's.
     """
+    warn_of_precision(precision)
     model = tok2vec.build_hash_embed_cnn_tok2vec(
         width=width,
         depth=depth,
@@ -70,5 +71,5 @@ def HashEmbedCNN(
         subword_features=subword_features,
         pretrained_vectors=pretrained_vectors,
     )
-    compile_layers(model, cache_size, precision)
+    compile_layers(model, cache_size)
     return model

@@ -8,13 +8,14 @@ the other way round. On a GPU, Thinc's functions run.
 
 from __future__ import annotations
 
+import json
 import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import is_
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.attrs import ORTH, intify_attr  # type: ignore[import-not-found]
@@ -38,7 +39,6 @@ from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.kernels import encoder as kernels
 
 CACHE_SIZE = 20_000
-Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass
@@ -49,33 +49,21 @@ class Layers:
     kept: list[tuple[str, str]] = field(default_factory=list)
 
 
-def compile_layers(
-    model: Model, cache_size: int | None = None, precision: Precision | None = None
-) -> Layers:
+def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
     """Let the embeddings and encoders of spaCy's CNN in a model run compiled, in place.
 
     cache_size: the number of distinct words whose embeddings an embedding layer keeps between
-        predictions; 0 keeps none. With static vectors it keeps none either.
-    precision: of an encoder's products in prediction. "bfloat16" is float32, with a warning, on
-        processors without such products.
-    None keeps the options of layers that are compiled already. For others it means CACHE_SIZE and
-    "float32".
+        predictions; 0 keeps none. With static vectors it keeps none either. None keeps the number
+        of layers that are compiled already. For others it means CACHE_SIZE.
 
     A layer notices changed parameters, except for code that writes single rows of embedding tables
     into their arrays. After that, call `compile_layers` again.
 
-    Raises ValueError if a parameter is not finite, or for options without meaning. Layers before
+    Raises ValueError if a parameter is not finite, or for a negative `cache_size`. Layers before
     the one with such a parameter run compiled then.
     """
     if cache_size is not None and cache_size < 0:
         raise ValueError(f"cache_size must be at least 0, got {cache_size}")
-    if precision not in (None, "float32", "bfloat16"):
-        raise ValueError(f'precision must be "float32" or "bfloat16", got {precision!r}')
-    if precision == "bfloat16" and not kernels.has_bfloat16():
-        warnings.warn(
-            'precision = "bfloat16": this processor has no such products, so float32 is used',
-            stacklevel=2,
-        )
     layers = Layers()
     for node in list(model.walk()):
         for function, match in ((_embed, _Embedding.of), (_encode, _Encoder.of)):
@@ -90,15 +78,22 @@ def compile_layers(
                 continue
             if node._func is not function:
                 node._func = function
-                node.attrs["compiled"] = _State(CACHE_SIZE, "float32")
+                node.attrs["compiled"] = _State(CACHE_SIZE)
             state = node.attrs["compiled"]
             state.parts = None
             if cache_size is not None:
                 state.cache_size = cache_size
-            if precision is not None:
-                state.precision = precision
             layers.compiled.append(node.name)
     return layers
+
+
+def warn_of_precision(precision: str | None) -> None:
+    """Warn of a setting of configs that 0.2.0.dev wrote, unless its value changed nothing."""
+    if precision not in (None, "float32"):
+        warnings.warn(
+            f"precision = {json.dumps(precision)} has no effect: encoders multiply in float32",
+            stacklevel=3,
+        )
 
 
 def cache_info(model: Model) -> CacheInfo:
@@ -190,7 +185,6 @@ class _Compiled:
     layers: list[_Maxout]
     window: int
     residual: bool
-    bfloat16 = False
     _packed: _Packed | None = None
 
     @property
@@ -207,9 +201,7 @@ class _Compiled:
         packed = self._packed
         if packed is None or packed.mark != mark:
             try:
-                stack = kernels.Stack(
-                    params, window=self.window, residual=self.residual, bfloat16=self.bfloat16
-                )
+                stack = kernels.Stack(params, window=self.window, residual=self.residual)
             except ValueError as error:
                 raise _Unsupported(str(error)) from error
             # One assignment, because several threads may predict.
@@ -457,15 +449,15 @@ class _State:
     does not know.
     """
 
-    def __init__(self, cache_size: int, precision: Precision):
-        self.cache_size, self.precision = cache_size, precision
+    def __init__(self, cache_size: int):
+        self.cache_size = cache_size
         self.parts: Any = None
 
     def __deepcopy__(self, memo: Any) -> _State:
-        return _State(self.cache_size, self.precision)
+        return _State(self.cache_size)
 
     def __reduce__(self) -> Any:
-        return _State, (self.cache_size, self.precision)
+        return _State, (self.cache_size,)
 
 
 def _parts(model: Model, kind: Any) -> Any:
@@ -475,10 +467,7 @@ def _parts(model: Model, kind: Any) -> Any:
     state = model.attrs["compiled"]
     parts = state.parts
     if parts is None:
-        parts = kind.of(model)
-        wanted = kind is _Encoder and state.precision == "bfloat16"
-        parts.bfloat16 = wanted and kernels.has_bfloat16()
-        state.parts = parts
+        parts = state.parts = kind.of(model)
     return parts if parts.ready else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from spacy.language import Language
 from thinc.api import Model
 
-from spacy_bcrf.layers.compiled import Precision, compile_layers
+from spacy_bcrf.layers.compiled import compile_layers, warn_of_precision
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,7 @@ class Accelerated:
     kept: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-def accelerate(
-    nlp: Language, cache_size: int | None = None, precision: Precision | None = None
-) -> Accelerated:
+def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
     """Let the CNN of a pipeline's components run in compiled kernels, on the CPU.
 
     It swaps the functions of hashed embeddings and Maxout window encoders in all components,
@@ -33,9 +31,6 @@ def accelerate(
 
     cache_size: the number of distinct words whose embeddings a layer keeps between predictions.
         None keeps the size of layers that run compiled already, and is 20,000 for others.
-    precision: "float32" or "bfloat16", of an encoder's products in prediction. Outputs in bfloat16
-        differ in the third digit. Processors without products of bfloat16 use float32, with a
-        warning. None keeps the precision of layers that run compiled already.
 
     After code has written single rows of an embedding table in place, call `accelerate` again.
 
@@ -52,7 +47,7 @@ def accelerate(
         model = getattr(pipe, "model", None)
         if isinstance(model, Model):
             try:
-                layers = compile_layers(model, cache_size, precision)
+                layers = compile_layers(model, cache_size)
             except ValueError as error:
                 raise ValueError(f"[{name}] {error}") from error
             done.swapped.extend((name, layer) for layer in layers.compiled)
@@ -61,12 +56,16 @@ def accelerate(
 
 
 def make_callback(
-    cache_size: int | None = None, precision: Precision | None = None
+    cache_size: int | None = None, precision: str | None = None
 ) -> Callable[[Language], Language]:
-    """Return a callback for `nlp.after_pipeline_creation` that accelerates the pipeline."""
+    """Return a callback for `nlp.after_pipeline_creation` that accelerates the pipeline.
+
+    precision: without effect. Configs of 0.2.0.dev have it.
+    """
+    warn_of_precision(precision)
 
     def callback(nlp: Language) -> Language:
-        accelerate(nlp, cache_size, precision)
+        accelerate(nlp, cache_size)
         return nlp
 
     return callback

@@ -83,7 +83,7 @@ def test_inferences(batch, inference):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_long_sequence(shared):
-    """A GPU divides it into segments."""
+    """A GPU cuts it into chunks."""
     rng, n = np.random.default_rng(0), 5000
     unary, transitions = rng.normal(0, 2, (n, 5)), rng.normal(0, 1, (5, 5) if shared else (n, 5, 5))
     lengths = np.array([n], "int32")

@@ -10,6 +10,7 @@ from typing import Any
 import cuda_host
 import numpy as np
 import pytest
+from paths import PATHS, Forced
 
 from spacy_bcrf.kernels import cuda, native
 from spacy_bcrf.kernels.cuda import device
@@ -53,3 +54,12 @@ def backend(request: pytest.FixtureRequest) -> Any:
     if request.param == "cuda":
         request.getfixturevalue("host")
     return {"compiled": native, "cuda": cuda}[request.param]
+
+
+@pytest.fixture(params=["cuda", *PATHS])
+def path_backend(request: pytest.FixtureRequest) -> Any:
+    """The compiled kernels on each path, and the CUDA kernels on the host."""
+    if request.param != "cuda":
+        return Forced(request.param)
+    request.getfixturevalue("host")
+    return cuda

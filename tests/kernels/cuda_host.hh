@@ -102,15 +102,6 @@ template <class T> T __shfl_xor_sync(unsigned, T x, int distance) {
     return x;
 }
 
-template <class T> T __shfl_sync(unsigned, T x, int lane) {
-    static_assert(sizeof x <= 8, "a shuffle moves 8 bytes");
-    std::memcpy(host::slots[host::thread.x], &x, sizeof x);
-    __syncwarp();
-    std::memcpy(&x, host::slots[host::thread.x / host::WARP * host::WARP + unsigned(lane)], sizeof x);
-    __syncwarp();
-    return x;
-}
-
 inline double __longlong_as_double(long long bits) {
     double x;
     std::memcpy(&x, &bits, sizeof x);
@@ -120,18 +111,6 @@ inline double __longlong_as_double(long long bits) {
 inline long long __double_as_longlong(double x) {
     long long bits;
     std::memcpy(&bits, &x, sizeof x);
-    return bits;
-}
-
-inline float __uint_as_float(unsigned bits) {
-    float x;
-    std::memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-inline unsigned __float_as_uint(float x) {
-    unsigned bits;
-    std::memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 

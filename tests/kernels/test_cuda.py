@@ -16,7 +16,8 @@ from test_kernels import assert_same, assert_same_projections, doubles, problem
 from spacy_bcrf.kernels import BregmanOptions, cuda, native
 from spacy_bcrf.kernels.cuda import device
 from spacy_bcrf.kernels.cuda.batch import Batch
-from spacy_bcrf.kernels.cuda.whole import COLUMN_BYTES, factor_capacity
+from spacy_bcrf.kernels.cuda.bregman import factor_capacity
+from spacy_bcrf.kernels.cuda.prepare import COLUMN_BYTES, held_width
 
 TAGS = [1, 9, 69]
 DTYPES = ["float32", "float64"]
@@ -97,16 +98,17 @@ def record_failures(host, monkeypatch):
 
     def record(kernel):
         if kernel.file == "log_space_bregman" and kernel.kernel == "finish":
-            failed.append(kernel.args[7].any())
+            failed.append(kernel.args[9].any())
         launch(kernel)
 
     monkeypatch.setattr(host, "launch", record)
     return failed
 
 
-@pytest.mark.parametrize("length", [4, 12])
+@pytest.mark.parametrize("length", [4, 12, 120])
 def test_dead_ends_need_no_log_space(host, monkeypatch, length):
     """Tag 1 leads to tag 1 only, which the last token forbids: a dead end of length - 1 tokens."""
+    host.multiprocessors = 128  # enough to cut the longest sequence into chunks
     failed = record_failures(host, monkeypatch)
     rng = np.random.default_rng(0)
     lengths = np.array([length], "int32")
@@ -124,7 +126,8 @@ def test_factors_beyond_shared_memory(host, tags, shared):
     rng = np.random.default_rng(0)
     lengths = np.array([*[1] * 20, 60, 2], "int32")
     arrays = problem(rng, tags, shared, "float32", True, 2.0, lengths)
-    assert factor_capacity(Batch(np, *arrays), 4) < 60
+    batch = Batch(np, *arrays)
+    assert factor_capacity(batch, held_width(batch), np.dtype("float32")) < 60
     double = *(x.astype("float64") for x in arrays[:2]), lengths
     options, edges = BregmanOptions(6, 1.25, None), "sum" if shared else "each"
     with np.errstate(all="ignore"):
@@ -155,7 +158,7 @@ def test_unlikely_lattices_stay_precise(host):
     "sizes, shared, scores",
     pairwise([(1, [300]), (5, [300, 0, 7, 271]), (19, [430])], SHARED, SCORES),
 )
-def test_long_sequences_in_segments(host, sizes, shared, scores):
+def test_long_sequences_in_chunks(host, sizes, shared, scores):
     (tags, lengths), (scale, forbid) = sizes, scores
     host.multiprocessors = 32
     rng = np.random.default_rng(tags)
@@ -166,21 +169,61 @@ def test_long_sequences_in_segments(host, sizes, shared, scores):
     transitions[..., 0, 0] = 0
     double = doubles(unary, transitions, lengths)
     edges = "sum" if shared else "each"
-    found = cuda.sum_product(np, unary, transitions, lengths, edges, True)
-    assert {"segment_transfers", "segment_bounds"} <= set(host.launches)
+    arrays = unary, transitions, lengths
+    found = cuda.sum_product(np, *arrays, edges, True)
+    assert {"chunk_transfers", "chunk_bounds"} <= set(host.launches)
     expected = native.sum_product(np, *double, edges, True)
     np.testing.assert_allclose(found.value, expected.value, rtol=1e-5, atol=1e-3)
     np.testing.assert_allclose(found.unary, expected.unary, atol=2e-5)
     np.testing.assert_allclose(found.edges, expected.edges, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(
+        *(k.entropy(np, *x) for k, x in ((cuda, arrays), (native, double))), rtol=1e-4, atol=1e-3
+    )
+    pairs = np.divmod(np.arange(tags**2, dtype="int32"), tags)
+    for x, y in zip(
+        cuda.pair_marginals(np, *arrays, *pairs),
+        native.pair_marginals(np, *double, *pairs),
+        strict=True,
+    ):
+        np.testing.assert_allclose(x, y, atol=2e-5)
 
 
-LONG_LABELING = ["segment_scores", "segment_rows", "segment_backpointers", "paths", "paths"]
+@pytest.mark.parametrize(
+    "sizes, shared, scores, options",
+    pairwise(
+        [(1, [300]), (5, [300, 0, 7, 271]), (9, [200, 1, 99]), (19, [430])],
+        *(SHARED, [(2.0, False), (2.0, True), (30.0, True), (3000.0, True)]),
+        [*FIXED, *ESTIMATED],
+    ),
+)
+def test_long_projections_in_chunks(host, sizes, shared, scores, options):
+    (tags, lengths), (scale, forbid) = sizes, scores
+    host.multiprocessors = 64
+    # The estimate needs small differences of probabilities.
+    dtype = "float64" if options.relaxation is None else "float32"
+    if options.relaxation is None and scale > 30:
+        scale = 30.0
+    rng = np.random.default_rng(tags)
+    lengths = np.array(lengths, "int32")
+    arrays = problem(rng, tags, shared, dtype, forbid, scale, lengths)
+    # Tag 0 everywhere is an allowed labeling, likely or not.
+    arrays[0][:, 0] = np.maximum(arrays[0][:, 0], -3 * scale)
+    arrays[1][..., 0, 0] = 0
+    edges = "sum" if shared else "each"
+    found = cuda.bregman(np, *arrays, options, edges)
+    assert host.launches.count("bregman") == options.n_iter + 7
+    with np.errstate(all="ignore"):
+        expected = reference.bregman(np, *doubles(*arrays), options, edges)
+    assert_same_projections(found, expected, options, dtype, scale)
+
+
+LONG_LABELING = ["chunk_scores", "chunk_rows", "chunk_backpointers", "paths", "paths"]
 
 
 def tied_problem(rng, tags, shared, dtype, forbidden, penalty, lengths):
     """Whole scores, which no step rounds and which often tie.
 
-    penalty: of a change of the tag. A large one carries the first tag to the last segment.
+    penalty: of a change of the tag. A large one carries the first tag to the last chunk.
     """
     lengths = np.array(lengths, "int32")
     n = int(lengths.sum())
@@ -194,7 +237,7 @@ def tied_problem(rng, tags, shared, dtype, forbidden, penalty, lengths):
 
 
 def assert_same_labeling(host, arrays):
-    """In segments, tags and scores of the oracle, ties included."""
+    """In chunks, tags and scores of the oracle, ties included."""
     host.launches.clear()
     tags, scores = cuda.max_product(np, *arrays)
     assert host.launches == [*LONG_LABELING, "path_scores"]
@@ -211,7 +254,7 @@ def assert_same_labeling(host, arrays):
         *(SHARED, DTYPES, [0, 0.2], [0, 40]),
     ),
 )
-def test_long_labelings_in_segments(host, sizes, shared, dtype, forbidden, penalty):
+def test_long_labelings_in_chunks(host, sizes, shared, dtype, forbidden, penalty):
     tags, lengths = sizes
     host.multiprocessors = 40
     arrays = tied_problem(
@@ -230,8 +273,8 @@ def test_long_labelings_in_segments(host, sizes, shared, dtype, forbidden, penal
     st.sampled_from([0, 3, 40]),
     st.lists(st.integers(0, 70), max_size=2),
 )
-def test_labelings_in_small_segments(host, seed, tags, shared, dtype, forbidden, penalty, others):
-    """Segments of 4 to 8 tokens. Some sequences have no allowed labeling."""
+def test_labelings_in_small_chunks(host, seed, tags, shared, dtype, forbidden, penalty, others):
+    """Chunks of 4 to 8 tokens. Some sequences have no allowed labeling."""
     host.multiprocessors = 2048
     rng = np.random.default_rng(seed)
     arrays = tied_problem(rng, tags, shared, dtype, forbidden, penalty, [*others, 99])
@@ -239,7 +282,7 @@ def test_labelings_in_small_segments(host, seed, tags, shared, dtype, forbidden,
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_rounded_labelings_in_segments(host, dtype):
+def test_rounded_labelings_in_chunks(host, dtype):
     """The best labeling, as far as the dtype tells."""
     host.multiprocessors = 512
     lengths = np.array([500], "int32")
@@ -256,7 +299,7 @@ def test_rounded_labelings_in_segments(host, dtype):
 
 
 def test_long_labelings_keep_nan(host):
-    """The best path goes through a NaN at each place of a segment."""
+    """The best path goes through a NaN at each place of a chunk."""
     host.multiprocessors = 512
     rng = np.random.default_rng(0)
     for token in range(36, 50):
@@ -347,6 +390,24 @@ def limit_memory(monkeypatch, cells):
     monkeypatch.setattr(cuda_host.HostDevice, "launch", limited)
 
 
+@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("lengths", [[], [0, 0]])
+@pytest.mark.parametrize("tags", [3, 69])
+def test_batches_without_tokens(host, tags, lengths, shared):
+    rng, lengths = np.random.default_rng(0), np.array(lengths, "int32")
+    arrays = problem(rng, tags, shared, "float32", False, 1.0, lengths)
+    edges = "sum" if shared else "each"
+    options = BregmanOptions(3, 1.25, None)
+    for found, expected in zip(
+        *(
+            [*k.sum_product(np, *arrays, edges, True), *k.bregman(np, *arrays, options, edges)]
+            for k in (cuda, native)
+        ),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_arrays_that_are_not_contiguous_are_copied(host):
     rng = np.random.default_rng(0)
     unary, transitions, lengths = problem(rng, 5, True, "float32", False, 1.0)
@@ -362,7 +423,7 @@ def test_more_tags_than_shared_memory_holds(host):
     arrays = problem(rng, 69, True, "float32", False, 1.0)
     found, expected = (k.sum_product(np, *arrays, "sum", True) for k in (cuda, native))
     assert_same(found, expected, "float32", 1.0)
-    host.shared_memory = 3 << 10
+    host.shared_memory = 2 << 10
     with pytest.raises(
         ValueError, match=r"forward_backward needs .* bytes of shared memory for 69 tags in float32"
     ):
@@ -394,7 +455,7 @@ class DeviceModule:
 @pytest.mark.parametrize("shared", SHARED)
 @pytest.mark.parametrize("tags", [5, 69])
 def test_nothing_waits_for_the_device(host, shared, tags):
-    host.multiprocessors = 512  # enough to cut sequences into segments
+    host.multiprocessors = 512  # enough to cut sequences into chunks
     rng = np.random.default_rng(0)
     lengths = np.array([3, 0, 220 if tags == 5 else 130], "int32")
     arrays = problem(rng, tags, shared, "float32", True, 2.0, lengths)
@@ -413,7 +474,7 @@ def test_nothing_waits_for_the_device(host, shared, tags):
     cuda.beam_search(xp, *arrays, 2, 4)
     weights = np.ones((len(lengths), 1), "float32").view(DeviceArray)
     cuda.add_features(xp, gold[None], weights, lengths, unary, transitions)
-    assert {"segment_transfers", "segment_backpointers"} <= set(host.launches)
+    assert {"chunk_transfers", "chunk_backpointers"} <= set(host.launches)
     with pytest.raises(AssertionError, match="Python read the numbers"):
         bool(unary[:1, :1] > 0)
 

@@ -15,6 +15,7 @@ from oracles import (
     reference_posterior,
 )
 from pairwise import pairwise
+from paths import PATHS, Forced
 
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import BregmanOptions, native
@@ -81,10 +82,13 @@ def lowest_allowed_tags(unary):
 
 
 @pytest.mark.parametrize(
-    "tags, dtype, shared, forbid, scale",
-    pairwise(TAGS, ["float32", "float64"], [True, False], [False, True], [2.0, 30.0, 3000.0]),
+    "tags, path, dtype, shared, forbid, scale",
+    pairwise(
+        TAGS, PATHS, ["float32", "float64"], [True, False], [False, True], [2.0, 30.0, 3000.0]
+    ),
 )
-def test_compiled_is_reference(tags, dtype, shared, forbid, scale):
+def test_compiled_is_reference(tags, path, dtype, shared, forbid, scale):
+    native = Forced(path)
     rng = np.random.default_rng(tags)
     unary, transitions, lengths = problem(rng, tags, shared, dtype, forbid, scale)
     double = doubles(unary, transitions, lengths)
@@ -111,10 +115,12 @@ def test_compiled_is_reference(tags, dtype, shared, forbid, scale):
 
 
 @pytest.mark.parametrize(
-    "tags, dtype, shared", pairwise([2, 9, 17, 69], ["float32", "float64"], [True, False])
+    "tags, path, dtype, shared",
+    pairwise([2, 9, 17, 69], PATHS, ["float32", "float64"], [True, False]),
 )
-def test_few_tokens_need_a_large_range(tags, dtype, shared):
+def test_few_tokens_need_a_large_range(tags, path, dtype, shared):
     """The other tokens of their sequences have probabilities that are neither 0 nor 1."""
+    native = Forced(path)
     rng = np.random.default_rng(tags)
     lengths = np.array([1, 2, 3, 9, 20], dtype="int32")
     unary, transitions, _ = problem(rng, tags, shared, dtype, False, 1.0, lengths)

@@ -1,9 +1,10 @@
-"""Kernels with sequences in the lanes of vectors, against the reference kernels."""
+"""Layouts of sequences and tokens in the lanes of vectors, against the reference kernels."""
 
 import numpy as np
 import pytest
 from oracles import reference
 from pairwise import pairwise
+from paths import Forced, counts
 from test_kernels import (
     assert_same,
     assert_same_mean_field,
@@ -13,7 +14,7 @@ from test_kernels import (
     problem,
 )
 
-from spacy_bcrf.kernels import BregmanOptions, native
+from spacy_bcrf.kernels import BregmanOptions
 
 LENGTHS = {
     "equal": np.full(33, 5),
@@ -31,6 +32,7 @@ OPTIONS = [
 ]
 CASES = pairwise(
     [*range(1, 34), 64, 69, 127, 128],
+    ["lanes", "lanes wide"],
     ["float32", "float64"],
     [False, True],
     [2.0, 30.0, 3000.0],
@@ -40,10 +42,11 @@ NAMES = [list(LENGTHS)[i % len(LENGTHS)] for i in range(len(CASES))]
 
 
 @pytest.mark.parametrize(
-    "lengths, tags, dtype, forbid, scale, options",
+    "lengths, tags, path, dtype, forbid, scale, options",
     [(name, *case) for name, case in zip(NAMES, CASES, strict=True)],
 )
-def test_lanes_are_the_reference(lengths, tags, dtype, forbid, scale, options):
+def test_lanes_are_the_reference(lengths, tags, path, dtype, forbid, scale, options):
+    native = Forced(path)
     rng = np.random.default_rng(tags)
     arrays = problem(rng, tags, True, dtype, forbid, scale, LENGTHS[lengths].astype("int32"))
     double = doubles(*arrays)
@@ -67,10 +70,17 @@ WINDOWS = np.array([2100, 2049, 2303, 2304, 2305, 2200, 2200], "int32")
 
 
 @pytest.mark.parametrize(
-    "tags, dtype, forbid, scale",
-    pairwise([1, 3, 9], ["float32", "float64"], [False, True], [1.0, 30.0, 1000.0]),
+    "tags, path, dtype, forbid, scale",
+    pairwise(
+        [1, 3, 9],
+        ["lanes", "lanes wide"],
+        ["float32", "float64"],
+        [False, True],
+        [1.0, 30.0, 1000.0],
+    ),
 )
-def test_windows_of_lanes_are_the_reference(tags, dtype, forbid, scale):
+def test_windows_of_lanes_are_the_reference(tags, path, dtype, forbid, scale):
+    native = Forced(path)
     arrays = problem(np.random.default_rng(tags), tags, True, dtype, forbid, scale, WINDOWS)
     double = doubles(*arrays)
     with np.errstate(all="ignore"):
@@ -83,7 +93,8 @@ def test_windows_of_lanes_are_the_reference(tags, dtype, forbid, scale):
         np.testing.assert_allclose(scores, reference.max_product(np, *double)[1], rtol=1e-5)
 
 
-def test_edges_of_a_failed_window_count_once():
+@pytest.mark.parametrize("path", ["lanes", "rows"])
+def test_edges_of_a_failed_window_count_once(path):
     """The last window is computed first. The first one needs a range that float32 has not."""
     n, size = 2100, 8
     unary = np.zeros((size, n, 3), "float32")
@@ -95,33 +106,41 @@ def test_edges_of_a_failed_window_count_once():
     transitions[:2, 2] = -np.inf
     lengths = np.full(size, n, "int32")
     arrays = unary.reshape(-1, 3), transitions, lengths
-    found = native.sum_product(np, *arrays, "sum", True)
+    found = Forced(path).sum_product(np, *arrays, "sum", True)
+    # A tile fails whole.
+    lost = 1 if path == "rows" else size
+    assert counts("sum_product", "float32")["float64"] == lost
     expected = reference.sum_product(np, *doubles(*arrays), "sum", True)
     assert expected.unary[3 * n + 1, 2] > 0.99
     np.testing.assert_allclose(found.unary, expected.unary, atol=1e-5)
     np.testing.assert_allclose(found.edges, expected.edges, rtol=1e-5)
 
 
-STRIPS = {**LENGTHS, "long": np.array([3, 500, 1, 0, 191, 192])}
+TOKEN_LENGTHS = {**LENGTHS, "long": np.array([3, 500, 1, 0, 191, 192])}
 
 
 @pytest.mark.parametrize(
     "lengths, tags, dtype, forbid",
     pairwise(
-        list(STRIPS), [1, 2, 3, 8, 9, 16, 17, 20, 21, 44, 45], ["float32", "float64"], [False, True]
+        list(TOKEN_LENGTHS),
+        [1, 2, 3, 8, 9, 16, 17, 20, 21, 44, 45],
+        ["float32", "float64"],
+        [False, True],
     ),
 )
 def test_mean_field_in_lanes_is_the_reference(lengths, tags, dtype, forbid):
     rng = np.random.default_rng(tags)
-    arrays = problem(rng, tags, True, dtype, forbid, 2.0, STRIPS[lengths].astype("int32"))
+    arrays = problem(rng, tags, True, dtype, forbid, 2.0, TOKEN_LENGTHS[lengths].astype("int32"))
     gold = lowest_allowed_tags(arrays[0])
     gold[::7] = -1
-    assert_same_mean_field(native, arrays, gold, 3)
+    assert_same_mean_field(Forced("lanes"), arrays, gold, 3)
 
 
 @pytest.mark.parametrize("score", [-np.inf, np.nan, np.inf])
 @pytest.mark.parametrize("token", [18, 20, 23])
-def test_a_bad_token_leaves_other_sequences_as_they_are(score, token):
+@pytest.mark.parametrize("path", ["lanes", "rows"])
+def test_a_bad_token_leaves_other_sequences_as_they_are(path, score, token):
+    native = Forced(path)
     rng = np.random.default_rng(0)
     batch = unary, _, _ = problem(rng, 5, True, "float32", False, 2.0, np.full(8, 6, "int32"))
     gold, others = np.zeros(48, "int32"), np.arange(8) != 3

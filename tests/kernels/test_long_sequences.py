@@ -1,4 +1,4 @@
-"""Long sequences, which two threads share, against the reference kernels."""
+"""Long sequences, which have windows of tokens, against the reference kernels."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from oracles import reference
 from pairwise import pairwise
+from paths import PATHS, Forced
 from test_kernels import assert_same, doubles, problem
 from test_threads import assert_identical
 
@@ -29,7 +30,7 @@ assert_close = partial(assert_same, in_double=1e-8)
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_edges_of_a_long_sequence_that_needs_a_second_path(dtype):
-    """The first path has written some edges before it finds that the range is too large."""
+    """Plain numbers have written some edges before they find that the range is too large."""
     unary, lengths = np.zeros((3000, 2), dtype), np.array([3000], "int32")
     unary[[500, 505], 1] = -437
     unary[[510, 515, 520, 525, 530], 0] = -437
@@ -44,20 +45,23 @@ def test_edges_of_a_long_sequence_that_needs_a_second_path(dtype):
 
 
 @pytest.mark.parametrize(
-    "tags, dtype, forbid, scale, options",
-    pairwise([1, 2, 9, 17], ["float32", "float64"], [False, True], [1.0, 40.0], [PLAIN, RELAXED]),
+    "path, tags, dtype, forbid, scale, options",
+    pairwise(
+        PATHS, [1, 2, 9, 17], ["float32", "float64"], [False, True], [1.0, 40.0], [PLAIN, RELAXED]
+    ),
 )
-def test_long_sequences_are_the_reference(tags, dtype, forbid, scale, options):
+def test_long_sequences_are_the_reference(path, tags, dtype, forbid, scale, options):
+    native = Forced(path)
     batch = problem(np.random.default_rng(tags), tags, True, dtype, forbid, scale, LENGTHS)
     double = doubles(*batch)
     with np.errstate(all="ignore"):
-        found = kernels.sum_product(*batch, edges="sum")
+        found = native.sum_product(np, *batch, "sum", True)
         assert_close(found, reference.sum_product(np, *double, "sum", True), dtype, scale)
-        projected = kernels.bregman(*batch, options, edges="sum")
+        projected = native.bregman(np, *batch, options, "sum")
         assert_close(projected, reference.bregman(np, *double, options, "sum"), dtype, scale)
-        value = kernels.sum_product(*batch, marginals=False).value
+        value = native.sum_product(np, *batch, "none", False).value
         np.testing.assert_allclose(value, found.value, rtol=1e-6)
-        tags_found, scores = kernels.max_product(*batch)
+        tags_found, scores = native.max_product(np, *batch)
         expected_tags, expected = reference.max_product(np, *double)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(kernels.path_scores(*batch, tags_found), scores, rtol=1e-5)
@@ -65,9 +69,10 @@ def test_long_sequences_are_the_reference(tags, dtype, forbid, scale, options):
         np.testing.assert_array_equal(tags_found, expected_tags)
 
 
-def test_each_edge_has_its_marginals():
+@pytest.mark.parametrize("path", PATHS[:4])
+def test_each_edge_has_its_marginals(path):
     batch = problem(np.random.default_rng(0), 3, True, "float64", False, 1.0, LENGTHS)
-    found = kernels.sum_product(*batch, edges="each")
+    found = Forced(path).sum_product(np, *batch, "each", True)
     assert_close(found, reference.sum_product(np, *batch, "each", True), "float64", 1)
 
 
@@ -90,7 +95,7 @@ def test_the_number_of_threads_changes_no_bit(dtype):
 
 
 def test_a_tag_of_the_last_token_forbids_tags_of_the_first():
-    """A piece of a sequence does not know what the other pieces forbid."""
+    """A window of a sequence does not know what the other windows forbid."""
     n, tags = 4000, 4
     rng = np.random.default_rng(0)
     unary = rng.normal(size=(n, tags))
@@ -105,8 +110,8 @@ def test_a_tag_of_the_last_token_forbids_tags_of_the_first():
     assert not kernels.max_product(*batch)[0].any()
 
 
-def test_halves_that_do_not_fit_have_no_labeling():
-    """Each half has allowed labelings, but no transition joins them."""
+def test_windows_that_do_not_fit_have_no_labeling():
+    """Each half of the tokens has allowed labelings, but no transition joins them."""
     n = 3000
     unary = np.zeros((n, 2))
     unary[: n // 2, 1] = unary[n // 2 :, 0] = -np.inf
@@ -121,7 +126,7 @@ def test_halves_that_do_not_fit_have_no_labeling():
 
 
 def test_a_sequence_that_needs_more_range_counts_once():
-    """Some pieces hold in float32, and one needs double precision: the sums forget the former."""
+    """One window of tokens is out of range, so the sums forget the others."""
     n, tags = 2400, 5
     rng = np.random.default_rng(0)
     unary = rng.normal(size=(2 * n, tags)).astype("float32")

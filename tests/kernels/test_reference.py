@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from oracles import reference, reference_posterior, reference_search
 from pairwise import pairwise
+from paths import PATHS, Forced
 from test_kernels import assert_same_mean_field, doubles, lowest_allowed_tags, problem
 
 from spacy_bcrf import kernels
@@ -16,36 +17,36 @@ SHARED = [True, False]
 
 
 @pytest.mark.parametrize("tags, dtype, shared", pairwise([1, 2, 8, 9, 17, 33, 69], DTYPES, SHARED))
-def test_mean_field(backend, tags, dtype, shared):
+def test_mean_field(path_backend, tags, dtype, shared):
     rng = np.random.default_rng(tags)
     arrays = unary, _, lengths = problem(rng, tags, shared, dtype, True, 2.0)
     gold = lowest_allowed_tags(unary)
     gold[: lengths[0]] = -1
-    assert_same_mean_field(backend, arrays, gold, 4)
+    assert_same_mean_field(path_backend, arrays, gold, 4)
 
 
 @pytest.mark.parametrize(
     "tags, dtype, shared, scale", pairwise([1, 2, 9, 17, 69], DTYPES, SHARED, [2.0, 300.0, 3000.0])
 )
-def test_posterior_queries(backend, tags, dtype, shared, scale):
+def test_posterior_queries(path_backend, tags, dtype, shared, scale):
     rng = np.random.default_rng(tags)
     arrays = unary, transitions, _ = problem(rng, tags, shared, dtype, True, scale)
     # Tag 0 everywhere is an allowed labeling.
     unary[:, 0] = transitions[..., 0] = 0
     tolerance = 1e-4 if dtype == "float32" else 1e-9
-    found = backend.entropy(np, *arrays)
+    found = path_backend.entropy(np, *arrays)
     expected = reference_posterior.entropy(np, *doubles(*arrays))
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
     pairs = rng.integers(0, tags, (2, 4)).astype("int32")
-    marginals = backend.pair_marginals(np, *arrays, *pairs)
+    marginals = path_backend.pair_marginals(np, *arrays, *pairs)
     expected = reference_posterior.pair_marginals(np, *doubles(*arrays), *pairs)
     for x, y in zip(marginals, expected, strict=True):
         np.testing.assert_allclose(x, y, atol=10 * tolerance)
     assert found.dtype == marginals[0].dtype == marginals[1].dtype == dtype
-    if backend is native and dtype == "float64":
+    if hasattr(path_backend, "path") and dtype == "float64":
         uniform = rng.random((3, len(unary)))
         expected = reference_posterior.sample(np, *arrays, uniform)
-        np.testing.assert_array_equal(native.sample(np, *arrays, uniform), expected)
+        np.testing.assert_array_equal(path_backend.sample(np, *arrays, uniform), expected)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +115,17 @@ def test_the_fused_loss_is_that_of_its_parts(options, shared, dtype):
             kernels.fused_loss(*arrays, bad)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "lengths", [[9] * 40 + [1, 0], [3, 8, 1], [2500, 4]], ids=["lanes", "rows", "long"]
+    "path, lengths, dtype, scale, options",
+    pairwise(
+        PATHS,
+        [[9] * 40 + [1, 0], [3, 8, 1], [2500, 4]],
+        DTYPES,
+        [1, 100, 1e4],
+        [None, BregmanOptions(5, None, None, "lower")],
+    ),
 )
-@pytest.mark.parametrize("scale", [1, 100, 1e4])
-@pytest.mark.parametrize("options", [None, BregmanOptions(5, None, None, "lower")])
-def test_the_fused_loss_of_each_kernel(options, scale, lengths, dtype):
+def test_the_fused_loss_of_each_path(path, lengths, dtype, scale, options):
     rng = np.random.default_rng(3)
     lengths = np.array(lengths, "int32")
     unary = rng.normal(0, scale, (lengths.sum(), 4)).astype(dtype)
@@ -133,14 +138,13 @@ def test_the_fused_loss_of_each_kernel(options, scale, lengths, dtype):
     else:
         expected = kernels.sum_product(*batch, edges="sum")
     kernels.subtract_labeling(*batch, tags, *expected)
-    for x, y in zip(kernels.fused_loss(*batch, tags, options), expected, strict=True):
+    for x, y in zip(Forced(path).labeling_loss(np, *batch, tags, options), expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("scale", [30, 100, 300, 2000])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_posteriors_of_lanes(dtype, scale):
-    """Scores of a large range, of so many sequences that they fill lanes."""
+@pytest.mark.parametrize("path, scale, dtype", pairwise(PATHS, [30, 100, 300, 2000], DTYPES))
+def test_posteriors_of_a_large_range(path, scale, dtype):
+    native = Forced(path)
     rng = np.random.default_rng(0)
     lengths = np.array([9] * 40, "int32")
     unary, transitions = rng.normal(0, scale, (360, 6)), rng.normal(0, scale / 20, (6, 6))
@@ -149,23 +153,23 @@ def test_posteriors_of_lanes(dtype, scale):
     exact = batch[0].astype(float), batch[1].astype(float), lengths
     atol = 1e-6 * scale if dtype == "float32" else 1e-9
     for kind in "each", "sum":
-        found = kernels.sum_product(*batch, edges=kind)
+        found = native.sum_product(np, *batch, kind, True)
         expected = reference.sum_product(np, *exact, kind, True)
         np.testing.assert_allclose(found.edges, expected.edges, atol=atol)
         np.testing.assert_allclose(found.unary, expected.unary, atol=atol)
     entropy = reference_posterior.entropy(np, *exact)
-    np.testing.assert_allclose(kernels.entropy(*batch), entropy, atol=10 * atol)
+    np.testing.assert_allclose(native.entropy(np, *batch), entropy, atol=10 * atol)
 
 
 @pytest.mark.parametrize("scale", [1e12, 1e16, 1e17, 1e20, 1e30])
-def test_marginals_of_huge_scores_sum_to_one(backend, scale):
+def test_marginals_of_huge_scores_sum_to_one(path_backend, scale):
     rng = np.random.default_rng(0)
     for _ in range(100):
         unary, transitions = rng.normal(size=(5, 3)), rng.normal(size=(3, 3))
         unary[rng.random((5, 3)) < 0.3] *= scale
         transitions[rng.random((3, 3)) < 0.3] *= scale
         batch = unary, transitions, np.array([5], "int32")
-        found = backend.sum_product(np, *batch, "each", True)
+        found = path_backend.sum_product(np, *batch, "each", True)
         np.testing.assert_allclose(found.unary.sum(1), 1, rtol=1e-9)
         np.testing.assert_allclose(found.edges[:4].sum((1, 2)), 1, rtol=1e-9)
         gold, _ = kernels.max_product(*batch)
@@ -174,7 +178,7 @@ def test_marginals_of_huge_scores_sum_to_one(backend, scale):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mask", [-1e9, -1e16, -1e30])
-def test_a_finite_mask_forbids_a_tag(backend, mask, dtype):
+def test_a_finite_mask_forbids_a_tag(path_backend, mask, dtype):
     rng = np.random.default_rng(0)
     for _ in range(30):
         lengths = rng.integers(2, 6, 1).astype("int32")
@@ -191,13 +195,15 @@ def test_a_finite_mask_forbids_a_tag(backend, mask, dtype):
         ]
         for relaxation in 1.0, 1.25:
             options = BregmanOptions(50, relaxation, None)
-            found, expected = [backend.bregman(np, *a, lengths, options, "sum") for a in arrays]
+            found, expected = [
+                path_backend.bregman(np, *a, lengths, options, "sum") for a in arrays
+            ]
             for x, y in zip(found, expected, strict=True):
                 np.testing.assert_allclose(x, y, atol=2e-3)
         options = BregmanOptions(50, 1.25, None, unary="chain")
-        chains = [backend.bregman(np, *a, lengths, options, "none").unary for a in arrays]
+        chains = [path_backend.bregman(np, *a, lengths, options, "none").unary for a in arrays]
         found, expected = [
-            backend.sum_product(np, chain, a[1], lengths, "sum", True)
+            path_backend.sum_product(np, chain, a[1], lengths, "sum", True)
             for chain, a in zip(chains, arrays, strict=True)
         ]
         np.testing.assert_allclose(found.unary, expected.unary, atol=1e-3)

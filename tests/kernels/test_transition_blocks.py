@@ -1,10 +1,19 @@
 """Kernels with blocks of allowed transitions, against the reference kernels."""
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 from oracles import reference, reference_posterior
 from pairwise import pairwise
-from test_kernels import assert_same, assert_same_projections, doubles
+from paths import PATHS, Forced
+from test_kernels import (
+    assert_same,
+    assert_same_mean_field,
+    assert_same_projections,
+    doubles,
+    lowest_allowed_tags,
+)
 
 from spacy_bcrf import kernels
 from spacy_bcrf.kernels import BregmanOptions, native
@@ -72,9 +81,13 @@ CASES = pairwise(
 )
 
 
-@pytest.mark.parametrize("name, lengths, dtype, scale, spread, forbid, options", CASES)
-def test_blocks_are_the_reference(name, lengths, dtype, scale, spread, forbid, options):
-    """spread: the deviation of transition scores. Blocks of scaled numbers need a small one."""
+@pytest.mark.parametrize(
+    "path, name, lengths, dtype, scale, spread, forbid, options",
+    [(path, *case) for path, case in zip(cycle(PATHS), CASES, strict=False)],
+)
+def test_blocks_are_the_reference(path, name, lengths, dtype, scale, spread, forbid, options):
+    """spread: the deviation of transition scores. Blocks of wide numbers need a small one."""
+    native = Forced(path)
     rng = np.random.default_rng(len(name))
     lengths = LENGTHS[lengths].astype("int32")
     allowed = ALLOWED[name]
@@ -104,26 +117,23 @@ def test_blocks_are_the_reference(name, lengths, dtype, scale, spread, forbid, o
         assert_same_projections(found, oracle, options, dtype, size)
 
 
-@pytest.mark.parametrize("dtype, limit", [("float32", 66), ("float64", 650)])
-@pytest.mark.parametrize("beyond", [False, True])
-def test_weights_at_the_limit_of_plain_numbers(dtype, limit, beyond):
-    """Scores of one row of transitions are the lowest, and sequences differ in their range."""
-    rng = np.random.default_rng(limit)
-    allowed = scheme("BILUO", 7)
-    transitions = np.where(allowed, rng.choice([0.0, -limit], allowed.shape), -np.inf)
-    transitions[0, allowed[0]] = -limit * (1.001 if beyond else 1)
-    lengths = np.full(24, 9, "int32")
-    scale = np.repeat(np.resize([1.0, 30.0, 1e3, 1e5], 24), 9)
-    unary = rng.normal(size=(len(scale), len(allowed))) * scale[:, None]
-    arrays = unary.astype(dtype), transitions.astype(dtype), lengths
-    with np.errstate(all="ignore"):
-        found = native.sum_product(np, *arrays, "sum", True)
-        assert_same(found, reference.sum_product(np, *doubles(*arrays), "sum", True), dtype, 1e5)
+@pytest.mark.parametrize("path, dtype", pairwise(["lanes", "rows"], ["float32", "float64"]))
+def test_mean_field_is_the_reference(path, dtype):
+    """Its transitions are scores: a weight of a block would not be a factor of an edge's sum."""
+    rng = np.random.default_rng(0)
+    allowed = ALLOWED["BILUO 6"]
+    lengths = LENGTHS["equal"].astype("int32")
+    unary = rng.normal(size=(lengths.sum(), len(allowed))).astype(dtype)
+    transitions = np.where(allowed, rng.normal(size=allowed.shape), -np.inf).astype(dtype)
+    arrays = unary, transitions, lengths
+    assert_same_mean_field(Forced(path), arrays, lowest_allowed_tags(unary), 3)
 
 
 @pytest.mark.parametrize("name", ["BILUO 17", "BILUO 32"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_long_sequences_and_threads(name, threads):
+@pytest.mark.parametrize("path", ["lanes", "lanes wide"])
+def test_long_sequences_and_threads(path, name, threads):
+    native = Forced(path)
     allowed = ALLOWED[name]
     rng = np.random.default_rng(threads)
     lengths = np.array([2100, 30, 2300, 2049, 5, 2200, 2100, 2100, 2100], "int32")

@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 from oracles import reference
+from pairwise import pairwise
+from paths import PATHS, Forced
 from test_kernels import doubles
 
-from spacy_bcrf.kernels import BregmanOptions, cuda, native
+from spacy_bcrf.kernels import BregmanOptions, cuda
 
-# Half the logarithm of the smallest normal number is -44 in float32, and -354 in float64.
-DROPS = [("float32", drop) for drop in [25, *range(40, 56), 60, 80, 100]]
-DROPS += [("float64", drop) for drop in [220, *range(350, 360), 391, 400, 440, 460, 600, 800]]
-DROPS += [("float32", 1e4), ("float64", 1e4)]
+# Half the logarithm of the smallest normal number is -44 in float32, and -354 in float64. The
+# logarithm of the smallest overlap is -55, or -461.
+DROPS = [("float32", drop) for drop in (25, 43, 44, 45, 54, 55, 56, 60, 80, 100, 1e4)]
+DROPS += [("float64", drop) for drop in (220, 353, 354, 355, 400, 460, 461, 600, 800, 1e4)]
+SHAPES = [(1, 4), (3, 6), (40, 50), (12, 2100)]
 NONE = -np.inf
 
 
@@ -39,11 +42,13 @@ def halves(unary):
     return np.where(unary > NONE, 0.5, 0)
 
 
-@pytest.mark.parametrize("where", ["unary", "transitions"])
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("dtype, drop", DROPS)
-@pytest.mark.parametrize("size, length", [(1, 4), (3, 6), (40, 4), (40, 50), (1, 2100), (12, 2100)])
-def test_two_labelings_are_equally_likely(dtype, drop, size, length, backward, where):
+@pytest.mark.parametrize(
+    "problem, path, shape, where, backward",
+    pairwise(DROPS, PATHS, SHAPES, ["unary", "transitions"], [False, True]),
+)
+def test_two_labelings_are_equally_likely(problem, path, shape, where, backward):
+    native = Forced(path)
+    (dtype, drop), (size, length) = problem, shape
     *arrays, score = lose_in_turn(dtype, drop, size, length, where, backward=backward)
     for edges in "sum", "each":
         found = native.sum_product(np, *arrays, edges, True)
@@ -67,10 +72,12 @@ def test_two_labelings_are_equally_likely(dtype, drop, size, length, backward, w
     assert 0 < is_first.mean() < 1
 
 
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("dtype, drop", DROPS)
-@pytest.mark.parametrize("size, length", [(1, 4), (3, 6), (40, 4), (40, 50), (1, 2100), (12, 2100)])
-def test_the_loss_of_one_of_two_labelings(dtype, drop, size, length, backward):
+@pytest.mark.parametrize(
+    "problem, path, shape, backward", pairwise(DROPS[::3], PATHS, SHAPES, [False, True])
+)
+def test_the_loss_of_one_of_two_labelings(problem, path, shape, backward):
+    native = Forced(path)
+    (dtype, drop), (size, length) = problem, shape
     *arrays, _ = lose_in_turn(dtype, drop, size, length, "unary", backward=backward)
     found = native.labeling_loss(np, *arrays, np.zeros(size * length, "int32"), None)
     np.testing.assert_allclose(found.value, np.log(2), atol=1e-2)
@@ -79,14 +86,18 @@ def test_the_loss_of_one_of_two_labelings(dtype, drop, size, length, backward):
     np.testing.assert_allclose(found.edges, edges, atol=1e-4 * size * length)
 
 
-@pytest.mark.parametrize("where", ["unary", "transitions"])
-@pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("dtype, drop", DROPS[::3])
-@pytest.mark.parametrize("size, length", [(2, 4), (3, 6), (1, 600)])
-def test_two_labelings_are_equally_likely_on_a_gpu(
-    host, dtype, drop, size, length, shared, backward, where
-):
+@pytest.mark.parametrize(
+    "problem, shape, shared, where, backward",
+    pairwise(
+        DROPS[::3],
+        [(2, 4), (3, 6), (1, 600)],
+        [False, True],
+        ["unary", "transitions"],
+        [False, True],
+    ),
+)
+def test_two_labelings_are_equally_likely_on_a_gpu(host, problem, shape, shared, where, backward):
+    (dtype, drop), (size, length) = problem, shape
     *arrays, score = lose_in_turn(
         dtype, drop, size, length, where, shared=shared, backward=backward
     )
@@ -95,21 +106,23 @@ def test_two_labelings_are_equally_likely_on_a_gpu(
     np.testing.assert_allclose(found.value - score, np.log(2), atol=1e-2)
 
 
-@pytest.mark.parametrize("dtype, drop", [*DROPS, ("float64", 300), ("float64", 340)])
-@pytest.mark.parametrize("size", [1, 16])
-@pytest.mark.parametrize("bound", ["upper", "lower"])
-def test_the_only_labeling_has_an_unlikely_tag(backend, dtype, drop, size, bound):
+@pytest.mark.parametrize(
+    "problem, size, bound",
+    pairwise([*DROPS[::5], ("float64", 300), ("float64", 340)], [1, 16], ["upper", "lower"]),
+)
+def test_the_only_labeling_has_an_unlikely_tag(path_backend, problem, size, bound):
     """Its tags have large factors, whose products are out of range."""
+    dtype, drop = problem
     unary = np.tile(np.array([[0, -drop]], dtype), (3 * size, 1))
     transitions = np.array([[NONE, NONE], [NONE, 0]], dtype)
     options = BregmanOptions(4, 1.25, None, bound)
-    found = backend.bregman(np, unary, transitions, np.full(size, 3, "int32"), options, "sum")
+    found = path_backend.bregman(np, unary, transitions, np.full(size, 3, "int32"), options, "sum")
     np.testing.assert_allclose(found.value, -3 * drop, rtol=1e-6)
     np.testing.assert_allclose(found.unary, [[0, 1]] * (3 * size), atol=1e-6)
 
 
-@pytest.mark.parametrize("size", [1, 16])
-def test_bounds_of_unlikely_lattices(size):
+@pytest.mark.parametrize("path", PATHS)
+def test_bounds_of_unlikely_lattices(path):
     """Tags of little mass lose the digits of their factors, but not the value of the bound."""
     options = BregmanOptions(5, 1.25, None)
     lengths = np.array([10], "int32")
@@ -121,6 +134,6 @@ def test_bounds_of_unlikely_lattices(size):
         transitions[group[0][:, None] != group[1]] = -np.inf
         with np.errstate(all="ignore"):
             expected = reference.bregman(np, *doubles(unary, transitions, lengths), options, "none")
-            many = np.tile(unary, (size, 1)), transitions, np.repeat(lengths, size)
-            found = native.bregman(np, *many, options, "none")
+            many = np.tile(unary, (2, 1)), transitions, np.repeat(lengths, 2)
+            found = Forced(path).bregman(np, *many, options, "none")
         np.testing.assert_allclose(found.value, expected.value[0], rtol=1e-5)

@@ -425,52 +425,6 @@ def test_weights_that_are_not_numbers():
         ours.predict(docs)
 
 
-def test_bfloat16_rounds_inputs_and_weights():
-    """The kernels equal float32 products of rounded numbers, on every processor."""
-    from spacy_bcrf.kernels.encoder import Stack
-
-    def rounded(x):
-        bits = np.ascontiguousarray(x, "float32").view("uint32")
-        return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype("uint32").view("float32")
-
-    rng = np.random.default_rng(0)
-    for width, pieces, window in ((20, 3, 1), (33, 2, 1), (7, 3, 0)):
-        weights = rng.normal(size=(width, pieces, (2 * window + 1) * width)).astype("float32")
-        bias = rng.normal(size=(width, pieces)).astype("float32")
-        gain, shift = rng.normal(size=(2, width)).astype("float32")
-        x = rng.normal(size=(30, width)).astype("float32")
-        lengths = np.array([13, 0, 1, 16], "int32")
-        options = {"window": window, "residual": False}
-        rounding = Stack([(weights, bias, gain, shift)], bfloat16=True, **options).predict(
-            x, lengths
-        )
-        whole = Stack([(weights, bias, gain, shift)], **options).predict(x, lengths)
-        params = [(rounded(weights), bias, gain, shift)]
-        expected = Stack(params, **options).predict(rounded(x), lengths)
-        assert relative(rounding, expected) < 1e-5
-        assert 1e-4 < relative(rounding, whole) < 0.05
-
-
-def test_bfloat16_is_an_option(monkeypatch):
-    from spacy_bcrf.layers import compiled
-
-    docs = make_docs(9, 4)
-    _, ours = make_pair(docs)
-    expected = ours.predict(docs)[0]
-    monkeypatch.setattr(compiled.kernels, "has_bfloat16", lambda: False)
-    with pytest.warns(UserWarning, match="no such products, so float32 is used"):
-        compile_layers(ours, precision="bfloat16")
-    assert np.array_equal(ours.predict(docs)[0], expected)
-    monkeypatch.setattr(compiled.kernels, "has_bfloat16", lambda: True)
-    compile_layers(ours, precision="bfloat16")
-    for model in (ours, ours.copy()):
-        assert 1e-5 < relative(model.predict(docs)[0], expected) < 0.05
-    compile_layers(ours, precision="float32")
-    assert np.array_equal(ours.predict(docs)[0], expected)
-    with pytest.raises(ValueError, match='must be "float32" or "bfloat16", got \'half\''):
-        compile_layers(ours, precision="half")
-
-
 def test_kernels_refuse_wrong_arrays():
     from spacy_bcrf.kernels.encoder import DistinctRows, Stack
 

@@ -152,3 +152,27 @@ def test_callback_of_a_config(tmp_path):
     assert len(accelerate(loaded).swapped) == 2
     functions = {node._func.__module__ for node in loaded.get_pipe("tok2vec").model.layers}
     assert functions == {"spacy_bcrf.layers.compiled"}
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_precision_of_older_configs_has_no_effect(precision, tmp_path, recwarn):
+    """0.2.0.dev saved it with a pipeline: as an option of the encoder, and of `Accelerate`."""
+    config = {"nlp": {"after_pipeline_creation": {"@callbacks": "spacy-bcrf.Accelerate.v1"}}}
+    tok2vec = Config().from_str(TOK2VEC.format(pieces=3))
+    tok2vec["model"]["@architectures"] = "spacy-bcrf.HashEmbedCNN.v1"
+    nlp = spacy.blank("en", config=config)
+    nlp.add_pipe("tok2vec", config=tok2vec)
+    nlp.initialize()
+    nlp.to_disk(tmp_path)
+    saved = Config().from_disk(tmp_path / "config.cfg")
+    saved["components"]["tok2vec"]["model"]["precision"] = precision
+    saved["nlp"]["after_pipeline_creation"]["precision"] = precision
+    saved.to_disk(tmp_path / "config.cfg")
+    recwarn.clear()
+    loaded = spacy.load(tmp_path)
+    warnings = [str(warning.message) for warning in recwarn]
+    message = 'precision = "bfloat16" has no effect: encoders multiply in float32'
+    assert warnings == ([message] * len(warnings) if precision == "bfloat16" else [])
+    assert bool(warnings) == (precision == "bfloat16")
+    found, expected = (each("Ada left .").tensor for each in (loaded, nlp))
+    assert np.array_equal(found, expected)

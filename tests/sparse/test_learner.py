@@ -343,8 +343,9 @@ def test_learns_separable_data(seed):
     tags = rng.integers(0, T, lengths.sum()).astype("int32")
     rows = Rows(tags, np.arange(len(tags) + 1, dtype="int64"))
     for online in OBJECTIVES:
-        # With n = 1, a tie between two labelings ends the learning.
-        if online.l2 or online.l1 or online.averaged or online.n == 1 or not len(tags):
+        # With a single labeling, a tie between two labelings ends the learning.
+        ends_early = online.n == 1 or online.objective == "perceptron"
+        if online.l2 or online.l1 or online.averaged or ends_early or not len(tags):
             continue
         model = OnlineLearner(T, F, online)
         model.fit(rows, lengths, tags, 100)

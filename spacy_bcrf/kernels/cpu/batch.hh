@@ -23,6 +23,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include "../shared/precision.hh"
+
 namespace bcrf {
 
 using std::size_t;
@@ -43,12 +45,6 @@ template <class In> struct Sequence {
     }
 };
 
-// A sequence of a batch that has tokens: its position, and the flat index of its first token.
-struct Place {
-    int index;
-    size_t first;
-};
-
 template <class In> struct Batch {
     const In* unary;        // (N, tags)
     const In* transitions;  // (tags, tags), or (N, tags, tags)
@@ -56,6 +52,7 @@ template <class In> struct Batch {
     int size, tags;
     bool shared;      // one transition matrix for all edges
     int threads = 1;  // maximum number of threads
+    int path = -1;    // the Path to take first, or -1; see plan.hh
 
     size_t tokens() const {
         size_t total = 0;
@@ -69,26 +66,26 @@ template <class In> struct Batch {
         return top;
     }
 
-    Sequence<In> sequence(Place place) const {
-        const size_t t = tags, token = place.first;
-        return {unary + token * t, shared ? transitions : transitions + token * t * t, lengths[place.index],
-                tags, shared, place.index, token};
+    // The end of the tag scores.
+    const In* end() const { return unary + tokens() * tags; }
+
+    // Return sequence b, whose first token has this flat index.
+    Sequence<In> sequence(int b, size_t first) const {
+        const size_t t = tags;
+        return {unary + first * t, shared ? transitions : transitions + first * t * t, lengths[b], tags, shared, b,
+                first};
+    }
+
+    // Return the sequences that have tokens.
+    std::vector<Sequence<In>> sequences() const {
+        std::vector<Sequence<In>> found;
+        found.reserve(size);
+        size_t first = 0;
+        for (int b = 0; b < size; first += lengths[b++])
+            if (lengths[b] > 0) found.push_back(sequence(b, first));
+        return found;
     }
 };
-
-// The outputs of one sequence. A null pointer means that the output is not wanted.
-template <class In> struct Output {
-    double value;
-    In* node;      // (length, tags)
-    double* sum;   // (tags, tags); the kernels add to it
-    In* each;      // (length - 1, tags, tags)
-};
-
-// Set the outputs of a sequence without an allowed labeling.
-template <class In> void clear(const Sequence<In>& s, Output<In>& out) {
-    out.value = -infinity<double>;
-    if (out.node) std::fill_n(out.node, s.length * size_t(s.tags), In(0));
-}
 
 // The outputs of a batch. A null pointer means that the output is not wanted. Gold needs `node`, and `sum` or `each`. In
 // mean field, it may be -1 for a token without a loss.
@@ -104,12 +101,6 @@ template <class In> struct Outputs {
     void clear_edges(const Sequence<In>& s) const {
         const size_t size = size_t(s.tags) * s.tags;
         if (each) std::fill_n(each + s.first * size, (s.length - 1) * size, In(0));
-    }
-
-    // Return the outputs of a sequence, with another sum.
-    Output<In> of(const Sequence<In>& s, double* own) const {
-        const size_t t = s.tags;
-        return {0, node ? node + s.first * t : nullptr, own, each ? each + s.first * t * t : nullptr};
     }
 };
 
@@ -156,7 +147,7 @@ class Workspace {
 
     // Return at least `size` bytes, aligned to a cache line, and zeroed if `cleared`. Set `size` to the number to
     // give back. Throw std::bad_alloc.
-    static void* take(size_t& size, bool cleared) {
+    __attribute__((noinline)) static void* take(size_t& size, bool cleared) {
         const size_t used = size;
         // A few sizes, so that a block fits other calls.
         size = std::max<size_t>((size + 4095) / 4096 * 4096, 4096);
@@ -186,7 +177,7 @@ class Workspace {
         return memory;
     }
 
-    static void give(void* memory, size_t size) {
+    __attribute__((noinline)) static void give(void* memory, size_t size) {
 #if defined(__linux__)
         if (size >= LARGE) {
             munmap(memory, size);
@@ -247,14 +238,15 @@ template <class R> class Buffer {
 // The logarithm of a product of many factors. It takes a logarithm only when the product gets
 // extreme.
 class LogProduct {
+    using Limits = ProductLimits;
     double product_ = 1, log_ = 0;
 
   public:
     void multiply(double x) {
         // The product of two factors near the limit would be 0 or infinite.
-        if (x < 1e-100 || x > 1e100) return add(std::log(x));
+        if (x < 1 / Limits::FACTOR || x > Limits::FACTOR) return add(std::log(x));
         product_ *= x;
-        if (product_ < 1e-200 || product_ > 1e200) flush();
+        if (product_ < 1 / Limits::PRODUCT || product_ > Limits::PRODUCT) flush();
     }
     void flush() {
         log_ += std::log(product_);

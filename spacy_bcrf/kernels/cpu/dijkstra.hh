@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "for_each_sequence.hh"
+#include "chunks.hh"
 #include "target.hh"
 
 namespace bcrf {

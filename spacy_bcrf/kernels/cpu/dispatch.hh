@@ -4,28 +4,47 @@
 // the kernels for one instruction set, and BCRF_CHOOSE picks one.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__)
 #define BCRF_DISPATCH
 #endif
 
 namespace bcrf {
 
+// Return the number of instruction sets beside the baseline that the processor has, and whose
+// registers the system saves.
+inline int count_levels() {
+#ifdef BCRF_DISPATCH
+    // Not __builtin_cpu_supports: clang-cl takes it from a library that the linker does not find.
+    std::uint32_t a, b, c, d, saved;
+    const auto read_features = [&](std::uint32_t leaf) {
+        asm volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(leaf), "c"(0));
+    };
+    const auto has = [](std::uint32_t word, std::uint32_t bits) { return (word & bits) == bits; };
+    constexpr std::uint32_t FMA_OSXSAVE = 1u << 12 | 1u << 27, AVX2 = 1u << 5;
+    constexpr std::uint32_t AVX512_F_DQ_BW_VL = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
+    read_features(0);
+    if (a < 7) return 0;
+    read_features(1);
+    if (!has(c, FMA_OSXSAVE)) return 0;
+    asm volatile("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
+    read_features(7);
+    if (!has(b, AVX2) || !has(saved, 0x06)) return 0;
+    return has(b, AVX512_F_DQ_BW_VL) && has(saved, 0xe6) ? 2 : 1;
+#else
+    return 0;
+#endif
+}
+
 // Return the instruction sets that this processor has and the kernels support, slowest first.
 inline std::vector<std::string> instruction_sets() {
-    std::vector<std::string> names{"baseline"};
-#ifdef BCRF_DISPATCH
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        names.push_back("avx2");
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-            names.push_back("avx512");
-    }
-#endif
+    std::vector<std::string> names{"baseline", "avx2", "avx512"};
+    names.resize(1 + count_levels());
     return names;
 }
 
@@ -49,15 +68,6 @@ inline int read_level() {
 inline int level() {
     static const int chosen = read_level();
     return chosen;
-}
-
-// Return whether the kernels in use have products of bfloat16 numbers.
-inline bool has_bfloat16() {
-#ifdef BCRF_DISPATCH
-    return level() == 2 && __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
 }
 
 }  // namespace bcrf

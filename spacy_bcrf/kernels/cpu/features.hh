@@ -31,7 +31,7 @@ template <class In> double path_score(const Sequence<In>& s, const int* tags, in
 template <class In> void path_scores(const Batch<In>& batch, const int* tags, In* scores) {
     size_t first = 0;
     for (int b = 0; b < batch.size; first += batch.lengths[b++])
-        scores[b] = In(path_score(batch.sequence({b, first}), tags + first, 0, batch.lengths[b]));
+        scores[b] = In(path_score(batch.sequence(b, first), tags + first, 0, batch.lengths[b]));
 }
 
 // Add sum_k weights[k] F(y_k) to `node` (N, T), and to `sum` (T, T) or `each` (N, T, T) for edges.
@@ -113,13 +113,14 @@ template <class In> void gram_matrices(const Labelings<In>& y, bool shared, doub
 
 // For each of `size` problems, find the steps (n) in [0, most] that maximize
 // <steps, gains> - steps' gram steps / 2. Hildreth's method sets one step after another to its best
-// value, until no step moves by more than 1e-9 of the largest.
+// value, until no step moves.
 inline void hildreth(int size, int n, const double* gains, const double* gram, double most,
                      double* steps) {
     for (; size > 0; --size, gains += n, gram += size_t(n) * n, steps += n) {
         std::fill(steps, steps + n, 0.0);
         double moved = infinity<double>, largest = 0;
-        for (int sweep = 0; sweep < 1000 && moved > 1e-9 * largest; ++sweep) {
+        using Limits = HildrethLimits;
+        for (int sweep = 0; sweep < Limits::MOST_SWEEPS && moved > Limits::LEAST_MOVE * largest; ++sweep) {
             moved = largest = 0;
             for (int k = 0; k < n; ++k) {
                 const double* row = gram + size_t(k) * n;

@@ -5,6 +5,7 @@
 #include "bregman_options.hh"
 #include "dispatch.hh"
 #include "features.hh"
+#include "paths.hh"
 
 namespace bcrf {
 
@@ -21,6 +22,8 @@ template <class In> struct Kernels {
     void (*pair_marginals)(const Batch<In>&, int n, const int* heads, const int* tails, In* node,
                            In* pairs);
     void (*sample)(const Batch<In>&, int n, const double* uniform, int* tags);
+
+    std::vector<std::string> (*plan)(Operation, const Batch<In>&, double range);
 
     // Return the kernels of the instruction set in use.
     static const Kernels& get();

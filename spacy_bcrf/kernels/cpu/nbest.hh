@@ -9,11 +9,9 @@ namespace BCRF_TARGET {
 // A* over the suffixes of labelings, from the last token to the first. The heuristic is Viterbi's
 // table, which is exact. So the best labeling that ends in a dequeued suffix is found greedily, and
 // only the other tags on its way enter the queue.
-template <class R> class NBest : Viterbi<R> {
-    using Viterbi<R>::tags_;
-    using Viterbi<R>::shared_;
-    using Viterbi<R>::back_;
-    using Viterbi<R>::width_;
+template <class R> class NBest : Viterbi<Rows<R>, Tropical<R>> {
+    using Base = Viterbi<Rows<R>, Tropical<R>>;
+    using Base::arcs_;
 
     // The suffix that has `tag` at position `at`, followed by the tags of the labeling `parent`.
     // cost: the score of the best labeling minus the score of the best one with this suffix.
@@ -22,6 +20,7 @@ template <class R> class NBest : Viterbi<R> {
         int parent, at, tag;
     };
 
+    const int tags_, width_;
     int n_, longest_, found_ = 0;
     std::vector<Suffix> queue_;  // by cost; the entries before next_ are done
     size_t next_ = 0;
@@ -69,8 +68,8 @@ template <class R> class NBest : Viterbi<R> {
 
     // Return the scores of the best prefixes that end in each tag at position i, followed by `to`.
     const R* scores(const Sequence<R>& s, int i, int to) {
-        const R *best = this->at(i), *w = back_ + size_t(to) * width_, *edge = s.edge(i) + to;
-        if (shared_)
+        const R *best = this->at(i), *w = s.shared ? arcs_.into(to) : nullptr, *edge = s.edge(i) + to;
+        if (w)
             for (int t = 0; t < width_; t += lanes<R>)
                 store(row_ + t, BCRF_TARGET::load(best + t) + BCRF_TARGET::load(w + t));
         else
@@ -106,7 +105,8 @@ template <class R> class NBest : Viterbi<R> {
 
   public:
     NBest(const Batch<R>& batch, int n, int longest)
-        : Viterbi<R>(batch, longest), n_(n), longest_(longest), row_(padded<R>(batch.tags)) {
+        : Base(batch, longest), tags_(batch.tags), width_(padded<R>(batch.tags)), n_(n), longest_(longest),
+          row_(width_) {
         for (int t = 0; t < width_; ++t) row_[t] = -infinity<R>;
     }
 
@@ -116,7 +116,7 @@ template <class R> class NBest : Viterbi<R> {
         next_ = 0;
         queue_.clear();
         order_.clear();
-        if (!this->fill(s)) return 0;
+        if (Rows<R>::any(this->fill(typename Base::Tile(s)))) return 0;
         reserve();
         complete(s, s.length, 0, 0);
         while (found_ < n_ && next_ < queue_.size()) {

@@ -5,13 +5,7 @@
 
 namespace bcrf {
 
-inline void prefetch(const void* at) {
-#if defined(__GNUC__)
-    __builtin_prefetch(at);
-#else
-    (void)at;
-#endif
-}
+inline void prefetch(const void* at) { __builtin_prefetch(at); }
 
 // Prefetch n numbers.
 template <class X> inline void prefetch(const X* row, std::size_t n) {

@@ -1,45 +1,30 @@
-// Products of rows with a T x T matrix, in the sum-product and the max-plus semiring.
+// Products of rows with a T x T matrix: a number N, see numbers.hh, says what a sum and a product is. Each product hands
+// the finished sums to a visitor while they are in registers.
 #pragma once
 
-#include "simd.hh"
+#include "numbers.hh"
+#include "transition_blocks.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
-struct SumProduct {
-    template <class R> static BCRF_INLINE Vec<R> zero() { return broadcast<R>(0); }
-    template <class R> static BCRF_INLINE Vec<R> add(Vec<R> total, R x, Vec<R> k) {
-        return total + x * k;
-    }
-    template <class R> static BCRF_INLINE Vec<R> join(Vec<R> a, Vec<R> b) { return a + b; }
-};
-
-struct MaxPlus {
-    template <class R> static BCRF_INLINE Vec<R> zero() { return broadcast<R>(-infinity<R>); }
-    template <class R> static BCRF_INLINE Vec<R> add(Vec<R> total, R x, Vec<R> k) {
-        return max<R>(total, x + k);
-    }
-    template <class R> static BCRF_INLINE Vec<R> join(Vec<R> a, Vec<R> b) { return max<R>(a, b); }
-};
-
-// Set out[r, columns] = x[r] K[:, columns] for ROWS rows and COLUMNS vectors of columns. The block
-// loads each vector of K once for all rows and keeps the totals in registers.
-template <class Semiring, int ROWS, int COLUMNS, class R>
-BCRF_INLINE void product_block(R* const* out, const R* const* x, const R* k, int tags, int width) {
+// Call visit(r, v, sum) with vector v of x[r] K, for ROWS rows and COLUMNS vectors from `first` on. Each vector of K is
+// loaded once for all rows, and the totals stay in registers.
+template <class N, int ROWS, int COLUMNS, class R, class Visit>
+BCRF_INLINE void product_block(const R* const* x, const R* k, int tags, size_t width, int first, Visit visit) {
     // Fewer than 8 totals do not hide the latency of the sums, so they are split in two.
     constexpr int WAYS = ROWS * COLUMNS < 8 ? 2 : 1;
     Vec<R> total[WAYS][ROWS][COLUMNS];
     for (int w = 0; w < WAYS; ++w)
         for (int r = 0; r < ROWS; ++r)
-            for (int c = 0; c < COLUMNS; ++c) total[w][r][c] = Semiring::template zero<R>();
+            for (int c = 0; c < COLUMNS; ++c) total[w][r][c] = N::zero();
     const R* from[ROWS];
     for (int r = 0; r < ROWS; ++r) from[r] = x[r];
     const auto add_rows = [&](int ways) BCRF_INLINE_LAMBDA {
         for (int w = 0; w < ways; ++w, k += width)
             for (int c = 0; c < COLUMNS; ++c) {
                 const Vec<R> row = load(k + c * lanes<R>);
-                for (int r = 0; r < ROWS; ++r)
-                    total[w][r][c] = Semiring::template add<R>(total[w][r][c], from[r][w], row);
+                for (int r = 0; r < ROWS; ++r) total[w][r][c] = N::add_product(total[w][r][c], from[r][w], row);
             }
         for (int r = 0; r < ROWS; ++r) from[r] += ways;
     };
@@ -47,96 +32,88 @@ BCRF_INLINE void product_block(R* const* out, const R* const* x, const R* k, int
     for (; left >= WAYS; left -= WAYS) add_rows(WAYS);
     if (WAYS == 2 && left) add_rows(1);
     for (int r = 0; r < ROWS; ++r)
-        for (int c = 0; c < COLUMNS; ++c) {
-            Vec<R> v = total[0][r][c];
-            if (WAYS == 2) v = Semiring::template join<R>(v, total[WAYS - 1][r][c]);
-            store(out[r] + c * lanes<R>, v);
-        }
+        for (int c = 0; c < COLUMNS; ++c)
+            visit(r, first + c, WAYS == 2 ? N::join(total[0][r][c], total[WAYS - 1][r][c]) : total[0][r][c]);
 }
 
-// Set out[r] = x[r] K for ROWS rows. K is (tags, width), where width is a whole number of vectors.
-template <class Semiring, int ROWS, class R>
-void product(R* const* out, const R* const* x, const R* k, int tags, int width) {
+// Call run(columns, v) for blocks of at most MOST vectors; `columns` is a std::integral_constant.
+template <int MOST, class Run> BCRF_INLINE void for_vectors(int vectors, Run run) {
+    for (int left = vectors, v = 0; left > 0;) {
+        // Split 4 into 2 + 2, not 3 + 1: a single column of vectors leaves execution units idle.
+        const int step = left >= MOST + 2 || left == MOST ? MOST : left > MOST ? 2 : left;
+        switch (step) {
+            case 1: run(std::integral_constant<int, 1>(), v); break;
+            case 2: run(std::integral_constant<int, 2>(), v); break;
+            case 3: run(std::integral_constant<int, 3>(), v); break;
+            default: run(std::integral_constant<int, MOST>(), v);
+        }
+        v += step, left -= step;
+    }
+}
+
+// Call visit(r, v, sum) with each vector of x[r] K, for ROWS rows x. K is (tags, width), where width is a whole number
+// of vectors.
+template <class N, int ROWS, class R, class Visit>
+BCRF_INLINE void row_products(const R* const* x, const R* k, int tags, int width, Visit visit) {
     // The totals must fit the registers: 32 with AVX-512, 16 without.
     constexpr int MOST = ROWS == 1 || BCRF_VECTOR_BYTES == 64 ? 4 : 3;
-    R* at[ROWS];
-    for (int r = 0; r < ROWS; ++r) at[r] = out[r];
-    int left = width / lanes<R>;
-    while (left > 0) {
-        // Split 4 into 2 + 2, not 3 + 1: a single column of vectors leaves execution units idle.
-        int step = left >= MOST + 2 || left == MOST ? MOST : left > MOST ? 2 : left;
-        switch (step) {
-            case 1: product_block<Semiring, ROWS, 1, R>(at, x, k, tags, width); break;
-            case 2: product_block<Semiring, ROWS, 2, R>(at, x, k, tags, width); break;
-            case 3: product_block<Semiring, ROWS, 3, R>(at, x, k, tags, width); break;
-            default: product_block<Semiring, ROWS, MOST, R>(at, x, k, tags, width);
+    for_vectors<MOST>(width / lanes<R>, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+        product_block<N, ROWS, columns.value>(x, k + v * lanes<R>, tags, width, v, visit);
+    });
+}
+
+// Call run(columns, v) for blocks of at most 12 tags v, v + 1, ..; `columns` is a std::integral_constant.
+template <class Run> BCRF_INLINE void for_columns(int tags, Run run) {
+    constexpr int MOST = 12;
+    const int blocks = (tags + MOST - 1) / MOST;
+    for (int b = 0, v = 0; b < blocks; ++b) {
+        const int columns = (tags - v + blocks - b - 1) / (blocks - b);
+        switch (columns) {
+#define BCRF_COLUMNS(n) case n: run(std::integral_constant<int, n>(), v); break;
+            BCRF_COLUMNS(1) BCRF_COLUMNS(2) BCRF_COLUMNS(3) BCRF_COLUMNS(4)
+            BCRF_COLUMNS(5) BCRF_COLUMNS(6) BCRF_COLUMNS(7) BCRF_COLUMNS(8)
+            BCRF_COLUMNS(9) BCRF_COLUMNS(10) BCRF_COLUMNS(11) BCRF_COLUMNS(12)
+#undef BCRF_COLUMNS
         }
-        for (int r = 0; r < ROWS; ++r) at[r] += step * lanes<R>;
-        k += step * lanes<R>;
-        left -= step;
+        v += columns;
     }
 }
 
-// The product of 1 to 4 rows, a number known at run time.
-template <class Semiring, class R>
-inline void product(int rows, R* const* out, const R* const* x, const R* k, int tags, int width) {
-    switch (rows) {
-        case 1: product<Semiring, 1, R>(out, x, k, tags, width); break;
-        case 2: product<Semiring, 2, R>(out, x, k, tags, width); break;
-        case 3: product<Semiring, 3, R>(out, x, k, tags, width); break;
-        default: product<Semiring, 4, R>(out, x, k, tags, width);
-    }
-}
-
-template <class Semiring, class R>
-inline void product(R* out, const R* x, const R* k, int tags, int width) {
-    product<Semiring, 1, R>(&out, &x, k, tags, width);
-}
-
-// Add sum_i a[i, u] b[i, columns] to total[u, columns] for ROWS numbers u and COLUMNS vectors of
-// columns. The totals stay in registers.
-template <int ROWS, int COLUMNS, class R>
-BCRF_INLINE void outer_products_block(R* total, const R* a, const R* b, int rows, int width) {
-    Vec<R> sums[ROWS][COLUMNS];
-    for (int u = 0; u < ROWS; ++u)
-        for (int c = 0; c < COLUMNS; ++c)
-            sums[u][c] = load(total + size_t(u) * width + c * lanes<R>);
-    for (int i = 0; i < rows; ++i, a += width, b += width)
-        for (int c = 0; c < COLUMNS; ++c) {
-            const Vec<R> row = load(b + c * lanes<R>);
-            for (int u = 0; u < ROWS; ++u) sums[u][c] += a[u] * row;
+// Call visit(v, sum) with x K[:, v] in each lane, for the first columns of K (rows, width). step: between the numbers
+// of x.
+template <class N, class R, class Visit>
+BCRF_INLINE void lane_product(const R* x, size_t step, const R* k, int rows, int columns, int width, Visit visit) {
+    for_columns(columns, [&](auto block, int v) BCRF_INLINE_LAMBDA {
+        constexpr int COLUMNS = block.value;
+        Vec<R> total[COLUMNS];
+        for (int c = 0; c < COLUMNS; ++c) total[c] = N::zero();
+        const R *xu = x, *ku = k + v;
+        for (int u = 0; u < rows; ++u, xu += step, ku += width) {
+            const Vec<R> y = load(xu);
+            for (int c = 0; c < COLUMNS; ++c) total[c] = N::add_product(total[c], ku[c], y);
         }
-    for (int u = 0; u < ROWS; ++u)
-        for (int c = 0; c < COLUMNS; ++c)
-            store(total + size_t(u) * width + c * lanes<R>, sums[u][c]);
+        for (int c = 0; c < COLUMNS; ++c) visit(v + c, total[c]);
+    });
 }
 
-template <int COLUMNS, class R>
-void outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
-    constexpr int ROWS = 4;
-    int u = 0;
-    for (; u + ROWS <= tags; u += ROWS)
-        outer_products_block<ROWS, COLUMNS>(total + size_t(u) * width, a + u, b, rows, width);
-    for (; u < tags; ++u)
-        outer_products_block<1, COLUMNS>(total + size_t(u) * width, a + u, b, rows, width);
-}
-
-// Add sum_i a[i, u] b[i, v] to total[u, v], for `rows` numbers i.
-template <class R>
-void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
-    constexpr int MOST = BCRF_VECTOR_BYTES == 64 ? 4 : 2;
-    for (int left = width / lanes<R>; left > 0;) {
-        const int step = left < MOST ? left : MOST;
-        switch (step) {
-            case 1: outer_products<1>(total, a, b, rows, tags, width); break;
-            case 2: outer_products<2>(total, a, b, rows, tags, width); break;
-            case 3: outer_products<3>(total, a, b, rows, tags, width); break;
-            default: outer_products<MOST>(total, a, b, rows, tags, width);
-        }
-        total += step * lanes<R>;
-        b += step * lanes<R>;
-        left -= step;
-    }
+// Set out[to * W] = x[from * step] K in each lane, for the tags `from` and `to` of each block of transitions. Inlined,
+// it would slow down products without blocks.
+template <class N, class R>
+BCRF_NOINLINE void lane_block_products(R* out, const R* x, size_t step,
+                                                   const std::vector<TransitionBlock<R>>& blocks) {
+    for (const TransitionBlock<R>& block : blocks)
+        for_columns(block.columns(), [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+            constexpr int COLUMNS = columns.value;
+            Vec<R> total[COLUMNS];
+            for (int c = 0; c < COLUMNS; ++c) total[c] = N::zero();
+            const R* weights = block.weights.data() + v;
+            for (int u : block.from) {
+                const Vec<R> y = load(x + u * step);
+                for (int c = 0; c < COLUMNS; ++c) total[c] = N::add_product(total[c], weights[c], y);
+                weights += block.width;
+            }
+            for (int c = 0; c < COLUMNS; ++c) store(out + block.to[v + c] * lanes<R>, total[c]);
+        });
 }
 
 }  // namespace BCRF_TARGET

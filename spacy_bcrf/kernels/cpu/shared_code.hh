@@ -4,11 +4,15 @@
 // of each function that several files define, which must run on any processor.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 
 #include "../shared/precision.hh"
 #include "../shared/projection.hh"
-#include "for_each_sequence.hh"
+#include "chunks.hh"
+#include "in_double.hh"
 #include "kernels.hh"
+#include "paths.hh"
 #include "prefetch.hh"
+#include "thresholds.hh"

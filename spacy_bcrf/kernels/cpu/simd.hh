@@ -13,26 +13,22 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-#if defined(__GNUC__)
-template <class R> struct VectorOf;
-template <> struct VectorOf<float> {
-    typedef float type __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    typedef float in_array __attribute__((vector_size(BCRF_VECTOR_BYTES), aligned(sizeof(float))));
-    typedef std::int32_t integers __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-};
-template <> struct VectorOf<double> {
-    typedef double type __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    typedef double in_array __attribute__((vector_size(BCRF_VECTOR_BYTES), aligned(sizeof(double))));
-    typedef std::int64_t integers __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+template <class R> struct VectorOf {
+    typedef typename std::conditional<sizeof(R) == 4, std::int32_t, std::int64_t>::type Int;
+    typedef R type __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    typedef R in_array __attribute__((vector_size(BCRF_VECTOR_BYTES), aligned(sizeof(R))));
+    typedef Int integers __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    typedef typename std::make_unsigned<Int>::type bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
 };
 template <class R> using Vec = typename VectorOf<R>::type;
+template <class R>
+using IntOf = typename std::conditional<sizeof(R) == 4, std::int32_t, std::int64_t>::type;
 // A vector that is part of an array of R. It aliases R alone, so compilers keep other members of a
 // class in registers across a store; memcpy may change any of them.
 template <class R> using InArray = typename VectorOf<R>::in_array;
 template <class R> using IntVec = typename VectorOf<R>::integers;
-#else
-template <class R> using Vec = R;
-#endif
+// The bits of a Vec<R>.
+template <class R> using Bits = typename VectorOf<R>::bits;
 
 template <class R> constexpr int lanes = int(sizeof(Vec<R>) / sizeof(R));
 
@@ -41,27 +37,17 @@ template <class R> inline int padded(int tags) {
     return (tags + lanes<R> - 1) / lanes<R> * lanes<R>;
 }
 
-#if defined(__GNUC__)
 template <class R> BCRF_INLINE Vec<R> load(const R* p) { return *reinterpret_cast<const InArray<R>*>(p); }
 template <class R> BCRF_INLINE void store(R* p, Vec<R> v) { *reinterpret_cast<InArray<R>*>(p) = v; }
-#else
-template <class R> inline R load(const R* p) { return *p; }
-template <class R> inline void store(R* p, R x) { *p = x; }
-#endif
 
 // Load lanes<R> numbers, converted to R.
 template <class R, class In> BCRF_INLINE Vec<R> load_as(const In* p) {
-#if defined(__GNUC__)
     typedef In Numbers __attribute__((vector_size(sizeof(In) * lanes<R>)));
     Numbers v;
     std::memcpy(&v, p, sizeof v);
     return __builtin_convertvector(v, Vec<R>);
-#else
-    return R(*p);
-#endif
 }
 
-#if defined(__GNUC__)
 // Copy n <= N numbers, N a power of two, in pieces of constant size.
 template <int N, class To, class From> BCRF_INLINE void copy_short(To* to, const From* from, int n) {
     if constexpr (N == 1) {
@@ -111,10 +97,6 @@ template <class R, class In> BCRF_INLINE Vec<R> load_first(const In* from, int n
     copy_short<W>(copy, from, n);
     return load(copy);
 }
-#else
-template <class R, class In> inline void store_first(In* to, R x, int) { *to = In(x); }
-template <class R, class In> inline R load_first(const In* from, int, const In*) { return R(*from); }
-#endif
 
 // x - 0 is x, so compilers drop the subtraction. They keep an addition, because -0 + 0 is 0.
 template <class R> BCRF_INLINE Vec<R> broadcast(R x) { return x - Vec<R>{}; }
@@ -123,13 +105,51 @@ template <class R> BCRF_INLINE Vec<R> max(Vec<R> a, Vec<R> b) { return a > b ? a
 
 template <class R> BCRF_INLINE Vec<R> min(Vec<R> a, Vec<R> b) { return a < b ? a : b; }
 
-#if defined(__GNUC__)
-// Return lane J of the pair (a, b) for each J; lanes of b count from lanes<R>.
-template <class R, int... J> BCRF_INLINE Vec<R> shuffle(Vec<R> a, Vec<R> b) {
+// Return lane J of the pair (a, b) for each J; lanes of b count from the number of lanes of a.
+template <int... J, class V> BCRF_INLINE V shuffle(V a, V b) {
 #if defined(__clang__)
     return __builtin_shufflevector(a, b, J...);
 #else
-    return __builtin_shuffle(a, b, IntVec<R>{J...});
+    return __builtin_shuffle(a, b, decltype(a < b){J...});
+#endif
+}
+template <class R, int... J> BCRF_INLINE Vec<R> shuffle(Vec<R> a, Vec<R> b) { return shuffle<J...>(a, b); }
+
+// Intrinsics of Clang take these integers, and std::int64_t may be a long.
+typedef long long Places __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+
+// Return lane at[k] of the table in each lane k. Bits of at[k] above the number of lanes do not matter.
+template <class R> BCRF_INLINE Vec<R> permute(Vec<R> table, IntVec<R> at) {
+#if !defined(__clang__)
+    return __builtin_shuffle(table, at);
+#elif BCRF_VECTOR_BYTES == 64
+    if constexpr (sizeof(R) == 4)
+        return __builtin_ia32_permvarsf512(table, at);
+    else
+        return __builtin_ia32_permvardf512(table, (Places)at);
+#elif BCRF_VECTOR_BYTES == 32
+    // AVX2 permutes words of 32 bits only, and a double is two of them.
+    if constexpr (sizeof(R) == 8) at = at * 0x200000002 + 0x100000000;
+    return (Vec<R>)__builtin_ia32_permvarsf256((Vec<float>)table, (IntVec<float>)at);
+#else
+    R from[lanes<R>], to[lanes<R>];
+    store(from, table);
+    for (int k = 0; k < lanes<R>; ++k) to[k] = from[at[k] & (lanes<R> - 1)];
+    return load(to);
+#endif
+}
+
+// Return lane at[k] of the pair (low, high) in each lane k; lanes of `high` count from lanes<R>.
+template <class R> BCRF_INLINE Vec<R> permute(Vec<R> low, Vec<R> high, IntVec<R> at) {
+#if !defined(__clang__)
+    return __builtin_shuffle(low, high, at);
+#elif BCRF_VECTOR_BYTES == 64
+    if constexpr (sizeof(R) == 4)
+        return __builtin_ia32_vpermi2varps512(low, at, high);
+    else
+        return __builtin_ia32_vpermi2varpd512(low, (Places)at, high);
+#else
+    return (at & lanes<R>) != 0 ? permute<R>(high, at) : permute<R>(low, at);
 #endif
 }
 
@@ -147,9 +167,6 @@ template <class R, int N = lanes<R> / 2, class Join> BCRF_INLINE R reduce(Vec<R>
         return reduce<R, N / 2>(join(v, exchange_halves<R, N>(v, Lanes())), join);
     }
 }
-#else
-template <class R, class Join> inline R reduce(R x, Join) { return x; }
-#endif
 
 template <class R> BCRF_INLINE R sum(Vec<R> v) {
     return reduce<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return a + b; });
@@ -170,7 +187,7 @@ template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
 // Return 1 / sqrt(x). Some instruction sets have an approximation that one Newton step, or two, refine.
 // The result for 0 is infinite or NaN.
 BCRF_INLINE Vec<float> inverse_square_root(Vec<float> x) {
-#if defined(__GNUC__) && defined(__SSE2__)
+#if defined(__SSE2__)
 #if BCRF_VECTOR_BYTES == 64
     const Vec<float> y = __builtin_ia32_rsqrt14ps512_mask(x, Vec<float>{}, 0xFFFF);
 #elif BCRF_VECTOR_BYTES == 32
@@ -185,7 +202,7 @@ BCRF_INLINE Vec<float> inverse_square_root(Vec<float> x) {
 }
 
 BCRF_INLINE Vec<double> inverse_square_root(Vec<double> x) {
-#if defined(__GNUC__) && defined(__SSE2__) && BCRF_VECTOR_BYTES == 64
+#if defined(__SSE2__) && BCRF_VECTOR_BYTES == 64
     Vec<double> y = __builtin_ia32_rsqrt14pd512_mask(x, Vec<double>{}, 0xFF);
     y *= 1.5 - 0.5 * x * y * y;
     return y * (1.5 - 0.5 * x * y * y);
@@ -196,9 +213,7 @@ BCRF_INLINE Vec<double> inverse_square_root(Vec<double> x) {
 
 // Return exp(x) for x <= 0 or slightly above, accurate to about 1 ulp. Return 0 where exp(x) would
 // not be a normal number.
-#if defined(__GNUC__)
 BCRF_INLINE Vec<float> exponential(Vec<float> x) {
-    typedef std::uint32_t Bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
     const float round = 12582912.0f;  // 1.5 * 2^23 moves the integer part to the low bits
     Vec<float> shifted = x * 1.44269504f + round;
     Vec<float> n = shifted - round;
@@ -209,20 +224,12 @@ BCRF_INLINE Vec<float> exponential(Vec<float> x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    Bits bits, result;
-    std::memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits - 0x4B400000u + 127u) << 23;
-    Vec<float> power;
-    std::memcpy(&power, &bits, sizeof bits);
-    p *= power;
-    std::memcpy(&result, &p, sizeof result);
-    result &= (Bits)(x > -87.0f);
-    std::memcpy(&p, &result, sizeof p);
-    return p;
+    const Bits<float> power = ((Bits<float>)shifted - 0x4B400000u + 127u) << 23;
+    p *= (Vec<float>)power;
+    return x > Precision<float>::LEAST_LOG ? p : Vec<float>{};
 }
 
 BCRF_INLINE Vec<double> exponential(Vec<double> x) {
-    typedef std::uint64_t Bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
     const double round = 6755399441055744.0;  // 1.5 * 2^52
     Vec<double> shifted = x * 1.4426950408889634 + round;
     Vec<double> n = shifted - round;
@@ -234,37 +241,17 @@ BCRF_INLINE Vec<double> exponential(Vec<double> x) {
     q = q * square + 2.27265548208155028766e-1;
     q = q * square + 2.0;
     p = p / (q - p) * 2.0 + 1.0;
-    Bits bits, result;
-    std::memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits - 0x4338000000000000u + 1023u) << 52;
-    Vec<double> power;
-    std::memcpy(&power, &bits, sizeof bits);
-    p *= power;
-    std::memcpy(&result, &p, sizeof result);
-    result &= (Bits)(x > -708.0);
-    std::memcpy(&p, &result, sizeof p);
-    return p;
+    const Bits<double> power = ((Bits<double>)shifted - 0x4338000000000000u + 1023u) << 52;
+    p *= (Vec<double>)power;
+    return x > Precision<double>::LEAST_LOG ? p : Vec<double>{};
 }
-#else
-template <class R> inline R exponential(R x) {
-    return x > (sizeof(R) == 4 ? R(-87) : R(-708)) ? std::exp(x) : R(0);
-}
-#endif
 
 // Return log(x) for positive normal numbers, accurate to about 1 ulp.
-#if defined(__GNUC__)
 BCRF_INLINE Vec<float> logarithm(Vec<float> x) {
-    typedef std::int32_t Int __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    typedef std::uint32_t Bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    Bits bits;
-    std::memcpy(&bits, &x, sizeof bits);
     // x = 2^n m, where m is in [sqrt(1/2), sqrt(2)).
-    const Bits exponent = (bits - 0x3F3504F3u) & ~0x7FFFFFu;
-    bits -= exponent;
-    Vec<float> r;
-    std::memcpy(&r, &bits, sizeof bits);
-    r -= 1.0f;
-    const Vec<float> n = __builtin_convertvector((Int)exponent, Vec<float>) * 1.1920928955078125e-7f;
+    const Bits<float> bits = (Bits<float>)x, exponent = (bits - 0x3F3504F3u) & ~0x7FFFFFu;
+    const Vec<float> r = (Vec<float>)(bits - exponent) - 1.0f;
+    const Vec<float> n = __builtin_convertvector((IntVec<float>)exponent, Vec<float>) * 1.1920928955078125e-7f;
     Vec<float> p = r * 7.0376836292e-2f - 1.1514610310e-1f;
     p = p * r + 1.1676998740e-1f;
     p = p * r - 1.2420140846e-1f;
@@ -278,19 +265,13 @@ BCRF_INLINE Vec<float> logarithm(Vec<float> x) {
 }
 
 BCRF_INLINE Vec<double> logarithm(Vec<double> x) {
-    typedef std::uint64_t Bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    Bits bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    const Bits least = Bits{} + 0x3FE6A09E667F3BCDu, one = Bits{} + 0x3FF0000000000000u;
+    const Bits<double> bits = (Bits<double>)x;
     // x = 2^n m, where m is in [sqrt(1/2), sqrt(2)).
-    const Bits power = (bits - least) & 0xFFF0000000000000u;
-    bits -= power;
-    Vec<double> m, n;
-    std::memcpy(&m, &bits, sizeof bits);
-    // n is 2^52 + 1023 + n without the digits of m.
-    bits = ((power + one) >> 52) | 0x4330000000000000u;
-    std::memcpy(&n, &bits, sizeof bits);
-    n -= 4503599627370496.0 + 1023.0;
+    const Bits<double> power = (bits - 0x3FE6A09E667F3BCDu) & 0xFFF0000000000000u;
+    const Vec<double> m = (Vec<double>)(bits - power);
+    // The bits are 2^52 + 1023 + n.
+    const Vec<double> biased = (Vec<double>)(((power + 0x3FF0000000000000u) >> 52) | 0x4330000000000000u);
+    const Vec<double> n = biased - (4503599627370496.0 + 1023.0);
     const Vec<double> f = m - 1.0, s = f / (f + 2.0), z = s * s, w = z * z, half = f * f * 0.5;
     const Vec<double> even = w * (w * (w * 1.531383769920937332e-01 + 2.222219843214978396e-01) +
                                   3.999999999940941908e-01);
@@ -300,10 +281,6 @@ BCRF_INLINE Vec<double> logarithm(Vec<double> x) {
     const Vec<double> low = s * (half + (even + odd)) + n * 1.90821492927058770002e-10;
     return n * 6.93147180369123816490e-01 - ((half - low) - f);
 }
-#else
-inline float logarithm(float x) { return std::log(x); }
-inline double logarithm(double x) { return std::log(x); }
-#endif
 
 // Set out = in - shift for a row of `tags` numbers, converted to R and padded with -inf.
 template <class R, class In>
@@ -335,30 +312,16 @@ template <class In> BCRF_INLINE In largest(const In* x, size_t n) {
 
 // Transpose a 4 x 4 block of a matrix whose rows have length `width`.
 template <class R> BCRF_INLINE void transpose_block(R* to, const R* from, int width) {
-#if defined(__GNUC__) && !defined(__clang__)
     typedef R Four __attribute__((vector_size(4 * sizeof(R))));
-    typedef typename std::conditional<sizeof(R) == 4, std::int32_t, std::int64_t>::type Int;
-    typedef Int Order __attribute__((vector_size(4 * sizeof(R))));
-    Four a, b, c, d;
-    std::memcpy(&a, from, sizeof a);
-    std::memcpy(&b, from + width, sizeof b);
-    std::memcpy(&c, from + size_t(2) * width, sizeof c);
-    std::memcpy(&d, from + size_t(3) * width, sizeof d);
-    const Order low{0, 4, 1, 5}, high{2, 6, 3, 7}, first{0, 1, 4, 5}, second{2, 3, 6, 7};
-    const Four ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low);
-    const Four ef = __builtin_shuffle(a, b, high), gh = __builtin_shuffle(c, d, high);
-    a = __builtin_shuffle(ab, cd, first);
-    b = __builtin_shuffle(ab, cd, second);
-    c = __builtin_shuffle(ef, gh, first);
-    d = __builtin_shuffle(ef, gh, second);
-    std::memcpy(to, &a, sizeof a);
-    std::memcpy(to + width, &b, sizeof b);
-    std::memcpy(to + size_t(2) * width, &c, sizeof c);
-    std::memcpy(to + size_t(3) * width, &d, sizeof d);
-#else
-    for (int u = 0; u < 4; ++u)
-        for (int v = 0; v < 4; ++v) to[size_t(v) * width + u] = from[size_t(u) * width + v];
-#endif
+    Four rows[4];
+    for (int i = 0; i < 4; ++i) std::memcpy(&rows[i], from + size_t(i) * width, sizeof rows[i]);
+    const Four low = shuffle<0, 4, 1, 5>(rows[0], rows[1]), high = shuffle<2, 6, 3, 7>(rows[0], rows[1]);
+    const Four under = shuffle<0, 4, 1, 5>(rows[2], rows[3]), over = shuffle<2, 6, 3, 7>(rows[2], rows[3]);
+    rows[0] = shuffle<0, 1, 4, 5>(low, under);
+    rows[1] = shuffle<2, 3, 6, 7>(low, under);
+    rows[2] = shuffle<0, 1, 4, 5>(high, over);
+    rows[3] = shuffle<2, 3, 6, 7>(high, over);
+    for (int i = 0; i < 4; ++i) std::memcpy(to + size_t(i) * width, &rows[i], sizeof rows[i]);
 }
 
 // Transpose a matrix (tags, tags) whose rows have length `width`.

@@ -6,23 +6,46 @@
 #include "dijkstra.hh"
 #include "kernels.hh"
 #include "mean_field.hh"
-#include "posterior.hh"
+#include "sum_product.hh"
+#include "viterbi.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
-template <class In> Kernels<In> kernels() {
-    Kernels<In> table;
-    table.sum_product = sum_product<In>;
-    table.max_product = max_product<In>;
-    table.nbest = nbest<In>;
-    table.beam_search = beam_search<In>;
-    table.dijkstra = dijkstra<In>;
-    table.bregman = bregman<In>;
-    table.mean_field = mean_field<In>;
-    table.entropy = entropy<In>;
-    table.pair_marginals = pair_marginals<In>;
-    table.sample = sample<In>;
+// Return the steps of an operation as text, without those that take no sequence. The batch has no tag scores. range: see
+// guess_range.
+template <class R> std::vector<std::string> plan_text(Operation operation, const Batch<R>& batch, double range) {
+    std::vector<std::string> found;
+    const std::string type = sizeof(R) == 4 ? "float32" : "float64";
+    for (Step step : plan<R>(shape_of(batch, operation, range))) {
+        const bool wide = step.path == Path::LANES_WIDE || step.path == Path::ROWS_WIDE;
+        std::string text = "rows";
+        if (step.path == Path::LANES || step.path == Path::LANES_WIDE) {
+            std::vector<Sequence<R>> which = batch.sequences();
+            const bool any = is_bregman(operation)                 ? !TokenLanes<R>::tiles(batch, which, step.share).empty()
+                             : operation == Operation::MEAN_FIELD ? !MeanFieldLanes<R>::tiles(batch, which, step.share).empty()
+                                                                  : !Lanes<R>::tiles(batch, which, step.share).empty();
+            if (!any) continue;
+            text = "lanes of " + std::to_string(lanes<R>);
+        }
+        found.push_back(step.path == Path::FLOAT64 ? "as float64" : text + (wide ? ", wide " : ", ") + type);
+    }
+    return found;
+}
+
+template <class R> Kernels<R> kernels() {
+    Kernels<R> table;
+    table.sum_product = sum_product<R>;
+    table.max_product = max_product<R>;
+    table.nbest = nbest<R>;
+    table.beam_search = beam_search<R>;
+    table.dijkstra = dijkstra<R>;
+    table.bregman = bregman<R>;
+    table.mean_field = mean_field<R>;
+    table.entropy = entropy<R>;
+    table.pair_marginals = pair_marginals<R>;
+    table.sample = sample<R>;
+    table.plan = plan_text<R>;
     return table;
 }
 

@@ -7,12 +7,13 @@
 #define BCRF_VECTOR_BYTES 16
 #endif
 
-#if defined(__GNUC__)
 #define BCRF_INLINE inline __attribute__((always_inline))
 #define BCRF_INLINE_LAMBDA __attribute__((always_inline))
+// One copy of a function that several templates call.
+#define BCRF_NOINLINE __attribute__((noinline))
 // Unroll the next loop, so that an array of vectors stays in registers.
-#define BCRF_UNROLL _Pragma("GCC unroll 16")
+#if defined(__clang__)
+#define BCRF_UNROLL _Pragma("unroll")
 #else
-#define BCRF_INLINE inline
-#define BCRF_INLINE_LAMBDA
+#define BCRF_UNROLL _Pragma("GCC unroll 24")
 #endif

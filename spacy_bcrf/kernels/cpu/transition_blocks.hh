@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simd.hh"
+#include "thresholds.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -23,13 +24,7 @@ template <class R> struct TransitionBlock {
 
 // Return the position of the lowest bit of a positive number.
 inline int lowest_bit(std::uint64_t x) {
-#if defined(__GNUC__)
     return __builtin_ctzll(x);
-#else
-    int position = 0;
-    while (!(x >> position & 1)) ++position;
-    return position;
-#endif
 }
 
 // Return the bits of up to 64 scores that are not -inf. NaN is not forbidden.
@@ -66,19 +61,17 @@ template <class In> std::vector<int> group_tags(const Batch<In>& batch, bool tra
         size_t i = 0;
         while (i < first.size() && !std::equal(set, set + words, &others[first[i] * words])) ++i;
         if (i == first.size()) first.push_back(int(v));
-        if (2 * first.size() > tags + 1) return {};
+        if (first.size() > most_groups(tags)) return {};
         groups[v] = int(i);
     }
     return groups;
 }
 
-constexpr int MIN_BLOCK_TAGS = 24;
-
-// Split the allowed transitions into blocks with the weights weight(u, v). There are none if `group_tags` finds
-// none.
+// Split the allowed transitions into blocks with the weights weight(u, v). If `group_tags` finds none, each tag is one.
 template <class R, class In, class Weight>
 std::vector<TransitionBlock<R>> transition_blocks(const Batch<In>& batch, bool transposed, Weight weight) {
-    const std::vector<int> groups = group_tags(batch, transposed);
+    std::vector<int> groups = group_tags(batch, transposed);
+    for (int v = int(groups.size()); v < batch.tags; ++v) groups.push_back(v);
     std::vector<TransitionBlock<R>> blocks;
     for (int v = 0; v < int(groups.size()); ++v) {
         if (size_t(groups[v]) == blocks.size()) {
@@ -109,14 +102,6 @@ template <class In> size_t count_allowed(const Batch<In>& batch) {
     size_t count = 0;
     for (size_t i = 0; i < n; ++i) count += batch.transitions[i] != -infinity<In>;
     return count;
-}
-
-// Return whether blocks leave out so many transitions that plain products over them are faster, and whether there
-// are enough tokens to pay for finding them.
-template <class In> bool are_blocks_faster(const Batch<In>& batch) {
-    if (!batch.shared || batch.tags < MIN_BLOCK_TAGS || batch.tokens() < 4 * size_t(batch.tags)) return false;
-    const double share = double(count_allowed(batch)) / (double(batch.tags) * batch.tags);
-    return share < 0.6 && !group_tags(batch, false).empty();
 }
 
 }  // namespace BCRF_TARGET

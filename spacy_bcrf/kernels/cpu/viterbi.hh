@@ -1,109 +1,44 @@
 // The best labeling, by the Viterbi algorithm.
 #pragma once
 
-#include "features.hh"
-#include "for_each_sequence.hh"
-#include "lane_viterbi.hh"
-#include "prefetch.hh"
+#include "interrupt.hh"
+#include "plan.hh"
 #include "products.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// A long sequence in two halves, [0, middle) and [middle, length). In the first half, `best` has the score
-// of the best prefix that ends in each tag of a token. In the second half, it has the score of the best
-// suffix that starts with the tag. The largest score at a token is subtracted.
-template <class R> struct ViterbiHalves {
-    Sequence<R> s;
-    int middle;
-    Buffer<R> best[2];  // (tokens, width)
-    bool feasible[2] = {true, true};
-    double score[2] = {0, 0};
+// Transitions of the Viterbi algorithm in a layout.
+//
+// product(w, out, x, visit) calls visit(v, sum) with each vector of the max-plus product of x and the transitions w of
+// an edge. It may use `out`, a row. best_before(w, best, to, ended, arc) returns the tag u with the largest score
+// best[u] + w[u, to], the lowest one in a tie, and sets `arc` to that transition. It counts as 0 where `ended` is 1: no
+// token follows.
+template <class Layout, class N> class ViterbiArcs;
 
-    ViterbiHalves(const Sequence<R>& sequence, int width)
-        : s(sequence), middle(s.length / 2),
-          best{Buffer<R>(size_t(middle) * width), Buffer<R>(size_t(s.length - middle) * width)} {}
-
-    int tokens(int half) const { return half ? s.length - middle : middle; }
-};
-
-// `best` (length, width) is the score of the best prefix that ends in each tag, minus the largest
-// one at the token. There are no back-pointers: finding a predecessor afterwards costs O(T).
-template <class R> class Viterbi {
-  protected:
-    int tags_, width_;
-    bool shared_;
-    const R* end_;  // of the scores
-    Buffer<R> best_, forth_, back_;  // (longest, width), (tags, width), its transpose if shared
-    Buffer<R> numbers_;              // 0, 1, .. for each lane
+template <class R, class N> class ViterbiArcs<Rows<R>, N> {
+    static constexpr int W = lanes<R>;
+    const int tags_, width_;
+    const bool shared_;
+    Buffer<R> forth_, back_;  // (tags, width), its transpose if shared
+    Buffer<R> count_;         // 0, 1, .. for each lane
 
     void load_transitions(const R* w) {
         for (int u = 0; u < tags_; ++u)
             load_row<R, R>(forth_ + size_t(u) * width_, w + size_t(u) * tags_, 0, tags_);
-        // Without sharing, the traceback reads one column of each matrix, so a transpose does not
-        // pay.
-        if (!shared_) return;
-        std::fill_n(back_.data(), size_t(tags_) * width_, -infinity<R>);
-        transpose<R>(back_, forth_, tags_, width_);
     }
-
-    R* at(int i) { return best_ + size_t(i) * width_; }
-
-    // Compute the scores of a token from the scores of its neighbour and the transitions `w` between
-    // them. Subtract the maximum. Return false if all scores are -inf.
-    bool step(R* best, const R* neighbour, const R* w, const R* unary) {
-        product<MaxPlus>(best, neighbour, w, tags_, width_);
-        Vec<R> tops = broadcast<R>(-infinity<R>);
-        for (int t = 0; t < width_; t += lanes<R>) {
-            const Vec<R> v = load(best + t) + load_first<R>(unary + t, std::min(lanes<R>, tags_ - t), end_);
-            store(best + t, v);
-            tops = max<R>(tops, v);
-        }
-        const R top = maximum<R>(tops);
-        if (top == -infinity<R>) return false;
-        for (int t = 0; t < width_; t += lanes<R>) store(best + t, load(best + t) - top);
-        return true;
-    }
-
-    // Set the scores of the best prefixes of the first n tokens. Return false if a token has none.
-    bool fill(const Sequence<R>& s, int n, R* best) {
-        load_row<R, R>(best, s.unary, 0, tags_);
-        for (int i = 1; i < n; ++i, best += width_) {
-            if (i + TOKENS_AHEAD < n) prefetch(s.unary + size_t(i + TOKENS_AHEAD) * tags_, tags_);
-            if (!shared_) load_transitions(s.edge(i - 1));
-            if (!step(best + width_, best, forth_, s.unary + size_t(i) * tags_)) return false;
-            if (i % 1024 == 0) check_signals();
-        }
-        return largest(best, tags_) > -infinity<R>;
-    }
-
-    // Set the scores of the best suffixes of tokens from `first` on.
-    bool fill_suffixes(const Sequence<R>& s, int first, R* best) {
-        best += size_t(s.length - 1 - first) * width_;
-        load_row<R, R>(best, s.unary + size_t(s.length - 1) * tags_, 0, tags_);
-        for (int i = s.length - 2; i >= first; --i, best -= width_) {
-            if (i >= TOKENS_AHEAD) prefetch(s.unary + size_t(i - TOKENS_AHEAD) * tags_, tags_);
-            if (!step(best - width_, best, back_, s.unary + size_t(i) * tags_)) return false;
-            if (i % 1024 == 0) check_signals();
-        }
-        return largest(best, tags_) > -infinity<R>;
-    }
-
-    // Return the tag with the largest score, the lowest one in a tie.
+    // Return the tag with the largest score.
     template <class Score> int argmax(Score score) {
         int best = 0;
         for (int t = 1; t < tags_; ++t)
             if (score(t) > score(best)) best = t;
         return best;
     }
-
-    // Return the best tag next to a tag, the lowest one in a tie. w: the transitions between them by tag.
-    // The padding of `best` is -inf.
-    int best_neighbour(const R* best, const R* w) {
-        // Reductions over lanes take longer than a few comparisons.
-        if (tags_ < 12) return argmax([&](int t) { return best[t] + w[t]; });
-        Vec<R> top = broadcast<R>(-infinity<R>), at{}, tag = load(numbers_.data());
-        for (int t = 0; t < width_; t += lanes<R>, tag += R(lanes<R>)) {
+    // Return the tag with the largest best[t] + w[t]. The padding of `best` is -inf.
+    int argmax_of_sum(const R* best, const R* w) {
+        if (tags_ < MIN_VECTOR_ARGMAX_TAGS) return argmax([&](int t) { return best[t] + w[t]; });
+        Vec<R> top = broadcast<R>(-infinity<R>), at{}, tag = load(count_.data());
+        for (int t = 0; t < width_; t += W, tag += R(W)) {
             const Vec<R> v = load(best + t) + load(w + t);
             at = v > top ? tag : at;
             top = max<R>(top, v);
@@ -112,122 +47,240 @@ template <class R> class Viterbi {
         return int(-maximum<R>(top < most ? broadcast<R>(-infinity<R>) : -at));
     }
 
+  public:
+    using Tags = int;
+
+    explicit ViterbiArcs(const Batch<R>& batch)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared), forth_(size_t(tags_) * width_),
+          back_(shared_ ? size_t(tags_) * width_ : 0), count_(W) {
+        for (int k = 0; k < W; ++k) count_[k] = R(k);
+        if (!shared_) return;
+        load_transitions(batch.transitions);
+        std::fill_n(back_.data(), size_t(tags_) * width_, -infinity<R>);
+        transpose<R>(back_, forth_, tags_, width_);
+    }
+
+    template <class Visit> BCRF_INLINE void product(const R* w, R*, const R* x, Visit visit) {
+        if (!shared_) load_transitions(w);
+        row_products<N, 1>(&x, forth_.data(), tags_, width_, [&](int, int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
+            visit(v, sum);
+        });
+    }
+    int best_before(const R* w, const R* best, int to, Vec<R> ended, Vec<R>& arc) {
+        arc = Vec<R>{};
+        if (ended[0] > 0) return argmax([&](int t) { return best[t]; });
+        // Without sharing, this reads one column of each matrix, so a transpose does not pay.
+        const int tag = shared_ ? argmax_of_sum(best, into(to))
+                                : argmax([&](int u) { return best[u] + w[size_t(u) * tags_ + to]; });
+        arc = broadcast<R>(w[size_t(tag) * tags_ + to]);
+        return tag;
+    }
+    static int tag(Tags tags, int) { return tags; }
+
+    // The shared transitions from each tag into one.
     const R* into(int tag) { return back_ + size_t(tag) * width_; }
-    const R* out_of(int tag) { return forth_ + size_t(tag) * width_; }
+};
+
+// Return table[at[k]] in each lane k, for a table of 1 to 4 vectors.
+template <int VECTORS, class R> BCRF_INLINE Vec<R> pick(const R* table, IntVec<R> at) {
+    constexpr int W = lanes<R>;
+    if constexpr (VECTORS == 1) {
+        return permute<R>(load(table), at);
+    } else if constexpr (VECTORS == 2) {
+        return permute<R>(load(table), load(table + W), at);
+    } else {
+        const Vec<R> low = pick<2>(table, at), high = pick<VECTORS - 2>(table + 2 * W, at);
+        return (at & IntOf<R>(2 * W)) != 0 ? high : low;
+    }
+}
+
+template <class R, class N> class ViterbiArcs<Lanes<R>, N> {
+    static constexpr int W = lanes<R>;
+    static constexpr int MOST_PICKED = 4;  // vectors of a row of which a lane picks a number without a load
+    const int tags_, width_;
+    const bool picks_;
+    Buffer<R> forth_, back_;  // (tags, width), its transpose
+    Buffer<R> into_;          // (tags, W)
+    std::vector<TransitionBlock<R>> blocks_;
+
+    // Find the best tag if x(u) are the transitions from tag u.
+    template <class From> BCRF_INLINE IntVec<R> argmax(const R* best, Vec<R> ended, Vec<R>& arc, From x) {
+        Vec<R> top = broadcast<R>(-infinity<R>), found{};
+        const Vec<R> none{};
+        IntVec<R> at{};
+        for (int u = 0; u < tags_; ++u) {
+            const Vec<R> w = ended > none ? none : x(u), v = load(best + u * W) + w;
+            const auto more = v > top;
+            at = more ? IntVec<R>{} + u : at;
+            found = more ? w : found;
+            top = more ? v : top;
+        }
+        arc = found;
+        return at;
+    }
 
   public:
+    using Tags = IntVec<R>;
+
+    explicit ViterbiArcs(const Batch<R>& batch)
+        : tags_(batch.tags), width_(padded<R>(batch.tags)),
+          picks_(BCRF_VECTOR_BYTES > 16 && width_ <= MOST_PICKED * W), forth_(size_t(tags_) * width_),
+          back_(size_t(tags_) * width_), into_(size_t(tags_) * W) {
+        for (int u = 0; u < tags_; ++u)
+            load_row<R, R>(forth_ + size_t(u) * width_, batch.transitions + size_t(u) * tags_, 0, tags_);
+        transpose<R>(back_, forth_, tags_, width_);
+        if (are_blocks_faster(batch))
+            blocks_ = transition_blocks<R>(
+                batch, false, [&](size_t u, size_t v) { return batch.transitions[u * tags_ + v]; });
+    }
+
+    template <class Visit> BCRF_INLINE void product(const R*, R* out, const R* x, Visit visit) {
+        if (blocks_.empty()) return lane_product<N>(x, W, forth_.data(), tags_, tags_, width_, visit);
+        lane_block_products<N>(out, x, W, blocks_);
+        for (int v = 0; v < tags_; ++v) visit(v, load(out + v * W));
+    }
+    BCRF_INLINE IntVec<R> best_before(const R*, const R* best, IntVec<R> to, Vec<R> ended, Vec<R>& arc) {
+        IntVec<R> found{};
+        if (picks_) {
+            const R* forth = forth_.data();
+            for_vectors<MOST_PICKED>(width_ / W, [&](auto vectors, int) BCRF_INLINE_LAMBDA {
+                constexpr int VECTORS = vectors.value;
+                found = argmax(best, ended, arc, [&](int u) BCRF_INLINE_LAMBDA {
+                    return pick<VECTORS>(forth + size_t(u) * (VECTORS * W), to);
+                });
+            });
+        } else {
+            const R* rows[W];
+            for (int k = 0; k < W; ++k) rows[k] = back_ + size_t(to[k]) * width_;
+            pack<R, R>(into_, W, rows, back_ + size_t(tags_) * width_, tags_);
+            const R* into = into_.data();
+            found = argmax(best, ended, arc, [&](int u) BCRF_INLINE_LAMBDA { return load(into + u * W); });
+        }
+        return found;
+    }
+    static BCRF_INLINE int tag(Tags tags, int k) { return int(tags[k]); }
+};
+
+// `best` is the score of the best prefix that ends in each tag, minus the largest one at the token. There are no
+// back-pointers: finding a predecessor afterwards costs O(T). The operations on each score are the same in both
+// layouts, so the labelings are.
+template <class L, class N> class Viterbi {
+  public:
+    using R = typename N::R;
+    using Tile = typename L::Tile;
+
+  protected:
+    static constexpr int W = lanes<R>;
+    static constexpr int CHECKED = 1024;  // tokens between two looks at the signals
+    L layout_;
+    const int vectors_;
+    const size_t row_;
+    ViterbiArcs<L, N> arcs_;
+    Buffer<R> best_, unary_;  // (longest, row), (row)
+
+    R* at(int i) { return best_ + size_t(i) * row_; }
+
+    // Set the scores of token i, and return the largest. Not inlined: the product needs the registers.
+    BCRF_NOINLINE Vec<R> step(const Tile& tile, int i) {
+        R *best = at(i), *unary = i ? unary_.data() : best;
+        Vec<R> top = broadcast<R>(-infinity<R>);
+        layout_.load(unary, tile, i);
+        if (i == 0)
+            for (int v = 0; v < vectors_; ++v) top = max<R>(top, load(best + v * W));
+        else
+            arcs_.product(tile.sequence[0].edge(i - 1), best, at(i - 1), [&](int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
+                const Vec<R> x = sum + load(unary + v * W);
+                top = max<R>(top, x);
+                store(best + v * W, x);
+            });
+        top = L::max(top);
+        const Vec<R> shift = i ? max<R>(top, broadcast(std::numeric_limits<R>::lowest())) : Vec<R>{};
+        for (int v = 0; v < vectors_; ++v) store(best + v * W, load(best + v * W) - shift);
+        return top;
+    }
+
+    // Set the scores of the best prefixes. Return 1 or more for each sequence that has none at some token.
+    Vec<R> fill(const Tile& tile) {
+        const auto lengths = L::lengths(tile);
+        Vec<R> bad{};
+        for (int i = 0; i < tile.longest; ++i) {
+            if (i % CHECKED == CHECKED - 1) check_signals();
+            const Vec<R> top = step(tile, i);
+            bad = top > -infinity<R> ? bad : bad + L::live(lengths, i).ones();
+            if (!L::IN_LANES && L::any(bad)) break;
+        }
+        return bad;
+    }
+
+    // Write the labelings to `tags` (N), and the scores of the tile's sequences.
+    void trace(const Tile& tile, int* tags, double* scores) {
+        const auto lengths = L::lengths(tile);
+        const R* unary[W];  // of the current token
+        int* next[W];       // the tag of the next one
+        for (int k = 0; k < tile.size; ++k) {
+            const Sequence<R>& s = tile.sequence[k];
+            unary[k] = s.unary + size_t(s.length - 1) * s.tags;
+            next[k] = tags + s.first + s.length;
+        }
+        int live = 0;  // sequences that have the token; the longest come first
+        typename L::Sums score;
+        typename ViterbiArcs<L, N>::Tags found{};
+        for (int i = tile.longest - 1; i >= 0; --i) {
+            if (i % CHECKED == CHECKED - 1) check_signals();
+            if (!L::IN_LANES && i >= TOKENS_AHEAD) {
+                prefetch(at(i - TOKENS_AHEAD), row_);
+                prefetch(unary[0] - TOKENS_AHEAD * layout_.tags, layout_.tags);
+            }
+            Vec<R> arc{};
+            found = arcs_.best_before(tile.sequence[0].edge(i), at(i), found, L::ended(lengths, i), arc);
+            R own[W] = {};
+            while (live < tile.size && i < tile.sequence[live].length) ++live;
+            for (int k = 0; k < live; ++k) {
+                const int tag = ViterbiArcs<L, N>::tag(found, k);
+                own[k] = unary[k][tag];
+                unary[k] -= layout_.tags;
+                *--next[k] = tag;
+            }
+            score.add(arc);
+            score.add(load(own));
+        }
+        score.read(scores);
+    }
+
+  public:
+    // longest: the most tokens of a tile.
     Viterbi(const Batch<R>& batch, int longest)
-        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared),
-          end_(batch.unary + batch.tokens() * batch.tags), best_(size_t(longest) * width_),
-          forth_(size_t(batch.tags) * width_), back_(size_t(batch.tags) * width_), numbers_(lanes<R>) {
-        for (int k = 0; k < lanes<R>; ++k) numbers_[k] = R(k);
-        if (shared_) load_transitions(batch.transitions);
-    }
+        : layout_(batch), vectors_(layout_.vectors), row_(size_t(vectors_) * W), arcs_(batch),
+          best_(longest * row_, Fill::NONE), unary_(row_) {}
 
-    bool fill(const Sequence<R>& s) { return fill(s, s.length, best_); }
-
-    // Write the best labeling to `tags` and return its score, or -inf if there is none.
-    double run(const Sequence<R>& s, int* tags) {
-        if (!fill(s)) return -infinity<double>;
-        const R* last = at(s.length - 1);
-        trace(s, s.length - 1, argmax([&](int t) { return last[t]; }), best_, tags);
-        return path_score(s, tags, 0, s.length);
-    }
-
-    // Write the best labeling of tokens [0, i] in which token i has this tag.
-    void trace(const Sequence<R>& s, int i, int tag, const R* best, int* tags) {
-        for (;; --i) {
-            tags[i] = tag;
-            if (i == 0) return;
-            const R *before = best + size_t(i - 1) * width_, *edge = s.edge(i - 1);
-            if (i > TOKENS_AHEAD) prefetch(before - TOKENS_AHEAD * width_, width_);
-            const int to = tag;
-            tag = shared_ ? best_neighbour(before, into(to))
-                          : argmax([&](int u) { return before[u] + edge[size_t(u) * tags_ + to]; });
+    // Write the best labelings to `tags` (N), and their scores (size): zeros and -inf if there is none.
+    void run(const Tile& tile, int* tags, R* scores) {
+        const Vec<R> bad = fill(tile);
+        double found[W] = {};
+        if (!L::all(bad + L::unused(tile))) trace(tile, tags, found);
+        for (int k = 0; k < tile.size; ++k) {
+            const Sequence<R>& s = tile.sequence[k];
+            scores[s.index] = bad[k] > 0 ? -infinity<R> : R(found[k]);
+            if (bad[k] > 0) std::fill_n(tags + s.first, s.length, 0);
         }
-    }
-
-    // Set the scores of a half, from its end of the sequence to the middle.
-    void go_to_middle(ViterbiHalves<R>& h, int half) {
-        h.feasible[half] = half == 0 ? fill(h.s, h.middle, h.best[0]) : fill_suffixes(h.s, h.middle, h.best[1]);
-    }
-
-    // Write the labeling of a half, from the middle to its end of the sequence.
-    void leave_middle(ViterbiHalves<R>& h, int half, int* tags) {
-        Buffer<R> row(width_);
-        const R *before = h.best[0] + size_t(h.middle - 1) * width_, *after = h.best[1];
-        product<MaxPlus>(row.data(), before, (const R*)forth_, tags_, width_);
-        int tag = best_neighbour(after, row);
-        if (after[tag] + row[tag] == -infinity<R>) {
-            h.score[half] = -infinity<double>;
-            return;
-        }
-        const int last = best_neighbour(before, into(tag));
-        if (half == 0) {
-            trace(h.s, h.middle - 1, last, h.best[0], tags);
-            h.score[0] = path_score(h.s, tags, 0, h.middle);
-            return;
-        }
-        h.score[1] = into(tag)[last];
-        tags[h.middle] = tag;
-        for (int i = h.middle + 1; i < h.s.length; ++i) {
-            after += width_;
-            if (i + TOKENS_AHEAD < h.s.length) prefetch(after + TOKENS_AHEAD * width_, width_);
-            tags[i] = best_neighbour(after, out_of(tags[i - 1]));
-        }
-        h.score[1] += path_score(h.s, tags, h.middle, h.s.length);
     }
 };
 
-// Find the best labelings of long sequences with shared transitions in halves, like sum_product_long.
-template <class R>
-void max_product_long(const Batch<R>& batch, const std::vector<Place>& which, int* tags, R* scores) {
-    std::vector<ViterbiHalves<R>> all;
-    all.reserve(which.size());
-    for (Place place : which)
-        all.emplace_back(batch.sequence(place), padded<R>(batch.tags));
-    const auto for_each_half = [&](auto run) {
-        for_each_item(
-            batch, 2 * all.size(), [&](size_t i) { return size_t(all[i / 2].tokens(i % 2)); }, pass(batch),
-            nullptr, [&] { return Viterbi<R>(batch, 0); },
-            [&](Viterbi<R>& chain, size_t i, double*) { run(chain, all[i / 2], int(i % 2)); },
-            [](Viterbi<R>&, double*) {});
-    };
-    for_each_half([](Viterbi<R>& chain, auto& h, int half) { chain.go_to_middle(h, half); });
-    for_each_half([&](Viterbi<R>& chain, auto& h, int half) {
-        if (h.feasible[0] && h.feasible[1]) chain.leave_middle(h, half, tags + h.s.first);
-    });
-    for (const auto& h : all)
-        scores[h.s.index] =
-            h.feasible[0] && h.feasible[1] ? R(h.score[0] + h.score[1]) : -infinity<R>;
-}
-
-template <class R>
-void max_product(const Batch<R>& batch, int* tags, R* scores) {
-    std::vector<Place> which = places(batch);
-#if defined(__GNUC__)
-    if (batch.shared) {
-        // No sums need registers, so lanes are faster up to more tags. Rows have no blocks.
-        const bool many = BCRF_VECTOR_BYTES == 64 && batch.tags >= 32 && batch.tags < 64;
-        const bool blocks = lanes<R> >= 4 && are_blocks_faster(batch);
-        const double share = blocks ? 0.6 : many ? 0.45 : lane_share<R>(batch.tags, 32);
-        const auto groups = group<R>(batch, which, share);
-        const R* end = batch.unary + batch.tokens() * batch.tags;
-        for_each_item(
-            batch, groups.size(), [&](size_t i) { return groups[i].tokens; }, 0.3 * pass(batch),
-            nullptr, [&] { return LaneViterbi<R>(batch, end, groups[0].longest); },
-            [&](LaneViterbi<R>& chain, size_t i, double*) { chain.run(groups[i], tags, scores); },
-            [](LaneViterbi<R>&, double*) {});
-    }
-#endif
-    if (batch.shared) max_product_long(batch, take_long(batch, which), tags, scores);
-    for_each_sequence(
-        batch, which, 2 * pass(batch), nullptr,
-        [&] { return Viterbi<R>(batch, longest(batch, which)); },
-        [&](Viterbi<R>& chain, const Sequence<R>& s, double*) {
-            scores[s.index] = R(chain.run(s, tags + s.first));
+template <class R> void max_product(const Batch<R>& batch, int* tags, R* scores) {
+    run_plan<R, SequenceLayouts>(
+        batch, batch.sequences(), shape_of(batch, Operation::MAX_PRODUCT, 0),
+        [&](auto layout, auto number, const auto& tiles, char*) {
+            using Layout = typename decltype(layout)::type;
+            using Search = Viterbi<Layout, Tropical<R>>;
+            // No plan has wide numbers.
+            if constexpr (decltype(number)::type::PARTS == 1)
+                for_each_tile(
+                    batch, tiles, (Layout::IN_LANES ? 0.3 : 2) * pass(batch), nullptr,
+                    [&] { return Search(batch, longest(tiles)); },
+                    [&](Search& search, const auto& tile, double*) { search.run(tile, tags, scores); },
+                    [](Search&, double*) {});
         },
-        [](Viterbi<R>&, double*) {});
+        [](const std::vector<Sequence<R>>&) {});
 }
 
 }  // namespace BCRF_TARGET

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array
+from spacy_bcrf.kernels.backend import Array
 
 from . import device
 
 WARP = 32
 MAX_THREADS = 1024
-FETCHED_ROWS = 16  # as in scan.cuh
+FETCHED_ROWS = 16  # as in viterbi.cu
 RESERVED_BYTES = 1 << 10  # of shared memory, for each block
 
 
@@ -47,7 +47,7 @@ class Batch:
         return (self.lengths.cumsum(dtype="int64") - self.lengths).astype("int64")
 
     @cached_property
-    def segment_ids(self) -> Array:
+    def sequence_ids(self) -> Array:
         """The sequence of each token, int32 (N,)."""
         stops = self.lengths.cumsum(dtype="int64")
         return self.xp.searchsorted(stops, self.xp.arange(self.n), side="right").astype("int32")
@@ -66,7 +66,8 @@ class Batch:
     def scan_memory(self) -> tuple[bool, int]:
         """Return whether `scan` can cache the transitions, and the shared memory that it takes.
 
-        `scan` of scan.cuh caches in shared memory, if that is large enough. The size is in doubles.
+        `scan` of viterbi.cu caches in shared memory, if that is large enough. The size is in
+        doubles.
         """
         size = self.unary.dtype.itemsize
         rows = (2 + FETCHED_ROWS) * self.tags * size

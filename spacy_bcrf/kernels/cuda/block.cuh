@@ -6,10 +6,12 @@
 // loops. Each is float or double.
 //
 // A ragged batch: sequence b has `lengths[b]` tokens from the flat index `starts[b]` on, and
-// `segment_ids[i]` is the sequence of token i. The transitions of the edge from flat token i to i + 1
+// `sequence_ids[i]` is the sequence of token i. The transitions of the edge from flat token i to i + 1
 // begin at i * stride; stride is 0 if all edges share them.
 #ifndef BCRF_CUDA_BLOCK_CUH
 #define BCRF_CUDA_BLOCK_CUH
+#include "../shared/precision.hh"
+
 typedef BCRF_SCORE Score;
 typedef BCRF_REAL Real;
 
@@ -77,13 +79,14 @@ struct LogProduct {
     double product = 1, logs = 0;
 
     __device__ void multiply(double x) {
-        // The product of two factors near the limit would be 0 or infinite.
-        if (x < 1e-100 || x > 1e100) {
+        using Limits = bcrf::ProductLimits;
+        if (x < 1 / Limits::FACTOR || x > Limits::FACTOR) {
             logs += log(x);
             return;
         }
         product *= x;
-        if (product < 1e-200 || product > 1e200) logs += log(product), product = 1;
+        if (product < 1 / Limits::PRODUCT || product > Limits::PRODUCT)
+            logs += log(product), product = 1;
     }
     __device__ double log_value() const { return logs + log(product); }
 };

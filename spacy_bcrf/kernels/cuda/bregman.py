@@ -1,25 +1,30 @@
-"""Iterative Bregman projections on a GPU, all tokens of one parity at once."""
+"""Iterative Bregman projections on a GPU.
+
+Sequences take three launches. Few, long ones are cut into chunks, and each step is then a launch.
+"""
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, BregmanOptions, Edges, Result
-from spacy_bcrf.kernels.backend import UNARIES
+from spacy_bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
 
-from . import whole
-from .batch import Batch
+from .batch import WARP, Batch
+from .chunks import BLOCKS, Chunks, chunk_length, cut
+from .errors import error_flag
 from .memory import within_memory
-from .sum_product import exponentials
+from .prepare import gold_arrays, held_width, prepare
+
+THREADS = 128
+"""THREADS of bregman.cu: the threads of a block with matrices in registers."""
 
 LOCAL_PRUNINGS = 3
-"""Parallel rounds that prune tags without a neighbor, before a scan prunes the other sequences."""
+"""LOCAL_PRUNINGS of bregman.cu."""
 
-CUBLAS_TAGS = 64
-"""Use cuBLAS for messages through shared transitions from this many tags."""
+ALL, EXPONENTIATE, PRUNE, PRUNE_SCAN, INITIALIZE, PROJECT, FINISH = range(7)
+"""Step of bregman.cu."""
 
 
 @within_memory
@@ -31,10 +36,7 @@ def bregman(
     options: BregmanOptions,
     edges: Edges,
 ) -> Result:
-    batch, real = Batch(xp, unary, transitions, lengths), inner_dtype(unary, options)
-    if whole.is_whole(batch, real):
-        return whole.bregman(batch, options, edges, real)
-    return _Projections(batch, options, real).run(edges)
+    return _project(Batch(xp, unary, transitions, lengths), options, edges)
 
 
 @within_memory
@@ -46,185 +48,103 @@ def bregman_loss(
     gold: Array,
     options: BregmanOptions,
 ) -> Result | None:
-    batch, real = Batch(xp, unary, transitions, lengths), inner_dtype(unary, options)
-    if not whole.is_whole(batch, real):
+    batch = Batch(xp, unary, transitions, lengths)
+    # Sums of two passes stay in registers.
+    if held_width(batch, inner_dtype(batch, options)):
+        return _project(batch, options, "sum", gold)
+    if batch.shared or chunk_length(batch):
         return None
-    return whole.bregman(batch, options, "sum" if batch.shared else "each", real, gold)
+    return _project(batch, options, "each", gold)
 
 
-def inner_dtype(unary: Array, options: BregmanOptions) -> np.dtype:
+def inner_dtype(batch: Batch, options: BregmanOptions) -> np.dtype:
     """Return the dtype of the projections. Sharpened scores exceed the range of float32."""
-    return np.dtype("float64" if options.scale > 1 else unary.dtype)
+    return np.dtype("float64" if options.scale > 1 else batch.unary.dtype)
 
 
-class _Projections:
-    """The factors f and g of all tokens, first of tokens at even positions in their sequences."""
-
-    def __init__(self, batch: Batch, options: BregmanOptions, real: np.dtype) -> None:
-        xp = batch.xp
-        self.batch, self.options = batch, options
-        self.relaxation = float(options.relaxation or 0)  # 0: estimate it
-        self.tolerance = -1.0 if options.tolerance is None else float(options.tolerance)
-        self.rule = UNARIES.index(options.unary)
-        self.lower = int(options.bound == "lower")
-        self.real = real
-        self.exp = exponentials(batch, options.scale, self.real)
-        matrices = self.exp.matrices
-        self.transposed = xp.ascontiguousarray(matrices.T) if batch.shared else None
-        n, tags = batch.unary.shape
-        # Rows for the most even positions there can be: only the device knows their number.
-        self.n_even, n_odd = (n + batch.size) // 2, n // 2
-        even = (xp.arange(n) - batch.starts[batch.segment_ids]) % 2 == 0
-        rows = xp.where(even, even.cumsum() - 1, self.n_even + (~even).cumsum() - 1)
-        self.rows = rows.astype("int32")
-        shape = self.n_even + n_odd, tags
-        self.f, self.g = (batch.zeros(*shape, dtype=self.real) for _ in range(2))
-        self.failed = batch.zeros(batch.size, dtype="int32")
-        self.messages_in: Array | None = None
-        self.messages_out: Array | None = None
-        if batch.shared and tags >= CUBLAS_TAGS:
-            self.messages_in, self.messages_out = (
-                batch.zeros(*shape, dtype=self.real) for _ in range(2)
-            )
-        self._initialize()
-
-    def run(self, edges: Edges) -> Result:
-        """Project, and return the bound of B(w) and its gradient."""
-        self._iterate()
-        batch, exp = self.batch, self.exp
-        n, tags = batch.unary.shape
-        unary, logs = batch.empty(n, tags), batch.empty(n, dtype="float64")
-        left, right = (
-            None if edges == "none" else batch.empty(n, tags, dtype=self.real) for _ in range(2)
-        )
-        self._multiply(0)
-        self._multiply(1)
-        self._launch(
-            *("finish", n, exp.emission, exp.matrices, self.transposed),
-            *(exp.shifts, exp.edge_shifts),
-            *(batch.segment_ids, self.rows, batch.starts, batch.lengths),
-            *(self.messages_in, self.messages_out, self.f, self.g, unary, left, right, logs),
-            *(self.failed, self.rule, self.lower, tags, batch.stride),
-            doubles=2 * tags,
-        )
-        if self.lower:
-            self._launch(
-                *("add_lower_bound", batch.size, exp.emission, exp.matrices),
-                *(self.transposed, self.rows),
-                *(batch.starts, batch.lengths, self.f, self.g, self.failed, logs),
-                *(tags, batch.stride),
-                doubles=2 * tags,
-            )
-        each = sums = None
-        if edges == "each":
-            each = batch.empty(n, tags, tags)
-            batch.launch(
-                *("sum_product", "edge_marginals", n, left, right, exp.matrices, each),
-                *(tags, batch.stride),
-                threads=min(tags**2, 256),
-                real=self.real,
-            )
-        elif edges == "sum":
-            sums = batch.zeros(tags, tags, dtype="float64")
-        value = self._values(logs, left, right, unary, each, sums)
-        if sums is not None:
-            assert left is not None and right is not None
-            products = exp.matrices * (left[:-1].T @ right[1:])
-            return Result(value, unary, (products + sums).astype(unary.dtype))
-        return Result(value, unary, each)
-
-    def _initialize(self) -> None:
-        """Prune tags that no allowed labeling uses, and set the first f and g."""
-        batch, exp = self.batch, self.exp
-        sizes = batch.tags, batch.stride
-        previous = None
-        for _ in range(LOCAL_PRUNINGS):
-            changed = batch.zeros(batch.size, dtype="int32")
-            self._launch(
-                *("prune_locally", batch.n, exp.emission, exp.matrices, batch.segment_ids),
-                *(batch.starts, batch.lengths, previous, changed, *sizes),
-            )
-            previous = changed
-        self._launch(
-            *("prune", batch.size, exp.emission, exp.matrices, batch.starts, batch.lengths),
-            *(previous, *sizes),
-        )
-        self._launch(
-            *("initialize", batch.n, exp.emission, exp.lows, exp.edge_lows, batch.segment_ids),
-            *(self.rows, batch.starts, batch.lengths, self.f, self.g, self.failed),
-            *(batch.tags, int(batch.shared)),
-        )
-
-    def _iterate(self) -> None:
-        batch, options = self.batch, self.options
-        excess = 0.0
-        omegas = violations = sweeps = latest = done = None
-        if options.relaxation is None or options.tolerance is not None:
-            omegas = batch.xp.ones(batch.size)
-            sweeps = batch.zeros(batch.size, dtype="float64")
-            latest = -batch.xp.ones(batch.size)
-            violations = batch.zeros(batch.size, dtype="int64")
-            done = batch.zeros(batch.size, dtype="int32")
-        for iteration in range(options.n_iter):
-            # The positions 2, 4, .. come first.
-            odd = iteration % 2
-            # Messages to tokens of one parity come from the other parity.
-            self._multiply(1 - odd)
-            self._launch(
-                *("project", -(-batch.n // 2), self.exp.emission, self.exp.matrices),
-                *(self.transposed, batch.segment_ids, self.rows, batch.starts, batch.lengths),
-                *(self.messages_in, self.messages_out, self.f, self.g, self.failed, excess),
-                *(omegas, violations, done, odd, np.int64(batch.n), batch.tags, batch.stride),
-                doubles=2 * batch.tags,
-            )
-            # The first sweep is plain, because over-relaxation needs normalized arcs.
-            if odd:
-                excess = (options.relaxation or 1.0) - 1.0
-            if omegas is not None:
-                self._launch(
-                    *("update_relaxation", -(-batch.size // 128), violations, omegas, sweeps),
-                    *(latest, done, batch.size, iteration, self.relaxation, self.tolerance),
-                    threads=128,
-                )
-
-    def _multiply(self, odd: int) -> None:
-        """Compute the messages from tokens of one parity by matrix products, if they are stored."""
-        if self.messages_in is not None and self.messages_out is not None:
-            rows = slice(self.n_even, None) if odd else slice(0, self.n_even)
-            xp, matrix = self.batch.xp, self.exp.matrices
-            xp.matmul(self.g[rows], matrix, out=self.messages_in[rows])
-            xp.matmul(self.f[rows], matrix.T, out=self.messages_out[rows])
-
-    def _values(
-        self,
-        logs: Array,
-        left: Array | None,
-        right: Array | None,
-        unary: Array,
-        each: Array | None,
-        sums: Array | None,
-    ) -> Array:
-        """Return the values (B,). Compute failed sequences again in log space."""
-        batch, options = self.batch, self.options
-        value = batch.empty(batch.size)
+def _project(
+    batch: Batch, options: BregmanOptions, edges: Edges, gold: Array | None = None
+) -> Result:
+    """Return the bounds of B(w) and its gradient; with gold, losses and their gradient."""
+    real = inner_dtype(batch, options)
+    found, width = prepare(batch, edges, options.scale, real), held_width(batch, real)
+    n, tags, size, columns = batch.n, batch.tags, batch.size, width or batch.tags
+    unary, value = batch.empty(n, tags), batch.empty(size)
+    each = batch.empty(n, tags, tags) if edges == "each" else None
+    result = batch.empty(tags, tags) if edges == "sum" and width else each
+    # Long sequences have their factors here, and failed sequences have logarithms.
+    row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags)
+    workspace = batch.empty(row * n, dtype="float64")
+    factors, capacity = workspace.view(real), factor_capacity(batch, width, real)
+    chunks, tiles, steps = Chunks(), size, [(ALL, 0)]
+    left = right = changed = states = violations = None
+    if edges == "sum" and not width:
+        factors, capacity = batch.empty((3 * tags + 1) * n, dtype=real), 0
+        left, right = batch.empty(n, tags, dtype=real), factors[n * tags : 2 * n * tags]
+    if chunk_length(batch):
+        # A token for each block that the GPU runs at once, or more.
+        chunks = cut(batch, max(n // (BLOCKS * batch.device.multiprocessors), 1))
+        tiles, steps, capacity = len(chunks.starts), _steps(options.n_iter), 0
+        changed = batch.zeros(LOCAL_PRUNINGS, size, dtype="int32")
+        states = batch.empty(options.n_iter, size, 4, dtype="float64")
+        violations = batch.zeros(options.n_iter, size, dtype="int64")
+    values = batch.empty(2, tiles, dtype="float64")
+    annotation = gold_arrays(batch, gold)
+    numbers = (
+        *(options.n_iter, float(options.relaxation or 0)),
+        -1.0 if options.tolerance is None else float(options.tolerance),
+        *(UNARIES.index(options.unary), int(options.bound == "lower"), float(options.scale)),
+    )
+    for step in steps:
         batch.launch(
-            *("log_space_bregman", "values", batch.size, batch.unary, batch.transitions),
-            *(batch.starts, batch.lengths, self.failed, logs),
-            *(self.exp.shifts, self.exp.edge_shifts),
-            *(batch.empty(3, batch.n, batch.tags, dtype="float64"), left, right),
-            *(value, unary, each, sums, options.n_iter, self.relaxation, self.tolerance),
-            *(
-                self.rule,
-                self.lower,
-                float(options.scale),
-                np.int64(batch.n),
-                batch.tags,
-                batch.stride,
-            ),
-            doubles=2 * batch.tags,
-            real=self.real,
+            *("bregman", "bregman", tiles, batch.unary, found.matrices, found.transposed),
+            *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *chunks[:3]),
+            *(*annotation, factors, left, unary, each, found.sums, values, found.failed),
+            *(changed, states, violations, *numbers, capacity, size, np.int64(n), tags),
+            *(batch.stride, *step),
+            threads=THREADS if width else columns,
+            doubles=_factor_bytes(columns, width, real, capacity) // 8,
+            real=real,
+            width=width,
         )
-        return value
+    batch.launch(
+        *("log_space_bregman", "finish", size, batch.unary, batch.transitions, found.starts),
+        *(batch.lengths, *annotation, values, *chunks[3:], found.failed, found.edge_shifts),
+        *(workspace, left, right, value, unary, each, found.sums),
+        *(result if each is None else None, error_flag(batch), found.counter, *numbers),
+        *(np.int64(n), tags, batch.stride),
+        doubles=2 * tags,
+        real=real,
+    )
+    if left is not None and right is not None:
+        products = found.matrices * (left[:-1].T @ right.reshape(n, tags)[1:])
+        result = (products + found.sums).astype(unary.dtype)
+    return Result(value, unary, result)
 
-    def _launch(self, kernel: str, grid: int, *args: Any, **options: Any) -> None:
-        self.batch.launch("bregman", kernel, grid, *args, real=self.real, **options)
+
+def _steps(n_iter: int) -> list[tuple[int, int]]:
+    """Return the steps on chunks: `step` and `k` of bregman.cu."""
+    prunings = [(PRUNE, k) for k in range(LOCAL_PRUNINGS)]
+    projections = [(PROJECT, k) for k in range(n_iter)]
+    start = [(EXPONENTIATE, 0), *prunings, (PRUNE_SCAN, 0), (INITIALIZE, 0)]
+    return [*start, *projections, (FINISH, 0)]
+
+
+def factor_capacity(batch: Batch, width: int, real: np.dtype) -> int:
+    """Return how many tokens of a sequence have their factors in shared memory.
+
+    The host does not know the longest sequence. Four times the mean covers most corpora, and leaves
+    room for several blocks. width: see `held_width`.
+    """
+    columns = width or batch.tags
+    threads = THREADS if width else -(-columns // WARP) * WARP
+    most = batch.device.shared_memory - 8 * threads - _factor_bytes(columns, width, real, 0)
+    token = (3 * columns + 1) * real.itemsize
+    return max(0, min(4 * -(-batch.n // max(batch.size, 1)), most // token))
+
+
+def _factor_bytes(columns: int, width: int, real: np.dtype, capacity: int) -> int:
+    """Return the shared memory of `bregman`, rounded up to doubles."""
+    teams = THREADS // (-(-width // WARP) * WARP) if width else 1
+    numbers = 2 * teams * columns + (3 * columns + 1) * capacity
+    return 8 * -(-numbers * real.itemsize // 8)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array
+from spacy_bcrf.kernels.backend import Array
 
 SOURCES = Path(__file__).parent
 C_TYPES = {"float32": "float", "float64": "double"}
@@ -25,8 +25,8 @@ class Launch(NamedTuple):
 
     types: dtype of the scores, dtype of the inner loops. grid: blocks. threads: threads a block.
     shared_memory: bytes a block. args: arrays, None for a null pointer, int for a C int, np.int64
-    for a long long, float for a double. width: of the matrices in registers.cuh, if the file
-    includes it.
+    for a long long, float for a double. width: of the matrices in registers, see
+    registers.cuh, or 0.
     """
 
     file: str

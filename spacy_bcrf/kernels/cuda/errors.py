@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from spacy_bcrf.kernels import Array
+from spacy_bcrf.kernels.backend import Array
 
 from .batch import Batch
 

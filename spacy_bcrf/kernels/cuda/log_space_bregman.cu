@@ -2,6 +2,7 @@
 // scores exceed the range of probability space or if it has no allowed labeling. This file computes
 // failed sequences again in log space and double precision.
 #include "gold.cuh"
+#include "outputs.cuh"
 #include "../shared/projection.hh"
 
 // The over-relaxation of projection::project: return the log of the factor for f^2, and for g^2 its negative. Add
@@ -116,10 +117,10 @@ struct LogProjections {
         x = unary.restricted ? x - value : set ? value : x + value;
     }
 
-    // Write the result of each token, see projection::Unary. Return this thread's part of the value;
-    // add to `common` the part that all threads know.
-    __device__ double finish(Score* result, Score* each, double* sums, int rule, bool lower,
-                             double& common) const {
+    // Write the result of each token, see projection::Unary, and visit the edges. Return this
+    // thread's part of the value; add to `common` the part that all threads know.
+    __device__ double finish(const Outputs& to, int rule, bool lower, double& common) const {
+        Score* result = to.marginals;
         using bcrf::projection::CHAIN;
         const bool halved = rule == bcrf::projection::MEAN;
         double value = 0;
@@ -134,6 +135,9 @@ struct LogProjections {
                 if (i > first) common -= log_scale(tags, a, u + row, f + row, g + row);
             }
             __syncthreads();
+            to.edge(
+                i, [&](int t, int v) { return exp(gi[t] + w(i, t, v) + next_f[v] - z); },
+                [](int, int, double) {});
             for (int t = threadIdx.x; t < tags; t += blockDim.x) {
                 const double share = i == first || !halved ? 1 : 0.5;
                 const double next_share = i + 1 == last ? 1 : halved ? 0.5 : 0;
@@ -150,14 +154,8 @@ struct LogProjections {
                         result[(i + 1) * tags + t] =
                             bcrf::projection::chain_score(next_f[t], next_f[t] + message_in(i + 1, t) - z);
                 }
-                for (int v = 0; v < tags; ++v) {
-                    const double q = exp(gi[t] + w(i, t, v) + next_f[v] - z);
-                    if (q > 0 && sums)
-                        atomicAdd(&sums[(long long)t * tags + v], unary.restricted ? -q : q);
-                    if (each) put(each[(i * tags + t) * tags + v], Score(q), true);
-                }
                 if (!lower) continue;
-                // b: log of the tag marginals of the Markov chain p in `add_lower_bound`, bregman.cu.
+                // b: log of the tag marginals of the Markov chain p in `lower_bound`, bregman.cu.
                 const double x = i == first ? a[t] - z : b[t];
                 const double normalized = x == -infinity() ? x : x - (a[t] - gi[t]);
                 a[t] = normalized;
@@ -178,79 +176,39 @@ struct LogProjections {
 };
 
 // Return the value of one sequence, and set its results or subtract the marginals.
-__device__ double log_projections(LogProjections chain, Score* result, Score* each, double* sums,
-                                  int n_iter, double relaxation, double tolerance, int rule,
-                                  bool lower) {
+__device__ double log_projections(LogProjections chain, const Outputs& to, int n_iter,
+                                  double relaxation, double tolerance, int rule, bool lower) {
     const int tags = chain.tags;
     const long long first = chain.first, last = chain.last;
-    const bool feasible = chain.initialize();
-    const bool single = first == last;
-    for (long long k = first * tags + threadIdx.x; k < (last + 1) * tags; k += blockDim.x) {
-        if (feasible && !single) continue;
-        const double log_p = feasible ? chain.u[k] - chain.total(chain.u + first * tags) : -infinity();
-        const bool is_chain = rule == bcrf::projection::CHAIN && feasible;
-        chain.put(result[k], Score(is_chain ? log_p : exp(log_p)), true);
-    }
-    const bool keeps = chain.unary.restricted;
-    const long long end = (last + 1) * tags * tags;
-    for (long long k = (feasible && !single ? last : first) * tags * tags + threadIdx.x;
-         each && !keeps && k < end; k += blockDim.x)
-        each[k] = 0;
-    double common = 0, x = 0;
-    if (!feasible) {
-        common = -infinity();
-    } else if (single) {
-        common = chain.total(chain.u + first * tags);
-    } else {
+    const bool feasible = chain.initialize(), single = first == last;
+    for (long long i = feasible && !single ? last : first; i <= last; ++i) to.last(i);
+    if (feasible && !single) {
         chain.iterate(n_iter, relaxation, tolerance);
         __syncthreads();
-        x = sum_of(chain.finish(result, each, sums, rule, lower, common), chain.scratch);
+        double common = 0;
+        const double part = chain.finish(to, rule, lower, common);
+        return common + sum_of(part, chain.scratch);
     }
-    return common + x;
+    const double total = feasible ? chain.total(chain.u + first * tags) : -infinity();
+    for (long long k = first * tags + threadIdx.x; k < (last + 1) * tags; k += blockDim.x) {
+        const double log_p = feasible ? chain.u[k] - total : -infinity();
+        const bool is_chain = rule == bcrf::projection::CHAIN && feasible;
+        to.put(to.marginals[k], Score(is_chain ? log_p : exp(log_p)));
+    }
+    return total;
 }
 
-// logs (N,): parts of the values. shifts (N,), edge_shifts (1,) or (N,): NaN if scores are NaN.
-// workspace (3, N, tags). left, right (N, tags), or null: cleared in failed sequences.
-// shared memory: (2 tags + threads) doubles.
-KERNEL values(const Score* unary, const Score* transitions, const long long* starts,
-              const int* lengths, const int* failed, const double* logs, const double* shifts,
-              const double* edge_shifts, double* workspace, Real* left, Real* right, Score* value,
-              Score* result, Score* each, double* sums, int n_iter, double relaxation,
-              double tolerance, int rule, int lower, double scale, long long tokens, int tags,
-              long long stride) {
-    double *rows = shared_memory, *scratch = rows + 2 * tags;
-    const int b = blockIdx.x, length = lengths[b];
-    const long long first = starts[b], last = first + length - 1, cells = tokens * tags;
-    double x = 0;
-    if (!failed[b]) {
-        for (int k = threadIdx.x; k < length; k += blockDim.x) x += logs[first + k];
-        x = sum_of(x, scratch);
-        if (threadIdx.x == 0) value[b] = Score(x);
-        return;
-    }
-    double *u = workspace, *f = u + cells, *g = f + cells;
-    const Scores scores{unary, {nullptr, nullptr, tags}, false};
-    for (long long k = first * tags + threadIdx.x; left && k < (last + 1) * tags; k += blockDim.x)
-        left[k] = right[k] = 0;
-    x = log_projections(
-        {scores, transitions, u, f, g, first, last, stride, tags, scale, rows, rows + tags, scratch},
-        result, each, sums, n_iter, relaxation, tolerance, rule, lower);
-    double nan = 0;
-    for (long long i = first + threadIdx.x; i <= last; i += blockDim.x)
-        nan += 0 * (shifts[i] + (i < last ? edge_shifts[stride ? i : 0] : 0));
-    nan = sum_of(nan, scratch);
-    if (threadIdx.x == 0) value[b] = Score(x + nan);
-}
-
-// After `bregman_chain`: compute its failed sequences again, and set the values (B,), bounds of B(w)
-// without gold and losses with it. Arguments as in log_space.cu and `values`.
+// After `bregman`: compute its failed sequences again, and set the values (B,), bounds of B(w) without
+// gold and losses with it. Arguments as in log_space.cu. edge_shifts (1,) or (N,): NaN if transitions
+// are. workspace (3, N, tags). left, right (N, row), or null: the factors of the edge marginals.
 // shared memory: (2 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const long long* starts,
-              const int* lengths, const int* gold, const signed char* allowed, const double* parts,
-              const int* failed, const double* edge_shifts, double* workspace, Score* value,
-              Score* result, Score* each, double* sums, Score* edges, int* errors, int* counter,
-              int n_iter, double relaxation, double tolerance, int rule, int lower, double scale,
-              int size, long long tokens, int tags, long long stride) {
+              const int* lengths, const int* gold, const signed char* allowed, const double* values,
+              const long long* firsts, const int* counts, const int* failed, const double* edge_shifts,
+              double* workspace, Real* left, Real* right, Score* value, Score* result, Score* each,
+              double* sums, Score* edges, int* errors, int* counter, int n_iter, double relaxation,
+              double tolerance, int rule, int lower, double scale, long long tokens, int tags,
+              long long stride) {
     double *rows = shared_memory, *scratch = rows + 2 * tags;
     const int b = blockIdx.x, length = lengths[b];
     const long long first = starts[b], last = first + length - 1, cells = tokens * tags;
@@ -259,12 +217,14 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
     double free = 0, target = 0;
     if (length > 0 && failed[b]) {
         double *u = workspace, *f = u + cells, *g = f + cells;
+        Outputs to{tags, result, each, sums};
         for (int pass = 0; pass < (kind == PARTIAL ? 2 : 1); ++pass) {
-            const Scores scores{unary, annotation, pass == 1};
+            to.subtract = pass == 1;
+            const Scores scores{unary, annotation, to.subtract};
             const double x = log_projections({scores, transitions, u, f, g, first, last, stride, tags,
                                               scale, rows, rows + tags, scratch},
-                                             result, each, sums, n_iter, relaxation, tolerance, rule,
-                                             lower || pass == 1);
+                                             to, n_iter, relaxation, tolerance, rule,
+                                             lower || to.subtract);
             (pass ? target : free) = x;
             __syncthreads();
         }
@@ -276,9 +236,10 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
             if (i < last) nan += 0 * edge_shifts[stride ? i : 0];
         }
         free += sum_of(nan, scratch);
+        clear_factors(left, right, first, length, tags);
     } else if (length > 0) {
-        free = parts[b];
-        if (kind == PARTIAL) target = parts[size + b];
+        free = sum_tiles(values, firsts, counts);
+        if (kind == PARTIAL) target = values[gridDim.x + b];
     }
     finish_loss(annotation, kind, transitions, unary, first, length, free, target, value, result, each,
                 sums, errors, scratch, stride);

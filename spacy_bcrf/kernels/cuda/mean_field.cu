@@ -21,13 +21,13 @@ __device__ Real messages(long long i, int t, const Real* x, const Real* w, const
 // terms (N,), or null: -log out[gold], or the entropy of out if gold is null.
 // failed[b]: a token has no allowed tag.
 KERNEL update(const Real* unary, const Real* w, const Real* transposed, const Real* r,
-              const Real* messages_in, const Real* messages_out, const int* segment_ids,
+              const Real* messages_in, const Real* messages_out, const int* sequence_ids,
               const long long* starts, const int* lengths, Real* out, const int* gold, double* terms,
               int* failed, int tags, long long stride) {
     double* scratch = shared_memory;
     Real* logits = (Real*)(scratch + blockDim.x);
     const long long i = blockIdx.x;
-    const int b = segment_ids[i];
+    const int b = sequence_ids[i];
     const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
     Real top = -infinity(), total = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
@@ -62,11 +62,11 @@ KERNEL update(const Real* unary, const Real* w, const Real* transposed, const Re
 
 // Add each token's part of <w, r> to its term. The edge counts for its later token.
 KERNEL add_expected_scores(const Real* unary, const Real* w, const Real* messages_in,
-                           const int* segment_ids, const long long* starts, const Real* r,
+                           const int* sequence_ids, const long long* starts, const Real* r,
                            double* terms, int tags, long long stride) {
     double* scratch = shared_memory;
     const long long i = blockIdx.x;
-    const bool is_first = i == starts[segment_ids[i]];
+    const bool is_first = i == starts[sequence_ids[i]];
     double score = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         const Real p = r[i * tags + t];
@@ -82,10 +82,10 @@ KERNEL add_expected_scores(const Real* unary, const Real* w, const Real* message
 
 // delta = r - onehot(gold), the gradient of the logits of the last update; 0 for tokens without gold.
 // gradient, of the unary scores, starts with it.
-KERNEL start_backward(const Real* r, const int* gold, const int* segment_ids, const int* failed,
+KERNEL start_backward(const Real* r, const int* gold, const int* sequence_ids, const int* failed,
                       Real* delta, Real* gradient, int tags) {
     const long long i = blockIdx.x;
-    const bool known = gold[i] >= 0 && !failed[segment_ids[i]];
+    const bool known = gold[i] >= 0 && !failed[sequence_ids[i]];
     for (int t = threadIdx.x; t < tags; t += blockDim.x)
         gradient[i * tags + t] = delta[i * tags + t] =
             known ? r[i * tags + t] - Real(t == gold[i]) : Real(0);
@@ -94,12 +94,12 @@ KERNEL start_backward(const Real* r, const int* gold, const int* segment_ids, co
 // out: the gradient of the logits of iterate r, from delta, the gradient of the next logits. The
 // kernel also adds it to `gradient`.
 KERNEL backward(const Real* w, const Real* transposed, const Real* r, const Real* delta,
-                const Real* messages_in, const Real* messages_out, const int* segment_ids,
+                const Real* messages_in, const Real* messages_out, const int* sequence_ids,
                 const long long* starts, const int* lengths, Real* out, Real* gradient, int tags,
                 long long stride) {
     Real *by_r = (Real*)shared_memory, *scratch = by_r + tags;
     const long long i = blockIdx.x;
-    const int b = segment_ids[i];
+    const int b = sequence_ids[i];
     const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
     Real mean = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
@@ -117,11 +117,11 @@ KERNEL backward(const Real* w, const Real* transposed, const Real* r, const Real
 
 // each (N, tags, tags): gradients of the transitions of each edge; 0 in the rows of last tokens.
 // r and delta (n, N, tags): the iterates, and the gradients of the logits of the next iterate.
-KERNEL edge_gradients(const Real* r, const Real* delta, const int* segment_ids,
+KERNEL edge_gradients(const Real* r, const Real* delta, const int* sequence_ids,
                       const long long* starts, const int* lengths, Real* each, int n, long long tokens,
                       int tags) {
     const long long i = blockIdx.x;
-    const int b = segment_ids[i];
+    const int b = sequence_ids[i];
     const bool is_last = i == starts[b] + lengths[b] - 1;
     for (int k = threadIdx.x; k < tags * tags; k += blockDim.x) {
         Real sum = 0;

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, Result
+from spacy_bcrf.kernels.backend import Array, Result
 
 from .batch import Batch
-from .bregman import CUBLAS_TAGS
 from .memory import within_memory
+
+CUBLAS_TAGS = 64
+"""Use cuBLAS for messages through shared transitions from this many tags."""
 
 
 @within_memory
@@ -62,7 +64,7 @@ class _MeanField:
         self.transposed = xp.ascontiguousarray(self.w.T) if batch.shared else None
         self.failed = batch.zeros(batch.size, dtype="int32")
         self.terms = batch.zeros(batch.n, dtype="float64")
-        self.tokens = batch.segment_ids, batch.starts, batch.lengths
+        self.tokens = batch.sequence_ids, batch.starts, batch.lengths
         self.sizes = batch.tags, batch.stride
 
     def update(
@@ -81,18 +83,8 @@ class _MeanField:
         out = batch.empty(batch.n, batch.tags) if out is None else out
         messages_in, messages_out = (None, None) if r is None else self._messages(r)
         self._launch(
-            *(
-                "update",
-                batch.unary,
-                self.w,
-                self.transposed,
-                r,
-                messages_in,
-                messages_out,
-                *self.tokens,
-                out,
-            ),
-            *(gold, self.terms if terms else None, self.failed, *self.sizes),
+            *("update", batch.unary, self.w, self.transposed, r, messages_in, messages_out),
+            *(*self.tokens, out, gold, self.terms if terms else None, self.failed, *self.sizes),
             doubles=batch.tags,
         )
         return out
@@ -104,7 +96,7 @@ class _MeanField:
             *("add_expected_scores", self.batch.unary, self.w, messages_in, *self.tokens[:2]),
             *(r, self.terms, *self.sizes),
         )
-        return self.batch.xp.where((self.failed == 0)[self.batch.segment_ids][:, None], r, 0)
+        return self.batch.xp.where((self.failed == 0)[self.batch.sequence_ids][:, None], r, 0)
 
     def start_backward(self, r: Array, gold: Array, delta: Array) -> Array:
         """Set `delta`, the gradient of the last logits. Return the gradient of the unary scores.
@@ -112,7 +104,7 @@ class _MeanField:
         `backward` adds to the returned gradient.
         """
         gradient = self.batch.empty(self.batch.n, self.batch.tags)
-        args = r, gold, self.batch.segment_ids, self.failed, delta, gradient, self.batch.tags
+        args = r, gold, self.batch.sequence_ids, self.failed, delta, gradient, self.batch.tags
         self._launch("start_backward", *args)
         return gradient
 
@@ -120,17 +112,8 @@ class _MeanField:
         """Set `out`, the gradient of the logits of r, from `delta`, the gradient of the next."""
         messages_in, messages_out = self._messages(delta)
         self._launch(
-            *(
-                "backward",
-                self.w,
-                self.transposed,
-                r,
-                delta,
-                messages_in,
-                messages_out,
-                *self.tokens,
-            ),
-            *(out, gradient, *self.sizes),
+            *("backward", self.w, self.transposed, r, delta, messages_in, messages_out),
+            *(*self.tokens, out, gradient, *self.sizes),
             doubles=self.batch.tags,
         )
 
@@ -143,7 +126,7 @@ class _MeanField:
             threads = min(batch.tags**2, 256)
             self._launch("edge_gradients", r, deltas, *self.tokens, each, *sizes, threads=threads)
             return each
-        inner = (batch.segment_ids[:-1] == batch.segment_ids[1:])[:, None]
+        inner = (batch.sequence_ids[:-1] == batch.sequence_ids[1:])[:, None]
         heads_r, heads_d = ((x[:, :-1] * inner).reshape(-1, batch.tags) for x in (r, deltas))
         tails_r, tails_d = (x[:, 1:].reshape(-1, batch.tags) for x in (r, deltas))
         return heads_r.T @ tails_d + heads_d.T @ tails_r

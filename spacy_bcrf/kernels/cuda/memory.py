@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from spacy_bcrf.kernels import Result
+from spacy_bcrf.kernels.backend import Result
 
 from . import device
 
@@ -20,10 +20,10 @@ Kernel = TypeVar("Kernel", bound=Callable)
 
 
 def within_memory(kernel: Kernel) -> Kernel:
-    """Decorate a kernel to run on the device of its arrays, and in two halves if these do not fit.
+    """Decorate a kernel to run on the device of its arrays, and as two batches if these do not fit.
 
     The kernel's arguments are the array module, `unary`, `transitions`, `lengths` and more, by
-    these names. The decorated kernel raises MemoryError if a half does not fit either.
+    these names. The decorated kernel raises MemoryError if one of these does not fit either.
     """
 
     @wraps(kernel)
@@ -37,7 +37,7 @@ def within_memory(kernel: Kernel) -> Kernel:
                 found.free()
             named = signature(kernel).bind(xp, *args).arguments
             try:
-                first, second = (kernel(**half) for half in _halves(named))
+                first, second = (kernel(**smaller) for smaller in _divide(named))
                 return _join(xp, first, second)
             except MemoryError as error:
                 n, tags = named["unary"].shape
@@ -50,8 +50,8 @@ def within_memory(kernel: Kernel) -> Kernel:
     return run  # type: ignore[return-value]
 
 
-def _halves(named: dict[str, Any]) -> list[dict[str, Any]]:
-    """Divide the arguments between two sequences, near the middle of the tokens."""
+def _divide(named: dict[str, Any]) -> list[dict[str, Any]]:
+    """Divide the batch between two sequences, near the middle of the tokens."""
     stops = to_host(named["lengths"]).cumsum()
     at = int(np.searchsorted(stops, stops[-1] / 2)) + 1 if len(stops) else 0
     if at >= len(stops):
@@ -62,17 +62,17 @@ def _halves(named: dict[str, Any]) -> list[dict[str, Any]]:
     cuts = dict.fromkeys(TOKEN_ARGUMENTS, token) | {"lengths": at}
     if named["transitions"].ndim == 2:
         del cuts["transitions"]
-    halves: list[dict[str, Any]] = [{}, {}]
+    batches: list[dict[str, Any]] = [{}, {}]
     for name, arg in named.items():
         if name in cuts:
-            halves[0][name], halves[1][name] = arg[: cuts[name]], arg[cuts[name] :]
+            batches[0][name], batches[1][name] = arg[: cuts[name]], arg[cuts[name] :]
         else:
-            halves[0][name] = halves[1][name] = arg
-    return halves
+            batches[0][name] = batches[1][name] = arg
+    return batches
 
 
 def _join(xp: Any, first: Any, second: Any) -> Any:
-    """Join the results of two halves."""
+    """Join the results of two batches."""
     if isinstance(first, Result):
         value, unary = (_join(xp, first[i], second[i]) for i in (0, 1))
         if first.edges is not None and first.edges.ndim == 2:

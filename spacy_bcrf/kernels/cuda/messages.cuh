@@ -1,4 +1,4 @@
-// Messages between neighboring tokens, for all tokens at once.
+// Messages to a tag from the row of a neighboring token, through exp(w) in memory.
 #ifndef BCRF_CUDA_MESSAGES_CUH
 #define BCRF_CUDA_MESSAGES_CUH
 #include "block.cuh"

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from spacy_bcrf.kernels import Array, native
+from spacy_bcrf.kernels import native
+from spacy_bcrf.kernels.backend import Array
 
 from .batch import Batch
 from .memory import Kernel, to_host, within_memory
@@ -59,7 +60,7 @@ def add_features(
             *("viterbi", "add_features", min(-(-batch.n // 128), 1 << 15)),
             xp.ascontiguousarray(tags, dtype="int32"),
             xp.ascontiguousarray(weights, dtype=node.dtype),
-            *(batch.segment_ids, node, sums, None if batch.shared else edge),
+            *(batch.sequence_ids, node, sums, None if batch.shared else edge),
             *(len(tags), np.int64(batch.n), batch.tags),
             threads=128,
         )

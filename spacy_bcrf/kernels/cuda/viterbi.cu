@@ -1,5 +1,48 @@
 // The Viterbi algorithm, and the scores and features of labelings.
-#include "scan.cuh"
+#include "block.cuh"
+
+// Rows of scores that a block fetches together, to pay their latency once.
+constexpr int FETCHED_ROWS = 16;
+
+// Scan `length` tokens from flat token `first` on. At each tag of each token, compute
+//
+//     row[t] = step(token, t, unary[t], previous row, w, from)
+//
+// The arc from tag u to t has its score at w[u * from].
+// initial: the row ahead of the first token. If it is null, so is the previous row in the first step.
+//
+// shared memory: (2 + FETCHED_ROWS) rows of tags, and if `cached` a matrix of tags rows of (tags | 1),
+// the shared transitions. Return the last row.
+template <class Step>
+__device__ const Score* scan(const Score* unary, const Score* transitions, int tags, long long stride,
+                             int cached, long long first, int length, const Score* initial,
+                             Step step) {
+    Score *rows = (Score*)shared_memory, *fetched = rows + 2 * tags;
+    Score* matrix = fetched + FETCHED_ROWS * tags;
+    // An odd width puts the cells of a column into different banks too.
+    const int width = cached ? tags | 1 : tags;
+    if (cached)
+        for (int k = threadIdx.x; k < tags * tags; k += blockDim.x)
+            matrix[k / tags * width + k % tags] = transitions[k];
+    if (initial)
+        for (int t = threadIdx.x; t < tags; t += blockDim.x) rows[tags + t] = initial[t];
+    for (int k = 0; k < length; ++k) {
+        const long long token = first + k;
+        if (k % FETCHED_ROWS == 0) {
+            const int n = length - k < FETCHED_ROWS ? length - k : FETCHED_ROWS;
+            const Score* source = unary + token * tags;
+            for (int t = threadIdx.x; t < n * tags; t += blockDim.x) fetched[t] = source[t];
+            __syncthreads();
+        }
+        const Score* previous = k > 0 || initial ? rows + (k + 1) % 2 * tags : nullptr;
+        const Score* w = cached ? matrix : transitions + (token - 1) * stride;
+        for (int t = threadIdx.x; t < tags; t += blockDim.x)
+            rows[k % 2 * tags + t] =
+                step(token, t, fetched[k % FETCHED_ROWS * tags + t], previous, w + t, width);
+        __syncthreads();
+    }
+    return rows + (length + 1) % 2 * tags;
+}
 
 // The best previous tag of a tag, and the score up to there minus `top`, the largest score of the
 // previous row. So scores stay small, and so precise.
@@ -27,9 +70,9 @@ __device__ Previous best_previous(const Score* row, const Score* w, int from, in
 __device__ int set_backpointers(const Score* unary, const Score* transitions, int tags,
                                 long long stride, int cached, long long first, int length,
                                 const Score* initial, unsigned short* backpointers) {
-    const Score* last = scan<false>(
-        unary, transitions, tags, stride, cached, false, first, length, initial,
-        [&](long long token, int t, Score score, const Score* row, Score, const Score* w, int from) {
+    const Score* last = scan(
+        unary, transitions, tags, stride, cached, first, length, initial,
+        [&](long long token, int t, Score score, const Score* row, const Score* w, int from) {
             if (!row) return score;
             const Previous best = best_previous(row, w, from, tags);
             backpointers[token * tags + t] = best.tag;
@@ -82,20 +125,21 @@ KERNEL max_product(const Score* unary, const Score* transitions, const long long
     write_path(backpointers, first, length, tag, best, tags);
 }
 
-// The max-plus matrix of each segment, scores[s, r, t]: the score of its best path from tag r ahead of
-// it to tag t of its last token. Segment s and tag r of grid (segments, tags). A segment that starts
-// its sequence has the row r = 0 only. scores (segments, tags, tags), identity (tags, tags).
-KERNEL segment_scores(const Score* unary, const Score* transitions, const long long* starts,
-                      const int* lengths, const int* is_start, const Score* identity, double* scores,
-                      int tags, long long stride, int cached) {
+// The max-plus matrix of each chunk, scores[s, r, t]: the score of its best path from tag r ahead of
+// it to tag t of its last token. Chunk s and tag r of grid (chunks, tags). A chunk that starts
+// its sequence has the row r = 0 only. scores (chunks, tags, tags), identity (tags, tags).
+KERNEL chunk_scores(const Score* unary, const Score* transitions, const long long* starts,
+                    const int* lengths, const int* sequences, const long long* firsts,
+                    const Score* identity, double* scores, int tags, long long stride, int cached) {
     const int s = blockIdx.x, r = blockIdx.y;
-    if (lengths[s] == 0 || (is_start[s] && r > 0)) return;
+    const bool is_start = s == firsts[sequences[s]];
+    if (lengths[s] == 0 || (is_start && r > 0)) return;
     // The sum of the maxima that the scan subtracts. Each thread adds it up, at its first tag.
     double sum = 0;
-    const Score* last = scan<false>(
-        unary, transitions, tags, stride, cached, false, starts[s], lengths[s],
-        is_start[s] ? nullptr : identity + (long long)r * tags,
-        [&](long long, int t, Score score, const Score* row, Score, const Score* w, int from) {
+    const Score* last = scan(
+        unary, transitions, tags, stride, cached, starts[s], lengths[s],
+        is_start ? nullptr : identity + (long long)r * tags,
+        [&](long long, int t, Score score, const Score* row, const Score* w, int from) {
             if (!row) return score;
             const Previous best = best_previous(row, w, from, tags);
             if (t == int(threadIdx.x)) sum += best.top;
@@ -105,11 +149,11 @@ KERNEL segment_scores(const Score* unary, const Score* transitions, const long l
     for (int t = threadIdx.x; t < tags; t += blockDim.x) scores[t] = sum + last[t];
 }
 
-// rows (segments, tags): the scores of the best paths that end ahead of a segment, minus the largest
-// one; not set for a segment that starts its sequence. One block a sequence, which has counts[b]
-// segments from firsts[b] on.
-KERNEL segment_rows(const double* scores, const long long* firsts, const int* counts, Score* rows,
-                    int tags) {
+// rows (chunks, tags): the scores of the best paths that end ahead of a chunk, minus the largest
+// one; not set for a chunk that starts its sequence. One block a sequence, which has counts[b]
+// chunks from firsts[b] on.
+KERNEL chunk_rows(const double* scores, const long long* firsts, const int* counts, Score* rows,
+                  int tags) {
     double *here = shared_memory, *next = here + tags, *scratch = next + tags;
     const long long first = firsts[blockIdx.x], last = first + counts[blockIdx.x] - 1;
     for (long long s = first; s < last; ++s) {
@@ -131,20 +175,21 @@ KERNEL segment_rows(const double* scores, const long long* firsts, const int* co
     }
 }
 
-// One block a segment. backpointers (N, tags). ends (segments,): the best tag of the last token.
-// entries (segments, tags): the tag ahead of the segment on the best path to each tag of its last
-// token; not set for a segment that starts its sequence.
-KERNEL segment_backpointers(const Score* unary, const Score* transitions, const long long* starts,
-                            const int* lengths, const int* is_start, const Score* rows,
-                            unsigned short* backpointers, int* ends, unsigned short* entries, int tags,
-                            long long stride, int cached) {
+// One block a chunk. backpointers (N, tags). ends (chunks,): the best tag of the last token.
+// entries (chunks, tags): the tag ahead of the chunk on the best path to each tag of its last
+// token; not set for a chunk that starts its sequence.
+KERNEL chunk_backpointers(const Score* unary, const Score* transitions, const long long* starts,
+                          const int* lengths, const int* sequences, const long long* firsts,
+                          const Score* rows, unsigned short* backpointers, int* ends,
+                          unsigned short* entries, int tags, long long stride, int cached) {
     const long long s = blockIdx.x, first = starts[s];
     const int length = lengths[s];
     if (length == 0) return;
+    const bool is_start = s == firsts[sequences[s]];
     const int end = set_backpointers(unary, transitions, tags, stride, cached, first, length,
-                                     is_start[s] ? nullptr : rows + s * tags, backpointers);
+                                     is_start ? nullptr : rows + s * tags, backpointers);
     if (threadIdx.x == 0) ends[s] = end;
-    if (is_start[s]) return;
+    if (is_start) return;
     // Follow the backpointers from all tags. The tags take the place of the last row.
     int* reached = (int*)shared_memory;
     __syncthreads();
@@ -182,13 +227,13 @@ KERNEL path_scores(const Score* unary, const Score* transitions, const long long
 // Add the features of n labelings (n, N), weighted (B, n), to unary (N, tags), and edge features to
 // sums (tags, tags) for shared transitions, else to each (N, tags, tags). The other one is null. One
 // thread a token.
-KERNEL add_features(const int* labelings, const Score* weights, const int* segment_ids, Score* unary,
+KERNEL add_features(const int* labelings, const Score* weights, const int* sequence_ids, Score* unary,
                     double* sums, Score* each, int n, long long tokens, int tags) {
     const long long threads = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < tokens; i += threads) {
-        const bool is_last = i + 1 == tokens || segment_ids[i + 1] != segment_ids[i];
+        const bool is_last = i + 1 == tokens || sequence_ids[i + 1] != sequence_ids[i];
         for (int k = 0; k < n; ++k) {
-            const Score weight = weights[(long long)segment_ids[i] * n + k];
+            const Score weight = weights[(long long)sequence_ids[i] * n + k];
             const int* path = labelings + k * tokens + i;
             if (weight == 0) continue;
             unary[i * tags + path[0]] += weight;

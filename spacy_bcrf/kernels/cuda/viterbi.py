@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from spacy_bcrf.kernels import Array
+from spacy_bcrf.kernels.backend import Array
 
 from .batch import Batch
+from .chunks import Chunks, chunk_length, cut
 from .memory import within_memory
-from .segments import Segments, cut, segment_length
 
 
 @within_memory
@@ -18,10 +18,10 @@ def max_product(
     batch = Batch(xp, unary, transitions, lengths)
     tags = batch.zeros(batch.n, dtype="int32")
     backpointers = batch.empty(batch.n, batch.tags, dtype="uint16")
-    # The best length is that for sums. As there, segments are scanned twice, and one scan goes over
-    # segments. Backpointers are followed as often: twice in segments, and once over segments.
-    if length := segment_length(batch):
-        _in_segments(batch, cut(batch, length), backpointers, tags)
+    # The best length is that for sums. As there, chunks are scanned twice, and one scan goes over
+    # chunks. Backpointers are followed as often: twice in chunks, and once over chunks.
+    if length := chunk_length(batch):
+        _in_chunks(batch, cut(batch, length), backpointers, tags)
         return tags, _path_scores(batch, tags)
     cached, doubles = batch.scan_memory()
     batch.launch(
@@ -33,40 +33,40 @@ def max_product(
     return tags, _path_scores(batch, tags)
 
 
-def _in_segments(batch: Batch, parts: Segments, backpointers: Array, best: Array) -> None:
-    """Set the best labeling, int32 (N,), by the max-plus products of segments.
+def _in_chunks(batch: Batch, chunks: Chunks, backpointers: Array, best: Array) -> None:
+    """Set the best labeling, int32 (N,), by the max-plus products of chunks.
 
-    A segment's entries are backpointers from its last tag to the last tag of the segment before. So
-    all tags come from one set of backpointers, and ties do not depend on segments.
+    A chunk's entries are backpointers from its last tag to the last tag of the chunk before. So
+    all tags come from one set of backpointers, and ties do not depend on chunks.
 
     backpointers: uint16 (N, T), a workspace.
     """
-    xp, size, tags = batch.xp, len(parts.starts), batch.tags
+    xp, size, tags = batch.xp, len(chunks.starts), batch.tags
     cached, doubles = batch.scan_memory()
     scores = batch.empty(size, tags, tags, dtype="float64")
     rows = batch.empty(size, tags)
     identity = xp.where(xp.eye(tags, dtype=bool), 0, -xp.inf).astype(rows.dtype)
-    segments = batch.unary, batch.transitions, parts.starts, parts.lengths, parts.is_start
+    tiles = batch.unary, batch.transitions, *chunks[:4]
     sizes = tags, batch.stride, int(cached)
     batch.launch(
-        *("viterbi", "segment_scores", (size, tags), *segments, identity, scores, *sizes),
+        *("viterbi", "chunk_scores", (size, tags), *tiles, identity, scores, *sizes),
         doubles=doubles,
     )
     batch.launch(
-        *("viterbi", "segment_rows", batch.size, scores, parts.firsts, parts.counts, rows, tags),
+        *("viterbi", "chunk_rows", batch.size, scores, chunks.firsts, chunks.counts, rows, tags),
         doubles=2 * tags,
     )
     ends = batch.zeros(size, dtype="int32")
     entries = batch.empty(size, tags, dtype="uint16")
     batch.launch(
-        *("viterbi", "segment_backpointers", size, *segments, rows, backpointers, ends, entries),
+        *("viterbi", "chunk_backpointers", size, *tiles, rows, backpointers, ends, entries),
         *sizes,
         doubles=doubles,
     )
-    lasts = ends[parts.firsts + parts.counts - 1]
+    lasts = ends[chunks.firsts + chunks.counts - 1]
     for links, starts, lengths, stops, path in (
-        (entries, parts.firsts, parts.counts, lasts, ends),
-        (backpointers, parts.starts, parts.lengths, ends, best),
+        (entries, chunks.firsts, chunks.counts, lasts, ends),
+        (backpointers, chunks.starts, chunks.lengths, ends, best),
     ):
         batch.launch(
             *("viterbi", "paths", len(starts), links, starts, lengths, stops, path, tags),

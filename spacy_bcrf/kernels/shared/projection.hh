@@ -23,13 +23,10 @@ namespace projection {
 using std::sqrt;
 #endif
 
-// Much smaller masses get the plain projection, so that no product leaves the range of R.
-constexpr double SMALL_MASS = 1e-6;
-
 // Multiply x by one side of A / B. V is R or a vector of R, in all functions.
 template <class V, class R>
 BCRF_SHARED void over_relax(V& x, const V& to, const V& from, R excess) {
-    x *= (1 + excess) * to + (1 - excess) * from + R(SMALL_MASS);
+    x *= (1 + excess) * to + (1 - excess) * from + R(ProjectionLimits::SMALL_MASS);
 }
 
 // Project the factors of one tag, up to the scales of the token and up to sqrt(square), by which the
@@ -66,11 +63,8 @@ BCRF_SHARED int first_position(int k) { return k % 2 ? 1 : 2; }
 // Return a score of the Markov chain of the arcs, from the log of the tag's mass. A tag without mass has a huge score if
 // transitions have scores such as -1e30. It would round the scores of the other tags.
 BCRF_SHARED double chain_score(double score, double log_mass) {
-    return log_mass > -700 || score < 1e9 ? score : 0;
+    return log_mass > ProjectionLimits::LEAST_LOG_MASS || score < ProjectionLimits::HUGE_SCORE ? score : 0;
 }
-
-// While violations stay at their maximum, 2, rounding errors decide whether the rate of convergence is below 1.
-constexpr double MOST_RATE = 0.9999;
 
 // The over-relaxation of one sequence, from iteration to iteration. Two iterations, one of each
 // parity, are a sweep.
@@ -99,9 +93,10 @@ struct Relaxation {
 
     // Set the best omega by Young's theorem, from the rate of convergence under the present one.
     BCRF_SHARED void estimate(double rate) {
-        if (!(rate > 0 && rate < MOST_RATE)) return;
+        using Limits = ProjectionLimits;
+        if (!(rate > 0 && rate < Limits::MOST_RATE)) return;
         const double root = rate + omega - 1, jacobi = root * root / (rate * omega * omega);
-        omega = 2 / (1 + sqrt(1 - (jacobi < 0.99 ? jacobi : 0.99)));
+        omega = 2 / (1 + sqrt(1 - (jacobi < Limits::MOST_JACOBI ? jacobi : Limits::MOST_JACOBI)));
     }
 };
 

@@ -1,7 +1,8 @@
 // Packing of a stack's parameters, and the fingerprint that tells whether they have changed.
 #pragma once
 
-#include "paired.hh"
+#include "layer_norm.hh"
+#include "maxout.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -10,13 +11,13 @@ namespace BCRF_TARGET {
 // always changes it. The shift lets high bits, such as signs, reach all others.
 inline std::uint64_t fingerprint(const float* x, size_t n, std::uint64_t before) {
     constexpr int V = lanes<float>, several = 4;
-    WordVec mixed[several]{};
+    Bits<float> mixed[several]{};
     size_t i = 0;
     for (; i + several * V <= n; i += several * V)
         for (int j = 0; j < several; ++j) {
-            WordVec word;
+            Bits<float> word;
             std::memcpy(&word, x + i + j * V, sizeof word);
-            const WordVec product = (mixed[j] ^ word) * 0x9E3779B1u + 0x7F4A7C15u;
+            const Bits<float> product = (mixed[j] ^ word) * 0x9E3779B1u + 0x7F4A7C15u;
             mixed[j] = product ^ product >> 15;
         }
     std::uint64_t all = before ^ n;
@@ -35,31 +36,15 @@ inline std::uint64_t fingerprint(const float* x, size_t n, std::uint64_t before)
     return all;
 }
 
-// Pack the weights of a layer in bfloat16.
-inline void pack_pairs(PackedLayer& layer, const StackShape& shape) {
-    constexpr int V = lanes<float>;
-    const size_t vectors = size_t(shape.pieces) * V;  // the numbers of one input
-    const size_t n = size_t(padded<float>(shape.width)) / V * layer.inputs;
-    layer.pairs = Buffer<Pair>(n / 2 * vectors);
-    for (size_t input = 0; input < n; input += 2)
-        for (size_t i = 0; i < vectors; i += V) {
-            const float* from = layer.forward.data() + input * vectors + i;
-            const WordVec pair = to_bfloat16(load(from)) | to_bfloat16(load(from + vectors)) << 16;
-            std::memcpy(layer.pairs + input / 2 * vectors + i, &pair, sizeof pair);
-        }
-}
-
-// Pack the parameters of a layer. `direct` is whether products of single windows are needed.
-inline PackedLayer pack_layer(const StackShape& shape, int l, const MaxoutParams<const float>& p,
-                              bool direct) {
+// Pack the parameters of a layer.
+inline PackedLayer pack_layer(const StackShape& shape, int l, const MaxoutParams<const float>& p) {
     constexpr int V = lanes<float>;
     const int in = shape.in(l), stride = padded<float>(in), inputs = shape.positions() * stride;
     const int pieces = shape.pieces, width = padded<float>(shape.width);
     PackedLayer layer;
     layer.inputs = inputs;
     const PairedShape paired(shape.window, stride);
-    if (shape.window) layer.paired = Buffer<float>(size_t(width) * pieces * paired.inputs());
-    if (direct) layer.forward = Buffer<float>(size_t(width) * pieces * inputs);
+    layer.weights = Buffer<float>(size_t(width) * pieces * paired.inputs());
     layer.rows = Buffer<float>(size_t(shape.width) * pieces * inputs);
     layer.bias = Buffer<float>(size_t(width) * pieces);
     layer.gain = Buffer<float>(width);
@@ -73,20 +58,10 @@ inline PackedLayer pack_layer(const StackShape& shape, int l, const MaxoutParams
             const size_t row = size_t(o) * pieces + piece;
             layer.bias[(size_t(o / V) * pieces + piece) * V + o % V] = p.bias[row];
             const float* weights = p.weights + row * shape.positions() * in;
-            // Where the weights of the first input are, in the group of this output.
-            auto place = [&](Buffer<float>& to, int n) {
-                return to + (size_t(o / V) * n * pieces + piece) * V + o % V;
-            };
-            if (shape.window)
-                pair_weights(place(layer.paired, paired.inputs()), weights, paired, shape.window, in,
-                             stride, size_t(pieces) * V);
-            for (int q = 0; q < shape.positions(); ++q) {
-                const float* from = weights + q * in;
-                std::memcpy(layer.rows + row * inputs + q * stride, from, sizeof(float) * in);
-                if (!direct) continue;
-                float* to = place(layer.forward, inputs) + size_t(q) * stride * pieces * V;
-                for (int k = 0; k < in; ++k) to[size_t(k) * pieces * V] = from[k];
-            }
+            float* to = layer.weights + (size_t(o / V) * paired.inputs() * pieces + piece) * V + o % V;
+            pair_weights(to, weights, paired, shape.window, in, stride, size_t(pieces) * V);
+            for (int q = 0; q < shape.positions(); ++q)
+                std::memcpy(layer.rows + row * inputs + q * stride, weights + q * in, sizeof(float) * in);
         }
     }
     return layer;
@@ -97,10 +72,8 @@ inline void pack(Stack& stack, const std::vector<MaxoutParams<const float>>& par
     const StackShape& shape = stack.shape;
     const int width = padded<float>(shape.width);
     stack.layers.clear();
-    // Without compiler vectors, rows are not padded to pairs.
-    stack.bfloat16 = stack.bfloat16 && lanes<float> > 1;
     for (int l = 0; l < shape.depth; ++l) {
-        PackedLayer layer = pack_layer(shape, l, params[l], !shape.window || stack.bfloat16);
+        PackedLayer layer = pack_layer(shape, l, params[l]);
         if (shape.window) {
             // Far outside a document, all rows of the window are equal: zero, at first.
             const int positions = 2 * shape.window + 2;
@@ -110,12 +83,9 @@ inline void pack(Stack& stack, const std::vector<MaxoutParams<const float>>& par
                 for (int q = 0; q < positions; ++q)
                     std::memcpy(window + size_t(q) * width, stack.layers[l - 1].outside,
                                 sizeof(float) * width);
-            RowPairs rows;
-            rows.add(window, layer.outside, nullptr);
-            PairedMaxout(layer, shape, l).run<false>(rows, [](size_t, size_t) {});
+            Maxout(layer, shape, l).run<false>({{window, layer.outside, nullptr, false}}, [](size_t, size_t) {});
             complete(layer.outside, shape.residual ? window.data() : nullptr, layer, shape.width);
         }
-        if (stack.bfloat16) pack_pairs(layer, shape);
         stack.layers.push_back(std::move(layer));
     }
 }

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "../threads.hh"
-#include "paired.hh"
+#include "layer_norm.hh"
+#include "maxout.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -42,12 +43,8 @@ inline std::vector<std::vector<Segment>> blocks(const int* lengths, int size) {
 class BlockOfRows {
     const Stack& stack_;
     Buffer<float> now_, next_;
-    Buffer<Pair> pairs_;  // `now_` in bfloat16
     size_t capacity_ = 0;
-    Rows<float> rows_;
-    RowPairs pairs_of_rows_;
-    Rows<Pair> pair_rows_;
-    std::vector<const float*> residual_;
+    std::vector<RowPair> pairs_;
 
   public:
     explicit BlockOfRows(const Stack& stack) : stack_(stack) {}
@@ -63,7 +60,6 @@ class BlockOfRows {
         if (needed > capacity_) {
             now_ = Buffer<float>(needed);
             next_ = Buffer<float>(needed);
-            if (stack_.bfloat16) pairs_ = Buffer<Pair>(needed / 2);
             capacity_ = needed;
         }
         float* to = now_;
@@ -75,7 +71,6 @@ class BlockOfRows {
                 std::memset(to + copied, 0, sizeof(float) * (stride_in - copied));
             }
         for (int l = 0; l < shape.depth; ++l) {
-            if (stack_.bfloat16) store_pairs(pairs_, now_, int(n * padded<float>(shape.in(l))));
             run(segments, l);
             std::swap(now_, next_);
         }
@@ -95,10 +90,7 @@ class BlockOfRows {
         const PackedLayer& layer = stack_.layers[l];
         const int needed = shape.margin(l + 1), reached = (l + 1) * shape.window;
         const size_t stride_in = padded<float>(shape.in(l)), stride = padded<float>(shape.width);
-        rows_.clear();
-        pairs_of_rows_.clear();
-        pair_rows_.clear();
-        residual_.clear();
+        pairs_.clear();
         size_t begin = shape.margin(0);  // the row of the segment's first token
         for (const Segment& s : segments) {
             const int n = s.last - s.first;
@@ -111,38 +103,22 @@ class BlockOfRows {
                                 sizeof(float) * stride);
             for (int i = first; i < last; ++i) {
                 const size_t row = begin + i;
-                const size_t window = (row - shape.window) * stride_in;
-                float* to = next_ + row * stride;
-                if (stack_.bfloat16) {
-                    pair_rows_.add(pairs_ + window / 2, to);
-                } else if (!shape.window) {
-                    rows_.add(now_ + window, to);
-                } else {
-                    pairs_of_rows_.add(now_ + window, to, i + 1 < last ? to + stride : nullptr);
-                    ++i;
-                    continue;
-                }
-                residual_.push_back(now_ + row * stride_in);
+                const bool both = shape.window && i + 1 < last;
+                pairs_.push_back({now_ + (row - shape.window) * stride_in, next_ + row * stride, nullptr, both});
+                i += both;
             }
             begin += n + 2 * shape.margin(0);
         }
         auto finish = [&](float* out, const float* in) {
             complete(out, shape.residual ? in : nullptr, layer, shape.width);
         };
-        if (shape.window && !stack_.bfloat16) {
-            PairedMaxout(layer, shape, l).run<false>(pairs_of_rows_, [&](size_t first, size_t last) {
-                for (size_t i = first; i < last; ++i) {
-                    const float* in = pairs_of_rows_.in[i] + shape.window * stride_in;
-                    finish(pairs_of_rows_.out[2 * i], in);
-                    if (float* second = pairs_of_rows_.out[2 * i + 1]) finish(second, in + stride_in);
-                }
-            });
-            return;
-        }
-        maxout<Floats, false>(layer, shape, rows_);
-        maxout_pairs(layer, shape, pair_rows_);
-        const std::vector<float*>& out = stack_.bfloat16 ? pair_rows_.out : rows_.out;
-        for (size_t i = 0; i < residual_.size(); ++i) finish(out[i], residual_[i]);
+        Maxout(layer, shape, l).run<false>(pairs_, [&](size_t first, size_t last) {
+            for (size_t i = first; i < last; ++i) {
+                const float* in = pairs_[i].in + shape.window * stride_in;
+                finish(pairs_[i].out, in);
+                if (pairs_[i].both) finish(pairs_[i].out + stride, in + stride_in);
+            }
+        });
     }
 };
 

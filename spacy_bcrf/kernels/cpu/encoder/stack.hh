@@ -28,26 +28,20 @@ struct StackShape {
     int margin(int l) const { return (depth - l) * window; }
 };
 
-// Two adjacent numbers in bfloat16, the upper half of a float. The first has the low bits.
-typedef std::uint32_t Pair;
-
 // The parameters of a layer in the order in which the kernels read them. Rows are padded by zeros
 // to whole vectors.
 struct PackedLayer {
     int inputs;             // numbers of a window
-    Buffer<float> forward;  // (groups, inputs, pieces, lanes); a group has one output in each lane
-    Buffer<float> paired;   // (groups, inputs of all sums, pieces, lanes), see paired.hh
+    Buffer<float> weights;  // (groups, inputs of all sums, pieces, lanes), see maxout.hh
     Buffer<float> rows;     // (outputs, pieces, inputs), for the gradient of the input
-    Buffer<Pair> pairs;     // (groups, inputs / 2, pieces, lanes): `forward` in bfloat16
     Buffer<float> bias;     // (groups, pieces, lanes)
     Buffer<float> gain, shift, valid;  // (padded width); valid is 1 for outputs, 0 for padding
     Buffer<float> outside;  // the output far outside a document, which depends on no token
 };
 
-// A stack, packed for the instruction set in use. Predictions multiply in bfloat16 if `bfloat16`.
+// A stack, packed for the instruction set in use.
 struct Stack {
     StackShape shape;
-    bool bfloat16 = false;
     std::vector<PackedLayer> layers;
 };
 

@@ -28,7 +28,7 @@ class Dropout {
         if (rate_ >= 1) return Vec<float>{};
         std::uint32_t positions[lanes<float>];
         for (int i = 0; i < lanes<float>; ++i) positions[i] = std::uint32_t(i);
-        WordVec x;
+        Bits<float> x;
         std::memcpy(&x, positions, sizeof x);
         // The finalizer of a hash of 32 bits (Wellons 2018).
         x = (x + std::uint32_t(output) + std::uint32_t(row) * 0x9E3779B9u) ^ seed_;
@@ -65,6 +65,28 @@ inline std::vector<size_t> rows_of(const Trace& trace, const StackShape& shape, 
     return rows;
 }
 
+// Copy the rows of documents (N, width) to padded rows, with `margin` rows more on either side of each.
+inline void add_margins(float* to, const float* from, int width, const std::vector<int>& lengths, int margin) {
+    const size_t stride = padded<float>(width);
+    for (const int length : lengths) {
+        to += margin * stride;
+        for (int i = 0; i < length; ++i, to += stride, from += width)
+            std::memcpy(to, from, sizeof(float) * width);
+        to += margin * stride;
+    }
+}
+
+// The inverse of `add_margins`.
+inline void drop_margins(float* to, const float* from, int width, const std::vector<int>& lengths, int margin) {
+    const size_t stride = padded<float>(width);
+    for (const int length : lengths) {
+        from += margin * stride;
+        for (int i = 0; i < length; ++i, from += stride, to += width)
+            std::memcpy(to, from, sizeof(float) * width);
+        from += margin * stride;
+    }
+}
+
 // Compute out (N, width), and fill `trace`, whose lengths, seeds and dropout rates are set.
 inline void train(const Stack& stack, const float* x, float* out, Trace& trace, int threads) {
     const StackShape& shape = stack.shape;
@@ -74,13 +96,7 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
     for (const int length : trace.lengths) trace.rows += length + 2 * margin;
     // A pair of one row reads one row more.
     Buffer<float> input((trace.rows + 1) * stride_in);
-    size_t row = 0;
-    for (const int length : trace.lengths) {
-        row += margin;
-        for (int i = 0; i < length; ++i, ++row, x += shape.width_in)
-            std::memcpy(input + row * stride_in, x, sizeof(float) * shape.width_in);
-        row += margin;
-    }
+    add_margins(input, x, shape.width_in, trace.lengths, margin);
     for (int l = 0; l < shape.depth; ++l) {
         const PackedLayer& packed = stack.layers[l];
         Trace::Layer& layer = trace.layers[l];
@@ -106,43 +122,25 @@ inline void train(const Stack& stack, const float* x, float* out, Trace& trace, 
         };
         for_each_task((rows.size() + BLOCK - 1) / BLOCK, threads, [&](size_t task) {
             const size_t first = task * BLOCK, last = std::min(rows.size(), first + BLOCK);
-            auto window = [&](size_t row) { return layer.input + (row - shape.window) * in; };
-            auto to = [&](size_t row) { return layer.normalized + row * stride; };
-            auto piece = [&](size_t row) { return layer.piece + row * stride; };
-            if (shape.window) {
-                RowPairs pairs;
-                for (size_t i = first; i < last; ++i) {
-                    const size_t row = rows[i];
-                    const bool two = i + 1 < last && rows[i + 1] == row + 1;
-                    if (two) ++i;
-                    pairs.add(window(row), to(row), two ? to(row + 1) : nullptr, piece(row),
-                              two ? piece(row + 1) : nullptr);
-                }
-                PairedMaxout(packed, shape, l).run<true>(pairs, [](size_t, size_t) {});
-            } else {
-                Rows<float> some;
-                for (size_t i = first; i < last; ++i)
-                    some.add(window(rows[i]), to(rows[i]), piece(rows[i]));
-                maxout<Floats, true>(packed, shape, some);
+            std::vector<RowPair> pairs;
+            for (size_t i = first; i < last; ++i) {
+                const size_t row = rows[i];
+                const bool both = shape.window && i + 1 < last && rows[i + 1] == row + 1;
+                pairs.push_back({layer.input + (row - shape.window) * in, layer.normalized + row * stride,
+                                 layer.piece + row * stride, both});
+                i += both;
             }
+            Maxout(packed, shape, l).run<true>(pairs, [](size_t, size_t) {});
             for (size_t i = first; i < last; ++i) complete(rows[i]);
         });
     }
-    const float* from = input;
-    for (const int length : trace.lengths) {
-        from += margin * stride;
-        for (int i = 0; i < length; ++i, from += stride, out += width)
-            std::memcpy(out, from, sizeof(float) * width);
-        from += margin * stride;
-    }
+    drop_margins(out, input, width, trace.lengths, margin);
 }
 
 // Let the compiler forget how a pointer was computed. Otherwise it keeps the sums of each offset and
 // a common index in registers, and runs out of them.
 BCRF_INLINE void hide(const float*& pointer) {
-#if defined(__GNUC__)
     asm("" : "+r"(pointer));
-#endif
 }
 
 // Set y += sum_i factor_i x_i for n vectors x_i of `size` numbers, a whole number of vectors.
@@ -151,18 +149,15 @@ inline int add_some(float* y, int k, int size, int n, const Each& each) {
     constexpr int V = lanes<float>;
     for (; k + several * V <= size; k += several * V) {
         Vec<float> sums[several];
-#pragma GCC unroll 18
-        for (int j = 0; j < several; ++j) sums[j] = load(y + k + j * V);
+        BCRF_UNROLL for (int j = 0; j < several; ++j) sums[j] = load(y + k + j * V);
         for (int i = 0; i < n; ++i) {
             const float* x;
             const Vec<float> factor = broadcast<float>(each(i, x));
             x += k;
             hide(x);
-#pragma GCC unroll 18
-            for (int j = 0; j < several; ++j) sums[j] += factor * load(x + j * V);
+            BCRF_UNROLL for (int j = 0; j < several; ++j) sums[j] += factor * load(x + j * V);
         }
-#pragma GCC unroll 18
-        for (int j = 0; j < several; ++j) store(y + k + j * V, sums[j]);
+        BCRF_UNROLL for (int j = 0; j < several; ++j) store(y + k + j * V, sums[j]);
     }
     return k;
 }
@@ -339,15 +334,8 @@ inline void backward(const Stack& stack, const Trace& trace, const float* dy,
                      const std::vector<MaxoutParams<float>>& d, float* dx, int threads) {
     const StackShape& shape = stack.shape;
     const int margin = shape.margin(0), width = shape.width;
-    const size_t stride = padded<float>(width), stride_in = padded<float>(shape.width_in);
-    Buffer<float> gradient(trace.rows * stride);
-    size_t row = 0;
-    for (const int length : trace.lengths) {
-        row += margin;
-        for (int i = 0; i < length; ++i, ++row, dy += width)
-            std::memcpy(gradient + row * stride, dy, sizeof(float) * width);
-        row += margin;
-    }
+    Buffer<float> gradient(trace.rows * padded<float>(width));
+    add_margins(gradient, dy, width, trace.lengths, margin);
     for (int l = shape.depth - 1; l >= 0; --l) {
         LayerGradient layer(stack, trace, l, threads);
         layer.normalization(gradient, d[l]);
@@ -356,13 +344,7 @@ inline void backward(const Stack& stack, const Trace& trace, const float* dy,
         if (!shape.residual) gradient = Buffer<float>(trace.rows * padded<float>(shape.in(l)));
         layer.input(trace, gradient);
     }
-    const float* from = gradient;
-    for (const int length : trace.lengths) {
-        from += margin * stride_in;
-        for (int i = 0; i < length; ++i, from += stride_in, dx += shape.width_in)
-            std::memcpy(dx, from, sizeof(float) * shape.width_in);
-        from += margin * stride_in;
-    }
+    drop_margins(dx, gradient, shape.width_in, trace.lengths, margin);
 }
 
 }  // namespace BCRF_TARGET

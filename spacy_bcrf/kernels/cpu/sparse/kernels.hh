@@ -6,11 +6,15 @@
 #include <vector>
 
 #include "../dispatch.hh"
+#include "../kernels.hh"
 #include "dictionary.hh"
 #include "model.hh"
 #include "templates.hh"
 
 namespace bcrf {
+
+// The dense kernels of native.so, which this extension runs. sparse.pyx sets it before it learns.
+inline const Kernels<float>* dense_kernels = nullptr;
 
 struct SparseKernels {
     void (*learn)(Model&, const Sequences&, const std::int64_t* offsets, const int* order, int n,

@@ -30,7 +30,7 @@ class Table {
             throw std::bad_alloc();
         const size_t wanted = rows > 2 * capacity_ ? rows : 2 * capacity_;
         const size_t bytes = (wanted * stride_ * sizeof(float) + PAGE - 1) / PAGE * PAGE;
-#if defined(_MSC_VER)
+#if defined(_WIN32)
         auto* data = static_cast<float*>(_aligned_malloc(bytes, 64));
 #else
         auto* data = static_cast<float*>(std::aligned_alloc(PAGE, bytes));
@@ -47,7 +47,7 @@ class Table {
     }
 
     void release() {
-#if defined(_MSC_VER)
+#if defined(_WIN32)
         _aligned_free(data_);
 #else
         std::free(data_);

@@ -1,12 +1,11 @@
 // One online step for each sequence: scores, the objective's gradient, and the update of its rows.
 #pragma once
 
-#include "../bregman.hh"
-#include "../crf.hh"
-#include "../mean_field.hh"
+#include "../features.hh"
+#include "../interrupt.hh"
 #include "../prefetch.hh"
+#include "kernels.hh"
 #include "model.hh"
-#include "nbest.hh"
 #include "quadratic.hh"
 #include "rows.hh"
 #include "second_order.hh"
@@ -23,6 +22,13 @@ constexpr float diverged = 1e12f;
 // its gradients are steps of any size.
 constexpr double negligible = 1e-4;
 
+// The n best labelings of a sequence.
+struct BestList {
+    int found = 0;
+    std::vector<int> tags;       // (n, length)
+    std::vector<double> scores;  // (n), in descending order
+};
+
 class Online {
     Model& m_;
     std::vector<float> unary_, transitions_, node_, change_, late_, gradient_;
@@ -30,6 +36,7 @@ class Online {
     std::vector<int> gold_, best_, features_, changed_;
     std::vector<float> restricted_;
     BestList list_;
+    std::vector<float> found_scores_;
     SecondOrder second_order_;
     KeptTags kept_;
     std::vector<int> pair_rows_;  // the rows of the pairs of kept tags
@@ -172,11 +179,11 @@ class Online {
         const Batch<float> one = batch(unary);
         const Outputs<float> outputs{&value, node_.data(), edge_.data()};
         if (m_.options.objective == Objective::crf) {
-            BCRF_TARGET::sum_product<float>(one, outputs);
+            dense_kernels->sum_product(one, outputs);
         } else {
             // The defaults of chain.BCRF.
             const BregmanOptions options{m_.options.n_iter, 1.25, -1, lower, projection::MEAN, 1};
-            BCRF_TARGET::bregman<float>(one, options, outputs);
+            dense_kernels->bregman(one, options, outputs);
         }
         return value;
     }
@@ -189,17 +196,25 @@ class Online {
     // Write the best labeling and return its score.
     double best(const std::vector<float>& unary, int* tags) {
         float value;
-        BCRF_TARGET::max_product<float>(batch(unary), tags, &value);
+        dense_kernels->max_product(batch(unary), tags, &value);
         return value;
     }
 
+    // Fill the list with the n best labelings, or those of a beam.
     void search(int n) {
         const Batch<float> one = batch(unary_);
+        list_.tags.resize(size_t(n) * length_);
+        list_.scores.assign(n, 0);
+        found_scores_.assign(n, -infinity<float>);
         if (m_.options.beam)
-            search_list(Beam<float>(one, m_.options.beam, length_), sequence(unary_), n, list_);
+            dense_kernels->beam_search(one, n, m_.options.beam, list_.tags.data(), found_scores_.data());
         else
-            search_list(NBest<float>(one, n, length_), sequence(unary_), n, list_);
+            dense_kernels->nbest(one, n, list_.tags.data(), found_scores_.data());
+        for (list_.found = 0; list_.found < n && found_scores_[list_.found] > -infinity<float>; ++list_.found)
+            list_.scores[list_.found] = score_labeling(list_.tags.data() + size_t(list_.found) * length_);
     }
+
+    double score_labeling(const int* tags) const { return path_score(sequence(unary_), tags, 0, length_); }
 
     // Return the Fenchel-Young loss of a CRF or Bregman CRF (Corro et al. 2025, section 5).
     double fenchel_young(bool complete) {
@@ -213,7 +228,7 @@ class Online {
             for (size_t k = 0; k < target.size(); ++k) node_[k] += target[k];
             return value;
         }
-        value = expect(unary_, false) - score_labeling(sequence(unary_), gold_.data());
+        value = expect(unary_, false) - score_labeling(gold_.data());
         add_labeling(gold_.data(), -1);
         return value;
     }
@@ -300,7 +315,7 @@ class Online {
     double mean_field() {
         float value;
         const Outputs<float> outputs{&value, node_.data(), edge_.data(), nullptr, gold_.data()};
-        BCRF_TARGET::mean_field<float>(batch(unary_), m_.options.n_iter, outputs);
+        dense_kernels->mean_field(batch(unary_), m_.options.n_iter, outputs);
         // The loss does not depend on the scores of forbidden transitions.
         for (size_t k = 0; k < edge_.size(); ++k)
             if (transitions_[k] == -infinity<float>) edge_[k] = 0;
@@ -433,7 +448,6 @@ class Online {
     BCRF_INLINE void pay_in_vectors(size_t row) {
         float *weight = m_.v.row(row), *payment = m_.paid.row(row), *past = m_.past_of(row);
         const float* square = m_.squares_of(row);
-#if defined(__GNUC__)
         for (size_t t = 0; t < m_.stride; t += 8) {
             Lane w = load_lane(weight + t), paid = load_lane(payment + t), late{};
             if (past) late = load_lane(past + t);
@@ -442,15 +456,11 @@ class Online {
             std::memcpy(payment + t, &paid, sizeof paid);
             if (past) std::memcpy(past + t, &late, sizeof late);
         }
-#else
-        m_.pay_now(weight, payment, past, square);
-#endif
     }
 
     // Model::pay_late in vectors, for a row whose weights have all paid at its last use and stay on their side
     // of 0. Else return false, and change nothing: a first pass looks at all weights.
     BCRF_INLINE bool pay_late_in_vectors(size_t row, Model::LastPayment last, Model::LastPayment now) {
-#if defined(__GNUC__)
         float *weight = m_.v.row(row), *payment = m_.paid.row(row), *past = m_.past_of(row);
         const float* square = m_.squares_of(row);
         const Lane none{}, one = none + 1.f;
@@ -475,12 +485,8 @@ class Online {
             std::memcpy(past + t, &then, sizeof then);
         }
         return true;
-#else
-        return false;
-#endif
     }
 
-#if defined(__GNUC__)
     // Return the divisors of AdaGrad from weight t of a row on, or 1. square: the row's, or null.
     static BCRF_INLINE Lane roots(const float* square, size_t t) {
         Lane root = Lane{} + 1.f;
@@ -489,7 +495,6 @@ class Online {
         for (int k = 0; k < 8; ++k) root[k] = std::sqrt(root[k]);
         return root;
     }
-#endif
 
     // Model::pay in vectors. now: the penalty up to now, and the lag there.
     void pay(size_t row, Model::LastPayment now) {
@@ -558,7 +563,7 @@ class Online {
         edge_.assign(size_t(m_.tags) * m_.tags, 0);
         double value, gold = 0, rate = m_.rate();
         if (!is_fenchel_young || complete) {
-            gold = score_labeling(sequence(unary_), gold_.data());
+            gold = score_labeling(gold_.data());
             if (gold == -infinity<double>) return true;
         }
         switch (m_.options.objective) {

@@ -9,18 +9,7 @@ namespace BCRF_TARGET {
 
 // A row has a whole number of these for every instruction set, because models move between
 // machines.
-#if defined(__GNUC__)
 typedef float Lane __attribute__((vector_size(32)));
-#else
-struct Lane {
-    float x[8];
-    Lane operator+(const Lane& o) const {
-        Lane sum;
-        for (int i = 0; i < 8; ++i) sum.x[i] = x[i] + o.x[i];
-        return sum;
-    }
-};
-#endif
 
 BCRF_INLINE Lane load_lane(const float* p) {
     Lane v;

@@ -84,13 +84,12 @@ class WordScores {
     static constexpr size_t BLOCK = 1024;  // tokens whose parts are collected at a time
 
     const size_t bytes_;  // for the sums of all types
-    const std::uint64_t seed_ = hash_seed();
     std::vector<Group> groups_;
     Extractor others_;
-    std::vector<float> sums_;           // (types, groups, stride)
-    std::vector<std::uint64_t> types_;  // (types, columns): hash of the word, and its values
-    std::vector<std::int32_t> slots_;   // hash table of types, -1 for a free slot
-    size_t n_types_ = 0, columns_ = 0, stride_ = 0;  // of the types and of their sums
+    std::vector<float> sums_;  // (types, groups, stride)
+    DistinctRows types_{1};    // (types, columns): hash of the word, and its values
+    size_t columns_ = 1, stride_ = 0;  // of the types and of their sums
+    bool has_outside_sums_ = false;
     std::mutex mutex_;
 
     // Find rows of weights of keys. Raise std::out_of_range for a row without weights.
@@ -144,46 +143,22 @@ class WordScores {
                 sum_features(group.outside[k], nothing, 1, dictionary, weights,
                              &group.outside_sums[k * weights.stride]);
         }
-        slots_.assign(1024, -1);
-    }
-
-    void rehash() {
-        slots_.assign(2 * slots_.size(), -1);
-        for (size_t type = 0; type < n_types_; ++type)
-            slots_[probe(&types_[type * columns_])] = std::int32_t(type);
-    }
-
-    size_t probe(const std::uint64_t* row) const {
-        std::uint64_t key = seed_;
-        for (size_t c = 0; c < columns_; ++c) key = mix(key, row[c]);
-        size_t at = key & (slots_.size() - 1);
-        while (slots_[at] >= 0 && !std::equal(row, row + columns_, &types_[slots_[at] * columns_]))
-            at = (at + 1) & (slots_.size() - 1);
-        return at;
+        has_outside_sums_ = true;
     }
 
     // Set `found` to the types of tokens [first, last). Compute the sums of new types.
     void find_types(const TokenValues& tokens, const std::uint64_t* words, size_t first,
                     size_t last, Dictionary& dictionary, const Weights& weights,
                     std::vector<std::int32_t>& found) {
-        const size_t n_before = n_types_;
+        const size_t n_before = types_.size();
         std::vector<std::uint64_t> row(columns_);
         std::vector<size_t> added;
         found.clear();
         for (size_t i = first; i < last; ++i) {
             row[0] = words[i];
             std::copy_n(tokens.values + i * tokens.singles, tokens.singles, row.begin() + 1);
-            size_t at = probe(row.data());
-            if (slots_[at] < 0) {
-                slots_[at] = std::int32_t(n_types_++);
-                types_.insert(types_.end(), row.begin(), row.end());
-                added.push_back(i);
-                if (2 * n_types_ > slots_.size()) {
-                    rehash();
-                    at = probe(row.data());
-                }
-            }
-            found.push_back(slots_[at]);
+            found.push_back(types_.find(row.data(), true));
+            if (size_t(found.back()) == n_before + added.size()) added.push_back(i);
         }
         if (added.empty()) return;
         std::vector<std::uint64_t> values;
@@ -191,7 +166,7 @@ class WordScores {
         const TokenValues taken = take(tokens, added, values, cells);
         const size_t stride = weights.stride, n_groups = groups_.size();
         std::vector<float> sums(added.size() * stride);
-        sums_.resize(n_types_ * n_groups * stride);
+        sums_.resize(types_.size() * n_groups * stride);
         for (size_t g = 0; g < n_groups; ++g) {
             sum_features(groups_[g].at_word, taken, int(added.size()), dictionary, weights,
                          sums.data());
@@ -250,10 +225,9 @@ class WordScores {
 
   private:
     void forget() {
-        n_types_ = 0;
-        types_.clear();
+        types_.assign(columns_, nullptr, 0);
         sums_.clear();
-        slots_.clear();
+        has_outside_sums_ = false;
     }
 
     void score_all(const TokenValues& tokens, const std::uint64_t* words, const int* lengths,
@@ -264,11 +238,13 @@ class WordScores {
         others_.extract(tokens, lengths, batch, keys, starts, nullptr);
         look_up(dictionary, weights, keys, rows);
         const size_t columns = 1 + tokens.singles;
-        if (columns != columns_ || weights.stride != stride_) forget();
-        columns_ = columns;
-        stride_ = weights.stride;
+        if (columns != columns_ || weights.stride != stride_) {
+            columns_ = columns;
+            stride_ = weights.stride;
+            forget();
+        }
         const size_t of_type = sizeof(float) * stride_ * groups_.size() + sizeof(*words) * columns;
-        const size_t most = bytes_ / (of_type + 2 * sizeof(slots_[0]));
+        const size_t most = bytes_ / (of_type + DistinctRows::BYTES_OF_SLOTS);
         ScoreParts parts;
         std::int64_t first = 0;
         for (int b = 0; b < batch; ++b) {
@@ -277,8 +253,8 @@ class WordScores {
                 const std::int64_t end = std::min(last, begin + std::int64_t(BLOCK));
                 const std::int64_t from = std::max(first, begin - REACH);
                 const std::int64_t to = std::min(last, end + REACH);
-                if (n_types_ + (to - from) > most) forget();
-                if (slots_.empty()) start(dictionary, weights);
+                if (types_.size() + (to - from) > most) forget();
+                if (!has_outside_sums_) start(dictionary, weights);
                 find_types(tokens, words, from, to, dictionary, weights, types);
                 parts.clear();
                 for (std::int64_t i = begin; i < end; ++i) {

@@ -214,7 +214,7 @@ inline void correct(const Batch<float>& batch, const PairWeights& weights, const
     KeptTags kept;
     size_t token = 0;
     for (int b = 0; b < batch.size; token += batch.lengths[b++]) {
-        const Sequence<float> s = batch.sequence({b, token});
+        const Sequence<float> s = batch.sequence(b, token);
         if (s.length < 2) continue;
         double total = 0;
         for (size_t t = 0; t < T; ++t) total += marginals[token * T + t];

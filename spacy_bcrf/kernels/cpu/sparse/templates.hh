@@ -1,13 +1,9 @@
 // Feature templates: from attribute values of tokens to feature keys.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
+#include "distinct_rows.hh"
 
 namespace bcrf {
-
-using std::size_t;
 
 // An attribute of the token at a relative position. A column below `singles` has one value for each
 // token; a later column, a bag, has any number.
@@ -31,14 +27,6 @@ struct TokenValues {
     const std::uint64_t* bag_values;
     int bags;
 };
-
-// Hash a value into a key, by Sebastiano Vigna's splitmix64 finalizer, after D. Stafford's Mix13.
-inline std::uint64_t mix(std::uint64_t key, std::uint64_t value) {
-    key = (key ^ value) + 0x9E3779B97F4A7C15ull;
-    key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9ull;
-    key = (key ^ (key >> 27)) * 0x94D049BB133111EBull;
-    return key ^ (key >> 31);
-}
 
 // Return the value of a position outside the sequence, which depends on side and distance.
 inline std::uint64_t beyond(int position, int length) {

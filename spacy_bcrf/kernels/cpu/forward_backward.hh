@@ -1,0 +1,284 @@
+// Forward-backward of the linear-chain CRF, in probability space with scaling.
+#pragma once
+
+#include "interrupt.hh"
+#include "transitions.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// An output of the edges of a tile, see outputs.hh.
+template <class R> struct EdgeVisitor {
+    virtual ~EdgeVisitor() = default;
+    // Begin a tile. many: it has several windows of tokens, the last one first.
+    virtual void begin(bool many) { (void)many; }
+    // Tokens [from, to) have their backward weights. failed: 1 for sequences that the number does not hold.
+    virtual void visit(int from, int to, Vec<R> failed) = 0;
+    // End a tile. any: whether a sequence has failed. Return whether all sequences fail with it.
+    virtual bool end(bool any) { return (void)any, false; }
+};
+
+// Forward weights of a token sum to 1. Backward weights get the same scales: their scalar product with the forward
+// weights is 1, so a small overlap shows as a large weight. `inward` is such that the marginal of an edge u -> v into
+// token i is (alpha[i-1, u] K[u, v]) inward[i, v]. A row is `vectors` vectors of each part of a number.
+template <class L, class N> class ForwardBackward {
+  public:
+    using Layout = L;
+    using Number = N;
+    using R = typename N::R;
+    using Value = typename N::Value;
+    using Tile = typename L::Tile;
+    using Live = typename L::Live;
+
+  private:
+    using Total = typename N::template Total<L>;
+    static constexpr int W = lanes<R>;
+    static constexpr int CHECKED = 256;  // tokens between two looks at the signals
+    // The last resort: no range of scores is too large for rows of wide doubles.
+    static constexpr bool WALKS = !L::IN_LANES && N::PARTS == 2 && sizeof(R) == 8;
+    L layout_;
+    const int window_, vectors_;
+    const size_t part_, row_;
+    Transitions<L, N> k_;
+    Buffer<R> alpha_, emission_, inward_;  // (longest, row); the last two of the tokens of a window
+    Buffer<R> inverse_, beta_, scratch_;
+    int start_ = 0;  // of the window
+
+    // Set emission = exp(score - maximum of the token). Return the maxima, and lower `lowest`.
+    // GCC 12 crashes on rows of wide doubles if this is inlined.
+    BCRF_NOINLINE Vec<R> load_emissions(const Tile& tile, int i, Vec<R>& lowest) {
+        R* row = emission(i);
+        layout_.load(row, tile, i);
+        // A token without an allowed tag has emissions of 0.
+        Vec<R> top = broadcast<R>(std::numeric_limits<R>::lowest());
+        for (int v = 0; v < vectors_; ++v) top = max<R>(top, load(row + v * W));
+        top = L::max(top);
+        Vec<R> lows = lowest;  // a reference would go to memory and back for each vector
+        for (int v = 0; v < vectors_; ++v) {
+            const Vec<R> x = load(row + v * W);
+            lows = min<R>(lows, layout_.ignore_padding(v, N::below(x, top)));
+            N::store(row + v * W, part_, N::exponential(x, top, 1));
+        }
+        lowest = lows;
+        return top;
+    }
+
+    // Set alpha of token i, and `held` to 1 where N has kept its sum. Return the sum. The division follows the product
+    // immediately: a later one would lose numbers below the product of two sums.
+    Value forward(int i, Live live, Vec<R>& held) {
+        R *a = row(i), *e = emission(i);
+        Total sum(scratch_);
+        const auto put = [&](int v, Value x) BCRF_INLINE_LAMBDA {
+            sum.add(x);
+            N::store(a + v * W, part_, x);
+        };
+        if (i == 0)
+            for (int v = 0; v < vectors_; ++v) put(v, N::load(e + v * W, part_));
+        else
+            k_.product(i - 1, alpha(i - 1), W, part_, false, [&](int v, Value y) BCRF_INLINE_LAMBDA {
+                put(v, N::times(N::load(e + v * W, part_), y));
+            });
+        const Value total = sum.get();
+        held = N::valid(total);
+        // The weights of a sequence that has failed or ended are 0, so they stay finite.
+        const Value by = live.template keep<N>(N::select(held, N::inverse(total), N::zero()));
+        N::store(inverse(i), W, by);
+        for (int v = 0; v < vectors_; ++v) N::store(a + v * W, part_, N::times(N::load(a + v * W, part_), by));
+        return total;
+    }
+
+    // Divide beta by its overlap with alpha: rounding errors accumulate.
+    void normalize(const R* a) {
+        Total sum(scratch_);
+        for (int v = 0; v < vectors_; ++v)
+            sum.add(N::times(N::load(a + v * W, part_), N::load(beta_ + v * W, part_)));
+        const Value overlap = sum.get();
+        const Value by = N::select(N::mantissa(overlap), N::inverse(overlap), N::zero());
+        for (int v = 0; v < vectors_; ++v)
+            N::store(beta_ + v * W, part_, N::normal(N::times(N::load(beta_ + v * W, part_), by)));
+    }
+
+    // Set inward of tokens [from, to), and write the tag marginals. Add the weights. beta_ has the backward weights of
+    // token to - 1, and then those of from - 1.
+    BCRF_NOINLINE void backward(const Tile& tile, int from, int to, R* node, Vec<R>& weights) {
+        constexpr int DIVIDED = Precision<R>::TOKENS_A_DIVISION;
+        const auto lengths = L::lengths(tile);
+        int end = L::last_end(tile, to);
+        const auto keep = [&](int v, Value beta) BCRF_INLINE_LAMBDA { N::store(beta_ + v * W, part_, beta); };
+        for (int i = to - 1; i >= from; --i) {
+            if (i % CHECKED == CHECKED - 1) check_signals();
+            const R *a = alpha(i), *e = emission(i);
+            R* in = inward_row(i);
+            const Value by = N::load(inverse(i), W);
+            const auto writer = layout_.writer(tile, i, node, layout_.tags);
+            Vec<R> own{};  // the sum of all tokens would not stay in a register across calls
+            const auto finish = [&](int v, Value beta) BCRF_INLINE_LAMBDA {
+                const Value scaled = N::times(beta, by);
+                writer.put(v, N::plain(N::times(beta, N::load(a + v * W, part_))));
+                own += N::weight(scaled);
+                N::store(in + v * W, part_, N::times(scaled, N::load(e + v * W, part_)));
+            };
+            if (i != end && i + 1 < to && i % DIVIDED) {
+                k_.product(i, inward(i + 1), W, part_, true, finish);
+            } else {
+                if (i + 1 < to) k_.product(i, inward(i + 1), W, part_, true, keep);
+                if (i == end) start(L::ended(lengths, i));
+                if (i == end) end = L::last_end(tile, i);
+                if (i % DIVIDED == 0) normalize(a);
+                for (int v = 0; v < vectors_; ++v) finish(v, N::load(beta_ + v * W, part_));
+            }
+            weights += own;
+            writer.end();
+        }
+        if (from > 0) k_.product(from - 1, inward(from), W, part_, true, keep);
+    }
+
+    // Set beta to 1 in the sequences that have ended.
+    void start(Vec<R> ended) {
+        for (int v = 0; v < vectors_; ++v) {
+            R* b = beta_ + v * W;
+            N::store(b, part_, N::select(ended, N::one(), N::load(b, part_)));
+        }
+    }
+
+    // `backward` by conditional probabilities. Beyond the range of Exponents, products of forward and backward weights
+    // lose the digits of their exponents, but a forward weight's quotient by its sum does not. beta_ has the
+    // probabilities of the tags of token to - 1, and then those of from - 1.
+    BCRF_NOINLINE void walk(const Tile& tile, int from, int to, R* node) {
+        R* p = beta_;
+        const auto divide = [&] {
+            Vec<R> sum{};
+            for (int v = 0; v < vectors_; ++v) sum += load(p + v * W);
+            const Vec<R> total = L::sum(sum), by = total > Vec<R>{} ? R(1) / total : total;
+            for (int v = 0; v < vectors_; ++v) store(p + v * W, load(p + v * W) * by);
+        };
+        if (to == tile.longest) {
+            const R* a = alpha(to - 1);
+            for (int v = 0; v < vectors_; ++v) store(p + v * W, N::plain(N::load(a + v * W, part_)));
+            divide();
+        }
+        for (int i = to - 1; i >= from; --i) {
+            if (i % CHECKED == CHECKED - 1) check_signals();
+            const auto writer = layout_.writer(tile, i, node, layout_.tags);
+            for (int v = 0; v < vectors_; ++v) writer.put(v, load(p + v * W));
+            if (i == 0) break;
+            const R* a = alpha(i - 1);
+            R* in = inward_row(i);
+            k_.raw_product(i - 1, a, part_, false, [&](int v, Value sum) BCRF_INLINE_LAMBDA {
+                const Vec<R> share = sum.m > Vec<R>{} ? load(p + v * W) / sum.m : Vec<R>{};
+                N::store(in + v * W, part_, N::select(share, {share, -sum.e}, N::zero()));
+            });
+            std::fill_n(p, part_, R(0));
+            const R* k = k_.matrix(i - 1, true);
+            for (int v = 0; v < layout_.tags; ++v, k += part_) {
+                if (!(in[v] > 0)) continue;
+                const Value after = N::single(in + v, part_);
+                for (int u = 0; u < vectors_; ++u) {
+                    const Value before = N::times(N::load(a + u * W, part_), N::load(k + u * W, k_.part()));
+                    store(p + u * W, load(p + u * W) + N::plain(N::times(before, after)));
+                }
+            }
+            divide();
+        }
+    }
+
+    // Write the tag marginals and visit the edges, from the last window to the first. Return `bad`, with 1 also for
+    // each sequence in which N has lost a tag.
+    Vec<R> marginals(const Tile& tile, Vec<R> bad, R* node, EdgeVisitor<R>* visitor) {
+        const Vec<R> unused = L::unused(tile), before = bad;
+        Vec<R> ignored{}, weights{};
+        if (visitor) visitor->begin(tile.longest > window_);
+        for (int to = tile.longest; to > 0; to = start_) {
+            const bool again = to < tile.longest;
+            start_ = (to - 1) / window_ * window_;
+            if constexpr (WALKS) {
+                walk(tile, start_, to, node);
+            } else {
+                for (int i = start_; i < to && again; ++i) load_emissions(tile, i, ignored);
+                backward(tile, start_, to, node, weights);
+                bad += N::lost(L::sum(weights));
+            }
+            if (visitor) visitor->visit(start_, to, bad - unused);
+        }
+        return visitor && visitor->end(L::any(bad - before)) ? broadcast<R>(1) : bad;
+    }
+
+    R* row(int i) { return alpha_ + size_t(i) * row_; }
+    R* emission(int i) { return emission_ + size_t(i - start_) * row_; }
+    R* inward_row(int i) { return inward_ + size_t(i - start_) * row_; }
+    R* inverse(int i) { return inverse_ + size_t(i) * N::PARTS * W; }
+
+  public:
+    // longest: the most tokens of a tile.
+    BCRF_NOINLINE ForwardBackward(const Batch<R>& batch, int longest)
+        : layout_(batch), window_(longest > LONG_LENGTH ? WINDOW : longest), vectors_(layout_.vectors),
+          part_(size_t(vectors_) * W), row_(N::PARTS * part_), k_(batch, longest), alpha_(longest * row_, Fill::NONE),
+          emission_(window_ * row_, Fill::NONE), inward_(window_ * row_, Fill::NONE),
+          inverse_(size_t(longest) * N::PARTS * W, Fill::NONE), beta_(row_), scratch_(2 * part_) {}
+
+    L& layout() { return layout_; }
+    Transitions<L, N>& transitions() { return k_; }
+    // The weights of token i, which is in the window for inward weights.
+    R* alpha(int i) { return row(i); }
+    R* inward(int i) { return inward_row(i); }
+    size_t part() const { return part_; }    // of a row
+    size_t width() const { return row_; }    // of all parts of a row
+    int vectors() const { return vectors_; }
+
+    // Set value (size), if not null, to the log-partitions, and node (N, tags), if not null, to the tag marginals.
+    // visitor: may be null. only_value: do not visit nor find marginals if no number can have underflowed. Set failed[b]
+    // for the sequences b that need a larger range than N has.
+    BCRF_NOINLINE void run(const Tile& tile, R* value, R* node, EdgeVisitor<R>* visitor, bool only_value, char* failed) {
+        const Vec<R> one = broadcast<R>(1), none{};
+        const auto lengths = L::lengths(tile);
+        Vec<R> lowest{}, bad = L::unused(tile);
+        typename L::Sums tops, logs, exponents;
+        k_.prepare(tile);
+        start_ = 0;
+        for (int i = 0; i < tile.longest; ++i) {
+            if (i % CHECKED == CHECKED - 1) check_signals();
+            if (i - start_ == window_) start_ = i;
+            const Live live = L::live(lengths, i);
+            const Vec<R> top = load_emissions(tile, i, lowest);
+            Vec<R> held;
+            const Value total = forward(i, live, held);
+            const Vec<R> used = held * live.ones();
+            bad += live.ones() - used;
+            // A float log would lose digits beside a large exponent.
+            const auto scale = Wide<R>::normal({used > none ? N::mantissa(total) : one, N::exponent(total) * used});
+            tops.add(top * live.ones());
+            logs.add(logarithm(scale.m));
+            exponents.add(scale.e);
+            if (i % 4 == 3 && L::all(bad)) break;
+        }
+        lowest = -L::max(-lowest);
+        const bool finite = -maximum<R>(-lowest) > -infinity<R> && k_.range() < infinity<double>;
+        if (!WALKS) {
+            bad += N::beyond(lowest);
+            if (!N::holds(k_.range())) bad = one;
+        } else if (!finite) {
+            bad = one;
+        }
+        const bool certain = N::is_certain(-maximum<R>(-lowest), k_.zeros(), k_.range());
+        if (!L::all(bad) && !(only_value && certain)) bad = marginals(tile, bad, node, visitor);
+        double shifts[W], powers[W], scales[W];
+        tops.read(shifts);
+        exponents.read(powers);
+        logs.read(scales);
+        for (int k = 0; k < tile.size; ++k) {
+            const Sequence<R>& s = tile.sequence[k];
+            failed[s.index] = !WALKS && bad[k] > 0;
+            R log = R(scales[k] + powers[k] * LOG_2 + shifts[k] + k_.shifts(s.length - 1));
+            if (WALKS && bad[k] > 0) {
+                log = finite ? -infinity<R> : std::numeric_limits<R>::quiet_NaN();
+                if (node) std::fill_n(node + s.first * s.tags, s.length * size_t(s.tags), R(0));
+            }
+            if (value) value[s.index] = log;
+        }
+    }
+
+    void flush(double* sum) { k_.flush(sum); }
+};
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,51 @@
+// The operations of the kernels, and the paths by which they compute a sequence. Nothing here depends on the
+// instruction set.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace bcrf {
+
+enum class Operation { SUM_PRODUCT, EDGES, POSTERIOR, BREGMAN, BREGMAN_LOWER, MEAN_FIELD, MAX_PRODUCT };
+constexpr std::array<const char*, 7> OPERATIONS{
+    "sum_product", "edges", "posterior", "bregman", "bregman_lower", "mean_field", "max_product"};
+
+// A layout and a number. FLOAT64 copies float scores to doubles, which have a plan of their own.
+enum class Path { LANES, ROWS, LANES_WIDE, ROWS_WIDE, FLOAT64 };
+constexpr std::array<const char*, 5> PATHS{"lanes", "rows", "lanes wide", "rows wide", "float64"};
+
+// How many sequences each path of each operation has computed in this process, of float and of double scores.
+using Counts = std::array<std::array<std::atomic<long long>, PATHS.size()>, OPERATIONS.size()>;
+inline Counts path_counts[2]{};
+
+template <class R> inline void count_path(Operation operation, Path path, size_t sequences) {
+    path_counts[sizeof(R) == 8][size_t(operation)][size_t(path)] += (long long)sequences;
+}
+
+inline long long path_count(int is_double, int operation, int path) { return path_counts[is_double][operation][path]; }
+
+inline void clear_path_counts() {
+    for (Counts& counts : path_counts)
+        for (auto& paths : counts)
+            for (auto& count : paths) count = 0;
+}
+
+// Return the path that the environment variable BCRF_PATH names, or -1. Throw std::invalid_argument, ValueError in
+// Python, for an unknown one. The caller holds Python's lock, under which Python changes the environment.
+inline int forced_path() {
+    const char* wanted = std::getenv("BCRF_PATH");
+    if (!wanted || !*wanted) return -1;
+    std::string listed;
+    for (size_t i = 0; i < PATHS.size(); ++i) {
+        if (std::string(PATHS[i]) == wanted) return int(i);
+        listed += (i ? ", '" : "'") + std::string(PATHS[i]) + "'";
+    }
+    throw std::invalid_argument("the environment variable BCRF_PATH must be one of " + listed + ", got '" + wanted +
+                                "'");
+}
+
+}  // namespace bcrf

@@ -1,0 +1,249 @@
+// The plan of an operation: at most four steps, each a layout and a number, in the order in which they are tried. A step
+// computes the sequences that fit its layout; those that its number cannot hold go on to the next step. All thresholds
+// that choose a path are here. They were measured on an AMD EPYC (Zen 5) and an Intel Xeon by benchmarks.kernels.
+#pragma once
+
+#include "chunks.hh"
+#include "lanes.hh"
+#include "paths.hh"
+#include "rows.hh"
+#include "thresholds.hh"
+#include "transition_blocks.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Viterbi. With fewer tags, reductions over lanes take longer than a few comparisons.
+constexpr int MIN_VECTOR_ARGMAX_TAGS = 12;
+
+// Recursions of longer sequences keep one window of tokens in the cache.
+constexpr int LONG_LENGTH = 2048, WINDOW = 256;
+
+// Mean field. A tile in lanes has at most so many tokens, unless a sequence is longer. Long sequences of more tags need
+// each line of the cache at once, as rows use them.
+constexpr size_t LANE_TILE_TOKENS = 192;
+constexpr int MOST_LONG_LANE_TAGS = 20;
+
+// Bregman projections: the vectors of columns of a tile in lanes, unless a sequence is longer. The factors of so many fit
+// the first cache.
+constexpr int TOKEN_VECTORS = 4;
+// The least tokens of a window, and the tags^2 that pay for the sums of all pairs of tags, for each token of a tile.
+constexpr int LEAST_WINDOW = 512, PAIRS_A_TOKEN = 24;
+
+// Return the tokens of a window of a long sequence, without its border: many times the border's, or all.
+inline int token_window(int border, int length) {
+    return std::max(LEAST_WINDOW, border < length / 16 ? 16 * border : length);
+}
+
+// From this many tags on, plain products over blocks of transitions may be faster, if they leave out this share.
+constexpr int MIN_BLOCK_TAGS = 24;
+constexpr double MOST_ALLOWED_IN_BLOCKS = 0.6;
+// The tokens a tag that pay for finding blocks.
+constexpr size_t BLOCK_TOKENS_A_TAG = 4;
+
+// Return whether blocks leave out so many transitions that plain products over them are faster, and whether there
+// are enough tokens to pay for finding them.
+template <class R> bool are_blocks_faster(const Batch<R>& batch) {
+    if (!batch.shared || batch.tags < MIN_BLOCK_TAGS || batch.tokens() < BLOCK_TOKENS_A_TAG * batch.tags) return false;
+    const double share = double(count_allowed(batch)) / (double(batch.tags) * batch.tags);
+    return share < MOST_ALLOWED_IN_BLOCKS && !group_tags(batch, false).empty();
+}
+
+// What a plan depends on.
+struct Shape {
+    Operation operation;
+    int tags;
+    bool shared;   // one transition matrix for all edges
+    bool blocks;   // see are_blocks_faster
+    double range;  // of most tokens' scores, see guess_range
+    bool plain;    // the weights of shared transitions are numbers of R, which lanes of wide numbers need
+    bool dense;    // all transitions are allowed
+    int path = -1;  // the Path to take first, or -1
+    // Wide floats would lose digits: a lower bound after one iteration weighs large scores that nearly cancel.
+    bool doubles = false;
+};
+
+// scale: see BregmanOptions.
+template <class R> Shape shape_of(const Batch<R>& batch, Operation operation, double range, double scale = 1) {
+    const size_t n = batch.shared ? size_t(batch.tags) * batch.tags : 0;
+    const double plain = double(largest(batch.transitions, n)) - smallest_finite(batch.transitions, n);
+    return {operation, batch.tags, batch.shared, are_blocks_faster(batch), range,
+            !(plain * scale > Precision<R>::PLAIN_RANGE), smallest(batch.transitions, int(n)) > -infinity<R>, batch.path};
+}
+
+// The layouts of recursions over the tokens of a sequence.
+struct SequenceLayouts {
+    template <class R> using RowsOf = Rows<R>;
+    template <class R> using LanesOf = Lanes<R>;
+};
+
+struct Step {
+    Path path;
+    double share = 0;  // the least share of its lanes that a tile must fill
+};
+
+// Return the least tokens of a tile of Bregman projections in lanes: the sums of all pairs of tags take a time of their
+// own. share: see Step; 0 if rows are slow.
+template <class R> size_t least_tokens(const Batch<R>& batch, double share) {
+    return share == 0 || are_blocks_faster(batch) ? 0 : size_t(batch.tags) * batch.tags / PAIRS_A_TOKEN;
+}
+
+inline bool is_bregman(Operation operation) {
+    return operation == Operation::BREGMAN || operation == Operation::BREGMAN_LOWER;
+}
+
+// The largest range of plain numbers. A few small weights may be lost, so that of forward-backward is above that of R.
+template <class R> bool fits_plain(Operation operation, double range) {
+    if (operation == Operation::MEAN_FIELD || operation == Operation::MAX_PRODUCT) return true;
+    if (is_bregman(operation)) return !(range > Precision<R>::MAX_RANGE);
+    return !(range > (sizeof(R) == 4 ? 150 : 1500));
+}
+
+// Return the share of lanes that a tile must fill to be faster than rows of plain numbers, or more than 1 if none is.
+template <class R> double plain_lane_share(const Shape& shape) {
+    const int tags = shape.tags;
+    if (lanes<R> < 4 && is_bregman(shape.operation)) return shape.blocks ? 0.4 : 2;
+    if (lanes<R> < 4) return shape.blocks && lanes<R> >= 2 && shape.operation == Operation::SUM_PRODUCT ? 0.65 : 2;
+    switch (shape.operation) {
+        case Operation::MEAN_FIELD:
+            // With more tags, the vectors of rows have little padding.
+            return tags <= (BCRF_VECTOR_BYTES > 16 ? 44 : 20) ? 1 : 2;
+        case Operation::BREGMAN:
+        case Operation::BREGMAN_LOWER:
+            if (tags >= 64 && !shape.blocks) return 2;
+            return tags < 32 || shape.blocks ? 0.4 : 0.7;
+        case Operation::MAX_PRODUCT:
+            if (shape.blocks) return 0.6;
+            // No sums need registers, so lanes are faster up to more tags.
+            if (BCRF_VECTOR_BYTES == 64 && tags >= 32 && tags < 64) return 0.45;
+            break;
+        default:
+            if (shape.blocks) return 0.65;
+    }
+    const int limit = shape.operation != Operation::MAX_PRODUCT && sizeof(R) == 8 ? 20 : 32;
+    if (tags >= limit) return 2;
+    const double share = BCRF_VECTOR_BYTES == 64 ? 0.3 + 0.0115 * tags : 0.35 + 0.0175 * tags;
+    return share + (sizeof(R) == 8 ? 0.1 : 0);
+}
+
+// The share for lanes of wide numbers to be faster than rows.
+template <class R> double wide_lane_share(const Shape& shape) {
+    const bool doubles = sizeof(R) == 4 && !shape.blocks && fits_plain<double>(shape.operation, shape.range);
+    // Rows are slow. Plain doubles are faster than wide floats without blocks.
+    if (is_bregman(shape.operation)) return doubles ? 2 : 0;
+    // If many tags have no blocks, each tag is a block.
+    if (doubles && !shape.dense && shape.tags >= MIN_BLOCK_TAGS) return 2;
+    const double share = std::min(0.1 + 0.0095 * shape.tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
+    return shape.blocks ? std::min(share, 0.5) : share;
+}
+
+inline bool has_path(const Shape& shape, Path path, bool single) {
+    const bool plain = path == Path::LANES || path == Path::ROWS;
+    const bool only_plain = shape.operation == Operation::MEAN_FIELD || shape.operation == Operation::MAX_PRODUCT;
+    if (path == Path::FLOAT64) return single && !only_plain;
+    // Transitions of edges are no weights of several sequences.
+    if ((path == Path::LANES || path == Path::LANES_WIDE) && !shape.shared) return false;
+    if ((path == Path::LANES_WIDE && !shape.plain) || (!plain && single && shape.doubles)) return false;
+    return plain || !only_plain;
+}
+
+// Return the steps of an operation. Throw std::invalid_argument if the forced path does not exist for it.
+template <class R> std::vector<Step> plan(const Shape& shape) {
+    constexpr bool SINGLE = sizeof(R) == 4;
+    const bool only_plain = !has_path(shape, Path::ROWS_WIDE, SINGLE);
+    const Path last = only_plain ? Path::ROWS : SINGLE ? Path::FLOAT64 : Path::ROWS_WIDE;
+    if (shape.path >= 0) {
+        const Path path = Path(shape.path);
+        if (!has_path(shape, path, SINGLE)) {
+            std::string listed;
+            for (size_t i = 0; i < PATHS.size(); ++i)
+                if (has_path(shape, Path(i), SINGLE)) listed += (listed.empty() ? "'" : ", '") + std::string(PATHS[i]) + "'";
+            throw std::invalid_argument(
+                std::string("the environment variable BCRF_PATH names '") + PATHS[shape.path] + "', which " +
+                OPERATIONS[size_t(shape.operation)] + " does not have for these " + (SINGLE ? "float32" : "float64") +
+                " scores and transitions of " + (shape.shared ? "all edges" : "each edge") + "; it has " + listed);
+        }
+        if (path == last) return {{last}};
+        return {{path}, {last}};
+    }
+    std::vector<Step> steps;
+    steps.reserve(4);
+    const double plain = plain_lane_share<R>(shape), wide = wide_lane_share<R>(shape);
+    if (fits_plain<R>(shape.operation, shape.range)) {
+        if (shape.shared && plain <= 1) steps.push_back({Path::LANES, plain});
+        steps.push_back({Path::ROWS});
+    }
+    if (only_plain) return steps;
+    const bool holds = Wide<R>::holds(shape.range) && !(SINGLE && shape.doubles);
+    if (holds && shape.shared && shape.plain && wide <= 1) steps.push_back({Path::LANES_WIDE, wide});
+    // Plain doubles are faster than rows of wide floats, but not to copy the marginals of each edge.
+    if (!SINGLE || (holds && (shape.operation == Operation::EDGES || !fits_plain<double>(shape.operation, shape.range))))
+        steps.push_back({Path::ROWS_WIDE});
+    if (SINGLE) steps.push_back({Path::FLOAT64});
+    return steps;
+}
+
+// Return the range of most tag scores, the median of a few tokens, or of the transitions if that is less: a tag whose
+// weight is lost matters only if the next tags cannot follow the others as well. A wrong guess costs time only: a step
+// fails, or a slower one runs than needed.
+template <class R> double guess_range(const Batch<R>& batch, Operation operation, double scale = 1) {
+    constexpr size_t MOST = 16;
+    const size_t t = batch.tags, tokens = batch.tokens(), n = std::min(tokens, MOST);
+    double ranges[MOST];
+    for (size_t i = 0; i < n; ++i) {
+        const R* unary = batch.unary + tokens * i / n * t;
+        const double range = double(largest(unary, t)) - smallest_finite(unary, t);
+        ranges[i] = range >= 0 ? range : infinity<double>;  // NaN has no place in an order
+    }
+    std::nth_element(ranges, ranges + n / 2, ranges + n);
+    const double range = (n ? ranges[n / 2] : 0) * scale;
+    if (is_bregman(operation) || !batch.shared || fits_plain<float>(operation, range)) return range;
+    const double low = smallest(batch.transitions, int(t * t)), top = largest(batch.transitions, t * t);
+    return low > -infinity<double> ? std::min(range, top - low) : range;
+}
+
+// The names of types, for functions that take a layout and a number.
+template <class T> struct Type {
+    using type = T;
+};
+
+// Run the steps of an operation: run(layout, number, tiles, failed) computes tiles, and sets failed[b] for the sequences
+// b that the number cannot hold. in_double(which) computes the sequences of floats of a list as doubles.
+template <class R, class Layouts, class Run, class InDouble>
+void run_plan(const Batch<R>& batch, std::vector<Sequence<R>> left, const Shape& shape, Run run, InDouble in_double) {
+    std::vector<char> failed(batch.size);
+    for (Step step : plan<R>(shape)) {
+        if (left.empty()) return;
+        const auto compute = [&](auto layout, auto number) {
+            using Layout = typename decltype(layout)::type;
+            const size_t before = left.size();
+            const auto tiles = Layout::tiles(batch, left, step.share);
+            if (tiles.empty()) return;
+            run(layout, number, tiles, failed.data());
+            const size_t others = left.size();
+            for (const auto& tile : tiles)
+                for (int k = 0; k < tile.size; ++k)
+                    if (failed[tile.sequence[k].index]) left.push_back(tile.sequence[k]);
+            if (left.size() > others)
+                std::sort(left.begin(), left.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+            count_path<R>(shape.operation, step.path, before - left.size());
+        };
+        switch (step.path) {
+            case Path::LANES:
+                compute(Type<typename Layouts::template LanesOf<R>>(), Type<Plain<R>>());
+                break;
+            case Path::ROWS: compute(Type<typename Layouts::template RowsOf<R>>(), Type<Plain<R>>()); break;
+            case Path::LANES_WIDE:
+                compute(Type<typename Layouts::template LanesOf<R>>(), Type<Wide<R>>());
+                break;
+            case Path::ROWS_WIDE: compute(Type<typename Layouts::template RowsOf<R>>(), Type<Wide<R>>()); break;
+            case Path::FLOAT64: break;
+        }
+    }
+    if (left.empty()) return;
+    in_double(left);
+    count_path<R>(shape.operation, Path::FLOAT64, left.size());
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,301 @@
+// Layouts of recursions that treat tokens of one parity at once: TokenRows has a token in a row, TokenLanes has tokens
+// in the lanes of vectors, from one or several sequences.
+//
+// A position is a token in rows, and as many tokens of one parity as a vector has lanes in lanes. Its numbers of a tag
+// are vectors of `vectors` tags, `step` apart.
+#pragma once
+
+#include "live_tags.hh"
+#include "transitions.hh"
+
+namespace bcrf {
+namespace BCRF_TARGET {
+
+// Consecutive tokens: a sequence, or a part of a long sequence and its neighbourhood.
+template <class R> struct Window : Sequence<R> {
+    int from = 0, to = 0;                  // the tokens whose results are exact
+    const std::uint64_t* alive = nullptr;  // see LiveTags; null to find them
+
+    Window() = default;
+    Window(const Sequence<R>& s) : Sequence<R>(s), to(s.length) {}
+};
+
+struct Position {
+    size_t here, before, after;  // offsets in arrays of the numbers of tokens: of the tokens and of their neighbours
+    size_t number;               // offset in arrays with one number a token
+    int token;                   // in rows
+};
+
+template <class R> class TokenRows : public Rows<R> {
+    static constexpr int W = lanes<R>;
+    const int width_, longest_;
+    const Window<R>* s_ = nullptr;
+
+    static Vec<R> flag(bool x) { return broadcast(R(x)); }
+
+  public:
+    using Layout = Rows<R>;
+    static constexpr int MOST = 4;  // positions that are projected together
+
+    struct Tile {
+        static constexpr int size = 1;
+        int room;  // in positions
+        size_t tokens;
+        Window<R> sequence[1];
+        Tile(const Window<R>& s) : room(s.length), tokens(s.length), sequence{s} {}
+    };
+
+    TokenRows(const Batch<R>& batch, int room)
+        : Rows<R>(batch), width_(this->vectors * W), longest_(room) {}
+
+    static std::vector<Tile> tiles(const Batch<R>&, std::vector<Sequence<R>>& which, double) {
+        const std::vector<Tile> found(which.begin(), which.end());
+        which.clear();
+        return found;
+    }
+
+    void set(const Tile& tile) { s_ = tile.sequence; }
+    size_t size() const { return size_t(longest_ + 2) * width_; }  // of the numbers of tokens
+    size_t step() const { return W; }                              // between vectors of numbers
+    size_t row() const { return width_; }                          // between tokens
+    size_t numbers() const { return size_t(longest_) * W; }        // of arrays with one number a token
+
+    // Return how many of the remaining positions to take at once: parts of similar sizes, because a product of one row
+    // takes nearly as long as a product of two.
+    static int together(int left) {
+        const int parts = (left + MOST - 1) / MOST;
+        return (left + parts - 1) / parts;
+    }
+
+    int count() const { return s_->length; }
+    Position position(int i) const {
+        const size_t at = size_t(i) * width_;
+        return {at + width_, at, at + 2 * width_, size_t(i) * W, i};
+    }
+    // The inner tokens of a parity.
+    int count_inner(int parity) const { return (s_->length - 2 + parity) / 2; }
+    Position inner(int parity, int k) const { return position(2 - parity + 2 * k); }
+
+    // Return 1 where a token is the first or last one. A single token is the last one.
+    Vec<R> is_first(const Position& at) const { return flag(at.token == 0 && s_->length > 1); }
+    Vec<R> is_last(const Position& at) const { return flag(at.token + 1 == s_->length); }
+    template <class N>
+    static BCRF_INLINE typename N::Value if_inner(const Position&, typename N::Value x, const R*, size_t) {
+        return x;
+    }
+    static size_t number(int, int i) { return size_t(i) * W; }
+    template <class Use> void for_numbers(int, Use use) const { use(0, size_t(s_->length) * W); }
+    void stop(int) {}
+
+    // Return x in the lane with the most.
+    static Vec<R> likeliest(Vec<R> x, Vec<R> most) {
+        R found[W];
+        store(found, most);
+        return broadcast<R>(x[std::max_element(found, found + W) - found]);
+    }
+
+    // Set a row to the scores of a position, -inf for padding and for tags that are not alive. alive: of each sequence,
+    // null for all tags.
+    void load(R* row, const Position& at, const LiveTags& tags, const std::uint64_t* const* alive) {
+        const R* from = s_->unary + size_t(at.token) * this->tags;
+        Rows<R>::load(row, from);
+        if (!*alive) return;
+        tags.for_others(*alive + size_t(at.token) * tags.words, [&](int t) { row[t] = -infinity<R>; });
+    }
+    // Write the numbers of a position, vector by vector, to an array (N, tags).
+    void write(const Position& at, const R* numbers, R* to) const {
+        if (at.token < s_->from || at.token >= s_->to) return;
+        to += (s_->first + at.token) * this->tags;
+        for (int v = 0; v < this->vectors; ++v)
+            store_first<R>(to + v * W, BCRF_TARGET::load(numbers + v * W), std::min(W, this->tags - v * W));
+    }
+};
+
+// Arrays of numbers are (2, tags, stride): a number for each parity and column, between W numbers that no sequence has.
+// A sequence of length L has L / 2 + 1 columns: column j has its tokens 2 j and 2 j + 1.
+template <class R> class TokenLanes : public Lanes<R> {
+    static constexpr int W = lanes<R>;
+    const size_t longest_;            // columns
+    size_t columns_ = 0, stride_ = 0;
+    Buffer<R> inner_, first_, last_;  // (2, longest): 1 for such tokens
+    Buffer<R> nothing_;               // the scores of a column without a token
+    std::vector<int> owner_, token_;  // (2, longest): the sequence of a token in the tile, or -1; its position there
+    std::vector<size_t> column_;      // the first column of each sequence
+    std::vector<int> busy_[2];        // columns j such that inner tokens are in W columns from j on
+    static size_t filled(size_t columns) { return (columns + W - 1) / W * W; }
+    static size_t columns_of(int length) { return size_t(length) / 2 + 1; }
+
+    Position at(int parity, size_t column) const {
+        const size_t here = parity * this->tags * stride_ + W + column;
+        const size_t other = (1 - parity) * this->tags * stride_ + W + column;
+        return {here, other - (parity == 0), other + (parity == 1), parity * longest_ + column, 0};
+    }
+    void find_busy() {
+        for (int p = 0; p < 2; ++p) {
+            busy_[p].clear();
+            for (size_t j = 0; j < columns_; j += W)
+                if (this->any(BCRF_TARGET::load(inner_ + at(p, j).number))) busy_[p].push_back(int(j));
+        }
+    }
+
+  public:
+    using Layout = Lanes<R>;
+    static constexpr int MOST = 1;
+
+    struct Tile {
+        int size = 0;
+        size_t room = 0, tokens = 0;  // room: in columns
+        std::vector<Window<R>> sequence;
+
+        Tile() = default;
+        Tile(const Window<R>& s) { add(s); }
+        void add(const Window<R>& s) {
+            sequence.push_back(s);
+            room += columns_of(s.length);
+            tokens += s.length;
+            ++size;
+        }
+    };
+
+  private:
+    const Tile* tile_ = nullptr;
+
+  public:
+    TokenLanes(const Batch<R>& batch, size_t room)
+        : Lanes<R>(batch), longest_(filled(room)), inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_),
+          nothing_(batch.tags), owner_(2 * longest_), token_(2 * longest_) {}
+
+    // Move sequences of at least three tokens from a list to tiles that fill at least a share of their lanes.
+    static std::vector<Tile> tiles(const Batch<R>& batch, std::vector<Sequence<R>>& which, double share) {
+        std::vector<Tile> found;
+        std::vector<Sequence<R>> rest;
+        Tile next;
+        const size_t least = least_tokens(batch, share);
+        const auto close = [&] {
+            const bool full = double(next.tokens) >= 2 * share * double(filled(next.room));
+            if (next.size && full && next.tokens >= least) found.push_back(std::move(next));
+            else rest.insert(rest.end(), next.sequence.begin(), next.sequence.end());
+            next = Tile();
+        };
+        for (const Sequence<R>& s : which) {
+            if (s.length < 3) {
+                rest.push_back(s);
+                continue;
+            }
+            if (s.length > LONG_LENGTH) close();
+            next.add(s);
+            if (next.room + columns_of(s.length) > size_t(TOKEN_VECTORS) * W) close();
+        }
+        close();
+        which = std::move(rest);
+        return found;
+    }
+
+    // Assign columns to the tokens of a tile.
+    void set(const Tile& tile) {
+        tile_ = &tile;
+        columns_ = filled(tile.room);
+        stride_ = columns_ + 2 * W;
+        column_.clear();
+        std::fill(owner_.begin(), owner_.end(), -1);
+        for (Buffer<R>* flags : {&inner_, &first_, &last_}) std::fill_n(flags->data(), 2 * longest_, R(0));
+        size_t next = 0;
+        for (int q = 0; q < tile.size; ++q) {
+            const int length = tile.sequence[q].length;
+            column_.push_back(next);
+            for (int i = 0; i < length; ++i) {
+                owner_[number(q, i)] = q;
+                token_[number(q, i)] = i;
+                inner_[number(q, i)] = R(i > 0 && i + 1 < length);
+            }
+            first_[number(q, 0)] = last_[number(q, length - 1)] = 1;
+            next += columns_of(length);
+        }
+        find_busy();
+    }
+
+    size_t size() const { return 2 * this->tags * (longest_ + 2 * W); }
+    size_t step() const { return stride_; }
+    size_t row() const { return W; }
+    size_t numbers() const { return 2 * longest_; }
+    static int together(int) { return 1; }
+
+    int count() const { return int(2 * columns_ / W); }
+    Position position(int k) const {
+        const size_t column = size_t(k) * W;
+        return column < columns_ ? at(0, column) : at(1, column - columns_);
+    }
+    int count_inner(int parity) const { return int(busy_[parity].size()); }
+    Position inner(int parity, int k) const { return at(parity, busy_[parity][k]); }
+
+    Vec<R> is_first(const Position& at) const { return BCRF_TARGET::load(first_.data() + at.number); }
+    Vec<R> is_last(const Position& at) const { return BCRF_TARGET::load(last_.data() + at.number); }
+    // Return x for inner tokens, and the number at `other` for the rest.
+    template <class N>
+    BCRF_INLINE typename N::Value if_inner(const Position& at, typename N::Value x, const R* other, size_t part) const {
+        return N::select(BCRF_TARGET::load(inner_.data() + at.number), x, N::load(other, part));
+    }
+    size_t number(int q, int i) const { return i % 2 * longest_ + column_[q] + i / 2; }
+    template <class Use> void for_numbers(int q, Use use) const {
+        for (int p = 0; p < 2; ++p) use(p * longest_ + column_[q], columns_of(tile_->sequence[q].length));
+    }
+    void stop(int q) {
+        for_numbers(q, [&](size_t first, size_t n) { std::fill_n(inner_ + first, n, R(0)); });
+        find_busy();
+    }
+    static Vec<R> likeliest(Vec<R> x, Vec<R>) { return x; }
+
+    void load(R* rows, const Position& at, const LiveTags& tags, const std::uint64_t* const* alive) {
+        const R* scores[W];
+        for (int k = 0; k < W; ++k) {
+            const int q = owner_[at.number + k];
+            const size_t i = token_[at.number + k];
+            scores[k] = q < 0 ? nothing_.data() : tile_->sequence[q].unary + i * this->tags;
+        }
+        Lanes<R>::load(rows, stride_, scores);
+        for (int k = 0; k < W; ++k) {
+            const int q = owner_[at.number + k];
+            if (q < 0 || !alive[q]) continue;
+            const std::uint64_t* bits = alive[q] + size_t(token_[at.number + k]) * tags.words;
+            tags.for_others(bits, [&](int t) { rows[t * stride_ + k] = -infinity<R>; });
+        }
+    }
+    void write(const Position& at, const R* numbers, R* to) const {
+        R* rows[W];
+        for (int k = 0; k < W; ++k) {
+            rows[k] = nullptr;
+            const int q = owner_[at.number + k], i = token_[at.number + k];
+            if (q < 0) continue;
+            const Window<R>& s = tile_->sequence[q];
+            if (s.from <= i && i < s.to) rows[k] = to + (s.first + i) * this->tags;
+        }
+        unpack(rows, numbers, W, this->tags);
+    }
+};
+
+// Cut a long sequence with shared transitions into windows that stay in the cache, through all iterations. An iteration moves information to
+// the next token, so the tokens in the middle of a window have exact results. The index of a window is its position in
+// the list. alive: see LiveTags, or null.
+template <class R>
+std::vector<Window<R>> windows(const Sequence<R>& s, int n_iter, const std::uint64_t* alive, int words) {
+    const int border = std::min(n_iter, s.length) + 2;
+    const int size = token_window(border, s.length);
+    std::vector<Window<R>> found;
+    for (int from = 0, to; from < s.length; from = to) {
+        to = s.length - from < 2 * size ? s.length : from + size;
+        // An even start keeps the parities.
+        const int start = std::max(from - border, 0) / 2 * 2, stop = std::min(to + border, s.length);
+        Window<R> window(s);
+        window.unary += size_t(start) * s.tags;
+        window.length = stop - start;
+        window.index = int(found.size());
+        window.first += start;
+        window.from = from - start, window.to = to - start;
+        if (alive) window.alive = alive + size_t(start) * words;
+        found.push_back(window);
+    }
+    return found;
+}
+
+}  // namespace BCRF_TARGET
+}  // namespace bcrf

@@ -1,0 +1,359 @@
+"""Mutants of the compiled kernels, and the tests that fail for them.
+
+    python -m tests.kernels.mutants FOLDER build/objects/cpython-311/native
+
+writes a copy of the kernels to FOLDER in which the environment variable BCRF_MUTANT switches a
+mutant on, compiles it for one instruction set, links it with the objects of the last build, and
+runs the named test for each mutant. A mutant that no test notices is printed as "survives".
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import NamedTuple
+
+from spacy_bcrf import kernels
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Mutant(NamedTuple):
+    file: str
+    code: str
+    wrong: str
+    """In place of `code`, which occurs once in the file."""
+    test: str
+    """A file of tests/kernels, and perhaps a test."""
+
+
+LAYOUTS = {
+    "Rows, sum": Mutant(
+        "rows.hh",
+        "return all_lanes<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return a + b; });",
+        "return v;",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+    "Rows, max": Mutant(
+        "rows.hh",
+        "return all_lanes<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { "
+        "return BCRF_TARGET::max<R>(a, b); });",
+        "return v;",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+    "Rows, ended": Mutant(
+        "rows.hh", "length <= i + 1", "length <= i", "test_kernels.py::test_compiled_is_reference"
+    ),
+    "Lanes, live": Mutant(
+        "lanes.hh",
+        "one_where<R>(broadcast(R(i)) < lengths)",
+        "one_where<R>(broadcast(R(i + 1)) < lengths)",
+        "test_lanes.py::test_lanes_are_the_reference",
+    ),
+    "Lanes, ended": Mutant(
+        "lanes.hh",
+        "one_where<R>(lengths <= broadcast(R(i + 1)))",
+        "one_where<R>(lengths <= broadcast(R(i)))",
+        "test_lanes.py::test_lanes_are_the_reference",
+    ),
+    "Lanes, unused": Mutant("lanes.hh", "R(k >= tile.size)", "R(0)", "test_lanes.py"),
+    "TokenRows, is_last": Mutant(
+        "token_layouts.hh",
+        "flag(at.token + 1 == s_->length)",
+        "flag(at.token + 2 == s_->length)",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+    "TokenLanes, if_inner": Mutant(
+        "token_layouts.hh",
+        "return N::select(BCRF_TARGET::load(inner_.data() + at.number), x, N::load(other, part));",
+        "return x;",
+        "test_lanes.py::test_lanes_are_the_reference",
+    ),
+    "TokenLanes, neighbours": Mutant(
+        "token_layouts.hh",
+        "other + (parity == 1)",
+        "other",
+        "test_lanes.py::test_lanes_are_the_reference",
+    ),
+    "MeanFieldLanes, keep": Mutant(
+        "mean_field.hh",
+        "return BCRF_TARGET::load(live_.data() + p.number) > Vec<R>{} ? x : Vec<R>{};",
+        "return x;",
+        "test_lanes.py::test_mean_field_in_lanes_is_the_reference",
+    ),
+    "MeanFieldRows, neighbours": Mutant(
+        "mean_field.hh",
+        "i + r + 1 < s_->length",
+        "i + r + 2 < s_->length",
+        "test_reference.py::test_mean_field",
+    ),
+}
+NUMBERS = {
+    "Plain, inverse": Mutant(
+        "numbers.hh", "return R(1) / a;", "return R(1) / (a + a);", "test_kernels.py"
+    ),
+    "Plain, valid": Mutant(
+        "numbers.hh",
+        "return a > Precision<R>::MIN_NORMAL ? one_where<R>(a < infinity<R>) : Vec<R>{};",
+        "return one_where<R>(a < infinity<R>);",
+        "test_underflow.py::test_two_labelings_are_equally_likely",
+    ),
+    "Plain, lost": Mutant(
+        "numbers.hh",
+        "return weights * Precision<R>::MIN_OVERLAP <= broadcast<R>(1) ? Vec<R>{} : "
+        "broadcast<R>(1);",
+        "return Vec<R>{};",
+        "test_precision.py::test_min_overlap",
+    ),
+    "Plain, held": Mutant(
+        "numbers.hh",
+        "return min<R>(f, g) > low ? one_where<R>(max<R>(f, g) < high) : Vec<R>{};",
+        "return broadcast<R>(1);",
+        "test_precision.py test_underflow.py",
+    ),
+    "Plain, logarithm of a ratio": Mutant(
+        "numbers.hh",
+        "return logarithm(a) - logarithm(b);",
+        "return logarithm(b) - logarithm(a);",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+    "Wide, product": Mutant(
+        "numbers.hh",
+        "return {a.m * b.m, a.e + b.e};",
+        "return {a.m * b.m, a.e};",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+    "Wide, inverse root": Mutant(
+        "numbers.hh",
+        "return {inverse_square_root(a.m * power_of_two<R>(a.e - half * R(2))), -half};",
+        "return {inverse_square_root(a.m), -half};",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+    "Wide, beyond": Mutant(
+        "numbers.hh",
+        "return -lowest < R(E::MAX_RANGE) ? Vec<R>{} : broadcast<R>(1);",
+        "return Vec<R>{};",
+        "test_precision.py::test_the_range_of_exponents",
+    ),
+    "Wide, sum": Mutant(
+        "numbers.hh",
+        "sum += x.m * power_of_two<R>(x.e - top);",
+        "sum += x.m;",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+    "Tropical, join": Mutant(
+        "numbers.hh",
+        "return max<R>(a, b);",
+        "return a;",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+}
+VISITORS = {
+    "edge sum": Mutant(
+        "outputs.hh",
+        "from = std::max(from, 1);",
+        "from = std::max(from, 2);",
+        "test_kernels.py::test_compiled_is_reference",
+    ),
+    "edge sum of a failed window": Mutant(
+        "outputs.hh",
+        "!any && i < size()",
+        "i < size()",
+        "test_lanes.py::test_edges_of_a_failed_window_count_once",
+    ),
+    "each edge": Mutant(
+        "outputs.hh",
+        "u * tags",
+        "size_t(u)",
+        "test_reference.py::test_posteriors_of_a_large_range",
+    ),
+    "pair marginals": Mutant(
+        "outputs.hh",
+        "k + heads_[m] * this->k_.width() + tails_[m]",
+        "k + tails_[m] * this->k_.width() + heads_[m]",
+        "test_reference.py::test_posterior_queries",
+    ),
+    "entropy": Mutant(
+        "outputs.hh",
+        "sums += times_log(p) * inner - p_log;",
+        "sums += times_log(p) - p_log;",
+        "test_reference.py::test_posterior_queries",
+    ),
+    "samples": Mutant(
+        "outputs.hh",
+        "size_t(labels_[here + 1]) * width_",
+        "size_t(0)",
+        "test_reference.py::test_posterior_queries",
+    ),
+}
+THRESHOLDS = {
+    "share of plain lanes": Mutant(
+        "plan.hh",
+        "return share + (sizeof(R) == 8 ? 0.1 : 0);",
+        "return 2;",
+        "test_plan.py::test_the_share_of_lanes_that_a_tile_must_fill",
+    ),
+    "share of wide lanes": Mutant(
+        "plan.hh",
+        "return shape.blocks ? std::min(share, 0.5) : share;",
+        "return share;",
+        "test_plan.py::test_the_share_of_lanes_that_a_tile_must_fill",
+    ),
+    "range of plain numbers": Mutant(
+        "plan.hh",
+        "(sizeof(R) == 4 ? 150 : 1500)",
+        "(sizeof(R) == 4 ? 151 : 1500)",
+        "test_plan.py::test_the_range_of_scores_chooses_the_numbers",
+    ),
+    "tags of blocks": Mutant(
+        "plan.hh",
+        "batch.tags < MIN_BLOCK_TAGS",
+        "batch.tags <= MIN_BLOCK_TAGS",
+        "test_plan.py::test_blocks_of_transitions",
+    ),
+    "groups of blocks": Mutant(
+        "transition_blocks.hh",
+        "first.size() > most_groups(tags)",
+        "first.size() > 1 + most_groups(tags)",
+        "test_plan.py::test_blocks_of_transitions",
+    ),
+    "tokens of a tile of mean field": Mutant(
+        "mean_field.hh",
+        "room(found.back()) + s.length + 1 > LANE_TILE_TOKENS",
+        "room(found.back()) + s.length > LANE_TILE_TOKENS",
+        "test_plan.py::test_the_size_of_tiles",
+    ),
+    "columns of a tile of projections": Mutant(
+        "token_layouts.hh",
+        "next.room + columns_of(s.length) > size_t(TOKEN_VECTORS) * W",
+        "next.room + columns_of(s.length) >= size_t(TOKEN_VECTORS) * W",
+        "test_plan.py::test_the_size_of_tiles",
+    ),
+    "tokens that pay for pairs of tags": Mutant(
+        "plan.hh",
+        "size_t(batch.tags) * batch.tags / PAIRS_A_TOKEN",
+        "size_t(batch.tags) * batch.tags / (PAIRS_A_TOKEN + 1)",
+        "test_plan.py::test_lanes_of_projections",
+    ),
+    "long sequences of mean field": Mutant(
+        "mean_field.hh",
+        "batch.tags > MOST_LONG_LANE_TAGS",
+        "batch.tags > MOST_LONG_LANE_TAGS + 1",
+        "test_plan.py::test_lanes_of_mean_field",
+    ),
+}
+LIMITS = {
+    "range of projections": Mutant(
+        "projections.hh",
+        "range <= R(LIMIT) ? bad : broadcast<R>(OUT_OF_RANGE)",
+        "range <= R(LIMIT * 1.1) ? bad : broadcast<R>(OUT_OF_RANGE)",
+        "test_precision.py::test_max_range",
+    ),
+    "product of a logarithm": Mutant(
+        "batch.hh",
+        "if (x < 1 / Limits::FACTOR || x > Limits::FACTOR) return add(std::log(x));",
+        "if (x > Limits::FACTOR) return add(std::log(x));",
+        "test_precision.py::test_products_of_factors",
+    ),
+    "negligible products": Mutant(
+        "transitions.hh",
+        "Precision<R>::NEGLIGIBLE",
+        "R(4)",
+        "test_precision.py::test_negligible",
+    ),
+    "sums in float": Mutant(
+        "pair_sums.hh",
+        "pending_ >= BLOCK",
+        "pending_ >= 1000 * BLOCK",
+        "test_precision.py::test_most_summed",
+    ),
+    "scores without mass": Mutant(
+        "projections.hh",
+        "score[k] = projection::chain_score(score[k], log_mass[k]);",
+        "(void)log_mass;",
+        "test_precision.py::test_scores_of_tags_without_mass "
+        "test_reference.py::test_a_finite_mask_forbids_a_tag",
+    ),
+}
+MUTANTS = {**LAYOUTS, **NUMBERS, **VISITORS, **THRESHOLDS, **LIMITS}
+
+
+def write(folder: Path) -> None:
+    """Write the kernels with all mutants, none of which is on by default."""
+    shutil.copytree(ROOT / "spacy_bcrf", folder / "spacy_bcrf", dirs_exist_ok=True)
+    headers = folder / "spacy_bcrf/kernels/cpu"
+    for i, (name, mutant) in enumerate(MUTANTS.items(), 1):
+        path = headers / mutant.file
+        text, code, wrong = path.read_text(), mutant.code, mutant.wrong
+        if text.count(code) != 1:
+            raise ValueError(f"{name}: {text.count(code)} places in {mutant.file}")
+        on = f"bcrf::mutant == {i}"
+        is_statement = code.endswith(";")
+        both = (
+            f"if ({on}) {{ {wrong} }} else {{ {code} }}"
+            if is_statement
+            else f"({on} ? ({wrong}) : ({code}))"
+        )
+        path.write_text(text.replace(code, both))
+    path = headers / "batch.hh"
+    variable = 'std::getenv("BCRF_MUTANT")'
+    switch = f"inline const int mutant = {variable} ? std::atoi({variable}) : 0;"
+    path.write_text(path.read_text().replace("using std::size_t;", f"using std::size_t;\n{switch}"))
+
+
+def build(folder: Path, objects: Path) -> None:
+    """Compile the mutants for the instruction set in use, and link them with other objects."""
+    kernels_of = folder / "spacy_bcrf/kernels"
+    isa = kernels.instruction_set()
+    flags = ["-O2", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+    flags += ["-fPIC", "-pthread", "-Wno-psabi", f"-I{kernels_of}", f"-I{kernels_of}/cpu"]
+    source, made = kernels_of / f"cpu/targets/{isa}.cc", folder / f"{isa}.o"
+    subprocess.run(["g++", *flags, "-c", source, "-o", made], check=True)
+    others = [path for path in objects.rglob("*.o") if path.stem != isa]
+    module = kernels_of / f"native{sysconfig.get_config_var('EXT_SUFFIX')}"
+    subprocess.run(["g++", "-shared", "-pthread", *others, made, "-o", module], check=True)
+
+
+def main() -> int:
+    """Run the named tests of all mutants. Return how many survive."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument(
+        "objects", type=Path, help="of native, such as build/objects/cpython-311/native"
+    )
+    parser.add_argument("--only", help="mutants whose name has this text", default="")
+    parser.add_argument("--built", action="store_true", help="do not build again")
+    args = parser.parse_args()
+    if not args.built:
+        write(args.folder)
+        build(args.folder, args.objects)
+    survivors = 0
+    for i, (name, mutant) in enumerate(MUTANTS.items(), 1):
+        if args.only not in name:
+            continue
+        tests = [f"tests/kernels/{test}" for test in mutant.test.split()]
+        options = ["-x", "-k", "not cuda", "-p", "no:cacheprovider", "-o", "pythonpath="]
+        environment = {"BCRF_MUTANT": str(i), "PYTHONPATH": str(args.folder.resolve())}
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "pytest", *options, *tests],
+            cwd=ROOT,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+        )
+        failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+        survivors += done.returncode == 0
+        found = failed[0][7:] if failed else f"exit status {done.returncode}"
+        print(f"{i} {name}: {found if done.returncode else 'survives'}", flush=True)
+    return survivors
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""The files of the kernels import one another in one direction."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from spacy_bcrf import kernels
+
+FOLDER = Path(kernels.__file__).parent
+ROOT = FOLDER.parent.parent
+
+
+def modules():
+    """The name and the path of each Python file, such as "spacy_bcrf.kernels.cuda.batch"."""
+    for path in FOLDER.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        yield ".".join(parts).removesuffix(".__init__"), path
+
+
+def imported(name, path):
+    """What a file imports anywhere, in functions and for type checks too."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                # A name of a package is one of its files, or stands in its __init__.py.
+                folder = ROOT / source.replace(".", "/")
+                is_file = (folder / alias.name).is_dir() or any(folder.glob(f"{alias.name}.*"))
+                yield f"{source}.{alias.name}" if is_file else source
+
+
+def test_no_circle_of_imports():
+    graph = {name: {*imported(name, path)} - {name} for name, path in modules()}
+    assert graph["spacy_bcrf.kernels.cuda.search"] >= {"spacy_bcrf.kernels.native"}
+    assert "spacy_bcrf.kernels.cuda" in graph["spacy_bcrf.kernels"]
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"the files import one another in a circle: {' -> '.join(error.args[1])}")

@@ -1,0 +1,385 @@
+"""The plan of each operation: every threshold of cpu/plan.hh has a test at its boundary."""
+
+import json
+import os
+import subprocess
+import sys
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from paths import PATHS, counts, forced, paths_of
+
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import BregmanOptions
+
+LANES = {"baseline": 4, "avx2": 8, "avx512": 16}
+"""The float32 numbers of a vector. There are half as many float64 numbers."""
+
+# A process that prints the plan of each line of arguments: it reads BCRF_ISA once.
+SERVER = """
+import json, sys
+import numpy as np
+from spacy_bcrf import kernels
+for line in sys.stdin:
+    *arguments, allowed = json.loads(line)
+    arguments[2] = np.array(arguments[2], "int32")
+    allowed = None if allowed is None else np.array(allowed)
+    print(json.dumps(kernels.plan(*arguments, allowed=allowed)), flush=True)
+"""
+
+
+class Planner:
+    """The plans of one instruction set."""
+
+    def __init__(self, isa, process):
+        self.isa, self.process = isa, process
+
+    def lanes(self, dtype):
+        return LANES[self.isa] // (1 if dtype == "float32" else 2)
+
+    def plan(self, operation, tags, lengths, dtype="float32", shared=True, range=0.0, allowed=None):
+        """Return the steps, with the number of lanes as "W"."""
+        arguments = [operation, tags, list(lengths), dtype, shared, range, allowed]
+        self.process.stdin.write(json.dumps(arguments) + "\n")
+        self.process.stdin.flush()
+        lanes = f"lanes of {self.lanes(dtype)},"
+        return [
+            step.replace(lanes, "lanes of W,")
+            for step in json.loads(self.process.stdout.readline())
+        ]
+
+    def has_lanes(self, operation, tags, lengths, dtype="float32", *, wide=False, **options):
+        """Return whether there are lanes of plain numbers, or of wide ones."""
+        found = self.plan(operation, tags, lengths, dtype, **options)
+        return f"lanes of W, {'wide ' if wide else ''}{dtype}" in found
+
+
+@pytest.fixture(scope="module", params=kernels.instruction_sets())
+def planner(request):
+    command = [sys.executable, "-c", SERVER]
+    # The package of this process, whichever folder is the current one.
+    package = Path(kernels.__file__).parents[2]
+    environment = os.environ | {"BCRF_ISA": request.param, "PYTHONPATH": str(package)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, cwd=Path(__file__).parent, **pipes) as process:
+        yield Planner(request.param, process)
+        process.stdin.close()
+
+
+LONGEST = 200
+
+
+def batch(lanes, share, tokens):
+    """The lengths of one tile that has a sequence of 200 tokens, and so many tokens in all.
+
+    No other tile of its sequences fills the share.
+    """
+    n = ceil(share * lanes) - 1
+    others = [(tokens - LONGEST) // n] * n if n else []
+    for k in range((tokens - LONGEST) % n if n else 0):
+        others[k] += 1
+    return [LONGEST, *others]
+
+
+def columns(tags, n):
+    """Allowed transitions: to the first n tags. There are two groups of tags."""
+    return [[v < n for v in range(tags)] for _ in range(tags)]
+
+
+NARROW = ["baseline", "avx2"]
+SHARES = [
+    # instruction sets, operation, tags, dtype, whether there are blocks, range, share or None
+    (["avx512"], "sum_product", 1, "float32", False, 0, 0.3 + 0.0115),
+    (["avx512"], "sum_product", 31, "float32", False, 0, 0.3 + 0.0115 * 31),
+    (["avx512"], "sum_product", 19, "float64", False, 0, 0.3 + 0.0115 * 19 + 0.1),
+    (["avx512"], "max_product", 31, "float32", False, 0, 0.3 + 0.0115 * 31),
+    (["avx512"], "max_product", 31, "float64", False, 0, 0.3 + 0.0115 * 31 + 0.1),
+    (["avx512"], "max_product", 32, "float32", False, 0, 0.45),
+    (["avx512"], "max_product", 63, "float64", False, 0, 0.45),
+    (["avx512"], "max_product", 64, "float32", False, 0, None),
+    (NARROW, "sum_product", 1, "float32", False, 0, 0.35 + 0.0175),
+    (NARROW, "sum_product", 31, "float32", False, 0, 0.35 + 0.0175 * 31),
+    (NARROW, "max_product", 31, "float32", False, 0, 0.35 + 0.0175 * 31),
+    (NARROW, "max_product", 32, "float32", False, 0, None),
+    (["avx2"], "sum_product", 19, "float64", False, 0, 0.35 + 0.0175 * 19 + 0.1),
+    (["avx2"], "max_product", 31, "float64", False, 0, 0.35 + 0.0175 * 31 + 0.1),
+    (["baseline"], "sum_product", 9, "float64", False, 0, None),
+    (["baseline"], "max_product", 40, "float64", True, 0, None),
+    (list(LANES), "sum_product", 32, "float32", False, 0, None),
+    (list(LANES), "edges", 32, "float32", False, 0, None),
+    (list(LANES), "posterior", 32, "float32", False, 0, None),
+    (list(LANES), "sum_product", 20, "float64", False, 0, None),
+    (list(LANES), "sum_product", 40, "float32", True, 0, 0.65),
+    (list(LANES), "sum_product", 40, "float64", True, 0, 0.65),
+    (["avx512", "avx2"], "max_product", 40, "float64", True, 0, 0.6),
+    (list(LANES), "max_product", 40, "float32", True, 0, 0.6),
+    # Wide numbers: plain ones are out of range.
+    (["avx512"], "sum_product", 9, "float32", False, 2e3, 0.1 + 0.0095 * 9),
+    (list(LANES), "sum_product", 60, "float32", False, 2e3, 0.1 + 0.0095 * 60),
+    (list(LANES), "sum_product", 69, "float32", False, 2e3, 0.75),
+    (list(LANES), "sum_product", 69, "float32", True, 2e3, 0.5),
+    (["avx512", "avx2"], "sum_product", 55, "float64", False, 2e3, (0.1 + 0.0095 * 55) * 1.6),
+    (list(LANES), "sum_product", 56, "float64", False, 2e3, None),
+]
+
+
+@pytest.mark.parametrize(
+    "planner, operation, tags, dtype, blocks, range, share",
+    [(isa, *row) for isas, *row in SHARES for isa in kernels.instruction_sets() if isa in isas],
+    indirect=["planner"],
+)
+def test_the_share_of_lanes_that_a_tile_must_fill(
+    planner, operation, tags, dtype, blocks, range, share
+):
+    lanes = planner.lanes(dtype)
+    allowed = columns(tags, tags // 2) if blocks else None
+
+    def has_lanes(lengths):
+        options = {"range": range, "allowed": allowed, "wide": range > 0}
+        return planner.has_lanes(operation, tags, lengths, dtype, **options)
+
+    if share is None:
+        assert not has_lanes([LONGEST] * lanes)
+        return
+    least = ceil(share * lanes * LONGEST)
+    assert has_lanes(batch(lanes, share, max(least, LONGEST)))
+    if least > LONGEST:
+        assert not has_lanes(batch(lanes, share, least - 1))
+
+
+def test_lanes_of_mean_field(planner):
+    """A tile must fill a vector. Rows are faster with more tags."""
+    for dtype in "float32", "float64":
+        lanes = planner.lanes(dtype)
+        most = 44 if planner.isa != "baseline" else 20
+        possible = lanes >= 4
+        assert planner.has_lanes("mean_field", most, [lanes], dtype) == possible
+        assert not planner.has_lanes("mean_field", most + 1, [lanes], dtype)
+        assert not planner.has_lanes("mean_field", most, [lanes - 1], dtype)
+    # Long sequences of more than 20 tags.
+    assert planner.has_lanes("mean_field", 20, [2049])
+    if most > 20:
+        assert planner.has_lanes("mean_field", 21, [2048])
+        assert not planner.has_lanes("mean_field", 21, [2049])
+
+
+def test_lanes_of_projections(planner):
+    """Columns, which hold two tokens, must fill 0.4 of the lanes, or 0.7 from 32 tags on."""
+    lanes = planner.lanes("float32")
+    assert planner.has_lanes("bregman", 3, [ceil(0.8 * lanes)])
+    assert not planner.has_lanes("bregman", 3, [ceil(0.8 * lanes) - 1])
+    # Sequences of 4 tokens have 3 columns, so they fill at most 2 / 3.
+    for operation in "bregman", "bregman_lower":
+        # Tiles of shorter vectors would have too few tokens for so many tags.
+        if planner.isa == "avx512":
+            assert planner.has_lanes(operation, 31, [4] * 100)
+            assert not planner.has_lanes(operation, 32, [4] * 100)
+        assert planner.has_lanes(operation, 32, [60] * 100)
+        assert planner.has_lanes(operation, 63, [2049])
+        assert not planner.has_lanes(operation, 64, [2049])
+        # Blocks: 0.4 for any number of tags.
+        assert planner.has_lanes(operation, 69, [4] * 100, allowed=columns(69, 30))
+        # Float64: a vector needs four lanes, or blocks.
+        four = planner.lanes("float64") >= 4
+        assert planner.has_lanes(operation, 9, [60] * 100, "float64") == four
+        assert planner.has_lanes(operation, 30, [60] * 100, "float64", allowed=columns(30, 12))
+    if planner.isa == "avx512":
+        assert planner.has_lanes("bregman", 32, [45])
+        assert not planner.has_lanes("bregman", 32, [44])
+    # A tile has at least a 24th of the pairs of tags as tokens.
+    assert planner.has_lanes("bregman", 24, [24])
+    assert not planner.has_lanes("bregman", 24, [23])
+
+
+@pytest.mark.parametrize(
+    "tags, allowed, tokens, blocks",
+    [
+        (40, columns(40, 23), 160, True),
+        (40, columns(40, 24), 160, False),  # 0.6 of the transitions
+        (40, columns(40, 23), 159, False),  # 4 tokens a tag
+        (40, [[u % 20 == v % 20 for v in range(40)] for u in range(40)], 160, True),
+        (40, [[u % 21 == v % 21 for v in range(40)] for u in range(40)], 160, False),  # groups
+        (24, columns(24, 10), 320, True),
+        (23, columns(23, 10), 320, False),
+    ],
+)
+def test_blocks_of_transitions(planner, tags, allowed, tokens, blocks):
+    lanes = planner.lanes("float32")
+    lengths = [tokens // lanes] * lanes
+    lengths[-1] += tokens % lanes
+    if tags < 32:
+        # Blocks change the share that lanes must fill.
+        share = 0.6 if planner.isa == "avx512" else 0.7
+        lengths = batch(lanes, share, ceil(share * lanes * LONGEST))
+        dense = planner.has_lanes("sum_product", tags, lengths)
+        found = planner.has_lanes("sum_product", tags, lengths, allowed=allowed) != dense
+    else:
+        found = planner.has_lanes("sum_product", tags, lengths, allowed=allowed)
+    assert found == blocks
+
+
+LANE, ROW = "lanes of W, float32", "rows, float32"
+WIDE_LANE, WIDE_ROW = "lanes of W, wide float32", "rows, wide float32"
+DOUBLE = "as float64"
+
+
+@pytest.mark.parametrize(
+    "operation, dtype, range, expected",
+    [
+        ("sum_product", "float32", 150, [LANE, ROW, WIDE_LANE, DOUBLE]),
+        ("sum_product", "float32", 150.1, [WIDE_LANE, DOUBLE]),
+        ("sum_product", "float32", 1500, [WIDE_LANE, DOUBLE]),
+        ("sum_product", "float32", 1500.1, [WIDE_LANE, WIDE_ROW, DOUBLE]),
+        ("sum_product", "float32", 2**20 - 1, [WIDE_LANE, WIDE_ROW, DOUBLE]),
+        ("sum_product", "float32", 2**20, [DOUBLE]),
+        ("edges", "float32", 150, [LANE, ROW, WIDE_LANE, WIDE_ROW, DOUBLE]),
+        ("posterior", "float32", 150.1, [WIDE_LANE, DOUBLE]),
+        ("bregman", "float32", 60, [LANE, ROW, DOUBLE]),
+        ("bregman_lower", "float32", 60.1, [DOUBLE]),
+        ("bregman", "float32", 600, [DOUBLE]),
+        ("bregman", "float32", 600.1, [WIDE_LANE, WIDE_ROW, DOUBLE]),
+        ("mean_field", "float32", 1e9, [LANE, ROW]),
+        ("max_product", "float32", 1e9, [LANE, ROW]),
+        ("sum_product", "float64", 1500, [LANE, ROW, WIDE_LANE, WIDE_ROW]),
+        ("sum_product", "float64", 1500.1, [WIDE_LANE, WIDE_ROW]),
+        ("sum_product", "float64", 2**20, [WIDE_ROW]),
+        ("bregman", "float64", 600, [LANE, ROW, WIDE_LANE, WIDE_ROW]),
+        ("bregman", "float64", 600.1, [WIDE_LANE, WIDE_ROW]),
+    ],
+)
+def test_the_range_of_scores_chooses_the_numbers(planner, operation, dtype, range, expected):
+    expected = [step.replace("float32", dtype) for step in expected]
+    if planner.lanes(dtype) < 4:
+        expected = [step for step in expected if step != f"lanes of W, {dtype}"]
+    assert planner.plan(operation, 5, [20] * 64, dtype, True, range) == expected
+    without = [step for step in expected if not step.startswith("lanes")]
+    assert planner.plan(operation, 5, [20] * 64, dtype, False, range) == without
+
+
+def compute(operation, unary, transitions, lengths):
+    options = BregmanOptions(3, 1.0, None, "lower" if operation == "bregman_lower" else "upper")
+    batch = unary, transitions, lengths
+    return {
+        "sum_product": lambda: kernels.sum_product(*batch),
+        "edges": lambda: kernels.sum_product(*batch, edges="each"),
+        "posterior": lambda: kernels.entropy(*batch),
+        "bregman": lambda: kernels.bregman(*batch, options),
+        "bregman_lower": lambda: kernels.bregman(*batch, options),
+        "mean_field": lambda: kernels.mean_field(*batch, 3),
+        "max_product": lambda: kernels.max_product(*batch),
+    }[operation]()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "sum_product",
+        "edges",
+        "posterior",
+        "bregman",
+        "bregman_lower",
+        "mean_field",
+        "max_product",
+    ],
+)
+def test_each_path_that_an_operation_has_runs_when_it_is_forced(operation, dtype, shared):
+    rng = np.random.default_rng(0)
+    unary = rng.normal(size=(20, 3)).astype(dtype)
+    transitions = rng.normal(size=(3, 3) if shared else (20, 3, 3)).astype(dtype)
+    batch = unary, transitions, np.full(4, 5, "int32")
+    paths = paths_of(operation, dtype, shared)
+    for path in PATHS:
+        kernels.clear_path_counts()
+        with forced(path):
+            if path in paths:
+                compute(operation, *batch)
+                assert counts(operation, dtype) == {path: 4}
+                continue
+            with pytest.raises(
+                ValueError, match=f"BCRF_PATH names '{path}', which {operation} does not have"
+            ) as found:
+                compute(operation, *batch)
+            assert str(found.value).endswith(" has " + ", ".join(f"'{path}'" for path in paths))
+            with pytest.raises(ValueError, match=f"names '{path}'"):
+                kernels.plan(operation, 3, batch[2], dtype, shared)
+    assert (
+        not counts(operation, "float64" if dtype == "float32" else "float32") or "float64" in paths
+    )
+
+
+def test_an_unknown_path_is_an_error():
+    batch = np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], "int32")
+    message = (
+        "BCRF_PATH must be one of " + ", ".join(f"'{path}'" for path in PATHS) + ", got 'fast'"
+    )
+    for operation in "sum_product", "max_product", "mean_field", "bregman":
+        with forced("fast"), pytest.raises(ValueError, match=message):
+            compute(operation, *batch)
+
+
+@pytest.mark.parametrize("dtype, limit", [("float32", 66), ("float64", 650)])
+def test_lanes_of_wide_numbers_need_plain_weights(dtype, limit):
+    unary, lengths = np.zeros((320, 2), dtype), np.full(64, 5, "int32")
+    transitions = np.array([[0, -limit], [-np.inf, 0]], dtype)
+    with forced("lanes wide"):
+        kernels.sum_product(unary, transitions, lengths)
+        transitions[0, 1] *= 1.01
+        with pytest.raises(ValueError, match="'lanes wide'"):
+            kernels.sum_product(unary, transitions, lengths)
+
+
+@pytest.mark.parametrize("n, plain", [(7, True), (8, False)])
+def test_the_median_range_of_16_tokens_chooses_the_numbers(n, plain):
+    """Transitions count if their range is less: the next tags can then follow any tag."""
+    lengths = np.full(64, 5, "int32")
+    unary = np.random.default_rng(0).normal(size=(320, 5)).astype("float32")
+    unary[: 20 * n : 20] *= 1e4
+    kernels.clear_path_counts()
+    kernels.sum_product(unary, np.diag(np.full(5, 1e4, "float32")), lengths)
+    assert bool({"lanes", "rows"} & set(counts("sum_product", "float32"))) == plain
+    kernels.clear_path_counts()
+    kernels.sum_product(unary, np.zeros((5, 5), "float32"), lengths)
+    assert {"lanes", "rows"} & set(counts("sum_product", "float32"))
+
+
+def test_lanes_of_wide_floats_have_blocks(planner):
+    """Projections without blocks take float64 instead, up to its range."""
+    lengths, allowed = [60] * 100, columns(30, 12)
+    for range, blocks, expected in (600, False, False), (600, True, True), (600.1, False, True):
+        options = {"wide": True, "range": range, "allowed": allowed if blocks else None}
+        assert planner.has_lanes("bregman", 30, lengths, **options) == expected
+
+
+WIDEST = LANES[kernels.instruction_set()]
+
+
+@pytest.mark.skipif(WIDEST != 16, reason="the lengths are for 16 lanes")
+@pytest.mark.parametrize(
+    "operation, lengths, expected",
+    [
+        # A tile of mean field has at most 192 tokens, with one empty position a sequence.
+        ("mean_field", [185, 5], {"lanes": 2}),
+        ("mean_field", [185, 6], {"lanes": 1, "rows": 1}),
+        # A tile of projections has at most 4 vectors of columns.
+        ("bregman", [63, 3], {"lanes": 2}),
+        ("bregman", [64, 3], {"lanes": 1, "rows": 1}),
+        # Shorter sequences have no inner token between two others.
+        ("bregman", [60, 2], {"lanes": 1, "rows": 1}),
+    ],
+)
+def test_the_size_of_tiles(operation, lengths, expected):
+    lengths = np.array(lengths, "int32")
+    unary = np.random.default_rng(0).normal(size=(lengths.sum(), 3)).astype("float32")
+    kernels.clear_path_counts()
+    compute(operation, unary, np.zeros((3, 3), "float32"), lengths)
+    assert counts(operation, "float32") == expected
+
+
+def test_the_allowed_transitions_of_a_plan_are_checked():
+    for wrong, error in ((np.ones(3, bool), ValueError), (np.ones((3, 3), int), TypeError)):
+        with pytest.raises(error, match="allowed must"):
+            kernels.plan("bregman", 3, np.array([3], "int32"), allowed=wrong)
