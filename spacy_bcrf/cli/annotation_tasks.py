@@ -4,17 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-import numpy as np
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.annotation.arrays import find_bounds
-from spacy_bcrf.chain import CRF
-from spacy_bcrf.pipeline.codecs.spans import SpanCodec
 from spacy_bcrf.pipeline.queries import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .review_page import MIN_CANDIDATE, read_predictions
+from .review_page import read_predictions
 
 Fields = dict[str, Any]
 
@@ -36,11 +32,14 @@ def predict_spans(
 
     docs: annotated by all earlier components. max_alternatives: largest number for each prediction.
     """
-    predict = _predict_spans if isinstance(labeler.codec, SpanCodec) else _predict_tags
     for batch in minibatch(docs, BATCH_SIZE):
-        for doc, (best, others) in zip(
-            batch, predict(labeler, batch, max_alternatives), strict=True
+        for doc, fields in zip(
+            batch, read_predictions(labeler, batch, max_alternatives), strict=True
         ):
+            spans = fields["spans"]
+            best = [span[:4] for span in spans if span[4]]
+            suggested = [span[:4] for span in spans if not span[4]] if max_alternatives else []
+            others = sorted([*suggested, *fields["alternatives"]])
             yield (
                 doc,
                 {
@@ -48,41 +47,6 @@ def predict_spans(
                     "alternatives": [_describe(doc, labeler.labels, *span) for span in others],
                 },
             )
-
-
-# Start and end in tokens, index of the label, probability.
-_Found = tuple[list[Any], list[Any]]
-
-
-def _predict_spans(
-    labeler: SequenceLabeler, docs: Sequence[Doc], max_alternatives: int
-) -> Iterator[_Found]:
-    for fields in read_predictions(labeler, docs, max_alternatives):
-        predicted = [span[:4] for span in fields["spans"] if span[4]]
-        suggested = [span[:4] for span in fields["spans"] if not span[4]]
-        others = suggested + [list(span) for span in fields["alternatives"]]
-        yield predicted, sorted(others) if max_alternatives else []
-
-
-def _predict_tags(
-    labeler: SequenceLabeler, docs: Sequence[Doc], max_alternatives: int
-) -> Iterator[_Found]:
-    ops = labeler.model.ops
-    potentials = labeler.find_potentials(docs)
-    marginals = CRF().marginals(labeler.posterior(potentials)).unary
-    tags, p = labeler.decode(potentials), ops.to_numpy(marginals).round(4)
-    for first, end in find_bounds(docs):
-        best, of_doc = tags[first:end].tolist(), p[first:end]
-        likely = np.argsort(-of_doc, axis=1, kind="stable")[:, : max_alternatives + 1].tolist()
-        yield (
-            [[i, i + 1, tag, float(of_doc[i, tag])] for i, tag in enumerate(best)],
-            [
-                [i, i + 1, tag, float(of_doc[i, tag])]
-                for i, tags_here in enumerate(likely)
-                for tag in [tag for tag in tags_here if tag != best[i]][:max_alternatives]
-                if of_doc[i, tag] >= MIN_CANDIDATE
-            ],
-        )
 
 
 def _describe(

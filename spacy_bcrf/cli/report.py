@@ -92,7 +92,7 @@ def make_report(
     who = f"{name} of {model}"
     check_gold(test, references, gold_labels, labeler, who)
     with_posteriors = gold
-    if codec.confidence_units["confidence"] == "span":
+    if codec.unit == "span":
         with_posteriors = add_posteriors(labeler, examples, gold)
     predicted = predict(labeler, examples)
     others = None
@@ -111,7 +111,7 @@ def make_report(
         "component": name,
         "corpus": str(test),
         "predicts": codec.what,
-        "unit": codec.confidence_units["confidence"],
+        "unit": codec.unit,
         "documents": len(examples),
         "labels": labels,
         "resamples": n,

@@ -16,9 +16,8 @@ from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
-from spacy_bcrf.chain import entropy, span_candidates
+from spacy_bcrf.chain import entropy
 from spacy_bcrf.pipeline.chunker import Chunker
-from spacy_bcrf.pipeline.codecs.spans import SpanCodec
 from spacy_bcrf.pipeline.ner import EntityRecognizer
 from spacy_bcrf.pipeline.queries import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -63,19 +62,18 @@ def read_predictions(
       span and p of all others of at least MIN_CANDIDATE. `entropy`: in nats per token.
     """
     codec, ops = labeler.codec, labeler.model.ops
-    assert isinstance(codec, SpanCodec)
     for batch in minibatch(docs, BATCH_SIZE):
         potentials = labeler.find_potentials(batch)
         posterior = labeler.posterior(potentials)
         lengths = doc_lengths(batch)
-        predicted = codec.scheme.decode_ids(labeler.decode(potentials), lengths)
+        predicted = codec.predictions(labeler.decode(potentials), lengths)
         p = labeler.confidences(posterior, predicted)
-        found = span_candidates(posterior, codec.span_tags(ops), MIN_CANDIDATE)
+        found = codec.candidates(posterior, MIN_CANDIDATE, ops)
         entropies = ops.to_numpy(entropy(posterior)).tolist()
         for doc, best, candidates, value in zip(
             batch,
             split_spans(batch, *predicted, p),
-            split_spans(batch, *map(ops.to_numpy, found)),
+            split_spans(batch, *found),
             entropies,
             strict=True,
         ):

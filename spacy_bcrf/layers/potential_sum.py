@@ -13,8 +13,8 @@ from spacy_bcrf import chain
 from spacy_bcrf.chain import Constraints, Potentials
 from spacy_bcrf.kernels import Array
 
-from .linear_chain import sparse_chain
-from .protocol import Hooks, Objective, attach, get_hooks, output_attrs, sparse_chains
+from .linear_chain import sparse_chain, sparse_chains
+from .protocol import Hooks, Objective, attach, get_hooks, output_attrs
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def make_sum(
         params={"weights": None} if learned else {},
         attrs=output_attrs(objective, decoder, part_weights=_Fixed(weights)),
     )
-    hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None)
+    hooks = Hooks(_is_ready, resize_output, _columns, sample_size=None)
     return attach(model, model, hooks)
 
 
@@ -108,6 +108,10 @@ def _like(gradient: Potentials, part: Potentials) -> Potentials:
 
 def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
     return all(get_hooks(part).is_ready(part) for part in model.layers)
+
+
+def _columns(model: Model[list[Doc], Potentials]) -> list[int]:
+    return [column for part in model.layers for column in get_hooks(part).columns(part)]
 
 
 def part_weights(model: Model) -> list[float]:

@@ -1,12 +1,15 @@
 """`accelerate`: compiled kernels for the CNN of any spaCy pipeline."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import spacy
+import thinc
 from spacy.language import Language
 from thinc.api import Model
 
-from spacy_bcrf.layers.compiled import Precision, compile_layers
+from spacy_bcrf.layers.compiled import Precision, compile_layers, recognizes_thinc
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ def accelerate(
 
     After code has written single rows of an embedding table in place, call `accelerate` again.
 
-    Raises ValueError, which names the component, if a parameter is not finite.
+    Raises ValueError, which names the component, if a parameter is not finite. Warns if it does not
+    recognize the layers of the installed Thinc.
 
     >>> import spacy, spacy_bcrf
     >>> nlp = spacy.blank("en")
@@ -47,6 +51,12 @@ def accelerate(
     >>> len(spacy_bcrf.accelerate(nlp).swapped)
     2
     """
+    if not recognizes_thinc():
+        warnings.warn(
+            f"accelerate does not recognize the CNN of spaCy {spacy.__version__} and Thinc "
+            f"{thinc.__version__}: nothing runs compiled. It knows Thinc 8.3",
+            stacklevel=2,
+        )
     done = Accelerated()
     for name, pipe in nlp.components:
         model = getattr(pipe, "model", None)

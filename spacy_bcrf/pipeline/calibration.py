@@ -87,7 +87,7 @@ class Calibration:
                     batch, ignore_annotation=ignore_annotation
                 )
                 self._batches.append((potentials, predictions))
-                for by in GROUPINGS if len(predictions) > 2 else ("label",):
+                for by in pipe.codec.groupings:
                     self._keys[by] += find_keys(pipe.codec, by, predictions)
                 correct.append(is_correct)
                 progress.update(len(batch))

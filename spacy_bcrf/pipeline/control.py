@@ -14,9 +14,7 @@ from spacy.util import minibatch
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
-from spacy_bcrf.chain import span_candidates
 
-from .codecs.spans import SpanCodec
 from .confidence import Predicted
 from .options import ConfigOption
 from .queries import BATCH_SIZE
@@ -115,14 +113,12 @@ CandidateSpan = tuple[int, int, int, float]
 def find_candidates(predicted: Predicted, control: Control) -> list[list[CandidateSpan]]:
     """Return the spans of each document whose posterior reaches the threshold of their label."""
     docs, _, posterior, _, codec, ops, _ = predicted
-    assert isinstance(codec, SpanCodec)
     minimum = control.by_label(codec.labels, np.inf)
     if not (minimum <= 1).any():
         return [[] for _ in docs]
-    spans = span_candidates(posterior, codec.span_tags(ops), float(minimum.min()))
-    parts = [ops.to_numpy(part) for part in spans]
-    likely = parts[3] >= minimum[parts[2]]
-    found = split_spans(docs, *(part[likely] for part in parts))
+    starts, ends, labels, p = codec.candidates(posterior, float(minimum.min()), ops)
+    likely = p >= minimum[labels]
+    found = split_spans(docs, starts[likely], ends[likely], labels[likely], p[likely])
     return [list(of_doc) for of_doc in found]
 
 

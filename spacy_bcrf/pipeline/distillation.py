@@ -16,12 +16,10 @@ from thinc.api import Optimizer
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
-from spacy_bcrf.annotation.partial import read_annotated_labels
 from spacy_bcrf.chain import CRF, Marginals, Potentials, rename_tags
-from spacy_bcrf.layers.protocol import get_hooks, sparse_chains
+from spacy_bcrf.layers.linear_chain import sparse_chains
+from spacy_bcrf.layers.protocol import get_hooks
 
-from .codecs.entities import EntityCodec
-from .codecs.tags import TagCodec
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 from .soft_gold import check_learns_from_gradients, update_towards
@@ -101,7 +99,7 @@ def read_extension(
         problems.setdefault(rejection.sequence, "an incorrect span of several tokens")
     ops: Any = pipe.model.ops
     allowed = allowed_tags(ops.to_numpy(gold.tags), n_tags)
-    is_tag = isinstance(codec, TagCodec)
+    is_tag = codec.outside is None
     is_new = allowed[:, n_old:].any(axis=1)
     if is_tag:
         # Without annotation, all tags are allowed.
@@ -198,9 +196,7 @@ def extend(
     # Without the temperature, which the component keeps.
     chain = teacher_chain(pipe, [example.predicted for example in examples], 1.0)
     for example in examples:
-        is_entity = isinstance(pipe.codec, EntityCodec)
-        if is_entity and read_annotated_labels(example.reference) is None:
-            example.reference._.annotated_labels = list(labels)
+        pipe.codec.annotate_only(example.reference, labels)
     for label in labels:
         pipe.add_label(label)
     extensions: list[Extension] = []
@@ -246,7 +242,7 @@ def _check_extension(
 ) -> None:
     """Raise ValueError if `extend` cannot add the labels."""
     name, codec = pipe.name, pipe.codec
-    if not isinstance(codec, EntityCodec | TagCodec):
+    if not codec.can_extend:
         raise ValueError(
             f"[{name}] predicts {codec.what}; only bcrf_ner and bcrf_tagger can be extended"
         )

@@ -23,17 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_bcrf.annotation.extensions import (
-    CONFIDENCE,
-    TAG_CONFIDENCE,
-    UserData,
-    span_key,
-    token_key,
-)
-from spacy_bcrf.annotation.partial import read_annotated_labels
+from spacy_bcrf.annotation.extensions import UserData
 
 from .codecs import Codec
-from .codecs.entities import EntityCodec
 from .label_errors import KINDS, error_kind
 
 CORRECT = "correct"
@@ -133,14 +125,13 @@ def _match_equal(
 
 def read_annotations(codec: Codec, doc: Doc) -> list[Annotation]:
     """Return the labeled spans of a document with their probabilities, if a component set them."""
-    is_span = codec.confidence_units["confidence"] == "span"
     user_data: UserData = doc.user_data
     found = []
     for span in codec.find_spans(doc):
         start, end = span.start_char, span.end_char
-        key = span_key(CONFIDENCE, start, end) if is_span else token_key(TAG_CONFIDENCE, start)
         if span.label and end > start:
-            found.append(Annotation(start, end, span.label_, user_data.get(key)))
+            p = user_data.get(codec.confidence_key(start, end))
+            found.append(Annotation(start, end, span.label_, p))
     return found
 
 
@@ -155,33 +146,20 @@ def find_judged(codec: Codec, reference: Doc, predicted: Iterable[Annotation]) -
     A span with an unannotated token is left out, as in spaCy's scorer, and so is a label that
     partial annotation does not cover.
     """
-    labels = read_annotated_labels(reference) if isinstance(codec, EntityCodec) else None
-    unannotated = _find_unannotated(codec, reference)
-    if labels is None and not unannotated:
+    labels = codec.annotated_labels(reference)
+    unannotated = np.flatnonzero(codec.unannotated(reference))
+    if labels is None and not len(unannotated):
         return list(predicted)
     is_open = np.zeros(len(reference.text) + 1, dtype=bool)
-    for start, end in unannotated:
-        is_open[start:end] = True
+    for i in unannotated.tolist():
+        token = reference[i]
+        is_open[token.idx : token.idx + len(token)] = True
     n_open = np.append(0, is_open.cumsum())
     return [
         span
         for span in predicted
         if n_open[span.start] == n_open[span.end] and (labels is None or span.label in labels)
     ]
-
-
-def _find_unannotated(codec: Codec, doc: Doc) -> list[tuple[int, int]]:
-    """Return the characters [start, end) of each unannotated token of a gold document."""
-    if codec.is_whole(doc):
-        return []
-    if codec.confidence_units["confidence"] != "span":
-        known = {span.start for span in codec.find_spans(doc) if span.label}
-        tokens = [token for token in doc if token.i not in known and not token.is_space]
-    elif isinstance(codec, EntityCodec):
-        tokens = [token for token in doc if not token.ent_iob]
-    else:
-        tokens = list(doc)
-    return [(token.idx, token.idx + len(token)) for token in tokens]
 
 
 # Counting

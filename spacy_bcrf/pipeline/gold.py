@@ -112,7 +112,7 @@ class GoldReader:
             if i in problems or known.all() or not known.any():
                 continue
             reference = example.reference
-            if i in partial or not self._codec.is_whole(reference):
+            if i in partial or self._codec.unannotated(reference).any():
                 raise ValueError(
                     f"{reference.text!r} is partially annotated: the head {head!r} "
                     "cannot learn from partial annotation, because its distribution cannot be "

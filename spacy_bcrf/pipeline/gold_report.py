@@ -94,12 +94,11 @@ class GoldReport:
             self.named.append(f"document {self.docs}, {example.reference.text[:40]!r}: {problem}")
 
     def _add_spans(self, pipe: SequenceLabeler, spans: Sequence[Span]) -> None:
-        unit = pipe.codec.confidence_units["confidence"]
         covered = 0
         for span in sorted(spans, key=lambda span: span.start):
             self.labels[span.label_] += 1
-            if unit != "token":
-                self.lengths[len(span.text) if unit == "word" else len(span)] += 1
+            if (length := pipe.codec.length(span)) is not None:
+                self.lengths[length] += 1
             self.overlapping += span.start < covered
             self.whitespace += bool(len(span) and (span[0].is_space or span[-1].is_space))
             covered = max(covered, span.end)

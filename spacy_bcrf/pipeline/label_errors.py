@@ -16,20 +16,17 @@ The first and the last term are exact posteriors, see `chain.span_posteriors`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.training import Example
 from spacy.util import minibatch
 
-from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds, is_first
-from spacy_bcrf.annotation.entity_tags import EntityTags
-from spacy_bcrf.chain import CRF, Potentials, span_candidates, span_posteriors, stretch_posteriors
+from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds
+from spacy_bcrf.chain import CRF, Potentials, stretch_posteriors
 
 from .codecs import Codec
-from .codecs.spans import SpanCodec
-from .codecs.tags import TagCodec
 from .queries import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 
@@ -114,6 +111,11 @@ def find_suspects(pipe: SequenceLabeler, examples: Sequence[Example]) -> list[li
     for a component that predicts words: its documents have other tokens than the references.
     """
     codec = pipe.codec
+    if codec.unit == "word":
+        raise TypeError(
+            f"[{pipe.name}] predicts {codec.what}; expected a component that predicts entities, "
+            "chunks or tags"
+        )
     references = [example.reference for example in examples]
     n_spans = sum(len(codec.find_spans(doc)) for doc in references)
     noise = estimate_noise(n_spans, sum(map(len, references)), len(pipe.labels))
@@ -122,22 +124,18 @@ def find_suspects(pipe: SequenceLabeler, examples: Sequence[Example]) -> list[li
         docs = [example.predicted for example in batch]
         potentials = pipe.find_potentials(docs, True)
         posterior = pipe.posterior(potentials).astype("float64")
-        if isinstance(codec, TagCodec):
-            found += _find_tags(pipe, codec, batch, posterior)
-        elif isinstance(codec, SpanCodec) and codec.confidence_units["confidence"] == "span":
-            found += _find_spans(pipe, codec, batch, posterior, noise)
+        if codec.outside is None:
+            found += _find_tags(pipe, batch, posterior)
         else:
-            raise TypeError(
-                f"[{pipe.name}] predicts {codec.what}; expected a component that predicts "
-                "entities, chunks or tags"
-            )
+            found += _find_spans(pipe, batch, posterior, noise)
     return found
 
 
 def _find_tags(
-    pipe: SequenceLabeler, codec: TagCodec, examples: Sequence[Example], posterior: Potentials
+    pipe: SequenceLabeler, examples: Sequence[Example], posterior: Potentials
 ) -> list[list[Suspect]]:
     """Return a suspect for each gold tag."""
+    codec = pipe.codec
     docs = [example.predicted for example in examples]
     values, _ = codec.read_gold(examples)
     gold, _ = codec.encode(values, doc_lengths(docs))
@@ -166,35 +164,31 @@ def _find_tags(
 
 
 def _find_spans(
-    pipe: SequenceLabeler,
-    codec: SpanCodec,
-    examples: Sequence[Example],
-    posterior: Potentials,
-    noise: Noise,
+    pipe: SequenceLabeler, examples: Sequence[Example], posterior: Potentials, noise: Noise
 ) -> list[list[Suspect]]:
     """Return a suspect for each gold span, and for each place that may miss one."""
-    ops: Any = pipe.model.ops
+    codec, ops = pipe.codec, cast(Any, pipe.model.ops)
+    outside = codec.outside
+    assert outside is not None
     docs = [example.predicted for example in examples]
-    tags = codec.span_tags(ops)
     labels = {label: i for i, label in enumerate(codec.labels)}
     gold = [
         (shift + span.start, shift + span.end, labels[span.label_])
         for example, (shift, _) in zip(examples, find_bounds(docs), strict=True)
-        for span in pipe.codec.find_spans(example.reference)
+        for span in codec.find_spans(example.reference)
         if span.label_ in labels
     ]
     gold_spans = _columns(gold)
-    found = span_candidates(posterior, tags, THRESHOLD)
-    *columns, p = map(ops.to_numpy, found)
+    *columns, p = codec.candidates(posterior, THRESHOLD, ops)
     candidates = np.stack(columns, axis=1).astype("int64")
 
     def p_none(spans: NDArray[np.int64]) -> NDArray[np.float64]:
         starts, ends = (ops.asarray(spans[:, i]) for i in (0, 1))
-        return np.exp(ops.to_numpy(stretch_posteriors(posterior, 0, starts, ends)))
+        return np.exp(ops.to_numpy(stretch_posteriors(posterior, outside, starts, ends)))
 
-    p_gold = ops.to_numpy(span_posteriors(posterior, tags, *map(ops.asarray, gold_spans.T)))
+    p_gold = codec.confidences(posterior, (*gold_spans.T,), ops)
     none_at_gold, none_at_candidate = p_none(gold_spans), p_none(candidates)
-    is_free = _is_outside(pipe.codec, codec.entities, examples)
+    is_free = _is_outside(codec, examples)
     n_taken = np.append(0, (~is_free).cumsum())
     by_doc: list[list[Suspect]] = [[] for _ in docs]
     ends_of_docs = doc_lengths(docs).cumsum()
@@ -241,17 +235,16 @@ def _columns(spans: Sequence[tuple[int, int, int]]) -> NDArray[np.int64]:
     return np.array(spans, dtype="int64").reshape(-1, 3)
 
 
-def _is_outside(
-    codec: Codec, entities: EntityTags, examples: Sequence[Example]
-) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the tokens that gold annotates as O.
+def _is_outside(codec: Codec, examples: Sequence[Example]) -> NDArray[np.bool_]:
+    """Return a mask (N,) of the tokens that gold annotates as outside of all spans.
 
     A document with partial annotation has none, because its O may be open.
     """
     lengths = doc_lengths([example.predicted for example in examples])
     values, problems = codec.read_gold(examples)
-    ids, unknown_label = entities.encode(values[:, 0], values[:, 1], is_first(lengths))
-    is_outside = (ids == 0) & ~unknown_label
+    gold, unknown_label = codec.encode(values, lengths)
+    ids = gold if gold.dtype != bool else np.where(gold.sum(axis=1) == 1, gold.argmax(axis=1), -1)
+    is_outside = (ids == codec.outside) & ~unknown_label
     partial, unreadable = codec.read_partial(examples)
     for i in {*problems, *partial, *unreadable}:
         stop = int(lengths[: i + 1].sum())

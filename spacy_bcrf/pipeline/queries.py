@@ -14,10 +14,9 @@ from thinc.api import Model
 
 from spacy_bcrf.annotation.arrays import find_bounds, split_spans
 from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.chain import CRF, Potentials, nbest, span_candidates
+from spacy_bcrf.chain import CRF, Potentials, nbest
 
 from .codecs import Codec
-from .codecs.spans import SpanCodec
 from .uncertainty import (
     MEASURES,
     MIN_CANDIDATE,
@@ -147,7 +146,7 @@ class PosteriorQueries:
         _check_name(self.name, "uncertainty", by, MEASURES)
         _check_name(self.name, "the unit of uncertainty", per, UNITS)
         codec, ops = self.codec, self.model.ops
-        if per == "entity" and not isinstance(codec, SpanCodec):
+        if per == "entity" and codec.outside is None:
             raise ValueError(
                 f"[{self.name}] uncertainty per entity needs spans, but the component predicts "
                 f"{codec.what}; expected per token or document"
@@ -155,10 +154,8 @@ class PosteriorQueries:
         found = [np.zeros(0)]
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             if per == "entity":
-                assert isinstance(codec, SpanCodec)
-                spans = span_candidates(posterior, codec.span_tags(ops), MIN_CANDIDATE)
-                of_docs = split_spans(batch, *map(ops.to_numpy, spans))
-                found.append(measure_entities(of_docs, by))
+                spans = codec.candidates(posterior, MIN_CANDIDATE, ops)
+                found.append(measure_entities(split_spans(batch, *spans), by))
             else:
                 measure = measure_tokens if per == "token" else measure_documents
                 found.append(ops.to_numpy(measure(posterior, by)))
@@ -180,13 +177,10 @@ class SpanQueries:
         Candidates may overlap.
         """
         codec, ops = self.codec, self.model.ops
-        assert isinstance(codec, SpanCodec)
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
-            spans = span_candidates(posterior, codec.span_tags(ops), threshold)
-            for doc, candidates in zip(
-                batch, split_spans(batch, *map(ops.to_numpy, spans)), strict=True
-            ):
+            spans = codec.candidates(posterior, threshold, ops)
+            for doc, candidates in zip(batch, split_spans(batch, *spans), strict=True):
                 spans_found = (Candidate(codec.make_span(doc, *s), p) for *s, p in candidates)
                 found.append(Candidates(spans_found))
         return found

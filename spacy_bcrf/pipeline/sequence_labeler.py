@@ -275,10 +275,10 @@ class SequenceLabeler(TrainablePipe):
 
     def check_grouping(self, by: str) -> None:
         """Raise ValueError if predictions have no such group: a tag has no length."""
-        if by == "length" and self._codec.confidence_units["confidence"] == "token":
+        if by not in self._codec.groupings:
             raise ValueError(
-                f"[{self.name}] calibration by length needs spans, but the component predicts "
-                f"{self._codec.what}. Calibrate by label"
+                f"[{self.name}] calibration by {by} needs spans, but the component predicts "
+                f"{self._codec.what}. Calibrate by {' or '.join(self._codec.groupings)}"
             )
 
     @property
@@ -312,16 +312,10 @@ class SequenceLabeler(TrainablePipe):
 
     def check_promise(self, promise: str) -> None:
         """Raise ValueError if the annotation cannot hold a promise of precision or recall."""
-        unit = self._codec.confidence_units["confidence"]
-        if unit == "word":
-            raise ValueError(
-                f"[{self.name}] words cannot be left out: thresholds need entities, chunks or tags"
-            )
-        if unit == "token" and promise == "recall":
-            raise ValueError(
-                f"[{self.name}] a recall promise writes candidate spans, but the component "
-                f"predicts {self._codec.what}. Promise precision"
-            )
+        try:
+            self._codec.check_promise(promise)
+        except ValueError as error:
+            raise ValueError(f"[{self.name}] {error}") from None
 
     @property
     def decoder(self) -> str:
@@ -703,8 +697,14 @@ class SequenceLabeler(TrainablePipe):
         sample = examples[: self._labeling.hooks.sample_size]
         self.model.initialize(X=[example.predicted for example in sample])
         self._has_warned = False
-        if misspelled := self.codec.find_misspelled([example.reference for example in examples]):
-            warnings.warn(f"[{self.name}] {misspelled}", stacklevel=2)
+        references = [example.reference for example in examples]
+        annotated = set().union(*(self.codec.annotated_labels(doc) or () for doc in references))
+        if unused := annotated.difference(*map(self.codec.find_used_labels, references)):
+            warnings.warn(
+                f"[{self.name}] annotated_labels has {', '.join(sorted(unused))}, but no span of "
+                "the training data has this label. Check the spelling",
+                stacklevel=2,
+            )
         problems: dict[int, str] = {}
         for start in range(0, len(examples), 128):
             found_here = self.read_gold(examples[start : start + 128]).problems

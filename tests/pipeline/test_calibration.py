@@ -50,7 +50,7 @@ def test_predictions_on_unknown_gold_labels_are_wrong():
     dev_examples = [Example(Doc(nlp.vocab, words=words), dev)]
     _, (starts, _, _), correct = nlp.get_pipe("bcrf_ner").compare_with_gold(dev_examples)
     assert (starts.tolist(), correct.tolist()) == ([0, 2], [True, False])
-    _, (tokens, _), correct = nlp.get_pipe("bcrf_tagger").compare_with_gold(dev_examples)
+    _, (tokens, _, _), correct = nlp.get_pipe("bcrf_tagger").compare_with_gold(dev_examples)
     assert (tokens.tolist(), correct.tolist()) == ([0, 2], [True, False])
 
 

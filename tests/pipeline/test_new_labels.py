@@ -8,7 +8,7 @@ from spacy.training import Example
 from tiny_training import TOK2VEC, network, optimizer, train
 
 from spacy_bcrf.chain import CRF
-from spacy_bcrf.layers.protocol import sparse_chains
+from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.pipeline.control import Control
 from spacy_bcrf.pipeline.distillation import (
     RATE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,10 +22,11 @@ from spacy_bcrf.annotation.arrays import (
     is_first,
 )
 from spacy_bcrf.annotation.entity_tags import EntityTags
+from spacy_bcrf.annotation.extensions import CONFIDENCE, Key, span_key
 from spacy_bcrf.annotation.schemes import get_scheme
-from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_posteriors
+from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_candidates, span_posteriors
 
-from .codec import Ops, Tags, Unit
+from .codec import Ops, Predictions, SpanArrays, Tags, Unit
 
 
 def check_group_name(option: str, key: object) -> None:
@@ -43,7 +44,11 @@ class SpanCodec(ABC):
     what: str
     where_lost = "spaCy drops spans whose offsets do not match tokens, and warns. "
     attributes: ClassVar[Attributes] = (SENT_START, IS_SPACE)
-    confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "span", "tag_confidence": "token"}
+    unit: ClassVar[Unit] = "span"
+    tag_unit: ClassVar[Unit] = "token"
+    groupings: ClassVar[tuple[str, ...]] = ("label", "length")
+    can_extend: ClassVar[bool] = False
+    outside: ClassVar[int | None] = 0
 
     def __init__(self, scheme: str, restrictions: str, **settings: str) -> None:
         """scheme: BILUO, BIO or BIES. restrictions, settings: see `Codec`."""
@@ -65,9 +70,17 @@ class SpanCodec(ABC):
             self.entities.transitions, self.entities.may_start, self.entities.may_end
         )
 
-    def find_misspelled(self, docs: Sequence[Doc]) -> str:
-        """Return "": only entities have partial annotation."""
-        return ""
+    def length(self, span: Span) -> int | None:
+        """Return the number of tokens."""
+        return len(span)
+
+    def annotated_labels(self, doc: Doc) -> Collection[str] | None:
+        """Return None: gold annotates all labels."""
+        return None
+
+    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
+        """Raise NotImplementedError: gold annotates all labels."""
+        raise NotImplementedError(f"{self.what} annotate all labels")
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
         """Return gold tags of the scheme, and a mask (N,) of tokens with unknown labels."""
@@ -88,6 +101,14 @@ class SpanCodec(ABC):
     ) -> list[tuple[int, Bools]]:
         """Return no wrong labelings: only entities have partial annotation."""
         return []
+
+    def find_used_labels(self, doc: Doc) -> set[str]:
+        """Return the labels of a gold document."""
+        return self.find_labels(doc)
+
+    @abstractmethod
+    def find_labels(self, doc: Doc) -> set[str]:
+        """Return the labels of a gold document."""
 
     @abstractmethod
     def open_tags(
@@ -121,6 +142,23 @@ class SpanCodec(ABC):
         """Return the predicted tags: the lattice already keeps preset annotation."""
         return tags
 
+    def check_promise(self, promise: str) -> None:  # noqa: B027
+        """Accept any promise."""
+
+    def predictions(self, tags: Tags, lengths: Tags) -> Predictions:
+        """Return starts, ends and labels of the spans."""
+        return self.scheme.decode_ids(tags, lengths)
+
+    def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
+        """Return all spans of at least this probability, see `Codec.candidates`."""
+        found = span_candidates(posterior, self.span_tags(ops), threshold)
+        starts, ends, labels, p = map(ops.to_numpy, found)
+        return starts, ends, labels, p
+
+    def confidence_key(self, start: int, end: int) -> Key:
+        """Return the key of a span's confidence."""
+        return span_key(CONFIDENCE, start, end)
+
     def drop_uncertain(
         self,
         tags: Tags,
@@ -150,7 +188,9 @@ class SpanCodec(ABC):
         """Return the tag ids of the spans of each label, on the device of `ops`."""
         return SpanTags(*map(ops.asarray, self.entities.span_tags))
 
-    def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
+    def compare_with_gold(
+        self, tags: Tags, values: Values, lengths: Tags
+    ) -> tuple[Predictions, Bools]:
         """Return predicted spans and which are correct, see `Codec.compare_with_gold`.
 
         A span without gold annotation on all its tokens is left out.
@@ -169,7 +209,7 @@ class SpanCodec(ABC):
         return tuple(part[known] for part in (starts, ends, labels)), correct[known]
 
     def confidences(
-        self, posterior: Potentials, predictions: Any, ops: Ops
+        self, posterior: Potentials, predictions: Predictions, ops: Ops
     ) -> NDArray[np.floating]:
         """Return the probabilities (M,) of spans, given as their starts, ends and labels."""
         spans = (ops.asarray(part) for part in predictions)
