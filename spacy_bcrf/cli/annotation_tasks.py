@@ -7,7 +7,7 @@ from xml.sax.saxutils import quoteattr
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.pipeline.queries import BATCH_SIZE
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .review_page import read_predictions

@@ -1,5 +1,6 @@
 """`python -m spacy bcrf calibrate`"""
 
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,6 +52,7 @@ def calibrate_cli(
     component annotates confidences.
     """
     from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
+    from spacy_bcrf.pipeline.settings import check_grouping
 
     from .labeler import check_destination, load_labeler, read_examples, store_setting
     from .report import describe_labels
@@ -67,7 +69,7 @@ def calibrate_cli(
                 "pipeline first, then run `control`"
             )
         if by is not None:
-            labeler.check_grouping(by.value)
+            check_grouping(name, labeler.codec, by.value)
         examples = read_examples(nlp, name, dev)
         calibration = Calibration(labeler, examples, ignore_annotation=False)
         temperature = calibration.fit()
@@ -84,7 +86,7 @@ def calibrate_cli(
         settings = {
             "annotate": [*dict.fromkeys([*labeler.annotate, "confidence"])],
             "temperature": temperature,
-            "calibration": None if scaling is None else scaling.options,
+            "calibration": None if scaling is None else asdict(scaling),
         }
         for setting, value in settings.items():
             labeler.configure(setting, value)

@@ -53,7 +53,8 @@ def control_cli(
     With --recall it writes all spans from the threshold on to doc.spans["candidates"].
     With too few documents it says how many are needed, and stores nothing.
     """
-    from spacy_bcrf.pipeline.control import Control, Evidence, split_promise
+    from spacy_bcrf.pipeline.control import Evidence, split_promise
+    from spacy_bcrf.pipeline.settings import Control
 
     from .labeler import check_destination, load_labeler, read_examples, store_setting
 
@@ -79,7 +80,7 @@ def control_cli(
             for batch in minibatch(docs, nlp.batch_size)
             for prediction in labeler.predict(batch)
         )
-        target = store_setting(nlp, name, "control", labeler.control.options, model, output)
+        target = store_setting(nlp, name, "control", labeler.settings["control"], model, output)
         for one in kept:
             units = "predictions" if kind == "precision" else "gold spans"
             typer.echo(

@@ -19,7 +19,7 @@ from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
 from spacy_bcrf.chain import entropy
 from spacy_bcrf.pipeline.chunker import Chunker
 from spacy_bcrf.pipeline.ner import EntityRecognizer
-from spacy_bcrf.pipeline.queries import BATCH_SIZE
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 MIN_CANDIDATE = 0.01

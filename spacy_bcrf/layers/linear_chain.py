@@ -94,7 +94,7 @@ def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Pot
         # Its potentials are NumPy arrays, also where a GPU runs the networks of a pipeline.
         ops=NumpyOps(),
     )
-    hooks = Hooks(_is_ready, resize_output, _columns, sample_size=None, learn=learn)
+    hooks = Hooks(_is_ready, resize_output, _columns, start_counting, learn)
     return attach(model, model, hooks)
 
 
@@ -154,8 +154,15 @@ def forward(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    """Count features and make weights. X: all documents of the training data."""
+    """Make weights, see `SparseChain.initialize`."""
     model.attrs["chain"].initialize(X or [], model.get_dim("nO"))
+
+
+def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
+    """Start to count features, see `Hooks`."""
+    sparse: SparseChain = model.attrs["chain"]
+    sparse.start_counting()
+    return sparse.count
 
 
 def learn(

@@ -78,7 +78,7 @@ def make_sum(
         params={"weights": None} if learned else {},
         attrs=output_attrs(objective, decoder, part_weights=_Fixed(weights)),
     )
-    hooks = Hooks(_is_ready, resize_output, _columns, sample_size=None)
+    hooks = Hooks(_is_ready, resize_output, _columns, start_counting)
     return attach(model, model, hooks)
 
 
@@ -182,12 +182,24 @@ def call_part(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    """Initialize all parts. X: all documents of the training data."""
+    """Initialize all parts."""
     if "weights" in model.param_names:
         weights: Floats1d = model.ops.asarray1f(model.attrs["part_weights"].weights)
         model.set_param("weights", weights)
     for part in model.layers:
-        part.initialize(X=None if X is None else X[: get_hooks(part).sample_size])
+        part.initialize(X=X)
+
+
+def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
+    """Start to count the features of all parts, see `Hooks`."""
+    starts = [(part, get_hooks(part).start_counting) for part in model.layers]
+    counters = [start(part) for part, start in starts if start is not None]
+
+    def count(docs: list[Doc]) -> None:
+        for of_part in counters:
+            of_part(docs)
+
+    return count
 
 
 def resize_output(

@@ -49,7 +49,9 @@ class Hooks:
     is_ready: () returns whether the output layer has weights, initialized or loaded.
     resize: (n_tags, tags_per_label) sets the number of tags, see `chain.label_resize`.
     columns: () returns the attributes of tokens that layers read from a `DocBatch`.
-    sample_size: number of documents for `initialize`; None for the whole training data.
+    start_counting: () forgets all counts, and returns a function that counts the features of a
+        batch of the training data, all before `initialize`. None for a network, which `initialize`
+        shows a sample.
     learn: (docs, gold, lattice) makes one online step per document and returns the sum of the
         losses. gold is int32 (N,) or bool (N, T), lattice bool (N, T) or None. learn is None for a
         model that learns from gradients with the config's optimizer.
@@ -58,7 +60,7 @@ class Hooks:
     is_ready: Callable[[Model], bool]
     resize: Callable[[Model, int, int], Any]
     columns: Callable[[Model], list[int]]
-    sample_size: int | None = 10
+    start_counting: Callable[[Model], Callable[[list[Doc]], None]] | None = None
     learn: Callable[[Model, list[Doc], Array, Array | None], float] | None = None
 
 
@@ -150,6 +152,11 @@ class LabelingModel:
     def decoder(self) -> str:
         """The name of the decoder of the output layer."""
         return self.output_layer.attrs["decoder"].name
+
+    def decode(self, potentials: Potentials) -> NDArray[np.int32]:
+        """Return the tags (N,) of the best labelings."""
+        ops: Any = self.model.ops
+        return ops.to_numpy(self.output_layer.attrs["decoder"].decode(potentials))
 
     def set_decoder(self, name: str) -> None:
         """Set the decoder by name, see `decoding.DECODERS`. ValueError lists the names."""

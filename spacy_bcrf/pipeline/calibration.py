@@ -16,8 +16,9 @@ from spacy_bcrf.chain import Potentials
 
 from .confidence import find_keys
 from .platt_scaling import GROUPINGS, PlattScaling
-from .queries import BATCH_SIZE
+from .prediction import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
+from .settings import check_grouping
 
 # Clip p at 1 - eps so that one wrong prediction has a finite loss.
 _EPS = 1e-6
@@ -113,7 +114,7 @@ class Calibration:
 
         ValueError if the predictions have no length.
         """
-        self._pipe.check_grouping(by)
+        check_grouping(self._pipe.name, self._pipe.codec, by)
         return PlattScaling.fit(by, self.confidence(temperature), self.correct, self._keys[by])
 
     def loss(self, temperature: float) -> float:

@@ -18,7 +18,7 @@ from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.potential_sum import Sum, call_part, sum_potentials, weight_gradients
 
-from .queries import BATCH_SIZE
+from .prediction import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 
 # Precision of the Gaussian prior of the weights. It keeps them finite if the sum is always right.

@@ -10,7 +10,6 @@ attribute, the later one wins.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -37,35 +36,6 @@ from .codecs.codec import Ops, Predictions
 from .codecs.tags import token_confidences
 from .platt_scaling import PlattScaling
 
-ANNOTATIONS = {
-    "confidence": "span._.confidence of every entity, the probability of these boundaries and this "
-    "label; for a component that predicts tags, the same as tag_confidence",
-    "tag_confidence": "token._.tag_confidence, the probability of the token's tag",
-    "entropy": "doc._.sequence_entropy, of the labelings, in nats; doc._.entropy_per_token",
-    "probability": "doc._.sequence_probability, of the predicted labeling",
-}
-TEMPERATURES = 1e-6, 1e6
-"""Bounds of the temperature: divided scores keep the range and the precision of a float."""
-
-
-def check_annotate(name: str, annotate: Iterable[str]) -> None:
-    """Raise ValueError unless `annotate` is a list of ANNOTATIONS."""
-    if not isinstance(annotate, (list, tuple)) or any(a not in ANNOTATIONS for a in annotate):
-        raise ValueError(
-            f"[{name}] annotate must be a list of {', '.join(ANNOTATIONS)}, got {annotate!r}"
-        )
-
-
-def check_temperature(name: str, temperature: float) -> None:
-    """Raise ValueError for a temperature outside TEMPERATURES."""
-    low, high = TEMPERATURES
-    is_number = isinstance(temperature, Real) and not isinstance(temperature, bool)
-    if not is_number or not low <= temperature <= high:
-        raise ValueError(
-            f"[{name}] temperature must be a number between {low:g} and {high:g}, "
-            f"got {temperature!r}"
-        )
-
 
 class Predicted(NamedTuple):
     """A batch of predictions to annotate.
@@ -84,7 +54,7 @@ class Predicted(NamedTuple):
 
 
 def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[UserData]:
-    """Return the new user data of each document, for the given names of ANNOTATIONS."""
+    """Return the new user data of each document, for the given names of `settings.ANNOTATIONS`."""
     user_data: list[UserData] = [{} for _ in predicted.docs]
     for name in names:
         if name == "entropy":

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
+from spacy_bcrf.annotation.arrays import doc_lengths
 
-from .confidence import Predicted
-from .options import ConfigOption
-from .queries import BATCH_SIZE
+from .prediction import BATCH_SIZE
 from .risk_control import (
     Counts,
     Floats,
@@ -29,107 +25,13 @@ from .risk_control import (
     hoeffding_bentkus_p_values,
     last_certified,
 )
-
-CANDIDATES = "candidates"
-"""The span group of a recall promise."""
-
-PROMISES = ("precision", "recall")
+from .settings import check_promise
 
 # From the safest threshold to the boldest.
 GRIDS: dict[str, Floats] = {
     "precision": np.concatenate([1 - np.geomspace(1e-5, 0.01, 20), np.linspace(0.98, 0, 99)]),
     "recall": np.geomspace(1e-4, 1, 121),
 }
-
-
-@dataclass(frozen=True)
-class Control(ConfigOption):
-    """Thresholds on posteriors that keep a promise.
-
-    promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
-    from their label's threshold on are written to `Doc.spans["candidates"]`.
-    labels, thresholds: of the same length, thresholds in [0, 1] and above 0 for "recall".
-    temperature: of the posteriors that the thresholds are for.
-    """
-
-    option = "control"
-
-    promise: str
-    labels: tuple[str, ...]
-    thresholds: tuple[float, ...]
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.promise not in PROMISES:
-            raise ValueError(f"promise must be precision or recall, got {self.promise!r}")
-        if len(self.labels) != len(self.thresholds):
-            raise ValueError(
-                f"expected one threshold a label, got {len(self.thresholds)} thresholds of "
-                f"{len(self.labels)} labels"
-            )
-        for label, threshold in zip(self.labels, self.thresholds, strict=True):
-            if not is_number(threshold, 0, 1) or (self.promise == "recall" and not threshold):
-                expected = "above 0 and at most 1" if self.promise == "recall" else "in [0, 1]"
-                raise ValueError(
-                    f"the threshold of {label} must be a number {expected}, got {threshold!r}"
-                )
-
-    def by_label(self, labels: Iterable[str], default: float) -> Floats:
-        """Return the threshold of each label, or the default."""
-        known = dict(zip(self.labels, self.thresholds, strict=True))
-        return np.array([known.get(label, default) for label in labels], dtype="float64")
-
-
-def is_number(value: object, low: float, high: float) -> bool:
-    """Return whether a value is a number from low to high, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-
-
-# Prediction
-
-
-def drop_uncertain(
-    predicted: Predicted, control: Control | None, threshold: float
-) -> NDArray[np.int32]:
-    """Return the tags without predictions below the threshold of their label.
-
-    threshold: of the labels that have none in a precision promise.
-    """
-    of_precision = control is not None and control.promise == "precision"
-    labels = predicted.codec.labels
-    least = control.by_label(labels, threshold) if of_precision and control else threshold
-    minimum = np.broadcast_to(least, len(labels))
-    if not minimum.any():
-        return predicted.tags
-    _, lengths, posterior, tags, codec, ops, _ = predicted
-    # The posterior of a preset entity is 1 up to rounding.
-    return codec.drop_uncertain(tags, lengths, posterior, minimum.clip(max=1 - 1e-5), ops)
-
-
-CandidateSpan = tuple[int, int, int, float]
-"""Start, end, index of the label, posterior."""
-
-
-def find_candidates(predicted: Predicted, control: Control) -> list[list[CandidateSpan]]:
-    """Return the spans of each document whose posterior reaches the threshold of their label."""
-    docs, _, posterior, _, codec, ops, _ = predicted
-    minimum = control.by_label(codec.labels, np.inf)
-    if not (minimum <= 1).any():
-        return [[] for _ in docs]
-    starts, ends, labels, p = codec.candidates(posterior, float(minimum.min()), ops)
-    likely = p >= minimum[labels]
-    found = split_spans(docs, starts[likely], ends[likely], labels[likely], p[likely])
-    return [list(of_doc) for of_doc in found]
-
-
-def write_candidates(doc: Doc, labels: Sequence[str], candidates: Sequence[CandidateSpan]) -> None:
-    """Write `doc.spans["candidates"]`, with the posteriors in its `attrs["scores"]`."""
-    spans = [Span(doc, start, end, label=labels[label]) for start, end, label, _ in candidates]
-    scores = np.array([p for *_, p in candidates], dtype="float32")
-    doc.spans[CANDIDATES] = SpanGroup(doc, name=CANDIDATES, spans=spans, attrs={"scores": scores})
-
-
-# Fitting
 
 
 class Promise(NamedTuple):
@@ -196,7 +98,7 @@ class Evidence:
 
     def __init__(self, pipe: Any, examples: Sequence[Example], promise: str) -> None:
         """pipe: a `SequenceLabeler`. promise: one of PROMISES."""
-        pipe.check_promise(promise)
+        check_promise(pipe.name, pipe.codec, promise)
         found = set().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
         if found and found.isdisjoint(pipe.labels):
             raise ValueError(

@@ -20,9 +20,10 @@ from spacy_bcrf.chain import CRF, Marginals, Potentials, rename_tags
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.layers.protocol import get_hooks
 
-from .queries import BATCH_SIZE
+from .prediction import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
-from .soft_gold import check_learns_from_gradients, update_towards
+from .soft_gold import update_towards
+from .training import check_learns_from_gradients
 
 RATE = 0.3
 """Rate of AdaGrad in a sparse linear chain."""

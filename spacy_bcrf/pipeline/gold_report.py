@@ -17,7 +17,7 @@ from spacy.util import minibatch
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
 
 from .gold import Gold
-from .queries import BATCH_SIZE
+from .prediction import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 
 MAX_NAMED = 10

@@ -27,7 +27,7 @@ from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds
 from spacy_bcrf.chain import CRF, Potentials, stretch_posteriors
 
 from .codecs import Codec
-from .queries import BATCH_SIZE
+from .prediction import BATCH_SIZE
 from .sequence_labeler import SequenceLabeler
 
 KINDS = ("type", "boundary", "missing", "spurious")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.pipeline.tok2vec import Tok2VecListener
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 from spacy.util import minibatch
-from thinc.api import Model
 
-from spacy_bcrf.annotation.arrays import find_bounds, split_spans
+from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds, split_spans
 from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import CRF, Potentials, nbest
 
-from .codecs import Codec
+from .codecs.codec import Predictions
+from .prediction import BATCH_SIZE, Predictor
 from .uncertainty import (
     MEASURES,
     MIN_CANDIDATE,
@@ -25,9 +26,6 @@ from .uncertainty import (
     measure_entities,
     measure_tokens,
 )
-
-# Number of documents in a batch of a query.
-BATCH_SIZE = 128
 
 
 class Alternative(NamedTuple):
@@ -79,20 +77,6 @@ class Candidates(list[Candidate]):
         return html_table(("probability", "label", "text", "start", "end"), rows)
 
 
-class Queryable(Protocol):
-    """The part of `SequenceLabeler` that the queries need."""
-
-    name: str
-    model: Model
-    codec: Codec
-
-    def find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
-        """Return the potentials of the tags, see `SequenceLabeler`."""
-
-    def posterior(self, potentials: Potentials) -> Potentials:
-        """Return the chain of all probabilities, see `SequenceLabeler`."""
-
-
 class PosteriorQueries:
     """Posterior queries of every component.
 
@@ -102,7 +86,7 @@ class PosteriorQueries:
     """
 
     def nbest(
-        self: Queryable, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
+        self: Predictor, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
     ) -> list[Alternatives]:
         """Return up to n labelings of each document, the best first."""
         ops = self.model.ops
@@ -117,7 +101,7 @@ class PosteriorQueries:
         return found
 
     def token_marginals(
-        self: Queryable, docs: Iterable[Doc], *, ignore_annotation: bool = True
+        self: Predictor, docs: Iterable[Doc], *, ignore_annotation: bool = True
     ) -> list[NDArray[np.floating]]:
         """Return the marginals (n, T) of each document: probabilities of the tags at each token."""
         found = []
@@ -128,7 +112,7 @@ class PosteriorQueries:
         return found
 
     def uncertainty(
-        self: Queryable,
+        self: Predictor,
         docs: Iterable[Doc],
         by: str = "entropy",
         *,
@@ -161,12 +145,31 @@ class PosteriorQueries:
                 found.append(ops.to_numpy(measure(posterior, by)))
         return np.concatenate(found)
 
+    def compare_with_gold(
+        self: Predictor, examples: Sequence[Example], *, ignore_annotation: bool = True
+    ) -> tuple[Potentials, Predictions, NDArray[np.bool_]]:
+        """Return potentials, M predictions for `confidences`, and which are correct (M,).
+
+        Predictions without gold annotation are left out.
+        """
+        docs = [example.predicted for example in examples]
+        potentials = self.find_potentials(docs, ignore_annotation)
+        tags = self.decode(potentials)
+        values, _ = self.codec.read_gold(examples)
+        return potentials, *self.codec.compare_with_gold(tags, values, doc_lengths(docs))
+
+    def confidences(
+        self: Predictor, posterior: Potentials, predictions: Predictions
+    ) -> NDArray[np.floating]:
+        """Return the probabilities (M,) of predictions, see `compare_with_gold`."""
+        return self.codec.confidences(posterior, predictions, self.model.ops)
+
 
 class SpanQueries:
     """Posterior queries of components that predict spans."""
 
     def entity_candidates(
-        self: Queryable,
+        self: Predictor,
         docs: Iterable[Doc],
         threshold: float = 0.05,
         *,
@@ -187,7 +190,7 @@ class SpanQueries:
 
 
 def _posteriors(
-    component: Queryable, docs: Iterable[Doc], ignore_annotation: bool
+    component: Predictor, docs: Iterable[Doc], ignore_annotation: bool
 ) -> Iterator[tuple[list[Doc], Potentials]]:
     if not isinstance(docs, Iterable):
         raise TypeError(f"[{component.name}] expected documents, got {docs!r:.40}: pass [doc]")

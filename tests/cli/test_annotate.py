@@ -19,7 +19,7 @@ from commands import command
 from spacy.tokens import DocBin
 
 from spacy_bcrf.io.shards import read_docs, write_all
-from spacy_bcrf.pipeline.control import Control
+from spacy_bcrf.pipeline.settings import Control
 
 run = command("annotate")
 TEXTS = ["Ann saw Rome .", "Why on earth not ?", "Bob saw Oslo .", 'Eve, "x" saw Kiel .']

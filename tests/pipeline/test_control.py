@@ -11,7 +11,6 @@ from thinc.api import Config
 from tiny_training import network, train
 
 from spacy_bcrf.pipeline.control import (
-    Control,
     Evidence,
     Promise,
     fit_threshold,
@@ -26,6 +25,7 @@ from spacy_bcrf.pipeline.risk_control import (
     hoeffding_bentkus_p_values,
     last_certified,
 )
+from spacy_bcrf.pipeline.settings import Control
 
 WORDS = ["Ann", "saw", "Rome", "and", "Kim"]
 ENTS = ["B-PER", "O", "B-LOC", "O", "B-PER"]
@@ -233,7 +233,7 @@ def test_settings_are_saved(nlp, ner, tmp_path):
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path).get_pipe("bcrf_ner")
     assert (loaded.threshold, loaded.control) == (0.25, ner.control)
-    nlp.get_pipe_config("bcrf_ner")["control"] = ner.control.options
+    nlp.get_pipe_config("bcrf_ner")["control"] = ner.settings["control"]
     ner.control = None
     config = Config().from_str(nlp.config.to_str())
     nlp.get_pipe_config("bcrf_ner")["control"] = None

@@ -9,7 +9,6 @@ from tiny_training import TOK2VEC, network, optimizer, train
 
 from spacy_bcrf.chain import CRF
 from spacy_bcrf.layers.linear_chain import sparse_chains
-from spacy_bcrf.pipeline.control import Control
 from spacy_bcrf.pipeline.distillation import (
     RATE,
     extend,
@@ -18,6 +17,7 @@ from spacy_bcrf.pipeline.distillation import (
     teacher_chain,
 )
 from spacy_bcrf.pipeline.platt_scaling import PlattScaling
+from spacy_bcrf.pipeline.settings import Control
 from spacy_bcrf.pipeline.soft_gold import update_towards
 
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], "objective": "crf"}

@@ -115,7 +115,7 @@ def test_confidences_of_entities_are_mapped_and_predictions_stay(by, groups):
 def test_confidences_of_tags_are_mapped():
     nlp, pipe, gold = trained("bcrf_tagger", tags=["N", "V", "N", "N"])
     raw = [token._.tag_confidence for token in nlp(gold.text)]
-    pipe.calibration = PlattScaling.from_options({"by": "label", "groups": ["X", "V"], **MAPS})
+    pipe.change_setting("calibration", {"by": "label", "groups": ["X", "V"], **MAPS})
     mapped = [token._.tag_confidence for token in nlp(gold.text)]
     assert mapped[1] == pytest.approx(expit(0.5 * logit(raw[1]) - 1), abs=1e-4)
     assert mapped[0] == pytest.approx(expit(logit(raw[0]) + 2), abs=1e-4)
@@ -128,7 +128,7 @@ def test_confidences_of_tags_are_mapped():
 
 def test_the_option_is_saved():
     nlp, pipe, _ = trained("bcrf_ner", ents=["B-PER", "O", "B-LOC", "I-LOC"])
-    pipe.calibration = PlattScaling.from_options({"by": "label", "groups": ["PER", "LOC"], **MAPS})
+    pipe.change_setting("calibration", {"by": "label", "groups": ["PER", "LOC"], **MAPS})
     other = MultiLanguage()
     other.add_pipe("bcrf_ner", config={"model": network(), "annotate": ["confidence"]})
     other.from_bytes(nlp.to_bytes())

@@ -32,10 +32,10 @@ from .codec import Ops, Predictions, SpanArrays, Tags, Unit
 ATTRIBUTES = ("tag", "pos")
 
 
-def check_attribute(name: str, attribute: str) -> None:
+def check_attribute(attribute: str) -> None:
     """Raise ValueError for an attribute that is not one of ATTRIBUTES."""
     if attribute not in ATTRIBUTES:
-        raise ValueError(f"[{name}] attribute must be tag or pos, got {attribute!r}")
+        raise ValueError(f"attribute must be tag or pos, got {attribute!r}")
 
 
 def check_upos(attribute: str, label: str) -> None:
@@ -69,11 +69,9 @@ class TagCodec:
     outside: ClassVar[int | None] = None
     where_lost = "`spacy bcrf convert --tag-column` reads tags from a file of columns. "
 
-    def __init__(self, name: str, attribute: str, overwrite: bool) -> None:
+    def __init__(self, attribute: str, overwrite: bool = False) -> None:
         """attribute: "tag" or "pos". overwrite: whether `write` replaces preset tags."""
-        check_attribute(name, attribute)
-        if not isinstance(overwrite, bool):
-            raise ValueError(f"[{name}] overwrite must be true or false, got {overwrite!r}")
+        check_attribute(attribute)
         self.settings = {"attribute": attribute}
         self.overwrite = overwrite
         self.what = f"token.{attribute}"

@@ -43,9 +43,9 @@ class WordCodec(SpanCodec):
     unit: ClassVar[Unit] = "word"
     tag_unit: ClassVar[Unit] = "word"
 
-    def __init__(self, name: str, attribute: str) -> None:
+    def __init__(self, attribute: str) -> None:
         """attribute: "tag" or "pos", the attribute of gold words to predict."""
-        check_attribute(name, attribute)
+        check_attribute(attribute)
         super().__init__("BIES", "sentence starts", attribute=attribute)
         self._attribute = attribute
         self._ids = (TAG, POS) if attribute == "tag" else (POS, TAG)
