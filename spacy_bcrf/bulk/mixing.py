@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from spacy.language import Language
 
+from spacy_bcrf.analysis.loading import load_pipeline
 from spacy_bcrf.io.atomic import replacing_folder
 from spacy_bcrf.io.identity import keep_identity
 from spacy_bcrf.io.shards import find_files
-from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.sparse.model_bytes import SavedChain, mix, pack, unpack
 
 from .engines import one_thread

@@ -9,10 +9,10 @@ from pathlib import Path
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_bcrf.analysis.loading import load_pipeline
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
 from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.remote import describe, path_errors
-from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .predictions import Predictions, Predictor

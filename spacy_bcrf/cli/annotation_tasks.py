@@ -1,16 +1,10 @@
 """Documents with predictions as tasks of annotation tools: Prodigy and Label Studio."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from spacy.tokens import Doc
-from spacy.util import minibatch
-
-from spacy_bcrf.pipeline.prediction import BATCH_SIZE
-from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
-
-from .review_page import read_predictions
 
 Fields = dict[str, Any]
 
@@ -19,48 +13,6 @@ _LABELS, _TEXT = "label", "text"
 
 # Fields of an earlier answer, which a new task must not have.
 _ANSWER = ("answer", "_input_hash", "_task_hash", "_timestamp", "_view_id", "_is_binary")
-
-
-def predict_spans(
-    labeler: SequenceLabeler, docs: Iterable[Doc], max_alternatives: int
-) -> Iterator[tuple[Doc, Fields]]:
-    """Yield each document with `predictions` and `alternatives`.
-
-    Both are lists of spans with `start` and `end` in characters, `token_start` and `token_end`
-    (exclusive), `label` and `score`, the exact posterior probability. A tag is a span of one token.
-    Alternatives are further spans of at least MIN_CANDIDATE, and overlap predictions or each other.
-
-    docs: annotated by all earlier components. max_alternatives: largest number for each prediction.
-    """
-    for batch in minibatch(docs, BATCH_SIZE):
-        for doc, fields in zip(
-            batch, read_predictions(labeler, batch, max_alternatives), strict=True
-        ):
-            spans = fields["spans"]
-            best = [span[:4] for span in spans if span[4]]
-            suggested = [span[:4] for span in spans if not span[4]] if max_alternatives else []
-            others = sorted([*suggested, *fields["alternatives"]])
-            yield (
-                doc,
-                {
-                    "predictions": [_describe(doc, labeler.labels, *span) for span in best],
-                    "alternatives": [_describe(doc, labeler.labels, *span) for span in others],
-                },
-            )
-
-
-def _describe(
-    doc: Doc, labels: Sequence[str], start: int, end: int, label: int, score: float
-) -> Fields:
-    span = doc[start:end]
-    return {
-        "start": span.start_char,
-        "end": span.end_char,
-        "token_start": start,
-        "token_end": end,
-        "label": labels[label],
-        "score": score,
-    }
 
 
 def make_record(

@@ -12,7 +12,7 @@ from itertools import pairwise
 from string import Template
 from typing import Any
 
-from spacy_bcrf.pipeline.evaluation import OUTCOMES
+from spacy_bcrf.analysis.evaluation import OUTCOMES
 
 from .review_page import policy_hash, read_part
 

@@ -39,8 +39,10 @@ def review_cli(
     button writes JSON lines that `convert` reads: accepted and rejected entities as partial
     annotation, and documents marked as complete.
     """
+    from spacy_bcrf.analysis.predictions import read_predictions
+
     from .labeler import annotate_before, load_labeler
-    from .review_page import check_labeler, read_predictions, review_page
+    from .review_page import check_labeler, review_page
     from .texts import read_texts
 
     with exit_on(ValueError, OSError):

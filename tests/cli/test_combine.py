@@ -9,8 +9,8 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from tiny_training import LISTENER, TOK2VEC, network, train
 
+from spacy_bcrf.analysis.combination import Combination
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.pipeline.combination import Combination
 from spacy_bcrf.pipeline.platt_scaling import PlattScaling
 from spacy_bcrf.pipeline.settings import Control
 

@@ -15,6 +15,7 @@ from spacy.util import fix_random_seed
 from spacy.vocab import Vocab
 from tiny_training import network, optimizer, update
 
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.partial import (
     PartialAnnotation,
@@ -25,7 +26,6 @@ from spacy_bcrf.annotation.partial import (
 from spacy_bcrf.chain import ExpectedEntityRatio
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline import gold
-from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 
 LABELS = ("ORG", "PER")
 WORDS = ["Ann", "Lee", "met", "Bob"]

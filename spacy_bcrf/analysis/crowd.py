@@ -12,8 +12,7 @@ from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds
 from spacy_bcrf.chain import CRF, Marginals, Potentials
 from spacy_bcrf.chain.annotators import Annotation, agreement, estimate_truth
 from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate
-
-from .codecs.entities import EntityCodec
+from spacy_bcrf.pipeline.codecs.entities import EntityCodec
 
 
 class Reliability(NamedTuple):

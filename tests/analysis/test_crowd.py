@@ -5,9 +5,9 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from spacy_bcrf.analysis.crowd import aggregate, candidate_marginals
 from spacy_bcrf.corpora.formats.annotators import Annotated, Candidate
 from spacy_bcrf.pipeline.codecs.entities import EntityCodec
-from spacy_bcrf.pipeline.crowd import aggregate, candidate_marginals
 
 VOCAB = spacy.blank("xx").vocab
 

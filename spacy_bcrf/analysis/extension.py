@@ -1,72 +1,27 @@
-"""Learning from a distribution over labelings: distillation, and new labels without forgetting."""
+"""`extend`: new labels for a trained component, without forgetting the old ones."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import minibatch
 from thinc.api import Optimizer
-from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
 from spacy_bcrf.chain import CRF, Marginals, Potentials, rename_tags
 from spacy_bcrf.layers.linear_chain import sparse_chains
-from spacy_bcrf.layers.protocol import get_hooks
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.training import check_learns_from_gradients
 
-from .prediction import BATCH_SIZE
-from .sequence_labeler import SequenceLabeler
-from .soft_gold import update_towards
-from .training import check_learns_from_gradients
+from .distillation import learn, teacher_chain
 
 RATE = 0.3
 """Rate of AdaGrad in a sparse linear chain."""
-
-
-def learn(
-    pipe: SequenceLabeler,
-    docs: Sequence[Doc],
-    find_target: Callable[[Sequence[int]], Marginals],
-    *,
-    passes: int,
-    batch_size: int | None = None,
-    drop: float = 0.0,
-    sgd: Optimizer | None = None,
-    seed: int = 0,
-    progress: str | None = None,
-) -> list[float]:
-    """Learn from targets in several passes, each in a new random order.
-
-    find_target: returns the target marginals of the documents with these indices.
-    batch_size: number of documents in a step, by default 1 for a sparse linear chain, else 8.
-    progress: title of the progress bar, None without.
-
-    Returns the mean loss a document of each pass.
-    """
-    if batch_size is None:
-        batch_size = 8 if get_hooks(pipe.model).learn is None else 1
-    rng = random.Random(seed)
-    order = [i for i, doc in enumerate(docs) if len(doc)]
-    losses = []
-    bar = tqdm(
-        total=passes * len(order), desc=progress, unit="docs", disable=progress is None, delay=1
-    )
-    with bar:
-        for _ in range(passes):
-            rng.shuffle(order)
-            total = 0.0
-            for batch in minibatch(order, batch_size):
-                of_batch = [docs[i] for i in batch]
-                total += update_towards(pipe, of_batch, find_target(batch), drop=drop, sgd=sgd)
-                bar.update(len(batch))
-            losses.append(total / max(len(order), 1))
-    return losses
 
 
 class Extension(NamedTuple):
@@ -140,22 +95,8 @@ def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: 
     return rename_tags(marginals, xp.asarray(tags), n_tags)
 
 
-def teacher_chain(
-    teacher: SequenceLabeler, docs: Sequence[Doc], temperature: float | None = None
-) -> Potentials:
-    """Return the chain of a component's probabilities, see `SequenceLabeler.posterior`.
-
-    temperature: by default the component's.
-    """
-    return Potentials.join(
-        [
-            teacher.posterior(teacher.find_potentials(batch), temperature)
-            for batch in minibatch(docs, BATCH_SIZE)
-        ]
-    )
-
-
-class Extended(NamedTuple):
+@dataclass
+class Extended:
     """The result of `extend`.
 
     losses: mean loss a document of each pass. problems: by example, why it taught nothing.
@@ -165,6 +106,14 @@ class Extended(NamedTuple):
     losses: list[float]
     problems: dict[int, str]
     had_control: bool
+
+    def __repr__(self) -> str:
+        left_out = f", {len(self.problems):,} documents left out" if self.problems else ""
+        return f"mean loss a document: {self.losses[0]:.3f} to {self.losses[-1]:.3f}{left_out}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        return vars(self)
 
 
 def extend(

@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tiny_training import network, train
 
-from spacy_bcrf.pipeline.calibration import Calibration, golden_section, measure_reliability
+from spacy_bcrf.analysis.calibration import Calibration, golden_section, measure_reliability
 
 
 def test_reliability_equals_hand_computed_bins():

@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from spacy.util import fix_random_seed
 from tiny_training import network
 
-from spacy_bcrf.pipeline.diversity import NearDuplicates, document_vectors, facility_location
+from spacy_bcrf.analysis.diversity import NearDuplicates, document_vectors, facility_location
 
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["lower[0]", "suffix(1)[0]"]}
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.pipeline.calibration import measure_reliability
-from spacy_bcrf.pipeline.evaluation import (
+from spacy_bcrf.analysis.calibration import measure_reliability
+from spacy_bcrf.analysis.evaluation import (
     CORRECT,
     MEASURES,
     OUTCOMES,
@@ -20,7 +20,7 @@ from spacy_bcrf.pipeline.evaluation import (
     Pair,
     score,
 )
-from spacy_bcrf.pipeline.resampling import (
+from spacy_bcrf.analysis.resampling import (
     bootstrap_scores,
     percentile_interval,
     randomization_test,

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spacy_bcrf.pipeline import resampling
-from spacy_bcrf.pipeline.evaluation import score
-from spacy_bcrf.pipeline.resampling import (
+from spacy_bcrf.analysis import resampling
+from spacy_bcrf.analysis.evaluation import score
+from spacy_bcrf.analysis.resampling import (
     bootstrap_scores,
     percentile_interval,
     randomization_test,

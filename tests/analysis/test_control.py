@@ -10,13 +10,13 @@ from spacy.training import Example
 from thinc.api import Config
 from tiny_training import network, train
 
-from spacy_bcrf.pipeline.control import (
+from spacy_bcrf.analysis.promises import (
     Evidence,
     Promise,
     fit_threshold,
     split_promise,
 )
-from spacy_bcrf.pipeline.risk_control import (
+from spacy_bcrf.analysis.risk_control import (
     Units,
     count_units,
     estimate_documents,

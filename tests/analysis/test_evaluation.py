@@ -9,8 +9,7 @@ from spacy.scorer import PRFScore, Scorer, get_ner_prf
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.pipeline.evaluation import (
+from spacy_bcrf.analysis.evaluation import (
     MEASURES,
     OUTCOMES,
     Annotation,
@@ -20,6 +19,7 @@ from spacy_bcrf.pipeline.evaluation import (
     read_annotations,
     score,
 )
+from spacy_bcrf.annotation.extensions import set_extensions
 
 LABELS = ["LOC", "ORG", "PER"]
 set_extensions()

@@ -25,10 +25,9 @@ from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds
 from spacy_bcrf.chain import CRF, Potentials, stretch_posteriors
-
-from .codecs import Codec
-from .prediction import BATCH_SIZE
-from .sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.codecs import Codec
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 KINDS = ("type", "boundary", "missing", "spurious")
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.annotation.html_table import html_table
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.settings import Control, check_promise
 
-from .prediction import BATCH_SIZE
+from .loading import check_common, find_labeler, make_examples
 from .risk_control import (
     Counts,
     Floats,
@@ -25,7 +32,6 @@ from .risk_control import (
     hoeffding_bentkus_p_values,
     last_certified,
 )
-from .settings import check_promise
 
 # From the safest threshold to the boldest.
 GRIDS: dict[str, Floats] = {
@@ -100,11 +106,7 @@ class Evidence:
         """pipe: a `SequenceLabeler`. promise: one of PROMISES."""
         check_promise(pipe.name, pipe.codec, promise)
         found = set().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
-        if found and found.isdisjoint(pipe.labels):
-            raise ValueError(
-                f"[{pipe.name}] the gold documents have the labels {', '.join(sorted(found))}, "
-                f"but the component has {', '.join(pipe.labels)}: no label in common"
-            )
+        check_common(pipe, found)
         self.promise = promise
         self._name = pipe.name
         self._labels = pipe.labels
@@ -233,3 +235,97 @@ def _read_gold_spans(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]
     given = tuple(part[exists].astype("int32") for part in (starts, ends, labels))
     p[exists] = pipe.confidences(pipe.posterior(potentials), given)
     return of_doc, labels, p, np.ones(len(rows), dtype=bool)
+
+
+@dataclass
+class Controlled:
+    """A component with a promise.
+
+    name: of the component. kind: "precision" or "recall". kept: the promises and their thresholds.
+    n_docs: number of gold documents. n_candidates: number of candidate spans in them.
+    """
+
+    name: str
+    kind: str
+    kept: list[Kept]
+    n_docs: int
+    n_candidates: int
+
+    def __repr__(self) -> str:
+        promised = "; ".join(
+            f"{self.kind} {one.promise.value:g} of {', '.join(one.promise.labels)} at threshold "
+            f"{one.threshold:.4g}"
+            for one in self.kept
+        )
+        return f"Controlled({self.name}: {promised})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        kept = [{**one._asdict(), "promise": one.promise._asdict()} for one in self.kept]
+        return {**vars(self), "kept": kept}
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                ", ".join(one.promise.labels),
+                f"{one.promise.value:g}",
+                f"{one.threshold:.4g}",
+                f"{one.measured:.4f}",
+                f"{one.share:.3f}",
+            )
+            for one in self.kept
+        ]
+        return html_table(("labels", "promised", "threshold", "measured", "kept share"), rows)
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure: promised and measured values of each promise."""
+        figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
+        axes = figure.subplots()
+        names = [", ".join(one.promise.labels) for one in self.kept]
+        axes.barh(names, [one.measured for one in self.kept], color="silver", label="measured")
+        values = [one.promise.value for one in self.kept]
+        axes.scatter(values, names, marker="|", s=400, color="black", label="promised")
+        axes.set_xlabel(self.kind)
+        axes.legend()
+        return figure
+
+
+def control(
+    nlp: Language,
+    gold: Sequence[Doc],
+    pipe: str | None = None,
+    *,
+    recall: float | None = None,
+    precision: float | None = None,
+    of_labels: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+    max_units: int = 1,
+) -> Controlled:
+    """Find posterior thresholds that keep a promise on new documents, and set them.
+
+    The promise holds for documents from the same source as `gold`, which neither training nor
+    `calibrate` has seen. The config of the component has the thresholds too.
+
+    recall, precision: the promised value, one of them. of_labels: promises of single labels.
+    confidence: the probability that all promises are kept. max_units: see `fit_threshold`.
+    ValueError as from `split_promise`, `Evidence` and `fit_threshold`.
+    """
+    if (recall is None) == (precision is None):
+        raise ValueError("expected either recall or precision, such as precision 0.95")
+    name, labeler = find_labeler(nlp, pipe)
+    kind, value = ("precision", precision) if recall is None else ("recall", recall)
+    promises = split_promise(labeler.labels, value, of_labels or {}, confidence)
+    examples = make_examples(nlp, name, gold)
+    evidence = Evidence(labeler, examples, kind)
+    kept = [evidence.fit(promise, max_units) for promise in promises]
+    thresholds = {label: one.threshold for one in kept for label in one.promise.labels}
+    labeler.control = Control(
+        kind, tuple(thresholds), tuple(thresholds.values()), labeler.temperature
+    )
+    nlp.get_pipe_config(name)["control"] = labeler.settings["control"]
+    n_candidates = sum(
+        len(prediction.candidates or ())
+        for batch in minibatch(examples, nlp.batch_size)
+        for prediction in labeler.predict([example.predicted for example in batch])
+    )
+    return Controlled(name, kind, kept, len(examples), n_candidates)

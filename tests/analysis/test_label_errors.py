@@ -6,8 +6,9 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.pipeline.cross_fitting import assign_folds, copy_words, train_sparse_chain
-from spacy_bcrf.pipeline.label_errors import estimate_noise, find_suspects
+from spacy_bcrf.analysis.cross_fitting import assign_folds, train_sparse_chain
+from spacy_bcrf.analysis.label_errors import estimate_noise, find_suspects
+from spacy_bcrf.analysis.loading import copy_words
 
 WORDS = ["Ann", "Lee", "saw", "Rome", "today"]
 TAGS = ["B-PERSON", "I-PERSON", "O", "B-LOC", "O"]

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from spacy_bcrf.layers.linear_chain import sparse_chain
-
-from .sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 N_BUCKETS = 1024
 """Size of the vectors of boolean features."""

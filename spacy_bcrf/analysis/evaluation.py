@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.pipeline.codecs import Codec
 
-from .codecs import Codec
 from .label_errors import KINDS, error_kind
 
 CORRECT = "correct"

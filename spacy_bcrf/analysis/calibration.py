@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 from tqdm import tqdm
 
+from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import Potentials
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.pipeline.confidence import find_keys
+from spacy_bcrf.pipeline.platt_scaling import GROUPINGS, PlattScaling
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.settings import check_grouping
 
-from .confidence import find_keys
-from .platt_scaling import GROUPINGS, PlattScaling
-from .prediction import BATCH_SIZE
-from .sequence_labeler import SequenceLabeler
-from .settings import check_grouping
+from .loading import check_common, find_labeler, make_examples
 
 # Clip p at 1 - eps so that one wrong prediction has a finite loss.
 _EPS = 1e-6
@@ -69,11 +75,7 @@ class Calibration:
         ignore_annotation: bool = True,
     ) -> None:
         labels = set[str]().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
-        if labels and labels.isdisjoint(pipe.labels):
-            raise ValueError(
-                f"[{pipe.name}] the gold documents have the labels {', '.join(sorted(labels))}, "
-                f"but the component has {', '.join(pipe.labels)}: no label in common"
-            )
+        check_common(pipe, labels)
         self.labels = labels
         """Of the gold documents."""
         self._pipe = pipe
@@ -171,3 +173,118 @@ def golden_section(function: Callable[[float], float], low: float, high: float) 
             b = low + ratio * (high - low)
             at_b = function(b)
     return (low + high) / 2
+
+
+@dataclass
+class Calibrated:
+    """A calibrated component.
+
+    name: of the component. temperature, scaling: the new settings. n: number of predictions with
+    gold annotation. accuracy: the share of correct ones. tables: reliability before and after, by
+    title. unknown: gold labels that the component does not have.
+    """
+
+    name: str
+    temperature: float
+    scaling: PlattScaling | None
+    n: int
+    accuracy: float
+    tables: dict[str, Reliability]
+    unknown: list[str]
+
+    def __repr__(self) -> str:
+        first, *_, last = self.tables.values()
+        return (
+            f"Calibrated({self.name}: temperature {self.temperature:.3f}, expected calibration "
+            f"error {first.error:.4f} before, {last.error:.4f} after)"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        tables = {
+            title: {"error": table.error} | {k: v.tolist() for k, v in table._asdict().items()}
+            for title, table in self.tables.items()
+        }
+        scaling = None if self.scaling is None else asdict(self.scaling)
+        return {**vars(self), "scaling": scaling, "tables": tables}
+
+    def _repr_html_(self) -> str:
+        rows = [(title, f"{table.error:.4f}") for title, table in self.tables.items()]
+        return html_table(("", "expected calibration error"), rows)
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure: accuracy and number of predictions by confidence."""
+        tables = self.tables
+        matplotlib = require("matplotlib.figure", "plot")
+        figure = matplotlib.Figure(figsize=(5 * len(tables), 5), layout="constrained")
+        axes = figure.subplots(2, len(tables), height_ratios=(3, 1), sharex=True, squeeze=False)
+        for (what, table), (above, below) in zip(tables.items(), axes.T, strict=True):
+            n_bins = len(table.counts)
+            edges = [(i + 0.5) / n_bins for i in range(n_bins)]
+            some = table.counts > 0
+            above.plot([0, 1], [0, 1], color="gray", linestyle="--", label="perfect calibration")
+            found = table.confidence[some], table.accuracy[some]
+            above.plot(*found, marker="o", clip_on=False, label=self.name)
+            above.set_title(f"{what}\nexpected calibration error {table.error:.3f}")
+            above.set_ylabel("accuracy")
+            above.set_ylim(0, 1)
+            above.legend()
+            below.bar(edges, table.counts, width=0.9 / n_bins)
+            below.set_yscale("log")
+            below.set_ylim(bottom=0.8)
+            below.tick_params(which="minor", labelleft=False)
+            below.set_ylabel("predictions")
+            below.set_xlabel("confidence")
+            below.set_xlim(0, 1)
+        return figure
+
+
+def calibrate(
+    nlp: Language,
+    gold: Sequence[Doc],
+    pipe: str | None = None,
+    *,
+    by: str | None = None,
+    n_bins: int = 10,
+) -> Calibrated:
+    """Fit the temperature that calibrates a component's confidences, and set it.
+
+    From then on the component annotates confidences. Its config has the new settings too.
+
+    gold: documents outside of the training data. pipe: name of the component, None for the only
+    one. by: "label" or "length" adds Platt scaling of the reported confidences by group. n_bins: of
+    the reliability tables. ValueError for a component with a promise, and as from `Calibration`.
+    """
+    name, labeler = find_labeler(nlp, pipe)
+    if labeler.control:
+        raise ValueError(
+            f"{name} keeps a promise with thresholds for its temperature. Calibrate a pipeline "
+            "first, then run `control`"
+        )
+    if by is not None:
+        check_grouping(name, labeler.codec, by)
+    calibration = Calibration(labeler, make_examples(nlp, name, gold), ignore_annotation=False)
+    temperature = calibration.fit()
+    scaling = None if by is None else calibration.fit_scaling(temperature, by)
+    fits = [("before", labeler.temperature, labeler.calibration), ("after", temperature, None)]
+    if by is not None:
+        fits.append((f"by {by}", temperature, scaling))
+    tables = {
+        f"{what}, temperature {t:.2f}": measure_reliability(
+            calibration.confidence(t, maps), calibration.correct, n_bins
+        )
+        for what, t, maps in fits
+    }
+    settings = {
+        "annotate": [*dict.fromkeys([*labeler.annotate, "confidence"])],
+        "temperature": temperature,
+        "calibration": None if scaling is None else asdict(scaling),
+    }
+    for setting, value in settings.items():
+        labeler.configure(setting, value)
+        nlp.get_pipe_config(name)[setting] = value
+    correct = calibration.correct
+    unknown = sorted(calibration.labels - set(labeler.labels))
+    return Calibrated(
+        name, temperature, scaling, len(correct), float(correct.mean()), tables, unknown
+    )

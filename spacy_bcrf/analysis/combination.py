@@ -5,21 +5,25 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import UNKNOWN
+from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.potential_sum import Sum, call_part, sum_potentials, weight_gradients
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .prediction import BATCH_SIZE
-from .sequence_labeler import SequenceLabeler
+from .loading import make_examples
 
 # Precision of the Gaussian prior of the weights. It keeps them finite if the sum is always right.
 _PRIOR = 1e-3
@@ -230,7 +234,7 @@ def _listeners(block: dict[str, Any], path: list[str]) -> list[tuple[str, str]]:
     return [found for key, value in below for found in _listeners(value, [*path, key])]
 
 
-def combine(name: str, pipelines: dict[str, Language], weights: Sequence[float]) -> Language:
+def sum_pipelines(name: str, pipelines: dict[str, Language], weights: Sequence[float]) -> Language:
     """Return the first pipeline, in which `name` sums the potentials of all pipelines.
 
     pipelines: by the names of the parts, see `check_same` and `own_tok2vec`. The first one changes,
@@ -263,3 +267,86 @@ def combine(name: str, pipelines: dict[str, Language], weights: Sequence[float])
     config["model"] = {"@architectures": "spacy-bcrf.Sum.v1", "decoder": "viterbi"}
     config["model"] |= {"weights": by_name, "parts": blocks}
     return nlp
+
+
+@dataclass
+class Combined:
+    """A component that sums the potentials of several pipelines.
+
+    nlp: the first pipeline, with the sum. name: of the component. weights: by pipeline. n_tokens:
+    number of gold tokens. log_likelihoods: per gold token, of each pipeline alone and of the "sum".
+    """
+
+    nlp: Language
+    name: str
+    weights: dict[str, float]
+    n_tokens: int
+    log_likelihoods: dict[str, float]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{part} {weight:.4f}" for part, weight in self.weights.items())
+        return f"Combined({self.name}: weights {shown})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values but the pipeline."""
+        return {key: value for key, value in vars(self).items() if key != "nlp"}
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (part, f"{self.weights.get(part, 1):.4f}", f"{value:.4f}")
+            for part, value in self.log_likelihoods.items()
+        ]
+        return html_table(("", "weight", "log-likelihood per token"), rows)
+
+
+def combine(
+    pipelines: dict[str, Language], gold: Sequence[Doc], pipe: str | None = None
+) -> Combined:
+    """Sum the potentials of a component of several pipelines. Gold documents decide the weights.
+
+    pipelines: by name. All of them change: the first one gets the models of the others. pipe: name
+    of the component, None for the only one in common. ValueError unless they can be one component,
+    see `check_same`, and as from `Combination`.
+    """
+    name = _find_common(pipelines, pipe)
+    check_same(name, pipelines)
+    for nlp in pipelines.values():
+        own_tok2vec(nlp, name)
+    nlp = next(iter(pipelines.values()))
+    pipes: list[Any] = [other.get_pipe(name) for other in pipelines.values()]
+    combination = Combination(pipes, make_examples(nlp, name, gold))
+    weights = combination.fit()
+    rows = [*np.eye(len(weights)).tolist(), weights]
+    values = [combination.log_likelihood(row) / combination.n_tokens for row in rows]
+    summed = sum_pipelines(name, pipelines, weights)
+    return Combined(
+        summed,
+        name,
+        dict(zip(pipelines, weights, strict=True)),
+        combination.n_tokens,
+        dict(zip([*pipelines, "sum"], values, strict=True)),
+    )
+
+
+def _find_common(pipelines: dict[str, Language], name: str | None) -> str:
+    """Return the name of a component of spacy-bcrf that all pipelines have.
+
+    name: None for the only one. ValueError lists the components if none fits.
+    """
+    ours = {
+        part: [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
+        for part, nlp in pipelines.items()
+    }
+    first, *others = ours.values()
+    common = [key for key in first if all(key in keys for keys in others)]
+    shown = "; ".join(f"{part} has {', '.join(keys) or 'none'}" for part, keys in ours.items())
+    if name is None and len(common) == 1:
+        return common[0]
+    if name is None and common:
+        raise ValueError(
+            f"--pipe is missing; expected one of the common components {', '.join(common)}"
+        )
+    if name not in common:
+        wanted = f"component {name!r} of spacy-bcrf" if name else "component of spacy-bcrf"
+        raise ValueError(f"the pipelines have no enabled {wanted} in common: {shown}")
+    return name

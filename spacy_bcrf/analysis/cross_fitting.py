@@ -22,8 +22,9 @@ from spacy.util import load_config, load_model_from_config
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.io.shards import write_all
 from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.pipeline.factories import NER_MODEL
 
-from .factories import NER_MODEL
+from .loading import copy_words
 
 PASSES = 5
 
@@ -39,12 +40,6 @@ def assign_folds(n_docs: int, n_folds: int, seed: int = 0) -> NDArray[np.int64]:
             f"{n_folds}"
         )
     return np.random.default_rng(seed).permutation(np.arange(n_docs) % n_folds)
-
-
-def copy_words(doc: Doc, nlp: Language) -> Doc:
-    """Return a document with the same words and spaces, without annotation."""
-    spaces = [bool(token.whitespace_) for token in doc]
-    return Doc(nlp.vocab, words=[token.text for token in doc], spaces=spaces)
 
 
 def train_sparse_chain(

@@ -15,10 +15,9 @@ from spacy.training import Example
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
-
-from .gold import Gold
-from .prediction import BATCH_SIZE
-from .sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.gold import Gold
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 MAX_NAMED = 10
 """Largest number of infeasible documents that `GoldReport` names."""

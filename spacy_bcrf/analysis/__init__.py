@@ -1,0 +1,1 @@
+"""What one does with trained pipelines: functions that return dataclasses."""
