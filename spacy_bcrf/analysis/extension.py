@@ -12,7 +12,8 @@ from spacy.training import Example
 from thinc.api import Optimizer
 
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
-from spacy_bcrf.chain import CRF, Marginals, Potentials, rename_tags
+from spacy_bcrf.chain import CRF, Marginals, Potentials
+from spacy_bcrf.chain.distillation import rename_tags
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

@@ -24,7 +24,8 @@ from spacy.training import Example
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds
-from spacy_bcrf.chain import CRF, Potentials, stretch_posteriors
+from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.chain.span_posteriors import stretch_posteriors
 from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler

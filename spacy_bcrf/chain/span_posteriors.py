@@ -45,7 +45,8 @@ class Spans(NamedTuple):
     starts: first tokens. ends: one past the last tokens. labels: indices. probabilities.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import Potentials, SpanTags, Spans, span_candidates
+    >>> from spacy_bcrf.chain import Potentials, SpanTags, span_candidates
+    >>> from spacy_bcrf.chain.span_posteriors import Spans
     >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
     >>> tags = SpanTags(*(np.array([tag], dtype="int32") for tag in (1, 2, 2, 1)))  # BIO
     >>> isinstance(span_candidates(w, tags, 0.2), Spans)
@@ -147,7 +148,8 @@ def stretch_posteriors(potentials: Potentials, tag: int, starts: Array, ends: Ar
     With the tag O, these are the probabilities that no span touches the stretches.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import Potentials, stretch_posteriors
+    >>> from spacy_bcrf.chain import Potentials
+    >>> from spacy_bcrf.chain.span_posteriors import stretch_posteriors
     >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
     >>> np.exp(stretch_posteriors(w, 0, np.array([0]), np.array([1]))).round(3).tolist()
     [0.576]

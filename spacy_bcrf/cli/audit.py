@@ -54,8 +54,8 @@ def audit_cli(
     from spacy_bcrf.analysis.suspects import audit
     from spacy_bcrf.annotation.extensions import set_extensions
 
-    from .audit_page import audit_page
     from .labeler import load_labeler
+    from .pages.audit import audit_page
 
     with exit_on(ValueError, TypeError, OSError, stopped=RESUMES):
         for path in (output, page):

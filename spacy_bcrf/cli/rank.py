@@ -192,7 +192,7 @@ def rank_cli(
 
     from . import annotation_tasks as tasks
     from .labeler import annotate_before, load_labeler
-    from .review_page import check_labeler
+    from .review.page import check_labeler
 
     with exit_on(ValueError, OSError):
         setup_gpu(gpu_id, silent=True)

@@ -44,7 +44,7 @@ def report_cli(
     from spacy_bcrf.analysis.reporting import report
 
     from .labeler import load_labeler, read_gold
-    from .report_page import report_page
+    from .pages.report import report_page
 
     with exit_on(ValueError, ImportError, OSError):
         for path in output:

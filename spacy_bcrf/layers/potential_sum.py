@@ -143,7 +143,7 @@ def forward(
     )
     parts = [
         # A sparse chain computes on the CPU.
-        Potentials.unchecked(
+        Potentials.deferred(
             ops.asarray(p.unary), ops.asarray(p.transitions), ops.asarray(p.lengths), ops.xp
         )
         for p in found

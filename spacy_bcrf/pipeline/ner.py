@@ -1,6 +1,7 @@
 """`bcrf_ner`: named entities as tags of a scheme, under its hard constraints."""
 
-from spacy_bcrf.chain import ExpectedEntityRatio, Potentials
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 
 from .gold import Gold
 from .queries import PosteriorQueries, SpanQueries

@@ -13,7 +13,8 @@ from thinc.api import Model
 
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.annotation.extensions import UserData
-from spacy_bcrf.chain import NotFiniteError, Potentials
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .codecs import Codec

@@ -17,7 +17,8 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.chain import Inference, NotFiniteError, Potentials
+from spacy_bcrf.chain import Inference, Potentials
+from spacy_bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import training

@@ -11,7 +11,8 @@ from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.chain import CRF, Marginals, Potentials, distillation_loss
+from spacy_bcrf.chain import CRF, Marginals, Potentials
+from spacy_bcrf.chain.distillation import distillation_loss
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .training import Trainee, check_learns_from_gradients

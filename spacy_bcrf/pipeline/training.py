@@ -15,7 +15,9 @@ from spacy.util import minibatch
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import UNKNOWN
-from spacy_bcrf.chain import NotFiniteError, Potentials, raise_deferred, unlikelihood_loss
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.potentials import NotFiniteError, raise_deferred
+from spacy_bcrf.chain.unlikelihood import unlikelihood_loss
 from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel
 

@@ -215,7 +215,7 @@ class SparseChain:
         unary = self.features.score(docs, self.dictionary, weights, learner.n_tags)
         transitions = weights[: learner.n_tags, : learner.n_tags]
         lengths = docs.lengths if isinstance(docs, DocBatch) else doc_lengths(docs)
-        potentials = Potentials.unchecked(unary, transitions, lengths, np).constrain(constraints)
+        potentials = Potentials.deferred(unary, transitions, lengths, np).constrain(constraints)
         return learner.add_pairs(potentials) if learner.settings.order == 2 else potentials
 
     def step(

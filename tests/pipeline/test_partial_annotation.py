@@ -23,7 +23,7 @@ from spacy_bcrf.annotation.partial import (
     read_allowed_tags,
     read_partial_annotation,
 )
-from spacy_bcrf.chain import ExpectedEntityRatio
+from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline import gold
 

@@ -3,12 +3,10 @@
 The page shows texts and labels as text, and its content security policy runs no other script.
 """
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
 from spacy.language import Language
@@ -16,6 +14,8 @@ from spacy.language import Language
 from spacy_bcrf.pipeline.chunker import Chunker
 from spacy_bcrf.pipeline.ner import EntityRecognizer
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+from ..pages import as_json, render
 
 
 def check_labeler(labeler: SequenceLabeler) -> None:
@@ -82,24 +82,5 @@ def review_page(
 
 def fill_page(data: dict[str, Any]) -> str:
     """Return the page of these data."""
-    html, script = (read_part(f"review_page.{suffix}") for suffix in ("html", "js"))
-    style = read_part("palette.css") + read_part("review_page.css")
-    # Without "<" no text ends the script element or starts a comment.
-    escaped = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return Template(html).substitute(
-        style=style,
-        script=script,
-        data=escaped,
-        style_hash=policy_hash(style),
-        script_hash=policy_hash(script),
-    )
-
-
-def read_part(name: str) -> str:
-    """Return a file beside this module, a part of a page."""
-    return Path(__file__).with_name(name).read_text(encoding="utf8")
-
-
-def policy_hash(content: str) -> str:
-    """Return the hash of an element's content, for the content security policy."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
+    folder = Path(__file__).parent
+    return render("page.html", "page.css", "page.js", folder, title="Review", data=as_json(data))

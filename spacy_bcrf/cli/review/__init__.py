@@ -9,9 +9,9 @@ from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import replacing
 
-from .errors import exit_on
-from .options import GpuId, PipeName
-from .paths import check_output_file
+from ..errors import exit_on
+from ..options import GpuId, PipeName
+from ..paths import check_output_file
 
 
 def review_cli(
@@ -41,9 +41,9 @@ def review_cli(
     """
     from spacy_bcrf.analysis.predictions import read_predictions
 
-    from .labeler import annotate_before, load_labeler
-    from .review_page import check_labeler, review_page
-    from .texts import read_texts
+    from ..labeler import annotate_before, load_labeler
+    from ..texts import read_texts
+    from .page import check_labeler, review_page
 
     with exit_on(ValueError, OSError):
         check_output_file(output, texts)
