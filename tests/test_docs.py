@@ -68,6 +68,7 @@ def pages_with(language: str) -> list[str]:
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `training/english/model-best`: a sparse chain in place of the networks."""
     folder = tmp_path_factory.mktemp("workspace")
+    (folder / "assets").symlink_to(ROOT / "assets")
     with lzma.open(ROOT / "assets/english/train.conllu.xz", "rt", encoding="utf8") as file:
         sentences = file.read().split("\n\n")
     annotated = "\n\n".join(sentence for sentence in sentences if "NER=" in sentence)
