@@ -238,11 +238,12 @@ def write_results(
 def find_commit() -> str:
     """Return the commit of the clone, with "+" if files differ from it; "unknown" without git."""
     git = ["git", "-C", str(ROOT)]
+    head = [*git, "rev-parse", "--short", "HEAD"]
     try:
-        commit = subprocess.run(
-            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-        )
+        commit = subprocess.run(head, capture_output=True, text=True)
         changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "spacy_bcrf"])
     except OSError:
         return "unknown"
-    return f"{commit.stdout.strip()}{'+' if changed.returncode else ''}" or "unknown"
+    if commit.returncode:
+        return "unknown"
+    return f"{commit.stdout.strip()}{'+' if changed.returncode else ''}"

@@ -106,7 +106,9 @@ def draw_speed_and_score(axes: Any) -> None:
                 words = 1e6 / float(number(cells[1]) or 1)
                 points.setdefault(system, []).append((words, score, row[corpus]))
     for (system, found), marker in zip(points.items(), "osD^v", strict=False):
-        axes.scatter(*zip(*[p[:2] for p in found], strict=True), marker=marker, label=system)
+        axes.scatter(
+            *zip(*[p[:2] for p in found], strict=True), marker=marker, label=system.replace("`", "")
+        )
     axes.set_xscale("log")
     axes.set_xlabel("words a second, one thread")
     axes.set_ylabel("F or accuracy on test")
@@ -117,14 +119,9 @@ def draw_partial(axes: Any) -> None:
     """Draw F of partial annotation by head, and of missing annotation read as O."""
     found = list(rows_of("partial_ner"))
     first, *heads = found[0]
-    for head in heads:
-        values = [(i, number(row[head])) for i, row in enumerate(found)]
-        known = [(i, value) for i, value in values if value is not None]
-        axes.plot(*zip(*known, strict=True), marker="o", label=head)
-    axes.set_xticks(range(len(found)), [row[first].split(" (")[0] for row in found], fontsize=7)
-    axes.set_ylabel("F on test")
-    axes.set_ylim(bottom=0)
-    axes.legend()
+    names = [row[first].split(" (")[0].replace(" in each document", "") for row in found]
+    draw_bars(axes, names, {head: [number(row[head]) or 0 for row in found] for head in heads})
+    axes.set_xlabel("F on test")
 
 
 def draw_calibration(axes: Any) -> None:

@@ -46,7 +46,7 @@ depth = 4
 )["model"]
 
 # Without pretrained vectors, sparse linear chains are level with networks or better, and learn and
-# predict faster (docs/results.md, "Default models").
+# predict faster (docs/results.md, "All systems").
 LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1"}
 TAGGER_MODEL = {**LINEAR_CHAIN, "templates": "pos"}
 # Its gradient steps for incorrect spans and entity ratios follow the likelihood too.
