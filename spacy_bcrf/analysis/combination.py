@@ -16,7 +16,6 @@ from spacy.training import Example
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import UNKNOWN
-from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import CRF, Potentials
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.potential_sum import Sum, call_part, sum_potentials, weight_gradients
@@ -290,13 +289,6 @@ class Combined:
     def to_json(self) -> dict[str, Any]:
         """Return all values but the pipeline."""
         return {key: value for key, value in vars(self).items() if key != "nlp"}
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (part, f"{self.weights.get(part, 1):.4f}", f"{value:.4f}")
-            for part, value in self.log_likelihoods.items()
-        ]
-        return html_table(("", "weight", "log-likelihood per token"), rows)
 
 
 def combine(

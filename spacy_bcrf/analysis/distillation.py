@@ -22,11 +22,9 @@ from thinc.api import Optimizer
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import CRF, Marginals, Potentials
 from spacy_bcrf.corpora.formats.annotators import Annotated
 from spacy_bcrf.io.atomic import replacing
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.io.identity import keep_identity
 from spacy_bcrf.layers.protocol import get_hooks
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
@@ -61,19 +59,6 @@ class Distilled:
         reliability = {name: one._asdict() for name, one in self.reliability.items()}
         values = {key: value for key, value in vars(self).items() if key != "nlp"}
         return {**values, "reliability": reliability}
-
-    def _repr_html_(self) -> str:
-        rows = [(str(i + 1), f"{loss:.4f}") for i, loss in enumerate(self.losses)]
-        return html_table(("pass", "mean loss a document"), rows)
-
-    def plot(self) -> Any:
-        """Return a Matplotlib figure: the loss of each pass."""
-        figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
-        axes = figure.subplots()
-        axes.plot(range(1, 1 + len(self.losses)), self.losses, marker="o")
-        axes.set_xlabel("pass")
-        axes.set_ylabel("mean loss a document")
-        return figure
 
 
 class Shard(NamedTuple):

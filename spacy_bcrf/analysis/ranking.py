@@ -12,8 +12,6 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .diversity import NearDuplicates, document_vectors, facility_location
@@ -56,19 +54,6 @@ class Ranking:
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
         return {**vars(self), "chosen": [one._asdict() for one in self.chosen]}
-
-    def _repr_html_(self) -> str:
-        rows = [(str(one.number), f"{one.uncertainty:.4f}") for one in self.chosen[:50]]
-        return html_table(("document", "uncertainty"), rows)
-
-    def plot(self) -> Any:
-        """Return a Matplotlib figure: the uncertainty of the chosen documents."""
-        figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
-        axes = figure.subplots()
-        axes.plot([one.uncertainty for one in self.chosen])
-        axes.set_xlabel("rank")
-        axes.set_ylabel("uncertainty")
-        return figure
 
 
 def rank(

@@ -6,7 +6,7 @@ from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 from .gold import Gold
 from .queries import PosteriorQueries, SpanQueries
 from .sequence_labeler import SequenceLabeler
-from .settings import Setting
+from .settings import EntitySettings, Setting
 from .training import LossTerm, add_gradient
 
 
@@ -24,9 +24,8 @@ class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
 
     entity_ratio = Setting[ExpectedEntityRatio | None]()
 
-    def _terms(self) -> list[LossTerm]:
-        own = [] if self.entity_ratio is None else [self._entity_ratio_loss]
-        return [*own, *self.loss_terms]
+    def _find_terms(self, settings: EntitySettings) -> list[LossTerm]:
+        return [] if settings.entity_ratio is None else [self._entity_ratio_loss]
 
     def _entity_ratio_loss(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:
         """Return the loss of the batch's entity ratio, times the number of documents."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
+from spacy.training import Example
 from thinc.api import Model
 
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
@@ -19,6 +20,7 @@ from spacy_bcrf.layers.protocol import LabelingModel
 
 from .codecs import Codec
 from .confidence import Predicted, annotate_predictions
+from .gold import Gold
 from .settings import Settings
 from .thresholds import CandidateSpan, drop_uncertain, find_candidates
 
@@ -38,19 +40,19 @@ class Prediction(NamedTuple):
     candidates: list[CandidateSpan] | None = None
 
 
-class Predictor(Protocol):
-    """What prediction asks of a component. See `SequenceLabeler`."""
+class Component(Protocol):
+    """What functions on a component ask of it. See `SequenceLabeler`."""
 
     name: str
-    typed_settings: Settings
+    model: Model
 
     @property
     def codec(self) -> Codec:
         """Defines the tags."""
 
     @property
-    def model(self) -> Model[list[Doc], Potentials]:
-        """Computes the potentials."""
+    def labeling(self) -> LabelingModel:
+        """The typed view of the model."""
 
     def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
         """Return the potentials of the tags."""
@@ -61,11 +63,15 @@ class Predictor(Protocol):
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
         """Return the tags (N,) of the best labelings."""
 
+    def read_gold(self, examples: Sequence[Example]) -> Gold:
+        """Return what the examples teach."""
+
 
 def find_potentials(
-    name: str, labeling: LabelingModel, codec: Codec, docs: Sequence[Doc], ignore_annotation: bool
+    labeling: LabelingModel, codec: Codec, docs: Sequence[Doc], ignore_annotation: bool
 ) -> Potentials:
     """Return the potentials of documents, see `SequenceLabeler.find_potentials`."""
+    name = labeling.name
     _check_docs(name, docs)
     if not any(len(doc) for doc in docs):
         nothing = np.ones((0, max(1, len(codec.tags))), dtype=bool)
@@ -90,23 +96,32 @@ def describe(docs: Sequence[Doc], error: NotFiniteError) -> str:
     return f"document {error.sequence}, {docs[error.sequence].text[:40]!r},"
 
 
-def predict(pipe: Predictor, docs: list[Doc]) -> list[Prediction]:
-    """Return the tags of each document, and the user data of `annotate`."""
+def predict(
+    labeling: LabelingModel, codec: Codec, settings: Settings, docs: list[Doc]
+) -> list[Prediction]:
+    """Return the tags of each document, and the user data of `annotate`.
+
+    ValueError if the temperature has changed since `control` was fitted.
+    """
     if not docs:
         return []
-    settings = pipe.typed_settings
-    control = settings.control
-    potentials = pipe.find_potentials(docs)
-    tags = pipe.decode(potentials)
+    control, ops = settings.control, labeling.model.ops
+    potentials = find_potentials(labeling, codec, docs, False)
+    tags = labeling.decode(potentials)
     user_data: list[UserData] = [{} for _ in docs]
     candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
-    ops = pipe.model.ops
     lengths = ops.to_numpy(potentials.lengths)
     if settings.annotate or settings.threshold or control:
-        posterior = pipe.posterior(potentials)
-        predicted = Predicted(docs, lengths, posterior, tags, pipe.codec, ops, settings.calibration)
+        t = settings.temperature
+        posterior = labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
+        predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
+        if control and control.temperature != settings.temperature:
+            raise ValueError(
+                f"[{labeling.name}] control has thresholds for the temperature "
+                f"{control.temperature:g}, but the temperature is {settings.temperature:g}. Run "
+                "`python -m spacy bcrf control` again, or set control to None"
+            )
         if settings.threshold or control:
-            _check_temperature(pipe)
             tags = drop_uncertain(predicted, control, settings.threshold)
             predicted = predicted._replace(tags=tags)
         if control and control.promise == "recall":
@@ -116,17 +131,6 @@ def predict(pipe: Predictor, docs: list[Doc]) -> list[Prediction]:
     bounds = pairwise([0, *lengths.cumsum().tolist()])
     by_doc = [tags[start:stop] for start, stop in bounds]
     return [Prediction(*parts) for parts in zip(by_doc, user_data, candidates, strict=True)]
-
-
-def _check_temperature(pipe: Predictor) -> None:
-    """Raise ValueError if the temperature has changed since `control` was fitted."""
-    settings = pipe.typed_settings
-    if settings.control and settings.control.temperature != settings.temperature:
-        raise ValueError(
-            f"[{pipe.name}] control has thresholds for the temperature "
-            f"{settings.control.temperature:g}, but the temperature is {settings.temperature:g}. "
-            "Run `python -m spacy bcrf control` again, or set control to None"
-        )
 
 
 def _check_docs(name: str, docs: Sequence[Doc]) -> None:

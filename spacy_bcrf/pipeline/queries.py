@@ -17,7 +17,7 @@ from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import CRF, Potentials, nbest
 
 from .codecs.codec import Predictions
-from .prediction import BATCH_SIZE, Predictor
+from .prediction import BATCH_SIZE, Component
 from .uncertainty import (
     MEASURES,
     MIN_CANDIDATE,
@@ -86,7 +86,7 @@ class PosteriorQueries:
     """
 
     def nbest(
-        self: Predictor, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
+        self: Component, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
     ) -> list[Alternatives]:
         """Return up to n labelings of each document, the best first."""
         ops = self.model.ops
@@ -101,7 +101,7 @@ class PosteriorQueries:
         return found
 
     def token_marginals(
-        self: Predictor, docs: Iterable[Doc], *, ignore_annotation: bool = True
+        self: Component, docs: Iterable[Doc], *, ignore_annotation: bool = True
     ) -> list[NDArray[np.floating]]:
         """Return the marginals (n, T) of each document: probabilities of the tags at each token."""
         found = []
@@ -112,7 +112,7 @@ class PosteriorQueries:
         return found
 
     def uncertainty(
-        self: Predictor,
+        self: Component,
         docs: Iterable[Doc],
         by: str = "entropy",
         *,
@@ -146,7 +146,7 @@ class PosteriorQueries:
         return np.concatenate(found)
 
     def compare_with_gold(
-        self: Predictor, examples: Sequence[Example], *, ignore_annotation: bool = True
+        self: Component, examples: Sequence[Example], *, ignore_annotation: bool = True
     ) -> tuple[Potentials, Predictions, NDArray[np.bool_]]:
         """Return potentials, M predictions for `confidences`, and which are correct (M,).
 
@@ -159,7 +159,7 @@ class PosteriorQueries:
         return potentials, *self.codec.compare_with_gold(tags, values, doc_lengths(docs))
 
     def confidences(
-        self: Predictor, posterior: Potentials, predictions: Predictions
+        self: Component, posterior: Potentials, predictions: Predictions
     ) -> NDArray[np.floating]:
         """Return the probabilities (M,) of predictions, see `compare_with_gold`."""
         return self.codec.confidences(posterior, predictions, self.model.ops)
@@ -169,7 +169,7 @@ class SpanQueries:
     """Posterior queries of components that predict spans."""
 
     def entity_candidates(
-        self: Predictor,
+        self: Component,
         docs: Iterable[Doc],
         threshold: float = 0.05,
         *,
@@ -190,7 +190,7 @@ class SpanQueries:
 
 
 def _posteriors(
-    component: Predictor, docs: Iterable[Doc], ignore_annotation: bool
+    component: Component, docs: Iterable[Doc], ignore_annotation: bool
 ) -> Iterator[tuple[list[Doc], Potentials]]:
     if not isinstance(docs, Iterable):
         raise TypeError(f"[{component.name}] expected documents, got {docs!r:.40}: pass [doc]")

@@ -26,8 +26,15 @@ from .codecs import Codec
 from .gold import Gold, GoldReader, Problems
 from .platt_scaling import PlattScaling
 from .prediction import Prediction, annotate_each, find_potentials, predict
-from .saving import apply_changes, check_loaded, record_changes
-from .settings import Control, Setting, Settings, check_label
+from .settings import (
+    Control,
+    Setting,
+    Settings,
+    apply_changes,
+    check_label,
+    check_loaded,
+    record_changes,
+)
 from .soft_gold import rehearse
 from .thresholds import write_candidates
 from .training import LossTerm
@@ -84,6 +91,7 @@ class SequenceLabeler(TrainablePipe):
         self.typed_settings = settings
         """All settings but the decoder, which the model has."""
         settings.check(name, codec)
+        self._terms = self._find_terms(settings)
         self._configured = self.settings
 
     @property
@@ -178,7 +186,11 @@ class SequenceLabeler(TrainablePipe):
         else:
             settings = self.typed_settings.change(self.name, {name: value})
             settings.check(self.name, self._codec)
-            self.typed_settings = settings
+            self.typed_settings, self._terms = settings, self._find_terms(settings)
+
+    def _find_terms(self, settings: Any) -> list[LossTerm]:
+        """Return the additional losses of the settings."""
+        return []
 
     def configure(self, name: str, value: Any) -> None:
         """Change one of `settings` together with the config: saving records no change by code."""
@@ -202,7 +214,7 @@ class SequenceLabeler(TrainablePipe):
         ignore_annotation: ignore preset annotation of the component's own kind. TypeError for other
         objects than documents, ValueError for scores that are not finite.
         """
-        return find_potentials(self.name, self.labeling, self.codec, docs, ignore_annotation)
+        return find_potentials(self.labeling, self.codec, docs, ignore_annotation)
 
     @property
     def inference(self) -> Inference:
@@ -210,12 +222,9 @@ class SequenceLabeler(TrainablePipe):
         return self.labeling.inference
 
     def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
-        """Return the chain of all probabilities: `Inference.to_crf` after temperature.
-
-        temperature: by default the component's.
-        """
-        divisor = self.temperature if temperature is None else temperature
-        return self.inference.to_crf(potentials if divisor == 1 else potentials.scale(1 / divisor))
+        """Return the chain of all probabilities. temperature: by default the component's."""
+        t = self.temperature if temperature is None else temperature
+        return self.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
         """Return the tags (N,) of the best labelings, by the decoder of the head."""
@@ -223,7 +232,7 @@ class SequenceLabeler(TrainablePipe):
 
     def predict(self, docs: Iterable[Doc]) -> list[Prediction]:
         """Return the tags of each document, and the user data of `annotate`."""
-        return predict(self, list(docs))
+        return predict(self.labeling, self.codec, self.typed_settings, list(docs))
 
     def write(self, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
         """Write predictions. RETURNS the annotated documents: new ones if the tokens change."""
@@ -286,9 +295,9 @@ class SequenceLabeler(TrainablePipe):
     ) -> dict[str, float]:
         """Learn from a batch. A sparse linear chain does not use the optimizer.
 
-        It makes an online step a document, see `training.learn_online`. With additional losses,
-        groups of `GRADIENT_BATCH` documents learn from gradients. Larger groups would add up many
-        steps in one direction.
+        It makes an online step a document. With incorrect spans of several tokens, a document
+        learns from the gradient of its likelihood, and with additional losses, groups of
+        `GRADIENT_BATCH` documents do. Larger groups would add up many steps in one direction.
         """
         losses = {} if losses is None else losses
         examples = list(examples)
@@ -299,14 +308,15 @@ class SequenceLabeler(TrainablePipe):
         validate_examples(examples, f"{type(self).__name__}.update")
         if not any(len(example.predicted) for example in examples):
             return losses
-        if self._terms():
+        if self._terms or self.loss_terms:
             training.check_learns_from_gradients(self, LOSS_TERMS)
             groups = list(minibatch(examples, GRADIENT_BATCH))
         else:
             gold = self._read_batch(examples)
-            loss, rejected = training.learn_online(self, learn, examples, gold)
-            losses[self.name] += loss
-            groups = [[examples[i]] for i in rejected]
+            docs = [example.predicted for example in examples]
+            # Online steps know no other losses than the chain's objective.
+            groups = [[examples[i]] for i in gold.leave_out_rejections(docs)]
+            losses[self.name] += learn(self.model, docs, gold.tags, gold.lattice)
         for group in groups:
             self._descend(group, drop=drop, sgd=sgd, losses=losses)
         return losses
@@ -328,8 +338,7 @@ class SequenceLabeler(TrainablePipe):
     ) -> dict[str, float]:
         """Learn to predict as the model did at the last `nlp.resume_training`.
 
-        The loss is the cross-entropy against the marginals of the earlier model. It ignores the
-        references of the examples. See `soft_gold.rehearse`.
+        It ignores the references of the examples. See `soft_gold.rehearse`.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -354,13 +363,11 @@ class SequenceLabeler(TrainablePipe):
         gold = self._read_batch(examples)
         if gold.lattice is not None:
             scores = scores.restrict(self.labeling.asarray(gold.lattice))
-        loss, gradient, has_learned = training.compute_loss(self, scores, gold, self._terms())
+        loss, gradient, has_learned = training.compute_loss(
+            self, scores, gold, self._terms + self.loss_terms
+        )
         self._has_learned |= has_learned
         return loss, gradient
-
-    def _terms(self) -> list[LossTerm]:
-        """Return all additional losses: those of the settings first."""
-        return self.loss_terms
 
     def _read_batch(self, examples: Sequence[Example]) -> Gold:
         """Read the gold of a batch. Warn about its problems, once per training."""
@@ -381,7 +388,7 @@ class SequenceLabeler(TrainablePipe):
         Reads the examples once and keeps none of them. See `training.read_corpus`. ValueError for a
         config with another number of tags, or for losses that a sparse chain cannot learn.
         """
-        if self._terms():
+        if self._terms or self.loss_terms:
             training.check_learns_from_gradients(self, LOSS_TERMS)
         check_lexeme_norms(self.vocab, self.name)
         known = list(self.labels)

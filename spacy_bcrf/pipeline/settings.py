@@ -5,13 +5,14 @@ Every `Language()` imports this module, so it imports no kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from .platt_scaling import PlattScaling
 
@@ -81,6 +82,22 @@ class Control:
         return np.array([known.get(label, default) for label in labels], dtype="float64")
 
 
+_EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "annotate": (
+        f"a list of {', '.join(ANNOTATIONS)}",
+        lambda value: isinstance(value, (list, tuple)) and all(a in ANNOTATIONS for a in value),
+    ),
+    "temperature": (
+        "a number between {:g} and {:g}".format(*TEMPERATURES),
+        lambda value: is_number(value, *TEMPERATURES),
+    ),
+    "threshold": ("a number from 0 to 1", lambda value: is_number(value, 0, 1)),
+    "overwrite": ("true or false", lambda value: isinstance(value, bool)),
+    "label_smoothing": ("a number in [0, 1)", lambda v: is_number(v, 0, 1) and v != 1),
+}
+"""What a setting must be. The types say the rest."""
+
+
 class Settings(BaseModel):
     """The settings of every component. Each is an option of its config, with the same values.
 
@@ -122,28 +139,13 @@ class Settings(BaseModel):
         if self.control is not None:
             check_promise(name, codec, self.control.promise)
 
-    @field_validator("annotate", mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _check_annotate(cls, value: Any) -> Any:
-        if not isinstance(value, (list, tuple)) or any(a not in ANNOTATIONS for a in value):
-            raise ValueError(f"annotate must be a list of {', '.join(ANNOTATIONS)}, got {value!r}")
-        return value
-
-    @field_validator("temperature", mode="before")
-    @classmethod
-    def _check_temperature(cls, value: Any) -> Any:
-        low, high = TEMPERATURES
-        if not is_number(value, low, high):
-            raise ValueError(
-                f"temperature must be a number between {low:g} and {high:g}, got {value!r}"
-            )
-        return value
-
-    @field_validator("threshold", mode="before")
-    @classmethod
-    def _check_threshold(cls, value: Any) -> Any:
-        if not is_number(value, 0, 1):
-            raise ValueError(f"threshold must be a number from 0 to 1, got {value!r}")
+    def _check(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name in _EXPECTED:
+            expected, is_right = _EXPECTED[info.field_name]
+            if not is_right(value):
+                raise ValueError(f"{info.field_name} must be {expected}, got {value!r}")
         return value
 
 
@@ -181,20 +183,6 @@ class TaggerSettings(Settings):
 
     overwrite: bool = False
     label_smoothing: float = 0.0
-
-    @field_validator("overwrite", mode="before")
-    @classmethod
-    def _check_overwrite(cls, value: Any) -> Any:
-        if not isinstance(value, bool):
-            raise ValueError(f"overwrite must be true or false, got {value!r}")
-        return value
-
-    @field_validator("label_smoothing", mode="before")
-    @classmethod
-    def _check_label_smoothing(cls, value: Any) -> Any:
-        if not is_number(value, 0, 1) or value == 1:
-            raise ValueError(f"label_smoothing must be a number in [0, 1), got {value!r}")
-        return value
 
 
 class EntitySettings(Settings):
@@ -242,3 +230,56 @@ class Setting(Generic[T]):
 
     def __set__(self, component: Any, value: Any) -> None:
         component.change_setting(self._name, value)
+
+
+def record_changes(configured: dict[str, Any], current: dict[str, Any]) -> str:
+    """Return the settings that code has changed as JSON text: name -> (configured, current)."""
+    changed = {
+        name: (configured[name], value)
+        for name, value in current.items()
+        if value != configured[name]
+    }
+    # spaCy's own JSON reader changes the last digit of some numbers.
+    return json.dumps(changed)
+
+
+def apply_changes(
+    name: str, changes: str, configured: dict[str, Any], change: Callable[[str, Any], None]
+) -> None:
+    """Change saved settings again, unless the config sets another value than it did when saved.
+
+    name: of the component. ValueError for an unknown setting.
+    """
+    for setting, (was_configured, value) in json.loads(changes).items():
+        if setting not in configured:
+            raise ValueError(
+                f"[{name}] the saved component has the unknown setting {setting!r}; expected one "
+                f"of {', '.join(configured)}"
+            )
+        if configured[setting] == was_configured:
+            change(setting, value)
+
+
+def check_loaded(
+    name: str,
+    loaded: dict[str, Any],
+    configured: dict[str, str],
+    trained_on: list[str] | None,
+    tags: list[str],
+) -> None:
+    """Raise ValueError if a saved component does not fit its config.
+
+    loaded, configured: the options that define the tags, saved and in the config. trained_on: the
+    tags of the weights, None without weights. tags: of the component.
+    """
+    for key, value in configured.items():
+        if loaded[key] != value:
+            raise ValueError(
+                f"[{name}] the config sets {key} = {value!r}, but the saved component has "
+                f"{key} = {loaded[key]!r}"
+            )
+    if trained_on is not None and trained_on != tags:
+        raise ValueError(
+            f"[{name}] the model was trained on the tags {trained_on}, but the component's, from "
+            f"{loaded}, are {tags}"
+        )

@@ -15,14 +15,15 @@ from spacy_bcrf.chain import CRF, Marginals, Potentials
 from spacy_bcrf.chain.distillation import distillation_loss
 from spacy_bcrf.layers.protocol import LabelingModel
 
-from .training import Trainee, check_learns_from_gradients
+from .prediction import Component
+from .training import check_learns_from_gradients
 
 # As in online steps: tokens that are nearly certain would take most of the time.
 _NEGLIGIBLE = 1e-4
 
 
 def update_towards(
-    pipe: Trainee,
+    pipe: Component,
     docs: Sequence[Doc],
     target: Marginals,
     *,
@@ -46,7 +47,7 @@ def update_towards(
 
 
 def rehearse(
-    pipe: Trainee,
+    pipe: Component,
     teacher: Model[list[Doc], Potentials] | None,
     docs: Sequence[Doc],
     *,
@@ -115,7 +116,7 @@ def _append_tags(potentials: Potentials, n_tags: int) -> Potentials:
 
 
 def _descend(
-    pipe: Trainee,
+    pipe: Component,
     potentials: Potentials,
     backprop: Callable[[Potentials], Any],
     target: Marginals,

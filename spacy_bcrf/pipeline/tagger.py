@@ -85,8 +85,8 @@ class Tagger(PosteriorQueries, SequenceLabeler):
         objective = self.head.attrs["objective"]
         return None if isinstance(objective, Inference) else type(objective).__name__
 
-    def _terms(self) -> list[LossTerm]:
-        return [*([self._smooth] if self.label_smoothing else []), *self.loss_terms]
+    def _find_terms(self, settings: TaggerSettings) -> list[LossTerm]:
+        return [self._smooth] if settings.label_smoothing else []
 
     def _smooth(self, potentials: Potentials, gold: Gold, gradient: Potentials) -> float:
         return smooth_labels(self.label_smoothing, potentials, gold.tags, gradient)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 from spacy.errors import Errors
@@ -19,11 +18,9 @@ from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.potentials import NotFiniteError, raise_deferred
 from spacy_bcrf.chain.unlikelihood import unlikelihood_loss
 from spacy_bcrf.layers.linear_chain import find_obstacle
-from spacy_bcrf.layers.protocol import LabelingModel
 
-from .codecs import Codec
 from .gold import Gold, Problems
-from .prediction import BATCH_SIZE, describe
+from .prediction import BATCH_SIZE, Component, describe
 
 SAMPLE_SIZE = 10
 """Number of documents that initialize a network."""
@@ -32,31 +29,14 @@ LossTerm = Callable[[Potentials, Gold, Potentials], float]
 """Returns an additional loss of a batch and adds its gradient to the last argument, in place."""
 
 
-class Trainee(Protocol):
-    """What training asks of a component."""
-
-    name: str
-
-    @property
-    def codec(self) -> Codec:
-        """Defines the tags."""
-
-    @property
-    def labeling(self) -> LabelingModel:
-        """The typed view of the model."""
-
-    def read_gold(self, examples: Sequence[Example]) -> Gold:
-        """Return what the examples teach."""
-
-
-def check_learns_from_gradients(pipe: Trainee, what: str) -> None:
+def check_learns_from_gradients(pipe: Component, what: str) -> None:
     """Raise ValueError if a chain cannot learn from gradients. what: the part that does."""
     if obstacle := find_obstacle(pipe.labeling.model):
         raise ValueError(f"[{pipe.name}] {what} learns from gradients, but {obstacle}")
 
 
 def compute_loss(
-    pipe: Trainee, potentials: Potentials, gold: Gold, terms: Iterable[LossTerm]
+    pipe: Component, potentials: Potentials, gold: Gold, terms: Iterable[LossTerm]
 ) -> tuple[float, Potentials, bool]:
     """Return the sum of the documents' losses, its gradient, and whether anything is annotated."""
     losses, gradient = pipe.labeling.objective.loss(potentials, gold.tags)
@@ -82,7 +62,7 @@ def add_gradient(gradient: Potentials, more: Potentials, times: float = 1) -> No
     gradient.transitions[...] += (times * more.transitions).astype(dtype)
 
 
-def diverged(pipe: Trainee, docs: Sequence[Doc], error: NotFiniteError) -> ValueError:
+def diverged(pipe: Component, docs: Sequence[Doc], error: NotFiniteError) -> ValueError:
     """Return the error of a training whose scores are not finite, with a remedy."""
     remedy = (
         "Lower training.optimizer.learn_rate, or set training.optimizer.grad_clip. If the first "
@@ -94,20 +74,6 @@ def diverged(pipe: Trainee, docs: Sequence[Doc], error: NotFiniteError) -> Value
         f"[{pipe.name}] training diverged: the scores of {describe(docs, error)} are NaN or "
         f"infinite. {remedy}"
     )
-
-
-def learn_online(
-    pipe: Trainee, learn: Any, examples: Sequence[Example], gold: Gold
-) -> tuple[float, list[int]]:
-    """Make one online step a document. learn: see `Hooks`.
-
-    Online steps know no other losses than the chain's objective. RETURNS the loss, and the indices
-    of documents with incorrect spans of several tokens, which must learn from the gradient of their
-    likelihood: an AdaGrad step a token.
-    """
-    docs = [example.predicted for example in examples]
-    rejected = gold.leave_out_rejections(docs)
-    return learn(pipe.labeling.model, docs, gold.tags, gold.lattice), rejected
 
 
 # Initialization
@@ -129,7 +95,7 @@ class Corpus:
 
 
 def read_corpus(
-    pipe: Trainee,
+    pipe: Component,
     get_examples: Callable[[], Iterable[Example]],
     labels: Sequence[str] | None,
     set_labels: Callable[[Iterable[str]], None],
@@ -178,7 +144,7 @@ def read_corpus(
     return found
 
 
-def _check_corpus(pipe: Trainee, corpus: Corpus) -> None:
+def _check_corpus(pipe: Component, corpus: Corpus) -> None:
     """Compare the labels of the component, which are set, with the training data.
 
     ValueError without any label, and for unknown labels. Warnings for data without annotation, and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -35,6 +35,8 @@ Unit = Literal["token", "span", "word"]
 class Codec(Protocol):
     """One kind of annotation as T tags: reads gold, builds the lattice, writes predictions.
 
+    A method with a body has a default: no partial annotation, any label, all promises.
+
     Shapes: B documents have N tokens in all, one document has n. `Values` are (N, A) for A
     attributes.
     """
@@ -49,9 +51,11 @@ class Codec(Protocol):
 
     tags_per_label: int
 
-    @property
-    def constraints(self) -> Constraints | None:
-        """The hard constraints on neighbouring, first and last tags; None without any."""
+    predictions: Callable[[Tags, Tags], Predictions]
+    """Returns the predictions of tags (N,) and lengths (B,)."""
+
+    constraints: Constraints | None
+    """The hard constraints on neighbouring, first and last tags; None without any."""
 
     what: str
     """The name of the annotation, for messages."""
@@ -82,6 +86,7 @@ class Codec(Protocol):
 
     def check_label(self, label: str) -> None:
         """Raise ValueError for a label that the annotation cannot store."""
+        return
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
         """Set the labels, and with them tags and constraints."""
@@ -91,6 +96,7 @@ class Codec(Protocol):
 
     def find_used_labels(self, doc: Doc) -> set[str]:
         """Return the labels that a span of a gold document has, without `annotated_labels`."""
+        return self.find_labels(doc)
 
     def find_spans(self, doc: Doc) -> list[Span]:
         """Return the annotated spans of a gold document, valid or not.
@@ -100,12 +106,15 @@ class Codec(Protocol):
 
     def length(self, span: Span) -> int | None:
         """Return the length of a span in its unit: characters of a word; None for a tag."""
+        return len(span)
 
     def annotated_labels(self, doc: Doc) -> Collection[str] | None:
         """Return the labels that a gold document annotates; None for all labels."""
+        return None
 
     def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
         """Record the labels that a gold document annotates, if it records none."""
+        raise NotImplementedError(f"{self.what} annotate all labels")
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return gold annotation aligned with the predicted tokens, and problems by example."""
@@ -118,6 +127,7 @@ class Codec(Protocol):
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
         """Return the references' partial annotation for `constrain`, and problems by example."""
+        return {}, {}
 
     def unannotated(self, doc: Doc) -> Bools:
         """Return a mask (n,) of the tokens of a gold document without annotation."""
@@ -136,6 +146,7 @@ class Codec(Protocol):
         RETURNS the wrong labelings that allowed tags cannot exclude, each as the index of its
         example and tags (n, T).
         """
+        return []
 
     def lattice(self, docs: Sequence[Doc]) -> Bools | None:
         """Return the lattice, the open tags (N, T); None if all are open."""
@@ -150,12 +161,11 @@ class Codec(Protocol):
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return the tags (N,) of the documents after `write`, UNKNOWN for unknown labels."""
+        return tags
 
     def check_promise(self, promise: str) -> None:
         """Raise ValueError if predictions cannot keep a promise of "precision" or "recall"."""
-
-    def predictions(self, tags: Tags, lengths: Tags) -> Predictions:
-        """Return the predictions of tags (N,)."""
+        return
 
     def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
         """Return all spans of at least this probability in order of the text.
@@ -165,6 +175,7 @@ class Codec(Protocol):
 
     def make_span(self, doc: Doc, start: int, end: int, label: int) -> Span:
         """Return a span of a document. label: the index of its label."""
+        return Span(doc, start, end, label=self.labels[label])
 
     def confidence_key(self, start: int, end: int) -> Key:
         """Return the key in `Doc.user_data` of the confidence of these characters."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,11 +23,11 @@ from spacy_bcrf.annotation.arrays import (
     read_docs,
     read_gold,
 )
-from spacy_bcrf.annotation.extensions import TAG_CONFIDENCE, Key, UserData, token_key
+from spacy_bcrf.annotation.extensions import UserData, token_confidence
 from spacy_bcrf.annotation.partial import read_allowed_tags
 from spacy_bcrf.chain import CRF, Constraints, Potentials
 
-from .codec import Ops, Predictions, SpanArrays, Tags, Unit
+from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 
 ATTRIBUTES = ("tag", "pos")
 
@@ -55,7 +55,7 @@ def token_confidences(
     return marginals[tokens, tags].clip(max=1)
 
 
-class TagCodec:
+class TagCodec(Codec):
     """One tag per token, without constraints on transitions. See `Codec`."""
 
     tags_per_label = 1
@@ -63,6 +63,7 @@ class TagCodec:
     constraints: Constraints | None = None
     restrictions = "allowed_tags"
     unit: ClassVar[Unit] = "token"
+    confidence_key = staticmethod(token_confidence)
     tag_unit: ClassVar[Unit] = "token"
     groupings: ClassVar[tuple[str, ...]] = ("label",)
     can_extend: ClassVar[bool] = True
@@ -100,16 +101,8 @@ class TagCodec:
         tags = enumerate(read_doc(doc, self._ids)[:, 0].tolist())
         return [Span(doc, i, i + 1, label=tag) for i, tag in tags if tag]
 
-    def find_used_labels(self, doc: Doc) -> set[str]:
-        """Return the tags of a gold document."""
-        return self.find_labels(doc)
-
     def length(self, span: Span) -> int | None:
         """Return None: a tag has no length."""
-        return None
-
-    def annotated_labels(self, doc: Doc) -> Collection[str] | None:
-        """Return None: gold annotates all tags."""
         return None
 
     def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
@@ -186,14 +179,6 @@ class TagCodec:
         marginals = ops.to_numpy(CRF().marginals(posterior).unary).clip(max=1)
         tokens, tags = np.nonzero(marginals >= threshold)
         return tokens, tokens + 1, tags, marginals[tokens, tags]
-
-    def make_span(self, doc: Doc, start: int, end: int, label: int) -> Span:
-        """Return a span of one token. label: the id of its tag."""
-        return Span(doc, start, end, label=self.labels[label])
-
-    def confidence_key(self, start: int, end: int) -> Key:
-        """Return the key of a tag's confidence."""
-        return token_key(TAG_CONFIDENCE, start)
 
     def drop_uncertain(
         self,

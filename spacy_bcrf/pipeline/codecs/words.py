@@ -23,7 +23,7 @@ from spacy_bcrf.annotation.arrays import (
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
-from spacy_bcrf.annotation.extensions import TAG_CONFIDENCE, Key, UserData, token_key
+from spacy_bcrf.annotation.extensions import UserData, token_confidence
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
 
 from .codec import Predictions, Tags, Unit
@@ -41,6 +41,7 @@ class WordCodec(SpanCodec):
     what = "words with a tag"
     where_lost = ""
     unit: ClassVar[Unit] = "word"
+    confidence_key = staticmethod(token_confidence)
     tag_unit: ClassVar[Unit] = "word"
 
     def __init__(self, attribute: str) -> None:
@@ -106,10 +107,6 @@ class WordCodec(SpanCodec):
     def check_promise(self, promise: str) -> None:
         """Raise ValueError: a text has no gaps between words."""
         raise ValueError("words cannot be left out: thresholds need entities, chunks or tags")
-
-    def confidence_key(self, start: int, end: int) -> Key:
-        """Return the key of a word's confidence, at its first character."""
-        return token_key(TAG_CONFIDENCE, start)
 
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False
