@@ -232,7 +232,8 @@ def write_results(
         "machine": machine.replace("\n", "; "),
         "tables": _tables,
     }
-    write_text(RESULTS / f"{script.stem}.json", json.dumps(found, indent=1, ensure_ascii=False))
+    text = json.dumps(found, indent=1, ensure_ascii=False)
+    write_text(RESULTS / f"{script.stem}.json", f"{text}\n")
 
 
 def find_commit() -> str:
