@@ -154,7 +154,7 @@ def test_a_shard_that_ends_every_process_is_named(pipeline, here):
     settings = Settings(str(pipeline / "model"), (), "jsonl", here)
     finished = []
     with pytest.raises(
-        BulkError, match=r"shard 1, a.txt:2 to a.txt:2: 3 processes died \(exit code 9"
+        BulkError, match=r"shard 1, a.txt:2 to a.txt:2: 3 processes died \(process \d+, exit code 9"
     ):
         finished.extend(run_processes(settings, 1, shards))
     assert [shard.number for shard in finished] == [0]
