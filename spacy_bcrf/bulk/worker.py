@@ -11,16 +11,21 @@ from spacy.tokens import Doc
 
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
 from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.identity import hash_files
 from spacy_bcrf.io.remote import describe, path_errors
 from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .predictions import Predictions, Predictor
-from .shards import Failure, Finished, Shard
+from .shards import Finished, Shard
 from .writers import OPTIONAL, WRITERS, Fields, Row, Writer
 
 BATCH_TOKENS = 10_000
 """A batch ends after this number of tokens. It bounds the memory of activations."""
+
+
+MAX_REASON = 1000
+"""Longest reason of a failure, in characters: the message of an error may have the whole text."""
 
 
 class BulkError(Exception):
@@ -97,15 +102,16 @@ class Worker:
         try:
             with (
                 self.nlp.memory_zone(),
-                replacing(path) as part,
-                WRITERS[self.settings.format](part, self._fields) as writer,
+                replacing(path, follow=False) as part,
             ):
-                return self._annotate(shard, writer)
+                with WRITERS[self.settings.format](part, self._fields) as writer:
+                    found = self._annotate(shard, writer)
+                return found._replace(size=part.stat().st_size, hash=hash_files(part))
         except path_errors() as error:
             raise BulkError(f"{path}: cannot be written: {describe(error)}") from None
 
     def _annotate(self, shard: Shard, writer: Writer) -> Finished:
-        failures: list[Failure] = []
+        failures: list[Rejected] = []
         n_written = n_words = 0
         for batch in self._batches(shard, failures):
             for record, found in self._predict(batch, failures):
@@ -120,13 +126,13 @@ class Worker:
         return Finished(shard.number, len(shard.items), n_written, n_words, failures)
 
     def _batches(
-        self, shard: Shard, failures: list[Failure]
+        self, shard: Shard, failures: list[Rejected]
     ) -> Iterator[list[tuple[TextRecord, Doc]]]:
         """Yield batches of tokenized documents."""
         batch, n_tokens = [], 0
         for item in shard.items:
             if isinstance(item, Rejected):
-                failures.append(Failure(*item))
+                failures.append(item)
                 continue
             try:
                 doc = item.make_doc(self.nlp)
@@ -142,7 +148,7 @@ class Worker:
             yield batch
 
     def _predict(
-        self, batch: Sequence[tuple[TextRecord, Doc]], failures: list[Failure]
+        self, batch: Sequence[tuple[TextRecord, Doc]], failures: list[Rejected]
     ) -> list[tuple[TextRecord, Predictions]]:
         """Predict a batch. If that fails, predict each document alone, to find what fails."""
         try:
@@ -161,6 +167,6 @@ class Worker:
         return pairs
 
 
-def _failure(record: TextRecord, error: Exception) -> Failure:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return Failure(record.id, record.place, reason)
+def _failure(record: TextRecord, error: Exception) -> Rejected:
+    reason = " ".join(str(error)[:MAX_REASON].split()) or type(error).__name__
+    return Rejected(record.id, record.place, reason)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FAILED_DOCUMENTS = 3
 """Exit code of a finished run with failed documents."""
+UNREAD_INPUT = 4
+"""Exit code of a finished run that could not read all of its input."""
 
 
 class Format(str, Enum):
@@ -77,6 +79,9 @@ def annotate_cli(
         int | None,
         Opt("--n-process", "-n", help="Processes or Ray actors (default: 1, or Ray's CPUs)", min=1),
     ] = None,
+    redo: Annotated[
+        bool, Opt("--redo", help="Annotate finished shards again whose files are damaged")
+    ] = False,
     engine: Annotated[EngineName, Opt("--engine", help="Where to annotate")] = EngineName.processes,
     address: Annotated[
         str | None, Opt("--address", help="Address of a Ray cluster (default: this machine)")
@@ -91,6 +96,7 @@ def annotate_cli(
     Started again, the same command goes on where it ended, and writes each document once.
     OUTPUT gets shards/, manifest.json, progress.jsonl, and errors.jsonl with failed documents.
     Exit code 0: all documents are written. 1: the run stopped. 3: some documents failed.
+    4: the rest of a file could not be read.
     """
     from functools import partial
 
@@ -155,10 +161,10 @@ def annotate_cli(
             typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
         size = sum(file.stat().st_size for file in files)
         progress: Progress = _JsonLog(size) if log_json else _Bar(size, output)
-        counts = annotate_files(files, target, settings, columns, shard, run, progress)
+        counts = annotate_files(files, target, settings, columns, shard, run, progress, redo)
         progress.finish(counts)
         if counts.failed:
-            raise typer.Exit(FAILED_DOCUMENTS)
+            raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
 
 
 class _Speed:
@@ -206,6 +212,8 @@ class _Bar:
     def finish(self, counts: Counts) -> None:
         self.bar.close()
         failed = f"; {self.output}/errors.jsonl lists the failed ones" if counts.failed else ""
+        if counts.unread:
+            failed = f", the rest of {counts.unread:,} files unread{failed}"
         typer.echo(
             f"{counts.read:,} documents read, {counts.written:,} written to {self.output}, "
             f"{counts.failed:,} failed{failed}"
