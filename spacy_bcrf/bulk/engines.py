@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import wait
 from typing import Any
 
+from spacy_bcrf.corpora.texts import Rejected
+
 from .processes import Child
 from .shards import Finished, Shard
 from .worker import BulkError, Settings, Worker
@@ -18,7 +20,9 @@ from .worker import BulkError, Settings, Worker
 Engine = Callable[[Iterable[Shard]], Iterator[Finished]]
 
 MAX_ATTEMPTS = 3
-"""A shard whose worker dies so many times ends the run."""
+"""After so many dead workers, a shard is annotated one document at a time."""
+MAX_SET_ASIDE = 10
+"""Documents of a shard that are set aside because workers died. After them the run stops."""
 
 
 def run_here(worker: Worker, shards: Iterable[Shard]) -> Iterator[Finished]:
@@ -32,9 +36,9 @@ def run_processes(
     """Annotate in new processes of one thread each.
 
     The texts of a shard go to a process, which writes the shard's file. Only counts and failures
-    come back. If a process dies, a new one gets its shard. Processes end when their parent does.
-    BulkError if a process cannot load the pipeline or write, or if several processes die before
-    their first shard or with the same one.
+    come back. If a process dies, a new one gets its shard, see `after_death`. Processes end when
+    their parent does. BulkError if a process cannot load the pipeline or write, or if several
+    processes die before their first shard or with the same one.
     """
     source = iter(shards)
     again: list[Shard] = []
@@ -55,12 +59,12 @@ def run_processes(
                     del pool[connection]
                     end = process.stop()
                     shard = process.shard
-                    n_unready += shard is None
-                    n_deaths = n_unready if shard is None else attempts[shard.number]
-                    if n_deaths == MAX_ATTEMPTS:
-                        raise BulkError(_describe_death(shard, end)) from None
                     if shard is not None:
-                        again.append(shard)
+                        again.append(after_death(settings, shard, attempts[shard.number], end))
+                    elif (n_unready := n_unready + 1) == MAX_ATTEMPTS:
+                        raise BulkError(
+                            f"{MAX_ATTEMPTS} processes ended before their first shard ({end})"
+                        ) from None
                     _start(pool, settings)
                     continue
                 if isinstance(result, BulkError):
@@ -105,13 +109,26 @@ def _serve(settings: Settings, connection: Any) -> None:
         connection.send(error)
 
 
-def _describe_death(shard: Shard | None, end: str) -> str:
-    if shard is None:
-        return f"{MAX_ATTEMPTS} processes ended before their first shard ({end})"
-    return (
-        f"{describe_shard(shard)}: {MAX_ATTEMPTS} processes died ({end}). The memory may be too "
-        "small: use fewer processes or smaller shards"
-    )
+def after_death(settings: Settings, shard: Shard, n_deaths: int, end: str) -> Shard:
+    """Return a shard to annotate again, after its worker died.
+
+    n_deaths: of workers with this shard. end: how the worker ended. A careful worker notes which
+    document it annotates. If it dies, this document is set aside. BulkError if that does not help.
+    """
+    if n_deaths < MAX_ATTEMPTS or not shard.careful:
+        return shard._replace(careful=n_deaths >= MAX_ATTEMPTS)
+    note = settings.note_path(shard.number)
+    if not note.exists() or n_deaths > MAX_ATTEMPTS + MAX_SET_ASIDE:
+        raise BulkError(
+            f"{describe_shard(shard)}: {n_deaths} workers died ({end}). The memory may be too "
+            "small: use fewer processes or smaller shards"
+        )
+    i = int(note.read_text(encoding="utf8"))
+    note.unlink()
+    items = [*shard.items]
+    reason = f"set aside: {n_deaths} workers died, the last one with this document ({end})"
+    items[i] = Rejected(items[i].id, items[i].place, reason)
+    return shard._replace(items=items)
 
 
 def describe_shard(shard: Shard) -> str:

@@ -12,11 +12,15 @@ MAX_CHARACTERS = 8_000_000
 
 
 class Shard(NamedTuple):
-    """Consecutive records. n_bytes: bytes read from the inputs up to its end, about."""
+    """Consecutive records. n_bytes: bytes read from the inputs up to its end, about.
+
+    careful: whether to annotate one record at a time, and to note which, because workers died.
+    """
 
     number: int
     items: list[Item]
     n_bytes: int
+    careful: bool = False
 
 
 class Finished(NamedTuple):

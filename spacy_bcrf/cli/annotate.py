@@ -75,6 +75,10 @@ def annotate_cli(
         int | None,
         Opt("--max-length", help="Longest text in characters (default: the pipeline's)", min=1),
     ] = None,
+    timeout: Annotated[
+        float,
+        Opt("--timeout", help="Seconds for a document, which then fails (0: no limit)", min=0),
+    ] = 60.0,
     n_process: Annotated[
         int | None,
         Opt("--n-process", "-n", help="Processes or Ray actors (default: 1, or Ray's CPUs)", min=1),
@@ -146,6 +150,7 @@ def annotate_cli(
             dropped,
             max_length,
             meta_columns,
+            timeout,
         )
         worker = Worker(settings)  # finds wrong options before the folder exists
         if engine is EngineName.ray:

@@ -9,6 +9,7 @@ import lzma
 import os
 import random
 import re
+import time
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,7 @@ from commands import command
 from spacy.tokens import DocBin
 
 from spacy_bcrf.bulk.manifest import Manifest, describe_inputs
+from spacy_bcrf.bulk.predictions import Predictor
 from spacy_bcrf.bulk.shards import Finished
 from spacy_bcrf.bulk.worker import BulkError
 from spacy_bcrf.corpora.texts import Rejected
@@ -583,15 +585,15 @@ def test_an_input_that_changed_is_refused(pipeline, here):
     text = "Ann saw Rome .\n" * 100_000
     (here / "a.txt").write_text(text)
     before = describe_inputs([Path("a.txt")])
-    time = (here / "a.txt").stat().st_mtime_ns
+    changed_at = (here / "a.txt").stat().st_mtime_ns
     changed = text[:700_000] + "x" * 200_000 + text[900_000:]
     (here / "a.txt").write_text(changed)
-    os.utime("a.txt", ns=(time, time))
+    os.utime("a.txt", ns=(changed_at, changed_at))
     assert before != describe_inputs([Path("a.txt")])
     (here / "a.txt").write_text(text)
-    os.utime("a.txt", ns=(time, time + 10**9))
+    os.utime("a.txt", ns=(changed_at, changed_at + 10**9))
     assert before != describe_inputs([Path("a.txt")])
-    os.utime("a.txt", ns=(time, time))
+    os.utime("a.txt", ns=(changed_at, changed_at))
     assert before == describe_inputs([Path("a.txt")])
 
 
@@ -749,3 +751,44 @@ def test_docs_keep_no_annotation_of_the_input(pipeline, nlp, here):
     run(pipeline / "model", "a.spacy", "-o", "out", "-p", "ner")
     (row,) = read_rows(here / "out")
     assert len(row["spans"]) == len(nlp("Why on earth not ?").ents)
+
+
+@pytest.mark.parametrize("text", ["(" * 30_000, '"' * 30_000, "\U0001f600" * 30_000])
+def test_a_document_that_takes_too_long_fails_alone(pipeline, here, text):
+    write_jsonl(here / "a.jsonl", [*TEXTS, text, *TEXTS])
+    start = time.monotonic()
+    run(pipeline / "model", "a.jsonl", "-o", "out", "--timeout", 0.5, exit_code=3)
+    assert time.monotonic() - start < 10
+    (error,) = read_lines(here / "out" / "errors.jsonl")
+    assert error == {"id": 4, "place": "a.jsonl:5", "reason": "took longer than 0.5 s"}
+    assert [row["id"] for row in read_rows(here / "out")] == [0, 1, 2, 3, 5, 6, 7, 8]
+
+
+def test_memory_that_is_short_makes_smaller_batches(pipeline, here, monkeypatch):
+    write_jsonl(here / "a.jsonl", TEXTS * 4)
+    options = (pipeline / "model", "a.jsonl", "-p", "ner")
+    run(*options, "-o", "whole")
+    predict = Predictor.predict
+
+    def fail(self, docs):
+        if len(docs) > 3:
+            raise MemoryError
+        return predict(self, docs)
+
+    monkeypatch.setattr(Predictor, "predict", fail)
+    with pytest.warns(UserWarning, match=r"memory is short for a batch of 16 documents. Batches"):
+        run(*options, "-o", "out")
+    for row, expected in zip(read_rows(here / "out"), read_rows(here / "whole"), strict=True):
+        assert row.pop("spans") == [pytest.approx(s, abs=2e-6) for s in expected.pop("spans")]
+        assert row == expected
+
+
+def test_memory_that_is_too_small_ends_the_run_with_advice(pipeline, here, monkeypatch):
+    write_jsonl(here / "a.jsonl", TEXTS)
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("spacy_bcrf.bulk.writers.JsonWriter.__init__", fail)
+    result = run(pipeline / "model", "a.jsonl", "-o", "out", exit_code=1)
+    assert "000000.jsonl: the memory is too small; use a smaller --shard" in result.output
