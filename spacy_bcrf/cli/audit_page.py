@@ -14,10 +14,11 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width">
 <title>{title}</title>
 <style>
-body {{ font: 14px system-ui, sans-serif; margin: 2em; color: #222 }}
+body {{ font: 14px system-ui, sans-serif; margin: 2em; color: #222; overflow-wrap: anywhere }}
 table {{ border-collapse: collapse }}
 td, th {{ border-top: 1px solid #ddd; padding: 4px 10px 4px 0; text-align: left;
   vertical-align: top }}

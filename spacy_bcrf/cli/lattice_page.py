@@ -15,9 +15,10 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
 <style>
-body {{ font: 14px system-ui, sans-serif; margin: 2em; color: #222 }}
+body {{ font: 14px system-ui, sans-serif; margin: 2em; color: #222; overflow-wrap: anywhere }}
 table {{ border-collapse: collapse; margin-bottom: 2em }}
 .lattice {{ overflow-x: auto }}
 .lattice th {{ font-weight: normal; padding: 2px 6px; white-space: nowrap }}
