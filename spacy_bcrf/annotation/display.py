@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from spacy.tokens import Doc, Span
@@ -104,9 +105,8 @@ def _render(
     html = re.sub(r'(class="(entities|spans)" style=")', r"\1overflow-wrap: anywhere; ", html)
     if not (jupyter or (jupyter is None and is_in_jupyter())):
         return html
-    from IPython.display import HTML, display
-
-    return display(HTML(f'<span class="tex2jax_ignore">{html}</span>'))
+    notebook = import_module("IPython.display")
+    return notebook.display(notebook.HTML(f'<span class="tex2jax_ignore">{html}</span>'))
 
 
 def to_frame(docs: Iterable[Doc], spans_key: str | None = None) -> Any:

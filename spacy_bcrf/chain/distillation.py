@@ -6,7 +6,7 @@ from spacy_bcrf.kernels import Array, array_module
 
 from .crf import CRF
 from .inference import Inference, Marginals
-from .potentials import Potentials, raise_infeasible
+from .potentials import Potentials, finite, raise_infeasible
 
 
 def distillation_loss(
@@ -54,7 +54,7 @@ def distillation_loss(
         raise ValueError(
             f"sequence {int(forbidden.argmax())}: the target has labelings that -inf forbids"
         )
-    losses = (free.value - scores).clip(min=0).astype(potentials.unary.dtype)
+    losses = finite((free.value - scores).clip(min=0).astype(potentials.unary.dtype))
     d_chain = chain.with_scores(free.unary - target.unary, free.edges - edges)
     gradient = inference.backprop_to_crf(potentials, d_chain)
     return losses, gradient.astype(str(potentials.unary.dtype))

@@ -296,17 +296,26 @@ def boundaries(lengths: Array) -> tuple[Array, Array]:
 
 
 def raise_infeasible(values: Array, kind: str) -> None:
-    """Raise ValueError naming the first sequence whose value (B,) is -inf or NaN.
+    """Raise ValueError naming the first sequence whose value (B,) is infinite or NaN.
 
-    kind: which labelings the sequence lacks, "allowed" or "gold".
+    kind: which labelings the sequence lacks if its value is -inf, "allowed" or "gold".
     """
     if type(values) is not np.ndarray:
         raise_deferred(values)
-    if values.size and not values.min() > -float("inf"):
-        sequence = int((~(values > -float("inf"))).argmax())
-        raise _bad_sequence(
-            sequence, "not finite" if values[sequence] != values[sequence] else kind
-        )
+    infinity = float("inf")
+    if values.size and not (values.min() > -infinity and values.max() < infinity):
+        sequence = int((~(abs(values) < infinity)).argmax())
+        raise _bad_sequence(sequence, kind if values[sequence] < 0 else "not finite")
+
+
+def finite(losses: Array) -> Array:
+    """Return losses (B,). NotFiniteError if one is NaN or +inf: the scores of its sequence are.
+
+    Finite scores can have sums beyond the type. Losses on a GPU are not checked, to wait for none.
+    """
+    if type(losses) is np.ndarray and losses.size and not losses.max() < float("inf"):
+        raise _bad_sequence(int((~(losses < float("inf"))).argmax()), "not finite")
+    return losses
 
 
 def raise_deferred(array: Array) -> None:
@@ -324,7 +333,7 @@ def raise_deferred(array: Array) -> None:
 
 def _bad_sequence(sequence: int, problem: str) -> ValueError:
     if problem == "not finite":
-        what = f"sequence {sequence} has NaN or +inf among its scores"
+        what = f"sequence {sequence} has NaN or +inf among its scores, or sums beyond their type"
         return NotFiniteError(what, sequence)
     if problem == "wrong tag":
         return ValueError(f"gold has a tag outside of the potentials' tags in sequence {sequence}")
