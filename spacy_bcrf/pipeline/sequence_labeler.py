@@ -750,6 +750,11 @@ class SequenceLabeler(TrainablePipe):
             return self._load(super().from_disk, path, exclude)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
+        except (Exception, MemoryError) as error:  # thinc and msgpack raise any for damaged files
+            raise ValueError(
+                f"{path}: [{self.name}] the files are damaged, or of another version "
+                f"({type(error).__name__}: {error}); restore them, or train the component again"
+            ) from error
 
     def _load(self, load: Callable, source: Any, exclude: Iterable[str]) -> "SequenceLabeler":
         """Load the component.
@@ -762,6 +767,9 @@ class SequenceLabeler(TrainablePipe):
         # Version 0.1.0 did not save settings.
         self.cfg["changed"] = "{}"
         load(source, exclude=exclude)
+        labels = self.cfg.get("labels")
+        if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
+            raise ValueError(f"[{self.name}] cfg is damaged: labels must be a list of strings")
         for name, (configured, value) in json.loads(self.cfg["changed"]).items():
             if name not in self._configured:
                 raise ValueError(
