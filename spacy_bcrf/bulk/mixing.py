@@ -65,10 +65,11 @@ def learn_in_rounds(
             "writes more"
         )
     _check_identity(nlp, name, files, output, n_processes, seed)
-    folders = [path for path in output.glob("round-*") if path.is_dir()]
-    if not folders:
+    names = (path.name.removeprefix("round-") for path in output.glob("round-*") if path.is_dir())
+    found = [int(name) for name in names if name.isdecimal()]
+    if not found:
         _save(nlp, output / "round-000")
-    start = max((int(path.name.removeprefix("round-")) for path in folders), default=0)
+    start = max(found, default=0)
     if start >= rounds:
         return output / f"round-{start:03d}"
     previous = output / f"round-{start:03d}"

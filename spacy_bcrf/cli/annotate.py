@@ -102,19 +102,20 @@ def annotate_cli(
     Exit code 0: all documents are written. 1: the run stopped. 3: some documents failed.
     4: the rest of a file could not be read.
     """
-    from functools import partial
-
-    from spacy_bcrf.bulk.engines import run_here, run_processes
-    from spacy_bcrf.bulk.meta_columns import find_meta_columns
-    from spacy_bcrf.bulk.run import annotate_files
     from spacy_bcrf.bulk.worker import BulkError, Settings, Worker
-    from spacy_bcrf.bulk.writers import COLUMNS
-    from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
-    from spacy_bcrf.io.extras import require
-    from spacy_bcrf.io.remote import IN_MEMORY, make_path
-    from spacy_bcrf.io.text import CorpusError, text_suffix
 
     with exit_on(BulkError, ValueError, ImportError, OSError, stopped=RESUMES):
+        from functools import partial
+
+        from spacy_bcrf.bulk.engines import run_here, run_processes
+        from spacy_bcrf.bulk.meta_columns import find_meta_columns
+        from spacy_bcrf.bulk.run import annotate_files
+        from spacy_bcrf.bulk.writers import COLUMNS
+        from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
+        from spacy_bcrf.io.extras import require
+        from spacy_bcrf.io.remote import IN_MEMORY, make_path
+        from spacy_bcrf.io.text import CorpusError, text_suffix
+
         if address is not None and engine is not EngineName.ray:
             raise ValueError("--address is only for --engine ray")
         if engine is EngineName.ray:

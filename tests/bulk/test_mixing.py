@@ -225,6 +225,8 @@ def test_wrong_rounds_are_refused(folder):
     with pytest.raises(ValueError, match="has 4 files for 5 processes; `convert --shard` writes"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 1, 5)
     learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1)
+    (folder / "out" / "round-abc").mkdir()
+    learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1)
     with pytest.raises(ValueError, match="out: was started differently: seed was 0, is 1"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1, seed=1)
     with pytest.raises(ValueError, match="corpus: expected a new or empty folder"):
