@@ -791,6 +791,13 @@ class SequenceLabeler(TrainablePipe):
                 f"[{self.name}] the model was trained on the tags {trained_on}, but the "
                 f"component's, from {self.cfg}, are {self.tags}"
             )
+        if self._labeling.is_ready:
+            for node in self.model.walk():
+                if missing := [name for name in node.param_names if not node.has_param(name)]:
+                    raise ValueError(
+                        f"[{self.name}] the model is damaged: its layer {node.name} has no "
+                        f"{', '.join(missing)}; restore it, or train the component again"
+                    )
         return self
 
 
