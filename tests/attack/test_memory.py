@@ -37,11 +37,9 @@ def pack(start, part, times):
 
 
 META = json.dumps({"text": "Ann", "m": "x" * 15 * MIB}).encode() + b"\n"
-LISTS = b'{"text": "Ann", "m": [' + b",".join([b"[]"] * 200_000) + b"]}\n"
 ZEROS = bytes(16 * MIB)
 FILES = {
     "meta.jsonl.gz": (lambda: pack(b"", META, 24), 0),
-    "lists.jsonl": (lambda: LISTS * 20, 0),
     "line.jsonl.gz": (lambda: pack(b'{"', ZEROS, 30), 3),
     "line.txt.gz": (lambda: pack(b"a\n", ZEROS, 30), 3),
     "quote.csv.gz": (lambda: pack(b'text\n"', b"\n" * MIB, 2), 3),
