@@ -4,6 +4,8 @@
 # make foreign      compile the kernels with clang, for Windows under Wine, and for aarch64 under QEMU, and
 #                   compare with an oracle; needs clang, lld, mingw-w64, wine, g++-aarch64-linux-gnu and qemu-user
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
+# make attack       run random attacks for MINUTES=1; SEED=... repeats one
+# make reproducible build two wheels of this clone, and compare their bytes
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train on assets/english, calibrate and package en_bcrf_sm
 # make test-model   install both wheels in a new environment, and print entities with probabilities; push
@@ -114,6 +116,23 @@ sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
 
 fuzz: $(SANITIZERS)/asan
 	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS)
+
+MINUTES ?= 1
+
+.PHONY: attack
+attack: $(VENV)/$(EXTRAS)
+	BCRF_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(CURDIR):$(CURDIR)/tests \
+		$(BIN)/python -m tests.attack --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+# Two builds without shared object files. SOURCE_DATE_EPOCH is the time of all files in the wheel.
+.PHONY: reproducible
+reproducible: $(VENV)/$(EXTRAS)
+	for n in 1 2; do \
+		rm -rf build/reproducible-$$n build/lib* build/bdist* && BCRF_OBJECTS=$(CURDIR)/build/reproducible-$$n/objects \
+		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --wheel \
+			--outdir build/reproducible-$$n . || exit 1; \
+	done
+	cmp build/reproducible-1/*.whl build/reproducible-2/*.whl
 
 # The site needs an extra of its own. Warnings are errors, and so is a page that loads from a network.
 .PHONY: docs

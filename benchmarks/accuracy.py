@@ -46,12 +46,12 @@ from benchmarks.common import (
 from experiments.labeling_tasks import CHUNKS, TASKS, LabelingTask
 from experiments.report import make_figure, markdown_table, mean_and_deviation, save_figure
 from spacy_bcrf import kernels
+from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.chain import Potentials, viterbi
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
 from spacy_bcrf.pipeline.factories import SEGMENTER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import Prediction
 from spacy_bcrf.sparse.template_sets import SETS

@@ -26,8 +26,8 @@ from benchmarks.accuracy import CLUSTERS, PASSES, find_commit, make_config, trai
 from benchmarks.common import ROOT, add_options, describe_machine, in_own_process, print_table
 from experiments.labeling_tasks import TASKS
 from experiments.report import mean_and_deviation
+from spacy_bcrf.analysis.combination import Combination, sum_pipelines
 from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.pipeline.combination import Combination, combine
 from spacy_bcrf.sparse.template_sets import SETS
 
 PARTS = ("chain", "hybrid", "network")
@@ -103,7 +103,7 @@ def measure(
             weights = Combination(pipes, examples).fit()
             shown = ", ".join(f"{name} {w:.2f}" for name, w in zip(PARTS, weights, strict=True))
             print(f"{task}, seed {seed}: {shown}", flush=True)
-        total = combine(chosen.factory, pipelines, weights)
+        total = sum_pipelines(chosen.factory, pipelines, weights)
         scores["sum"][part] = 100 * total.evaluate(copies(examples))[chosen.score]
     return scores
 

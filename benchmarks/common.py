@@ -1,9 +1,12 @@
 """Timing, corpora, machine and table that the benchmarks share."""
 
 import argparse
+import json
 import os
 import platform
 import resource
+import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -23,9 +26,11 @@ from experiments.report import write_csv
 from experiments.training import use_one_thread
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.text import find_file, read_lines
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = Path(os.environ.get("BCRF_RESULTS") or ROOT / "benchmarks/results")
 EWT = Path("ud-english-ewt/en_ewt-ud-train.conllu")
 SAMPLE = ROOT / "assets/sample/train.conllu"
 
@@ -181,12 +186,65 @@ def _processor() -> str:
 
 
 def print_table(title: str, rows: Sequence[Row], notes: str, csv_path: Path | None = None) -> None:
-    """Print a table with the columns of the first row. Also write it as CSV if wanted."""
+    """Print a table with the columns of the first row, and add it to the results of the benchmark.
+
+    csv_path: of the same table as CSV, None for none.
+    """
     columns = list(rows[0])
     cells = [[str(row[column]) for column in columns] for row in rows]
     print(f"{title}\n{notes}")
     aligns: list[Any] = ["l", *["r"] * (len(columns) - 1)]
     print(wasabi.table(cells, header=columns, divider=True, aligns=aligns))
     sys.stdout.flush()
+    write_results(title, notes, columns, cells)
     if csv_path:
         write_csv(csv_path, [columns, *cells])
+
+
+_tables: list[dict[str, Any]] = []
+
+
+def write_results(
+    title: str, notes: str, columns: Sequence[str], cells: Sequence[Sequence[str]]
+) -> None:
+    """Write all tables of this process to RESULTS, as `benchmarks.pages` reads them.
+
+    Only a benchmark that runs as a module writes: a test that calls its functions does not. The
+    notes start with the two lines of `describe_machine`, or have none of them.
+    """
+    script = Path(sys.argv[0])
+    if script.parent.name not in ("benchmarks", "experiments"):
+        return
+    machine = describe_machine([])
+    lines = [line for line in notes.splitlines() if not line.startswith((_processor(), "Python "))]
+    _tables.append(
+        {"title": title, "notes": "; ".join(lines), "columns": list(columns), "rows": list(cells)}
+    )
+    arguments = [
+        "DIR" if before == "--corpora" else word
+        for before, word in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False)
+    ]
+    found = {
+        "name": script.stem,
+        "command": shlex.join(["python", "-m", f"{script.parent.name}.{script.stem}", *arguments]),
+        "commit": find_commit(),
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": machine.replace("\n", "; "),
+        "tables": _tables,
+    }
+    text = json.dumps(found, indent=1, ensure_ascii=False)
+    write_text(RESULTS / f"{script.stem}.json", f"{text}\n")
+
+
+def find_commit() -> str:
+    """Return the commit of the clone, with "+" if files differ from it; "unknown" without git."""
+    git = ["git", "-C", str(ROOT)]
+    head = [*git, "rev-parse", "--short", "HEAD"]
+    try:
+        commit = subprocess.run(head, capture_output=True, text=True)
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "spacy_bcrf"])
+    except OSError:
+        return "unknown"
+    if commit.returncode:
+        return "unknown"
+    return f"{commit.stdout.strip()}{'+' if changed.returncode else ''}"

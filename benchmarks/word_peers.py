@@ -20,8 +20,8 @@ from spacy.tokens import Doc
 from benchmarks.accuracy import linear_chain
 from benchmarks.common import add_options, describe_machine, interleave, print_table
 from experiments.labeling_tasks import TASKS
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.io.extras import require
-from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 
 PASSAGE = 20
 """Sentences of a passage: a longer text, where the cost of each call and each Doc matters less."""

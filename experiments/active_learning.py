@@ -23,8 +23,8 @@ from tqdm import tqdm
 from experiments.labeling_tasks import TASKS, LabelingTask, add_options
 from experiments.report import make_figure, markdown_table, mean_and_deviation, save_figure
 from experiments.template_ablation import MODEL
-from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
-from spacy_bcrf.pipeline.diversity import NearDuplicates, document_vectors, facility_location
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis.diversity import NearDuplicates, document_vectors, facility_location
 
 CORPORA = ("wnut17", "jnlpba")
 POOL_FACTOR = 4

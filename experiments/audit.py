@@ -28,9 +28,10 @@ from spacy.training import Example
 
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
+from spacy_bcrf.analysis.cross_fitting import assign_folds, train_sparse_chain
+from spacy_bcrf.analysis.label_errors import KINDS, Suspect, find_suspects
+from spacy_bcrf.analysis.loading import copy_words
 from spacy_bcrf.io.extras import require
-from spacy_bcrf.pipeline.cross_fitting import assign_folds, copy_words, train_sparse_chain
-from spacy_bcrf.pipeline.label_errors import KINDS, Suspect, find_suspects
 
 CORPORA = {"wnut17": None, "jnlpba": 3000}
 """Tasks, and the number of their training sentences; None for all."""

@@ -20,8 +20,8 @@ from spacy.training import Example
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
 from experiments.template_ablation import MODEL
-from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
-from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.pipeline.platt_scaling import GROUPINGS
 
 CORPORA = ("wnut17", "jnlpba")

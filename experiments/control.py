@@ -19,10 +19,10 @@ from tqdm import tqdm
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table
 from experiments.template_ablation import MODEL
-from spacy_bcrf.pipeline.calibration import Calibration
-from spacy_bcrf.pipeline.control import GRIDS, Evidence, Promise, fit_threshold
-from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
-from spacy_bcrf.pipeline.risk_control import (
+from spacy_bcrf.analysis.calibration import Calibration
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis.promises import GRIDS, Evidence, Promise, fit_threshold
+from spacy_bcrf.analysis.risk_control import (
     Units,
     count_units,
     excess_losses,

@@ -55,7 +55,7 @@ def read(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of a file in CoNLL-U or IOB2."""
     comments: list[str] = []
     rows: list[list[str]] = []
-    for _, _, line in read_lines(path):
+    for _, _, line, *_ in read_lines(path):
         if not line and rows:
             yield comments, rows
             comments, rows = [], []

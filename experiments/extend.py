@@ -25,8 +25,9 @@ from spacy.util import filter_spans, fix_random_seed, minibatch
 
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
-from spacy_bcrf.pipeline.cross_fitting import copy_words, fit_sparse_chain
-from spacy_bcrf.pipeline.distillation import extend
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis.extension import extend
+from spacy_bcrf.analysis.loading import copy_words
 from spacy_bcrf.pipeline.factories import NER_MODEL
 
 CORPORA = {"wnut17": ("location", None), "jnlpba": ("DNA", 3000)}

@@ -42,6 +42,12 @@ def make_figure(width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Save a matplotlib figure in the format of the suffix, by default PNG."""
+    """Save a matplotlib figure in the format of the suffix, by default PNG.
+
+    Equal figures give equal files: an SVG has no date, and no random names.
+    """
+    kind = path.suffix[1:] or "png"
+    require("matplotlib", "plot").rcParams["svg.hashsalt"] = "spacy-bcrf"
+    options = {"metadata": {"Date": None}} if kind == "svg" else {}
     with replacing(path) as part:
-        figure.savefig(part, format=path.suffix[1:] or "png", dpi=120)
+        figure.savefig(part, format=kind, dpi=120, **options)

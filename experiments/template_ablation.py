@@ -19,8 +19,8 @@ from typing import Any
 
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table, mean_and_deviation
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
 MODEL = {"@architectures": "spacy-bcrf.LinearChain.v1", "objective": "crf"}

@@ -53,7 +53,7 @@ def head_typo():
 
 
 def head_as_architecture():
-    spacy.blank("xx").add_pipe("bcrf_ner", config={"model": {"@architectures": CRF["@layers"]}})
+    return debug(SequenceLabeler="CRF")
 
 
 def texts_to_nbest():
@@ -117,7 +117,7 @@ def explain_of_a_network():
 
 MESSAGES = {
     head_typo: "'spacy-bcrf.BCFR.v1' is unknown. Did you mean spacy-bcrf.BCRF.v1?",
-    head_as_architecture: "a head is a layer, not an architecture. Set @architectures = ",
+    head_as_architecture: "spacy-bcrf.CRF.v1 is a head, which is a layer and no architecture. Set",
     texts_to_nbest: "[ner] expected documents, got str 'text'. nlp(text) makes one; a segmenter",
     biluo_of_bio: "are invalid in the scheme biluo, fewer are in bio; expected --scheme bio",
     misaligned_example: "spaCy drops spans whose offsets do not match tokens",

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 import spacy_bcrf
-from spacy_bcrf import chain
+from spacy_bcrf import analysis, chain
 
 NAMES = [(spacy_bcrf, name) for name in spacy_bcrf.__all__ if name not in ("__version__", "chain")]
-NAMES += [(chain, name) for name in chain.__all__ if name != "Search"]  # a type without a docstring
+NAMES += [(chain, name) for name in chain.__all__]
 
 
 @pytest.mark.parametrize("module, name", NAMES, ids=lambda value: getattr(value, "__name__", value))
@@ -21,6 +21,12 @@ def test_help_has_an_example_that_runs(module, name):
     failures = []
     doctest.DocTestRunner().run(found[0], out=failures.append)
     assert not failures, "".join(failures)
+
+
+def test_analysis_names_its_functions():
+    assert all(callable(getattr(analysis, name)) for name in analysis.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'calibrat'"):
+        _ = analysis.calibrat
 
 
 def test_the_package_has_an_example():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from html import escape
+from importlib import import_module
 from typing import Any
 
 from spacy.tokens import Doc, Span
@@ -37,7 +40,6 @@ def displacy(
     >>> "PERSON 0.97" in spacy_bcrf.displacy(doc, jupyter=False)
     True
     """
-    from spacy import displacy as pictures
     from spacy.displacy.render import EntityRenderer
     from spacy.displacy.templates import TPL_ENT, TPL_ENT_RTL
 
@@ -54,15 +56,16 @@ def displacy(
                 "start": span.start_char,
                 "end": span.end_char,
                 "label": span.label_,
-                "params": {"probability": shown[id(span)]},
+                # displaCy escapes texts, but no labels.
+                "params": {"label": escape(span.label_), "probability": shown[id(span)]},
             }
             for span, _ in found
         ]
-        return pictures.render(parsed, style="ent", manual=True, options=options, **render)
+        return _render(parsed, "ent", options, **render)
     # The renderer of spans has no other place for the number. A label keeps its color.
     renderer = EntityRenderer(options)
     colors = {
-        span.label_ + shown[id(span)]: renderer.colors.get(
+        escape(span.label_) + shown[id(span)]: renderer.colors.get(
             span.label_.upper(), renderer.default_color
         )
         for span, _ in found
@@ -73,11 +76,37 @@ def displacy(
         {
             "start_token": span.start,
             "end_token": span.end,
-            "label": span.label_ + shown[id(span)],
+            "label": escape(span.label_) + shown[id(span)],
         }
         for span, _ in found
     ]
-    return pictures.render(parsed, style="span", manual=True, options=options, **render)
+    return _render(parsed, "span", options, **render)
+
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def _render(
+    parsed: dict[str, Any],
+    style: str,
+    options: dict[str, Any],
+    jupyter: bool | None = None,
+    **render: Any,
+) -> Any:
+    """Render as displaCy does. Long words wrap, and no script runs in a page."""
+    from spacy import displacy as pictures
+    from spacy.util import is_in_jupyter
+
+    html = pictures.render(
+        parsed, style=style, manual=True, options=options, jupyter=False, **render
+    )
+    policy = f'<head><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    html = html.replace("<head>", policy, 1)
+    html = re.sub(r'(class="(entities|spans)" style=")', r"\1overflow-wrap: anywhere; ", html)
+    if not (jupyter or (jupyter is None and is_in_jupyter())):
+        return html
+    notebook = import_module("IPython.display")
+    return notebook.display(notebook.HTML(f'<span class="tex2jax_ignore">{html}</span>'))
 
 
 def to_frame(docs: Iterable[Doc], spans_key: str | None = None) -> Any:

@@ -71,6 +71,16 @@ def span_key(name: str, start: int, end: int) -> Key:
     return "._.", name, start, end
 
 
+def span_confidence(start: int, end: int) -> Key:
+    """Key of the confidence of the span of the characters [start, end)."""
+    return "._.", CONFIDENCE, start, end
+
+
+def token_confidence(start: int, end: int) -> Key:
+    """Key of the confidence of the token at a character offset."""
+    return "._.", TAG_CONFIDENCE, start, None
+
+
 def read_attributes(doc: Doc, names: Sequence[str]) -> Attributes:
     """Return the custom attributes with these names that are not None.
 

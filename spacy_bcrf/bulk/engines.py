@@ -6,24 +6,23 @@ as workers need them, so memory does not grow with the input.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing import get_context
 from multiprocessing.connection import wait
 from typing import Any
 
+from spacy_bcrf.corpora.texts import Rejected
+
+from .processes import Child
 from .shards import Finished, Shard
 from .worker import BulkError, Settings, Worker
 
 Engine = Callable[[Iterable[Shard]], Iterator[Finished]]
 
 MAX_ATTEMPTS = 3
-"""A shard whose worker dies so many times ends the run."""
-
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BCRF_THREADS")
+"""After so many dead workers, a shard is annotated one document at a time."""
+MAX_SET_ASIDE = 10
+"""Documents of a shard that are set aside because workers died. After them the run stops."""
 
 
 def run_here(worker: Worker, shards: Iterable[Shard]) -> Iterator[Finished]:
@@ -37,9 +36,9 @@ def run_processes(
     """Annotate in new processes of one thread each.
 
     The texts of a shard go to a process, which writes the shard's file. Only counts and failures
-    come back. If a process dies, a new one gets its shard. Processes end when their parent does.
-    BulkError if a process cannot load the pipeline or write, or if several processes die before
-    their first shard or with the same one.
+    come back. If a process dies, a new one gets its shard, see `after_death`. Processes end when
+    their parent does. BulkError if a process cannot load the pipeline or write, or if several
+    processes die before their first shard or with the same one.
     """
     source = iter(shards)
     again: list[Shard] = []
@@ -58,19 +57,20 @@ def run_processes(
                     result = process.receive()
                 except (EOFError, OSError):
                     del pool[connection]
-                    code = process.stop()
+                    end = process.stop()
                     shard = process.shard
-                    n_unready += shard is None
-                    n_deaths = n_unready if shard is None else attempts[shard.number]
-                    if n_deaths == MAX_ATTEMPTS:
-                        raise BulkError(_describe_death(shard, code)) from None
                     if shard is not None:
-                        again.append(shard)
+                        again.append(after_death(settings, shard, attempts[shard.number], end))
+                    elif (n_unready := n_unready + 1) == MAX_ATTEMPTS:
+                        raise BulkError(
+                            f"{MAX_ATTEMPTS} processes ended before their first shard ({end})"
+                        ) from None
                     _start(pool, settings)
                     continue
                 if isinstance(result, BulkError):
                     raise result
                 shard = again.pop() if again else following
+                process.shard = shard
                 process.send(shard)
                 if shard is None:
                     del pool[connection]
@@ -87,81 +87,50 @@ def run_processes(
             process.stop(kill=True)
 
 
-class _Process:
+class _Process(Child):
     """A process of a worker. shard: the one that it annotates."""
 
-    def __init__(self, settings: Settings) -> None:
-        # A child forked from here would hold the pipes of the others open, and outlive its parent.
-        context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
-        context.set_forkserver_preload([Worker.__module__])
-        self.connection, child = context.Pipe()
-        self._process = context.Process(target=_serve, args=(settings, child), daemon=True)
-        with one_thread():
-            self._process.start()
-        child.close()
-        self.shard: Shard | None = None
-
-    def receive(self) -> Finished | BulkError | None:
-        """Return the next message, None when the process is ready. EOFError if it has died."""
-        return self.connection.recv()
-
-    def send(self, shard: Shard | None) -> None:
-        """Send a shard, or None to end. The next `receive` finds a dead process."""
-        self.shard = shard
-        with suppress(OSError):
-            self.connection.send(shard)
-
-    def stop(self, kill: bool = False) -> int | None:
-        """Wait for the end of the process. RETURNS its exit code."""
-        if kill:
-            self._process.kill()
-        self._process.join()
-        self.connection.close()
-        return self._process.exitcode
+    shard: Shard | None = None
 
 
 def _start(pool: dict[Any, _Process], settings: Settings) -> None:
-    process = _Process(settings)
+    process = _Process(_serve, settings)
     pool[process.connection] = process
 
 
 def _serve(settings: Settings, connection: Any) -> None:
     """Annotate shards until None comes or the parent ends."""
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        try:
-            worker = Worker(settings)
-            connection.send(None)
-            while (shard := connection.recv()) is not None:
-                connection.send(worker.annotate(shard))
-        except BulkError as error:
-            connection.send(error)
+    try:
+        worker = Worker(settings)
+        connection.send(None)
+        while (shard := connection.recv()) is not None:
+            connection.send(worker.annotate(shard))
+    except BulkError as error:
+        connection.send(error)
 
 
-def _describe_death(shard: Shard | None, code: int | None) -> str:
-    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-    if shard is None:
-        return f"{MAX_ATTEMPTS} processes ended before their first shard ({reason})"
-    return (
-        f"{describe_shard(shard)}: {MAX_ATTEMPTS} processes died ({reason}). The memory may be too "
-        "small: use fewer processes or smaller shards"
-    )
+def after_death(settings: Settings, shard: Shard, n_deaths: int, end: str) -> Shard:
+    """Return a shard to annotate again, after its worker died.
+
+    n_deaths: of workers with this shard. end: how the worker ended. A careful worker notes which
+    document it annotates. If it dies, this document is set aside. BulkError if that does not help.
+    """
+    if n_deaths < MAX_ATTEMPTS or not shard.careful:
+        return shard._replace(careful=n_deaths >= MAX_ATTEMPTS)
+    note = settings.note_path(shard.number)
+    if not note.exists() or n_deaths > MAX_ATTEMPTS + MAX_SET_ASIDE:
+        raise BulkError(
+            f"{describe_shard(shard)}: {n_deaths} workers died ({end}). The memory may be too "
+            "small: use fewer processes or smaller shards"
+        )
+    i = int(note.read_text(encoding="utf8"))
+    note.unlink()
+    items = [*shard.items]
+    reason = f"set aside: {n_deaths} workers died, the last one with this document ({end})"
+    items[i] = Rejected(items[i].id, items[i].place, reason)
+    return shard._replace(items=items)
 
 
 def describe_shard(shard: Shard) -> str:
     """Name a shard by its number and its first and last document."""
     return f"shard {shard.number}, {shard.items[0].place} to {shard.items[-1].place}"
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let new processes use one thread each. Libraries read the variables when they load."""
-    old: dict[str, Any] = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    try:
-        yield
-    finally:
-        for name, value in old.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -10,10 +10,9 @@ from spacy.language import Language
 from spacy.training import Example
 from spacy.util import minibatch
 
+from spacy_bcrf.analysis.loading import copy_words, load_pipeline
 from spacy_bcrf.io.shards import read_shuffled
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.pipeline.cross_fitting import copy_words
-from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.sparse.model import SparseChain
 
 BUFFER = 5000

@@ -1,8 +1,9 @@
 """The state of a run on disk: what it annotates, by what, and which shards are finished.
 
 - `manifest.json`: inputs, model and options. It never changes.
-- `progress.jsonl`: one line for each finished shard, with its counts and failures. A shard counts
-  as finished from this line on. In an object store, the lines are in several objects in `progress`.
+- `progress.jsonl`: one line for each finished shard, with its counts and failures, the size and the
+  hash of its file, and a checksum of the line. A shard counts as finished from this line on. In an
+  object store, the lines are in several objects in `progress`.
 - `errors.jsonl`: the failures of all finished shards, only if there are any. In an object store it
   appears at the end of a run.
 - `shards/`: one file for each shard.
@@ -16,37 +17,48 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from spacy_bcrf.io.atomic import UNFINISHED, replacing
-from spacy_bcrf.io.identity import keep_identity
+from spacy_bcrf.corpora.texts import Rejected
+from spacy_bcrf.io.atomic import UNFINISHED, open_own, replacing
+from spacy_bcrf.io.identity import hash_files, keep_identity
 from spacy_bcrf.io.remote import describe, find_below, is_remote, path_errors
 
 from .progress_log import LocalLog, ProgressLog, RemoteLog
-from .shards import Counts, Failure, Finished
+from .shards import Counts, Finished
 from .worker import BulkError
 
 _SAMPLE = 1 << 16
+_N_SAMPLES = 16
 
 
-def describe_inputs(files: Sequence[Path]) -> dict[str, list[Any]]:
-    """Return size and hash of each file. The hash is of its first and last 64 KiB."""
+def describe_inputs(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Return size, time of the last change, and hash of each file.
+
+    The hash is of 16 blocks of 64 KiB, from the first to the last. BulkError for a file that cannot
+    be read, or is a device: it may have no end.
+    """
     return {str(file): _describe_file(file) for file in files}
 
 
-def _describe_file(path: Path) -> list[Any]:
+def _describe_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise BulkError(f"{path}: expected a regular file")
     try:
+        modified = path.stat().st_mtime
         with path.open("rb") as file:
-            found = hashlib.sha256(file.read(_SAMPLE))
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _SAMPLE))
-            found.update(file.read())
+            found = hashlib.sha256()
+            for i in range(_N_SAMPLES):
+                file.seek(max(0, size - _SAMPLE) * i // (_N_SAMPLES - 1))
+                found.update(file.read(_SAMPLE))
     except path_errors() as error:
         raise BulkError(f"{path}: cannot be read: {describe(error)}") from None
-    return [size, found.hexdigest()]
+    return {"size": size, "modified": modified, "sha256 of samples": found.hexdigest()}
 
 
 class Manifest:
@@ -58,47 +70,74 @@ class Manifest:
         """The numbers of finished shards."""
         self.counts = Counts(0, 0, 0, 0)
         self.is_complete = False
+        self.damaged: list[str] = []
+        """Messages about damaged lines, and about missing and damaged files of finished shards."""
         self._log: ProgressLog = RemoteLog(folder) if is_remote(folder) else LocalLog(folder)
 
     def read_log(self) -> Iterator[Finished]:
         """Yield finished shards, each once, and count them."""
-        self.finished, self.counts = set(), Counts(0, 0, 0, 0)
+        self.finished, self.counts, self.is_complete = set(), Counts(0, 0, 0, 0), False
+        n_shards: int | None = None
         for place, line in self._log.read():
-            try:
-                fields = json.loads(line)
-                if "complete" in fields:
-                    self.is_complete = True
-                    continue
-                failures = [Failure(**one) for one in fields.pop("failures")]
-                shard = Finished(**fields, failures=failures)
-            except (ValueError, TypeError, KeyError) as error:
-                raise BulkError(
-                    f"{place}: cannot be read: {error}; start in a new folder"
-                ) from None
-            if shard.number not in self.finished:
+            shard = _parse_line(line)
+            if shard is None:
+                self.damaged.append(f"{place}: damaged")
+            elif isinstance(shard, int):
+                n_shards = shard
+            elif shard.number not in self.finished:
                 self._count(shard)
                 yield shard
+        # A line that somebody removed leaves a shard to do.
+        self.is_complete = n_shards is not None and self.finished == set(range(n_shards))
+
+    def check_shards(self, suffix: str) -> None:
+        """Find missing and damaged shards. Without reading, those of an object store by their size.
+
+        suffix: the extension of the shards.
+        """
+        folder = self.folder / "shards"
+        there = {file.name: file for file in find_below(folder)}
+        for shard in self.read_log():
+            file = there.get(name := f"{shard.number:06d}.{suffix}")
+            if file is None:
+                self.damaged.append(f"{folder / name}: is missing")
+            elif file.stat().st_size != shard.size or not (
+                is_remote(file) or hash_files(file) == shard.hash
+            ):
+                self.damaged.append(f"{file}: is damaged")
+            else:
+                continue
+            self.finished.discard(shard.number)
+
+    def drop_damaged(self) -> None:
+        """Keep only the lines of undamaged shards in the log."""
+        kept = self.finished.copy()
+        self._log.keep(
+            lambda line: isinstance(s := _parse_line(line), Finished) and s.number in kept
+        )
 
     def write_errors(self) -> None:
         """Write `errors.jsonl` with the failures of all finished shards, if there are any."""
-        with replacing(self.folder / "errors.jsonl") as part, part.open("wb") as errors:
+        path = self.folder / "errors.jsonl"
+        with replacing(path, follow=False) as part, part.open("wb") as errors:
             for shard in self.read_log():
                 errors.writelines(map(_error_line, shard.failures))
         if not self.counts.failed:
-            (self.folder / "errors.jsonl").unlink()
+            path.unlink()
 
     def _count(self, shard: Finished) -> None:
         self.finished.add(shard.number)
-        found = (shard.n_read, shard.n_written, len(shard.failures), shard.n_words)
+        unread = sum(failure.unread for failure in shard.failures)
+        found = (shard.n_read, shard.n_written, len(shard.failures), shard.n_words, unread)
         self.counts = Counts(*(a + b for a, b in zip(self.counts, found, strict=True)))
 
     def add(self, shard: Finished) -> None:
         """Record a finished shard, whose file exists. BulkError if the disk is full."""
-        failures = [failure._asdict() for failure in shard.failures]
+        failures = [*map(_describe_failure, shard.failures)]
         self._append({**shard._asdict(), "failures": failures})
         self._count(shard)
         if failures and not is_remote(self.folder):
-            with (self.folder / "errors.jsonl").open("ab") as errors:
+            with open_own(self.folder / "errors.jsonl", "ab") as errors:
                 errors.writelines(map(_error_line, shard.failures))
 
     def remove_unfinished(self) -> None:
@@ -111,12 +150,12 @@ class Manifest:
     def complete(self) -> None:
         """Record that no shard is left."""
         self.remove_unfinished()
-        self._append({"complete": True})
+        self._append({"complete": len(self.finished)})
         self.is_complete = True
 
     def _append(self, fields: Mapping[str, Any]) -> None:
         try:
-            self._log.append(json.dumps(fields))
+            self._log.append(_add_checksum(json.dumps(fields)))
         except path_errors() as error:
             raise BulkError(
                 f"{self.folder}: the finished shard cannot be recorded: {describe(error)}"
@@ -124,13 +163,16 @@ class Manifest:
 
 
 @contextmanager
-def open_manifest(folder: Path, identity: Mapping[str, Any], suffix: str) -> Iterator[Manifest]:
+def open_manifest(
+    folder: Path, identity: Mapping[str, Any], suffix: str, redo: bool = False
+) -> Iterator[Manifest]:
     """Start a run in a new or empty folder, or go on with the run of the same identity.
 
     identity: JSON values of what decides the output: inputs, model, options. suffix: the extension
-    of the shards. ValueError for another identity, with the differences. BulkError if another
-    process writes to the folder on this machine, if the folder has other files, or if the file of a
-    finished shard is missing.
+    of the shards. redo: whether shards with damaged or missing files, or lines of the log, count as
+    unfinished. ValueError for another identity, with the differences. BulkError if another process
+    writes to the folder on this machine, if the folder has other files or links, or if something is
+    damaged without `redo`.
     """
     path = folder / "manifest.json"
     try:
@@ -143,14 +185,16 @@ def open_manifest(folder: Path, identity: Mapping[str, Any], suffix: str) -> Ite
             keep_identity(path, identity)
             manifest = Manifest(folder)
             manifest.remove_unfinished()
+            manifest.check_shards(suffix)
+            if manifest.damaged and not redo:
+                n_more = len(manifest.damaged) - 1
+                raise BulkError(
+                    f"{manifest.damaged[0]}{f', and {n_more:,} more' if n_more else ''}; the same "
+                    "command with --redo annotates these shards again, and no others"
+                )
+            if manifest.damaged:
+                manifest.drop_damaged()
             manifest.write_errors()
-            there = {file.name for file in find_below(folder / "shards")}
-            for number in sorted(manifest.finished):
-                if (name := f"{number:06d}.{suffix}") not in there:
-                    raise BulkError(
-                        f"{folder / 'shards' / name}: is missing, but the log of progress lists it "
-                        "as finished; restore it, or start in a new folder"
-                    )
             try:
                 yield manifest
             finally:
@@ -175,8 +219,31 @@ def _is_unfinished(path: Path) -> bool:
     return path.name.startswith(UNFINISHED)
 
 
-def _error_line(failure: Failure) -> bytes:
-    return json.dumps(failure._asdict()).encode() + b"\n"
+def _describe_failure(failure: Rejected) -> dict[str, Any]:
+    return {name: value for name, value in failure._asdict().items() if value is not False}
+
+
+def _error_line(failure: Rejected) -> bytes:
+    return json.dumps(_describe_failure(failure)).encode() + b"\n"
+
+
+def _add_checksum(line: str) -> str:
+    return f'{line[:-1]}, "crc": {zlib.crc32(line.encode())}}}'
+
+
+def _parse_line(line: str) -> Finished | int | None:
+    """Return the shard of a line, the number of shards of a complete run, or None if damaged."""
+    text = line.rpartition(', "crc": ')[0] + "}"
+    if line != _add_checksum(text):
+        return None
+    try:
+        fields = json.loads(text)
+        if "complete" in fields:
+            return int(fields["complete"])
+        failures = [Rejected(**one) for one in fields.pop("failures")]
+        return Finished(**fields, failures=failures)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None  # the line of another program
 
 
 @contextmanager
@@ -186,7 +253,10 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
         return
     (folder / "shards").mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
+    for name in ("shards", ".lock", "manifest.json", "progress.jsonl", "errors.jsonl"):
+        if (folder / name).is_symlink():
+            raise BulkError(f"{folder / name}: is a link; expected a file or folder of this run")
+    with open_own(folder / ".lock", "ab") as file:
         with suppress(ImportError):
             import fcntl
 

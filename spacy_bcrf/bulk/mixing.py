@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing import get_context
+from contextlib import AbstractContextManager, contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal
 
 from spacy.language import Language
 
+from spacy_bcrf.analysis.loading import load_pipeline
 from spacy_bcrf.io.atomic import replacing_folder
 from spacy_bcrf.io.identity import keep_identity
 from spacy_bcrf.io.shards import find_files
-from spacy_bcrf.pipeline.loading import load_pipeline
 from spacy_bcrf.sparse.model_bytes import SavedChain, mix, pack, unpack
 
-from .engines import one_thread
 from .learner import Learned, Learner, Share, find_chain, raise_error
 from .manifest import describe_inputs
+from .processes import Child
 from .ray_engine import ray_learners
 from .worker import BulkError
 
@@ -66,10 +65,11 @@ def learn_in_rounds(
             "writes more"
         )
     _check_identity(nlp, name, files, output, n_processes, seed)
-    folders = [path for path in output.glob("round-*") if path.is_dir()]
-    if not folders:
+    names = (path.name.removeprefix("round-") for path in output.glob("round-*") if path.is_dir())
+    found = [int(name) for name in names if name.isdecimal()]
+    if not found:
         _save(nlp, output / "round-000")
-    start = max((int(path.name.removeprefix("round-")) for path in folders), default=0)
+    start = max(found, default=0)
     if start >= rounds:
         return output / f"round-{start:03d}"
     previous = output / f"round-{start:03d}"
@@ -103,53 +103,46 @@ def process_learners(shares: Sequence[Share]) -> Iterator[Pass]:
 
     ValueError for an error of a learner, BulkError if a process ends early.
     """
-    context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
-    context.set_forkserver_preload([Learner.__module__])
-    started: list[tuple[Any, Any]] = []
+    team: dict[Any, Child] = {}
 
     def make_pass(chain: bytes, seed: int) -> list[Learned]:
-        found: list[Learned] = []
-        try:
-            for _, connection in started:
-                connection.send((chain, seed))
-            for _, connection in started:
-                found.append(raise_error(connection.recv()))
-        except (EOFError, OSError):
-            process = started[len(found)][0]
-            process.join()
-            raise BulkError(
-                f"{shares[0].pipeline}: a process of a later round ended (exit code "
-                f"{process.exitcode}); the finished rounds stay"
-            ) from None
-        return found
+        for child in team.values():
+            child.send((chain, seed))
+        found: dict[Any, Learned] = {}
+        # The first process that dies ends the pass, while others still learn.
+        while left := [connection for connection in team if connection not in found]:
+            for connection in wait(left):
+                try:
+                    found[connection] = raise_error(team[connection].receive())
+                except (EOFError, OSError):
+                    number = [*team].index(connection) + 1
+                    raise BulkError(
+                        f"{shares[0].pipeline}: learner {number} of {len(team)} of a later round "
+                        f"died ({team[connection].stop()}); the same call goes on from the last "
+                        "finished round"
+                    ) from None
+        return [found[connection] for connection in team]
 
     try:
-        with one_thread():
-            for share in shares:
-                connection, child = context.Pipe()
-                process = context.Process(target=_serve, args=(share, child), daemon=True)
-                process.start()
-                child.close()
-                started.append((process, connection))
+        for share in shares:
+            child = Child(_serve, share)
+            team[child.connection] = child
         yield make_pass
     finally:
-        for process, connection in started:
-            process.kill()
-            process.join()
-            connection.close()
+        for child in team.values():
+            child.stop(kill=True)
 
 
 def _serve(share: Share, connection: Any) -> None:
     """Make passes until the parent ends."""
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        learner = None
-        while True:
-            chain, seed = connection.recv()
-            try:
-                learner = learner or Learner(share)
-                connection.send(learner.learn(chain, seed))
-            except ValueError as error:
-                connection.send(ValueError(str(error)))
+    learner = None
+    while True:
+        chain, seed = connection.recv()
+        try:
+            learner = learner or Learner(share)
+            connection.send(learner.learn(chain, seed))
+        except ValueError as error:
+            connection.send(ValueError(str(error)))
 
 
 def _save(nlp: Language, folder: Path) -> None:

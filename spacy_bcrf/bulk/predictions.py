@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from spacy_bcrf.annotation.extensions import CONFIDENCE, TAG_CONFIDENCE, span_key, token_key
 from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import Prediction, SequenceLabeler
 
@@ -47,7 +46,7 @@ class Predictor:
         for name in names:
             labeler = nlp.get_pipe(name)
             assert isinstance(labeler, SequenceLabeler)
-            if n_alternatives and labeler.codec.confidence_units["confidence"] == "word":
+            if n_alternatives and labeler.codec.unit == "word":
                 raise ValueError(f"{name} changes the tokens and has no alternatives")
             labeler.annotate = tuple(dict.fromkeys((*labeler.annotate, "confidence")))
 
@@ -79,7 +78,7 @@ class Predictor:
                 found = pipe.codec.find_spans(doc)
                 spans[i] += _with_probabilities(name, pipe.codec, found, prediction)
                 for start, end, label, p in prediction.candidates or ():
-                    span = pipe.codec.make_span(doc, start, end, label)  # type: ignore[attr-defined]
+                    span = pipe.codec.make_span(doc, start, end, label)
                     candidates[i].append(
                         {"pipe": name, **_describe(span), "probability": round(p, 6)}
                     )
@@ -125,12 +124,10 @@ def _with_probabilities(
     name: str, codec: Codec, spans: Iterable[Span], prediction: Prediction
 ) -> list[Annotation]:
     """Describe the spans of one component, with their probabilities."""
-    is_span = codec.confidence_units["confidence"] == "span"
     found = []
     for span in spans:
         start, end = span.start_char, span.end_char
-        key = span_key(CONFIDENCE, start, end) if is_span else token_key(TAG_CONFIDENCE, start)
-        p = prediction.user_data.get(key)
+        p = prediction.user_data.get(codec.confidence_key(start, end))
         found.append(
             {
                 "pipe": name,

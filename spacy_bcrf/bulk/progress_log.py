@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from spacy_bcrf.io.atomic import write_text
+from spacy_bcrf.io.atomic import open_own, write_text
 from spacy_bcrf.io.remote import find_below
 
 MAX_SEGMENT = 1 << 18
@@ -24,6 +24,9 @@ class ProgressLog(Protocol):
     def append(self, line: str) -> None:
         """Add a line. OSError or an error of the store if that fails."""
 
+    def keep(self, is_kept: Callable[[str], bool]) -> None:
+        """Remove all other lines."""
+
 
 class LocalLog:
     """The file `progress.jsonl`. A killed process can leave half a line, which `read` removes."""
@@ -33,20 +36,24 @@ class LocalLog:
 
     def read(self) -> Iterator[tuple[str, str]]:
         end = 0
-        with self.path.open("ab+") as log:
+        with open_own(self.path, "ab+") as log:
             log.seek(0)
             for number, line in enumerate(log, start=1):
                 if not line.endswith(b"\n"):
                     break
-                yield f"{self.path}:{number}", line.decode(errors="replace")
+                yield f"{self.path}:{number}", line.decode(errors="replace").removesuffix("\n")
                 end += len(line)
             log.truncate(end)
 
     def append(self, line: str) -> None:
-        with self.path.open("ab") as log:
+        with open_own(self.path, "ab") as log:
             log.write(f"{line}\n".encode())
             log.flush()
             os.fsync(log.fileno())
+
+    def keep(self, is_kept: Callable[[str], bool]) -> None:
+        lines = [f"{line}\n" for _, line in self.read() if is_kept(line)]
+        write_text(self.path, "".join(lines))
 
 
 class RemoteLog:
@@ -74,3 +81,8 @@ class RemoteLog:
         write_text(self._path, self._text)
         if len(self._text) > MAX_SEGMENT:
             self._start()
+
+    def keep(self, is_kept: Callable[[str], bool]) -> None:
+        for path in find_below(self.folder):
+            lines = path.read_text(encoding="utf8").splitlines()
+            write_text(path, "".join(f"{line}\n" for line in lines if is_kept(line)))

@@ -14,7 +14,7 @@ from typing import Any
 
 from spacy_bcrf.io.extras import require
 
-from .engines import MAX_ATTEMPTS, describe_shard
+from .engines import MAX_ATTEMPTS, after_death
 from .learner import Learned, Learner, Share, raise_error
 from .shards import Finished, Shard
 from .worker import BulkError, Settings, Worker
@@ -94,7 +94,7 @@ class _Pool:
         self.ray, self.settings = ray, settings
         self.calls: dict[Any, tuple[Any, Shard | None]] = {}
         """By the reference of a call's result, its actor, and its shard or None while it loads."""
-        self.attempts: Counter[int | None] = Counter()
+        self.attempts: Counter[int] = Counter()
         for _ in range(n_actors):
             self._start()
 
@@ -107,6 +107,7 @@ class _Pool:
         """Yield finished shards in any order."""
         again: list[Shard] = []
         following = next(source, None)
+        n_unready = 0  # actors that died before one has loaded
         try:
             while following or again or any(shard for _, shard in self.calls.values()):
                 (done,), _ = self.ray.wait(list(self.calls), num_returns=1)
@@ -114,8 +115,12 @@ class _Pool:
                 try:
                     result = self.ray.get(done)
                 except self.ray.exceptions.RayActorError as error:
-                    self._check_attempts(shard, error)
-                    again += [shard] if shard else []
+                    end = " ".join(str(error).split())
+                    if shard is not None:
+                        n_deaths = self.attempts[shard.number]
+                        again.append(after_death(self.settings, shard, n_deaths, end))
+                    elif (n_unready := n_unready + 1) == MAX_ATTEMPTS:
+                        raise BulkError(f"{MAX_ATTEMPTS} Ray actors died: {end}") from None
                     self._start()
                     continue
                 if isinstance(result, BulkError):
@@ -125,22 +130,13 @@ class _Pool:
                     self.calls[actor.annotate.remote(more)] = actor, more
                     following = next(source, None) if more is following else following
                 if shard is None:
-                    del self.attempts[None]  # an actor has loaded
+                    n_unready = 0
                 else:
                     del self.attempts[shard.number]
                     yield result
         finally:
             for actor, _ in self.calls.values():
                 self.ray.kill(actor)
-
-    def _check_attempts(self, shard: Shard | None, error: Exception) -> None:
-        """Raise BulkError if a shard, or loading, has ended too many actors."""
-        if shard is None:
-            self.attempts[None] += 1
-        if self.attempts[shard and shard.number] >= MAX_ATTEMPTS:
-            what = f"{describe_shard(shard)}: {MAX_ATTEMPTS}" if shard else f"{MAX_ATTEMPTS}"
-            reason = " ".join(str(error).split())
-            raise BulkError(f"{what} Ray actors died: {reason}") from None
 
 
 class _Actor:

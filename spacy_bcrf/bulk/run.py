@@ -11,7 +11,7 @@ import spacy.util
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.texts import Item, Rejected, TextColumns, read_records
 from spacy_bcrf.io.identity import hash_files
-from spacy_bcrf.io.text import CorpusError, UnreadableError
+from spacy_bcrf.io.text import CorpusError, UnreadableError, text_suffix
 
 from .engines import Engine
 from .manifest import Manifest, describe_inputs, open_manifest
@@ -40,17 +40,24 @@ class Inputs:
         self.n_bytes = 0
 
     def read(self) -> Iterator[Item]:
-        """Yield all records. A file with broken content ends with a rejected record.
+        """Yield all records. The rest of a file with broken content is one rejected record.
 
         BulkError if the system cannot read a file: perhaps it can when the run goes on.
         """
         for file in self.files:
+            place = ""
             try:
-                yield from read_records(file, self.columns, self._advance)
+                for item in read_records(file, self.columns, self._advance):
+                    place = item.place
+                    yield item
             except UnreadableError as error:
                 raise BulkError(str(error)) from None
             except CorpusError as error:
-                yield Rejected(str(file), str(file), str(error))
+                last = place.rpartition(":")[2]
+                number = int(last) + 1 if last.isdecimal() else 1
+                unit = "row" if text_suffix(file) in (".parquet", ".spacy") else "line"
+                reason = f"rest of {file} from {unit} {number} unread: {error}"
+                yield Rejected(str(file), str(file), reason, unread=True)
 
     def _advance(self, n_bytes: int) -> None:
         self.n_bytes += n_bytes
@@ -64,10 +71,12 @@ def annotate_files(
     shard_size: int,
     engine: Engine,
     progress: Progress,
+    redo: bool = False,
 ) -> Counts:
     """Annotate all records of the files in shards below `output`, each exactly once.
 
-    A run that ended early goes on with its unfinished shards. BulkError if it cannot go on.
+    A run that ended early goes on with its unfinished shards. BulkError if it cannot go on. redo:
+    annotate finished shards again whose files are damaged or missing.
     """
     model = Path(settings.model)
     folder = model if model.exists() else spacy.util.get_package_path(settings.model)
@@ -88,7 +97,7 @@ def annotate_files(
         "version": __version__,
         "inputs": describe_inputs(files),
     }
-    with open_manifest(output, identity, settings.format) as manifest:
+    with open_manifest(output, identity, settings.format, redo) as manifest:
         if manifest.is_complete:
             return manifest.counts
         inputs = Inputs(files, columns)
@@ -100,6 +109,8 @@ def annotate_files(
             # Workers may finish shards in another order.
             position = max(position, ends.pop(finished.number))
             progress.update(manifest.counts, position)
+        if describe_inputs(files) != identity["inputs"]:
+            raise BulkError(f"{output}: an input changed while the run read it; use a new folder")
         manifest.complete()
         return manifest.counts
 

@@ -5,45 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from spacy_bcrf.corpora.texts import Item, TextRecord
+from spacy_bcrf.corpora.texts import Item, Rejected, TextRecord
 
 MAX_CHARACTERS = 8_000_000
-"""A shard ends after this number of characters, so that long documents fit in memory."""
+"""A shard ends after this number of characters of text and meta data, so that it fits in memory."""
 
 
 class Shard(NamedTuple):
-    """Consecutive records. n_bytes: bytes read from the inputs up to its end, about."""
+    """Consecutive records. n_bytes: bytes read from the inputs up to its end, about.
+
+    careful: whether to annotate one record at a time, and to note which, because workers died.
+    """
 
     number: int
     items: list[Item]
     n_bytes: int
-
-
-class Failure(NamedTuple):
-    """A document without annotation, and why."""
-
-    id: str | int
-    place: str
-    reason: str
+    careful: bool = False
 
 
 class Finished(NamedTuple):
-    """The outcome of a shard: read = written + failed. n_words: tokens of the written documents."""
+    """The outcome of a shard: read = written + failed.
+
+    n_words: tokens of the written documents. size: of the file in bytes. hash: its `hash_files`.
+    """
 
     number: int
     n_read: int
     n_written: int
     n_words: int
-    failures: list[Failure]
+    failures: list[Rejected]
+    size: int = 0
+    hash: str = ""
 
 
 class Counts(NamedTuple):
-    """Numbers of documents, read = written + failed, and of words written."""
+    """Numbers of documents, read = written + failed, and of words written.
+
+    unread: files whose rest could not be read. Each is one of the failed.
+    """
 
     read: int
     written: int
     failed: int
     words: int
+    unread: int = 0
 
 
 def split_shards(

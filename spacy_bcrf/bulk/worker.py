@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,18 +10,31 @@ from pathlib import Path
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_bcrf.analysis.loading import load_pipeline
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
-from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.atomic import UNFINISHED, replacing, write_text
+from spacy_bcrf.io.identity import hash_files
 from spacy_bcrf.io.remote import describe, path_errors
-from spacy_bcrf.pipeline.loading import load_pipeline
+from spacy_bcrf.pipeline.limits import (
+    is_out_of_memory,
+    predict_in_parts,
+    time_limit,
+    watch_tokenizer,
+)
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .predictions import Predictions, Predictor
-from .shards import Failure, Finished, Shard
+from .shards import Finished, Shard
 from .writers import OPTIONAL, WRITERS, Fields, Row, Writer
 
 BATCH_TOKENS = 10_000
 """A batch ends after this number of tokens. It bounds the memory of activations."""
+BATCH_LIMITS = 10
+"""A batch can take at most as long as the time limits of this number of documents."""
+
+
+MAX_REASON = 1000
+"""Longest reason of a failure, in characters: the message of an error may have the whole text."""
 
 
 class BulkError(Exception):
@@ -34,7 +48,8 @@ class Settings:
     model: folder or package. pipes: components to write. format: one of WRITERS. folder: of the
     shards. with_text: whether to write the text. n_alternatives: labelings of each document.
     with_dropped: whether to write predictions below a threshold. max_length: the longest text in
-    characters, None for the pipeline's. meta_columns: of `find_meta_columns`, for Parquet.
+    characters, None for the pipeline's. meta_columns: of `find_meta_columns`, for Parquet. timeout:
+    seconds for each document, 0 for no limit.
     """
 
     model: str
@@ -46,10 +61,15 @@ class Settings:
     with_dropped: bool = False
     max_length: int | None = None
     meta_columns: bytes = b""
+    timeout: float = 60.0
 
     def shard_path(self, number: int) -> Path:
         """Return the file of a shard."""
         return self.folder / f"{number:06d}.{self.format}"
+
+    def note_path(self, number: int) -> Path:
+        """Return the file that has the index of the record of a careful shard."""
+        return self.folder / f"{UNFINISHED}at-{number:06d}"
 
 
 def choose_pipes(nlp: Language, model: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -75,7 +95,9 @@ class Worker:
         names = choose_pipes(nlp, settings.model, settings.pipes)
         if settings.max_length is not None:
             nlp.max_length = settings.max_length
+        watch_tokenizer(nlp)
         self.nlp = nlp
+        self.batch_tokens = BATCH_TOKENS
         self._predictor = Predictor(nlp, names, settings.n_alternatives, settings.with_dropped)
         controls = [nlp.get_pipe(name).control for name in names]  # type: ignore[attr-defined]
         fields = {
@@ -97,22 +119,30 @@ class Worker:
         try:
             with (
                 self.nlp.memory_zone(),
-                replacing(path) as part,
-                WRITERS[self.settings.format](part, self._fields) as writer,
+                replacing(path, follow=False) as part,
             ):
-                return self._annotate(shard, writer)
+                with WRITERS[self.settings.format](part, self._fields) as writer:
+                    found = self._annotate(shard, writer)
+                return found._replace(size=part.stat().st_size, hash=hash_files(part))
         except path_errors() as error:
             raise BulkError(f"{path}: cannot be written: {describe(error)}") from None
+        except MemoryError:
+            raise BulkError(f"{path}: the memory is too small; use a smaller --shard") from None
+        finally:
+            if shard.careful:
+                self.settings.note_path(shard.number).unlink(missing_ok=True)
 
     def _annotate(self, shard: Shard, writer: Writer) -> Finished:
-        failures: list[Failure] = []
+        failures: list[Rejected] = []
         n_written = n_words = 0
         for batch in self._batches(shard, failures):
-            for record, found in self._predict(batch, failures):
-                text = found.doc.text if self.settings.with_text else None
+            for (record, _), found in zip(batch, self._predict(batch), strict=True):
                 try:
+                    if isinstance(found, Exception):
+                        raise found
+                    text = found.doc.text if self.settings.with_text else None
                     writer.add(Row(record.id, text, record.meta, found))
-                except (ValueError, TypeError, OverflowError) as error:
+                except Exception as error:  # a component may raise any
                     failures.append(_failure(record, error))
                 else:
                     n_written += 1
@@ -120,47 +150,58 @@ class Worker:
         return Finished(shard.number, len(shard.items), n_written, n_words, failures)
 
     def _batches(
-        self, shard: Shard, failures: list[Failure]
+        self, shard: Shard, failures: list[Rejected]
     ) -> Iterator[list[tuple[TextRecord, Doc]]]:
         """Yield batches of tokenized documents."""
-        batch, n_tokens = [], 0
-        for item in shard.items:
+        batch: list[tuple[TextRecord, Doc]] = []
+        n_tokens = 0
+        for i, item in enumerate(shard.items):
             if isinstance(item, Rejected):
-                failures.append(Failure(*item))
+                failures.append(item)
                 continue
+            if shard.careful:
+                write_text(self.settings.note_path(shard.number), str(i))
             try:
-                doc = item.make_doc(self.nlp)
+                batch.append((item, self._tokenize(item)))
             except Exception as error:  # a custom tokenizer may raise any
                 failures.append(_failure(item, error))
                 continue
-            batch.append((item, doc))
-            n_tokens += len(doc)
-            if n_tokens >= BATCH_TOKENS:
+            n_tokens += len(batch[-1][1])
+            if n_tokens >= self.batch_tokens or shard.careful:
                 yield batch
                 batch, n_tokens = [], 0
         if batch:
             yield batch
 
-    def _predict(
-        self, batch: Sequence[tuple[TextRecord, Doc]], failures: list[Failure]
-    ) -> list[tuple[TextRecord, Predictions]]:
-        """Predict a batch. If that fails, predict each document alone, to find what fails."""
-        try:
-            found = self._predictor.predict([doc for _, doc in batch])
-            return [(record, one) for (record, _), one in zip(batch, found, strict=True)]
-        except Exception:
-            pass
-        pairs = []
-        for record, _ in batch:
-            try:
-                # The failed batch may have annotated the document in part.
-                (one,) = self._predictor.predict([record.make_doc(self.nlp)])
-                pairs.append((record, one))
-            except Exception as error:
-                failures.append(_failure(record, error))
-        return pairs
+    def _tokenize(self, record: TextRecord) -> Doc:
+        with time_limit(self.settings.timeout):
+            return record.make_doc(self.nlp)
+
+    def _predict(self, batch: Sequence[tuple[TextRecord, Doc]]) -> list[Predictions | Exception]:
+        docs: dict[int, Doc] = {id(record): doc for record, doc in batch}
+
+        def predict(records: Sequence[TextRecord]) -> list[Predictions]:
+            # A failed batch may have annotated its documents in part.
+            found = [
+                docs.pop(id(record)) if id(record) in docs else self._tokenize(record)
+                for record in records
+            ]
+            with time_limit(self.settings.timeout * min(len(found), BATCH_LIMITS)):
+                return self._predictor.predict(found)
+
+        return predict_in_parts(predict, [record for record, _ in batch], self._shrink)
+
+    def _shrink(self, error: Exception, size: int) -> None:
+        """Make smaller batches from now on, if memory is short."""
+        if is_out_of_memory(error):
+            self.batch_tokens = max(1, self.batch_tokens // 2)
+            warnings.warn(
+                f"memory is short for a batch of {size} documents. Batches now end after "
+                f"{self.batch_tokens:,} tokens",
+                stacklevel=2,
+            )
 
 
-def _failure(record: TextRecord, error: Exception) -> Failure:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return Failure(record.id, record.place, reason)
+def _failure(record: TextRecord, error: Exception) -> Rejected:
+    reason = " ".join(str(error)[:MAX_REASON].split()) or type(error).__name__
+    return Rejected(record.id, record.place, reason)

@@ -1,24 +1,19 @@
-"""Linear-chain structured inference over NumPy and CuPy arrays. Does not import spaCy or Thinc."""
+"""Linear-chain structured inference over NumPy and CuPy arrays. Does not import spaCy or Thinc.
 
+The names below are the public ones. The modules `semirings`, `best_first` and `annotators` are for
+experiments with other algebras and with several annotators.
+"""
+
+from . import annotators, best_first, semirings
 from .bregman import BCRF
 from .crf import CRF
-from .distillation import distillation_loss, rename_tags
-from .expected_entity_ratio import ExpectedEntityRatio
-from .gold import path_scores
 from .inference import Inference, Marginals
 from .list_objectives import MIRA, SAPO, Perceptron
 from .mean_field import MeanField
 from .posterior import entropy, kl_divergence, sample
-from .potentials import Constraints, NotFiniteError, Potentials, boundaries, raise_deferred
-from .search import Search, dijkstra, feasible, minimum_risk, nbest, nbest_arrays, viterbi
-from .span_posteriors import (
-    Spans,
-    SpanTags,
-    span_candidates,
-    span_posteriors,
-    stretch_posteriors,
-)
-from .unlikelihood import Rejection, unlikelihood_loss
+from .potentials import Constraints, Potentials
+from .search import dijkstra, feasible, minimum_risk, nbest, viterbi
+from .span_posteriors import SpanTags, span_candidates, span_posteriors
 from .unstructured import Unstructured
 
 __all__ = [
@@ -27,34 +22,24 @@ __all__ = [
     "MIRA",
     "SAPO",
     "Constraints",
-    "ExpectedEntityRatio",
     "Inference",
     "Marginals",
     "MeanField",
-    "NotFiniteError",
     "Perceptron",
     "Potentials",
-    "Rejection",
-    "Search",
     "SpanTags",
-    "Spans",
     "Unstructured",
-    "boundaries",
+    "annotators",
+    "best_first",
     "dijkstra",
-    "distillation_loss",
     "entropy",
     "feasible",
     "kl_divergence",
     "minimum_risk",
     "nbest",
-    "nbest_arrays",
-    "path_scores",
-    "raise_deferred",
-    "rename_tags",
     "sample",
+    "semirings",
     "span_candidates",
     "span_posteriors",
-    "stretch_posteriors",
-    "unlikelihood_loss",
     "viterbi",
 ]

@@ -1,4 +1,15 @@
-"""True tags and annotator reliability from the annotation of several annotators."""
+"""True tags and annotator reliability from the annotation of several annotators.
+
+>>> import numpy as np
+>>> from spacy_bcrf.chain import annotators
+>>> tokens = np.arange(4)
+>>> careful, careless = np.eye(2)[[0, 1, 1, 0]], np.eye(2)[[0, 1, 0, 0]]
+>>> given = [annotators.Annotation(tokens, tags) for tags in (careful, careful, careless)]
+>>> anything = np.ones((2, 2), bool), np.ones(2, bool), np.ones(2, bool)
+>>> found = annotators.estimate_truth(given, np.array([4], "int32"), *anything)
+>>> found.chain.unary.argmax(axis=1).tolist()
+[0, 1, 1, 0]
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,12 @@ occur (Mohri 2002; Huang 2008):
 - `times` is associative and distributes over `plus`. So extending two prefixes by the same arc
   keeps their order. `one` is neutral, and `zero` annihilates.
 - `times` is superior: one + x = one. So no arc improves a prefix.
+
+>>> import numpy as np
+>>> from spacy_bcrf.chain import Potentials, best_first, semirings
+>>> batch = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
+>>> best_first.best_first(semirings.MAX, batch)
+[([0, 1], 2.0)]
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from spacy_bcrf.kernels import Array, array_module
 
 from .crf import CRF
 from .inference import Inference, Marginals
-from .potentials import Potentials, raise_infeasible
+from .potentials import Potentials, finite, raise_infeasible
 
 
 def distillation_loss(
@@ -30,7 +30,8 @@ def distillation_loss(
     the first sequence whose potentials forbid a labeling that has probability in the target.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import CRF, Potentials, distillation_loss
+    >>> from spacy_bcrf.chain import CRF, Potentials
+    >>> from spacy_bcrf.chain.distillation import distillation_loss
     >>> scores = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], dtype="int32"))
     >>> target = CRF().marginals(scores, edges=True)
     >>> distillation_loss(CRF(), scores, target)[0].round(3).tolist()  # log of 4 labelings
@@ -54,7 +55,7 @@ def distillation_loss(
         raise ValueError(
             f"sequence {int(forbidden.argmax())}: the target has labelings that -inf forbids"
         )
-    losses = (free.value - scores).clip(min=0).astype(potentials.unary.dtype)
+    losses = finite((free.value - scores).clip(min=0).astype(potentials.unary.dtype))
     d_chain = chain.with_scores(free.unary - target.unary, free.edges - edges)
     gradient = inference.backprop_to_crf(potentials, d_chain)
     return losses, gradient.astype(str(potentials.unary.dtype))
@@ -93,7 +94,8 @@ def rename_tags(marginals: Marginals, tags: Array, n_tags: int) -> Marginals:
     has the marginals of the other one. O(N n_tags^2) time and memory.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import CRF, Potentials, rename_tags
+    >>> from spacy_bcrf.chain import CRF, Potentials
+    >>> from spacy_bcrf.chain.distillation import rename_tags
     >>> scores = Potentials(np.zeros((2, 2)), np.zeros((2, 2)), np.array([2], dtype="int32"))
     >>> marginals = CRF().marginals(scores, edges=True)
     >>> rename_tags(marginals, np.array([-1, 2]), n_tags=3).unary.tolist()

@@ -21,7 +21,8 @@ class ExpectedEntityRatio:
     ratio 0.15, margin 0.05 and weight 10.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import CRF, ExpectedEntityRatio, Potentials
+    >>> from spacy_bcrf.chain import CRF, Potentials
+    >>> from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
     >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
     >>> ratio = ExpectedEntityRatio(ratio=0.1)
     >>> loss, gradient = ratio.loss(CRF(), w, np.array([False, True]))

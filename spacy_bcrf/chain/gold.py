@@ -94,7 +94,8 @@ def path_scores(potentials: Potentials, tags: Array) -> Array:
     """Return the score (B,) of one labeling, int32 (N,); -inf if it uses a forbidden score.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import Potentials, path_scores
+    >>> from spacy_bcrf.chain import Potentials
+    >>> from spacy_bcrf.chain.gold import path_scores
     >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
     >>> gold = np.array([0, 1], dtype="int32")
     >>> path_scores(w, gold).tolist()

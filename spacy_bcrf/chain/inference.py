@@ -10,7 +10,7 @@ from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
 from .gold import GoldLattice, check_gold
-from .potentials import Potentials, counted, raise_infeasible
+from .potentials import Potentials, counted, finite, raise_infeasible
 
 # Step of the central difference in float64. A probability's error is of the order of its square.
 _STEP = 1e-3
@@ -159,13 +159,13 @@ class Inference(ABC):
         labelings) for several. The gradient is the difference of the two marginals (Corro et al.
         2025, section 5). Loss and gradient of a sequence without annotation are zero.
 
-        Raises ValueError naming the first sequence whose gold labelings are all forbidden. On a
-        GPU, a later call raises it, see `raise_deferred`.
+        Raises ValueError naming the first sequence whose gold labelings are all forbidden, or whose
+        scores have sums beyond their type. On a GPU, a later call raises it, see `raise_deferred`.
         """
         check_gold(potentials, gold)
         found = self.fused_loss(potentials, gold)
         if found is not None:
-            return found.value, potentials.gradient(*unary_and_edges(found))
+            return finite(found.value), potentials.gradient(*unary_and_edges(found))
         lattice = GoldLattice(potentials, gold)
         edges: kernels.Edges = "sum" if potentials.transitions.ndim == 2 else "each"
         if lattice.tags is not None:
@@ -181,7 +181,7 @@ class Inference(ABC):
                 d_transitions,
             )
             raise_infeasible(scores, "gold")
-            return losses, potentials.gradient(d_unary, d_transitions)
+            return finite(losses), potentials.gradient(d_unary, d_transitions)
         target = self.infer(potentials.restrict(lattice.allowed), edges, "lower")
         raise_infeasible(target.value, "gold")
         free = self.infer(potentials, edges)
@@ -191,7 +191,8 @@ class Inference(ABC):
         target_unary, target_edges = unary_and_edges(target)
         d_unary -= target_unary
         d_transitions -= target_edges
-        return potentials.xp.maximum(losses, 0), potentials.gradient(d_unary, d_transitions)
+        losses = finite(potentials.xp.maximum(losses, 0))
+        return losses, potentials.gradient(d_unary, d_transitions)
 
 
 def divide(xp: ModuleType, x: Array, probabilities: Array) -> Array:

@@ -15,7 +15,7 @@ from spacy_bcrf.kernels import Array
 
 from .checks import check_numbers
 from .gold import GoldLattice
-from .potentials import Potentials, raise_infeasible
+from .potentials import Potentials, finite, raise_infeasible
 from .search import Search, check_search, nbest_arrays
 
 
@@ -60,7 +60,7 @@ class SAPO:
         total = p.sum(axis=1, keepdims=True)
         losses = (best + xp.log(total))[:, 0] - target_scores
         losses[lattice.unknown] = 0
-        return losses, _gradient(potentials, lattice, target, tags, p / total)
+        return finite(losses), _gradient(potentials, lattice, target, tags, p / total)
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,8 @@ class MIRA:
         quadratic = (steps[:, None] * gram * steps[:, :, None]).sum(axis=(1, 2))
         losses = (steps * xp.where(missing, 0, violations)).sum(axis=1) - quadratic / 2
         losses[lattice.unknown] = 0
-        return losses.astype(scores.dtype), _gradient(potentials, lattice, target, tags, steps)
+        losses = finite(losses.astype(scores.dtype))
+        return losses, _gradient(potentials, lattice, target, tags, steps)
 
 
 def _gradient(

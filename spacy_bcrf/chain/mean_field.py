@@ -12,7 +12,7 @@ from .checks import check_numbers
 from .fully_factorized import FullyFactorized
 from .gold import UNKNOWN, GoldLattice, path_scores
 from .inference import divide
-from .potentials import Potentials, raise_infeasible
+from .potentials import Potentials, finite, raise_infeasible
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class MeanField(FullyFactorized):
         losses, d_unary, d_transitions = kernels.mean_field_loss(
             potentials.unary, potentials.transitions, potentials.lengths, tags, self.n_iter
         )
-        return losses, potentials.with_scores(d_unary, d_transitions)
+        return finite(losses), potentials.with_scores(d_unary, d_transitions)
 
 
 def _complete_tags(potentials: Potentials, lattice: GoldLattice) -> Array:

@@ -12,7 +12,7 @@ from spacy_bcrf import kernels
 from spacy_bcrf.kernels import Array
 
 from .crf import CRF
-from .potentials import Potentials, raise_infeasible
+from .potentials import Potentials, finite, raise_infeasible
 
 
 def entropy(potentials: Potentials) -> Array:
@@ -66,6 +66,7 @@ def kl_divergence(p: Potentials, q: Potentials) -> Array:
     w_p, w_q = (_edge_scores(potentials, at) for potentials in (p, q))
     costs[at] += _expectations(xp, edges, w_p - _finite(xp, w_q, w_p))
     total = xp.bincount(p.segment_ids, costs, len(p.lengths))
+    finite(xp.where(xp.isposinf(total), 0, total))
     difference = CRF().log_partition(q) - CRF().log_partition(p)
     return (total + difference).clip(min=0).astype(dtype)
 

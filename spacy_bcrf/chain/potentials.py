@@ -19,7 +19,8 @@ class NotFiniteError(ValueError):
     sequence: the index of the first sequence with such scores; None for shared transitions.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import NotFiniteError, Potentials
+    >>> from spacy_bcrf.chain import Potentials
+    >>> from spacy_bcrf.chain.potentials import NotFiniteError
     >>> try:
     ...     Potentials(np.full((1, 2), np.nan), np.zeros((2, 2)), np.array([1], dtype="int32"))
     ... except NotFiniteError as error:
@@ -123,35 +124,36 @@ class Potentials:
     def unchecked(
         cls, unary: Array, transitions: Array, lengths: Array, xp: ModuleType | None = None
     ) -> Potentials:
-        """Return potentials without checks on a GPU, where each check would synchronize.
-
-        NumPy arrays are checked as usual. On a GPU, the inference that uses the potentials reports
-        NaN. xp: the array module, if the caller knows it.
-        """
+        """Return potentials without checks. xp: the array module, if the caller knows it."""
         self = object.__new__(cls)
         xp = xp or array_module(unary, "unary")
         self.__dict__.update(unary=unary, transitions=transitions, lengths=lengths, xp=xp)
-        if xp.__name__ == "numpy":
+        return self
+
+    @classmethod
+    def deferred(
+        cls, unary: Array, transitions: Array, lengths: Array, xp: ModuleType | None = None
+    ) -> Potentials:
+        """Return potentials that are checked now if they are NumPy arrays.
+
+        On a GPU each check would synchronize. There the inference that uses the potentials reports
+        NaN, see `raise_deferred`.
+        """
+        self = cls.unchecked(unary, transitions, lengths, xp)
+        if self.xp.__name__ == "numpy":
             self.__post_init__()
         return self
 
     def with_scores(self, unary: Array, transitions: Array) -> Potentials:
-        """Return potentials of the same sequences with other scores. See `unchecked`."""
-        return Potentials.unchecked(unary, transitions, self.lengths, self.xp)
+        """Return potentials of the same sequences with other scores. See `deferred`."""
+        return Potentials.deferred(unary, transitions, self.lengths, self.xp)
 
     def gradient(self, unary: Array, transitions: Array) -> Potentials:
         """Return a gradient in the shapes of these potentials, which a kernel has computed.
 
         The arrays are not checked: they are C-contiguous and have the dtype of the potentials.
         """
-        return self._replace(unary, transitions)
-
-    def _replace(self, unary: Array, transitions: Array) -> Potentials:
-        found = object.__new__(Potentials)
-        found.__dict__.update(
-            unary=unary, transitions=transitions, lengths=self.lengths, xp=self.xp
-        )
-        return found
+        return Potentials.unchecked(unary, transitions, self.lengths, self.xp)
 
     @cached_property
     def xp(self) -> ModuleType:
@@ -190,7 +192,7 @@ class Potentials:
         upper -= 0.5
         upper *= float("inf")
         # No check: -inf is always valid.
-        return self._replace(self.xp.minimum(self.unary, upper, out=upper), self.transitions)
+        return self.gradient(self.xp.minimum(self.unary, upper, out=upper), self.transitions)
 
     def constrain(self, constraints: Constraints | None) -> Potentials:
         """Return these potentials with -inf on all forbidden tags and transitions."""
@@ -285,7 +287,7 @@ def boundaries(lengths: Array) -> tuple[Array, Array]:
     lengths: (B,) integers, NumPy or CuPy.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import boundaries
+    >>> from spacy_bcrf.chain.potentials import boundaries
     >>> starts, ends = boundaries(np.array([2, 0, 3]))
     >>> starts.tolist(), ends.tolist()
     ([0, 2], [1, 4])
@@ -296,17 +298,27 @@ def boundaries(lengths: Array) -> tuple[Array, Array]:
 
 
 def raise_infeasible(values: Array, kind: str) -> None:
-    """Raise ValueError naming the first sequence whose value (B,) is -inf or NaN.
+    """Raise ValueError naming the first sequence whose value (B,) is infinite or NaN.
 
-    kind: which labelings the sequence lacks, "allowed" or "gold".
+    kind: which labelings the sequence lacks if its value is -inf, "allowed" or "gold".
     """
     if type(values) is not np.ndarray:
         raise_deferred(values)
-    if values.size and not values.min() > -float("inf"):
-        sequence = int((~(values > -float("inf"))).argmax())
-        raise _bad_sequence(
-            sequence, "not finite" if values[sequence] != values[sequence] else kind
-        )
+    infinity = float("inf")
+    # One comparison, because each waits for a GPU.
+    if values.size and not abs(values).max() < infinity:
+        sequence = int((~(abs(values) < infinity)).argmax())
+        raise _bad_sequence(sequence, kind if values[sequence] < 0 else "not finite")
+
+
+def finite(losses: Array) -> Array:
+    """Return losses (B,). NotFiniteError if one is NaN or +inf: the scores of its sequence are.
+
+    Finite scores can have sums beyond the type. Losses on a GPU are not checked, to wait for none.
+    """
+    if type(losses) is np.ndarray and losses.size and not losses.max() < float("inf"):
+        raise _bad_sequence(int((~(losses < float("inf"))).argmax()), "not finite")
+    return losses
 
 
 def raise_deferred(array: Array) -> None:
@@ -315,7 +327,7 @@ def raise_deferred(array: Array) -> None:
     array: any array; for NumPy there is nothing to raise. This waits for the GPU.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import raise_deferred
+    >>> from spacy_bcrf.chain.potentials import raise_deferred
     >>> raise_deferred(np.zeros(1))
     """
     for sequence, problem in take_errors(array):
@@ -324,7 +336,7 @@ def raise_deferred(array: Array) -> None:
 
 def _bad_sequence(sequence: int, problem: str) -> ValueError:
     if problem == "not finite":
-        what = f"sequence {sequence} has NaN or +inf among its scores"
+        what = f"sequence {sequence} has NaN or +inf among its scores, or sums beyond their type"
         return NotFiniteError(what, sequence)
     if problem == "wrong tag":
         return ValueError(f"gold has a tag outside of the potentials' tags in sequence {sequence}")

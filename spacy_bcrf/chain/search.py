@@ -132,7 +132,8 @@ def nbest_arrays(
     and documents the options.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import Potentials, nbest_arrays
+    >>> from spacy_bcrf.chain import Potentials
+    >>> from spacy_bcrf.chain.search import nbest_arrays
     >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
     >>> tags, scores = nbest_arrays(w, 2)
     >>> tags.shape, scores.tolist()

@@ -45,7 +45,8 @@ class Spans(NamedTuple):
     starts: first tokens. ends: one past the last tokens. labels: indices. probabilities.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import Potentials, SpanTags, Spans, span_candidates
+    >>> from spacy_bcrf.chain import Potentials, SpanTags, span_candidates
+    >>> from spacy_bcrf.chain.span_posteriors import Spans
     >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
     >>> tags = SpanTags(*(np.array([tag], dtype="int32") for tag in (1, 2, 2, 1)))  # BIO
     >>> isinstance(span_candidates(w, tags, 0.2), Spans)
@@ -65,7 +66,8 @@ def span_posteriors(
 
     starts, ends, labels: (M,), see `Spans`. A span is not empty and lies within one sequence.
 
-    Raises ValueError naming the first sequence without an allowed labeling.
+    Raises ValueError naming the first sequence without an allowed labeling, or the first span that
+    is empty or not in the batch.
 
     >>> import numpy as np
     >>> from spacy_bcrf.chain import Potentials, SpanTags, span_posteriors
@@ -75,6 +77,7 @@ def span_posteriors(
     >>> span_posteriors(w, tags, one, one + 2, zero).round(3).tolist()
     [0.332]
     """
+    _check_spans(potentials, starts, ends)
     chain = _TagChain(potentials, tags)
     xp = potentials.xp
     n = ends - starts
@@ -147,11 +150,13 @@ def stretch_posteriors(potentials: Potentials, tag: int, starts: Array, ends: Ar
     With the tag O, these are the probabilities that no span touches the stretches.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import Potentials, stretch_posteriors
+    >>> from spacy_bcrf.chain import Potentials
+    >>> from spacy_bcrf.chain.span_posteriors import stretch_posteriors
     >>> w = Potentials(np.eye(3), np.zeros((3, 3)), np.array([3], dtype="int32"))
     >>> np.exp(stretch_posteriors(w, 0, np.array([0]), np.array([1]))).round(3).tolist()
     [0.576]
     """
+    _check_spans(potentials, starts, ends)
     xp = potentials.xp
     tags = xp.array([tag], dtype="int32")
     unary, pairs = kernels.pair_marginals(
@@ -167,6 +172,16 @@ def stretch_posteriors(potentials: Potentials, tag: int, starts: Array, ends: Ar
     found = xp.log(at[starts]) + sums[ends - 1] - sums[starts]
     possible = (unary[starts, tag] > tiny) & (blocked[ends - 1] == blocked[starts])
     return xp.where(possible, xp.minimum(found, 0), -xp.inf)
+
+
+def _check_spans(potentials: Potentials, starts: Array, ends: Array) -> None:
+    wrong = (starts < 0) | (starts >= ends) | (ends > len(potentials.unary))
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise ValueError(
+            f"span {i} has the tokens {int(starts[i])}:{int(ends[i])}; expected a span within "
+            f"{len(potentials.unary)} tokens"
+        )
 
 
 class _TagChain:

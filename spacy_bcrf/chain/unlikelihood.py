@@ -22,7 +22,7 @@ class Rejection(NamedTuple):
     """A set of wrong labelings of one sequence, by the allowed tags of each token, bool (L, T).
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import Rejection
+    >>> from spacy_bcrf.chain.unlikelihood import Rejection
     >>> Rejection(sequence=0, allowed=np.array([[True, False]])).sequence
     0
     """
@@ -49,7 +49,8 @@ def unlikelihood_loss(
     Raises ValueError naming the first sequence with a rejection and without an allowed labeling.
 
     >>> import numpy as np
-    >>> from spacy_bcrf.chain import CRF, Potentials, Rejection, unlikelihood_loss
+    >>> from spacy_bcrf.chain import CRF, Potentials
+    >>> from spacy_bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
     >>> w = Potentials(np.eye(2), np.zeros((2, 2)), np.array([2], dtype="int32"))
     >>> wrong = Rejection(0, np.array([[False, True], [False, True]]))
     >>> losses, gradient = unlikelihood_loss(CRF(), w, [wrong])

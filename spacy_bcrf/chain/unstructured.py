@@ -9,7 +9,7 @@ from spacy_bcrf.kernels import Array
 
 from .fully_factorized import FullyFactorized
 from .gold import GoldLattice
-from .potentials import Potentials, raise_infeasible
+from .potentials import Potentials, finite, raise_infeasible
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Unstructured(FullyFactorized):
             d_unary -= target_unary
         d_transitions = xp.zeros_like(potentials.transitions)
         gradient = potentials.with_scores(d_unary, d_transitions)
-        return (free - target).clip(min=0), gradient
+        return finite((free - target).clip(min=0)), gradient
 
 
 def _sums(potentials: Potentials, values: Array) -> Array:

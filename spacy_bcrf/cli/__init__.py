@@ -3,29 +3,13 @@
 spaCy's command line imports it through the entry point `spacy_cli`.
 """
 
+from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import typer
 from spacy.cli import app as spacy_app
 from typer.core import TyperGroup
-
-from .annotate import annotate_cli
-from .audit import audit_cli
-from .calibrate import calibrate_cli
-from .clusters import clusters_cli
-from .combine import combine_cli
-from .control import control_cli
-from .convert import convert_cli
-from .debug import debug_cli
-from .distill import distill_cli
-from .explain import explain_cli
-from .extend import extend_cli
-from .inspect import inspect_cli
-from .mask import mask_cli
-from .migrate import migrate_cli
-from .rank import rank_cli
-from .report import report_cli
-from .review import review_cli
 
 PANELS = {
     "Data": ("convert", "inspect", "debug", "mask", "clusters"),
@@ -61,26 +45,11 @@ app = typer.Typer(
     help="Structured sequence labeling: from data to a trained, calibrated and running pipeline.",
     no_args_is_help=True,
 )
-app.command("convert")(convert_cli)
-app.command("annotate")(annotate_cli)
-app.command("audit")(audit_cli)
-app.command("calibrate")(calibrate_cli)
-app.command("clusters")(clusters_cli)
-app.command("combine")(combine_cli)
-app.command("control")(control_cli)
-# Other options, such as --paths.train, override the config.
-app.command("debug", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    debug_cli
-)
-app.command("distill")(distill_cli)
-app.command("extend")(extend_cli)
-app.command("inspect")(inspect_cli)
-app.command("mask")(mask_cli)
-app.command("migrate")(migrate_cli)
-app.command("rank")(rank_cli)
-app.command("report")(report_cli)
-app.command("review")(review_cli)
-app.command("explain")(explain_cli)
+# Other options of `debug`, such as --paths.train, override the config.
+EXTRA = {"debug": {"allow_extra_args": True, "ignore_unknown_options": True}}
+for _name in chain.from_iterable(PANELS.values()):
+    _command = getattr(import_module(f".{_name}", __package__), f"{_name}_cli")
+    app.command(_name, context_settings=EXTRA.get(_name))(_command)
 
 
 @app.callback()

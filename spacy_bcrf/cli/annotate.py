@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FAILED_DOCUMENTS = 3
 """Exit code of a finished run with failed documents."""
+UNREAD_INPUT = 4
+"""Exit code of a finished run that could not read all of its input."""
 
 
 class Format(str, Enum):
@@ -73,10 +75,17 @@ def annotate_cli(
         int | None,
         Opt("--max-length", help="Longest text in characters (default: the pipeline's)", min=1),
     ] = None,
+    timeout: Annotated[
+        float,
+        Opt("--timeout", help="Seconds for a document, which then fails (0: no limit)", min=0),
+    ] = 60.0,
     n_process: Annotated[
         int | None,
         Opt("--n-process", "-n", help="Processes or Ray actors (default: 1, or Ray's CPUs)", min=1),
     ] = None,
+    redo: Annotated[
+        bool, Opt("--redo", help="Annotate finished shards again whose files are damaged")
+    ] = False,
     engine: Annotated[EngineName, Opt("--engine", help="Where to annotate")] = EngineName.processes,
     address: Annotated[
         str | None, Opt("--address", help="Address of a Ray cluster (default: this machine)")
@@ -91,20 +100,22 @@ def annotate_cli(
     Started again, the same command goes on where it ended, and writes each document once.
     OUTPUT gets shards/, manifest.json, progress.jsonl, and errors.jsonl with failed documents.
     Exit code 0: all documents are written. 1: the run stopped. 3: some documents failed.
+    4: the rest of a file could not be read.
     """
-    from functools import partial
-
-    from spacy_bcrf.bulk.engines import run_here, run_processes
-    from spacy_bcrf.bulk.meta_columns import find_meta_columns
-    from spacy_bcrf.bulk.run import annotate_files
     from spacy_bcrf.bulk.worker import BulkError, Settings, Worker
-    from spacy_bcrf.bulk.writers import COLUMNS
-    from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
-    from spacy_bcrf.io.extras import require
-    from spacy_bcrf.io.remote import IN_MEMORY, make_path
-    from spacy_bcrf.io.text import CorpusError, text_suffix
 
     with exit_on(BulkError, ValueError, ImportError, OSError, stopped=RESUMES):
+        from functools import partial
+
+        from spacy_bcrf.bulk.engines import run_here, run_processes
+        from spacy_bcrf.bulk.meta_columns import find_meta_columns
+        from spacy_bcrf.bulk.run import annotate_files
+        from spacy_bcrf.bulk.writers import COLUMNS
+        from spacy_bcrf.corpora.texts import TextColumns, find_inputs, read_records
+        from spacy_bcrf.io.extras import require
+        from spacy_bcrf.io.remote import IN_MEMORY, make_path
+        from spacy_bcrf.io.text import CorpusError, text_suffix
+
         if address is not None and engine is not EngineName.ray:
             raise ValueError("--address is only for --engine ray")
         if engine is EngineName.ray:
@@ -140,6 +151,7 @@ def annotate_cli(
             dropped,
             max_length,
             meta_columns,
+            timeout,
         )
         worker = Worker(settings)  # finds wrong options before the folder exists
         if engine is EngineName.ray:
@@ -155,10 +167,10 @@ def annotate_cli(
             typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
         size = sum(file.stat().st_size for file in files)
         progress: Progress = _JsonLog(size) if log_json else _Bar(size, output)
-        counts = annotate_files(files, target, settings, columns, shard, run, progress)
+        counts = annotate_files(files, target, settings, columns, shard, run, progress, redo)
         progress.finish(counts)
         if counts.failed:
-            raise typer.Exit(FAILED_DOCUMENTS)
+            raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
 
 
 class _Speed:
@@ -206,6 +218,8 @@ class _Bar:
     def finish(self, counts: Counts) -> None:
         self.bar.close()
         failed = f"; {self.output}/errors.jsonl lists the failed ones" if counts.failed else ""
+        if counts.unread:
+            failed = f", the rest of {counts.unread:,} files unread{failed}"
         typer.echo(
             f"{counts.read:,} documents read, {counts.written:,} written to {self.output}, "
             f"{counts.failed:,} failed{failed}"

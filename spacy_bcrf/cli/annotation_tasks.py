@@ -1,20 +1,10 @@
 """Documents with predictions as tasks of annotation tools: Prodigy and Label Studio."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-import numpy as np
 from spacy.tokens import Doc
-from spacy.util import minibatch
-
-from spacy_bcrf.annotation.arrays import find_bounds
-from spacy_bcrf.chain import CRF
-from spacy_bcrf.pipeline.codecs.spans import SpanCodec
-from spacy_bcrf.pipeline.queries import BATCH_SIZE
-from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
-
-from .review_page import MIN_CANDIDATE, read_predictions
 
 Fields = dict[str, Any]
 
@@ -23,80 +13,6 @@ _LABELS, _TEXT = "label", "text"
 
 # Fields of an earlier answer, which a new task must not have.
 _ANSWER = ("answer", "_input_hash", "_task_hash", "_timestamp", "_view_id", "_is_binary")
-
-
-def predict_spans(
-    labeler: SequenceLabeler, docs: Iterable[Doc], max_alternatives: int
-) -> Iterator[tuple[Doc, Fields]]:
-    """Yield each document with `predictions` and `alternatives`.
-
-    Both are lists of spans with `start` and `end` in characters, `token_start` and `token_end`
-    (exclusive), `label` and `score`, the exact posterior probability. A tag is a span of one token.
-    Alternatives are further spans of at least MIN_CANDIDATE, and overlap predictions or each other.
-
-    docs: annotated by all earlier components. max_alternatives: largest number for each prediction.
-    """
-    predict = _predict_spans if isinstance(labeler.codec, SpanCodec) else _predict_tags
-    for batch in minibatch(docs, BATCH_SIZE):
-        for doc, (best, others) in zip(
-            batch, predict(labeler, batch, max_alternatives), strict=True
-        ):
-            yield (
-                doc,
-                {
-                    "predictions": [_describe(doc, labeler.labels, *span) for span in best],
-                    "alternatives": [_describe(doc, labeler.labels, *span) for span in others],
-                },
-            )
-
-
-# Start and end in tokens, index of the label, probability.
-_Found = tuple[list[Any], list[Any]]
-
-
-def _predict_spans(
-    labeler: SequenceLabeler, docs: Sequence[Doc], max_alternatives: int
-) -> Iterator[_Found]:
-    for fields in read_predictions(labeler, docs, max_alternatives):
-        predicted = [span[:4] for span in fields["spans"] if span[4]]
-        suggested = [span[:4] for span in fields["spans"] if not span[4]]
-        others = suggested + [list(span) for span in fields["alternatives"]]
-        yield predicted, sorted(others) if max_alternatives else []
-
-
-def _predict_tags(
-    labeler: SequenceLabeler, docs: Sequence[Doc], max_alternatives: int
-) -> Iterator[_Found]:
-    ops = labeler.model.ops
-    potentials = labeler.find_potentials(docs)
-    marginals = CRF().marginals(labeler.posterior(potentials)).unary
-    tags, p = labeler.decode(potentials), ops.to_numpy(marginals).round(4)
-    for first, end in find_bounds(docs):
-        best, of_doc = tags[first:end].tolist(), p[first:end]
-        likely = np.argsort(-of_doc, axis=1, kind="stable")[:, : max_alternatives + 1].tolist()
-        yield (
-            [[i, i + 1, tag, float(of_doc[i, tag])] for i, tag in enumerate(best)],
-            [
-                [i, i + 1, tag, float(of_doc[i, tag])]
-                for i, tags_here in enumerate(likely)
-                for tag in [tag for tag in tags_here if tag != best[i]][:max_alternatives]
-                if of_doc[i, tag] >= MIN_CANDIDATE
-            ],
-        )
-
-
-def _describe(
-    doc: Doc, labels: Sequence[str], start: int, end: int, label: int, score: float
-) -> Fields:
-    span = doc[start:end]
-    return {
-        "start": span.start_char,
-        "end": span.end_char,
-        "token_start": start,
-        "token_end": end,
-        "label": labels[label],
-        "score": score,
-    }
 
 
 def make_record(

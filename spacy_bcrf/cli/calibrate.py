@@ -2,7 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
@@ -50,57 +50,28 @@ def calibrate_cli(
     Decoding does not change; a `threshold` applies to the new probabilities. From then on, the
     component annotates confidences.
     """
-    from spacy_bcrf.pipeline.calibration import Calibration, measure_reliability
+    from spacy_bcrf.analysis.calibration import calibrate
+    from spacy_bcrf.analysis.reporting import describe_labels
 
-    from .labeler import check_destination, load_labeler, read_examples, store_setting
-    from .report import describe_labels
+    from .labeler import check_destination, load_labeler, read_gold, store_setting
 
     with exit_on(ValueError, ImportError, OSError):
         check_destination(model, dev, output, inplace)
         setup_gpu(gpu_id, silent=True)
-        nlp, name, labeler = load_labeler(model, pipe, inplace)
+        nlp, name, _ = load_labeler(model, pipe, inplace)
         if not no_plot:
             require("matplotlib", "plot")
-        if labeler.control:
-            raise ValueError(
-                f"{model}: {name} keeps a promise with thresholds for its temperature. Calibrate a "
-                "pipeline first, then run `control`"
-            )
-        if by is not None:
-            labeler.check_grouping(by.value)
-        examples = read_examples(nlp, name, dev)
-        calibration = Calibration(labeler, examples, ignore_annotation=False)
-        temperature = calibration.fit()
-        scaling = None if by is None else calibration.fit_scaling(temperature, by.value)
-        fits = [("before", labeler.temperature, labeler.calibration), ("after", temperature, None)]
-        if by is not None:
-            fits.append((f"by {by.value}", temperature, scaling))
-        tables = {
-            f"{what}, temperature {t:.2f}": measure_reliability(
-                calibration.confidence(t, maps), calibration.correct, n_bins
-            )
-            for what, t, maps in fits
-        }
-        settings = {
-            "annotate": [*dict.fromkeys([*labeler.annotate, "confidence"])],
-            "temperature": temperature,
-            "calibration": None if scaling is None else scaling.options,
-        }
-        for setting, value in settings.items():
-            labeler.configure(setting, value)
-            nlp.get_pipe_config(name)[setting] = value
-        target = store_setting(nlp, name, "calibration", settings["calibration"], model, output)
-        typer.echo(
-            f"{name}: {len(calibration.correct):,} predictions, "
-            f"{100 * calibration.correct.mean():.2f}% right"
-        )
-        for note in describe_labels(f"{name} of {model}", calibration.labels, set(labeler.labels)):
+        groups = None if by is None else by.value
+        found = calibrate(nlp, read_gold(nlp, dev), name, by=groups, n_bins=n_bins)
+        target = store_setting(nlp, model, output)
+        typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
+        for note in describe_labels(f"{name} of {model}", set(found.unknown), set()):
             typer.echo(f"Note: {note}")
-        for what, table in tables.items():
+        for what, table in found.tables.items():
             typer.echo(
                 f"{what}: expected calibration error {table.error:.4f} on the documents of the fit"
             )
-        before, *_, after = tables.values()
+        before, *_, after = found.tables.values()
         if after.error > before.error:
             typer.echo(
                 "Note: the error rose. The temperature has the best likelihood; with few "
@@ -108,32 +79,7 @@ def calibrate_cli(
             )
         typer.echo(f"stored in {target}")
         if not no_plot:
-            typer.echo(f"drawn in {draw(tables, plot or target / f'calibration-{name}.png', name)}")
-
-
-def draw(tables: dict[str, Any], path: Path, name: str) -> Path:
-    """Draw reliability diagrams side by side: accuracy and number of predictions by confidence."""
-    matplotlib = require("matplotlib.figure", "plot")
-    figure = matplotlib.Figure(figsize=(5 * len(tables), 5), layout="constrained")
-    axes = figure.subplots(2, len(tables), height_ratios=(3, 1), sharex=True, squeeze=False)
-    for (what, table), (above, below) in zip(tables.items(), axes.T, strict=True):
-        n_bins = len(table.counts)
-        edges = [(i + 0.5) / n_bins for i in range(n_bins)]
-        some = table.counts > 0
-        above.plot([0, 1], [0, 1], color="gray", linestyle="--", label="perfect calibration")
-        found = table.confidence[some], table.accuracy[some]
-        above.plot(*found, marker="o", clip_on=False, label=name)
-        above.set_title(f"{what}\nexpected calibration error {table.error:.3f}")
-        above.set_ylabel("accuracy")
-        above.set_ylim(0, 1)
-        above.legend()
-        below.bar(edges, table.counts, width=0.9 / n_bins)
-        below.set_yscale("log")
-        below.set_ylim(bottom=0.8)
-        below.tick_params(which="minor", labelleft=False)
-        below.set_ylabel("predictions")
-        below.set_xlabel("confidence")
-        below.set_xlim(0, 1)
-    with replacing(path) as part:
-        figure.savefig(part, format="png", dpi=120)
-    return path
+            path = plot or target / f"calibration-{name}.png"
+            with replacing(path) as part:
+                found.plot().savefig(part, format="png", dpi=120)
+            typer.echo(f"drawn in {path}")

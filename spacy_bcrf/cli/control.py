@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
-from spacy.util import minibatch
 
 from .errors import exit_on
 from .options import GpuId, Inplace, PipeName, TargetFolder
@@ -53,9 +52,9 @@ def control_cli(
     With --recall it writes all spans from the threshold on to doc.spans["candidates"].
     With too few documents it says how many are needed, and stores nothing.
     """
-    from spacy_bcrf.pipeline.control import Control, Evidence, split_promise
+    from spacy_bcrf.analysis.promises import control
 
-    from .labeler import check_destination, load_labeler, read_examples, store_setting
+    from .labeler import check_destination, load_labeler, read_gold, store_setting
 
     with exit_on(ValueError, ImportError, OSError):
         if (recall is None) == (precision is None):
@@ -63,32 +62,27 @@ def control_cli(
         check_destination(model, dev, output, inplace)
         of_labels = read_label_promises(label or [])
         setup_gpu(gpu_id, silent=True)
-        nlp, name, labeler = load_labeler(model, pipe, inplace)
-        kind, value = ("precision", precision) if recall is None else ("recall", recall)
-        promises = split_promise(labeler.labels, value, of_labels, confidence)
-        examples = read_examples(nlp, name, dev)
-        docs = [example.predicted for example in examples]
-        evidence = Evidence(labeler, examples, kind)
-        kept = [evidence.fit(promise, max_units) for promise in promises]
-        thresholds = {label: one.threshold for one in kept for label in one.promise.labels}
-        labeler.control = Control(
-            kind, tuple(thresholds), tuple(thresholds.values()), labeler.temperature
+        nlp, name, _ = load_labeler(model, pipe, inplace)
+        found = control(
+            nlp,
+            read_gold(nlp, dev),
+            name,
+            recall=recall,
+            precision=precision,
+            of_labels=of_labels,
+            confidence=confidence,
+            max_units=max_units,
         )
-        n_candidates = sum(
-            len(prediction.candidates or ())
-            for batch in minibatch(docs, nlp.batch_size)
-            for prediction in labeler.predict(batch)
-        )
-        target = store_setting(nlp, name, "control", labeler.control.options, model, output)
-        for one in kept:
-            units = "predictions" if kind == "precision" else "gold spans"
+        target = store_setting(nlp, model, output)
+        for one in found.kept:
+            units = "predictions" if found.kind == "precision" else "gold spans"
             typer.echo(
-                f"{', '.join(one.promise.labels)}: {kind} {one.promise.value:g} at threshold "
+                f"{', '.join(one.promise.labels)}: {found.kind} {one.promise.value:g} at threshold "
                 f"{one.threshold:.4g}; on these {one.n_docs:,} documents {one.measured:.4f}, with "
                 f"{100 * one.share:.1f}% of the {units}"
             )
-        if kind == "recall":
-            typer.echo(f"{n_candidates / max(1, len(docs)):.2f} candidates a document")
+        if found.kind == "recall":
+            typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
         typer.echo(f"stored in {target}")
 
 

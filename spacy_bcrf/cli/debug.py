@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spacy.training import Example
     from thinc.api import Config
 
-    from spacy_bcrf.pipeline.gold_report import GoldReport
+    from spacy_bcrf.analysis.gold_report import GoldReport
 
 PARTS = ("train", "dev")
 DOCS = ("docs", "complete", "partial", "unannotated", "infeasible")
@@ -68,7 +68,7 @@ def report(
     from spacy import util
     from spacy.util import registry
 
-    from spacy_bcrf.pipeline.gold_report import report_gold
+    from spacy_bcrf.analysis.gold_report import report_gold
     from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
     try:

@@ -29,8 +29,8 @@ from spacy_bcrf.sparse.explain import (
 
 from .errors import exit_on
 from .labeler import annotate_before, load_labeler
-from .lattice_page import lattice_page
 from .options import PipeName
+from .pages.lattice import lattice_page
 from .paths import check_output_file
 
 

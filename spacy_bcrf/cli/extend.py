@@ -5,12 +5,8 @@ from typing import Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
-from spacy.language import Language
-from spacy.tokens import Doc
 
 from spacy_bcrf.io.atomic import check_new_folder, replacing_folder
-from spacy_bcrf.io.shards import read_docs
-from spacy_bcrf.pipeline.cross_fitting import copy_words
 
 from .errors import exit_on
 from .options import GpuId, PipeName
@@ -54,14 +50,14 @@ def extend_cli(
     labels, and the marginals of the old component teach the old labels on the same documents.
     Supports bcrf_ner and bcrf_tagger.
     """
-    from spacy.training import Example
     from spacy.util import fix_random_seed
 
+    from spacy_bcrf.analysis.combination import own_tok2vec
+    from spacy_bcrf.analysis.extension import extend
+    from spacy_bcrf.analysis.loading import make_examples
     from spacy_bcrf.annotation.extensions import set_extensions
-    from spacy_bcrf.pipeline.combination import own_tok2vec
-    from spacy_bcrf.pipeline.distillation import extend
 
-    from .labeler import annotate_before, load_labeler
+    from .labeler import load_labeler, read_gold
 
     with exit_on(ValueError, OSError):
         check_new_folder(output)
@@ -72,9 +68,7 @@ def extend_cli(
         fix_random_seed(seed)
         nlp, name, labeler = load_labeler(model, pipe)
         own_tok2vec(nlp, name)
-        references = list(read_docs(corpus, nlp.vocab))
-        docs = annotate_before(nlp, name, [make_input(nlp, doc) for doc in references])
-        examples = [Example(doc, gold) for doc, gold in zip(docs, references, strict=True)]
+        examples = make_examples(nlp, name, read_gold(nlp, corpus))
         sgd = nlp.create_optimizer()
         if learn_rate is not None:
             sgd.learn_rate = learn_rate
@@ -104,8 +98,3 @@ def extend_cli(
     if result.had_control:
         typer.echo("the promise of `control` is removed: run `control` again")
     typer.echo(f"stored in {output}")
-
-
-def make_input(nlp: Language, doc: Doc) -> Doc:
-    """Return the text of a document with the tokens of the pipeline, as spaCy's training does."""
-    return copy_words(doc, nlp) if doc.has_unknown_spaces else nlp.make_doc(doc.text)

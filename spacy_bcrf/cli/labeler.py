@@ -1,18 +1,18 @@
 """Loading of a trained pipeline and one of its components, and storing what a command fits."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Corpus, Example
 
+from spacy_bcrf.analysis.loading import annotate_before, find_labeler, load_pipeline
 from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder
-from spacy_bcrf.pipeline.loading import load_pipeline
+from spacy_bcrf.io.shards import read_docs
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .paths import check_corpus
+
+__all__ = ["annotate_before", "check_destination", "load_labeler", "read_gold", "store_setting"]
 
 
 def load_labeler(
@@ -24,32 +24,10 @@ def load_labeler(
     package if a command is to change it in place.
     """
     nlp = load_pipeline(model)
-    ours = {key: pipe for key, pipe in nlp.components if isinstance(pipe, SequenceLabeler)}
-    if name is None and len(ours) == 1:
-        name = next(iter(ours))
-    if name is None or name not in ours:
-        problem = f"no component {name!r} of spacy-bcrf" if name else "--pipe is missing"
-        if not ours:
-            found = ", ".join(nlp.component_names) or "none"
-            raise ValueError(
-                f"{model}: no component of spacy-bcrf among {found}; expected a pipeline with "
-                "bcrf_tagger, bcrf_ner, bcrf_chunker or bcrf_segmenter"
-            )
-        raise ValueError(f"{model}: {problem}; expected --pipe to be one of {', '.join(ours)}")
-    if name in nlp.disabled:
-        raise ValueError(
-            f"{model}: {name} is disabled; remove it from disabled in [nlp] of config.cfg"
-        )
+    name, labeler = find_labeler(nlp, name, model)
     if inplace and not Path(model).is_dir():
         raise ValueError(f"{model} is a package; expected --output, a folder to save it to")
-    return nlp, name, ours[name]
-
-
-def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[Doc]:
-    """Yield the documents, annotated by all components before `name`."""
-    pipes = [pipe for pipe, _ in nlp.pipeline]
-    with nlp.select_pipes(enable=pipes[: pipes.index(name)]):
-        yield from nlp.pipe(docs)
+    return nlp, name, labeler
 
 
 def check_destination(model: str, dev: Path, output: Path | None, inplace: bool) -> None:
@@ -67,23 +45,22 @@ def check_destination(model: str, dev: Path, output: Path | None, inplace: bool)
         check_new_folder(output)
 
 
-def read_examples(nlp: Language, name: str, dev: Path) -> list[Example]:
-    """Read gold documents. All components before `name` annotate the predicted ones."""
+def read_gold(nlp: Language, dev: Path) -> list[Doc]:
+    """Read gold documents. ValueError names the file, also if it has none."""
     try:
-        references = list(Corpus(dev)(nlp))
+        docs = [doc for doc in read_docs(dev, nlp.vocab) if len(doc)]
     except ValueError as error:
-        raise ValueError(f"{dev}: {error}") from None
-    if not references:
+        raise ValueError(str(error) if str(dev) in str(error) else f"{dev}: {error}") from None
+    if not docs:
         raise ValueError(f"{dev}: has no documents")
-    docs = annotate_before(nlp, name, [example.predicted for example in references])
-    return [Example(doc, eg.reference) for doc, eg in zip(docs, references, strict=True)]
+    return docs
 
 
-def store_setting(
-    nlp: Language, name: str, setting: str, value: Any, model: str, output: Path | None
-) -> Path:
-    """Store a component's setting in the config, in place without `output`. RETURNS the folder."""
-    nlp.get_pipe_config(name)[setting] = value
+def store_setting(nlp: Language, model: str, output: Path | None) -> Path:
+    """Store a pipeline whose config has new settings. RETURNS the folder.
+
+    output: a new folder, None to change the config of the folder `model`.
+    """
     if output is not None:
         with replacing_folder(output) as part:
             nlp.to_disk(part)

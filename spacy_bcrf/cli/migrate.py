@@ -42,7 +42,7 @@ def migrate(path: Path, output: Path, head: str) -> list[tuple[str, tuple[str, s
     """Migrate a config file. Print notes. RETURNS the old and new factory of each component."""
     from spacy import util
 
-    from spacy_bcrf.pipeline.migration import migrate_config
+    from spacy_bcrf.analysis.migration import migrate_config
 
     try:
         migrated = migrate_config(util.load_config(path, interpolate=False), head)

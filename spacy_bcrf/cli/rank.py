@@ -1,11 +1,10 @@
 """`python -m spacy bcrf rank`"""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from itertools import islice
 from pathlib import Path
-from typing import IO, Annotated, Any, NamedTuple
+from typing import IO, Annotated, Any
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
@@ -44,32 +43,27 @@ class Format(str, Enum):
     label_studio = "label-studio"
 
 
-# A diverse choice compares each document of the pool with all others.
-POOL_FACTOR, MAX_POOL = 4, 4096
+class Lines:
+    """Documents of a file of JSON lines with a `text`. The first reading keeps their offsets.
 
-
-class Candidate(NamedTuple):
-    """A document to rank. offset: position of its line in the file, in bytes."""
-
-    offset: int
-    doc: Any
-
-
-class Reader:
-    """Read documents from a file of JSON lines with a `text`, and count the bad lines.
-
-    make_doc: makes a document of a text; ValueError if it cannot.
+    make_doc: makes a document of a text; ValueError if it cannot. advance: gets the bytes that were
+    read. Iteration raises ValueError with file and line of a bad one; `skip_bad` counts it instead.
     """
 
-    def __init__(self, path: Path, skip_bad: bool, make_doc: Callable[[str], Any]) -> None:
-        self.path = path
-        self.skip_bad = skip_bad
-        self.make_doc = make_doc
+    def __init__(
+        self,
+        path: Path,
+        skip_bad: bool,
+        make_doc: Callable[[str], Any],
+        advance: Callable[[int], object],
+    ) -> None:
+        self.path, self.skip_bad, self.make_doc, self.advance = path, skip_bad, make_doc, advance
+        self.offsets: list[int] = []
         self.n_bad = 0
         self.first_bad = ""
 
-    def read(self, advance: Callable[[int], object]) -> Iterator[Candidate]:
-        """Yield documents. ValueError names file and line of a bad one, unless `skip_bad`."""
+    def __iter__(self) -> Iterator[Any]:
+        self.offsets.clear()
         offset = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(_read_lines(file), start=1):
@@ -79,15 +73,26 @@ class Reader:
                             f"the line is longer than {MAX_LINE >> 20} MiB; expected one text"
                         )
                     if line.strip():
-                        yield Candidate(offset, self.make_doc(parse_line(line)["text"]))
+                        doc = self.make_doc(parse_line(line)["text"])
+                        self.offsets.append(offset)
+                        yield doc
                 except ValueError as error:
                     problem = f"{self.path}:{number}: {error}"
                     if not self.skip_bad:
                         raise ValueError(f"{problem}. --skip-bad skips such lines") from None
                     self.first_bad = self.first_bad or problem
                     self.n_bad += 1
-                advance(file.tell() - offset)
+                self.advance(file.tell() - offset)
                 offset = file.tell()
+
+    def __getitem__(self, i: int) -> Any:
+        return self.make_doc(self.fields(i)["text"])
+
+    def fields(self, i: int) -> dict[str, Any]:
+        """Return the object of a document."""
+        with self.path.open("rb") as file:
+            file.seek(self.offsets[i])
+            return parse_line(file.readline())
 
 
 def _read_lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -122,13 +127,6 @@ def check_texts(path: Path) -> None:
         raise ValueError(f'{path}: expected JSON lines, {{"text": "..."}} on each line')
 
 
-class Scored(NamedTuple):
-    """A ranked document. offset: see `Candidate`."""
-
-    uncertainty: float
-    offset: int
-
-
 def rank_cli(
     model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
     texts: Annotated[Path, Arg(help="JSON lines: one object with a text on each line")],
@@ -157,7 +155,7 @@ def rank_cli(
         bool,
         Opt(
             "--diverse",
-            help=f"Choose the n documents that represent the {POOL_FACTOR} n most uncertain ones",
+            help="Choose the n documents that represent the 4 n most uncertain ones",
         ),
     ] = False,
     max_similarity: Annotated[
@@ -189,9 +187,12 @@ def rank_cli(
     uncertainty, predictions, scores and alternatives. Keeps only one number for each document in
     memory; --max-similarity keeps the pairs of words of the chosen ones.
     """
-    from .annotation_tasks import labeling_config
-    from .labeler import load_labeler
-    from .review_page import check_labeler
+    from spacy_bcrf.analysis.predictions import predict_spans
+    from spacy_bcrf.analysis.ranking import MAX_POOL, rank
+
+    from . import annotation_tasks as tasks
+    from .labeler import annotate_before, load_labeler
+    from .review.page import check_labeler
 
     with exit_on(ValueError, OSError):
         setup_gpu(gpu_id, silent=True)
@@ -203,124 +204,47 @@ def rank_cli(
         nlp, name, labeler = load_labeler(model, pipe)
         if format != Format.jsonl:
             check_labeler(labeler)
-        reader = Reader(texts, skip_bad, nlp.make_doc)
         with tqdm(
             total=texts.stat().st_size, unit="B", unit_scale=True, desc="reading", disable=None
         ) as progress:
-            scored = list(score(nlp, name, labeler, by, per, reader.read(progress.update)))
-        # The sort is stable: ties keep the order of the file.
-        scored.sort(key=lambda one: -one.uncertainty)
-        n_pool = max(n, min(POOL_FACTOR * n, MAX_POOL)) if diverse else n
-        chosen, n_similar = leave_out_duplicates(texts, scored, n_pool, max_similarity)
-        if diverse:
-            chosen = choose_diverse(texts, chosen, n, nlp, name, labeler)
-        records = make_records(texts, chosen, nlp, name, labeler, format, max_alternatives)
+            lines = Lines(texts, skip_bad, nlp.make_doc, progress.update)
+            ranking = rank(
+                nlp,
+                lines,
+                name,
+                by=by.value,
+                per=per.value,
+                n=n,
+                diverse=diverse,
+                max_similarity=max_similarity,
+            )
+        make = {
+            Format.jsonl: tasks.make_record,
+            Format.prodigy: tasks.make_prodigy_task,
+            Format.label_studio: tasks.make_label_studio_task,
+        }[format]
+        docs = annotate_before(nlp, name, (lines[one.number] for one in ranking.chosen))
+        records = (
+            make(lines.fields(one.number), round(one.uncertainty, 6), *found, name)
+            for one, found in zip(
+                ranking.chosen, predict_spans(labeler, docs, max_alternatives), strict=True
+            )
+        )
         if output is None:
             write(records, format, typer.get_text_stream("stdout"))
         else:
             with replacing(output) as part, part.open("w", encoding="utf8") as file:
                 write(records, format, file)
-        similar = f"; left out {n_similar:,} near duplicates" if n_similar else ""
-        skipped = f"; skipped {reader.n_bad} bad lines" if reader.n_bad else ""
-        first = f", the first: {reader.first_bad}" if reader.n_bad else ""
+        similar = f"; left out {ranking.n_similar:,} near duplicates" if ranking.n_similar else ""
+        skipped = f"; skipped {lines.n_bad} bad lines" if lines.n_bad else ""
+        first = f", the first: {lines.first_bad}" if lines.n_bad else ""
         typer.echo(
-            f"{len(scored):,} documents ranked by {by.value} per {per.value}, "
-            f"{len(chosen):,} written{similar}{skipped}{first}",
+            f"{ranking.n_docs:,} documents ranked by {by.value} per {per.value}, "
+            f"{len(ranking.chosen):,} written{similar}{skipped}{first}",
             err=True,
         )
         if format == Format.label_studio:
-            typer.echo(f"labeling config: {labeling_config(labeler.labels)}", err=True)
-
-
-def score(
-    nlp: Any, name: str, labeler: Any, by: Measure, per: Unit, candidates: Iterable[Candidate]
-) -> Iterator[Scored]:
-    """Yield the uncertainty and the offset of each document."""
-    from spacy.util import minibatch
-
-    from .labeler import annotate_before
-
-    for batch in minibatch(candidates, nlp.batch_size):
-        docs = list(annotate_before(nlp, name, (candidate.doc for candidate in batch)))
-        uncertainty = labeler.uncertainty(docs, by.value, per=per.value, ignore_annotation=False)
-        yield from map(Scored, uncertainty.tolist(), (candidate.offset for candidate in batch))
-
-
-def leave_out_duplicates(
-    texts: Path, scored: Iterable[Scored], n: int, max_similarity: float | None
-) -> tuple[list[Scored], int]:
-    """Return the first n documents (0 for all) without near duplicates, and the number left out."""
-    from spacy_bcrf.pipeline.diversity import NearDuplicates
-
-    if max_similarity is None:
-        return list(islice(scored, n or None)), 0
-    duplicates, kept, n_similar = NearDuplicates(max_similarity), [], 0
-    with texts.open("rb") as file:
-        for one in scored:
-            if duplicates.keep(_read_at(file, one.offset)["text"]):
-                kept.append(one)
-                if len(kept) == n:
-                    break
-            else:
-                n_similar += 1
-    return kept, n_similar
-
-
-def choose_diverse(
-    texts: Path, scored: Sequence[Scored], n: int, nlp: Any, name: str, labeler: Any
-) -> list[Scored]:
-    """Return the n documents that represent all of them best, see `facility_location`."""
-    import numpy as np
-
-    from spacy_bcrf.pipeline.diversity import document_vectors, facility_location
-
-    from .labeler import annotate_before
-
-    if not scored:
-        return []
-    docs = annotate_before(
-        nlp, name, (nlp.make_doc(fields["text"]) for fields in read_lines_at(texts, scored))
-    )
-    vectors = document_vectors(labeler, list(docs))
-    weights = np.array([one.uncertainty for one in scored])
-    return [scored[i] for i in facility_location(vectors, weights, n)]
-
-
-def make_records(
-    texts: Path,
-    scored: Sequence[Scored],
-    nlp: Any,
-    name: str,
-    labeler: Any,
-    format: Format,
-    max_alternatives: int,
-) -> Iterator[dict[str, Any]]:
-    """Yield the documents with their predictions, in the given format."""
-    from . import annotation_tasks as tasks
-    from .labeler import annotate_before
-
-    make = {
-        Format.jsonl: tasks.make_record,
-        Format.prodigy: tasks.make_prodigy_task,
-        Format.label_studio: tasks.make_label_studio_task,
-    }[format]
-    docs = (nlp.make_doc(fields["text"]) for fields in read_lines_at(texts, scored))
-    predicted = tasks.predict_spans(labeler, annotate_before(nlp, name, docs), max_alternatives)
-    lines = read_lines_at(texts, scored)
-    for one, fields, found in zip(scored, lines, predicted, strict=True):
-        yield make(fields, round(one.uncertainty, 6), *found, name)
-
-
-def read_lines_at(texts: Path, scored: Iterable[Scored]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of `texts` at these offsets."""
-    with texts.open("rb") as file:
-        for one in scored:
-            yield _read_at(file, one.offset)
-
-
-def _read_at(file: IO[bytes], offset: int) -> dict[str, Any]:
-    file.seek(offset)
-    return parse_line(file.readline())
+            typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
 
 
 def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from difflib import get_close_matches
+from typing import Any
 
 
 def explain_name(error: Exception) -> str:
@@ -15,6 +16,13 @@ def explain_name(error: Exception) -> str:
     if not found:
         return message
     name, kind = found.groups()
+    layers: Any = registry.layers
+    if kind == "architectures" and name in layers.get_all():
+        return (
+            f"{name} is a head, which is a layer and no architecture. Set @architectures = "
+            f'"spacy-bcrf.SequenceLabeler.v1" in the block [components.NAME.model], and @layers = '
+            f'"{name}" in the block [components.NAME.model.head]'
+        )
     known = [key for key in getattr(registry, kind).get_all() if key.startswith("spacy-bcrf.")]
     (close,) = get_close_matches(name, known, n=1) or [""]
     hint = f"Did you mean {close}? " if close else ""

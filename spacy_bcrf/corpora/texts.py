@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import glob
-import json
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,16 +16,18 @@ from typing import Any, NamedTuple
 from spacy.attrs import ORTH  # type: ignore[import-not-found]
 from spacy.language import Language
 from spacy.strings import StringStore
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
 from spacy_bcrf.io.extras import require
-from spacy_bcrf.io.json_objects import Problem, read_objects
+from spacy_bcrf.io.json_objects import Problem, parse_object, read_objects
 from spacy_bcrf.io.remote import find_below, glob_files, is_remote, make_path
+from spacy_bcrf.io.shards import load_docs
 from spacy_bcrf.io.text import (
     MAX_LINE,
     CorpusError,
+    Line,
     open_decompressed,
-    read_lines,
+    scan_lines,
     text_suffix,
 )
 
@@ -36,6 +39,18 @@ ID_KEY, META_KEY = "id", "meta"
 
 MAX_DEPTH = 100
 """Largest depth of nested meta data. Python cannot write much deeper values, nor send them."""
+
+
+CONTAINER = 16
+"""Memory of a list, an object or a number in meta data, in characters."""
+MAX_META = 2 * MAX_LINE
+"""Largest meta data of a record, in characters: small JSON can hold very many empty lists."""
+MAX_ID = 1000
+"""Longest id in characters. The log of progress keeps the ids of failed documents."""
+MAX_ROW = 100_000
+"""Largest number of lines in a row of a table."""
+BATCH_BYTES = 64 << 20
+"""Largest size of the rows of a Parquet file that are in memory together, about."""
 
 
 class TextColumns(NamedTuple):
@@ -55,7 +70,7 @@ class TextRecord:
 
     id: the value of the id column, or the place. place: file and line, or file and row from 1.
     spaces: whether a space follows each word. meta: all other columns, as JSON values; of Parquet
-    as the Python values of their types.
+    as the Python values of their types. meta_size: its memory, in characters.
     """
 
     id: str | int
@@ -64,11 +79,12 @@ class TextRecord:
     words: list[str] | None = None
     spaces: list[bool] | None = None
     meta: dict[str, Any] = field(default_factory=dict)
+    meta_size: int = 0
 
     @property
     def n_characters(self) -> int:
-        """The number of characters, without spaces between words if only these are known."""
-        return len(self.text) if self.text is not None else sum(map(len, self.words or ()))
+        """The memory of the record, in characters of its text, words and meta data."""
+        return len(self.text or "") + sum(map(len, self.words or ())) + self.meta_size
 
     def make_doc(self, nlp: Language) -> Doc:
         """Tokenize the text. Given words stay. ValueError if it is too long, or has other words."""
@@ -79,11 +95,12 @@ class TextRecord:
 
 
 class Rejected(NamedTuple):
-    """A record that is no document, and why."""
+    """A record without annotation, and why. unread: whether it is the rest of a file."""
 
     id: str | int
     place: str
     reason: str
+    unread: bool = False
 
 
 Item = TextRecord | Rejected
@@ -119,8 +136,10 @@ def find_inputs(inputs: Sequence[str], output: Path | None = None) -> tuple[list
             n_skipped += len(below) - len(found)
             if not found:
                 raise ValueError(f"{name}: the folder has no file with one of {KNOWN}")
-        elif path.exists():
+        elif path.is_file():
             found = [path]
+        elif path.exists():
+            raise ValueError(f"{name}: is a device or a pipe; expected a regular file")
         else:
             if is_remote(path):
                 matches = glob_files(path)
@@ -184,19 +203,24 @@ def read_records(
 
 def _read_text(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
     if not columns.whole_files:
-        for line in read_lines(path, advance):
-            if line.text.strip():
-                place = f"{path}:{line.number}"
+        for line in scan_lines(path, advance):
+            place = f"{path}:{line.number}"
+            if line.problem is not None:
+                yield Rejected(place, place, line.problem)
+            elif line.text.strip():
                 yield TextRecord(place, place, line.text)
         return
+    name = str(path)
     with open_decompressed(path) as stream:
         data = stream.read(MAX_LINE + 1)
     if len(data) > MAX_LINE:
-        raise CorpusError(f"{path}: has more than {MAX_LINE >> 20} MiB; expected one document")
+        reason = f"has more than {MAX_LINE >> 20} MiB; expected one document"
+        yield Rejected(name, name, reason)
+        return
     try:
-        yield TextRecord(str(path), str(path), data.decode("utf-8-sig"))
+        yield TextRecord(name, name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: byte {error.start} is not UTF-8") from None
+        yield Rejected(name, name, f"byte {error.start} is not UTF-8")
     advance(path.stat().st_size)
 
 
@@ -211,64 +235,121 @@ def _read_json(path: Path, columns: TextColumns, advance: Advance) -> Iterator[I
 def _read_fields(fields: dict[str, Any], place: str, columns: TextColumns) -> Item:
     """Read the fields of an object. Its tokens are in `tokens`, its meta data in all others."""
     key = fields.pop(columns.id, None)
-    if key is not None and (isinstance(key, bool) or not isinstance(key, str | int)):
-        return Rejected(place, place, f'"{columns.id}" must be a string or an integer, got {key!r}')
+    if reason := _check_id(key, columns.id):
+        return Rejected(place, place, reason)
     name = place if key is None else key
     names = (("text", columns.text), ("tokens", "tokens"))
     given = {key: fields.pop(column) for key, column in names if column in fields}
     try:
         record = read_record(given, place)
+        return TextRecord(name, place, record.text, record.words, None, *check_meta(fields))
     except Problem as problem:
         return Rejected(name, place, str(problem))
-    if _is_too_deep(fields):
-        return Rejected(name, place, f"values are nested more than {MAX_DEPTH} levels deep")
-    return TextRecord(name, place, record.text, record.words, meta=fields)
 
 
-def _is_too_deep(fields: dict[str, Any]) -> bool:
-    level: list[Any] = [fields]
+def _check_id(key: Any, name: str) -> str | None:
+    """Return what is wrong with an id, or None."""
+    if key is not None and (isinstance(key, bool) or not isinstance(key, str | int)):
+        return f'"{name}" must be a string or an integer, got {repr(key)[:60]}'
+    too_long = len(key) > MAX_ID if isinstance(key, str) else abs(key or 0) >= 10**MAX_ID
+    return f'"{name}" has more than {MAX_ID:,} characters' if too_long else None
+
+
+def check_meta(meta: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return meta data and its memory in characters. Problem if it is too deep or too large."""
+    size = 0
+    level: list[Any] = [meta]
     for _ in range(MAX_DEPTH + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return False
-    return True
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, str | bytes):
+                size += len(value)
+            else:
+                size += CONTAINER
+                if isinstance(value, dict):
+                    inner += (*value, *value.values())
+                elif isinstance(value, list):
+                    inner += value
+        if size + CONTAINER * len(inner) > MAX_META:
+            raise Problem("too large", f"meta data of more than {MAX_META:,} characters")
+        if not inner:
+            return meta, size
+        level = inner
+    raise Problem("too deep", f"values are nested more than {MAX_DEPTH} levels deep")
 
 
 def _read_table(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
-    rows = _read_rows(path, advance)
-    try:
-        header = next(rows, None)
-        if header is None:
-            return
-        _check_header(path, header, columns)
-        if len(set(header)) < len(header):
-            raise ValueError(f"{path}: two columns of the header have the same name")
-        for row in rows:
-            place = f"{path}:{rows.line_num}"
-            if len(row) == len(header):
-                fields = dict(zip(header, row, strict=True))
-                tokens = fields.pop("tokens", None)  # a string, not a list as in JSON
-                item = _read_fields(fields, place, columns)
-                if tokens is not None and isinstance(item, TextRecord):
-                    item.meta["tokens"] = tokens
-                yield item
-            elif row:
-                yield Rejected(place, place, f"{len(row)} fields under a header of {len(header)}")
-    except csv.Error as error:
-        raise CorpusError(f"{path}:{rows.line_num}: no CSV: {error}") from None
+    rows = _Rows(path, advance)
+    header = _read_header(path, rows)
+    if not header:
+        return
+    _check_header(path, header, columns)
+    if len(set(header)) < len(header):
+        raise ValueError(f"{path}: two columns of the header have the same name")
+    for number, row in rows:
+        place = f"{path}:{number}"
+        if isinstance(row, str):
+            yield Rejected(place, place, row)
+        elif len(row) == len(header):
+            fields = dict(zip(header, row, strict=True))
+            tokens = fields.pop("tokens", None)  # a string, not a list as in JSON
+            item = _read_fields(fields, place, columns)
+            if tokens is not None and isinstance(item, TextRecord):
+                item.meta["tokens"] = tokens
+            yield item
+        elif row:
+            yield Rejected(place, place, f"{len(row)} fields under a header of {len(header)}")
 
 
-def _read_rows(path: Path, advance: Advance = lambda n_bytes: None) -> Any:
-    csv.field_size_limit(MAX_LINE)
-    delimiter = "\t" if text_suffix(path) == ".tsv" else ","
-    lines = (line.text + "\n" for line in read_lines(path, advance))
-    # Unless strict, an open quote would silently hide all rows after it.
-    return csv.reader(lines, delimiter=delimiter, strict=True)
+class _Rows:
+    """The rows of a table with the number of their first line, or the problem of a bad line.
+
+    The line that starts a bad row is a problem. The next row starts at the line after it, so an
+    open quote hides no other row.
+    """
+
+    def __init__(self, path: Path, advance: Advance = lambda n_bytes: None) -> None:
+        csv.field_size_limit(MAX_LINE)
+        self._delimiter = "\t" if text_suffix(path) == ".tsv" else ","
+        self._lines = scan_lines(path, advance)
+        self._again: deque[Line] = deque()
+        self._row: list[Line] = []
+
+    def __iter__(self) -> Iterator[tuple[int, list[str] | str]]:
+        # Unless strict, an open quote would silently hide all rows after it.
+        new = partial(csv.reader, delimiter=self._delimiter, strict=True)
+        reader = new(iter(self._next_line, None))
+        while True:
+            self._row.clear()
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                first, *others = self._row
+                self._again.extendleft(reversed(others))
+                reader = new(iter(self._next_line, None))
+                yield first.number, f"no CSV: {error}"
+            else:
+                if row is None:
+                    return
+                yield self._row[0].number, row
+
+    def _next_line(self) -> str | None:
+        """Return the next line, None at the end. csv.Error for a line that cannot be read."""
+        line = self._again.popleft() if self._again else next(self._lines, None)
+        if line is None:
+            return None
+        self._row.append(line)
+        if line.problem or len(self._row) > MAX_ROW:
+            raise csv.Error(line.problem or f"a row of more than {MAX_ROW:,} lines")
+        return line.text + "\n"
+
+
+def _read_header(path: Path, rows: _Rows) -> list[str]:
+    """Return the first row of a table, empty for an empty file. CorpusError for a bad row."""
+    number, header = next(iter(rows), (1, []))
+    if isinstance(header, str):
+        raise CorpusError(f"{path}:{number}: {header}")
+    return header
 
 
 def _check_header(path: Path, header: Iterable[str], columns: TextColumns) -> None:
@@ -289,7 +370,9 @@ def _read_parquet(path: Path, columns: TextColumns, advance: Advance) -> Iterato
             file = parquet.ParquetFile(raw)
             _check_header(path, file.schema_arrow.names, columns)
             number = 0
-            for batch in file.iter_batches(1000):
+            n_rows, n_bytes = file.metadata.num_rows, _count_bytes(file.metadata)
+            size_of_batch = min(1000, max(1, BATCH_BYTES * n_rows // max(1, n_bytes)))
+            for batch in file.iter_batches(size_of_batch):
                 for fields in _rows_of(batch):
                     number += 1
                     place = f"{path}:{number}"
@@ -299,9 +382,14 @@ def _read_parquet(path: Path, columns: TextColumns, advance: Advance) -> Iterato
                     for name in {columns.id, columns.text, "tokens"} & fields.keys():
                         fields[name] = as_json(fields[name])
                     yield _read_fields(fields, place, columns)
-                advance(size * batch.num_rows // file.metadata.num_rows)
+                advance(size * batch.num_rows // n_rows)
         except errors as error:
             raise CorpusError(f"{path}: cannot be read as Parquet: {error}") from None
+
+
+def _count_bytes(metadata: Any) -> int:
+    """Return the bytes of all rows of a Parquet file without compression."""
+    return sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
 
 
 def _rows_of(batch: Any) -> Iterator[dict[str, Any] | Exception]:
@@ -337,7 +425,7 @@ def read_schema(path: Path, columns: TextColumns) -> dict[str, Any] | None:
         read = {columns.text, columns.id, "tokens"}
     elif text_suffix(path) in (".csv", ".tsv"):
         string = require("pyarrow", "parquet").string()
-        types = dict.fromkeys(next(_read_rows(path), ()), string)
+        types = dict.fromkeys(_read_header(path, _Rows(path)), string)
         read = {columns.text, columns.id}
     else:
         return None
@@ -356,27 +444,37 @@ def as_json(value: Any) -> Any:
 
 
 def _read_docs(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
-    import srsly
-
-    with open_decompressed(path) as stream:
-        data = stream.read()
     try:
-        docs = DocBin(store_user_data=True).from_bytes(data)
+        docs = load_docs(path)
         strings = StringStore(docs.strings)
         orth = docs.attrs.index(ORTH)
-        for i, (tokens, spaces, user_data) in enumerate(
-            zip(docs.tokens, docs.spaces, docs.user_data, strict=True)
-        ):
-            place = f"{path}:{i + 1}"
-            words = [strings[word] for word in tokens[:, orth].tolist()]
-            kept = {} if user_data is None else srsly.msgpack_loads(user_data, use_list=False)
-            key, meta = kept.get(ID_KEY, place), kept.get(META_KEY, "{}")
-            yield TextRecord(key, place, None, words, spaces.ravel().tolist(), json.loads(meta))
+        parts = list(zip(docs.tokens, docs.spaces, docs.user_data, strict=True))
     except CorpusError:
         raise
-    except Exception as error:  # zlib, msgpack and spaCy raise different types
+    except Exception as error:  # msgpack and spaCy raise different types
         raise CorpusError(f"{path}: cannot be read as a .spacy file: {error}") from error
+    for i, (tokens, spaces, user_data) in enumerate(parts):
+        place = f"{path}:{i + 1}"
+        try:
+            words = [strings[word] for word in tokens[:, orth].tolist()]
+            yield _read_user_data(user_data, place, words, spaces.ravel().tolist())
+        except Exception as error:
+            yield Rejected(place, place, f"cannot be read: {error}")
     advance(path.stat().st_size)
+
+
+def _read_user_data(data: bytes | None, place: str, words: list[str], spaces: list[bool]) -> Item:
+    import srsly
+
+    kept = {} if data is None else srsly.msgpack_loads(data, use_list=False)
+    key = kept.get(ID_KEY, place)
+    if reason := _check_id(key, ID_KEY):
+        return Rejected(place, place, f"user_data: {reason}")
+    try:
+        meta = check_meta(parse_object(kept.get(META_KEY, "{}")))
+    except Problem as problem:
+        return Rejected(key, place, f'user_data["{META_KEY}"]: {problem}')
+    return TextRecord(key, place, None, words, spaces, *meta)
 
 
 _READERS: dict[str, Callable[[Path, TextColumns, Advance], Iterator[Item]]] = {

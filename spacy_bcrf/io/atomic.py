@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from .remote import is_remote, uploading
 
@@ -27,11 +28,12 @@ def is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and move it to `path` at the end.
 
     After an exception the old file stays and the temporary one is removed. The new file keeps the
-    mode of the old one, but not its owner. A link stays, and its target is replaced. Missing parent
+    mode of the old one, but not its owner. A link stays, and its target is replaced; without
+    `follow`, the file takes the place of a link or a device, which nobody chose. Missing parent
     folders are created. The path of a device or a pipe is yielded itself. A file of an object store
     is written on this machine and then uploaded, see `remote`. ValueError if `path` is a folder. An
     OSError that names no file, as that of a full disk, gets `path` as its file.
@@ -42,10 +44,10 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     if not path.name or path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, this is a folder")
-    if is_stream(path):
+    if follow and is_stream(path):
         yield path
         return
-    target = _resolve(path)
+    target = _resolve(path) if follow else path.absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
     # The suffix stays, because Matplotlib chooses the format by it.
     descriptor, name = tempfile.mkstemp(target.suffix, UNFINISHED, target.parent)
@@ -63,6 +65,12 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def open_own(path: Path, mode: str) -> IO[bytes]:
+    """Open a file of a folder that others may write to. OSError if it is a link."""
+    flags = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
+    return open(path, mode, opener=lambda name, more: os.open(name, more | flags, 0o666))
 
 
 def check_new_folder(path: Path) -> None:
@@ -131,7 +139,7 @@ def _is_open_file(path: Path) -> bool:
 
 def _mode(path: Path, default: int) -> int:
     """Return the mode of a file or folder, by default the one that the umask allows."""
-    if path.exists():
+    if path.exists() and not path.is_symlink():
         return stat.S_IMODE(path.stat().st_mode)
     mask = os.umask(0o077)  # the only way to read it is to set it
     os.umask(mask)

@@ -35,7 +35,7 @@ def keep_identity(path: Path, identity: Mapping[str, Any]) -> None:
         return
     try:
         old = json.loads(path.read_text(encoding="utf8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{path}: is not the file of an earlier run ({error}); expected another folder"
         ) from None

@@ -6,12 +6,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, groupby
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .text import MAX_LINE, CorpusError, Line, read_lines
+from .text import MAX_LINE, CorpusError, Line, scan_lines
 
 _WHITE_SPACE = " \t\r\n"
 _SPACES = re.compile(f"[{_WHITE_SPACE}]*")
@@ -38,21 +38,32 @@ def read_objects(
     """Yield the objects of a file: one on each non-blank line, or the items of one list.
 
     If the first line starts with a bracket, the file is a list. Only one object is in memory at a
-    time, of at most MAX_LINE characters. A bad line or item yields an item with a problem. Broken
-    JSON in a list ends the reading with a CorpusError. `advance` receives the number of bytes read
-    since its last call.
+    time, of at most MAX_LINE characters. A bad line or item yields an item with a problem. Bytes in
+    a list that are not UTF-8 are half surrogate pairs. Broken JSON in a list ends the reading with
+    a CorpusError. `advance` receives the number of bytes read since its last call.
     """
-    pieces = read_lines(path, advance, in_pieces=True)
+    pieces = scan_lines(path, advance, in_pieces=True)
     first = next((piece for piece in pieces if piece.text.strip(_WHITE_SPACE)), None)
     if first is None:
         return
     if first.text.lstrip(_WHITE_SPACE).startswith("["):
         yield from _ListReader(first, pieces).read()
         return
-    for number, group in groupby(chain([first], pieces), lambda piece: piece.number):
-        text = _join(group)
-        if text is None or text.strip(_WHITE_SPACE):
-            yield Item(f"{path}:{number}", _parse_line(text))
+    texts: list[str] = []
+    n_characters, problem = 0, None
+    for piece in chain([first], pieces):
+        n_characters += len(piece.text)
+        problem = problem or piece.problem
+        if n_characters <= MAX_LINE:
+            texts.append(piece.text)
+        if not piece.ends:
+            continue
+        text = "".join(texts)
+        if n_characters > MAX_LINE or problem or text.strip(_WHITE_SPACE):
+            place = f"{path}:{piece.number}"
+            yield Item(place, _parse_line(text, n_characters, problem))
+        texts.clear()
+        n_characters, problem = 0, None
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
@@ -74,26 +85,17 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     return value
 
 
-def _parse_line(text: str | None) -> dict[str, Any] | Problem:
-    if text is None:
+def _parse_line(text: str, n_characters: int, problem: str | None) -> dict[str, Any] | Problem:
+    if n_characters > MAX_LINE:
         return Problem(
             "too long", f"more than {MAX_LINE:,} characters; expected one record on each line"
         )
+    if problem is not None:
+        return Problem("no UTF-8", f"{problem}; expected UTF-8")
     try:
         return parse_object(text)
-    except Problem as problem:
-        return problem
-
-
-def _join(pieces: Iterable[Line]) -> str | None:
-    """Return the text of a line. None if it has more than MAX_LINE characters."""
-    texts, length = [], 0
-    for piece in pieces:
-        texts.append(piece.text)
-        length += len(piece.text)
-        if length > MAX_LINE:
-            texts.clear()
-    return "".join(texts) if length <= MAX_LINE else None
+    except Problem as found:
+        return found
 
 
 def _check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

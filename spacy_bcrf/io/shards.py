@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -14,7 +15,12 @@ from spacy.tokens._serialize import ALL_ATTRS
 from spacy.vocab import Vocab
 
 from .atomic import is_stream, replacing, replacing_folder
-from .text import CorpusError
+from .text import BLOCK, CorpusError, open_decompressed
+
+MIN_LIMIT = 64 << 20
+"""A `.spacy` file can have this number of decompressed bytes, whatever its size."""
+MAX_RATIO = 32
+"""Largest compression of a larger `.spacy` file. Real corpora reach about 8."""
 
 
 def find_files(path: Path) -> list[Path]:
@@ -70,10 +76,34 @@ def read_shuffled(
     yield from buffer
 
 
+def load_docs(path: Path) -> DocBin:
+    """Load a `.spacy` file, also one compressed again.
+
+    CorpusError for a file that is compressed more than annotation can be: it is a zip bomb. Other
+    damaged content raises the exceptions of msgpack and spaCy.
+    """
+    limit = max(MIN_LIMIT, MAX_RATIO * path.stat().st_size)
+    with open_decompressed(path) as stream:
+        data = stream.read(limit + 1)
+    zipped = zlib.decompressobj()
+    size, start, rest = len(data), 0, b""
+    while size <= limit and (rest or start < len(data)):
+        if not rest:
+            rest, start = data[start : start + BLOCK], start + BLOCK
+        size += len(zipped.decompress(rest, BLOCK))
+        rest = zipped.unconsumed_tail
+    if size > limit:
+        raise CorpusError(
+            f"{path}: has more than {limit >> 20} MiB when decompressed, too much for its size; "
+            "if that is right, `convert --shard` writes smaller files"
+        )
+    return DocBin(store_user_data=True).from_bytes(data)
+
+
 def _read_files(files: Iterable[Path], vocab: Vocab) -> Iterator[Doc]:
     for file in files:
         try:
-            yield from DocBin(store_user_data=True).from_disk(file).get_docs(vocab)
+            yield from load_docs(file).get_docs(vocab)
         except Exception as error:  # zlib, msgpack and spaCy raise different types
             raise ValueError(f"{file}: cannot be read as a .spacy file: {error}") from error
 

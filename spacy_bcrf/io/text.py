@@ -34,11 +34,17 @@ class UnreadableError(CorpusError):
 
 
 class Line(NamedTuple):
-    """One line without its line break. number: counts from 1."""
+    """One line without its line break, or a piece of one.
+
+    number: counts from 1. problem: why the line cannot be read; its text is then of no use.
+    ends: whether no more pieces of the line follow.
+    """
 
     path: Path
     number: int
     text: str
+    problem: str | None = None
+    ends: bool = True
 
     def error(self, message: str) -> CorpusError:
         """Return an error that names this line."""
@@ -57,6 +63,16 @@ def find_file(path: Path) -> Path:
 
 
 def read_lines(
+    path: Path, advance: Callable[[int], object] = lambda n_bytes: None
+) -> Iterator[Line]:
+    """Yield the lines of a UTF-8 file as `scan_lines` does. CorpusError for a bad line too."""
+    for line in scan_lines(path, advance):
+        if line.problem is not None:
+            raise line.error(f"{line.problem}; expected a UTF-8 text with a record on each line")
+        yield line
+
+
+def scan_lines(
     path: Path,
     advance: Callable[[int], object] = lambda n_bytes: None,
     *,
@@ -66,52 +82,53 @@ def read_lines(
 
     `advance` receives the number of bytes read since its last call. Only a line feed, with or
     without a carriage return, ends a line: treebanks have words with the other characters that
-    `str.splitlines` splits at. in_pieces: a line longer than BLOCK bytes comes in several pieces,
-    all with its number. CorpusError if the file cannot be read or decoded, or if a line that is not
-    in pieces is longer than MAX_LINE bytes.
+    `str.splitlines` splits at. A line that is not UTF-8, or longer than MAX_LINE bytes, has a
+    problem, and the next line follows. in_pieces: a line longer than BLOCK bytes comes in several
+    pieces, all with its number. Bytes that are not UTF-8 are half surrogate pairs in the text of a
+    piece. CorpusError if the file cannot be read, or is a broken archive.
     """
-    number, column, rest = 0, 0, b""
-
-    def not_utf8(start: int) -> CorpusError:
-        return CorpusError(
-            f"{path}:{number}: byte 0x{data[start]:02x} at column {column + start + 1} is not "
-            "UTF-8; expected a text file encoded as UTF-8"
-        )
-
+    number, column, rest, ends = 0, 0, b"", True
     try:
         with open_bytes(path) as raw, _OPENERS.get(path.suffix, _plain)(raw) as stream:
             # A pipe has neither position nor length.
             tell = raw.tell if raw.seekable() else int
             position = 0
             while read := stream.readline(BLOCK if in_pieces else MAX_LINE + 1):
-                number += not column
-                if len(read) > MAX_LINE:
-                    raise CorpusError(
-                        f"{path}:{number}: the line is longer than {MAX_LINE >> 20} MiB; expected "
-                        "a text file with a word or a record on each line"
-                    )
+                number += ends
                 if number == 1 and not column:
                     read = read.removeprefix(codecs.BOM_UTF8)
-                data, rest = rest + read, b""
+                data, rest, problem = rest + read, b"", None
+                ends = read.endswith(b"\n")
                 try:
                     text = data.decode()
                 except UnicodeDecodeError as error:
                     # A piece may end within a character, which has at most four bytes.
-                    if not in_pieces or read.endswith(b"\n") or error.start < len(data) - 3:
-                        raise not_utf8(error.start) from None
-                    rest = data[error.start :]
-                    text = data[: error.start].decode()
-                column = 0 if read.endswith(b"\n") else column + len(data) - len(rest)
-                yield Line(path, number, text.removesuffix("\n").removesuffix("\r"))
-                if number % 1000 == 0 or column:
+                    if in_pieces and not ends and error.start >= len(data) - 3:
+                        rest = data[error.start :]
+                        text = data[: error.start].decode()
+                    else:
+                        problem = _not_utf8(data[error.start], column + error.start)
+                        text = data.decode(errors="surrogateescape")
+                if not in_pieces and len(read) > MAX_LINE:
+                    text, problem = "", f"the line is longer than {MAX_LINE >> 20} MiB"
+                    while not ends and (read := stream.readline(BLOCK)):
+                        ends = read.endswith(b"\n")
+                ends = ends or not in_pieces
+                column = 0 if ends else column + len(data) - len(rest)
+                yield Line(path, number, text.removesuffix("\n").removesuffix("\r"), problem, ends)
+                if number % 1000 == 0 or not ends:
                     advance(tell() - position)
                     position = tell()
-            if rest:
-                data = rest
-                raise not_utf8(0)
+            if not ends:
+                problem = _not_utf8(rest[0], column) if rest else None
+                yield Line(path, number, "", problem)
             advance(tell() - position)
     except _reading_errors() as err:
         raise _describe(path, err, f", readable up to line {number}") from None
+
+
+def _not_utf8(byte: int, column: int) -> str:
+    return f"byte 0x{byte:02x} at column {column + 1} is not UTF-8"
 
 
 @contextmanager

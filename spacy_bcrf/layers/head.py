@@ -7,9 +7,10 @@ import numpy as np
 from thinc.api import Model, Relu
 from thinc.types import Floats2d
 
-from spacy_bcrf.chain import Potentials, boundaries
+from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.checks import check_numbers
 from spacy_bcrf.chain.label_resize import extend_rows, extend_square, matching_tags
+from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
 
 from .pairwise import Pairwise
@@ -130,7 +131,7 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
         model.inc_grad("W", ops.gemm(d_unary, inputs, trans1=True))
         return ops.unflatten(dX, lengths)
 
-    potentials = Potentials.unchecked(unary, transitions, ops.asarray(lengths), ops.xp)
+    potentials = Potentials.deferred(unary, transitions, ops.asarray(lengths), ops.xp)
     return potentials, backprop
 
 

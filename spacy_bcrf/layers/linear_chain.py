@@ -1,6 +1,6 @@
 """`spacy-bcrf.LinearChain.v1`: a linear chain over boolean features, trained online."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from spacy.tokens import Doc
@@ -17,7 +17,7 @@ from spacy_bcrf.sparse.model import SparseChain
 from spacy_bcrf.sparse.template_sets import get_templates
 from spacy_bcrf.sparse.word_tables import WordTables
 
-from .protocol import Hooks, attach, output_attrs, sparse_chains
+from .protocol import Hooks, attach, output_attrs
 
 
 def LinearChain(
@@ -94,8 +94,13 @@ def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Pot
         # Its potentials are NumPy arrays, also where a GPU runs the networks of a pipeline.
         ops=NumpyOps(),
     )
-    hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None, learn=learn)
+    hooks = Hooks(_is_ready, resize_output, _columns, start_counting, learn)
     return attach(model, model, hooks)
+
+
+def sparse_chains(model: Model) -> Iterator[SparseChain]:
+    """Yield the sparse linear chains of a labeling model: a sum can have several."""
+    return (node.attrs["chain"] for node in model.walk() if "chain" in node.attrs)
 
 
 def sparse_chain(model: Model) -> SparseChain | None:
@@ -114,6 +119,10 @@ def find_obstacle(model: Model) -> str | None:
 
 def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
     return model.attrs["chain"].is_ready
+
+
+def _columns(model: Model[list[Doc], Potentials]) -> list[int]:
+    return model.attrs["chain"].features.attributes
 
 
 def forward(
@@ -145,8 +154,15 @@ def forward(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    """Count features and make weights. X: all documents of the training data."""
+    """Make weights, see `SparseChain.initialize`."""
     model.attrs["chain"].initialize(X or [], model.get_dim("nO"))
+
+
+def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
+    """Start to count features, see `Hooks`."""
+    sparse: SparseChain = model.attrs["chain"]
+    sparse.start_counting()
+    return sparse.count
 
 
 def learn(

@@ -13,8 +13,8 @@ from spacy_bcrf import chain
 from spacy_bcrf.chain import Constraints, Potentials
 from spacy_bcrf.kernels import Array
 
-from .linear_chain import sparse_chain
-from .protocol import Hooks, Objective, attach, get_hooks, output_attrs, sparse_chains
+from .linear_chain import sparse_chain, sparse_chains
+from .protocol import Hooks, Objective, attach, get_hooks, output_attrs
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def make_sum(
         params={"weights": None} if learned else {},
         attrs=output_attrs(objective, decoder, part_weights=_Fixed(weights)),
     )
-    hooks = Hooks(is_ready=_is_ready, resize=resize_output, sample_size=None)
+    hooks = Hooks(_is_ready, resize_output, _columns, start_counting)
     return attach(model, model, hooks)
 
 
@@ -110,6 +110,10 @@ def _is_ready(model: Model[list[Doc], Potentials]) -> bool:
     return all(get_hooks(part).is_ready(part) for part in model.layers)
 
 
+def _columns(model: Model[list[Doc], Potentials]) -> list[int]:
+    return [column for part in model.layers for column in get_hooks(part).columns(part)]
+
+
 def part_weights(model: Model) -> list[float]:
     """Return the weights of the parts of a sum."""
     if model.has_param("weights"):
@@ -139,7 +143,7 @@ def forward(
     )
     parts = [
         # A sparse chain computes on the CPU.
-        Potentials.unchecked(
+        Potentials.deferred(
             ops.asarray(p.unary), ops.asarray(p.transitions), ops.asarray(p.lengths), ops.xp
         )
         for p in found
@@ -178,12 +182,24 @@ def call_part(
 
 
 def init(model: Model[list[Doc], Potentials], X: list[Doc] | None = None, Y: Any = None) -> None:
-    """Initialize all parts. X: all documents of the training data."""
+    """Initialize all parts."""
     if "weights" in model.param_names:
         weights: Floats1d = model.ops.asarray1f(model.attrs["part_weights"].weights)
         model.set_param("weights", weights)
     for part in model.layers:
-        part.initialize(X=None if X is None else X[: get_hooks(part).sample_size])
+        part.initialize(X=X)
+
+
+def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]], None]:
+    """Start to count the features of all parts, see `Hooks`."""
+    starts = [(part, get_hooks(part).start_counting) for part in model.layers]
+    counters = [start(part) for part, start in starts if start is not None]
+
+    def count(docs: list[Doc]) -> None:
+        for of_part in counters:
+            of_part(docs)
+
+    return count
 
 
 def resize_output(

@@ -7,7 +7,7 @@ through `LabelingModel`, independently of its architecture.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,9 +19,7 @@ from thinc.api import Model
 from spacy_bcrf.chain import CRF, Constraints, Inference, Potentials
 from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
-from spacy_bcrf.sparse.model import SparseChain
 
-from .compiled import embedded_columns
 from .decoding import Decoder, get_decoder
 
 _HOOKS = "labeling_hooks"
@@ -50,7 +48,10 @@ class Hooks:
 
     is_ready: () returns whether the output layer has weights, initialized or loaded.
     resize: (n_tags, tags_per_label) sets the number of tags, see `chain.label_resize`.
-    sample_size: number of documents for `initialize`; None for the whole training data.
+    columns: () returns the attributes of tokens that layers read from a `DocBatch`.
+    start_counting: () forgets all counts, and returns a function that counts the features of a
+        batch of the training data, all before `initialize`. None for a network, which `initialize`
+        shows a sample.
     learn: (docs, gold, lattice) makes one online step per document and returns the sum of the
         losses. gold is int32 (N,) or bool (N, T), lattice bool (N, T) or None. learn is None for a
         model that learns from gradients with the config's optimizer.
@@ -58,7 +59,8 @@ class Hooks:
 
     is_ready: Callable[[Model], bool]
     resize: Callable[[Model, int, int], Any]
-    sample_size: int | None = 10
+    columns: Callable[[Model], list[int]]
+    start_counting: Callable[[Model], Callable[[list[Doc]], None]] | None = None
     learn: Callable[[Model, list[Doc], Array, Array | None], float] | None = None
 
 
@@ -100,11 +102,6 @@ def get_hooks(model: Model) -> Hooks:
     return hooks
 
 
-def sparse_chains(model: Model) -> Iterator[SparseChain]:
-    """Yield the sparse linear chains of a labeling model: a sum can have several."""
-    return (node.attrs["chain"] for node in model.walk() if "chain" in node.attrs)
-
-
 class LabelingModel:
     """A component's view of a Thinc model from documents to potentials."""
 
@@ -119,12 +116,8 @@ class LabelingModel:
         self.objective: Objective = self.output_layer.attrs["objective"]
         self.inference = self.objective if isinstance(self.objective, Inference) else CRF()
         """The inference of all probabilities: the objective, or a CRF if that has none."""
-        chains = sparse_chains(model)
-        self.columns = [
-            *embedded_columns(model),
-            *(attribute for chain in chains for attribute in chain.features.attributes),
-        ]
-        """The attributes of tokens that compiled layers and sparse chains of the model read."""
+        self.columns = self.hooks.columns(model)
+        """The attributes of tokens that layers of the model read from a `DocBatch`."""
 
     @property
     def output_layer(self) -> Model:
@@ -159,6 +152,11 @@ class LabelingModel:
     def decoder(self) -> str:
         """The name of the decoder of the output layer."""
         return self.output_layer.attrs["decoder"].name
+
+    def decode(self, potentials: Potentials) -> NDArray[np.int32]:
+        """Return the tags (N,) of the best labelings."""
+        ops: Any = self.model.ops
+        return ops.to_numpy(self.output_layer.attrs["decoder"].decode(potentials))
 
     def set_decoder(self, name: str) -> None:
         """Set the decoder by name, see `decoding.DECODERS`. ValueError lists the names."""

@@ -6,6 +6,7 @@ from thinc.types import Floats2d
 
 from spacy_bcrf.chain import Potentials
 
+from .compiled import embedded_columns
 from .head import resize_head
 from .protocol import Hooks, attach
 
@@ -20,7 +21,7 @@ def SequenceLabeler(
     """
     model: Model[list[Doc], Potentials] = chain(tok2vec, head)
     model.set_ref("tok2vec", tok2vec)
-    return attach(model, head, Hooks(is_ready=_is_ready, resize=resize_output))
+    return attach(model, head, Hooks(_is_ready, resize_output, embedded_columns))
 
 
 def _is_ready(model: Model[list[Doc], Potentials]) -> bool:

@@ -1,12 +1,15 @@
 """`accelerate`: compiled kernels for the CNN of any spaCy pipeline."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import spacy
+import thinc
 from spacy.language import Language
 from thinc.api import Model
 
-from spacy_bcrf.layers.compiled import compile_layers, warn_of_precision
+from spacy_bcrf.layers.compiled import compile_layers, recognizes_thinc, warn_of_precision
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
 
     After code has written single rows of an embedding table in place, call `accelerate` again.
 
-    Raises ValueError, which names the component, if a parameter is not finite.
+    Raises ValueError, which names the component, if a parameter is not finite. Warns if it does not
+    recognize the layers of the installed Thinc.
 
     >>> import spacy, spacy_bcrf
     >>> nlp = spacy.blank("en")
@@ -42,6 +46,12 @@ def accelerate(nlp: Language, cache_size: int | None = None) -> Accelerated:
     >>> len(spacy_bcrf.accelerate(nlp).swapped)
     2
     """
+    if not recognizes_thinc():
+        warnings.warn(
+            f"accelerate does not recognize the CNN of spaCy {spacy.__version__} and Thinc "
+            f"{thinc.__version__}: nothing runs compiled. It knows Thinc 8.3",
+            stacklevel=2,
+        )
     done = Accelerated()
     for name, pipe in nlp.components:
         model = getattr(pipe, "model", None)

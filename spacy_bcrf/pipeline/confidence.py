@@ -9,8 +9,7 @@ attribute, the later one wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from numbers import Real
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +19,12 @@ from spacy.tokens import Doc
 
 from spacy_bcrf.annotation.arrays import UNKNOWN
 from spacy_bcrf.annotation.extensions import (
-    CONFIDENCE,
     ENTROPY_PER_TOKEN,
     SEQUENCE_ENTROPY,
     SEQUENCE_PROBABILITY,
     TAG_CONFIDENCE,
     UserData,
     doc_key,
-    span_key,
     token_key,
 )
 from spacy_bcrf.chain import CRF, Potentials, entropy
@@ -35,39 +32,9 @@ from spacy_bcrf.chain.gold import path_scores
 from spacy_bcrf.kernels import array_module
 
 from .codecs import Codec
-from .codecs.codec import Ops
-from .codecs.spans import SpanCodec
+from .codecs.codec import Ops, Predictions
 from .codecs.tags import token_confidences
 from .platt_scaling import PlattScaling
-
-ANNOTATIONS = {
-    "confidence": "span._.confidence of every entity, the probability of these boundaries and this "
-    "label; for a component that predicts tags, the same as tag_confidence",
-    "tag_confidence": "token._.tag_confidence, the probability of the token's tag",
-    "entropy": "doc._.sequence_entropy, of the labelings, in nats; doc._.entropy_per_token",
-    "probability": "doc._.sequence_probability, of the predicted labeling",
-}
-TEMPERATURES = 1e-6, 1e6
-"""Bounds of the temperature: divided scores keep the range and the precision of a float."""
-
-
-def check_annotate(name: str, annotate: Iterable[str]) -> None:
-    """Raise ValueError unless `annotate` is a list of ANNOTATIONS."""
-    if not isinstance(annotate, (list, tuple)) or any(a not in ANNOTATIONS for a in annotate):
-        raise ValueError(
-            f"[{name}] annotate must be a list of {', '.join(ANNOTATIONS)}, got {annotate!r}"
-        )
-
-
-def check_temperature(name: str, temperature: float) -> None:
-    """Raise ValueError for a temperature outside TEMPERATURES."""
-    low, high = TEMPERATURES
-    is_number = isinstance(temperature, Real) and not isinstance(temperature, bool)
-    if not is_number or not low <= temperature <= high:
-        raise ValueError(
-            f"[{name}] temperature must be a number between {low:g} and {high:g}, "
-            f"got {temperature!r}"
-        )
 
 
 class Predicted(NamedTuple):
@@ -87,7 +54,7 @@ class Predicted(NamedTuple):
 
 
 def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[UserData]:
-    """Return the new user data of each document, for the given names of ANNOTATIONS."""
+    """Return the new user data of each document, for the given names of `settings.ANNOTATIONS`."""
     user_data: list[UserData] = [{} for _ in predicted.docs]
     for name in names:
         if name == "entropy":
@@ -95,18 +62,20 @@ def annotate_predictions(names: Iterable[str], predicted: Predicted) -> list[Use
         elif name == "probability":
             _annotate_probability(predicted, user_data)
         else:
-            write = {"token": _annotate_tokens, "span": _annotate_spans, "word": _annotate_words}
-            write[predicted.codec.confidence_units[name]](predicted, user_data)
+            codec = predicted.codec
+            unit = codec.unit if name == "confidence" else codec.tag_unit
+            (_annotate_tokens if unit == "token" else _annotate_spans)(predicted, user_data)
     return user_data
 
 
 def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
-    docs, _, posterior, tags, codec, ops, calibration = predicted
+    docs, lengths, posterior, tags, codec, ops, calibration = predicted
     tags = codec.kept(docs, tags)
     known = tags != UNKNOWN
     p = token_confidences(posterior, np.arange(len(tags)), tags, ops)
-    if calibration is not None and codec.confidence_units["confidence"] == "token":
-        p = calibration.apply(p, find_keys(codec, calibration.by, (tags,)))
+    # The calibration is of the codec's own unit.
+    if calibration is not None and codec.unit == codec.tag_unit:
+        p = calibration.apply(p, find_keys(codec, calibration.by, codec.predictions(tags, lengths)))
     values = iter(np.where(known, p, None).tolist())  # type: ignore[call-overload]
     for doc, data in zip(docs, user_data, strict=True):
         for offset in doc.to_array(IDX).tolist():
@@ -114,44 +83,27 @@ def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
 
 
 def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
-    for data, first, last, p in _span_confidences(predicted, user_data):
-        data[span_key(CONFIDENCE, first, last)] = p
-
-
-def _annotate_words(predicted: Predicted, user_data: list[UserData]) -> None:
-    """Set the confidence of each word, at the first character of its span."""
-    for data, first, _, p in _span_confidences(predicted, user_data):
-        data[token_key(TAG_CONFIDENCE, first)] = p
-
-
-def _span_confidences(
-    predicted: Predicted, user_data: list[UserData]
-) -> list[tuple[UserData, int, int, float]]:
-    """Return (user data, first character, one past the last, confidence) of each span."""
+    """Set the confidence of each span, or of each word."""
     docs, lengths, posterior, tags, codec, ops, calibration = predicted
-    assert isinstance(codec, SpanCodec)
-    starts, ends, labels = codec.scheme.decode_ids(tags, lengths)
+    predictions = starts, ends, _ = codec.predictions(tags, lengths)
     if not len(starts):
-        return []
-    p = codec.confidences(posterior, (starts, ends, labels), ops)
+        return
+    p = codec.confidences(posterior, predictions, ops)
     if calibration is not None:
-        p = calibration.apply(p, find_keys(codec, calibration.by, (starts, ends, labels)))
+        p = calibration.apply(p, find_keys(codec, calibration.by, predictions))
     at = np.concatenate([doc.to_array([IDX, LENGTH]) for doc in docs if len(doc)]).astype("int64")
     docs_of_spans = lengths.cumsum().searchsorted(starts, side="right")
     columns = docs_of_spans, at[starts, 0], at[ends - 1].sum(axis=1), p
-    spans = zip(*(column.tolist() for column in columns), strict=True)
-    return [(user_data[i], first, last, value) for i, first, last, value in spans]
+    for i, first, last, value in zip(*(column.tolist() for column in columns), strict=True):
+        user_data[i][codec.confidence_key(first, last)] = value
 
 
-def find_keys(codec: Codec, by: str, predictions: Sequence[NDArray[np.integer]]) -> list[str]:
-    """Return the groups of predictions for `PlattScaling`: their labels, or their lengths.
-
-    predictions: as from `Codec.compare_with_gold`; spans start with (starts, ends), all end with
-    the indices of their labels.
-    """
+def find_keys(codec: Codec, by: str, predictions: Predictions) -> list[str]:
+    """Return the groups of predictions for `PlattScaling`: their labels, or their lengths."""
+    starts, ends, labels = predictions
     if by == "length":
-        return [str(n) for n in (predictions[1] - predictions[0]).tolist()]
-    return [codec.labels[label] for label in predictions[-1].tolist()]
+        return [str(n) for n in (ends - starts).tolist()]
+    return [codec.labels[label] for label in labels.tolist()]
 
 
 def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:

@@ -5,17 +5,18 @@ Every `Language()` imports this module. So a factory imports its component only 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
 from thinc.api import Config, Model
 
+from .settings import EntitySettings, Settings, TaggerSettings
+
 if TYPE_CHECKING:
-    from .chunker import Chunker
-    from .ner import EntityRecognizer
-    from .segmenter import Segmenter
-    from .tagger import Tagger
+    from .sequence_labeler import SequenceLabeler
 
 SEGMENTER_MODEL = Config().from_str(
     """
@@ -45,7 +46,7 @@ depth = 4
 )["model"]
 
 # Without pretrained vectors, sparse linear chains are level with networks or better, and learn and
-# predict faster (docs/results.md, "Default models").
+# predict faster (docs/results.md, "All systems").
 LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1"}
 TAGGER_MODEL = {**LINEAR_CHAIN, "templates": "pos"}
 # Its gradient steps for incorrect spans and entity ratios follow the likelihood too.
@@ -53,174 +54,101 @@ NER_MODEL = {**LINEAR_CHAIN, "templates": "ner", "objective": "crf"}
 CHUNKER_MODEL = {**LINEAR_CHAIN, "templates": "chunking"}
 
 
-@Language.factory(
+def _register(
+    factory: str,
+    component: str,
+    codec: str,
+    settings: type[Settings],
+    options: dict[str, Any],
+    *,
+    model: dict[str, Any],
+    scorer: str,
+    leave_out: Sequence[str] = (),
+    **facts: Any,
+) -> Callable[..., SequenceLabeler]:
+    """Register a factory. Its config has the options of the codec and all settings.
+
+    component, codec: names of the classes, as MODULE:CLASS. options: of the codec, with their
+    defaults. leave_out: settings that the config does not have. facts: see `Language.factory`.
+    """
+    fields = {name: field.default for name, field in settings.model_fields.items()}
+    of_config = {name: fields[name] for name in fields if name not in leave_out}
+
+    def make(nlp: Language, name: str, model: Model, scorer: Any, **values: Any) -> SequenceLabeler:
+        try:
+            made = _find(codec)(**{option: values.pop(option) for option in options})
+        except ValueError as error:
+            raise ValueError(f"[{name}] {error}") from None
+        given = settings.read(name, values)
+        return _find(component)(nlp.vocab, model, name, made, given, scorer=scorer)
+
+    # spaCy reads the names of a config from the signature.
+    names = ["nlp", "name", "model", *options, *of_config, "scorer"]
+    types = {"nlp": Language, "name": str, "model": Model}
+    make.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(n, Parameter.KEYWORD_ONLY, annotation=types.get(n, Any)) for n in names]
+    )
+    make.__doc__ = f"Make a `{factory}`, see `{component.split(':')[1]}`."
+    defaults = {"model": model, **options, **of_config, "scorer": {"@scorers": scorer}}
+    defaults["annotate"] = []
+    return Language.factory(factory, default_config=defaults, func=make, **facts)
+
+
+def _find(name: str) -> Any:
+    """Return a class of a module beside this one."""
+    module, _, class_name = name.partition(":")
+    return getattr(import_module(module, __package__), class_name)
+
+
+make_tagger = _register(
     "bcrf_tagger",
+    ".tagger:Tagger",
+    ".codecs.tags:TagCodec",
+    TaggerSettings,
+    {"attribute": "tag"},
+    model=TAGGER_MODEL,
+    scorer="spacy-bcrf.Tagger.v1",
     assigns=["token.tag", "token.pos"],
-    default_config={
-        "model": TAGGER_MODEL,
-        "attribute": "tag",
-        "overwrite": False,
-        "label_smoothing": 0.0,
-        "annotate": [],
-        "temperature": 1.0,
-        "calibration": None,
-        "threshold": 0.0,
-        "control": None,
-        "scorer": {"@scorers": "spacy-bcrf.Tagger.v1"},
-    },
     # `attribute` decides which of the two scores exists. The other one counts as 0.
     default_score_weights={"tag_acc": 0.5, "pos_acc": 0.5},
 )
-def make_tagger(
-    nlp: Language,
-    name: str,
-    model: Model,
-    attribute: Literal["tag", "pos"],
-    overwrite: bool,
-    label_smoothing: float,
-    annotate: list[str],
-    temperature: float,
-    calibration: dict[str, Any] | None,
-    threshold: float,
-    control: dict[str, Any] | None,
-    scorer: Callable | None,
-) -> Tagger:
-    """Make a `bcrf_tagger`, see `tagger.Tagger`."""
-    from .tagger import Tagger
-
-    return Tagger(
-        nlp.vocab,
-        model,
-        name,
-        attribute=attribute,
-        overwrite=overwrite,
-        label_smoothing=label_smoothing,
-        annotate=annotate,
-        temperature=temperature,
-        calibration=_read_option(name, "calibration", calibration),
-        threshold=threshold,
-        control=_read_option(name, "control", control),
-        scorer=scorer,
-    )
-
-
-@Language.factory(
+make_ner = _register(
     "bcrf_ner",
-    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
-    default_config={
-        "model": NER_MODEL,
+    ".ner:EntityRecognizer",
+    ".codecs.entities:EntityCodec",
+    EntitySettings,
+    {
         "scheme": "BILUO",
         "incorrect_spans_key": "incorrect_spans",
         "ambiguous_spans_key": "ambiguous_spans",
-        "entity_ratio": None,
-        "annotate": [],
-        "temperature": 1.0,
-        "calibration": None,
-        "threshold": 0.0,
-        "control": None,
-        "scorer": {"@scorers": "spacy.ner_scorer.v1"},
     },
+    model=NER_MODEL,
+    scorer="spacy.ner_scorer.v1",
+    assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
-def make_ner(
-    nlp: Language,
-    name: str,
-    model: Model,
-    scheme: str,
-    incorrect_spans_key: str | None,
-    ambiguous_spans_key: str | None,
-    entity_ratio: dict[str, float] | None,
-    annotate: list[str],
-    temperature: float,
-    calibration: dict[str, Any] | None,
-    threshold: float,
-    control: dict[str, Any] | None,
-    scorer: Callable | None,
-) -> EntityRecognizer:
-    """Make a `bcrf_ner`, see `ner.EntityRecognizer`."""
-    from spacy_bcrf.chain import ExpectedEntityRatio
-
-    from .ner import EntityRecognizer
-
-    _check_scheme(name, scheme)
-    return EntityRecognizer(
-        nlp.vocab,
-        model,
-        name,
-        scheme=scheme,
-        incorrect_spans_key=incorrect_spans_key,
-        ambiguous_spans_key=ambiguous_spans_key,
-        entity_ratio=None
-        if entity_ratio is None
-        else ExpectedEntityRatio.from_options(entity_ratio),
-        annotate=annotate,
-        temperature=temperature,
-        calibration=_read_option(name, "calibration", calibration),
-        threshold=threshold,
-        control=_read_option(name, "control", control),
-        scorer=scorer,
-    )
-
-
-@Language.factory(
+make_chunker = _register(
     "bcrf_chunker",
+    ".chunker:Chunker",
+    ".codecs.span_group:SpanGroupCodec",
+    Settings,
+    {"scheme": "BIO", "spans_key": "chunks"},
+    model=CHUNKER_MODEL,
+    scorer="spacy.spancat_scorer.v1",
     assigns=["doc.spans"],
-    default_config={
-        "model": CHUNKER_MODEL,
-        "scheme": "BIO",
-        "spans_key": "chunks",
-        "annotate": [],
-        "temperature": 1.0,
-        "calibration": None,
-        "threshold": 0.0,
-        "control": None,
-        "scorer": {"@scorers": "spacy.spancat_scorer.v1"},
-    },
     default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
 )
-def make_chunker(
-    nlp: Language,
-    name: str,
-    model: Model,
-    scheme: str,
-    spans_key: str,
-    annotate: list[str],
-    temperature: float,
-    calibration: dict[str, Any] | None,
-    threshold: float,
-    control: dict[str, Any] | None,
-    scorer: Callable | None,
-) -> Chunker:
-    """Make a `bcrf_chunker`, see `chunker.Chunker`."""
-    from .chunker import Chunker
-
-    _check_scheme(name, scheme)
-    return Chunker(
-        nlp.vocab,
-        model,
-        name,
-        scheme=scheme,
-        spans_key=spans_key,
-        annotate=annotate,
-        temperature=temperature,
-        calibration=_read_option(name, "calibration", calibration),
-        threshold=threshold,
-        control=_read_option(name, "control", control),
-        scorer=scorer,
-    )
-
-
-@Language.factory(
+make_segmenter = _register(
     "bcrf_segmenter",
+    ".segmenter:Segmenter",
+    ".codecs.words:WordCodec",
+    Settings,
+    {"attribute": "tag"},
+    model=SEGMENTER_MODEL,
+    scorer="spacy-bcrf.segmenter_scorer.v1",
+    # Words cannot be left out of a text.
+    leave_out=("threshold", "control"),
     assigns=["token.tag", "token.pos"],
-    default_config={
-        "model": SEGMENTER_MODEL,
-        "attribute": "tag",
-        "annotate": [],
-        "temperature": 1.0,
-        "calibration": None,
-        "scorer": {"@scorers": "spacy-bcrf.segmenter_scorer.v1"},
-    },
     default_score_weights={
         "token_acc": None,
         "token_p": None,
@@ -232,48 +160,3 @@ def make_chunker(
     },
     retokenizes=True,
 )
-def make_segmenter(
-    nlp: Language,
-    name: str,
-    model: Model,
-    attribute: Literal["tag", "pos"],
-    annotate: list[str],
-    temperature: float,
-    calibration: dict[str, Any] | None,
-    scorer: Callable | None,
-) -> Segmenter:
-    """Make a `bcrf_segmenter`, see `segmenter.Segmenter`."""
-    from .segmenter import Segmenter
-
-    return Segmenter(
-        nlp.vocab,
-        model,
-        name,
-        attribute=attribute,
-        annotate=annotate,
-        temperature=temperature,
-        calibration=_read_option(name, "calibration", calibration),
-        scorer=scorer,
-    )
-
-
-def _read_option(name: str, option: str, value: dict[str, Any] | None) -> Any:
-    """Read the option `control` or `calibration`. ValueError with the name of the component."""
-    if value is None:
-        return None
-    from .sequence_labeler import NESTED_OPTIONS
-
-    try:
-        return NESTED_OPTIONS[option].from_options(value)
-    except ValueError as error:
-        raise ValueError(f"[{name}] {error}") from None
-
-
-def _check_scheme(name: str, scheme: str) -> None:
-    """Raise ValueError, with the name of the component, for an unknown tagging scheme."""
-    from spacy_bcrf.annotation.schemes import get_scheme
-
-    try:
-        get_scheme(scheme)
-    except ValueError as error:
-        raise ValueError(f"[{name}] {error}") from None

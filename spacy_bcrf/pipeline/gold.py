@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,7 +15,8 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, Bools, allowed_tags, find_bounds
-from spacy_bcrf.chain import Constraints, Rejection
+from spacy_bcrf.chain import Constraints
+from spacy_bcrf.chain.unlikelihood import Rejection
 from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.linear_chain import find_obstacle
 from spacy_bcrf.layers.protocol import LabelingModel
@@ -27,11 +29,13 @@ class Gold(NamedTuple):
 
     tags: int32 (N,) with UNKNOWN, or allowed tags, bool (N, T).
     problems: by example, why training treats it as unannotated. rejections: wrong labelings.
+    lattice: the open tags (N, T) of the predicted documents, None if all are open.
     """
 
     tags: Array
     problems: dict[int, str]
     rejections: list[Rejection]
+    lattice: Bools | None = None
 
     def leave_out_rejections(self, docs: Sequence[Doc]) -> list[int]:
         """Make the tags of documents with rejections unknown. RETURNS their indices."""
@@ -55,15 +59,13 @@ class GoldReader:
     def __reduce__(self) -> tuple:
         return GoldReader, (self._codec,)
 
-    def read(
-        self, examples: Sequence[Example], lattice: Bools | None, model: LabelingModel
-    ) -> Gold:
+    def read(self, examples: Sequence[Example], model: LabelingModel) -> Gold:
         """Return the gold of examples.
 
-        lattice: the open tags (N, T) of the predicted documents, None if all are open. ValueError
-        for a partially annotated reference that the head cannot learn from.
+        ValueError for a partially annotated reference that the head cannot learn from.
         """
         codec = self._codec
+        lattice = codec.lattice([example.predicted for example in examples])
         ops: Any = model.model.ops
         lengths = np.array([len(example.predicted) for example in examples], dtype="int32")
         stops = lengths.cumsum()
@@ -92,7 +94,7 @@ class GoldReader:
         for i in problems:
             by_doc[i][:] = True if tags.dtype == bool else UNKNOWN
         kept = [Rejection(i, ops.asarray(x)) for i, x in rejected if i not in problems]
-        return Gold(ops.asarray(tags), problems, kept)
+        return Gold(ops.asarray(tags), problems, kept, lattice)
 
     def _find_partial(
         self,
@@ -112,7 +114,7 @@ class GoldReader:
             if i in problems or known.all() or not known.any():
                 continue
             reference = example.reference
-            if i in partial or not self._codec.is_whole(reference):
+            if i in partial or self._codec.unannotated(reference).any():
                 raise ValueError(
                     f"{reference.text!r} is partially annotated: the head {head!r} "
                     "cannot learn from partial annotation, because its distribution cannot be "
@@ -191,16 +193,39 @@ def feasible(docs: Sequence[Bools], constraints: Constraints | None) -> list[boo
     return found
 
 
-def warn_of_problems(
-    name: str, where: str, examples: Sequence[Example], problems: dict[int, str]
-) -> None:
-    """Warn about the number of infeasible examples, and name the first one and its problem."""
-    first = min(problems)
-    text = examples[first].reference.text
-    start = text if len(text) <= 60 else f"{text[:60]}..."
-    warnings.warn(
-        f"[{name}] {len(problems)} of {len(examples)} documents in {where} have gold annotation "
-        f"that cannot be learned. Training treats them as unannotated. The first is document "
-        f"{first}, {start!r}: {problems[first].rstrip('.')}. Further problems are not reported.",
-        stacklevel=2,
-    )
+@dataclass
+class Problems:
+    """Gold annotation of D documents that cannot be learned. first: index, text and problem."""
+
+    n_docs: int = 0
+    n: int = 0
+    first: tuple[int, str, str] | None = None
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], gold: Gold) -> Problems:
+        """Return the problems of a batch."""
+        found = cls()
+        found.add(examples, gold.problems)
+        return found
+
+    def add(self, examples: Sequence[Example], problems: dict[int, str]) -> None:
+        """Add the next examples, and their problems by index."""
+        if problems and self.first is None:
+            i = min(problems)
+            self.first = self.n_docs + i, examples[i].reference.text, problems[i]
+        self.n_docs += len(examples)
+        self.n += len(problems)
+
+    def warn(self, name: str, where: str) -> bool:
+        """Warn about the number of documents, and name the first one. RETURNS whether there are."""
+        if self.first is None:
+            return False
+        i, text, problem = self.first
+        start = text if len(text) <= 60 else f"{text[:60]}..."
+        warnings.warn(
+            f"[{name}] {self.n} of {self.n_docs} documents in {where} have gold annotation that "
+            f"cannot be learned. Training treats them as unannotated. The first is document {i}, "
+            f"{start!r}: {problem.rstrip('.')}. Further problems are not reported.",
+            stacklevel=3,
+        )
+        return True

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .options import ConfigOption
+from pydantic import ConfigDict
 
 GROUPINGS = ("label", "length")
 
@@ -29,14 +29,14 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class PlattScaling(ConfigOption):
+class PlattScaling:
     """Monotone maps of confidences, p -> sigmoid(slope logit(p) + intercept) (Platt 1999).
 
     by: "label", or "length" in tokens. groups: labels, or lengths as strings. slopes, intercepts:
     one for each group, and a last one for all other predictions. Slopes are positive.
     """
 
-    option = "calibration"
+    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
 
     by: str
     groups: tuple[str, ...]

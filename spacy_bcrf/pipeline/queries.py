@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.pipeline.tok2vec import Tok2VecListener
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 from spacy.util import minibatch
-from thinc.api import Model
 
-from spacy_bcrf.annotation.arrays import find_bounds, split_spans
+from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds, split_spans
 from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.chain import CRF, Potentials, nbest, span_candidates
+from spacy_bcrf.chain import CRF, Potentials, nbest
 
-from .codecs import Codec
-from .codecs.spans import SpanCodec
+from .codecs.codec import Predictions
+from .prediction import BATCH_SIZE, Component
 from .uncertainty import (
     MEASURES,
     MIN_CANDIDATE,
@@ -26,9 +26,6 @@ from .uncertainty import (
     measure_entities,
     measure_tokens,
 )
-
-# Number of documents in a batch of a query.
-BATCH_SIZE = 128
 
 
 class Alternative(NamedTuple):
@@ -80,20 +77,6 @@ class Candidates(list[Candidate]):
         return html_table(("probability", "label", "text", "start", "end"), rows)
 
 
-class Queryable(Protocol):
-    """The part of `SequenceLabeler` that the queries need."""
-
-    name: str
-    model: Model
-    codec: Codec
-
-    def find_potentials(self, docs: list[Doc], ignore_annotation: bool = False) -> Potentials:
-        """Return the potentials of the tags, see `SequenceLabeler`."""
-
-    def posterior(self, potentials: Potentials) -> Potentials:
-        """Return the chain of all probabilities, see `SequenceLabeler`."""
-
-
 class PosteriorQueries:
     """Posterior queries of every component.
 
@@ -103,7 +86,7 @@ class PosteriorQueries:
     """
 
     def nbest(
-        self: Queryable, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
+        self: Component, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True
     ) -> list[Alternatives]:
         """Return up to n labelings of each document, the best first."""
         ops = self.model.ops
@@ -118,7 +101,7 @@ class PosteriorQueries:
         return found
 
     def token_marginals(
-        self: Queryable, docs: Iterable[Doc], *, ignore_annotation: bool = True
+        self: Component, docs: Iterable[Doc], *, ignore_annotation: bool = True
     ) -> list[NDArray[np.floating]]:
         """Return the marginals (n, T) of each document: probabilities of the tags at each token."""
         found = []
@@ -129,7 +112,7 @@ class PosteriorQueries:
         return found
 
     def uncertainty(
-        self: Queryable,
+        self: Component,
         docs: Iterable[Doc],
         by: str = "entropy",
         *,
@@ -147,7 +130,7 @@ class PosteriorQueries:
         _check_name(self.name, "uncertainty", by, MEASURES)
         _check_name(self.name, "the unit of uncertainty", per, UNITS)
         codec, ops = self.codec, self.model.ops
-        if per == "entity" and not isinstance(codec, SpanCodec):
+        if per == "entity" and codec.outside is None:
             raise ValueError(
                 f"[{self.name}] uncertainty per entity needs spans, but the component predicts "
                 f"{codec.what}; expected per token or document"
@@ -155,21 +138,38 @@ class PosteriorQueries:
         found = [np.zeros(0)]
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             if per == "entity":
-                assert isinstance(codec, SpanCodec)
-                spans = span_candidates(posterior, codec.span_tags(ops), MIN_CANDIDATE)
-                of_docs = split_spans(batch, *map(ops.to_numpy, spans))
-                found.append(measure_entities(of_docs, by))
+                spans = codec.candidates(posterior, MIN_CANDIDATE, ops)
+                found.append(measure_entities(split_spans(batch, *spans), by))
             else:
                 measure = measure_tokens if per == "token" else measure_documents
                 found.append(ops.to_numpy(measure(posterior, by)))
         return np.concatenate(found)
+
+    def compare_with_gold(
+        self: Component, examples: Sequence[Example], *, ignore_annotation: bool = True
+    ) -> tuple[Potentials, Predictions, NDArray[np.bool_]]:
+        """Return potentials, M predictions for `confidences`, and which are correct (M,).
+
+        Predictions without gold annotation are left out.
+        """
+        docs = [example.predicted for example in examples]
+        potentials = self.find_potentials(docs, ignore_annotation)
+        tags = self.decode(potentials)
+        values, _ = self.codec.read_gold(examples)
+        return potentials, *self.codec.compare_with_gold(tags, values, doc_lengths(docs))
+
+    def confidences(
+        self: Component, posterior: Potentials, predictions: Predictions
+    ) -> NDArray[np.floating]:
+        """Return the probabilities (M,) of predictions, see `compare_with_gold`."""
+        return self.codec.confidences(posterior, predictions, self.model.ops)
 
 
 class SpanQueries:
     """Posterior queries of components that predict spans."""
 
     def entity_candidates(
-        self: Queryable,
+        self: Component,
         docs: Iterable[Doc],
         threshold: float = 0.05,
         *,
@@ -180,20 +180,17 @@ class SpanQueries:
         Candidates may overlap.
         """
         codec, ops = self.codec, self.model.ops
-        assert isinstance(codec, SpanCodec)
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
-            spans = span_candidates(posterior, codec.span_tags(ops), threshold)
-            for doc, candidates in zip(
-                batch, split_spans(batch, *map(ops.to_numpy, spans)), strict=True
-            ):
+            spans = codec.candidates(posterior, threshold, ops)
+            for doc, candidates in zip(batch, split_spans(batch, *spans), strict=True):
                 spans_found = (Candidate(codec.make_span(doc, *s), p) for *s, p in candidates)
                 found.append(Candidates(spans_found))
         return found
 
 
 def _posteriors(
-    component: Queryable, docs: Iterable[Doc], ignore_annotation: bool
+    component: Component, docs: Iterable[Doc], ignore_annotation: bool
 ) -> Iterator[tuple[list[Doc], Potentials]]:
     if not isinstance(docs, Iterable):
         raise TypeError(f"[{component.name}] expected documents, got {docs!r:.40}: pass [doc]")

@@ -1,18 +1,11 @@
 """`bcrf_segmenter`: words and their parts of speech, from characters."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from spacy.scorer import PRFScore, Scorer
-from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.vocab import Vocab
-from thinc.api import Model
 
-from spacy_bcrf.chain import Potentials
-
-from .codecs import WordCodec
-from .platt_scaling import PlattScaling
 from .queries import PosteriorQueries, SpanQueries
 from .sequence_labeler import SequenceLabeler
 
@@ -61,29 +54,3 @@ class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
     >>> isinstance(component, spacy_bcrf.Segmenter)
     True
     """
-
-    def __init__(
-        self,
-        vocab: Vocab,
-        model: Model[list[Doc], Potentials],
-        name: str = "bcrf_segmenter",
-        *,
-        attribute: str = "tag",
-        scorer: Callable | None = score_words,
-        annotate: Sequence[str] = (),
-        temperature: float = 1.0,
-        calibration: PlattScaling | None = None,
-    ) -> None:
-        """attribute: "tag" or "pos", the attribute of gold words to predict.
-        scorer, annotate, temperature, calibration: see `SequenceLabeler`.
-        """
-        super().__init__(
-            vocab,
-            model,
-            name,
-            WordCodec(name, attribute),
-            scorer=scorer,
-            annotate=annotate,
-            temperature=temperature,
-            calibration=calibration,
-        )

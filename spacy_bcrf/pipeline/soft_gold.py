@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.chain import CRF, Marginals, Potentials, distillation_loss
-from spacy_bcrf.layers.linear_chain import find_obstacle
-from spacy_bcrf.layers.protocol import LabelingModel, get_hooks
+from spacy_bcrf.chain import CRF, Marginals, Potentials
+from spacy_bcrf.chain.distillation import distillation_loss
+from spacy_bcrf.layers.protocol import LabelingModel
 
-if TYPE_CHECKING:
-    from .sequence_labeler import SequenceLabeler
+from .prediction import Component
+from .training import check_learns_from_gradients
 
 # As in online steps: tokens that are nearly certain would take most of the time.
 _NEGLIGIBLE = 1e-4
 
 
 def update_towards(
-    pipe: SequenceLabeler,
+    pipe: Component,
     docs: Sequence[Doc],
     target: Marginals,
     *,
@@ -36,18 +37,18 @@ def update_towards(
 
     Loss and errors: see `chain.distillation.distillation_loss`.
     """
-    set_dropout_rate(pipe.model, drop)
-    potentials, backprop = pipe.model.begin_update(list(docs))
+    set_dropout_rate(pipe.labeling.model, drop)
+    potentials, backprop = pipe.labeling.model.begin_update(list(docs))
     lattice = pipe.codec.lattice(docs)
     if lattice is not None:
-        ops: Any = pipe.model.ops
+        ops: Any = pipe.labeling.model.ops
         potentials = potentials.restrict(ops.asarray(lattice))
     return _descend(pipe, potentials, backprop, target, sgd)
 
 
 def rehearse(
-    pipe: SequenceLabeler,
-    teacher: Model[list[Doc], Potentials],
+    pipe: Component,
+    teacher: Model[list[Doc], Potentials] | None,
     docs: Sequence[Doc],
     *,
     drop: float = 0.0,
@@ -59,14 +60,23 @@ def rehearse(
     conditioned on the teacher's tags, and later tags get no gradient. Documents with preset
     annotation of later labels are left out.
 
+    teacher: None without a copy; then it warns and learns nothing.
+
     Returns the loss, see `update_towards`. Raises ValueError if the model listens to the tok2vec of
     another component, or cannot learn from gradients.
     """
+    if teacher is None:
+        warnings.warn(
+            f"[{pipe.name}] rehearsal needs a copy of the trained model: call nlp.resume_training "
+            "before the first update",
+            stacklevel=3,
+        )
+        return 0.0
     view = LabelingModel(pipe.name, teacher)
     assert view.tags is not None
     check_learns_from_gradients(pipe, "rehearsal")
     _check_listeners(pipe.name, teacher)
-    n_tags, n_old = len(pipe.tags), len(view.tags)
+    n_tags, n_old = len(pipe.codec.tags), len(view.tags)
     allowed = np.zeros((sum(map(len, docs)), n_tags), dtype=bool)
     allowed[:, :n_old] = True
     lattice = pipe.codec.lattice(docs)
@@ -78,16 +88,10 @@ def rehearse(
         return 0.0
     docs, mask = [docs[i] for i in kept], view.asarray(np.concatenate([by_doc[i] for i in kept]))
     chain = view.inference.to_crf(_append_tags(teacher.predict(docs), n_tags).restrict(mask))
-    set_dropout_rate(pipe.model, drop)
-    potentials, backprop = pipe.model.begin_update(docs)
+    set_dropout_rate(pipe.labeling.model, drop)
+    potentials, backprop = pipe.labeling.model.begin_update(docs)
     target = CRF().marginals(chain, edges=True)
     return _descend(pipe, potentials.restrict(mask), backprop, target, sgd)
-
-
-def check_learns_from_gradients(pipe: SequenceLabeler, what: str) -> None:
-    """Raise ValueError if a chain cannot learn from gradients. what: the part that does."""
-    if obstacle := find_obstacle(pipe.model):
-        raise ValueError(f"[{pipe.name}] {what} learns from gradients, but {obstacle}")
 
 
 def _check_listeners(name: str, model: Model) -> None:
@@ -112,17 +116,17 @@ def _append_tags(potentials: Potentials, n_tags: int) -> Potentials:
 
 
 def _descend(
-    pipe: SequenceLabeler,
+    pipe: Component,
     potentials: Potentials,
     backprop: Callable[[Potentials], Any],
     target: Marginals,
     sgd: Optimizer | None,
 ) -> float:
     """Make one step against the gradient of the distillation loss, and return the loss."""
-    losses, gradient = distillation_loss(pipe.inference, potentials, target)
-    if get_hooks(pipe.model).learn is not None:
+    losses, gradient = distillation_loss(pipe.labeling.inference, potentials, target)
+    if pipe.labeling.hooks.learn is not None:
         gradient.unary[abs(gradient.unary).max(axis=1) <= _NEGLIGIBLE] = 0
     backprop(gradient)
     if sgd is not None:
-        pipe.model.finish_update(sgd)
+        pipe.labeling.model.finish_update(sgd)
     return float(losses.sum())

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.chain import CRF, Potentials, entropy, nbest_arrays
+from spacy_bcrf.chain import CRF, Potentials, entropy
+from spacy_bcrf.chain.search import nbest_arrays
 from spacy_bcrf.kernels import Array, array_module
 
 MEASURES = ("entropy", "confidence", "margin")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spacy.attrs import ID, IDS, ORTH  # type: ignore[import-not-found]
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
+from spacy.vocab import Vocab
 
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, read_doc, read_docs
 from spacy_bcrf.annotation.extensions import set_extensions
@@ -116,20 +117,29 @@ class Features:
         self._extractor: Any = None
         self._forget_words()
 
-    def load(self, docs: Sequence[Doc]) -> None:
-        """Read the files of gazetteers and word tables, count the words of the documents, and
-        measure the terciles of their vectors.
+    @property
+    def needs_frequencies(self) -> bool:
+        """Whether a template uses the frequency of words in the training data."""
+        return any(attribute.name == FREQUENCY for attribute in self._of_word)
 
-        Raises CorpusError if a file is malformed, and TemplateError if vectors are missing.
-        """
+    def load(self) -> None:
+        """Read the files of gazetteers and word tables. CorpusError if one is malformed."""
         self.gazetteers.load()
         self.tables.load()
-        if any(attribute.name == FREQUENCY for attribute in self._of_word):
-            self.tables.count(token.text for doc in docs for token in doc)
-        for attribute in self._of_doc:
-            if attribute.name == VECTOR and docs:
-                self._measure_vectors(attribute, docs[0].vocab.vectors)
+        self.tables.tables.pop(VECTOR, None)
         self._forget_words()
+
+    def measure(self, vocab: Vocab) -> None:
+        """Measure the terciles of the vectors once after `load`. TemplateError without vectors."""
+        for attribute in self._of_doc:
+            if attribute.name == VECTOR and VECTOR not in self.tables.tables:
+                self._measure_vectors(attribute, vocab.vectors)
+
+    def count_words(self, docs: Sequence[Doc]) -> None:
+        """Count the words of the training data, for templates of `frequency`."""
+        if self.needs_frequencies:
+            self.tables.count(token.text for doc in docs for token in doc)
+            self._forget_words()
 
     def _measure_vectors(self, attribute: Attribute, vectors: Any) -> None:
         try:
@@ -259,17 +269,25 @@ class Features:
             if value:
                 yield _show_value(doc.vocab.strings, attribute.name, value)
 
-    def find_missing(self, docs: Sequence[Doc]) -> list[str]:
-        """Find the templates with an attribute for which no token of the documents has a value."""
-        missing = {*self.columns, *self.listed}
+    def may_miss(self) -> set[Attribute]:
+        """Return the attributes that documents may have no value for."""
+        return {*self.columns, *self.listed}
+
+    def still_missing(self, missing: set[Attribute], docs: Sequence[Doc]) -> set[Attribute]:
+        """Return the attributes for which no token of the documents has a value either."""
+        missing = set(missing)
         for doc in docs:
+            if not missing:
+                break
             values = self._read(doc)[:, 1:]
             missing -= {a for k, a in enumerate(self.columns) if values[:, k].any()}
             missing -= {a for a in self.listed if a in missing and any(self._values(doc, a))}
-            if not missing:
-                break
+        return missing
+
+    def templates_of(self, attributes: set[Attribute]) -> list[str]:
+        """Return the templates with one of these attributes."""
         return [
-            str(t) for t in self.templates if any(part.attribute in missing for part in t.parts)
+            str(t) for t in self.templates if any(part.attribute in attributes for part in t.parts)
         ]
 
     def signature(self, doc: Doc) -> bytes:

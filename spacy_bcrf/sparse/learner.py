@@ -385,7 +385,7 @@ class OnlineLearner:
 
         unary = score(self.weights, self.n_tags, rows.rows, rows.starts, lengths)
         transitions = self.weights[: self.n_tags, : self.n_tags]
-        return Potentials.unchecked(unary, transitions, lengths, np)
+        return Potentials.deferred(unary, transitions, lengths, np)
 
     def add_pairs(self, potentials: Potentials) -> Potentials:
         """Add the second-order weights to first-order potentials under their constraints.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from sys import getsizeof
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
+from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.chain import Constraints, Potentials
@@ -21,12 +23,23 @@ from .features import Features, Rows, known_rows
 from .gazetteers import Gazetteers
 from .learner import OnlineLearner, OnlineSettings
 from .model_bytes import SavedChain, pack, unpack
+from .templates import Attribute
 from .word_tables import FREQUENCY, WordTables
 
 CACHED = 200_000_000
 """Largest size in bytes of the rows and signatures that `SparseChain` keeps for the next passes."""
 START = "start"
 """Stands for the start of a sequence in the keys of pairs of tags."""
+
+
+@dataclass
+class _Counts:
+    """Counts of features. missing: attributes without any value. kept: documents to count later."""
+
+    dictionary: Any
+    missing: set[Attribute]
+    n_docs: int = 0
+    kept: list[Doc] = field(default_factory=list)
 
 
 class SparseChain:
@@ -71,6 +84,7 @@ class SparseChain:
         self.template_set = template_set
         self.feature_dropout = feature_dropout
         self._learner: OnlineLearner | None = None
+        self._counts: _Counts | None = None
         self._forget_rows()
 
     def _forget_rows(self) -> None:
@@ -91,29 +105,60 @@ class SparseChain:
             raise KeyError("the linear chain has no weights: initialize or load it first")
         return self._learner
 
-    def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
-        """Count the features of the documents, and set all weights to 0.
-
-        With min_freq > 1, warns of templates whose attributes have no values in the documents.
-        """
+    def start_counting(self) -> None:
+        """Forget all features, and read the files of gazetteers and word tables."""
         from spacy_bcrf.kernels.sparse import Dictionary
 
-        self.features.load(docs)
-        self.dictionary = Dictionary()
+        self.features.load()
+        self._counts = _Counts(Dictionary(), self.features.may_miss())
         self._forget_rows()
-        for start in range(0, len(docs), 256):
-            self.dictionary.count(self.features.keys(docs[start : start + 256])[0])
+
+    def count(self, docs: Sequence[Doc]) -> None:
+        """Count the features of documents, after `start_counting`.
+
+        With a template of `frequency`, it keeps the documents until `initialize`: only the whole
+        corpus says which words are frequent.
+        """
+        counts = self._counts
+        assert counts is not None
+        counts.n_docs += len(docs)
+        if self.features.needs_frequencies:
+            counts.kept += docs
+        else:
+            self._count(counts, docs)
+
+    def _count(self, counts: _Counts, docs: Sequence[Doc]) -> None:
+        for batch in minibatch(docs, 256):
+            self.features.measure(batch[0].vocab)
+            counts.dictionary.count(self.features.keys(batch)[0])
+            if self.min_freq > 1:
+                counts.missing = self.features.still_missing(counts.missing, batch)
+
+    def initialize(self, docs: Sequence[Doc], n_tags: int) -> None:
+        """Set all weights to 0, for the features counted since `start_counting`.
+
+        docs: to count, if `start_counting` has not been called. With min_freq > 1, warns of
+        templates whose attributes have no values in the documents.
+        """
+        if self._counts is None:
+            self.start_counting()
+            self.count(docs)
+        counts, self._counts = self._counts, None
+        assert counts is not None
+        self.features.count_words(counts.kept)
+        self._count(counts, counts.kept)
+        self.dictionary = counts.dictionary
         self.dictionary.keep(self.min_freq)
-        missing = self.features.find_missing(docs) if self.min_freq > 1 else []
+        missing = self.features.templates_of(counts.missing) if self.min_freq > 1 else []
         if missing:
             warnings.warn(
-                f"with min_freq = {self.min_freq} in the {len(docs)} documents of the "
+                f"with min_freq = {self.min_freq} in the {counts.n_docs} documents of the "
                 f"initialization, there are no features for {', '.join(missing)}: the chain cannot "
                 "learn from these templates. If another component sets the values in training "
                 "(training.annotating_components), set min_freq = 1",
                 stacklevel=2,
             )
-        self._learner = OnlineLearner(n_tags, len(self.dictionary), self.settings, len(docs))
+        self._learner = OnlineLearner(n_tags, len(self.dictionary), self.settings, counts.n_docs)
         self._add_pairs()
 
     def _add_pairs(self) -> None:
@@ -170,7 +215,7 @@ class SparseChain:
         unary = self.features.score(docs, self.dictionary, weights, learner.n_tags)
         transitions = weights[: learner.n_tags, : learner.n_tags]
         lengths = docs.lengths if isinstance(docs, DocBatch) else doc_lengths(docs)
-        potentials = Potentials.unchecked(unary, transitions, lengths, np).constrain(constraints)
+        potentials = Potentials.deferred(unary, transitions, lengths, np).constrain(constraints)
         return learner.add_pairs(potentials) if learner.settings.order == 2 else potentials
 
     def step(

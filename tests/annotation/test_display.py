@@ -31,6 +31,19 @@ def test_entities_are_drawn_with_their_probabilities(doc):
     assert "&lt;lived&gt;" in html and "<lived>" not in html
 
 
+@pytest.mark.parametrize("group", [None, "candidates"])
+def test_labels_are_escaped_and_pages_run_no_scripts(doc, group):
+    bad = "<img src=x onerror=alert(1)>"
+    if group is None:
+        doc.ents = [Span(doc, 0, 1, bad)]
+    else:
+        doc.spans[group] = [Span(doc, 0, 1, bad)]
+    options = {"colors": {bad: "#123456"}}
+    html = spacy_bcrf.displacy(doc, group, jupyter=False, page=True, options=options)
+    assert "&lt;img src=x onerror=alert(1)&gt;" in html and "<img" not in html
+    assert "#123456" in html and "default-src 'none'" in html and "overflow-wrap" in html
+
+
 def test_groups_may_overlap(doc):
     html = spacy_bcrf.displacy(doc, "candidates", jupyter=False, page=True)
     assert "PERSON 0.75" in html and "ORG 0.12" in html

@@ -2,6 +2,10 @@
 
 import os
 import re
+import signal
+import sys
+import time
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -120,10 +124,63 @@ def test_a_process_that_ends_early_is_named(folder):
     learn_in_rounds(make_nlp(folder), "ner", folder / "corpus", folder / "out", 0, 1)
     share = Poison(folder / "out/round-000", "ner", [])
     with (
-        pytest.raises(BulkError, match=r"round-000: a process of a later round ended .*code 9"),
+        pytest.raises(BulkError, match=r"round-000: learner 1 of 1 of a later .*, exit code 9\)"),
         process_learners([share]) as make_pass,
     ):
         make_pass(b"", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("index", range(3))
+def test_each_learner_that_is_killed_is_named_at_once(folder, index):
+    learn = ["ner", folder / "corpus", folder / "out", 2, 3]
+    times = []
+
+    def kill(number, loss):
+        child = sorted(active_children(), key=lambda child: child.pid)[index]
+        os.kill(child.pid, signal.SIGKILL)
+        wait_for_end([child.pid])
+        times.append(time.monotonic())
+
+    with pytest.raises(BulkError, match=rf"learner {index + 1} of 3 .*\(process \d+, signal 9\)"):
+        learn_in_rounds(make_nlp(folder), *learn, after=kill)
+    assert time.monotonic() - times[0] < 30
+    assert not active_children()
+    again = learn_in_rounds(make_nlp(folder), *learn)
+    assert again == folder / "out/round-002" and not active_children()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a fork server here")
+def test_a_killed_fork_server_leaves_no_learner(folder):
+    pids = []
+
+    def kill(number, loss):
+        if number == 1:
+            pids.extend(child.pid for child in active_children())
+            stat = Path(f"/proc/{pids[0]}/stat").read_text()
+            os.kill(int(stat.rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+
+    # The learners do not need the server, so the run goes on.
+    learn = [folder / "corpus", folder / "out", 2, 2]
+    found = learn_in_rounds(make_nlp(folder), "ner", *learn, after=kill)
+    assert found == folder / "out/round-002"
+    wait_for_end(pids)
+
+
+def wait_for_end(pids):
+    end = time.monotonic() + 60
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.mark.slow
@@ -167,6 +224,8 @@ def test_wrong_rounds_are_refused(folder):
     nlp = make_nlp(folder)
     with pytest.raises(ValueError, match="has 4 files for 5 processes; `convert --shard` writes"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 1, 5)
+    learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1)
+    (folder / "out" / "round-abc").mkdir()
     learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1)
     with pytest.raises(ValueError, match="out: was started differently: seed was 0, is 1"):
         learn_in_rounds(nlp, "ner", folder / "corpus", folder / "out", 0, 1, seed=1)

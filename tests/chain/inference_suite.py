@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numeric import assert_gradient
 from oracles import enumeration
 
-from spacy_bcrf.chain import CRF, Inference, Potentials, path_scores
+from spacy_bcrf.chain import CRF, Inference, Potentials
+from spacy_bcrf.chain.gold import path_scores
 
 
 def split(batch: Potentials) -> Iterator[tuple[slice, Potentials]]:

@@ -11,11 +11,9 @@ from spacy_bcrf.chain import (
     CRF,
     MIRA,
     SAPO,
-    ExpectedEntityRatio,
     MeanField,
     Perceptron,
     Potentials,
-    Rejection,
     SpanTags,
     Unstructured,
     entropy,
@@ -24,9 +22,10 @@ from spacy_bcrf.chain import (
     nbest,
     sample,
     span_candidates,
-    unlikelihood_loss,
     viterbi,
 )
+from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
+from spacy_bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
 
 pytestmark = pytest.mark.gpu
 if reason := on_gpu.why_not():

@@ -9,12 +9,8 @@ from hypothesis import strategies as st
 from oracles import enumeration
 
 from spacy_bcrf.annotation.schemes import BIES, BILUO, BIO
-from spacy_bcrf.chain import (
-    Potentials,
-    span_candidates,
-    span_posteriors,
-    stretch_posteriors,
-)
+from spacy_bcrf.chain import Potentials, span_candidates, span_posteriors
+from spacy_bcrf.chain.span_posteriors import stretch_posteriors
 
 pytestmark = pytest.mark.usefixtures("processor")
 

@@ -9,16 +9,8 @@ from numeric import assert_gradient
 from oracles import enumeration
 
 from spacy_bcrf import kernels
-from spacy_bcrf.chain import (
-    BCRF,
-    CRF,
-    MeanField,
-    Potentials,
-    Rejection,
-    Unstructured,
-    unlikelihood,
-    unlikelihood_loss,
-)
+from spacy_bcrf.chain import BCRF, CRF, MeanField, Potentials, Unstructured, unlikelihood
+from spacy_bcrf.chain.unlikelihood import Rejection, unlikelihood_loss
 
 pytestmark = pytest.mark.usefixtures("processor")
 

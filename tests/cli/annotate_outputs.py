@@ -18,7 +18,7 @@ def check_once(output, ids):
     rows = read_rows(output)
     assert [row["id"] for row in rows] == ids
     *shards, last = read_lines(output / "progress.jsonl")
-    assert last == {"complete": True}
+    assert last == {"complete": len(shards), "crc": last["crc"]}
     assert sorted(shard["number"] for shard in shards) == list(range(len(shards)))
     for shard in shards:
         assert shard["n_read"] == shard["n_written"] + len(shard["failures"])

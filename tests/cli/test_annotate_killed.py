@@ -154,8 +154,33 @@ def test_a_shard_that_ends_every_process_is_named(pipeline, here):
     settings = Settings(str(pipeline / "model"), (), "jsonl", here)
     finished = []
     with pytest.raises(
-        BulkError, match=r"shard 1, a.txt:2 to a.txt:2: 3 processes died \(exit code 9"
+        BulkError, match=r"shard 1, a.txt:2 to a.txt:2: 4 workers died \(process \d+, exit code 9"
     ):
         finished.extend(run_processes(settings, 1, shards))
     assert [shard.number for shard in finished] == [0]
     assert [path.name for path in here.iterdir()] == ["000000.jsonl"]
+
+
+class Deadly(TextRecord):
+    """A record that ends the process that tokenizes it."""
+
+    def make_doc(self, nlp):
+        os._exit(9)
+
+
+def test_documents_that_end_workers_are_set_aside(pipeline, here):
+    shards = [
+        Shard(n, [TextRecord(f"{n}{c}", f"a.txt:{n}{c}", "Ann saw Rome .") for c in "abcd"], 0)
+        for n in range(2)
+    ]
+    for i in (1, 2):
+        shards[1].items[i] = Deadly(f"1{'abcd'[i]}", "a.txt:9", "boom")
+    settings = Settings(str(pipeline / "model"), (), "jsonl", here)
+    first, second = sorted(run_processes(settings, 1, shards))
+    assert (first.n_read, first.n_written) == (4, 4)
+    assert (second.n_read, second.n_written) == (4, 2)
+    assert [failure.id for failure in second.failures] == ["1b", "1c"]
+    assert second.failures[0].reason.startswith("set aside: 4 workers died, the last one with this")
+    assert "exit code 9" in second.failures[1].reason
+    assert [row["id"] for row in read_lines(here / "000001.jsonl")] == ["1a", "1d"]
+    assert not list(here.glob("*at-*"))

@@ -8,7 +8,7 @@ from commands import command
 from sentences import make_docs
 from spacy.tokens import Doc, DocBin
 
-from spacy_bcrf.pipeline import cross_fitting
+from spacy_bcrf.analysis import cross_fitting
 
 run = command("audit")
 
@@ -161,7 +161,7 @@ def other_labels(vocab):
     [
         (no_entities, (), "none of the 9 documents has entities"),
         (one_document, (), "1 documents are too few for 5 folds"),
-        (other_labels, ("model", "-p", "ner"), "the documents have the labels FOOD, but [ner] of"),
+        (other_labels, ("model", "-p", "ner"), "the documents have the labels FOOD, but [ner] has"),
         (make_docs, ("model",), "--pipe is missing; expected --pipe to be one of tagger, ner"),
         (
             make_docs,

@@ -126,7 +126,7 @@ def test_preset_entities_count_as_predictions(folder):
         ),
         (
             ("model", "damaged.spacy", "-p", "ner", "--inplace"),
-            "damaged.spacy: [E1014] Error loading DocBin data",
+            "damaged.spacy: cannot be read as a .spacy file: [E1014] Error loading DocBin data",
         ),
         (
             ("model", "labels.spacy", "-p", "ner", "--inplace"),

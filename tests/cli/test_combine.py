@@ -9,10 +9,10 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from tiny_training import LISTENER, TOK2VEC, network, train
 
+from spacy_bcrf.analysis.combination import Combination
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.pipeline.combination import Combination
-from spacy_bcrf.pipeline.control import Control
 from spacy_bcrf.pipeline.platt_scaling import PlattScaling
+from spacy_bcrf.pipeline.settings import Control
 
 run = command("combine")
 SPARSE = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"], "objective": "crf"}

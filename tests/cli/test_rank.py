@@ -7,7 +7,7 @@ import spacy
 from commands import command
 from spacy.tokens import DocBin
 
-from spacy_bcrf.cli.rank import Reader
+from spacy_bcrf.cli.rank import Lines
 from spacy_bcrf.io.text import MAX_LINE
 
 run, convert = command("rank"), command("convert")
@@ -226,10 +226,11 @@ def test_bad_lines_are_errors_unless_skipped(tmp_path, line):
     path.write_text(f'{{"text": "a"}}\n\n{line}\n{line}\n{{"text": "b"}}\n')
     steps = []
     with pytest.raises(ValueError) as caught:
-        list(Reader(path, False, spacy.blank("xx").make_doc).read(steps.append))
+        list(Lines(path, False, spacy.blank("xx").make_doc, steps.append))
     assert str(caught.value).startswith(f"{path}:3: {BAD[line]}")
-    reader = Reader(path, True, spacy.blank("xx").make_doc)
-    assert [candidate.doc.text for candidate in reader.read(steps.append)] == ["a", "b"]
+    reader = Lines(path, True, spacy.blank("xx").make_doc, steps.append)
+    assert [doc.text for doc in reader] == ["a", "b"]
+    assert reader[1].text == "b" and reader.fields(0) == {"text": "a"}
     assert sum(steps) >= path.stat().st_size
     assert reader.n_bad == 2 and reader.first_bad.startswith(f"{path}:3: {BAD[line]}")
 

@@ -12,7 +12,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from tiny_training import network, train
 
-from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 
 run = command("report")
 QUICK = ("--resamples", 100)
@@ -267,7 +267,7 @@ def others(corpus, rules):
 @pytest.mark.parametrize(
     "args, message",
     [
-        (("model", "other-labels.spacy"), "have the labels ANIMAL, but ner of model has"),
+        (("model", "other-labels.spacy"), "have the labels ANIMAL, but the component has"),
         (("model", "nothing.spacy"), "none of the 9 documents has entities"),
         (("rules", "dev.spacy"), "rules: no component of spacy-bcrf among entity_ruler"),
         (("missing", "dev.spacy"), "missing: the pipeline cannot be loaded"),

@@ -9,7 +9,7 @@ import spacy
 from commands import command
 from spacy.tokens import Doc
 
-from spacy_bcrf.cli.review_page import fill_page
+from spacy_bcrf.cli.review.page import fill_page
 from spacy_bcrf.cli.texts import read_texts
 from spacy_bcrf.io.shards import write_all
 

@@ -10,7 +10,7 @@ import pytest
 import spacy
 from commands import command
 
-from spacy_bcrf.cli.review_page import fill_page
+from spacy_bcrf.cli.review.page import fill_page
 from spacy_bcrf.io.shards import read_docs
 
 pytest.importorskip("selenium", reason="needs the extra browser")

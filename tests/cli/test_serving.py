@@ -62,3 +62,51 @@ def test_errors_have_a_status_and_the_server_goes_on(client):
     assert client.post("/entities", json={"text": "x"}).status_code == 500
     client.module.annotate = annotate
     assert client.post("/entities", json={"text": TEXTS[0]}).status_code == 200
+
+
+BAD_BODIES = [
+    b"",
+    b"{",
+    b"[]",
+    b"7",
+    b'"text"',
+    b'{"text": null}',
+    b'{"text": NaN}',
+    b'{"text": ["a"]}',
+    rb'{"text": "\ud800"}',
+    b'{"text": "\xff"}',
+    b"[" * 100_000,
+    b'{"text": "' + b"x" * 100_001 + b'"}',
+]
+
+
+@pytest.mark.parametrize("body", BAD_BODIES, ids=range(len(BAD_BODIES)))
+def test_a_bad_body_is_named(client, body):
+    answer = client.post("/entities", content=body)
+    assert answer.status_code == 422 and "text" in answer.json()["detail"]
+
+
+def test_a_text_that_takes_too_long_and_one_that_fails_harm_no_other(client):
+    client.module.SECONDS = 0.2
+    predict = client.module.predict
+
+    def fail(docs):
+        if any("earth" in doc.text for doc in docs):
+            raise RuntimeError("no earth")
+        if len(docs) > 2:
+            raise MemoryError
+        return predict(docs)
+
+    client.module.predict = fail
+    texts = [TEXTS[0], "(" * 30_000, TEXTS[2], TEXTS[1], TEXTS[0], TEXTS[2]]
+    with pytest.warns(UserWarning, match=r"a batch of \d texts failed: .* Its halves follow"):
+        found = client.module.annotate(texts)
+    assert [isinstance(each, Exception) for each in found] == [0, 1, 0, 1, 0, 0]
+    codes = [client.post("/entities", json={"text": text}).status_code for text in texts]
+    assert codes == [200, 503, 200, 500, 200, 200]
+    client.module.predict = fail_for_memory
+    assert client.post("/entities", json={"text": TEXTS[0]}).status_code == 503
+
+
+def fail_for_memory(docs):
+    raise MemoryError

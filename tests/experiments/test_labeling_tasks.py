@@ -7,7 +7,7 @@ import spacy
 
 from experiments.labeling_tasks import TASKS, Part
 from experiments.template_ablation import MODEL
-from spacy_bcrf.pipeline.cross_fitting import fit_sparse_chain
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 
 SENTENCES = ["the DT B-NP\ndog NN I-NP\nbarks VBZ O\n", "a DT B-NP\ncat NN I-NP\nsees VBZ O\n"]
 

@@ -16,6 +16,7 @@ from spacy_bcrf.io.text import (
     UnreadableError,
     find_file,
     read_lines,
+    scan_lines,
     text_suffix,
 )
 
@@ -108,7 +109,7 @@ def test_pieces_of_a_line(tmp_path):
     text = "[" + "\U0001f600" * BLOCK + "]"
     path.write_text(f"\ufeff{text}\n{text}", encoding="utf8")
     steps = []
-    pieces = list(read_lines(path, steps.append, in_pieces=True))
+    pieces = list(scan_lines(path, steps.append, in_pieces=True))
     assert all(len(piece.text.encode()) <= BLOCK + 3 for piece in pieces)
     for number in (1, 2):
         assert "".join(piece.text for piece in pieces if piece.number == number) == text
@@ -124,4 +125,5 @@ def test_a_broken_character_at_the_end(tmp_path, tail, column, in_pieces, head):
     path = tmp_path / "cut.json"
     path.write_bytes(b"ab".rjust(head + 2) + tail)
     with pytest.raises(CorpusError, match=f"cut.json:1: byte 0xf0 at column {head + column} is"):
-        list(read_lines(path, in_pieces=in_pieces))
+        *_, line = scan_lines(path, in_pieces=in_pieces)
+        raise line.error(line.problem)

@@ -18,8 +18,8 @@ README = FOLDER / "README.md"
 
 @pytest.fixture(scope="module")
 def text():
-    if not README.exists():
-        pytest.skip("the README is not in the wheel; `make lint` runs this file in the clone")
+    if not README.exists() or not (ROOT / "tests").exists():
+        pytest.skip("the README is for readers of the clone, where `make lint` runs this file")
     return README.read_text()
 
 

@@ -9,6 +9,7 @@ import copy
 import json
 import pickle
 import warnings
+import weakref
 from typing import Any, ClassVar
 
 import numpy as np
@@ -171,6 +172,20 @@ class ComponentSuite:
 
         pipe.initialize(read, nlp=nlp)
         assert len(readings) == 1
+
+    def test_initialize_keeps_no_document(self):
+        nlp = self.blank()
+        pipe = self.add(nlp)
+        alive = []
+
+        def read():
+            for i in range(300):
+                example = self.examples(nlp, self.data)[i % len(self.data)]
+                alive.append(weakref.ref(example.reference))
+                yield example
+
+        pipe.initialize(read, nlp=nlp)
+        assert sum(reference() is not None for reference in alive) < 20
 
     def test_a_model_of_another_kind_is_refused(self):
         nlp = self.blank()

@@ -132,7 +132,7 @@ def test_weights_that_are_not_numbers():
 def test_the_default_model_of_the_segmenter_runs_in_the_kernels():
     layers = list(spacy.blank("xx").add_pipe("bcrf_segmenter").model.walk())
     functions = [layer._func.__module__ for layer in layers]
-    assert functions.count("spacy_bcrf.layers.compiled") == 2
+    assert functions.count("spacy_bcrf.layers.compiled.forward") == 2
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -151,7 +151,7 @@ def test_callback_of_a_config(tmp_path):
     loaded = spacy.load(tmp_path)
     assert len(accelerate(loaded).swapped) == 2
     functions = {node._func.__module__ for node in loaded.get_pipe("tok2vec").model.layers}
-    assert functions == {"spacy_bcrf.layers.compiled"}
+    assert functions == {"spacy_bcrf.layers.compiled.forward"}
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -176,3 +176,17 @@ def test_the_precision_of_older_configs_has_no_effect(precision, tmp_path, recwa
     assert bool(warnings) == (precision == "bfloat16")
     found, expected = (each("Ada left .").tensor for each in (loaded, nlp))
     assert np.array_equal(found, expected)
+
+
+def test_an_unknown_thinc_is_reported(monkeypatch):
+    from spacy_bcrf.layers.compiled import matching, recognizes_thinc
+
+    assert recognizes_thinc()
+    recognizes_thinc.cache_clear()
+    monkeypatch.setattr(matching, "layernorm", None)
+    try:
+        with pytest.warns(UserWarning, match="does not recognize the CNN of spaCy .* and Thinc"):
+            done = accelerate(make_nlp(shared=False))
+        assert done.swapped == []
+    finally:
+        recognizes_thinc.cache_clear()

@@ -15,8 +15,8 @@ from tiny_training import network
 
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Potentials
-from spacy_bcrf.pipeline.confidence import TEMPERATURES
 from spacy_bcrf.pipeline.queries import Alternative, Candidate
+from spacy_bcrf.pipeline.settings import TEMPERATURES
 
 LABELS = ("A", "B")
 TEXTS = ["one two three", "", "four", "five one six two", "three three"]

@@ -70,7 +70,7 @@ class NerSuite(ComponentSuite):
             pipe.add_label(label)
         examples = self.examples(nlp, data)
         nlp.initialize()
-        gold, problems, _ = pipe.read_gold(examples)
+        gold, problems, *_ = pipe.read_gold(examples)
         assert not problems
         if gold.dtype != bool:
             gold = (gold[:, None] == np.arange(len(pipe.tags))) | (gold[:, None] < 0)

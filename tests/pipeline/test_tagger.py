@@ -49,7 +49,7 @@ class TaggerSuite(ComponentSuite):
         # Tokens are aligned even if their number is equal.
         reference = Doc(nlp.vocab, words=["a", "bc", "d"], tags=["J", "V", "N"])
         shifted = Example(Doc(nlp.vocab, words=["ab", "c", "d"]), reference)
-        gold, problems, _ = pipe.read_gold([*self.examples(nlp, self.partial), shifted])
+        gold, problems, *_ = pipe.read_gold([*self.examples(nlp, self.partial), shifted])
         tags = ["" if i < 0 else pipe.tags[i] for i in gold]
         assert tags == ["", "V", "J", "", "", "", "J", "", "", "V", "N"]
         assert not problems

@@ -30,7 +30,8 @@ def values(features, doc):
 
 def load(templates, doc):
     features = Features(templates)
-    features.load([doc])
+    features.load()
+    features.measure(doc.vocab)
     return features
 
 
@@ -66,7 +67,7 @@ def test_unusable_vectors_are_named():
     without = Doc(Vocab(), words=["a"])
     features = Features(["vector[-1]"])
     with pytest.raises(TemplateError, match=r"'vector\[-1\]', position 1: the vocabulary has no"):
-        features.load([without])
+        features.measure(without.vocab)
     with pytest.raises(TemplateError, match="no terciles of the vectors; initialize"):
         features.keys([without])
     doc = Doc(make_vocab(ROWS), words=["a"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import Attributes, Bools, Values
-from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.annotation.extensions import Key, UserData
 from spacy_bcrf.chain import Constraints, Potentials
 
 Tags = NDArray[np.int32]
@@ -20,12 +20,22 @@ Tags = NDArray[np.int32]
 Ops = Any
 """Thinc's Ops. Its type hints do not admit boolean arrays."""
 
+Predictions = tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]
+"""Starts, ends and labels (M,) of predictions. Positions are flat, and a tag spans one token."""
+
+SpanArrays = tuple[
+    NDArray[np.integer], NDArray[np.integer], NDArray[np.integer], NDArray[np.floating]
+]
+"""Starts, ends, labels and probabilities (M,) of spans. Positions are flat."""
+
 Unit = Literal["token", "span", "word"]
 """The unit of a confidence: the tag of a token, a span, or a word made of tokens."""
 
 
 class Codec(Protocol):
     """One kind of annotation as T tags: reads gold, builds the lattice, writes predictions.
+
+    A method with a body has a default: no partial annotation, any label, all promises.
 
     Shapes: B documents have N tokens in all, one document has n. `Values` are (N, A) for A
     attributes.
@@ -41,9 +51,11 @@ class Codec(Protocol):
 
     tags_per_label: int
 
-    @property
-    def constraints(self) -> Constraints | None:
-        """The hard constraints on neighbouring, first and last tags; None without any."""
+    predictions: Callable[[Tags, Tags], Predictions]
+    """Returns the predictions of tags (N,) and lengths (B,)."""
+
+    constraints: Constraints | None
+    """The hard constraints on neighbouring, first and last tags; None without any."""
 
     what: str
     """The name of the annotation, for messages."""
@@ -57,11 +69,24 @@ class Codec(Protocol):
     attributes: ClassVar[Attributes]
     """The attributes of tokens that `restrict` reads."""
 
-    confidence_units: ClassVar[dict[str, Unit]]
-    """The units of "confidence" and "tag_confidence" in `confidence.ANNOTATIONS`."""
+    unit: ClassVar[Unit]
+    """The unit of predictions, and of "confidence" in `confidence.ANNOTATIONS`."""
+
+    tag_unit: ClassVar[Unit]
+    """The unit of "tag_confidence" in `confidence.ANNOTATIONS`."""
+
+    groupings: ClassVar[tuple[str, ...]]
+    """The groups of predictions that Platt scaling can have: "label" and "length"."""
+
+    can_extend: ClassVar[bool]
+    """Whether gold documents can annotate some labels only, so that training can add labels."""
+
+    outside: ClassVar[int | None]
+    """The id of the tag of tokens outside of all spans. None if every token has a label."""
 
     def check_label(self, label: str) -> None:
         """Raise ValueError for a label that the annotation cannot store."""
+        return
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
         """Set the labels, and with them tags and constraints."""
@@ -69,14 +94,27 @@ class Codec(Protocol):
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of a gold document."""
 
+    def find_used_labels(self, doc: Doc) -> set[str]:
+        """Return the labels that a span of a gold document has, without `annotated_labels`."""
+        return self.find_labels(doc)
+
     def find_spans(self, doc: Doc) -> list[Span]:
         """Return the annotated spans of a gold document, valid or not.
 
         A tag or a word is a span of one token.
         """
 
-    def find_misspelled(self, docs: Sequence[Doc]) -> str:
-        """Describe labels of partial annotation that no gold document has, or return ""."""
+    def length(self, span: Span) -> int | None:
+        """Return the length of a span in its unit: characters of a word; None for a tag."""
+        return len(span)
+
+    def annotated_labels(self, doc: Doc) -> Collection[str] | None:
+        """Return the labels that a gold document annotates; None for all labels."""
+        return None
+
+    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
+        """Record the labels that a gold document annotates, if it records none."""
+        raise NotImplementedError(f"{self.what} annotate all labels")
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return gold annotation aligned with the predicted tokens, and problems by example."""
@@ -89,9 +127,10 @@ class Codec(Protocol):
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
         """Return the references' partial annotation for `constrain`, and problems by example."""
+        return {}, {}
 
-    def is_whole(self, doc: Doc) -> bool:
-        """Return whether all tokens of a gold document are annotated."""
+    def unannotated(self, doc: Doc) -> Bools:
+        """Return a mask (n,) of the tokens of a gold document without annotation."""
 
     def constrain(
         self,
@@ -107,6 +146,7 @@ class Codec(Protocol):
         RETURNS the wrong labelings that allowed tags cannot exclude, each as the index of its
         example and tags (n, T).
         """
+        return []
 
     def lattice(self, docs: Sequence[Doc]) -> Bools | None:
         """Return the lattice, the open tags (N, T); None if all are open."""
@@ -121,6 +161,24 @@ class Codec(Protocol):
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return the tags (N,) of the documents after `write`, UNKNOWN for unknown labels."""
+        return tags
+
+    def check_promise(self, promise: str) -> None:
+        """Raise ValueError if predictions cannot keep a promise of "precision" or "recall"."""
+        return
+
+    def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
+        """Return all spans of at least this probability in order of the text.
+
+        A tag is a span of one token.
+        """
+
+    def make_span(self, doc: Doc, start: int, end: int, label: int) -> Span:
+        """Return a span of a document. label: the index of its label."""
+        return Span(doc, start, end, label=self.labels[label])
+
+    def confidence_key(self, start: int, end: int) -> Key:
+        """Return the key in `Doc.user_data` of the confidence of these characters."""
 
     def drop_uncertain(
         self,
@@ -146,13 +204,15 @@ class Codec(Protocol):
     def interpret(self, doc: Doc, tags: Tags) -> list[Any]:
         """Return the annotation of one document with these tags."""
 
-    def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
+    def compare_with_gold(
+        self, tags: Tags, values: Values, lengths: Tags
+    ) -> tuple[Predictions, Bools]:
         """Return M predictions for `confidences`, and which are correct (M,).
 
         Predictions without gold annotation are left out.
         """
 
     def confidences(
-        self, posterior: Potentials, predictions: Any, ops: Ops
+        self, posterior: Potentials, predictions: Predictions, ops: Ops
     ) -> NDArray[np.floating]:
         """Return the probabilities (M,) of predictions."""

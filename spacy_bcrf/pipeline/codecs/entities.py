@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +46,7 @@ class EntityCodec(SpanCodec):
     """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
 
     what = "entities"
+    can_extend: ClassVar[bool] = True
     attributes: ClassVar[Attributes] = (*ATTRIBUTES, SENT_START, IS_SPACE)
 
     def __init__(
@@ -79,7 +80,7 @@ class EntityCodec(SpanCodec):
 
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of entities and of partial annotation."""
-        return self._find_used(doc) | (read_annotated_labels(doc) or set())
+        return self.find_used_labels(doc) | (read_annotated_labels(doc) or set())
 
     def find_spans(self, doc: Doc) -> list[Span]:
         """Return the entities; none if spaCy cannot read them."""
@@ -88,23 +89,20 @@ class EntityCodec(SpanCodec):
         except ValueError:
             return []
 
-    def _find_used(self, doc: Doc) -> set[str]:
+    def find_used_labels(self, doc: Doc) -> set[str]:
+        """Return the labels that a span of a gold document has."""
         values = np.unique(doc.to_array(ENT_TYPE)).tolist()
         in_entities = {doc.vocab.strings[value] for value in values if value}
         return in_entities | find_labels(doc, self._keys)
 
-    def find_misspelled(self, docs: Sequence[Doc]) -> str:
-        """Describe annotated labels that no span of the gold documents has, or return ""."""
-        annotated = set().union(*(read_annotated_labels(doc) or () for doc in docs))
-        if not annotated:
-            return ""
-        unused = sorted(annotated.difference(*map(self._find_used, docs)))
-        if not unused:
-            return ""
-        return (
-            f"annotated_labels has {', '.join(unused)}, but no span of the training data has this "
-            "label. Check the spelling"
-        )
+    def annotated_labels(self, doc: Doc) -> Collection[str] | None:
+        """Return the document's `annotated_labels`."""
+        return read_annotated_labels(doc)
+
+    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
+        """Set `annotated_labels`, unless the document has some."""
+        if read_annotated_labels(doc) is None:
+            doc._.annotated_labels = list(labels)
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return gold ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
@@ -125,9 +123,9 @@ class EntityCodec(SpanCodec):
         """Return the partial annotation of entities, and problems by example."""
         return read_partial_annotation(examples, *self._keys)
 
-    def is_whole(self, doc: Doc) -> bool:
-        """Return whether no token has missing entity annotation."""
-        return bool(read_doc(doc, (ENT_IOB,)).all())
+    def unannotated(self, doc: Doc) -> Bools:
+        """Return a mask (n,) of the tokens with missing entity annotation."""
+        return read_doc(doc, (ENT_IOB,))[:, 0] == 0
 
     def constrain(
         self,

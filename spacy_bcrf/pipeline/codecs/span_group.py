@@ -64,9 +64,9 @@ class SpanGroupCodec(SpanCodec):
             raise ValueError(f"{len(spans) - len(aligned)} spans start or end within a token")
         return _encode_spans(aligned, len(example.predicted))
 
-    def is_whole(self, doc: Doc) -> bool:
-        """Return whether the document has the span group."""
-        return self._key in doc.spans
+    def unannotated(self, doc: Doc) -> Bools:
+        """Return a mask (n,) of all tokens if the document has no span group, else of none."""
+        return np.full(len(doc), self._key not in doc.spans)
 
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, SENT_START  # type: ignore[import-not-found]
 from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
-from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
@@ -22,10 +21,11 @@ from spacy_bcrf.annotation.arrays import (
     is_first,
 )
 from spacy_bcrf.annotation.entity_tags import EntityTags
+from spacy_bcrf.annotation.extensions import span_confidence
 from spacy_bcrf.annotation.schemes import get_scheme
-from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_posteriors
+from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_candidates, span_posteriors
 
-from .codec import Ops, Tags, Unit
+from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 
 
 def check_group_name(option: str, key: object) -> None:
@@ -34,7 +34,7 @@ def check_group_name(option: str, key: object) -> None:
         raise ValueError(f"{option} must be the name of a span group, got {key!r}")
 
 
-class SpanCodec(ABC):
+class SpanCodec(Codec):
     """Flat spans as tags of a scheme. See `Codec`.
 
     Values (N, 2) are ENT_IOB and ENT_TYPE, as spaCy stores entities.
@@ -43,17 +43,20 @@ class SpanCodec(ABC):
     what: str
     where_lost = "spaCy drops spans whose offsets do not match tokens, and warns. "
     attributes: ClassVar[Attributes] = (SENT_START, IS_SPACE)
-    confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "span", "tag_confidence": "token"}
+    unit: ClassVar[Unit] = "span"
+    confidence_key = staticmethod(span_confidence)
+    tag_unit: ClassVar[Unit] = "token"
+    groupings: ClassVar[tuple[str, ...]] = ("label", "length")
+    can_extend: ClassVar[bool] = False
+    outside: ClassVar[int | None] = 0
 
     def __init__(self, scheme: str, restrictions: str, **settings: str) -> None:
         """scheme: BILUO, BIO or BIES. restrictions, settings: see `Codec`."""
         self.scheme = get_scheme(scheme)
+        self.predictions = self.scheme.decode_ids
         self.settings = {"scheme": scheme, **settings}
         self.restrictions = restrictions
         self.tags_per_label = len(self.scheme.prefixes)
-
-    def check_label(self, label: str) -> None:  # noqa: B027
-        """Accept any label."""
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
         """Set the labels, their tags and the constraints of the scheme."""
@@ -65,29 +68,14 @@ class SpanCodec(ABC):
             self.entities.transitions, self.entities.may_start, self.entities.may_end
         )
 
-    def find_misspelled(self, docs: Sequence[Doc]) -> str:
-        """Return "": only entities have partial annotation."""
-        return ""
-
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
         """Return gold tags of the scheme, and a mask (N,) of tokens with unknown labels."""
         iob, types = values.T
         return self.entities.gold(iob, types, is_first(lengths))
 
-    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        """Return nothing: only entities have partial annotation."""
-        return {}, {}
-
-    def constrain(
-        self,
-        examples: Sequence[Example],
-        partial: dict[int, Any],
-        values: Sequence[Values],
-        allowed: Sequence[Bools],
-        problems: dict[int, str],
-    ) -> list[tuple[int, Bools]]:
-        """Return no wrong labelings: only entities have partial annotation."""
-        return []
+    @abstractmethod
+    def find_labels(self, doc: Doc) -> set[str]:
+        """Return the labels of a gold document."""
 
     @abstractmethod
     def open_tags(
@@ -117,9 +105,11 @@ class SpanCodec(ABC):
             potentials = self.entities.forbid_ends(potentials, is_loose)
         return potentials
 
-    def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
-        """Return the predicted tags: the lattice already keeps preset annotation."""
-        return tags
+    def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
+        """Return all spans of at least this probability, see `Codec.candidates`."""
+        found = span_candidates(posterior, self.span_tags(ops), threshold)
+        starts, ends, labels, p = map(ops.to_numpy, found)
+        return starts, ends, labels, p
 
     def drop_uncertain(
         self,
@@ -142,15 +132,13 @@ class SpanCodec(ABC):
         lists = (part.tolist() for part in self.scheme.decode_ids(tags))
         return [self.make_span(doc, *span) for span in zip(*lists, strict=True)]
 
-    def make_span(self, doc: Doc, start: int, end: int, label: int) -> Span:
-        """Return a span of a document. label: the index of its label."""
-        return Span(doc, start, end, label=self.labels[label])
-
     def span_tags(self, ops: Ops) -> SpanTags:
         """Return the tag ids of the spans of each label, on the device of `ops`."""
         return SpanTags(*map(ops.asarray, self.entities.span_tags))
 
-    def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
+    def compare_with_gold(
+        self, tags: Tags, values: Values, lengths: Tags
+    ) -> tuple[Predictions, Bools]:
         """Return predicted spans and which are correct, see `Codec.compare_with_gold`.
 
         A span without gold annotation on all its tokens is left out.
@@ -169,7 +157,7 @@ class SpanCodec(ABC):
         return tuple(part[known] for part in (starts, ends, labels)), correct[known]
 
     def confidences(
-        self, posterior: Potentials, predictions: Any, ops: Ops
+        self, posterior: Potentials, predictions: Predictions, ops: Ops
     ) -> NDArray[np.floating]:
         """Return the probabilities (M,) of spans, given as their starts, ends and labels."""
         spans = (ops.asarray(part) for part in predictions)

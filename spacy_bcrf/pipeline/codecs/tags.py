@@ -23,19 +23,19 @@ from spacy_bcrf.annotation.arrays import (
     read_docs,
     read_gold,
 )
-from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.annotation.extensions import UserData, token_confidence
 from spacy_bcrf.annotation.partial import read_allowed_tags
 from spacy_bcrf.chain import CRF, Constraints, Potentials
 
-from .codec import Ops, Tags, Unit
+from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 
 ATTRIBUTES = ("tag", "pos")
 
 
-def check_attribute(name: str, attribute: str) -> None:
+def check_attribute(attribute: str) -> None:
     """Raise ValueError for an attribute that is not one of ATTRIBUTES."""
     if attribute not in ATTRIBUTES:
-        raise ValueError(f"[{name}] attribute must be tag or pos, got {attribute!r}")
+        raise ValueError(f"attribute must be tag or pos, got {attribute!r}")
 
 
 def check_upos(attribute: str, label: str) -> None:
@@ -48,28 +48,31 @@ def check_upos(attribute: str, label: str) -> None:
 
 
 def token_confidences(
-    posterior: Potentials, tokens: NDArray[np.int64], tags: Tags, ops: Ops
+    posterior: Potentials, tokens: NDArray[np.integer], tags: NDArray[np.integer], ops: Ops
 ) -> NDArray[np.floating]:
     """Return the marginals (M,) of tags at flat tokens."""
     marginals = ops.to_numpy(CRF().marginals(posterior).unary)
     return marginals[tokens, tags].clip(max=1)
 
 
-class TagCodec:
+class TagCodec(Codec):
     """One tag per token, without constraints on transitions. See `Codec`."""
 
     tags_per_label = 1
     attributes: ClassVar[Attributes] = ()
     constraints: Constraints | None = None
     restrictions = "allowed_tags"
-    confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "token", "tag_confidence": "token"}
+    unit: ClassVar[Unit] = "token"
+    confidence_key = staticmethod(token_confidence)
+    tag_unit: ClassVar[Unit] = "token"
+    groupings: ClassVar[tuple[str, ...]] = ("label",)
+    can_extend: ClassVar[bool] = True
+    outside: ClassVar[int | None] = None
     where_lost = "`spacy bcrf convert --tag-column` reads tags from a file of columns. "
 
-    def __init__(self, name: str, attribute: str, overwrite: bool) -> None:
+    def __init__(self, attribute: str, overwrite: bool = False) -> None:
         """attribute: "tag" or "pos". overwrite: whether `write` replaces preset tags."""
-        check_attribute(name, attribute)
-        if not isinstance(overwrite, bool):
-            raise ValueError(f"[{name}] overwrite must be true or false, got {overwrite!r}")
+        check_attribute(attribute)
         self.settings = {"attribute": attribute}
         self.overwrite = overwrite
         self.what = f"token.{attribute}"
@@ -98,9 +101,12 @@ class TagCodec:
         tags = enumerate(read_doc(doc, self._ids)[:, 0].tolist())
         return [Span(doc, i, i + 1, label=tag) for i, tag in tags if tag]
 
-    def find_misspelled(self, docs: Sequence[Doc]) -> str:
-        """Return "": allowed tags name no labels for the whole document."""
-        return ""
+    def length(self, span: Span) -> int | None:
+        """Return None: a tag has no length."""
+        return None
+
+    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
+        """Do nothing: a token without a tag is unannotated."""
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold attribute values (N, 1), and problems by example."""
@@ -119,9 +125,9 @@ class TagCodec:
         """Return the allowed tags by token, and problems by example."""
         return read_allowed_tags(examples)
 
-    def is_whole(self, doc: Doc) -> bool:
-        """Return whether every token has a tag."""
-        return bool(read_doc(doc, self._ids).all())
+    def unannotated(self, doc: Doc) -> Bools:
+        """Return a mask (n,) of the tokens without a tag."""
+        return read_doc(doc, self._ids)[:, 0] == 0
 
     def constrain(
         self,
@@ -154,6 +160,25 @@ class TagCodec:
     ) -> Potentials:
         """Return the potentials unchanged: all tags are open."""
         return potentials
+
+    def check_promise(self, promise: str) -> None:
+        """Raise ValueError for a promise of recall."""
+        if promise == "recall":
+            raise ValueError(
+                f"a recall promise writes candidate spans, but the component predicts {self.what}. "
+                "Promise precision"
+            )
+
+    def predictions(self, tags: Tags, lengths: Tags) -> Predictions:
+        """Return the tags as spans of one token."""
+        tokens = np.arange(len(tags))
+        return tokens, tokens + 1, tags
+
+    def candidates(self, posterior: Potentials, threshold: float, ops: Ops) -> SpanArrays:
+        """Return all tags of at least this probability as spans of one token."""
+        marginals = ops.to_numpy(CRF().marginals(posterior).unary).clip(max=1)
+        tokens, tags = np.nonzero(marginals >= threshold)
+        return tokens, tokens + 1, tags, marginals[tokens, tags]
 
     def drop_uncertain(
         self,
@@ -196,16 +221,18 @@ class TagCodec:
         """Return the tag of each token."""
         return [self.tags[tag] for tag in tags.tolist()]
 
-    def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
+    def compare_with_gold(
+        self, tags: Tags, values: Values, lengths: Tags
+    ) -> tuple[Predictions, Bools]:
         """Return predicted tags and which are correct, see `Codec.compare_with_gold`."""
         gold, has_unknown_label = self.encode(values, lengths)
         # A token with an unknown label is annotated. Every prediction on it is wrong.
         known = np.flatnonzero((gold != UNKNOWN) | has_unknown_label)
-        return (known, tags[known]), gold[known] == tags[known]
+        return (known, known + 1, tags[known]), gold[known] == tags[known]
 
     def confidences(
-        self, posterior: Potentials, predictions: Any, ops: Ops
+        self, posterior: Potentials, predictions: Predictions, ops: Ops
     ) -> NDArray[np.floating]:
         """Return the marginals (M,) of predicted tags."""
-        tokens, tags = predictions
+        tokens, _, tags = predictions
         return token_confidences(posterior, tokens, tags, ops)

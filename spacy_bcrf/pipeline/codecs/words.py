@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,10 @@ from spacy_bcrf.annotation.arrays import (
     read_gold,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE
-from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.annotation.extensions import UserData, token_confidence
 from spacy_bcrf.annotation.word_tags import merge_characters, read_words
 
-from .codec import Tags, Unit
+from .codec import Predictions, Tags, Unit
 from .spans import SpanCodec
 from .tags import check_attribute, check_upos
 
@@ -40,11 +40,13 @@ class WordCodec(SpanCodec):
 
     what = "words with a tag"
     where_lost = ""
-    confidence_units: ClassVar[dict[str, Unit]] = {"confidence": "word", "tag_confidence": "word"}
+    unit: ClassVar[Unit] = "word"
+    confidence_key = staticmethod(token_confidence)
+    tag_unit: ClassVar[Unit] = "word"
 
-    def __init__(self, name: str, attribute: str) -> None:
+    def __init__(self, attribute: str) -> None:
         """attribute: "tag" or "pos", the attribute of gold words to predict."""
-        check_attribute(name, attribute)
+        check_attribute(attribute)
         super().__init__("BIES", "sentence starts", attribute=attribute)
         self._attribute = attribute
         self._ids = (TAG, POS) if attribute == "tag" else (POS, TAG)
@@ -93,9 +95,18 @@ class WordCodec(SpanCodec):
         allowed[untagged, 1:] = np.tile(of_first_label, len(self._label_values))
         return allowed, is_unknown
 
-    def is_whole(self, doc: Doc) -> bool:
-        """Return whether every token has the attribute."""
-        return bool(read_doc(doc, self._ids[:1]).all())
+    def unannotated(self, doc: Doc) -> Bools:
+        """Return a mask (n,) of the words without the attribute."""
+        values, is_space = read_doc(doc, (self._ids[0], IS_SPACE)).T
+        return (values == 0) & (is_space == 0)
+
+    def length(self, span: Span) -> int | None:
+        """Return the number of characters."""
+        return len(span.text)
+
+    def check_promise(self, promise: str) -> None:
+        """Raise ValueError: a text has no gaps between words."""
+        raise ValueError("words cannot be left out: thresholds need entities, chunks or tags")
 
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False
@@ -119,7 +130,9 @@ class WordCodec(SpanCodec):
             words.user_data.update(user_data)
         return merged
 
-    def compare_with_gold(self, tags: Tags, values: Values, lengths: Tags) -> tuple[Any, Bools]:
+    def compare_with_gold(
+        self, tags: Tags, values: Values, lengths: Tags
+    ) -> tuple[Predictions, Bools]:
         """Return predicted words and which are correct, see `Codec.compare_with_gold`."""
         # A word without a gold tag is left out.
         return super().compare_with_gold(tags, np.where(values[:, 1:] == 0, 0, values), lengths)

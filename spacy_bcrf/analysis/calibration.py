@@ -1,0 +1,290 @@
+"""Calibration of confidences: reliability, and the temperature that minimizes the loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import minibatch
+from tqdm import tqdm
+
+from spacy_bcrf.annotation.html_table import html_table
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.pipeline.confidence import find_keys
+from spacy_bcrf.pipeline.platt_scaling import GROUPINGS, PlattScaling
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.settings import check_grouping
+
+from .loading import check_common, find_labeler, make_examples
+
+# Clip p at 1 - eps so that one wrong prediction has a finite loss.
+_EPS = 1e-6
+
+
+class Reliability(NamedTuple):
+    """A reliability table: predictions in K bins of equal width, by confidence from 0 to 1.
+
+    confidence, accuracy: (K,) means of each bin, 0 for an empty bin. counts: (K,) predictions.
+    """
+
+    confidence: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error (Naeini et al. 2015): the mean over predictions of
+        |confidence - accuracy| of their bin."""
+        gaps = self.counts * np.abs(self.confidence - self.accuracy)
+        return float(gaps.sum() / max(1, self.counts.sum()))
+
+
+def measure_reliability(
+    confidence: NDArray[np.floating], correct: NDArray[np.bool_], n_bins: int = 10
+) -> Reliability:
+    """Return the reliability of M predictions. confidence, correct: (M,)."""
+    bins = (confidence * n_bins).astype("int64").clip(0, n_bins - 1)
+    counts = np.bincount(bins, minlength=n_bins)
+    sums = (np.bincount(bins, weights=x, minlength=n_bins) for x in (confidence, correct))
+    means = [total / np.maximum(counts, 1) for total in sums]
+    return Reliability(means[0], means[1], counts)
+
+
+class Calibration:
+    """A component's predictions on gold examples, and their confidence at any temperature.
+
+    The components before it must have annotated the predicted documents.
+    ignore_annotation: see `PosteriorQueries`. ValueError if all labels of the gold documents are
+    unknown to the component.
+    """
+
+    def __init__(
+        self,
+        pipe: SequenceLabeler,
+        examples: Sequence[Example],
+        *,
+        ignore_annotation: bool = True,
+    ) -> None:
+        labels = set[str]().union(*(pipe.codec.find_labels(eg.reference) for eg in examples))
+        check_common(pipe, labels)
+        self.labels = labels
+        """Of the gold documents."""
+        self._pipe = pipe
+        self._n_docs = len(examples)
+        self._keys: dict[str, list[str]] = {by: [] for by in GROUPINGS}
+        self._batches: list[tuple[Potentials, Any]] = []
+        correct = []
+        progress = tqdm(total=len(examples), unit="docs", desc="predicting", delay=1, disable=None)
+        with progress:
+            for batch in minibatch(examples, BATCH_SIZE):
+                potentials, predictions, is_correct = pipe.compare_with_gold(
+                    batch, ignore_annotation=ignore_annotation
+                )
+                self._batches.append((potentials, predictions))
+                for by in pipe.codec.groupings:
+                    self._keys[by] += find_keys(pipe.codec, by, predictions)
+                correct.append(is_correct)
+                progress.update(len(batch))
+        self.correct = np.concatenate([np.zeros(0, dtype=bool), *correct])
+        """Whether each of M predictions is correct, bool (M,).
+
+        Predictions without gold annotation are left out.
+        """
+
+    def confidence(
+        self, temperature: float, scaling: PlattScaling | None = None
+    ) -> NDArray[np.float64]:
+        """Return the probabilities (M,) of the predictions, mapped by `scaling`."""
+        found = [
+            self._pipe.confidences(self._pipe.posterior(potentials, temperature), predictions)
+            for potentials, predictions in self._batches
+        ]
+        p = np.concatenate([np.zeros(0), *found]).astype("float64")
+        return p if scaling is None else scaling.apply(p, self._keys[scaling.by])
+
+    def fit_scaling(self, temperature: float, by: str) -> PlattScaling:
+        """Fit the maps of confidences at a temperature, by label or by length.
+
+        ValueError if the predictions have no length.
+        """
+        check_grouping(self._pipe.name, self._pipe.codec, by)
+        return PlattScaling.fit(by, self.confidence(temperature), self.correct, self._keys[by])
+
+    def loss(self, temperature: float) -> float:
+        """Return the mean binary negative log-likelihood of correctness."""
+        confidence = self.confidence(temperature).clip(_EPS, 1 - _EPS)
+        return float(-np.log(np.where(self.correct, confidence, 1 - confidence)).mean())
+
+    def fit(self) -> float:
+        """Return the temperature between 1/1000 and 1000 with the smallest loss.
+
+        The range is wide because a perceptron learns scores of any size. ValueError unless some
+        predictions are correct and some are wrong, and if the loss is smallest at a bound.
+        """
+        name, n = self._pipe.name, len(self.correct)
+        if not n:
+            raise ValueError(
+                f"[{name}] no prediction has gold annotation to compare with in "
+                f"{self._n_docs:,} documents"
+            )
+        n_correct = int(self.correct.sum())
+        if not n_correct:
+            raise ValueError(
+                f"[{name}] none of its {n:,} predictions is correct: check that the gold documents "
+                "have the annotation that the component predicts"
+            )
+        if n_correct == n:
+            raise ValueError(
+                f"[{name}] all of its {n:,} predictions are correct: use more gold documents, "
+                "outside of the training data"
+            )
+        bound = math.log(1e3)
+        fitted = golden_section(lambda x: self.loss(math.exp(x)), -bound, bound)
+        if bound - abs(fitted) < 0.02:
+            raise ValueError(
+                f"[{name}] no temperature fits: the loss is smallest at the bound "
+                f"{math.exp(math.copysign(bound, fitted)):g}. {n_correct:,} of {n:,} predictions "
+                "are correct: check that the gold documents have the component's annotation"
+            )
+        return math.exp(fitted)
+
+
+def golden_section(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return the minimum of a unimodal function between low and high, by golden-section search."""
+    ratio = (math.sqrt(5) - 1) / 2
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    at_a, at_b = function(a), function(b)
+    while high - low > 0.01:
+        if at_a < at_b:
+            high, b, at_b = b, a, at_a
+            a = high - ratio * (high - low)
+            at_a = function(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + ratio * (high - low)
+            at_b = function(b)
+    return (low + high) / 2
+
+
+@dataclass
+class Calibrated:
+    """A calibrated component.
+
+    name: of the component. temperature, scaling: the new settings. n: number of predictions with
+    gold annotation. accuracy: the share of correct ones. tables: reliability before and after, by
+    title. unknown: gold labels that the component does not have.
+    """
+
+    name: str
+    temperature: float
+    scaling: PlattScaling | None
+    n: int
+    accuracy: float
+    tables: dict[str, Reliability]
+    unknown: list[str]
+
+    def __repr__(self) -> str:
+        first, *_, last = self.tables.values()
+        return (
+            f"Calibrated({self.name}: temperature {self.temperature:.3f}, expected calibration "
+            f"error {first.error:.4f} before, {last.error:.4f} after)"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        tables = {
+            title: {"error": table.error} | {k: v.tolist() for k, v in table._asdict().items()}
+            for title, table in self.tables.items()
+        }
+        scaling = None if self.scaling is None else asdict(self.scaling)
+        return {**vars(self), "scaling": scaling, "tables": tables}
+
+    def _repr_html_(self) -> str:
+        rows = [(title, f"{table.error:.4f}") for title, table in self.tables.items()]
+        return html_table(("", "expected calibration error"), rows)
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure: accuracy and number of predictions by confidence."""
+        tables = self.tables
+        matplotlib = require("matplotlib.figure", "plot")
+        figure = matplotlib.Figure(figsize=(5 * len(tables), 5), layout="constrained")
+        axes = figure.subplots(2, len(tables), height_ratios=(3, 1), sharex=True, squeeze=False)
+        for (what, table), (above, below) in zip(tables.items(), axes.T, strict=True):
+            n_bins = len(table.counts)
+            edges = [(i + 0.5) / n_bins for i in range(n_bins)]
+            some = table.counts > 0
+            above.plot([0, 1], [0, 1], color="gray", linestyle="--", label="perfect calibration")
+            found = table.confidence[some], table.accuracy[some]
+            above.plot(*found, marker="o", clip_on=False, label=self.name)
+            above.set_title(f"{what}\nexpected calibration error {table.error:.3f}")
+            above.set_ylabel("accuracy")
+            above.set_ylim(0, 1)
+            above.legend()
+            below.bar(edges, table.counts, width=0.9 / n_bins)
+            below.set_yscale("log")
+            below.set_ylim(bottom=0.8)
+            below.tick_params(which="minor", labelleft=False)
+            below.set_ylabel("predictions")
+            below.set_xlabel("confidence")
+            below.set_xlim(0, 1)
+        return figure
+
+
+def calibrate(
+    nlp: Language,
+    gold: Sequence[Doc],
+    pipe: str | None = None,
+    *,
+    by: str | None = None,
+    n_bins: int = 10,
+) -> Calibrated:
+    """Fit the temperature that calibrates a component's confidences, and set it.
+
+    From then on the component annotates confidences. Its config has the new settings too.
+
+    gold: documents outside of the training data. pipe: name of the component, None for the only
+    one. by: "label" or "length" adds Platt scaling of the reported confidences by group. n_bins: of
+    the reliability tables. ValueError for a component with a promise, and as from `Calibration`.
+    """
+    name, labeler = find_labeler(nlp, pipe)
+    if labeler.control:
+        raise ValueError(
+            f"{name} keeps a promise with thresholds for its temperature. Calibrate a pipeline "
+            "first, then run `control`"
+        )
+    if by is not None:
+        check_grouping(name, labeler.codec, by)
+    calibration = Calibration(labeler, make_examples(nlp, name, gold), ignore_annotation=False)
+    temperature = calibration.fit()
+    scaling = None if by is None else calibration.fit_scaling(temperature, by)
+    fits = [("before", labeler.temperature, labeler.calibration), ("after", temperature, None)]
+    if by is not None:
+        fits.append((f"by {by}", temperature, scaling))
+    tables = {
+        f"{what}, temperature {t:.2f}": measure_reliability(
+            calibration.confidence(t, maps), calibration.correct, n_bins
+        )
+        for what, t, maps in fits
+    }
+    settings = {
+        "annotate": [*dict.fromkeys([*labeler.annotate, "confidence"])],
+        "temperature": temperature,
+        "calibration": None if scaling is None else asdict(scaling),
+    }
+    for setting, value in settings.items():
+        labeler.configure(setting, value)
+        nlp.get_pipe_config(name)[setting] = value
+    correct = calibration.correct
+    unknown = sorted(calibration.labels - set(labeler.labels))
+    return Calibrated(
+        name, temperature, scaling, len(correct), float(correct.mean()), tables, unknown
+    )

@@ -1,0 +1,344 @@
+"""Combination of trained components: one component with the weighted sum of their potentials."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import minibatch
+
+from spacy_bcrf.annotation.arrays import UNKNOWN
+from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.kernels import Array
+from spacy_bcrf.layers.potential_sum import Sum, call_part, sum_potentials, weight_gradients
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+from .loading import make_examples
+
+# Precision of the Gaussian prior of the weights. It keeps them finite if the sum is always right.
+_PRIOR = 1e-3
+# Step of the difference of two gradients that gives a row of the Hessian.
+_STEP = 1e-4
+
+
+class Batch(NamedTuple):
+    """Potentials of the parts on the same documents, in float64, and what is known of the tags.
+
+    parts: without constraints. gold: see `Gold.tags`. lattice: see `Codec.lattice`.
+    """
+
+    parts: list[Potentials]
+    gold: Array
+    lattice: NDArray[np.bool_] | None
+
+
+class Combination:
+    """The sum of the potentials of K components that predict the same tags.
+
+    pipes: trained components with the same codec and labels, all on the CPU.
+    examples: gold documents, annotated by all components before.
+
+    Raises ValueError if no example has gold annotation.
+    """
+
+    def __init__(self, pipes: Sequence[SequenceLabeler], examples: Sequence[Example]) -> None:
+        self._pipe = pipes[0]
+        self._batches: list[Batch] = []
+        self.n_tokens = 0
+        """Number of tokens with gold annotation."""
+        codec = self._pipe.codec
+        for batch in minibatch(examples, BATCH_SIZE):
+            docs = [example.predicted for example in batch]
+            if not any(len(doc) for doc in docs):
+                continue
+            gold = self._pipe.read_gold(batch).tags
+            known = ~gold.all(axis=1) if gold.dtype == bool else gold != UNKNOWN
+            self.n_tokens += int(known.sum())
+            lattice = codec.lattice(docs)
+            parts = [_raw_potentials(pipe, docs) for pipe in pipes]
+            self._batches.append(Batch(parts, gold, lattice))
+        if not self.n_tokens:
+            raise ValueError(
+                f"[{self._pipe.name}] none of the {len(examples)} documents has {codec.what} that "
+                "the component can learn: no likelihood to fit the weights by"
+            )
+
+    def log_likelihood(self, weights: Sequence[float]) -> float:
+        """Return the log-likelihood of the gold annotation in a CRF of the summed potentials."""
+        return self._evaluate(np.asarray(weights, "float64"))[0]
+
+    def _evaluate(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Return the log-likelihood and its gradient (K,)."""
+        value, gradient = 0.0, np.zeros(len(weights))
+        constraints = self._pipe.codec.constraints
+        for parts, gold, lattice in self._batches:
+            total = sum_potentials(parts, weights.tolist())
+            total = total.constrain(constraints)
+            total = total if lattice is None else total.restrict(lattice)
+            losses, d_total = CRF().loss(total, gold)
+            value -= float(losses.sum())
+            gradient -= weight_gradients(d_total, parts)
+        return value, gradient
+
+    def fit(self) -> list[float]:
+        """Return the weights (K,) of largest log-likelihood on the examples.
+
+        It is concave in the weights for complete annotation. For partial annotation it is a
+        difference of concave functions, and the result is a local maximum. Newton's method, with a
+        Hessian from differences of gradients and step halving, takes about ten iterations of K + 1
+        passes over the potentials. Where Newton's direction does not ascend, the gradient does.
+
+        Warns if no step increases the likelihood although its gradient is not small.
+        """
+        n = len(self._batches[0].parts)
+        weights = np.full(n, 1 / n)
+        value, gradient = self._penalized(weights)
+        for _ in range(100):
+            steps = weights + _STEP * np.eye(n)
+            hessian = np.array([self._penalized(w)[1] - gradient for w in steps]) / _STEP
+            direction = np.linalg.solve((hessian + hessian.T) / 2 - 1e-9 * np.eye(n), -gradient)
+            if not direction @ gradient > 0:
+                direction = gradient
+            size = 1.0
+            while True:
+                trial = weights + size * direction
+                new_value, new_gradient = self._penalized(trial)
+                if new_value > value or size < 1e-6:
+                    break
+                size /= 2
+            if not new_value > value and np.abs(gradient).max() > 1e-3 * self.n_tokens:
+                warnings.warn(
+                    f"the weights {weights.round(4).tolist()} are not the best: no step increases "
+                    f"the log-likelihood, but its gradient is {gradient.round(4).tolist()}. The "
+                    "potentials of a part may be very large",
+                    stacklevel=2,
+                )
+            if not new_value - value > 1e-7 * self.n_tokens:
+                break
+            weights, value, gradient = trial, new_value, new_gradient
+        return [round(weight, 4) for weight in weights.tolist()]
+
+    def _penalized(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, gradient = self._evaluate(weights)
+        return value - _PRIOR / 2 * float(weights @ weights), gradient - _PRIOR * weights
+
+
+def _raw_potentials(pipe: SequenceLabeler, docs: list[Any]) -> Potentials:
+    """Return the potentials of a component in float64, as a part of a sum."""
+    constraints = pipe.codec.constraints
+    try:
+        return call_part(pipe.model, docs, False, constraints)[0].astype("float64")
+    finally:
+        pipe.head.attrs["constraints"] = constraints
+
+
+def check_same(name: str, pipelines: dict[str, Language]) -> None:
+    """Raise ValueError unless the component `name` of all pipelines can be one component.
+
+    pipelines: by the name that errors use. They must agree in language, tokenizer, vectors,
+    factory, labels and settings of the tags, and in the names of the components before.
+    """
+    (first, one), *others = pipelines.items()
+    pipe: Any = one.get_pipe(name)
+    for second, other in others:
+
+        def differ(what: str, a: object, b: object, second: str = second) -> ValueError:
+            return ValueError(f"{name} has other {what}: {a} in {first}, but {b} in {second}")
+
+        twin: Any = other.get_pipe(name)
+        kinds = [nlp.get_pipe_meta(name).factory for nlp in (one, other)]
+        if kinds[0] != kinds[1]:
+            raise differ("factories", *kinds)
+        if pipe.codec.settings != twin.codec.settings:
+            raise differ("settings of the tags", pipe.codec.settings, twin.codec.settings)
+        if set(pipe.labels) != set(twin.labels):
+            alone = [sorted(set(a.labels) - set(b.labels)) for a, b in ((pipe, twin), (twin, pipe))]
+            shown = [f"{', '.join(labels) or 'no label'} alone" for labels in alone]
+            raise differ("labels", *shown)
+        if pipe.labels != twin.labels:
+            order = [", ".join(labels) for labels in (pipe.labels, twin.labels)]
+            raise differ("orders of labels", *order)
+        if one.lang != other.lang:
+            raise differ("languages", one.lang, other.lang)
+        if _tokenizer(one) != _tokenizer(other):
+            raise ValueError(
+                f"{first} and {second} have different tokenizers; expected pipelines that split "
+                "texts into the same tokens"
+            )
+        if _vectors(one) != _vectors(other):
+            raise differ("vectors", _shape(one), _shape(other))
+        before = [_components_before(nlp, name) for nlp in (one, other)]
+        if before[0] != before[1]:
+            raise differ("components before it", *(", ".join(b) or "none" for b in before))
+
+
+def _tokenizer(nlp: Language) -> tuple[Any, bytes]:
+    to_bytes = getattr(nlp.tokenizer, "to_bytes", lambda exclude: b"")
+    return nlp.config["nlp"]["tokenizer"], to_bytes(exclude=["vocab"])
+
+
+def _vectors(nlp: Language) -> tuple[Any, ...]:
+    vectors: Any = nlp.vocab.vectors
+    return vectors.shape, zlib.crc32(vectors.to_bytes()) if vectors.n_keys else 0
+
+
+def _shape(nlp: Language) -> str:
+    vectors: Any = nlp.vocab.vectors
+    return f"{vectors.n_keys} of width {vectors.shape[1]}" if vectors.n_keys else "none"
+
+
+def _components_before(nlp: Language, name: str) -> list[str]:
+    """Return the names of components before `name`, without a tok2vec or a transformer."""
+    names = nlp.pipe_names[: nlp.pipe_names.index(name)]
+    return [other for other in names if not hasattr(nlp.get_pipe(other), "listener_map")]
+
+
+def own_tok2vec(nlp: Language, name: str) -> None:
+    """Make a component independent of the others: its listeners become copies of what they hear.
+
+    The config of its model has values in place of references to other sections. Removes an upstream
+    component that no other component listens to.
+    """
+    pipe: Any = nlp.get_pipe(name)
+    # Such as ${components.tok2vec.model.encode.width} and ${paths.clusters}.
+    components = nlp.config.interpolate()["components"]
+    for each in nlp.pipe_names:
+        if "model" in components[each]:
+            nlp.get_pipe_config(each)["model"] = components[each]["model"]
+    pipeline: list[tuple[str, Any]] = list(nlp.pipeline)
+    for upstream, tok2vec in pipeline:
+        if not getattr(tok2vec, "listener_map", {}).get(name):
+            continue
+        paths = _listeners(nlp.get_pipe_config(name)["model"], ["model"])
+        with_name = [path for path, of in paths if of in ("*", upstream)]
+        nlp.replace_listeners(upstream, pipe.name, with_name)
+        if not tok2vec.listening_components:
+            nlp.remove_pipe(upstream)
+
+
+def _listeners(block: dict[str, Any], path: list[str]) -> list[tuple[str, str]]:
+    """Return path and upstream of each listener in a block of the config."""
+    if "Listener" in str(block.get("@architectures")):
+        return [(".".join(path), block.get("upstream", "*"))]
+    below = ((key, value) for key, value in block.items() if isinstance(value, dict))
+    return [found for key, value in below for found in _listeners(value, [*path, key])]
+
+
+def sum_pipelines(name: str, pipelines: dict[str, Language], weights: Sequence[float]) -> Language:
+    """Return the first pipeline, in which `name` sums the potentials of all pipelines.
+
+    pipelines: by the names of the parts, see `check_same` and `own_tok2vec`. The first one changes,
+    and has the models of the others. The result has temperature 1, no threshold,
+    no promise and no map of confidences.
+    """
+    (_, nlp), *_ = pipelines.items()
+    pipes: list[Any] = [other.get_pipe(name) for other in pipelines.values()]
+    by_name = dict(zip(pipelines, weights, strict=True))
+    models = {part: pipe.model for part, pipe in zip(pipelines, pipes, strict=True)}
+    for pipe in pipes:
+        pipe.head.attrs["constraints"] = None
+    blocks = {part: other.get_pipe_config(name)["model"] for part, other in pipelines.items()}
+    target = pipes[0]
+    summed = Sum(models, by_name)
+    summed.set_dim("nO", len(target.tags))
+    summed.attrs["tags"] = target.tags
+    summed.attrs["constraints"] = target.codec.constraints
+    for other in list(pipelines.values())[1:]:
+        for string in other.vocab.strings:
+            nlp.vocab.strings.add(string)
+    target.model = summed
+    config = nlp.get_pipe_config(name)
+    # They were fitted to the part, not to the sum.
+    unfitted = {"temperature": 1.0, "threshold": 0.0, "control": None, "calibration": None}
+    for setting, value in unfitted.items():
+        target.configure(setting, value)
+        if setting in config:  # not all components have a threshold
+            config[setting] = value
+    config["model"] = {"@architectures": "spacy-bcrf.Sum.v1", "decoder": "viterbi"}
+    config["model"] |= {"weights": by_name, "parts": blocks}
+    return nlp
+
+
+@dataclass
+class Combined:
+    """A component that sums the potentials of several pipelines.
+
+    nlp: the first pipeline, with the sum. name: of the component. weights: by pipeline. n_tokens:
+    number of gold tokens. log_likelihoods: per gold token, of each pipeline alone and of the "sum".
+    """
+
+    nlp: Language
+    name: str
+    weights: dict[str, float]
+    n_tokens: int
+    log_likelihoods: dict[str, float]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{part} {weight:.4f}" for part, weight in self.weights.items())
+        return f"Combined({self.name}: weights {shown})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values but the pipeline."""
+        return {key: value for key, value in vars(self).items() if key != "nlp"}
+
+
+def combine(
+    pipelines: dict[str, Language], gold: Sequence[Doc], pipe: str | None = None
+) -> Combined:
+    """Sum the potentials of a component of several pipelines. Gold documents decide the weights.
+
+    pipelines: by name. All of them change: the first one gets the models of the others. pipe: name
+    of the component, None for the only one in common. ValueError unless they can be one component,
+    see `check_same`, and as from `Combination`.
+    """
+    name = _find_common(pipelines, pipe)
+    check_same(name, pipelines)
+    for nlp in pipelines.values():
+        own_tok2vec(nlp, name)
+    nlp = next(iter(pipelines.values()))
+    pipes: list[Any] = [other.get_pipe(name) for other in pipelines.values()]
+    combination = Combination(pipes, make_examples(nlp, name, gold))
+    weights = combination.fit()
+    rows = [*np.eye(len(weights)).tolist(), weights]
+    values = [combination.log_likelihood(row) / combination.n_tokens for row in rows]
+    summed = sum_pipelines(name, pipelines, weights)
+    return Combined(
+        summed,
+        name,
+        dict(zip(pipelines, weights, strict=True)),
+        combination.n_tokens,
+        dict(zip([*pipelines, "sum"], values, strict=True)),
+    )
+
+
+def _find_common(pipelines: dict[str, Language], name: str | None) -> str:
+    """Return the name of a component of spacy-bcrf that all pipelines have.
+
+    name: None for the only one. ValueError lists the components if none fits.
+    """
+    ours = {
+        part: [key for key, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)]
+        for part, nlp in pipelines.items()
+    }
+    first, *others = ours.values()
+    common = [key for key in first if all(key in keys for keys in others)]
+    shown = "; ".join(f"{part} has {', '.join(keys) or 'none'}" for part, keys in ours.items())
+    if name is None and len(common) == 1:
+        return common[0]
+    if name is None and common:
+        raise ValueError(
+            f"--pipe is missing; expected one of the common components {', '.join(common)}"
+        )
+    if name not in common:
+        wanted = f"component {name!r} of spacy-bcrf" if name else "component of spacy-bcrf"
+        raise ValueError(f"the pipelines have no enabled {wanted} in common: {shown}")
+    return name

@@ -1,0 +1,115 @@
+"""Cross-fitting: each document is judged by a component trained on the other documents."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import spacy
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train
+from spacy.util import load_config, load_model_from_config
+
+from spacy_bcrf.annotation.arrays import doc_lengths
+from spacy_bcrf.io.shards import write_all
+from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.pipeline.factories import NER_MODEL
+
+from .loading import copy_words
+
+PASSES = 5
+
+
+def assign_folds(n_docs: int, n_folds: int, seed: int = 0) -> NDArray[np.int64]:
+    """Return the fold (n_docs,) of each document, in random order. Sizes differ by at most 1.
+
+    ValueError for fewer than 2 folds, or more folds than documents.
+    """
+    if not 2 <= n_folds <= n_docs:
+        raise ValueError(
+            f"the number of folds must be between 2 and the number of documents, {n_docs}; got "
+            f"{n_folds}"
+        )
+    return np.random.default_rng(seed).permutation(np.arange(n_docs) % n_folds)
+
+
+def train_sparse_chain(
+    docs: Sequence[Doc],
+    labels: Sequence[str],
+    lang: str = "xx",
+    model: dict[str, Any] = NER_MODEL,
+    passes: int = PASSES,
+) -> Language:
+    """Train a sparse linear chain as the only component, "ner", of a new pipeline.
+
+    model: the config of a linear chain.
+    """
+    nlp = spacy.blank(lang)
+    pipe: Any = nlp.add_pipe("bcrf_ner", "ner", config={"model": model})
+    for label in labels:
+        pipe.add_label(label)
+    examples = [Example(copy_words(doc, nlp), doc) for doc in docs]
+    fit_sparse_chain(nlp, examples, passes)
+    return nlp
+
+
+def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) -> int:
+    """Train a pipeline whose only component is a sparse linear chain.
+
+    RETURNS the number of features. All passes read the same arrays of features and gold, where
+    `nlp.update` would read each document again. Incorrect spans of several tokens need gradient
+    steps. Their documents are left out, with a warning.
+    """
+    nlp.initialize(lambda: examples)
+    ((_, component),) = nlp.pipeline
+    pipe: Any = component
+    chain = sparse_chain(pipe.model)
+    assert chain
+    constraints = pipe.codec.constraints
+    if constraints is not None:
+        chain.learner.constrain(constraints.transitions, constraints.start, constraints.end)
+    docs = [example.predicted for example in examples]
+    gold = pipe.read_gold(examples)
+    if left_out := gold.leave_out_rejections(docs):
+        warnings.warn(
+            f"left out {len(left_out):,} of {len(docs):,} documents, which have incorrect spans of "
+            f"several tokens. The first is document {left_out[0]}",
+            stacklevel=2,
+        )
+    chain.learner.fit(chain.rows(docs), doc_lengths(docs), gold.tags, passes)
+    return chain.learner.n_features
+
+
+def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: str) -> Language:
+    """Train the pipeline of a training config as `spacy train` does, and return the best model.
+
+    labels: of the component `name`. Every tenth document is the dev corpus and is not learned.
+    ValueError without paths.train and paths.dev, which the config's corpora must read.
+    """
+    with TemporaryDirectory() as folder:
+        parts = {"dev": list(docs[::10]), "train": [d for i, d in enumerate(docs) if i % 10]}
+        overrides = {}
+        known = load_config(path, interpolate=False).get("paths", {})
+        for part, of_part in parts.items():
+            if part not in known:
+                raise ValueError(f"{path}: [paths] has no {part}; the corpora must read it")
+            file = Path(folder) / f"{part}.spacy"
+            write_all(of_part or docs, file)
+            overrides[f"paths.{part}"] = str(file)
+        config = load_config(path, overrides=overrides, interpolate=False)
+        components = config.setdefault("initialize", {}).setdefault("components", {})
+        components.setdefault(name, {})["labels"] = list(labels)
+        nlp = init_nlp(load_model_from_config(config, auto_fill=True).config)
+        output, log = Path(folder) / "model", StringIO()
+        output.mkdir()
+        train(nlp, output, stdout=log, stderr=log)
+        return spacy.load(output / "model-best")

@@ -1,0 +1,264 @@
+"""Evaluation against gold: matched spans, kinds of errors, precision, recall and F.
+
+Spans are in characters, so pipelines with other tokens can be compared. A tag or a word is a span
+of one token. Each gold span has at most one partner among the predicted spans, and the reverse:
+first equal spans, then spans with equal boundaries, then overlapping ones. A pair, or a span
+without a partner, is correct or has one of the kinds of errors of `label_errors`. So
+
+    gold = correct + type + boundary + missing
+    predicted = correct + type + boundary + spurious
+
+Three measures count hits among the pairs, as SemEval-2013 task 9 does (Segura-Bedmar et al. 2013):
+"exact" needs equal boundaries and labels, "boundaries" equal boundaries, "overlap" equal labels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+
+from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.pipeline.codecs import Codec
+
+from .label_errors import KINDS, error_kind
+
+CORRECT = "correct"
+OUTCOMES = (CORRECT, *KINDS)
+MEASURES = ("exact", "boundaries", "overlap")
+
+Counts = NDArray[np.float64]
+"""Counts (..., 4): gold spans, predicted spans, found gold spans, right predicted spans."""
+
+
+class Annotation(NamedTuple):
+    """A span of a text in characters.
+
+    probability: of these boundaries and this label, None without one.
+    """
+
+    start: int
+    end: int
+    label: str
+    probability: float | None = None
+
+
+class Pair(NamedTuple):
+    """A gold span and the predicted span in its place; one of them may be missing."""
+
+    gold: Annotation | None
+    predicted: Annotation | None
+
+    @property
+    def kind(self) -> str:
+        """One of OUTCOMES."""
+        gold, predicted = self
+        if gold and predicted and gold[:3] == predicted[:3]:
+            return CORRECT
+        return error_kind(predicted, gold)
+
+    @property
+    def certainty(self) -> float | None:
+        """The probability of the predicted span; 1 - p of a missing gold span; None without one."""
+        if self.predicted is not None:
+            return self.predicted.probability
+        assert self.gold is not None
+        return None if self.gold.probability is None else 1 - self.gold.probability
+
+
+def match_spans(gold: Sequence[Annotation], predicted: Sequence[Annotation]) -> list[Pair]:
+    """Pair the gold and the predicted spans of a text, in order of the text.
+
+    Overlapping spans with equal labels and with the largest overlap are paired first. A span occurs
+    in one pair. O(M log M) for M spans that overlap few others.
+    """
+    pairs: list[Pair] = []
+    for n_equal in (3, 2):
+        gold, predicted = _match_equal(gold, predicted, n_equal, pairs)
+    found = []
+    by_start = sorted(predicted)
+    longest = max((span.end - span.start for span in by_start), default=0)
+    starts = [span.start for span in by_start]
+    for i, one in enumerate(gold):
+        first = int(np.searchsorted(starts, one.start - longest)) if starts else 0
+        for j in range(first, len(by_start)):
+            other = by_start[j]
+            if other.start >= one.end:
+                break
+            shared = min(one.end, other.end) - max(one.start, other.start)
+            if shared > 0:
+                found.append((one.label != other.label, -shared, i, j))
+    gold_left, predicted_left = set(range(len(gold))), set(range(len(by_start)))
+    for _, _, i, j in sorted(found):
+        if i in gold_left and j in predicted_left:
+            gold_left.remove(i)
+            predicted_left.remove(j)
+            pairs.append(Pair(gold[i], by_start[j]))
+    pairs += [Pair(gold[i], None) for i in gold_left]
+    pairs += [Pair(None, by_start[j]) for j in predicted_left]
+    return sorted(pairs, key=lambda pair: (pair.gold or pair.predicted or ())[:3])
+
+
+def _match_equal(
+    gold: Sequence[Annotation], predicted: Sequence[Annotation], n_equal: int, pairs: list[Pair]
+) -> tuple[list[Annotation], list[Annotation]]:
+    """Pair spans whose first `n_equal` fields are equal. RETURNS the others."""
+    waiting: dict[tuple[Any, ...], list[Annotation]] = {}
+    for span in predicted:
+        waiting.setdefault(span[:n_equal], []).append(span)
+    left = []
+    for span in gold:
+        if same := waiting.get(span[:n_equal]):
+            pairs.append(Pair(span, same.pop(0)))
+        else:
+            left.append(span)
+    return left, [span for spans in waiting.values() for span in spans]
+
+
+# Reading
+
+
+def read_annotations(codec: Codec, doc: Doc) -> list[Annotation]:
+    """Return the labeled spans of a document with their probabilities, if a component set them."""
+    user_data: UserData = doc.user_data
+    found = []
+    for span in codec.find_spans(doc):
+        start, end = span.start_char, span.end_char
+        if span.label and end > start:
+            p = user_data.get(codec.confidence_key(start, end))
+            found.append(Annotation(start, end, span.label_, p))
+    return found
+
+
+def read_gold_spans(codec: Codec, doc: Doc) -> list[Annotation]:
+    """Return the labeled spans of a gold document, without probabilities."""
+    return [span._replace(probability=None) for span in read_annotations(codec, doc)]
+
+
+def find_judged(codec: Codec, reference: Doc, predicted: Iterable[Annotation]) -> list[Annotation]:
+    """Return the predicted spans that gold annotation can judge.
+
+    A span with an unannotated token is left out, as in spaCy's scorer, and so is a label that
+    partial annotation does not cover.
+    """
+    labels = codec.annotated_labels(reference)
+    unannotated = np.flatnonzero(codec.unannotated(reference))
+    if labels is None and not len(unannotated):
+        return list(predicted)
+    is_open = np.zeros(len(reference.text) + 1, dtype=bool)
+    for i in unannotated.tolist():
+        token = reference[i]
+        is_open[token.idx : token.idx + len(token)] = True
+    n_open = np.append(0, is_open.cumsum())
+    return [
+        span
+        for span in predicted
+        if n_open[span.start] == n_open[span.end] and (labels is None or span.label in labels)
+    ]
+
+
+# Counting
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The pairs of D documents.
+
+    pairs: by document. labels: the L labels of the counts; they include all labels of the pairs.
+    n_left_out: predicted spans without gold annotation, which no pair has.
+    """
+
+    pairs: list[list[Pair]]
+    labels: list[str]
+    n_left_out: int = 0
+
+    def count(self, measure: str) -> Counts:
+        """Return the counts (D, 1 + L, 4) of a measure: all labels together, then each label."""
+        assert measure in MEASURES
+        ids = {label: i for i, label in enumerate(self.labels)}
+        counts = np.zeros((len(self.pairs), 1 + len(ids), 4))
+        rows = []
+        for i, pairs in enumerate(self.pairs):
+            for pair in pairs:
+                gold, predicted = pair
+                is_hit = _is_hit(pair, measure)
+                if gold is not None:
+                    rows.append((i, 1 + ids[gold.label], 0))
+                    if is_hit:
+                        rows.append((i, 1 + ids[gold.label], 2))
+                if predicted is not None:
+                    rows.append((i, 1 + ids[predicted.label], 1))
+                    if is_hit:
+                        rows.append((i, 1 + ids[predicted.label], 3))
+        np.add.at(counts, tuple(np.array(rows, dtype="int64").reshape(-1, 3).T), 1)
+        counts[:, 0] = counts[:, 1:].sum(axis=1)
+        return counts
+
+    def outcomes(self) -> dict[str, Counter[str]]:
+        """Return the numbers of each of OUTCOMES by label: the predicted one of spurious spans."""
+        found: dict[str, Counter[str]] = {label: Counter() for label in self.labels}
+        for pairs in self.pairs:
+            for pair in pairs:
+                some = pair.gold or pair.predicted
+                assert some is not None
+                found[some.label][pair.kind] += 1
+        return found
+
+    def predictions(self, label: str | None = None) -> tuple[NDArray, NDArray[np.bool_]]:
+        """Return the probabilities (M,) of predicted spans, and which are correct (M,).
+
+        label: of the predictions, None for all. A prediction without probability is left out.
+        """
+        found = [
+            (pair.predicted.probability, pair.kind == CORRECT)
+            for pairs in self.pairs
+            for pair in pairs
+            if pair.predicted is not None
+            and pair.predicted.probability is not None
+            and label in (None, pair.predicted.label)
+        ]
+        p, correct = np.array(found, dtype="float64").reshape(-1, 2).T
+        return p, correct.astype(bool)
+
+
+def _is_hit(pair: Pair, measure: str) -> bool:
+    gold, predicted = pair
+    if gold is None or predicted is None:
+        return False
+    if measure == "boundaries":
+        return gold[:2] == predicted[:2]
+    return gold.label == predicted.label and (measure == "overlap" or pair.kind == CORRECT)
+
+
+def score(counts: Counts) -> NDArray[np.float64]:
+    """Return precision, recall and F (..., 3) of counts (..., 4).
+
+    NaN where nothing is predicted (precision), where gold is empty (recall), or both (F).
+    """
+    gold, predicted, found, right = np.moveaxis(counts, -1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        precision, recall = right / predicted, found / gold
+        p, r = np.nan_to_num(precision), np.nan_to_num(recall)
+        f = np.where(p + r > 0, 2 * p * r / (p + r), np.where(gold + predicted > 0, 0.0, np.nan))
+    return np.stack([precision, recall, f], axis=-1)
+
+
+def evaluate(
+    codec: Codec,
+    references: Sequence[Doc],
+    gold: Sequence[Sequence[Annotation]],
+    predicted: Sequence[Sequence[Annotation]],
+    labels: Sequence[str],
+) -> Evaluation:
+    """Return the pairs of gold and predicted spans of each document."""
+    pairs, n_left_out = [], 0
+    for reference, right, found in zip(references, gold, predicted, strict=True):
+        judged = find_judged(codec, reference, found)
+        n_left_out += len(found) - len(judged)
+        pairs.append(match_spans(right, judged))
+    return Evaluation(pairs, list(labels), n_left_out)

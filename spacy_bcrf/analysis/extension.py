@@ -1,0 +1,227 @@
+"""`extend`: new labels for a trained component, without forgetting the old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.training import Example
+from thinc.api import Optimizer
+
+from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
+from spacy_bcrf.chain import CRF, Marginals, Potentials
+from spacy_bcrf.chain.distillation import rename_tags
+from spacy_bcrf.layers.linear_chain import sparse_chains
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.training import check_learns_from_gradients
+
+from .distillation import learn, teacher_chain
+
+RATE = 0.3
+"""Rate of AdaGrad in a sparse linear chain."""
+
+
+class Extension(NamedTuple):
+    """What new annotation teaches a component with new labels.
+
+    tags: (n,) new tag ids of the tokens of one document, -1 for a token without a new label.
+    allowed: (n, T) of the teacher's tags, by the annotation of the teacher's labels.
+    """
+
+    tags: NDArray[np.int32]
+    allowed: Bools
+
+
+def read_extension(
+    pipe: SequenceLabeler, n_old: int, examples: Sequence[Example], chain: Potentials
+) -> tuple[list[Extension], dict[int, str]]:
+    """Read the annotation of new labels.
+
+    pipe: the component with the new labels, which come last. n_old: number of the tags without
+    them. chain: the teacher's, over these tags. A token without a tag has none of the new tags.
+
+    RETURNS an extension for each example, and problems by example: problems of
+    `SequenceLabeler.read_gold`, annotation that leaves open where the new labels are, and
+    annotation of old labels that the teacher's chain forbids.
+    """
+    gold = pipe.read_gold(examples)
+    problems = dict(gold.problems)
+    codec, n_tags = pipe.codec, len(pipe.tags)
+    new = ", ".join(pipe.labels[-((n_tags - n_old) // codec.tags_per_label) :])
+    for rejection in gold.rejections:
+        problems.setdefault(rejection.sequence, "an incorrect span of several tokens")
+    ops: Any = pipe.model.ops
+    allowed = allowed_tags(ops.to_numpy(gold.tags), n_tags)
+    is_tag = codec.outside is None
+    is_new = allowed[:, n_old:].any(axis=1)
+    if is_tag:
+        # Without annotation, all tags are allowed.
+        is_new &= ~allowed.all(axis=1)
+    is_open = is_new & (allowed.sum(axis=1) > 1)
+    old = allowed[:, :n_old].copy()
+    # Of a new entity, the teacher knows that it is none of its own. A new tag can replace any tag.
+    old[is_new] = is_tag
+    old[is_new, 0] = True
+    tags = np.where(is_new, allowed.argmax(axis=1), -1).astype("int32")
+    values = ops.to_numpy(CRF().infer(chain.restrict(ops.asarray(old)), marginals=False).value)
+    extensions = []
+    bounds = find_bounds([example.predicted for example in examples])
+    for i, (example, (start, end)) in enumerate(zip(examples, bounds, strict=True)):
+        extensions.append(Extension(tags[start:end], old[start:end]))
+        if is_open[start:end].any():
+            token = int(is_open[start:end].argmax())
+            word = example.predicted[token].text
+            problems.setdefault(i, f"{word!r} (token {token}) has no annotation of {new}")
+        elif not values[i] > -np.inf:
+            problems.setdefault(i, f"{codec.restrictions} forbid it")
+    return extensions, problems
+
+
+def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: int) -> Marginals:
+    """Return target marginals (N, n_tags) of a component with new labels.
+
+    chain: the teacher's, see `teacher_chain`, of the same documents.
+
+    The chain is conditioned on the annotation: a token of a new entity is O for the teacher, and
+    annotation of its own labels holds. Its marginals then move to the new tags, see
+    `chain.rename_tags`. Where the annotation is silent, the teacher decides alone.
+    """
+    xp = chain.xp
+    tags, allowed = (np.concatenate(parts) for parts in zip(*extensions, strict=True))
+    marginals = CRF().marginals(chain.restrict(xp.asarray(allowed)), edges=True)
+    return rename_tags(marginals, xp.asarray(tags), n_tags)
+
+
+@dataclass
+class Extended:
+    """The result of `extend`.
+
+    losses: mean loss a document of each pass. problems: by example, why it taught nothing.
+    had_control: whether the component had a promise, which does not hold for other labels.
+    """
+
+    losses: list[float]
+    problems: dict[int, str]
+    had_control: bool
+
+    def __repr__(self) -> str:
+        left_out = f", {len(self.problems):,} documents left out" if self.problems else ""
+        return f"mean loss a document: {self.losses[0]:.3f} to {self.losses[-1]:.3f}{left_out}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        return vars(self)
+
+
+def extend(
+    pipe: SequenceLabeler,
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    *,
+    passes: int = 5,
+    batch_size: int | None = None,
+    drop: float = 0.0,
+    sgd: Optimizer | None = None,
+    rate: float | None = None,
+    seed: int = 0,
+) -> Extended:
+    """Add labels to a trained component, and learn them from examples without forgetting.
+
+    pipe: a `bcrf_ner` or `bcrf_tagger`. Its marginals before the extension teach the old labels.
+    examples: documents whose references annotate the new labels. sgd: the optimizer of a network.
+    rate: of AdaGrad in a sparse linear chain, by default `RATE`.
+
+    An entity reference without `annotated_labels` gets the new labels there. Examples with problems
+    of `read_extension` are left out.
+
+    Raises ValueError for labels that the component has, examples without one of the new labels or
+    with other unknown labels, no example without a problem, other kinds of components, and a sparse
+    linear chain with l1 or order 2.
+    """
+    _check_extension(pipe, examples, labels)
+    n_old = len(pipe.tags)
+    # Without the temperature, which the component keeps.
+    chain = teacher_chain(pipe, [example.predicted for example in examples], 1.0)
+    for example in examples:
+        pipe.codec.annotate_only(example.reference, labels)
+    for label in labels:
+        pipe.add_label(label)
+    extensions: list[Extension] = []
+    problems: dict[int, str] = {}
+    for start in range(0, len(examples), BATCH_SIZE):
+        batch = examples[start : start + BATCH_SIZE]
+        found, of_batch = read_extension(
+            pipe, n_old, batch, chain.take(range(start, start + len(batch)))
+        )
+        extensions += found
+        problems.update((start + i, problem) for i, problem in of_batch.items())
+    if len(problems) == len(examples):
+        raise ValueError(
+            f"[{pipe.name}] none of the {len(examples):,} documents can be learned. The first, "
+            f"{examples[0].text[:40]!r}: {problems[0]}"
+        )
+    kept = [i for i in range(len(examples)) if i not in problems]
+    _set_rate(pipe, RATE if rate is None else rate)
+
+    def find_target(at: Sequence[int]) -> Marginals:
+        chosen = [kept[i] for i in at]
+        return extended_target(chain.take(chosen), [extensions[i] for i in chosen], len(pipe.tags))
+
+    losses = learn(
+        pipe,
+        [examples[i].predicted for i in kept],
+        find_target,
+        passes=passes,
+        batch_size=batch_size,
+        drop=drop,
+        sgd=sgd,
+        seed=seed,
+        progress=f"[{pipe.name}] learning",
+    )
+    had_control = pipe.control is not None
+    # They were fitted to the old labels.
+    pipe.control = pipe.calibration = None
+    return Extended(losses, problems, had_control)
+
+
+def _check_extension(
+    pipe: SequenceLabeler, examples: Sequence[Example], labels: Sequence[str]
+) -> None:
+    """Raise ValueError if `extend` cannot add the labels."""
+    name, codec = pipe.name, pipe.codec
+    if not codec.can_extend:
+        raise ValueError(
+            f"[{name}] predicts {codec.what}; only bcrf_ner and bcrf_tagger can be extended"
+        )
+    if known := [label for label in labels if label in pipe.labels]:
+        raise ValueError(
+            f"[{name}] has the label {', '.join(known)} already; its labels are "
+            f"{', '.join(pipe.labels)}"
+        )
+    if len(set(labels)) != len(labels) or not labels:
+        raise ValueError(f"[{name}] expected different new labels, got {', '.join(labels)}")
+    if not pipe.labels:
+        raise ValueError(f"[{name}] has no labels; expected a trained component")
+    check_learns_from_gradients(pipe, "an extension")
+    found = set().union(*(codec.find_labels(example.reference) for example in examples))
+    annotated = {span.label_ for eg in examples for span in codec.find_spans(eg.reference)}
+    if missing := [label for label in labels if label not in annotated]:
+        raise ValueError(
+            f"[{name}] none of the {len(examples):,} documents has the new label "
+            f"{', '.join(missing)}; they have {', '.join(sorted(annotated)) or 'no annotation'}"
+        )
+    if unknown := sorted(found.difference(pipe.labels, labels)):
+        raise ValueError(
+            f"[{name}] the documents have the unknown labels {', '.join(unknown)}; expected them "
+            f"among the new labels, or only {', '.join((*pipe.labels, *labels))}"
+        )
+
+
+def _set_rate(pipe: SequenceLabeler, rate: float) -> None:
+    """Set the rate of AdaGrad in the sparse linear chains of a component."""
+    for chain in sparse_chains(pipe.model):
+        chain.change_settings(replace(chain.settings, rate=rate))

@@ -1,0 +1,128 @@
+"""What a component learns from the gold annotation of a corpus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Span
+from spacy.training import Example
+from spacy.util import minibatch
+
+from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
+from spacy_bcrf.pipeline.gold import Gold
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+MAX_NAMED = 10
+"""Largest number of infeasible documents that `GoldReport` names."""
+
+
+@dataclass
+class GoldReport:
+    """Counts of gold annotation.
+
+    docs = complete + partial + unannotated + infeasible. Training treats infeasible documents as
+    unannotated. tokens = annotated + ambiguous (several tags are possible) + missing; tokens of
+    infeasible documents are missing.
+    labels: spans by label; a tag counts as a span of one token. lengths: spans by their length, in
+    characters for words and in tokens otherwise. overlapping: spans that overlap an earlier one.
+    whitespace: spans that start or end on whitespace. named: the first infeasible documents, each
+    with its index, the start of its text, and the reason.
+    """
+
+    docs: int = 0
+    complete: int = 0
+    partial: int = 0
+    unannotated: int = 0
+    infeasible: int = 0
+    tokens: int = 0
+    annotated: int = 0
+    ambiguous: int = 0
+    missing: int = 0
+    overlapping: int = 0
+    whitespace: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
+    lengths: Counter[int] = field(default_factory=Counter)
+    named: list[str] = field(default_factory=list)
+
+    def length_quantile(self, share: float) -> int:
+        """Return the least length that this share of the spans does not exceed; 0 without spans."""
+        total, seen = self.lengths.total(), 0
+        for length, count in sorted(self.lengths.items()):
+            seen += count
+            if seen >= share * total:
+                return length
+        return 0
+
+    def add(self, pipe: SequenceLabeler, examples: Sequence[Example]) -> None:
+        """Count a batch of examples for a component. Its labels must be set."""
+        gold = pipe.read_gold(examples)
+        lengths = doc_lengths([example.predicted for example in examples])
+        bounds = np.cumsum([0, *lengths])
+        n_possible = _count_possible(pipe, gold)
+        has_rejection = {rejection.sequence for rejection in gold.rejections}
+        for i, ((start, end), example) in enumerate(zip(pairwise(bounds), examples, strict=True)):
+            if i in gold.problems:
+                self.infeasible += 1
+                self._name(example, gold.problems[i])
+            else:
+                self._add_doc(n_possible[start:end], i in has_rejection)
+            self.docs += 1
+            self._add_spans(pipe, pipe.codec.find_spans(example.reference))
+        self.tokens += int(bounds[-1])
+        self.annotated += int((n_possible == 1).sum())
+        self.missing += int((n_possible == 0).sum())
+        self.ambiguous = self.tokens - self.annotated - self.missing
+
+    def _add_doc(self, n_possible: NDArray[np.integer], has_rejection: bool) -> None:
+        if (n_possible == 1).all():
+            self.complete += 1
+        elif not n_possible.any() and not has_rejection:
+            self.unannotated += 1
+        else:
+            self.partial += 1
+
+    def _name(self, example: Example, problem: str) -> None:
+        if len(self.named) < MAX_NAMED:
+            self.named.append(f"document {self.docs}, {example.reference.text[:40]!r}: {problem}")
+
+    def _add_spans(self, pipe: SequenceLabeler, spans: Sequence[Span]) -> None:
+        covered = 0
+        for span in sorted(spans, key=lambda span: span.start):
+            self.labels[span.label_] += 1
+            if (length := pipe.codec.length(span)) is not None:
+                self.lengths[length] += 1
+            self.overlapping += span.start < covered
+            self.whitespace += bool(len(span) and (span[0].is_space or span[-1].is_space))
+            covered = max(covered, span.end)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all counts as JSON values."""
+        return {
+            **vars(self),
+            "labels": dict(sorted(self.labels.items())),
+            "lengths": {str(length): n for length, n in sorted(self.lengths.items())},
+        }
+
+
+def report_gold(pipe: SequenceLabeler, examples: Sequence[Example]) -> GoldReport:
+    """Return the counts of a corpus for a component. O(N T) for complete annotation."""
+    found = GoldReport()
+    for batch in minibatch(examples, BATCH_SIZE):
+        found.add(pipe, batch)
+    return found
+
+
+def _count_possible(pipe: SequenceLabeler, gold: Gold) -> NDArray[np.integer]:
+    """Return the number of possible tags (N,) of each token, 0 if it is unannotated."""
+    ops: Any = pipe.model.ops
+    tags = ops.to_numpy(gold.tags)
+    if tags.dtype != bool:
+        return (tags != UNKNOWN).astype("int64")
+    return np.where(tags.all(axis=1), 0, tags.sum(axis=1))

@@ -1,0 +1,260 @@
+"""Suspects of label errors: gold annotation that the posterior finds less likely than another one.
+
+A component that was not trained on the documents gives the probabilities. A suspect compares the
+gold annotation of a region with its best alternative:
+
+- type: another label within the same boundaries;
+- boundary: an overlapping span with other boundaries;
+- spurious: no span in the place of the gold span;
+- missing: a span where gold has none.
+
+The score is the log-odds of an error under a noisy channel, as in spelling correction (Kernighan
+et al. 1990): log p(alternative) + log p(gold | alternative) - log p(gold). `Noise` is the channel.
+The first and the last term are exact posteriors, see `chain.span_posteriors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.training import Example
+from spacy.util import minibatch
+
+from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds
+from spacy_bcrf.chain import CRF, Potentials
+from spacy_bcrf.chain.span_posteriors import stretch_posteriors
+from spacy_bcrf.pipeline.codecs import Codec
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+KINDS = ("type", "boundary", "missing", "spurious")
+
+LEAST = 1e-30
+"""The least probability of gold. It keeps the score of impossible gold finite."""
+
+THRESHOLD = 0.01
+"""The least probability of an alternative span."""
+
+Bounds = tuple[int, int, str]
+"""First token, one past the last token, label."""
+
+
+def error_kind(found: Sequence[Any] | None, right: Sequence[Any] | None) -> str:
+    """Return the kind of an error, one of KINDS.
+
+    found, right: the erroneous span and the right one, (start, end, ...); None for no span.
+    """
+    if found is None:
+        return "missing"
+    if right is None:
+        return "spurious"
+    return "type" if tuple(found[:2]) == tuple(right[:2]) else "boundary"
+
+
+class Noise(NamedTuple):
+    """The noisy channel: log-probabilities of an erroneous gold span, given the right annotation.
+
+    A wrong label is one of the K - 1 others. A boundary moves by one token in one of 4 ways; each
+    further token costs as much again. A spurious span has one of K labels and starts at a random
+    token; each token of it halves its probability. A missing span has probability 1.
+    """
+
+    label: float
+    spurious: float
+
+    def of_span(self, gold: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the log-probabilities (M,) of a gold span (3,) in the place of others (M, 3)."""
+        moved = np.abs(others[:, :2] - gold[:2]).sum(axis=1)
+        return np.where(others[:, 2] != gold[2], self.label, 0.0) - moved * np.log(4)
+
+    def of_spurious(self, gold: NDArray[np.int64]) -> float:
+        """Return the log-probability of a gold span (3,) where there is none."""
+        return self.spurious - float(gold[1] - gold[0]) * float(np.log(2))
+
+
+def estimate_noise(n_spans: int, n_tokens: int, n_labels: int) -> Noise:
+    """Return the channel in which a spurious span is as frequent as any other kind of error."""
+    rate = max(1, n_spans) / max(1, n_tokens)
+    return Noise(-float(np.log(max(1, n_labels - 1))), float(np.log(rate / n_labels)))
+
+
+class Suspect(NamedTuple):
+    """A possible label error of one document.
+
+    gold: the annotated span, None if it may be missing. suggestion: the best alternative, None if
+    gold may be spurious. p_gold, p_suggestion: probabilities of the two. score: in nats.
+    """
+
+    gold: Bounds | None
+    suggestion: Bounds | None
+    p_gold: float
+    p_suggestion: float
+    score: float
+
+    @property
+    def kind(self) -> str:
+        """One of KINDS."""
+        return error_kind(self.gold, self.suggestion)
+
+
+def find_suspects(pipe: SequenceLabeler, examples: Sequence[Example]) -> list[list[Suspect]]:
+    """Return the suspects of each example, in order of the text.
+
+    All earlier components must have annotated the predicted documents, which need the tokens of
+    the references. Every gold span gives one suspect; its score is negative if gold is more likely.
+    A missing span has no gold span and no unannotated token within its boundaries.
+
+    A component that predicts tags gives a suspect of the kind "type" for each gold tag. TypeError
+    for a component that predicts words: its documents have other tokens than the references.
+    """
+    codec = pipe.codec
+    if codec.unit == "word":
+        raise TypeError(
+            f"[{pipe.name}] predicts {codec.what}; expected a component that predicts entities, "
+            "chunks or tags"
+        )
+    references = [example.reference for example in examples]
+    n_spans = sum(len(codec.find_spans(doc)) for doc in references)
+    noise = estimate_noise(n_spans, sum(map(len, references)), len(pipe.labels))
+    found: list[list[Suspect]] = []
+    for batch in minibatch(examples, BATCH_SIZE):
+        docs = [example.predicted for example in batch]
+        potentials = pipe.find_potentials(docs, True)
+        posterior = pipe.posterior(potentials).astype("float64")
+        if codec.outside is None:
+            found += _find_tags(pipe, batch, posterior)
+        else:
+            found += _find_spans(pipe, batch, posterior, noise)
+    return found
+
+
+def _find_tags(
+    pipe: SequenceLabeler, examples: Sequence[Example], posterior: Potentials
+) -> list[list[Suspect]]:
+    """Return a suspect for each gold tag."""
+    codec = pipe.codec
+    docs = [example.predicted for example in examples]
+    values, _ = codec.read_gold(examples)
+    gold, _ = codec.encode(values, doc_lengths(docs))
+    marginals = pipe.model.ops.to_numpy(CRF().marginals(posterior).unary).clip(0, 1)
+    tokens = np.flatnonzero(gold != UNKNOWN)
+    others = marginals.copy()
+    others[tokens, gold[tokens]] = -1
+    best = others.argmax(axis=1)
+    found = []
+    for start, end in find_bounds(docs):
+        of_doc = tokens[(tokens >= start) & (tokens < end)]
+        found.append(
+            [
+                _suspect(
+                    (i - start, i - start + 1, codec.labels[gold[i]]),
+                    (i - start, i - start + 1, codec.labels[best[i]]),
+                    marginals[i, gold[i]],
+                    marginals[i, best[i]],
+                    0.0,
+                )
+                for i in of_doc.tolist()
+                if best[i] != gold[i]
+            ]
+        )
+    return found
+
+
+def _find_spans(
+    pipe: SequenceLabeler, examples: Sequence[Example], posterior: Potentials, noise: Noise
+) -> list[list[Suspect]]:
+    """Return a suspect for each gold span, and for each place that may miss one."""
+    codec, ops = pipe.codec, cast(Any, pipe.model.ops)
+    outside = codec.outside
+    assert outside is not None
+    docs = [example.predicted for example in examples]
+    labels = {label: i for i, label in enumerate(codec.labels)}
+    gold = [
+        (shift + span.start, shift + span.end, labels[span.label_])
+        for example, (shift, _) in zip(examples, find_bounds(docs), strict=True)
+        for span in codec.find_spans(example.reference)
+        if span.label_ in labels
+    ]
+    gold_spans = _columns(gold)
+    *columns, p = codec.candidates(posterior, THRESHOLD, ops)
+    candidates = np.stack(columns, axis=1).astype("int64")
+
+    def p_none(spans: NDArray[np.int64]) -> NDArray[np.float64]:
+        starts, ends = (ops.asarray(spans[:, i]) for i in (0, 1))
+        return np.exp(ops.to_numpy(stretch_posteriors(posterior, outside, starts, ends)))
+
+    p_gold = codec.confidences(posterior, (*gold_spans.T,), ops)
+    none_at_gold, none_at_candidate = p_none(gold_spans), p_none(candidates)
+    is_free = _is_outside(codec, examples)
+    n_taken = np.append(0, (~is_free).cumsum())
+    by_doc: list[list[Suspect]] = [[] for _ in docs]
+    ends_of_docs = doc_lengths(docs).cumsum()
+
+    def add(gold: Any, other: Any, p_of_gold: float, p_of_other: float, channel: float) -> None:
+        start = (other if gold is None else gold)[0]
+        doc = int(ends_of_docs.searchsorted(start, side="right"))
+        shift = int(ends_of_docs[doc]) - len(docs[doc])
+        span, suggestion = (
+            None if x is None else (int(x[0]) - shift, int(x[1]) - shift, codec.labels[x[2]])
+            for x in (gold, other)
+        )
+        by_doc[doc].append(_suspect(span, suggestion, p_of_gold, p_of_other, channel))
+
+    starts = candidates[:, 0]
+    longest = int((candidates[:, 1] - starts).max(initial=0))
+    for i, span in enumerate(gold_spans):
+        # The candidates are sorted by their starts.
+        first, stop = starts.searchsorted([span[0] - longest, span[1]])
+        near = candidates[first:stop]
+        is_other = (near[:, 1] > span[0]) & (near != span).any(axis=1)
+        near, p_near = near[is_other], p[first:stop][is_other]
+        channels = noise.of_span(span, near)
+        odds = np.log(p_near) + channels
+        of_none = noise.of_spurious(span)
+        if len(odds) and odds.max() > np.log(max(none_at_gold[i], LEAST)) + of_none:
+            best = int(odds.argmax())
+            add(span, near[best], p_gold[i], p_near[best], channels[best])
+        else:
+            add(span, None, p_gold[i], none_at_gold[i], of_none)
+    taken = np.zeros(len(is_free), dtype=bool)
+    for i in np.argsort(-p, kind="stable").tolist():
+        start, end, _ = candidates[i]
+        if n_taken[start] == n_taken[end] and not taken[start:end].any():
+            taken[start:end] = True
+            add(None, candidates[i], none_at_candidate[i], p[i], 0.0)
+    return [
+        sorted(suspects, key=lambda suspect: (suspect.gold or suspect.suggestion or ())[:2])
+        for suspects in by_doc
+    ]
+
+
+def _columns(spans: Sequence[tuple[int, int, int]]) -> NDArray[np.int64]:
+    return np.array(spans, dtype="int64").reshape(-1, 3)
+
+
+def _is_outside(codec: Codec, examples: Sequence[Example]) -> NDArray[np.bool_]:
+    """Return a mask (N,) of the tokens that gold annotates as outside of all spans.
+
+    A document with partial annotation has none, because its O may be open.
+    """
+    lengths = doc_lengths([example.predicted for example in examples])
+    values, problems = codec.read_gold(examples)
+    gold, unknown_label = codec.encode(values, lengths)
+    ids = gold if gold.dtype != bool else np.where(gold.sum(axis=1) == 1, gold.argmax(axis=1), -1)
+    is_outside = (ids == codec.outside) & ~unknown_label
+    partial, unreadable = codec.read_partial(examples)
+    for i in {*problems, *partial, *unreadable}:
+        stop = int(lengths[: i + 1].sum())
+        is_outside[stop - int(lengths[i]) : stop] = False
+    return is_outside
+
+
+def _suspect(
+    gold: Bounds | None, suggestion: Bounds | None, p_gold: float, p_suggestion: float, noise: float
+) -> Suspect:
+    """Return a suspect. noise: the log-probability of gold given the suggestion."""
+    score = np.log(max(p_suggestion, LEAST)) + noise - np.log(max(p_gold, LEAST))
+    return Suspect(gold, suggestion, float(p_gold), float(p_suggestion), float(score))

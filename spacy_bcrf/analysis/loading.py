@@ -1,0 +1,87 @@
+"""Trained pipelines: loading, the choice of a component, and gold examples for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+
+def load_pipeline(model: str | Path) -> Language:
+    """Load a pipeline from a folder or a package. ValueError names it if that fails."""
+    try:
+        return spacy.load(model)
+    except OSError as error:
+        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
+
+
+def find_labeler(
+    nlp: Language, name: str | None = None, where: str = "the pipeline"
+) -> tuple[str, SequenceLabeler]:
+    """Return the name of a component of spacy-bcrf, and the component.
+
+    name: None for the only one. where: the pipeline's name, for errors. ValueError lists the
+    components if none fits.
+    """
+    ours = {key: pipe for key, pipe in nlp.components if isinstance(pipe, SequenceLabeler)}
+    if name is None and len(ours) == 1:
+        name = next(iter(ours))
+    if name is None or name not in ours:
+        problem = f"no component {name!r} of spacy-bcrf" if name else "--pipe is missing"
+        if not ours:
+            found = ", ".join(nlp.component_names) or "none"
+            raise ValueError(
+                f"{where}: no component of spacy-bcrf among {found}; expected a pipeline with "
+                "bcrf_tagger, bcrf_ner, bcrf_chunker or bcrf_segmenter"
+            )
+        raise ValueError(f"{where}: {problem}; expected --pipe to be one of {', '.join(ours)}")
+    if name in nlp.disabled:
+        raise ValueError(
+            f"{where}: {name} is disabled; remove it from disabled in [nlp] of config.cfg"
+        )
+    return name, ours[name]
+
+
+def check_common(pipe: SequenceLabeler, found: set[str]) -> None:
+    """Raise ValueError if all labels of gold documents are unknown to a component."""
+    if found and found.isdisjoint(pipe.labels):
+        raise ValueError(
+            f"[{pipe.name}] the gold documents have the labels {', '.join(sorted(found))}, but the "
+            f"component has {', '.join(pipe.labels) or 'none'}: no label in common"
+        )
+
+
+def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[Doc]:
+    """Yield the documents, annotated by all components before `name`."""
+    pipes = [pipe for pipe, _ in nlp.pipeline]
+    with nlp.select_pipes(enable=pipes[: pipes.index(name)]):
+        yield from nlp.pipe(docs)
+
+
+def copy_words(doc: Doc, nlp: Language) -> Doc:
+    """Return a document with the same words and spaces, without annotation."""
+    spaces = [bool(token.whitespace_) for token in doc]
+    return Doc(nlp.vocab, words=[token.text for token in doc], spaces=spaces)
+
+
+def make_input(nlp: Language, doc: Doc) -> Doc:
+    """Return the text of a document with the tokens of the pipeline, as spaCy's training does."""
+    return copy_words(doc, nlp) if doc.has_unknown_spaces else nlp.make_doc(doc.text)
+
+
+def make_examples(nlp: Language, name: str, gold: Sequence[Doc]) -> list[Example]:
+    """Return an example of each gold document with words. All components before `name` annotate it.
+
+    ValueError without documents.
+    """
+    gold = [doc for doc in gold if len(doc)]
+    if not gold:
+        raise ValueError("has no documents")
+    docs = annotate_before(nlp, name, [make_input(nlp, doc) for doc in gold])
+    return [Example(doc, reference) for doc, reference in zip(docs, gold, strict=True)]

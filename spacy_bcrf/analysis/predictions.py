@@ -1,0 +1,149 @@
+"""Predicted spans with probabilities, suggestions and alternatives, as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from spacy.tokens import Doc
+from spacy.util import minibatch
+
+from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
+from spacy_bcrf.chain import entropy
+from spacy_bcrf.pipeline.prediction import BATCH_SIZE
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+Fields = dict[str, Any]
+
+MIN_CANDIDATE = 0.01
+"""Smallest probability of an alternative."""
+MIN_SUGGESTION = 0.1
+"""Smallest probability of a suggestion, a span that is not predicted."""
+
+
+class ScoredSpan(NamedTuple):
+    """A span. start, end: tokens, `end` is exclusive. label: the index of its label."""
+
+    start: int
+    end: int
+    label: int
+    probability: float
+
+
+def read_predictions(
+    labeler: SequenceLabeler, docs: Iterable[Doc], max_alternatives: int
+) -> Iterator[dict[str, Any]]:
+    """Yield each document with its spans and their probabilities, as JSON.
+
+    docs: annotated by all earlier components. max_alternatives: largest number for each span.
+
+    - `text`, and `starts` and `ends` of its tokens in characters (code points).
+    - `spans`: [start, end, label, probability, whether it is predicted] without overlaps, in
+      tokens. The others are suggestions, of at least MIN_SUGGESTION.
+    - `alternatives`: [start, end, label, probability] of further spans that overlap these.
+    - `errors`: the expected number of wrong and of missed spans, that is 1 - p of each predicted
+      span and p of all others of at least MIN_CANDIDATE. `entropy`: in nats per token.
+    """
+    codec, ops = labeler.codec, labeler.model.ops
+    for batch in minibatch(docs, BATCH_SIZE):
+        potentials = labeler.find_potentials(batch)
+        posterior = labeler.posterior(potentials)
+        lengths = doc_lengths(batch)
+        predicted = codec.predictions(labeler.decode(potentials), lengths)
+        p = labeler.confidences(posterior, predicted)
+        found = codec.candidates(posterior, MIN_CANDIDATE, ops)
+        entropies = ops.to_numpy(entropy(posterior)).tolist()
+        for doc, best, candidates, value in zip(
+            batch,
+            split_spans(batch, *predicted, p),
+            split_spans(batch, *found),
+            entropies,
+            strict=True,
+        ):
+            spans = [ScoredSpan(*span) for span in best]
+            others = [ScoredSpan(*span) for span in candidates]
+            yield {
+                "text": doc.text,
+                "starts": [token.idx for token in doc],
+                "ends": [token.idx + len(token) for token in doc],
+                **_choose(spans, others, max_alternatives),
+                "entropy": round(value / max(1, len(doc)), 4),
+            }
+
+
+def _choose(
+    predicted: Sequence[ScoredSpan], candidates: Sequence[ScoredSpan], max_alternatives: int
+) -> dict[str, Any]:
+    """Return `spans`, `alternatives` and `errors` of a document, see `read_predictions`."""
+    shown = list(predicted)
+    known = {span[:3] for span in predicted}
+    others = [span for span in candidates if span[:3] not in known]
+    others.sort(key=lambda span: -span.probability)
+    for span in others:
+        if span.probability >= MIN_SUGGESTION and not any(_overlap(span, s) for s in shown):
+            shown.append(span)
+    known = {span[:3] for span in shown}
+    alternatives = {
+        other
+        for span in shown
+        for other in [s for s in others if s[:3] not in known and _overlap(s, span)][
+            :max_alternatives
+        ]
+    }
+    n = len(predicted)
+    errors = sum(1 - s.probability for s in predicted) + sum(s.probability for s in others)
+    return {
+        "spans": sorted([*_rounded(span), i < n] for i, span in enumerate(shown)),
+        "alternatives": sorted(map(_rounded, alternatives)),
+        "errors": round(errors, 4),
+    }
+
+
+def _rounded(span: ScoredSpan) -> list[Any]:
+    return [*span[:3], round(min(span.probability, 1), 4)]
+
+
+def _overlap(one: ScoredSpan, other: ScoredSpan) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def predict_spans(
+    labeler: SequenceLabeler, docs: Iterable[Doc], max_alternatives: int
+) -> Iterator[tuple[Doc, Fields]]:
+    """Yield each document with `predictions` and `alternatives`.
+
+    Both are lists of spans with `start` and `end` in characters, `token_start` and `token_end`
+    (exclusive), `label` and `score`, the exact posterior probability. A tag is a span of one token.
+    Alternatives are further spans of at least MIN_CANDIDATE, and overlap predictions or each other.
+
+    docs: annotated by all earlier components. max_alternatives: largest number for each prediction.
+    """
+    for batch in minibatch(docs, BATCH_SIZE):
+        for doc, fields in zip(
+            batch, read_predictions(labeler, batch, max_alternatives), strict=True
+        ):
+            spans = fields["spans"]
+            best = [span[:4] for span in spans if span[4]]
+            suggested = [span[:4] for span in spans if not span[4]] if max_alternatives else []
+            others = sorted([*suggested, *fields["alternatives"]])
+            yield (
+                doc,
+                {
+                    "predictions": [_describe(doc, labeler.labels, *span) for span in best],
+                    "alternatives": [_describe(doc, labeler.labels, *span) for span in others],
+                },
+            )
+
+
+def _describe(
+    doc: Doc, labels: Sequence[str], start: int, end: int, label: int, score: float
+) -> Fields:
+    span = doc[start:end]
+    return {
+        "start": span.start_char,
+        "end": span.end_char,
+        "token_start": start,
+        "token_end": end,
+        "label": labels[label],
+        "score": score,
+    }

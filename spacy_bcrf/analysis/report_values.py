@@ -1,0 +1,245 @@
+"""The values of an evaluation report, as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_bcrf.analysis.calibration import measure_reliability
+from spacy_bcrf.analysis.evaluation import (
+    CORRECT,
+    MEASURES,
+    OUTCOMES,
+    Annotation,
+    Evaluation,
+    Pair,
+    score,
+)
+from spacy_bcrf.analysis.resampling import (
+    bootstrap_scores,
+    percentile_interval,
+    randomization_test,
+)
+
+SCORES = ("precision", "recall", "f")
+N_EXAMPLES = 3
+"""Number of examples of one confusion."""
+N_ERRORS = 12
+"""Number of the most and of the least certain errors."""
+CONTEXT = 60
+"""Number of characters of context on each side."""
+
+ORDER = ("type", "boundary", "spurious", "missing")
+"""The kinds of errors in the order of the confusions."""
+
+Place = tuple[int, Pair]
+"""Index of the document, and a pair of it."""
+
+
+def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) -> dict[str, Any]:
+    """Return all values about one pipeline. texts: of the documents. n: bootstrap samples.
+
+    - `scores`: by measure, a list of all labels together (label None) and each label.
+    - `outcomes`: by label, the number of each outcome.
+    - `calibration`: as `scores`, reliability tables. Empty without probabilities.
+    - `errors`: the confusions by kind, the most frequent first, with their most certain examples.
+    - `certain`, `uncertain`: the most and the least certain errors; `missed` and `nearly_found`:
+      the missing gold spans of the least and of the highest probability.
+    """
+    labels = [None, *evaluation.labels]
+    scores = {}
+    for measure in MEASURES:
+        counts = evaluation.count(measure)
+        values, bounds = score(counts.sum(axis=0)), _interval(counts, n, seed)
+        scores[measure] = [
+            {
+                "label": label,
+                "gold": int(counts[:, i, 0].sum()),
+                "predicted": int(counts[:, i, 1].sum()),
+                **{
+                    name: _with_bounds(values[i, j], bounds[:, i, j])
+                    for j, name in enumerate(SCORES)
+                },
+            }
+            for i, label in enumerate(labels)
+        ]
+    outcomes = {
+        label: {kind: of_label[kind] for kind in OUTCOMES}
+        for label, of_label in evaluation.outcomes().items()
+    }
+    errors = [
+        (i, pair)
+        for i, pairs in enumerate(evaluation.pairs)
+        for pair in pairs
+        if pair.kind != CORRECT
+    ]
+    wrong = [place for place in errors if place[1].predicted]
+    missing = [place for place in errors if not place[1].predicted]
+    most, least = _by_certainty(wrong, texts)
+    most_missing, least_missing = _by_certainty(missing, texts)
+    return {
+        "scores": scores,
+        "outcomes": outcomes,
+        "calibration": list(_calibrate(evaluation, labels)),
+        "errors": _group(errors, texts),
+        "certain": most,
+        "uncertain": least,
+        "missed": most_missing,
+        "nearly_found": least_missing,
+    }
+
+
+def compare(
+    one: Evaluation, other: Evaluation, texts: Sequence[str], n: int, seed: int
+) -> dict[str, Any]:
+    """Return the values about the differences of two pipelines on the same documents.
+
+    - `differences`: exact scores of `one` minus exact scores of `other`, with intervals and
+      p-values.
+    - `agreement`: how many gold spans both, only one or none of them find, with examples.
+    """
+    counts = one.count("exact"), other.count("exact")
+    values = np.subtract(*(score(x.sum(axis=0)) for x in counts))
+    p_values = np.full(values.shape, np.nan)
+    bounds = np.full((2, *values.shape), np.nan)
+    if len(texts) > 1:
+        samples = np.subtract(*(bootstrap_scores(x, n, seed) for x in counts))
+        bounds = percentile_interval(samples)
+        p_values = randomization_test(*counts, n, seed)
+    differences = [
+        {
+            "label": label,
+            **{
+                name: {
+                    **_with_bounds(values[i, j], bounds[:, i, j]),
+                    "p": _number(p_values[i, j]),
+                }
+                for j, name in enumerate(SCORES)
+            },
+        }
+        for i, label in enumerate([None, *one.labels])
+    ]
+    found: dict[str, list[Place]] = {"both": [], "one": [], "other": [], "none": []}
+    names = {(True, True): "both", (True, False): "one", (False, True): "other"}
+    for i, of_doc in enumerate(zip(one.pairs, other.pairs, strict=True)):
+        first, second = ([pair for pair in pairs if pair.gold] for pairs in of_doc)
+        # Only the gold spans of `one` have probabilities.
+        by_gold = {pair.gold[:3]: pair for pair in second if pair.gold}
+        for pair in first:
+            assert pair.gold is not None
+            of_other = by_gold[pair.gold[:3]]
+            is_right = pair.kind == CORRECT, of_other.kind == CORRECT
+            # The example shows the error.
+            shown = of_other if is_right == (True, False) else pair
+            found[names.get(is_right, "none")].append((i, shown))
+    return {
+        "differences": differences,
+        "agreement": {
+            "counts": {name: len(places) for name, places in found.items()},
+            "examples": {
+                name: [_example(place, texts) for place in _most_certain(found[name], N_ERRORS)]
+                for name in ("one", "other")
+            },
+        },
+    }
+
+
+def _interval(counts: NDArray, n: int, seed: int) -> NDArray[np.float64]:
+    """Return the bounds (2, L, 3) of the scores, NaN for one document."""
+    if len(counts) < 2:
+        return np.full((2, counts.shape[1], 3), np.nan)
+    return percentile_interval(bootstrap_scores(counts, n, seed))
+
+
+def _with_bounds(value: float, bounds: NDArray) -> dict[str, float | None]:
+    low, high = bounds.tolist()
+    return {"value": _number(value), "low": _number(low), "high": _number(high)}
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else round(float(value), 6)
+
+
+def _calibrate(evaluation: Evaluation, labels: Iterable[str | None]) -> Iterable[dict[str, Any]]:
+    """Yield a reliability table of each label with probabilities."""
+    for label in labels:
+        p, correct = evaluation.predictions(label)
+        if len(p):
+            table = measure_reliability(p, correct)
+            yield {
+                "label": label,
+                "n": len(p),
+                "error": _number(table.error),
+                "confidence": [_number(x) for x in table.confidence],
+                "accuracy": [_number(x) for x in table.accuracy],
+                "counts": table.counts.tolist(),
+            }
+
+
+def _group(errors: Sequence[Place], texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the numbers of errors by kind and labels, with examples."""
+    groups: dict[tuple[str, str | None, str | None], list[Place]] = defaultdict(list)
+    for place in errors:
+        pair = place[1]
+        gold, predicted = (span and span.label for span in pair)
+        groups[pair.kind, gold, predicted].append(place)
+    return [
+        {
+            "kind": kind,
+            "gold": gold,
+            "predicted": predicted,
+            "count": len(places),
+            "examples": [_example(place, texts) for place in _most_certain(places, N_EXAMPLES)],
+        }
+        for (kind, gold, predicted), places in sorted(
+            groups.items(), key=lambda item: (ORDER.index(item[0][0]), -len(item[1]))
+        )
+    ]
+
+
+def _most_certain(places: Sequence[Place], n: int) -> list[Place]:
+    return sorted(places, key=lambda place: -(place[1].certainty or 0))[:n]
+
+
+def _by_certainty(
+    places: Sequence[Place], texts: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the most and the least certain places with probabilities, without overlap."""
+    known = [place for place in places if place[1].certainty is not None]
+    ordered = _most_certain(known, len(known))
+    n = min(N_ERRORS, (len(ordered) + 1) // 2)
+    most, least = ordered[:n], ordered[n:][::-1][:n]
+    return [_example(place, texts) for place in most], [_example(place, texts) for place in least]
+
+
+def _example(place: Place, texts: Sequence[str]) -> dict[str, Any]:
+    """Return a pair in its context. The positions of the spans are of the whole text."""
+    i, pair = place
+    spans = [span for span in pair if span]
+    text, first, last = texts[i], min(span.start for span in spans), max(span.end for span in spans)
+    start, end = max(0, first - CONTEXT), min(len(text), last + CONTEXT)
+    # Cut at spaces, if there are any.
+    if start:
+        start += max(0, text[start:first].find(" ") + 1)
+    if end < len(text) and " " in text[last:end]:
+        end = text.rindex(" ", last, end)
+    return {
+        "document": i,
+        "kind": pair.kind,
+        "gold": _to_json(pair.gold),
+        "predicted": _to_json(pair.predicted),
+        "offset": start,
+        "context": text[start:end],
+    }
+
+
+def _to_json(span: Annotation | None) -> dict[str, Any] | None:
+    if span is None:
+        return None
+    p = None if span.probability is None else _number(span.probability)
+    return {**span._asdict(), "probability": p}

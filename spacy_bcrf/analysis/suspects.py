@@ -1,0 +1,260 @@
+"""`audit`: label errors of a corpus, each document judged by a pipeline not trained on it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.util import load_config, load_model_from_config
+from tqdm import tqdm
+
+from spacy_bcrf import __version__
+from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.annotation.html_table import html_table
+from spacy_bcrf.io.atomic import write_text
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.pipeline.factories import NER_MODEL
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+from . import cross_fitting
+from .label_errors import Suspect, find_suspects
+from .loading import annotate_before, copy_words, find_labeler
+
+
+@dataclass
+class Audit:
+    """Suspects of label errors.
+
+    records: JSON values of each suspect, the most suspicious first: doc (index), text, start and
+    end (characters), label, kind, suggestion, p_gold, p_suggestion, score. n_docs, n_spans: numbers
+    of documents and of annotated spans.
+    """
+
+    records: list[dict[str, Any]]
+    n_docs: int
+    n_spans: int
+
+    def __repr__(self) -> str:
+        kinds = Counter(record["kind"] for record in self.records)
+        counts = ", ".join(f"{n:,} {kind}" for kind, n in sorted(kinds.items()))
+        return (
+            f"{len(self.records):,} suspects in {self.n_docs:,} documents with {self.n_spans:,} "
+            f"annotations{': ' if counts else ''}{counts}"
+        )
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the records."""
+        return self.records
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                f"{record['score']:.2f}",
+                record["kind"],
+                str(record["doc"]),
+                record["text"][record["start"] : record["end"]],
+                record["label"] or "no span",
+                (record["suggestion"] or {"label": "no span"})["label"],
+            )
+            for record in self.records[:50]
+        ]
+        return html_table(("score", "kind", "document", "text", "gold", "suggestion"), rows)
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure: the scores of the suspects by kind."""
+        figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
+        axes = figure.subplots()
+        kinds = sorted({record["kind"] for record in self.records})
+        scores = [[r["score"] for r in self.records if r["kind"] == kind] for kind in kinds]
+        axes.hist(scores, bins=20, stacked=True, label=kinds)
+        axes.set_xlabel("score: log-odds of an error")
+        axes.set_ylabel("suspects")
+        axes.legend()
+        return figure
+
+
+class Trainer(NamedTuple):
+    """How to train a pipeline for a fold.
+
+    name: of the component. train: returns the pipeline that it trained on documents. settings:
+    identifies the training in the files of the folds.
+    """
+
+    name: str
+    train: Callable[[Sequence[Doc]], Language]
+    settings: str
+
+
+def audit(
+    gold: Sequence[Doc],
+    source: Language | str | Path | None = None,
+    pipe: str | None = None,
+    *,
+    folds: int = 5,
+    lang: str = "xx",
+    min_score: float = 0.0,
+    work: Path | None = None,
+    corpus: str = "the corpus",
+) -> Audit:
+    """Find label errors: gold annotation that is less likely than another one.
+
+    source: a pipeline that was not trained on `gold`. Or the path of a training config: it trains
+    on all parts of the corpus but one, judges that part, and does so for each part. None trains a
+    sparse linear chain for entities.
+    pipe: name of the component, None for the only one. lang: of the sparse chain. min_score: least
+    log-odds of an error. work: a folder that keeps the results of the folds, so that the same call
+    resumes. corpus: its name, for errors.
+
+    ValueError for a corpus without annotation, with labels that the pipeline does not have, or with
+    fewer documents than folds.
+    """
+    set_extensions()
+    if isinstance(source, Language):
+        name, labeler = find_labeler(source, pipe)
+        labels = _find_labels(corpus, gold, labeler, name)
+        if unknown := sorted(labels - set(labeler.labels)):
+            raise ValueError(
+                f"{corpus}: the documents have the labels {', '.join(unknown)}, but [{name}] has "
+                f"{', '.join(labeler.labels)}; use a config in place of the pipeline"
+            )
+        suspects = judge(source, name, gold)
+    else:
+        trainer = _find_trainer(corpus, gold, source, pipe, lang)
+        suspects = _cross_fit(gold, folds, trainer, work, corpus)
+    records = [
+        _to_record(i, gold[i], suspect)
+        for i, of_doc in enumerate(suspects)
+        for suspect in of_doc
+        if suspect.score >= min_score
+    ]
+    records.sort(key=lambda record: -record["score"])
+    n_spans = sum(suspect.gold is not None for of_doc in suspects for suspect in of_doc)
+    return Audit(records, len(gold), n_spans)
+
+
+def judge(nlp: Language, name: str, gold: Sequence[Doc]) -> list[list[Suspect]]:
+    """Return the suspects of each document. The pipeline gets the words of the documents."""
+    pipe: Any = nlp.get_pipe(name)
+    copies = (copy_words(doc, nlp) for doc in gold)
+    shown = tqdm(annotate_before(nlp, name, copies), "judging", len(gold), delay=1, unit="docs")
+    examples = [Example(copy, doc) for copy, doc in zip(shown, gold, strict=True)]
+    return find_suspects(pipe, examples)
+
+
+def _find_labels(corpus: str, gold: Sequence[Doc], pipe: SequenceLabeler, name: str) -> set[str]:
+    """Return the labels of the corpus. ValueError without any annotation."""
+    labels = set().union(*(pipe.codec.find_labels(doc) for doc in gold))
+    if not labels:
+        raise ValueError(
+            f"{corpus}: none of the {len(gold):,} documents has {pipe.codec.what}, which [{name}] "
+            "predicts"
+        )
+    return labels
+
+
+def _find_trainer(
+    corpus: str, gold: Sequence[Doc], config: str | Path | None, name: str | None, lang: str
+) -> Trainer:
+    """Return the training of a config, or of the default sparse chain."""
+    if config is None:
+        pipe: Any = spacy.blank(lang).add_pipe("bcrf_ner")
+        labels = sorted(_find_labels(corpus, gold, pipe, "ner"))
+        return Trainer(
+            "ner",
+            lambda part: cross_fitting.train_sparse_chain(part, labels, lang),
+            json.dumps([lang, NER_MODEL]),
+        )
+    path = Path(config)
+    if not path.is_file():
+        raise ValueError(f"{config}: there is no such training config")
+    nlp = load_model_from_config(load_config(path), auto_fill=True)
+    component, pipe = find_labeler(nlp, name, str(config))
+    labels = sorted(_find_labels(corpus, gold, pipe, component))
+    return Trainer(
+        component,
+        lambda part: cross_fitting.train_config(path, part, labels, component),
+        path.read_text("utf8"),
+    )
+
+
+def _cross_fit(
+    gold: Sequence[Doc], n_folds: int, trainer: Trainer, work: Path | None, corpus: str
+) -> list[list[Suspect]]:
+    """Return the suspects of each document, judged by training on the other folds.
+
+    work: a folder with one file for each finished fold. A file with another corpus, training or
+    number of folds is replaced.
+    """
+    if len(gold) < n_folds:
+        raise ValueError(
+            f"{corpus}: {len(gold):,} documents are too few for {n_folds} folds; each fold needs "
+            "one"
+        )
+    fold_of = cross_fitting.assign_folds(len(gold), n_folds).tolist()
+    digest = hashlib.sha256(f"{__version__} {n_folds} {trainer.settings}".encode())
+    digest.update(DocBin(docs=gold, store_user_data=True).to_bytes())
+    found: list[list[Suspect]] = [[] for _ in gold]
+    for fold in tqdm(range(n_folds), "folds", unit="folds"):
+        held_out = [i for i, k in enumerate(fold_of) if k == fold]
+        path = None if work is None else work / f"fold-{fold}.json"
+        suspects = _read_fold(path, digest.hexdigest())
+        if suspects is None:
+            nlp = trainer.train([gold[i] for i, k in enumerate(fold_of) if k != fold])
+            suspects = judge(nlp, trainer.name, [gold[i] for i in held_out])
+            if path is not None:
+                content = {"key": digest.hexdigest(), "suspects": suspects}
+                write_text(path, json.dumps(content))
+        for i, of_doc in zip(held_out, suspects, strict=True):
+            found[i] = [Suspect(*suspect) for suspect in of_doc]
+    return found
+
+
+def _read_fold(path: Path | None, key: str) -> list[Any] | None:
+    """Return the stored suspects of a fold, None without a file or with another key."""
+    if path is None:
+        return None
+    try:
+        content = json.loads(path.read_text("utf8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(content, dict) or content.get("key") != key:
+        return None
+    suspects: list[Any] = content["suspects"]
+    return suspects
+
+
+def _to_record(i: int, doc: Doc, suspect: Suspect) -> dict[str, Any]:
+    """Return a suspect as JSON values. start, end: characters of the text."""
+
+    def place(bounds: Sequence[Any]) -> dict[str, Any]:
+        start, end, label = bounds
+        return {
+            "start": doc[start].idx,
+            "end": doc[end - 1].idx + len(doc[end - 1]),
+            "label": label,
+        }
+
+    some = suspect.suggestion if suspect.gold is None else suspect.gold
+    assert some is not None
+    gold = place(some)
+    if suspect.gold is None:
+        gold["label"] = None
+    return {
+        "doc": i,
+        "text": doc.text,
+        **gold,
+        "kind": suspect.kind,
+        "suggestion": None if suspect.suggestion is None else place(suspect.suggestion),
+        "p_gold": suspect.p_gold,
+        "p_suggestion": suspect.p_suggestion,
+        "score": round(suspect.score, 4),
+    }

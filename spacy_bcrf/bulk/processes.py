@@ -1,0 +1,72 @@
+"""Child processes of one thread, each with a pipe to this one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context
+from typing import Any
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BCRF_THREADS")
+
+PATIENCE = 5.0
+"""Seconds that a process has to end by itself."""
+
+
+class Child:
+    """A process that runs `target(argument, connection)`. It ends when its parent does.
+
+    target: a function of a module. It must end when its connection does.
+    """
+
+    def __init__(self, target: Callable[[Any, Any], None], argument: Any) -> None:
+        # A child forked from here would hold the pipes of the others open, and outlive its parent.
+        context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
+        context.set_forkserver_preload([target.__module__])
+        self.connection, child = context.Pipe()
+        self._process = context.Process(target=_run, args=(target, argument, child), daemon=True)
+        with one_thread():
+            self._process.start()
+        child.close()
+
+    def receive(self) -> Any:
+        """Return the next message. EOFError or OSError if the process has died."""
+        return self.connection.recv()
+
+    def send(self, message: Any) -> None:
+        """Send a message. The next `receive` finds a dead process."""
+        with suppress(OSError):
+            self.connection.send(message)
+
+    def stop(self, kill: bool = False) -> str:
+        """End the process, by force if it does not end by itself. RETURNS its name and end."""
+        if not kill:
+            self._process.join(PATIENCE)
+        self._process.kill()
+        self._process.join(PATIENCE)
+        self.connection.close()
+        code = self._process.exitcode
+        end = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return f"process {self._process.pid}, {end}"
+
+
+def _run(target: Callable[[Any, Any], None], argument: Any, connection: Any) -> None:
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        target(argument, connection)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let new processes use one thread each. Libraries read the variables when they load."""
+    old: dict[str, Any] = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in old.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

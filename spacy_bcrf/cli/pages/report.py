@@ -1,0 +1,83 @@
+"""HTML page of an evaluation report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from spacy_bcrf.analysis.evaluation import OUTCOMES
+
+from . import render
+
+MAX_GROUPS = 15
+"""Largest number of confusions of a kind on a page. JSON has all."""
+MAX_SPAN = 200
+"""Largest number of characters of one part of a context."""
+
+KIND_NAMES = {
+    "correct": "correct",
+    "type": "wrong type",
+    "boundary": "wrong boundary",
+    "missing": "missing",
+    "spurious": "spurious",
+}
+NOUNS = {"token": "tags", "word": "words", "span": "spans"}
+MEASURES = (
+    ("exact", "Exact", "same boundaries, same label"),
+    ("boundaries", "Boundaries", "same boundaries, any label"),
+    ("overlap", "Overlap", "overlapping, same label"),
+)
+
+
+def report_page(report: dict[str, Any]) -> str:
+    """Return the page of a report, see `analysis.report_values`."""
+    outcomes = report["outcomes"]
+    totals = {kind: sum(counts[kind] for counts in outcomes.values()) for kind in OUTCOMES}
+    return render(
+        "report.html",
+        title=f"{report['component']} of {report['model']} on {report['corpus']}",
+        report=report,
+        noun="entities" if report["predicts"] == "entities" else NOUNS[report["unit"]],
+        by_label=[(None, totals), *outcomes.items()],
+        outcomes=OUTCOMES,
+        shown=[kind for kind in OUTCOMES if totals[kind] or report["unit"] != "token"],
+        measures=MEASURES,
+        kinds=KIND_NAMES,
+        groups=_most_frequent(report["errors"]),
+        split=split_context,
+    )
+
+
+def _most_frequent(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first MAX_GROUPS confusions of each kind."""
+    n: Counter[str] = Counter()
+    found = []
+    for group in groups:
+        n[group["kind"]] += 1
+        if n[group["kind"]] <= MAX_GROUPS:
+            found.append(group)
+    return found
+
+
+def split_context(example: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a context: "gold", "predicted", both or nothing, and the text.
+
+    Long parts are shortened.
+    """
+    text, offset = example["context"], example["offset"]
+    spans = {
+        name: (span["start"] - offset, span["end"] - offset)
+        for name in ("gold", "predicted")
+        if (span := example[name])
+    }
+    cuts = sorted({0, len(text), *(cut for span in spans.values() for cut in span)})
+    for start, end in pairwise(cuts):
+        names = [name for name, span in spans.items() if span[0] <= start and end <= span[1]]
+        yield " ".join(names), _shorten(text[start:end])
+
+
+def _shorten(text: str) -> str:
+    half = MAX_SPAN // 2
+    return text if len(text) <= MAX_SPAN else f"{text[:half]} … {text[-half:]}"

@@ -1,0 +1,58 @@
+"""`python -m spacy bcrf review`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt, setup_gpu
+from tqdm import tqdm
+
+from spacy_bcrf.io.atomic import replacing
+
+from ..errors import exit_on
+from ..options import GpuId, PipeName
+from ..paths import check_output_file
+
+
+def review_cli(
+    model: Annotated[
+        str, Arg(help="Trained pipeline: a folder, or the name of a package", metavar="MODEL")
+    ],
+    texts: Annotated[
+        Path,
+        Arg(
+            help="Texts to review: .txt with one on each line, JSON lines with a text, or .spacy. "
+            "Annotation in the file is ignored",
+            metavar="TEXTS",
+        ),
+    ],
+    output: Annotated[Path, Opt("--output", "-o", help="The HTML page to write")],
+    pipe: PipeName = None,
+    max_alternatives: Annotated[
+        int,
+        Opt("--max-alternatives", help="Largest number of alternatives of an entity", min=0),
+    ] = 5,
+    gpu_id: GpuId = -1,
+) -> None:
+    """
+    Write a page to review predicted entities in a browser, without server or network. Its Save
+    button writes JSON lines that `convert` reads: accepted and rejected entities as partial
+    annotation, and documents marked as complete.
+    """
+    from spacy_bcrf.analysis.predictions import read_predictions
+
+    from ..labeler import annotate_before, load_labeler
+    from ..texts import read_texts
+    from .page import check_labeler, review_page
+
+    with exit_on(ValueError, OSError):
+        check_output_file(output, texts)
+    with exit_on(ValueError, OSError), replacing(output) as part:
+        setup_gpu(gpu_id, silent=True)
+        nlp, name, labeler = load_labeler(model, pipe)
+        check_labeler(labeler)
+        docs = tqdm(read_texts(texts, nlp), "predicting", unit="docs", delay=1, disable=None)
+        predictions = read_predictions(labeler, annotate_before(nlp, name, docs), max_alternatives)
+        page, counts = review_page(nlp, labeler, predictions, texts, max_alternatives)
+        part.write_text(page, encoding="utf8")
+    typer.echo(f"{output}: {counts}")

@@ -1,0 +1,632 @@
+"use strict";
+// Review of predicted spans. page.py describes the data. Texts and labels enter the page
+// only as text nodes and attributes.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const STORAGE_KEY = `spacy-bcrf-review:${data.key}`;
+const CHUNK = 20; // number of documents added to the page at a time
+const byId = (id) => document.getElementById(id);
+
+// A state is {spans, complete} of one document and never changes: undo restores the earlier one.
+// A span is {start, end, label, status} in tokens. status: "open", "accepted" or "rejected".
+let work = restore(); // states of changed documents, by index
+let past = []; // [index, earlier state or undefined]
+let isStored = true;
+let list = []; // indices of the shown documents, in order
+let nRendered = 0;
+let current = null; // {index, key}; the key is null for a document without a selected span
+let selection = null; // {index, start, end} of the selected text, in tokens
+
+const keyOf = (span) => `${span.start}:${span.end}:${span.label}`;
+const compare = (a, b) => a.start - b.start || a.end - b.end || a.label - b.label;
+const overlap = (a, b) => a.start < b.end && b.start < a.end;
+
+// ---- Documents
+
+/** Return code points by index: the tokens' offsets count them, JavaScript counts UTF-16 units. */
+function codePoints(index) {
+  const doc = data.documents[index];
+  doc.chars ??= Array.from(doc.text);
+  return doc.chars;
+}
+
+function textOf(index, start, end) {
+  const { starts, ends } = data.documents[index];
+  return codePoints(index).slice(starts[start], ends[end - 1]).join("");
+}
+
+/** Return {p, isPredicted} of a span; p is null for a span that the model did not propose. */
+function scoreOf(index, span) {
+  const doc = data.documents[index];
+  doc.scores ??= new Map(
+    [...doc.spans, ...doc.alternatives].map(([start, end, label, p, isPredicted = false]) => [
+      keyOf({ start, end, label }),
+      { p, isPredicted },
+    ]),
+  );
+  return doc.scores.get(keyOf(span)) ?? { p: null, isPredicted: false };
+}
+
+function initialState(index) {
+  const doc = data.documents[index];
+  doc.initial ??= {
+    spans: doc.spans.map(([start, end, label]) => ({ start, end, label, status: "open" })),
+    complete: false,
+  };
+  return doc.initial;
+}
+
+const stateOf = (index) => work.get(index) ?? initialState(index);
+const spanOf = (index, key) => stateOf(index).spans.find((span) => keyOf(span) === key);
+
+/** Return the spans that can replace a span, the most probable first. */
+function alternativesOf(index, span) {
+  const { spans, alternatives } = data.documents[index];
+  return [...spans, ...alternatives]
+    .map(([start, end, label, p]) => ({ start, end, label, p }))
+    .filter((other) => overlap(other, span) && keyOf(other) !== keyOf(span))
+    .sort((a, b) => b.p - a.p)
+    .slice(0, data.maxAlternatives);
+}
+
+/** Return spans with one more, without those that contradict it. */
+function withSpan(spans, added) {
+  const isKept = (span) =>
+    keyOf(span) !== keyOf(added) &&
+    (added.status === "rejected" || span.status === "rejected" || !overlap(span, added));
+  return [...spans.filter(isKept), added].sort(compare);
+}
+
+// ---- Changes
+
+function restore() {
+  try {
+    return new Map(JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "[]"));
+  } catch {
+    return new Map();
+  }
+}
+
+function store() {
+  try {
+    localStorage.setItem(STORAGE_KEY, JSON.stringify([...work]));
+    isStored = true;
+  } catch {
+    isStored = false;
+    tell("The browser cannot store your work. Save before you close the page.");
+  }
+}
+
+function change(index, state, key, message) {
+  past.push([index, work.get(index)]);
+  work.set(index, state);
+  tell(message);
+  store();
+  rebuild(index, key);
+}
+
+function undo() {
+  const last = past.pop();
+  if (!last) return tell("Nothing to undo.");
+  const [index, state] = last;
+  if (state) work.set(index, state);
+  else work.delete(index);
+  tell("Undone.");
+  store();
+  const key = current?.index === index && spanOf(index, current.key) ? current.key : null;
+  rebuild(index, key ?? (stateOf(index).spans.length ? keyOf(stateOf(index).spans[0]) : null));
+}
+
+/** Replace the selected span, or drop it with `null`, and put `added` in its place. */
+function decide(added, message) {
+  const { index, key } = current;
+  const { spans, complete } = stateOf(index);
+  const others = spans.filter((span) => keyOf(span) !== key);
+  change(index, { spans: withSpan(others, added), complete }, keyOf(added), message);
+}
+
+function describe(index, { start, end, label }) {
+  return `${data.labels[label]} “${textOf(index, start, end)}”`;
+}
+
+function accept() {
+  const span = selectedSpan();
+  if (span) decide({ ...span, status: "accepted" }, `Accepted ${describe(current.index, span)}.`);
+}
+
+function reject() {
+  const span = selectedSpan();
+  if (span) decide({ ...span, status: "rejected" }, `Rejected ${describe(current.index, span)}.`);
+}
+
+function replaceBy({ start, end, label }) {
+  const span = { start, end, label, status: "accepted" };
+  decide(span, `Changed to ${describe(current.index, span)}.`);
+}
+
+/** Label the selected text, or else the selected span. */
+function setLabel(label) {
+  if (label >= data.labels.length) return;
+  selection = readSelection() ?? selection;
+  const span = selectedSpan();
+  if (selection) {
+    const { index, start, end } = selection;
+    const added = { start, end, label, status: "accepted" };
+    const { spans, complete } = stateOf(index);
+    getSelection().removeAllRanges();
+    selection = null;
+    const state = { spans: withSpan(spans, added), complete };
+    change(index, state, keyOf(added), `Added ${describe(index, added)}.`);
+  } else if (span) {
+    replaceBy({ ...span, label });
+  } else {
+    tell("Select text or an entity first.");
+  }
+}
+
+/** A complete document has no open span: accept predictions, and leave out suggestions. */
+function toggleComplete(index) {
+  const { spans, complete } = stateOf(index);
+  const closed = spans
+    .filter((span) => span.status !== "open" || scoreOf(index, span).isPredicted)
+    .map((span) => (span.status === "open" ? { ...span, status: "accepted" } : span));
+  const key = current?.index === index ? current.key : null;
+  const state = complete ? { spans, complete: false } : { spans: closed, complete: true };
+  change(index, state, key, complete ? "No longer complete." : `Document ${index + 1} complete.`);
+}
+
+function selectedSpan() {
+  return current ? spanOf(current.index, current.key) : undefined;
+}
+
+// ---- Saving
+
+/** Return a document's record for `spacy bcrf convert`, with offsets in code points. */
+function recordOf(index) {
+  const { text, starts, ends } = data.documents[index];
+  const { spans, complete } = stateOf(index);
+  const withStatus = (status) =>
+    spans
+      .filter((span) => span.status === status)
+      .map(({ start, end, label }) => ({
+        start: starts[start],
+        end: ends[end - 1],
+        label: data.labels[label],
+      }));
+  const tokens = starts.map((_, i) => textOf(index, i, i + 1));
+  const [accepted, rejected] = [withStatus("accepted"), withStatus("rejected")];
+  return { text, tokens, spans: accepted, rejected, complete };
+}
+
+function save() {
+  const indices = [...work.keys()].sort((a, b) => a - b);
+  if (!indices.length) return tell("Nothing to save yet.");
+  const lines = indices.map((index) => `${JSON.stringify(recordOf(index))}\n`);
+  const url = URL.createObjectURL(new Blob(lines, { type: "application/x-ndjson" }));
+  element("a", { href: url, download: data.file }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+  tell(`Saved ${indices.length} documents to ${data.file}.`);
+}
+
+// ---- Filter and order
+
+function readFilter() {
+  const boxes = [...byId("labels").querySelectorAll("input")];
+  const labels = new Set(boxes.flatMap((box, label) => (box.checked ? [label] : [])));
+  const [low, high] = [byId("low").valueAsNumber || 0, byId("high").valueAsNumber];
+  return { labels, low: low / 100, high: Number.isNaN(high) ? 1 : high / 100, show: byId("show").value };
+}
+
+function matches(index, span, filter) {
+  const { p } = scoreOf(index, span);
+  return (
+    filter.labels.has(span.label) &&
+    (p === null || (filter.low <= p && p <= filter.high)) &&
+    (filter.show !== "open" || span.status === "open")
+  );
+}
+
+const matchingSpans = (index, filter) =>
+  stateOf(index).spans.filter((span) => matches(index, span, filter));
+
+function showList() {
+  const filter = readFilter();
+  const isOpen = filter.low <= 0 && filter.high >= 1 && filter.labels.size === data.labels.length;
+  const order = byId("order").value;
+  list = [...data.documents.keys()].filter(
+    (index) => (isOpen && filter.show === "all") || matchingSpans(index, filter).length,
+  );
+  if (order !== "file") {
+    list.sort((a, b) => data.documents[b][order] - data.documents[a][order]);
+  }
+  nRendered = 0;
+  byId("documents").replaceChildren();
+  renderMore();
+  if (!current || !list.includes(current.index)) current = null;
+  showPanel();
+}
+
+/** Return the keys of a document's matching spans; [null] stands for the document without any. */
+function stopsOf(index) {
+  const spans = matchingSpans(index, readFilter());
+  return spans.length ? spans.map(keyOf) : [null];
+}
+
+/** Select the next (step 1) or previous (step -1) matching span. */
+function move(step) {
+  if (!list.length) return;
+  if (!current) step = 1;
+  let position = current ? list.indexOf(current.index) : -1;
+  if (position >= 0) {
+    const span = selectedSpan();
+    const ahead = matchingSpans(current.index, readFilter()).filter((other) =>
+      span ? step * compare(other, span) > 0 : step > 0,
+    );
+    if (ahead.length) return select(current.index, keyOf(ahead.at(step > 0 ? 0 : -1)));
+  }
+  position += step;
+  if (position < 0 || position >= list.length) return tell("No more documents.");
+  while (position >= nRendered) renderMore();
+  select(list[position], stopsOf(list[position]).at(step > 0 ? 0 : -1));
+}
+
+// ---- Rendering
+
+/** Make an element. Children are nodes or texts; none is parsed as HTML. */
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(name, value);
+    else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+const hueOf = (label) => String(Math.round((212 + label * 137.508) % 360));
+
+function percent(p) {
+  if (p === null) return "";
+  return p > 0.995 && p < 1 ? ">99%" : p < 0.005 ? "<1%" : `${Math.round(100 * p)}%`;
+}
+
+const MARKS = { accepted: "✓", rejected: "✗", open: "" };
+
+function buildEntity(index, span, filter, content) {
+  const { p, isPredicted } = scoreOf(index, span);
+  const label = data.labels[span.label];
+  const classes = ["entity", span.status];
+  if (!isPredicted && span.status === "open") classes.push("suggested");
+  if (!matches(index, span, filter)) classes.push("dimmed");
+  const kind = span.status === "open" ? (isPredicted ? "predicted" : "suggested") : span.status;
+  const key = keyOf(span);
+  const made = element(
+    "span",
+    {
+      class: classes.join(" "),
+      role: "button",
+      tabindex: "0",
+      "data-key": key,
+      "aria-label": `${label}: ${textOf(index, span.start, span.end)}, ${percent(p)} ${kind}`,
+    },
+    ...content,
+    element("small", { "aria-hidden": "true" }, `${MARKS[span.status]} ${label} ${percent(p)}`),
+  );
+  made.style.setProperty("--hue", hueOf(span.label));
+  made.style.setProperty("--p", p ?? 1);
+  if (current?.index === index && current.key === key) made.setAttribute("aria-current", "true");
+  return made;
+}
+
+/** Split spans into those without overlaps, decided ones first, and the others. */
+function splitOverlaps(spans) {
+  const priority = ["accepted", "open", "rejected"];
+  const inline = [];
+  const others = [];
+  for (const status of priority) {
+    for (const span of spans.filter((span) => span.status === status)) {
+      (inline.some((other) => overlap(span, other)) ? others : inline).push(span);
+    }
+  }
+  return [inline.sort(compare), others];
+}
+
+function buildText(index, inline, filter) {
+  const { starts, ends } = data.documents[index];
+  const chars = codePoints(index);
+  const text = element("p", { class: "text" });
+  let at = 0; // character
+  const tokens = (from, to) => {
+    const nodes = [];
+    for (let i = from; i < to; i++) {
+      if (starts[i] > at) nodes.push(chars.slice(at, starts[i]).join(""));
+      nodes.push(element("span", { "data-token": i }, chars.slice(starts[i], ends[i]).join("")));
+      at = ends[i];
+    }
+    return nodes;
+  };
+  let token = 0;
+  for (const span of inline) {
+    text.append(...tokens(token, span.start));
+    text.append(chars.slice(at, starts[span.start]).join(""));
+    at = starts[span.start];
+    text.append(buildEntity(index, span, filter, tokens(span.start, span.end)));
+    token = span.end;
+  }
+  text.append(...tokens(token, starts.length), chars.slice(at).join(""));
+  return text;
+}
+
+function buildArticle(index) {
+  const { spans, complete } = stateOf(index);
+  const filter = readFilter();
+  const [inline, others] = splitOverlaps(spans);
+  const { errors, entropy } = data.documents[index];
+  const number = `Document ${index + 1}`;
+  const about = element(
+    "div",
+    { class: "about" },
+    element("span", {}, number),
+    element("span", {}, `${errors.toFixed(2)} expected errors`),
+    element("span", {}, `entropy ${entropy.toFixed(3)}`),
+    element(
+      "button",
+      {
+        type: "button",
+        "data-complete": "",
+        "aria-pressed": complete,
+        "aria-label": `${number} complete`,
+      },
+      "Complete",
+    ),
+  );
+  const classes = [complete ? "complete" : "", current?.index === index ? "current" : ""];
+  const article = element(
+    "article",
+    { "data-index": index, class: classes.join(" ").trim(), tabindex: "-1", "aria-label": number },
+    about,
+    buildText(index, inline, filter),
+  );
+  if (others.length) {
+    const chips = others.map((span) =>
+      buildEntity(index, span, filter, [textOf(index, span.start, span.end)]),
+    );
+    article.append(element("p", { class: "hidden-spans" }, "Rejected here:", ...chips));
+  }
+  return article;
+}
+
+const endObserver = new IntersectionObserver(
+  ([entry]) => {
+    if (entry.isIntersecting && nRendered < list.length) renderMore();
+  },
+  { rootMargin: "800px" },
+);
+
+function renderMore() {
+  const chunk = list.slice(nRendered, nRendered + CHUNK);
+  byId("documents").append(...chunk.map(buildArticle));
+  nRendered += chunk.length;
+  const rest = list.length - nRendered;
+  byId("end").textContent = rest
+    ? `${rest} more documents`
+    : list.length
+      ? "End of the list"
+      : "No document passes the filter.";
+  // The observer reports a change only. A new target is always reported, so rendering goes on until
+  // the end is out of sight.
+  endObserver.unobserve(byId("end"));
+  endObserver.observe(byId("end"));
+  showProgress();
+}
+
+const articleOf = (index) => byId("documents").querySelector(`[data-index="${index}"]`);
+
+function rebuild(index, key) {
+  const position = list.indexOf(index);
+  while (position >= nRendered) renderMore();
+  current = { index, key: key && spanOf(index, key) ? key : null };
+  articleOf(index)?.replaceWith(buildArticle(index));
+  showProgress();
+  select(index, current.key);
+}
+
+function select(index, key) {
+  for (const marked of document.querySelectorAll("article.current, [aria-current]")) {
+    marked.classList.remove("current");
+    marked.removeAttribute("aria-current");
+  }
+  current = { index, key };
+  const article = articleOf(index);
+  article?.classList.add("current");
+  const target = (key && article?.querySelector(`[data-key="${key}"]`)) || article;
+  if (target !== article) target?.setAttribute("aria-current", "true");
+  showPanel();
+  target?.focus({ preventScroll: true });
+  target?.scrollIntoView({ block: "nearest" });
+}
+
+function showProgress() {
+  let [nDecided, nOpen, nComplete] = [0, 0, 0];
+  for (const index of data.documents.keys()) {
+    const { spans, complete } = stateOf(index);
+    const n = spans.filter((span) => span.status === "open").length;
+    nOpen += n;
+    nDecided += spans.length - n;
+    nComplete += complete;
+  }
+  const documents = `${nComplete} of ${data.documents.length} documents complete`;
+  byId("progress").textContent = `${nDecided} decided, ${nOpen} open, ${documents}`;
+  byId("undo").disabled = !past.length;
+}
+
+function button(text, action, key, attributes = {}) {
+  const children = key ? [`${text} `, element("kbd", {}, key)] : [text];
+  const shortcut = key ? { "aria-keyshortcuts": key } : {};
+  return element("button", { type: "button", click: action, ...shortcut, ...attributes }, ...children);
+}
+
+function labelButtons() {
+  return data.labels.map((label, i) => {
+    const key = i < 9 ? String(i + 1) : "";
+    const made = button(label, () => setLabel(i), key, { class: "label", "data-label": i });
+    made.style.setProperty("--hue", hueOf(i));
+    return made;
+  });
+}
+
+function showPanel() {
+  const panel = byId("panel");
+  const row = (...children) => element("div", { class: "buttons" }, ...children);
+  const moves = [
+    button("Previous", () => move(-1), "k", { class: "moves" }),
+    button("Next", () => move(1), "j"),
+  ];
+  const span = selectedSpan();
+  if (selection) {
+    const text = textOf(selection.index, selection.start, selection.end);
+    panel.replaceChildren(
+      element("h2", {}, `New entity “${text}”`, element("small", {}, "choose its label")),
+      row(...labelButtons()),
+    );
+  } else if (span) {
+    const { index } = current;
+    const { p } = scoreOf(index, span);
+    const about = p === null ? span.status : `${percent(p)}, ${span.status}`;
+    panel.replaceChildren(
+      element("h2", {}, describe(index, span), element("small", {}, about)),
+      row(
+        button("Accept", accept, "a", { "data-action": "accept" }),
+        button("Reject", reject, "r", { "data-action": "reject" }),
+        ...labelButtons(),
+        ...moves,
+      ),
+    );
+    const others = alternativesOf(index, span);
+    if (others.length) {
+      const buttons = others.map((other) => {
+        const made = button(`${describe(index, other)} ${percent(other.p)}`, () => replaceBy(other), "", {
+          class: "label",
+          "data-alternative": keyOf(other),
+        });
+        made.style.setProperty("--hue", hueOf(other.label));
+        return made;
+      });
+      panel.append(element("h3", {}, "Alternatives"), row(...buttons));
+    }
+  } else {
+    const hint = "Select an entity, or text to add one.";
+    panel.replaceChildren(element("h2", {}, element("small", {}, hint)), row(...moves));
+  }
+}
+
+function tell(message) {
+  byId("message").textContent = message;
+}
+
+// ---- Selected text
+
+/** Return {index, start, end} of the selected text in whole tokens, null without any. */
+function readSelection() {
+  const chosen = getSelection();
+  if (!chosen.rangeCount || chosen.isCollapsed) return null;
+  const range = chosen.getRangeAt(0);
+  const articleAt = (node) => (node.closest ? node : node.parentElement)?.closest("article");
+  const article = articleAt(range.startContainer);
+  if (!article || article !== articleAt(range.endContainer)) return null;
+  const tokens = [...article.querySelectorAll(".text [data-token]")].filter((token) => {
+    if (!range.intersectsNode(token)) return false;
+    const part = document.createRange();
+    part.selectNodeContents(token);
+    if (range.compareBoundaryPoints(Range.START_TO_START, part) > 0) {
+      part.setStart(range.startContainer, range.startOffset);
+    }
+    if (range.compareBoundaryPoints(Range.END_TO_END, part) < 0) {
+      part.setEnd(range.endContainer, range.endOffset);
+    }
+    return part.toString().trim() !== "";
+  });
+  if (!tokens.length) return null;
+  const [first, last] = [tokens[0], tokens.at(-1)].map((token) => Number(token.dataset.token));
+  return { index: Number(article.dataset.index), start: first, end: last + 1 };
+}
+
+let selectionTimer = 0;
+document.addEventListener("selectionchange", () => {
+  // On a phone a tap on a button ends the selection before the click.
+  clearTimeout(selectionTimer);
+  selectionTimer = setTimeout(() => {
+    const before = selection;
+    selection = readSelection();
+    if (before || selection) showPanel();
+  }, 200);
+});
+
+// ---- Events
+
+const ACTIONS = {
+  a: accept,
+  r: reject,
+  u: undo,
+  j: () => move(1),
+  k: () => move(-1),
+  c: () => current && toggleComplete(current.index),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("select, input[type=number]")) return;
+  if (event.key === "Enter" || event.key === " ") {
+    if (event.target.matches(".entity")) {
+      event.preventDefault();
+      event.target.click();
+    }
+    return;
+  }
+  // With a layout without Latin letters, the position of the key decides.
+  const typed = event.key.toLowerCase();
+  const key = /^[a-z0-9]$/.test(typed) ? typed : event.code.replace(/^(Key|Digit)/, "").toLowerCase();
+  if (/^[1-9]$/.test(key)) setLabel(Number(key) - 1);
+  else if (Object.hasOwn(ACTIONS, key)) ACTIONS[key]();
+  else return;
+  event.preventDefault();
+});
+
+byId("documents").addEventListener("click", (event) => {
+  const article = event.target.closest("article");
+  if (!article || readSelection()) return;
+  const index = Number(article.dataset.index);
+  const entity = event.target.closest(".entity");
+  if (event.target.closest("[data-complete]")) toggleComplete(index);
+  else select(index, entity?.dataset.key ?? null);
+});
+
+byId("panel").addEventListener("pointerdown", (event) => event.preventDefault());
+byId("undo").addEventListener("click", undo);
+byId("save").addEventListener("click", save);
+byId("filters").addEventListener("submit", (event) => event.preventDefault());
+byId("filters").addEventListener("change", (event) => {
+  showList();
+  if (event.target.matches("select")) event.target.blur();
+});
+addEventListener("storage", (event) => {
+  if (event.key !== STORAGE_KEY) return;
+  work = restore(); // another tab has the same page
+  past = [];
+  showList();
+});
+addEventListener("beforeunload", (event) => {
+  if (!isStored) event.preventDefault();
+});
+
+// ---- Start
+
+document.title = `Review ${data.title}`;
+byId("title").textContent = data.title;
+byId("settings").open = matchMedia("(min-width: 40rem)").matches;
+byId("labels").append(
+  ...data.labels.map((label) =>
+    element("label", {}, element("input", { type: "checkbox", checked: "" }), label),
+  ),
+);
+showList();

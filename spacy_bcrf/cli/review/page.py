@@ -1,0 +1,86 @@
+"""HTML page to review predicted spans, one file that runs without server and network.
+
+The page shows texts and labels as text, and its content security policy runs no other script.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+
+from spacy_bcrf.pipeline.chunker import Chunker
+from spacy_bcrf.pipeline.ner import EntityRecognizer
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+
+from ..pages import as_json, render
+
+
+def check_labeler(labeler: SequenceLabeler) -> None:
+    """Raise ValueError for a component that predicts no spans, or has no labels."""
+    if not isinstance(labeler, EntityRecognizer | Chunker):
+        raise ValueError(
+            f"{labeler.name} predicts no spans; expected a component bcrf_ner or bcrf_chunker"
+        )
+    if not labeler.labels:
+        raise ValueError(f"{labeler.name} has no labels; expected a trained component")
+
+
+class PageCounts(NamedTuple):
+    """Counts of a page. empty: documents without tokens, which the page leaves out."""
+
+    docs: int
+    predicted: int
+    suggestions: int
+    empty: int
+
+    def __str__(self) -> str:
+        empty = f"; {self.empty:,} empty docs left out" if self.empty else ""
+        return (
+            f"{self.docs:,} docs, {self.predicted:,} predicted spans, "
+            f"{self.suggestions:,} suggestions{empty}"
+        )
+
+
+def review_page(
+    nlp: Language,
+    labeler: SequenceLabeler,
+    predictions: Iterable[dict[str, Any]],
+    texts: Path,
+    max_alternatives: int,
+) -> tuple[str, PageCounts]:
+    """Return the page of `read_predictions`, and its counts. ValueError without documents.
+
+    The browser keeps the work under a hash of pipeline, texts and predictions. So pages of two
+    models do not share it.
+    """
+    found = list(predictions)
+    documents = [document for document in found if document["starts"]]
+    if not documents:
+        raise ValueError(f"{texts}: found no texts; expected some with at least one token")
+    reviewed = [(document["text"], document["starts"], document["spans"]) for document in documents]
+    identity = [nlp.meta["name"], nlp.meta["version"], labeler.name, labeler.labels, reviewed]
+    data = {
+        "key": hashlib.sha256(json.dumps(identity).encode()).hexdigest(),
+        "title": f"{texts.name}: {labeler.name} of {nlp.meta['lang']}_{nlp.meta['name']}",
+        "file": f"{texts.name.split('.')[0] or 'texts'}.reviewed.jsonl",
+        "labels": labeler.labels,
+        "maxAlternatives": max_alternatives,
+        "documents": documents,
+    }
+    is_predicted = [span[-1] for document in documents for span in document["spans"]]
+    counts = PageCounts(
+        len(documents),
+        sum(is_predicted),
+        len(is_predicted) - sum(is_predicted),
+        len(found) - len(documents),
+    )
+    return fill_page(data), counts
+
+
+def fill_page(data: dict[str, Any]) -> str:
+    """Return the page of these data."""
+    folder = Path(__file__).parent
+    return render("page.html", "page.css", "page.js", folder, title="Review", data=as_json(data))

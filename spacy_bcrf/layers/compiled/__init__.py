@@ -1,0 +1,100 @@
+"""spaCy's CNN with compiled forward and backward passes, on the parameters of Thinc's layers.
+
+`compile_layers` replaces the functions of two kinds of layers in a model: hashed embeddings that a
+Maxout mixes (spaCy's MultiHashEmbed), and Maxout window encoders (MaxoutWindowEncoder). Parameters,
+dimensions and attributes stay where they are. So bytes of a model load into spaCy's own layers, and
+the other way round. On a GPU, Thinc's functions run.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass, field
+
+from thinc.api import Model, NumpyOps
+
+from .cache import CacheInfo
+from .forward import Embedding, Encoder, State, embed, encode
+from .matching import Unsupported, recognizes_thinc
+
+__all__ = [
+    "CACHE_SIZE",
+    "CacheInfo",
+    "Layers",
+    "cache_info",
+    "compile_layers",
+    "embedded_columns",
+    "recognizes_thinc",
+    "warn_of_precision",
+]
+
+CACHE_SIZE = 20_000
+
+
+@dataclass
+class Layers:
+    """Which layers of a model run compiled, and why others of the same kind do not."""
+
+    compiled: list[str] = field(default_factory=list)
+    kept: list[tuple[str, str]] = field(default_factory=list)
+
+
+def compile_layers(model: Model, cache_size: int | None = None) -> Layers:
+    """Let the embeddings and encoders of spaCy's CNN in a model run compiled, in place.
+
+    cache_size: the number of distinct words whose embeddings an embedding layer keeps between
+        predictions; 0 keeps none. With static vectors it keeps none either. None keeps the number
+        of layers that are compiled already. For others it means CACHE_SIZE.
+
+    A layer notices changed parameters, except for code that writes single rows of embedding tables
+    into their arrays. After that, call `compile_layers` again.
+
+    Raises ValueError if a parameter is not finite, or for a negative `cache_size`. Layers before
+    the one with such a parameter run compiled then.
+    """
+    if cache_size is not None and cache_size < 0:
+        raise ValueError(f"cache_size must be at least 0, got {cache_size}")
+    layers = Layers()
+    for node in list(model.walk()):
+        for function, match in ((embed, Embedding.of), (encode, Encoder.of)):
+            try:
+                found = match(node)
+                if not found:
+                    continue
+                if found.ready and isinstance(node.ops, NumpyOps):
+                    found.stack()
+            except Unsupported as error:
+                layers.kept.append((node.name, str(error)))
+                continue
+            if node._func is not function:
+                node._func = function
+                node.attrs["compiled"] = State(CACHE_SIZE)
+            state = node.attrs["compiled"]
+            state.parts = None
+            if cache_size is not None:
+                state.cache_size = cache_size
+            layers.compiled.append(node.name)
+    return layers
+
+
+def warn_of_precision(precision: str | None) -> None:
+    """Warn of a setting of configs that 0.2.0.dev wrote, unless its value changed nothing."""
+    if precision not in (None, "float32"):
+        warnings.warn(
+            f"precision = {json.dumps(precision)} has no effect: encoders multiply in float32",
+            stacklevel=3,
+        )
+
+
+def cache_info(model: Model) -> CacheInfo:
+    """Return the counts of the caches of a model's embedding layers, in sum."""
+    states = [node.attrs["compiled"] for node in model.walk() if node._func is embed]
+    infos = [state.parts.cache_info() for state in states if state.parts]
+    return CacheInfo(*(sum(counts) for counts in zip(CacheInfo(0, 0, 0), *infos, strict=True)))
+
+
+def embedded_columns(model: Model) -> list[int]:
+    """Return the attributes of tokens that a model's compiled layers embed."""
+    found = (Embedding.of(node) for node in model.walk() if node._func is embed)
+    return [column for embedding in found if embedding for column in embedding.columns]

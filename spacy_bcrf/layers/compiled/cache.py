@@ -1,0 +1,54 @@
+"""The cache of word embeddings between predictions."""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from spacy_bcrf.kernels import encoder as kernels
+
+
+class CacheInfo(NamedTuple):
+    """How many tokens had an embedding in the cache, how many had none, and its size in words."""
+
+    hits: int
+    misses: int
+    size: int
+
+
+class Cache:
+    """The embeddings of distinct rows of attributes, under one set of parameters."""
+
+    def __init__(self, stack: kernels.Stack, tables: list[Any], attributes: int, width: int):
+        self.stack, self._tables = stack, tables
+        self._sample = kernels.fingerprint(tables, sample=True)
+        self._mark = kernels.fingerprint(tables)
+        self.index = kernels.DistinctRows(attributes)
+        self.vectors = np.zeros((256, width), "float32")
+        self.size = 0
+
+    def has(self, tables: list[Any], learns: bool) -> bool:
+        """Return whether the embeddings are of these tables.
+
+        Thinc changes parameters in two ways: it sets new arrays, or an optimizer writes into arrays
+        that have a gradient. Of other arrays only a sample is read, which notices code that changes
+        whole tables in place. Reading all takes longer than the prediction of a short text.
+        """
+        if not learns and all(map(is_, tables, self._tables)):
+            return kernels.fingerprint(tables, sample=True) == self._sample
+        if kernels.fingerprint(tables) != self._mark:
+            return False
+        self._tables = tables
+        return True
+
+    def add(self, vectors: Any) -> None:
+        """Append embeddings."""
+        size = self.size + len(vectors)
+        if size > len(self.vectors):
+            grown = np.zeros((max(size, 2 * len(self.vectors)), vectors.shape[1]), "float32")
+            grown[: self.size] = self.vectors[: self.size]
+            self.vectors = grown
+        self.vectors[self.size : size] = vectors
+        self.size = size

@@ -1,0 +1,73 @@
+"""Packed copies of a layer's parameters, for the kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from thinc.api import Model
+
+from spacy_bcrf.kernels import encoder as kernels
+
+from .matching import MaxoutBlock, Unsupported
+
+
+def check_finite(node: Model, name: str, where: str) -> None:
+    """Raise ValueError for a parameter that is not finite. where: its place in the model."""
+    if not node.ops.xp.isfinite(node.get_param(name)).all():
+        raise ValueError(
+            f"the parameter {name} of a {node.name} layer ({where}) is not finite. The training "
+            "diverged, or the file of the model is damaged"
+        )
+
+
+@dataclass
+class _Packed:
+    """A packed copy of parameters, the fingerprint of these, and whether they are finite."""
+
+    mark: int
+    stack: kernels.Stack
+    checked: bool = False
+
+
+class Packing:
+    """The Maxout layers of a compiled layer, and the packed copy of their parameters."""
+
+    def __init__(self, layers: list[MaxoutBlock], window: int, residual: bool):
+        self.layers, self.window, self.residual = layers, window, residual
+        self._packed: _Packed | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the layers have parameters."""
+        return all(layer.ready for layer in self.layers)
+
+    def stack(self, check: bool = True) -> kernels.Stack:
+        """Return the packed parameters. `check` raises ValueError if one is not finite."""
+        params: Any = [
+            [node.get_param(name) for node, name in layer.names()] for layer in self.layers
+        ]
+        mark = kernels.fingerprint([array for layer in params for array in layer])
+        packed = self._packed
+        if packed is None or packed.mark != mark:
+            try:
+                stack = kernels.Stack(params, window=self.window, residual=self.residual)
+            except ValueError as error:
+                raise Unsupported(str(error)) from error
+            # One assignment, because several threads may predict.
+            self._packed = packed = _Packed(mark, stack)
+        if check and not packed.checked:
+            self.check()
+            packed.checked = True
+        return packed.stack
+
+    def check(self) -> None:
+        """Raise ValueError if a parameter is not finite."""
+        for i, layer in enumerate(self.layers):
+            for node, name in layer.names():
+                check_finite(node, name, f"layer {i + 1} of {len(self.layers)}")
+
+    def add_gradients(self, gradients: list[tuple[Any, ...]]) -> None:
+        """Add the gradients of the kernels to the layers."""
+        for layer, gradient in zip(self.layers, gradients, strict=True):
+            layer.inc_grad(gradient)

@@ -1,0 +1,156 @@
+"""Prediction of a batch: potentials, the best labelings, and what is known about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc, Token
+from spacy.training import Example
+from thinc.api import Model
+
+from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
+from spacy_bcrf.annotation.extensions import UserData
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.potentials import NotFiniteError
+from spacy_bcrf.layers.protocol import LabelingModel
+
+from .codecs import Codec
+from .confidence import Predicted, annotate_predictions
+from .gold import Gold
+from .settings import Settings
+from .thresholds import CandidateSpan, drop_uncertain, find_candidates
+
+BATCH_SIZE = 128
+"""Number of documents that the parts of the package read or predict together."""
+
+
+class Prediction(NamedTuple):
+    """The prediction of one document.
+
+    tags: int32 (n,). user_data: new entries of `Doc.user_data`. candidates: the spans of a recall
+    promise, None without one.
+    """
+
+    tags: NDArray[np.int32]
+    user_data: UserData
+    candidates: list[CandidateSpan] | None = None
+
+
+class Component(Protocol):
+    """What functions on a component ask of it. See `SequenceLabeler`."""
+
+    name: str
+    model: Model
+
+    @property
+    def codec(self) -> Codec:
+        """Defines the tags."""
+
+    @property
+    def labeling(self) -> LabelingModel:
+        """The typed view of the model."""
+
+    def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
+        """Return the potentials of the tags."""
+
+    def posterior(self, potentials: Potentials) -> Potentials:
+        """Return the chain of all probabilities."""
+
+    def decode(self, potentials: Potentials) -> NDArray[np.int32]:
+        """Return the tags (N,) of the best labelings."""
+
+    def read_gold(self, examples: Sequence[Example]) -> Gold:
+        """Return what the examples teach."""
+
+
+def find_potentials(
+    labeling: LabelingModel, codec: Codec, docs: Sequence[Doc], ignore_annotation: bool
+) -> Potentials:
+    """Return the potentials of documents, see `SequenceLabeler.find_potentials`."""
+    name = labeling.name
+    _check_docs(name, docs)
+    if not any(len(doc) for doc in docs):
+        nothing = np.ones((0, max(1, len(codec.tags))), dtype=bool)
+        return labeling.zero_potentials(doc_lengths(docs), nothing)
+    docs = list(docs)
+    if codec.attributes:
+        docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
+    try:
+        potentials = labeling.model.predict(docs)
+    except NotFiniteError as error:
+        raise ValueError(
+            f"[{name}] the scores of {describe(docs, error)} are NaN or infinite. The weights of "
+            "the pipeline or its vectors have such values: repair the vectors, or train again"
+        ) from error
+    return codec.restrict(potentials, docs, labeling.model.ops, ignore_annotation)
+
+
+def describe(docs: Sequence[Doc], error: NotFiniteError) -> str:
+    """Name the document of an error by its index and the start of its text."""
+    if error.sequence is None:
+        return "all documents"
+    return f"document {error.sequence}, {docs[error.sequence].text[:40]!r},"
+
+
+def predict(
+    labeling: LabelingModel, codec: Codec, settings: Settings, docs: list[Doc]
+) -> list[Prediction]:
+    """Return the tags of each document, and the user data of `annotate`.
+
+    ValueError if the temperature has changed since `control` was fitted.
+    """
+    if not docs:
+        return []
+    control, ops = settings.control, labeling.model.ops
+    potentials = find_potentials(labeling, codec, docs, False)
+    tags = labeling.decode(potentials)
+    user_data: list[UserData] = [{} for _ in docs]
+    candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
+    lengths = ops.to_numpy(potentials.lengths)
+    if settings.annotate or settings.threshold or control:
+        t = settings.temperature
+        posterior = labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
+        predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
+        if control and control.temperature != settings.temperature:
+            raise ValueError(
+                f"[{labeling.name}] control has thresholds for the temperature "
+                f"{control.temperature:g}, but the temperature is {settings.temperature:g}. Run "
+                "`python -m spacy bcrf control` again, or set control to None"
+            )
+        if settings.threshold or control:
+            tags = drop_uncertain(predicted, control, settings.threshold)
+            predicted = predicted._replace(tags=tags)
+        if control and control.promise == "recall":
+            candidates = find_candidates(predicted, control)
+        user_data = annotate_predictions(settings.annotate, predicted)
+    # np.split costs four times as much for many short documents.
+    bounds = pairwise([0, *lengths.cumsum().tolist()])
+    by_doc = [tags[start:stop] for start, stop in bounds]
+    return [Prediction(*parts) for parts in zip(by_doc, user_data, candidates, strict=True)]
+
+
+def _check_docs(name: str, docs: Sequence[Doc]) -> None:
+    """Raise TypeError for another object than a document."""
+    for doc in docs:
+        if not isinstance(doc, Doc):
+            if isinstance(doc, Token):
+                raise TypeError(f"[{name}] expected documents, got a Doc: pass [doc]")
+            raise TypeError(
+                f"[{name}] expected documents, got {type(doc).__name__} {doc!r:.40}. nlp(text) "
+                "makes one; a segmenter takes nlp.make_doc(text)"
+            )
+
+
+def annotate_each(pipe: Any, docs: Sequence[Doc]) -> Iterator[Doc]:
+    """Yield the annotated documents. Report those that fail to the component's error handler."""
+    for doc in docs:
+        try:
+            written = pipe.write([doc], pipe.predict([doc]))
+        except Exception as error:
+            pipe.get_error_handler()(pipe.name, pipe, [doc], error)
+        else:
+            yield from written

@@ -1,0 +1,303 @@
+"""The settings of a component that code may change: their types, checks and JSON values.
+
+Every `Language()` imports this module, so it imports no kernels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+
+from .platt_scaling import PlattScaling
+
+if TYPE_CHECKING:
+    from thinc.api import Model
+
+    from .codecs import Codec
+
+ANNOTATIONS = {
+    "confidence": "span._.confidence of every entity, the probability of these boundaries and this "
+    "label; for a component that predicts tags, the same as tag_confidence",
+    "tag_confidence": "token._.tag_confidence, the probability of the token's tag",
+    "entropy": "doc._.sequence_entropy, of the labelings, in nats; doc._.entropy_per_token",
+    "probability": "doc._.sequence_probability, of the predicted labeling",
+}
+TEMPERATURES = 1e-6, 1e6
+"""Bounds of the temperature: divided scores keep the range and the precision of a float."""
+
+PROMISES = ("precision", "recall")
+
+T = TypeVar("T")
+Self = TypeVar("Self", bound="Settings")
+
+
+def is_number(value: object, low: float, high: float) -> bool:
+    """Return whether a value is a number from low to high, and no truth value."""
+    return (
+        isinstance(value, int | float | np.floating)
+        and not isinstance(value, bool)
+        and bool(low <= value <= high)
+    )
+
+
+@dataclass(frozen=True)
+class Control:
+    """Thresholds on posteriors that keep a promise.
+
+    promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
+    from their label's threshold on are written to `Doc.spans["candidates"]`.
+    labels, thresholds: of the same length, thresholds in [0, 1] and above 0 for "recall".
+    temperature: of the posteriors that the thresholds are for.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
+
+    promise: str
+    labels: tuple[str, ...]
+    thresholds: tuple[Any, ...]
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.promise not in PROMISES:
+            raise ValueError(f"promise must be precision or recall, got {self.promise!r}")
+        if len(self.labels) != len(self.thresholds):
+            raise ValueError(
+                f"expected one threshold a label, got {len(self.thresholds)} thresholds of "
+                f"{len(self.labels)} labels"
+            )
+        for label, threshold in zip(self.labels, self.thresholds, strict=True):
+            if not is_number(threshold, 0, 1) or (self.promise == "recall" and not threshold):
+                expected = "above 0 and at most 1" if self.promise == "recall" else "in [0, 1]"
+                raise ValueError(
+                    f"the threshold of {label} must be a number {expected}, got {threshold!r}"
+                )
+
+    def by_label(self, labels: Iterable[str], default: float) -> NDArray[np.float64]:
+        """Return the threshold of each label, or the default."""
+        known = dict(zip(self.labels, self.thresholds, strict=True))
+        return np.array([known.get(label, default) for label in labels], dtype="float64")
+
+
+_EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "annotate": (
+        f"a list of {', '.join(ANNOTATIONS)}",
+        lambda value: isinstance(value, (list, tuple)) and all(a in ANNOTATIONS for a in value),
+    ),
+    "temperature": (
+        "a number between {:g} and {:g}".format(*TEMPERATURES),
+        lambda value: is_number(value, *TEMPERATURES),
+    ),
+    "threshold": ("a number from 0 to 1", lambda value: is_number(value, 0, 1)),
+    "overwrite": ("true or false", lambda value: isinstance(value, bool)),
+    "label_smoothing": ("a number in [0, 1)", lambda v: is_number(v, 0, 1) and v != 1),
+}
+"""What a setting must be. The types say the rest."""
+
+
+class Settings(BaseModel):
+    """The settings of every component. Each is an option of its config, with the same values.
+
+    annotate: the custom attributes that `predict` writes, see ANNOTATIONS.
+    temperature: divides all scores before probabilities are computed from them.
+    calibration: maps the confidences that `annotate` reports, after the temperature. Decoding,
+        thresholds and all other queries use the exact posteriors.
+    threshold: predictions with a smaller posterior are dropped. A dropped span is outside of all
+        spans, a dropped tag is empty. Preset annotation stays.
+    control: thresholds by label that keep a promise. They replace `threshold` for their labels.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    annotate: tuple[str, ...] = ()
+    temperature: float = 1.0
+    calibration: PlattScaling | None = None
+    threshold: float = 0.0
+    control: Control | None = None
+
+    @classmethod
+    def read(cls: type[Self], name: str, values: dict[str, Any]) -> Self:
+        """Read the options of a config. ValueError with the component's name for a wrong value."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ValueError(f"[{name}] {_explain(error, values)}") from None
+
+    def change(self: Self, name: str, changes: dict[str, Any]) -> Self:
+        """Return settings with other values. ValueError as from `read`."""
+        return self.read(name, {**dict(self), **changes})
+
+    def check(self, name: str, codec: Codec) -> None:
+        """Raise ValueError for settings that the annotation of a component cannot have."""
+        if self.calibration is not None:
+            check_grouping(name, codec, self.calibration.by)
+        if self.threshold:
+            check_promise(name, codec, "precision")
+        if self.control is not None:
+            check_promise(name, codec, self.control.promise)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name in _EXPECTED:
+            expected, is_right = _EXPECTED[info.field_name]
+            if not is_right(value):
+                raise ValueError(f"{info.field_name} must be {expected}, got {value!r}")
+        return value
+
+
+def check_grouping(name: str, codec: Codec, by: str) -> None:
+    """Raise ValueError if predictions have no such group: a tag has no length."""
+    if by not in codec.groupings:
+        raise ValueError(
+            f"[{name}] calibration by {by} needs spans, but the component predicts {codec.what}. "
+            f"Calibrate by {' or '.join(codec.groupings)}"
+        )
+
+
+def check_promise(name: str, codec: Codec, promise: str) -> None:
+    """Raise ValueError if the annotation cannot hold a promise of precision or recall."""
+    try:
+        codec.check_promise(promise)
+    except ValueError as error:
+        raise ValueError(f"[{name}] {error}") from None
+
+
+def check_label(label: object) -> None:
+    """Raise ValueError for a label that is no string or blank."""
+    if not isinstance(label, str):
+        raise ValueError(f"a label must be a string, got {label!r}")
+    if not label.strip():
+        raise ValueError(
+            f"a label cannot be blank, got {label!r}. No label means missing annotation"
+        )
+
+
+class TaggerSettings(Settings):
+    """overwrite: whether predictions replace the tags that a document has.
+    label_smoothing: the share of each gold tag that training spreads over all tags, in [0, 1).
+    """
+
+    overwrite: bool = False
+    label_smoothing: float = 0.0
+
+
+class EntitySettings(Settings):
+    """entity_ratio: a `chain.ExpectedEntityRatio`, or its options: the expected share of tokens in
+    entities, as a loss on each batch.
+    """
+
+    entity_ratio: Any = None
+
+    @field_validator("entity_ratio", mode="before")
+    @classmethod
+    def _read_entity_ratio(cls, value: Any) -> Any:
+        from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
+
+        if value is None or isinstance(value, ExpectedEntityRatio):
+            return value
+        return ExpectedEntityRatio.from_options(value)
+
+
+def _explain(error: ValidationError, values: dict[str, Any]) -> str:
+    """Return one line: the message of our own checks, or what an option must have."""
+    first = error.errors()[0]
+    if "error" in first.get("ctx", {}):
+        return str(first["ctx"]["error"])
+    option = str(first["loc"][0])
+    kind = {"control": Control, "calibration": PlattScaling}.get(option)
+    if kind is None:
+        return f"{option}: {first['msg']}, got {first['input']!r}"
+    *names, last = (field.name for field in fields(kind))
+    return f"{option} must have {', '.join(names)} and {last}, got {values[option]!r}"
+
+
+class Setting(Generic[T]):
+    """An attribute of a component that is one of its settings. Assignment checks the value."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, component: None, owner: type) -> Setting[T]: ...
+    @overload
+    def __get__(self, component: Any, owner: type) -> T: ...
+    def __get__(self, component: Any, owner: type) -> Any:
+        return self if component is None else getattr(component.typed_settings, self._name)
+
+    def __set__(self, component: Any, value: Any) -> None:
+        component.change_setting(self._name, value)
+
+
+def record_changes(configured: dict[str, Any], current: dict[str, Any]) -> str:
+    """Return the settings that code has changed as JSON text: name -> (configured, current)."""
+    changed = {
+        name: (configured[name], value)
+        for name, value in current.items()
+        if value != configured[name]
+    }
+    # spaCy's own JSON reader changes the last digit of some numbers.
+    return json.dumps(changed)
+
+
+def apply_changes(
+    name: str, changes: str, configured: dict[str, Any], change: Callable[[str, Any], None]
+) -> None:
+    """Change saved settings again, unless the config sets another value than it did when saved.
+
+    name: of the component. ValueError for an unknown setting.
+    """
+    for setting, (was_configured, value) in json.loads(changes).items():
+        if setting not in configured:
+            raise ValueError(
+                f"[{name}] the saved component has the unknown setting {setting!r}; expected one "
+                f"of {', '.join(configured)}"
+            )
+        if configured[setting] == was_configured:
+            change(setting, value)
+
+
+def check_labels(name: str, labels: Any) -> None:
+    """Raise ValueError if the labels of a saved component are no list of strings."""
+    if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
+        raise ValueError(f"[{name}] cfg is damaged: labels must be a list of strings")
+
+
+def check_weights(name: str, model: Model) -> None:
+    """Raise ValueError if a layer of a loaded model lacks weights."""
+    for node in model.walk():
+        if missing := [param for param in node.param_names if not node.has_param(param)]:
+            raise ValueError(
+                f"[{name}] the model is damaged: its layer {node.name} has no "
+                f"{', '.join(missing)}; restore it, or train the component again"
+            )
+
+
+def check_loaded(
+    name: str,
+    loaded: dict[str, Any],
+    configured: dict[str, str],
+    trained_on: list[str] | None,
+    tags: list[str],
+) -> None:
+    """Raise ValueError if a saved component does not fit its config.
+
+    loaded, configured: the options that define the tags, saved and in the config. trained_on: the
+    tags of the weights, None without weights. tags: of the component.
+    """
+    for key, value in configured.items():
+        if loaded[key] != value:
+            raise ValueError(
+                f"[{name}] the config sets {key} = {value!r}, but the saved component has "
+                f"{key} = {loaded[key]!r}"
+            )
+    if trained_on is not None and trained_on != tags:
+        raise ValueError(
+            f"[{name}] the model was trained on the tags {trained_on}, but the component's, from "
+            f"{loaded}, are {tags}"
+        )

@@ -1,0 +1,58 @@
+"""Thresholds on exact posteriors: dropped predictions, and the candidates of a recall promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc, Span, SpanGroup
+
+from spacy_bcrf.annotation.arrays import split_spans
+
+from .confidence import Predicted
+from .settings import Control
+
+CANDIDATES = "candidates"
+"""The span group of a recall promise."""
+
+
+def drop_uncertain(
+    predicted: Predicted, control: Control | None, threshold: float
+) -> NDArray[np.int32]:
+    """Return the tags without predictions below the threshold of their label.
+
+    threshold: of the labels that have none in a precision promise.
+    """
+    of_precision = control is not None and control.promise == "precision"
+    labels = predicted.codec.labels
+    least = control.by_label(labels, threshold) if of_precision and control else threshold
+    minimum = np.broadcast_to(least, len(labels))
+    if not minimum.any():
+        return predicted.tags
+    _, lengths, posterior, tags, codec, ops, _ = predicted
+    # The posterior of a preset entity is 1 up to rounding.
+    return codec.drop_uncertain(tags, lengths, posterior, minimum.clip(max=1 - 1e-5), ops)
+
+
+CandidateSpan = tuple[int, int, int, float]
+"""Start, end, index of the label, posterior."""
+
+
+def find_candidates(predicted: Predicted, control: Control) -> list[list[CandidateSpan]]:
+    """Return the spans of each document whose posterior reaches the threshold of their label."""
+    docs, _, posterior, _, codec, ops, _ = predicted
+    minimum = control.by_label(codec.labels, np.inf)
+    if not (minimum <= 1).any():
+        return [[] for _ in docs]
+    starts, ends, labels, p = codec.candidates(posterior, float(minimum.min()), ops)
+    likely = p >= minimum[labels]
+    found = split_spans(docs, starts[likely], ends[likely], labels[likely], p[likely])
+    return [list(of_doc) for of_doc in found]
+
+
+def write_candidates(doc: Doc, labels: Sequence[str], candidates: Sequence[CandidateSpan]) -> None:
+    """Write `doc.spans["candidates"]`, with the posteriors in its `attrs["scores"]`."""
+    spans = [Span(doc, start, end, label=labels[label]) for start, end, label, _ in candidates]
+    scores = np.array([p for *_, p in candidates], dtype="float32")
+    doc.spans[CANDIDATES] = SpanGroup(doc, name=CANDIDATES, spans=spans, attrs={"scores": scores})

@@ -1,0 +1,173 @@
+"""Training of a component: the loss of a batch, online steps, and one pass over a new corpus."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from spacy.errors import Errors
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples
+from spacy.util import minibatch
+from tqdm import tqdm
+
+from spacy_bcrf.annotation.arrays import UNKNOWN
+from spacy_bcrf.chain import Potentials
+from spacy_bcrf.chain.potentials import NotFiniteError, raise_deferred
+from spacy_bcrf.chain.unlikelihood import unlikelihood_loss
+from spacy_bcrf.layers.linear_chain import find_obstacle
+
+from .gold import Gold, Problems
+from .prediction import BATCH_SIZE, Component, describe
+
+SAMPLE_SIZE = 10
+"""Number of documents that initialize a network."""
+
+LossTerm = Callable[[Potentials, Gold, Potentials], float]
+"""Returns an additional loss of a batch and adds its gradient to the last argument, in place."""
+
+
+def check_learns_from_gradients(pipe: Component, what: str) -> None:
+    """Raise ValueError if a chain cannot learn from gradients. what: the part that does."""
+    if obstacle := find_obstacle(pipe.labeling.model):
+        raise ValueError(f"[{pipe.name}] {what} learns from gradients, but {obstacle}")
+
+
+def compute_loss(
+    pipe: Component, potentials: Potentials, gold: Gold, terms: Iterable[LossTerm]
+) -> tuple[float, Potentials, bool]:
+    """Return the sum of the documents' losses, its gradient, and whether anything is annotated."""
+    losses, gradient = pipe.labeling.objective.loss(potentials, gold.tags)
+    loss = float(losses.sum())
+    if type(losses) is not np.ndarray:
+        raise_deferred(losses)
+    more_loss = 0.0
+    if gold.rejections:
+        allowed = potentials.restrict(gold.tags)
+        losses, more = unlikelihood_loss(pipe.labeling.inference, allowed, gold.rejections)
+        more_loss += float(losses.sum())
+        add_gradient(gradient, more)
+    more_loss += sum(term(potentials, gold, gradient) for term in terms)
+    tags = gold.tags
+    is_annotated = not tags.all() if tags.dtype == bool else (tags != UNKNOWN).any()
+    return loss + more_loss, gradient, bool(is_annotated or more_loss)
+
+
+def add_gradient(gradient: Potentials, more: Potentials, times: float = 1) -> None:
+    """Add a gradient to another in place, in the precision of the first."""
+    dtype = gradient.unary.dtype
+    gradient.unary[...] += (times * more.unary).astype(dtype)
+    gradient.transitions[...] += (times * more.transitions).astype(dtype)
+
+
+def diverged(pipe: Component, docs: Sequence[Doc], error: NotFiniteError) -> ValueError:
+    """Return the error of a training whose scores are not finite, with a remedy."""
+    remedy = (
+        "Lower training.optimizer.learn_rate, or set training.optimizer.grad_clip. If the first "
+        "step fails, check the vectors"
+        if pipe.labeling.hooks.learn is None
+        else "Lower the rate of the sparse linear chain"
+    )
+    return ValueError(
+        f"[{pipe.name}] training diverged: the scores of {describe(docs, error)} are NaN or "
+        f"infinite. {remedy}"
+    )
+
+
+# Initialization
+
+
+@dataclass
+class Corpus:
+    """What one pass over the training data finds. It keeps no document but the sample.
+
+    labels: all labels. used: the labels of spans. annotated: the labels in `annotated_labels`.
+    """
+
+    n_docs: int = 0
+    sample: list[Doc] = field(default_factory=list)
+    labels: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    annotated: set[str] = field(default_factory=set)
+    problems: Problems = field(default_factory=Problems)
+
+
+def read_corpus(
+    pipe: Component,
+    get_examples: Callable[[], Iterable[Example]],
+    labels: Sequence[str] | None,
+    set_labels: Callable[[Iterable[str]], None],
+) -> Corpus:
+    """Read the training data once: labels, features, problems of gold, and a sample.
+
+    ValueError without any label, and for data with labels outside of `labels`. A warning if labels
+    are given but no document has one.
+
+    labels: of the component, None for all labels of the data. set_labels: sets
+    them. It gets the labels found so far, so that the gold of a batch can be checked.
+    """
+    if isinstance(labels, str):
+        raise ValueError(f"[{pipe.name}] labels must be a list of strings, got {labels!r}")
+    method = f"{type(pipe).__name__}.initialize"
+    # spaCy's validate_get_examples would read the corpus once more.
+    if not callable(get_examples):
+        raise TypeError(Errors.E930.format(method=method, obj=type(get_examples)))
+    start_counting = pipe.labeling.hooks.start_counting
+    count = start_counting and start_counting(pipe.labeling.model)
+    found = Corpus()
+    if labels is not None:
+        set_labels(labels)
+    what = f"[{pipe.name}] reading"
+    shown = tqdm(get_examples(), what, delay=5, leave=False, unit="docs", disable=None)
+    for batch in minibatch(shown, BATCH_SIZE):
+        validate_examples(batch, method)
+        known = len(found.labels)
+        for example in batch:
+            reference = example.reference
+            found.labels |= pipe.codec.find_labels(reference)
+            found.used |= pipe.codec.find_used_labels(reference)
+            found.annotated.update(pipe.codec.annotated_labels(reference) or ())
+        if labels is None and len(found.labels) > known:
+            set_labels(sorted(found.labels))
+        docs = [example.predicted for example in batch]
+        found.sample += docs[: SAMPLE_SIZE - len(found.sample)]
+        if count:
+            count(docs)
+        if pipe.codec.labels:
+            found.problems.add(batch, pipe.read_gold(batch).problems)
+        found.n_docs += len(batch)
+    if not found.n_docs:
+        raise ValueError(Errors.E923.format(name=pipe.name))
+    _check_corpus(pipe, found)
+    return found
+
+
+def _check_corpus(pipe: Component, corpus: Corpus) -> None:
+    """Compare the labels of the component, which are set, with the training data.
+
+    ValueError without any label, and for unknown labels. Warnings for data without annotation, and
+    for labels that only `annotated_labels` has.
+    """
+    name, codec = pipe.name, pipe.codec
+    nothing = f"[{name}] {{}}none of the {corpus.n_docs} training documents has {codec.what}. "
+    if not codec.labels:
+        raise ValueError(
+            f"{nothing.format('no labels: ')}{codec.where_lost}Annotate the documents, call "
+            f"add_label, or set initialize.components.{name}.labels"
+        )
+    # Without a corpus, nlp.initialize passes one document without annotation.
+    if not corpus.labels and corpus.n_docs > 1:
+        warnings.warn(f"{nothing.format('')}Training cannot learn the labels", stacklevel=3)
+    if unknown := sorted(corpus.labels.difference(codec.labels)):
+        raise ValueError(
+            f"[{name}] the examples have unknown labels: {', '.join(unknown)}. The component has "
+            f"{', '.join(codec.labels)}"
+        )
+    if unused := sorted(corpus.annotated - corpus.used):
+        warnings.warn(
+            f"[{name}] annotated_labels has {', '.join(unused)}, but no span of the training data "
+            "has this label. Check the spelling",
+            stacklevel=3,
+        )

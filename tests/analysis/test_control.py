@@ -1,0 +1,289 @@
+"""Thresholds on posteriors, and the promises that they keep."""
+
+import math
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+from thinc.api import Config
+from tiny_training import network, train
+
+from spacy_bcrf.analysis.promises import (
+    Evidence,
+    Promise,
+    fit_threshold,
+    split_promise,
+)
+from spacy_bcrf.analysis.risk_control import (
+    Units,
+    count_units,
+    estimate_documents,
+    excess_losses,
+    fewest_documents,
+    hoeffding_bentkus_p_values,
+    last_certified,
+)
+from spacy_bcrf.pipeline.settings import Control
+
+WORDS = ["Ann", "saw", "Rome", "and", "Kim"]
+ENTS = ["B-PER", "O", "B-LOC", "O", "B-PER"]
+TAGS = ["N", "V", "N", "C", "N"]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    nlp = spacy.blank("xx")
+    for factory in ("bcrf_ner", "bcrf_tagger"):
+        nlp.add_pipe(factory, config={"model": network("CRF")})
+    gold = Doc(nlp.vocab, words=WORDS, ents=ENTS, tags=TAGS)
+    train(nlp, [Example(Doc(nlp.vocab, words=WORDS), gold)], steps=8)
+    return nlp
+
+
+@pytest.fixture
+def ner(nlp):
+    pipe = nlp.get_pipe("bcrf_ner")
+    yield pipe
+    pipe.control, pipe.threshold, pipe.temperature, pipe.annotate = None, 0.0, 1.0, ()
+
+
+def make_units(n_docs, error_rate, seed):
+    """Two predictions a document; wrong below the posterior 0.5, else with this probability."""
+    rng = np.random.default_rng(seed)
+    p = rng.random(2 * n_docs)
+    correct = (p >= 0.5) & (rng.random(len(p)) >= error_rate)
+    return Units(np.repeat(np.arange(n_docs), 2), p, correct, n_docs)
+
+
+def test_counts_and_excess_equal_hand_computed_ones():
+    units = Units(np.array([0, 0, 2]), np.array([0.9, 0.4, 0.6]), np.array([True, False, False]), 3)
+    thresholds = np.array([0.0, 0.5, 0.95])
+    counts = count_units("precision", units, thresholds)
+    assert counts.total.tolist() == [[2, 1, 0], [0, 0, 0], [1, 1, 0]]
+    assert counts.wrong.tolist() == [[1, 0, 0], [0, 0, 0], [1, 1, 0]]
+    missed = count_units("recall", units, thresholds)
+    assert missed.wrong.tolist() == [[0, 1, 2], [0, 0, 0], [0, 0, 1]]
+    np.testing.assert_allclose(
+        excess_losses(counts, 0.1, 1), [[0.4, -0.1, 0], [0, 0, 0], [0.9, 0.9, 0]]
+    )
+    # With weights by size, the sum is proportional to wrong units minus risk times units.
+    np.testing.assert_allclose(excess_losses(counts, 0.1, 2).sum(0) * 2, [2 - 0.3, 1 - 0.2, 0])
+
+
+def test_p_values_of_true_hypotheses_are_rarely_small():
+    """Documents of the bound's own risk: a p-value is below 0.1 in at most 10% of the samples."""
+    rng = np.random.default_rng(0)
+    losses = rng.random((300, 1000)) < 0.05
+    p = hoeffding_bentkus_p_values(losses - 0.05, 0.05)
+    assert 0.01 < (p <= 0.1).mean() <= 0.1
+
+
+def test_p_values_of_a_small_risk_are_small():
+    losses = np.random.default_rng(0).random((1000, 300)) < 0.02
+    assert (hoeffding_bentkus_p_values(losses - 0.05, 0.05) <= 0.05).mean() > 0.95
+    n = fewest_documents(0.05, 0.05)
+    assert n == 59
+    # Documents without units do not count.
+    excess = np.append(np.full(n, -0.05), np.zeros(9))[:, None]
+    assert hoeffding_bentkus_p_values(excess, 0.05)[0] == pytest.approx(0.95**59)
+    assert hoeffding_bentkus_p_values(excess[1:], 0.05)[0] > 0.05
+    assert hoeffding_bentkus_p_values(np.zeros((0, 2)), 0.05).tolist() == [1, 1]
+
+
+def test_bentkus_bound_equals_the_binomial_one():
+    losses = (np.arange(100) < 2)[:, None]
+    tail = sum(math.comb(100, k) * 0.1**k * 0.9 ** (100 - k) for k in range(3))
+    p = hoeffding_bentkus_p_values(losses - 0.1, 0.1)[0]
+    assert p == pytest.approx(math.e * tail)
+
+
+@pytest.mark.parametrize(
+    "p_values, budgets, last",
+    [
+        ([0.01, 0.04, 0.06, 0.01], [0.05, 0, 0, 0], 1),
+        ([0.06, 0.01, 0.01, 0.01], [0.05, 0, 0, 0], None),
+        # A later start has a budget of its own, and rejections hand theirs on.
+        ([0.06, 0.01, 0.03, 0.01], [0.03, 0, 0.02, 0], None),
+        ([0.06, 0.01, 0.02, 0.02], [0.03, 0, 0.02, 0], 3),
+        ([0.03, 0.03, 0.05, 0.05], [0.03, 0, 0.02, 0], 3),
+    ],
+)
+def test_fallback_procedure(p_values, budgets, last):
+    assert last_certified(np.array(p_values), budgets) == last
+
+
+@pytest.mark.parametrize("kind", ["precision", "recall"])
+def test_promise_is_kept_on_new_documents(kind):
+    promise = Promise(("A",), 0.9, 0.1)
+    n_kept = 0
+    for seed in range(60):
+        units = make_units(400, 0.02, seed)
+        threshold = fit_threshold(units, kind, promise).threshold
+        p = np.linspace(0, 1, 100_001)
+        if kind == "recall":
+            # Posteriors are uniform: recall at t is 1 - t.
+            n_kept += threshold <= 0.1
+            assert threshold > 0.03
+        else:
+            correct = np.where(p >= 0.5, 0.98, 0)
+            n_kept += correct[p >= threshold].mean() >= 0.9
+            assert threshold < 0.6
+    assert n_kept >= 0.9 * 60
+
+
+def test_too_few_documents_name_how_many_are_needed():
+    promise = Promise(("A", "B"), 0.9, 0.05)
+    with pytest.raises(ValueError, match=r"recall 0\.9 of A, B: 5 documents .* at least \d+ such"):
+        fit_threshold(make_units(5, 0, 0), "recall", promise)
+    with pytest.raises(ValueError, match="more documents do not help"):
+        fit_threshold(make_units(300, 0.5, 0), "precision", promise)
+    near = Units(np.arange(100), np.full(100, 0.99), np.arange(100) >= 5, 100)
+    with pytest.raises(ValueError, match=r"100 documents .* needs about \d{3,}"):
+        fit_threshold(near, "precision", promise)
+
+
+def test_estimated_documents_suffice():
+    losses = (np.arange(100) < 3)[:, None] - 0.05
+    n = estimate_documents(losses, 0.05, 0.05)
+    more = np.tile(losses, (math.ceil(n / 100), 1))
+    few, many = (hoeffding_bentkus_p_values(part, 0.05)[0] for part in (losses, more))
+    assert many <= 0.05 < few
+    assert estimate_documents(-losses, 0.05, 0.05) is None
+
+
+def test_labels_with_their_own_promise_share_the_error():
+    promises = split_promise(["A", "B", "C"], 0.9, {"B": 0.99}, 0.95)
+    assert [promise[:2] for promise in promises] == [(("B",), 0.99), (("A", "C"), 0.9)]
+    assert [promise.level for promise in promises] == pytest.approx([0.025, 0.025])
+
+
+@pytest.mark.parametrize("value", [1.5, 0.0, 1.0, float("nan")])
+def test_promises_outside_of_0_and_1_are_refused(value):
+    with pytest.raises(ValueError, match="must be between 0 and 1, both excluded"):
+        split_promise(["A"], value, {}, 0.95)
+
+
+def test_threshold_drops_uncertain_entities_but_no_preset_ones(nlp, ner):
+    doc = nlp.make_doc(" ".join(WORDS))
+    ner.annotate = ["confidence"]
+    found = ner(doc.copy()).ents
+    confidences = [ent._.confidence for ent in found]
+    assert len(set(confidences)) == len(found) == 3
+    ner.threshold = sorted(confidences)[1]
+    kept = [p for p in confidences if p >= ner.threshold]
+    assert [ent._.confidence for ent in ner(doc.copy()).ents] == kept
+    assert len(kept) == 2
+    ner.threshold = 1.0
+    preset = doc.copy()
+    preset.ents = [preset.char_span(4, 7, label="PER")]
+    assert [(ent.text, ent.label_) for ent in ner(preset).ents] == [("saw", "PER")]
+
+
+def test_precision_control_has_thresholds_by_label(nlp, ner):
+    text = " ".join(WORDS)
+    ner.threshold = 1.0
+    ner.control = Control("precision", ("PER",), (0.0,))
+    assert {ent.label_ for ent in nlp(text).ents} == {"PER"}
+    ner.threshold = 0.0
+    ner.control = Control("precision", ("PER",), (1.0,))
+    assert {ent.label_ for ent in nlp(text).ents} == {"LOC"}
+
+
+def test_recall_control_writes_candidates(nlp, ner):
+    doc = nlp.make_doc(" ".join(WORDS))
+    ner.control = Control("recall", ("PER", "LOC"), (1e-4, 0.2))
+    expected = [
+        (candidate.span.start, candidate.span.end, candidate.span.label_)
+        for candidate in ner.entity_candidates([doc], 1e-4)[0]
+        if candidate.span.label_ == "PER" or candidate.probability >= 0.2
+    ]
+    found = list(nlp.pipe([doc.copy(), nlp.make_doc("")]))
+    group = found[0].spans["candidates"]
+    assert [(span.start, span.end, span.label_) for span in group] == expected
+    assert len(expected) > 3
+    assert len(group.attrs["scores"]) == len(group) and min(group.attrs["scores"]) >= 1e-4
+    assert len(found[0].ents) == 3 and not found[1].spans["candidates"]
+    again = Doc(nlp.vocab).from_bytes(found[0].to_bytes()).spans["candidates"]
+    assert again.attrs["scores"].tolist() == group.attrs["scores"].tolist()
+
+
+def test_uncertain_tags_are_empty(nlp):
+    tagger = nlp.get_pipe("bcrf_tagger")
+    try:
+        tagger.control = Control("precision", ("N",), (1.0,))
+        assert [token.tag_ for token in nlp(" ".join(WORDS))] == ["", "V", "", "C", ""]
+        with pytest.raises(ValueError, match=r"\[bcrf_tagger\] a recall promise writes candidate"):
+            tagger.control = Control("recall", ("N",), (0.5,))
+    finally:
+        tagger.control = None
+
+
+def test_another_temperature_breaks_a_promise(nlp, ner):
+    ner.control = Control("precision", ("PER",), (0.5,))
+    ner.temperature = 2.0
+    with pytest.raises(ValueError, match=r"thresholds for the temperature 1, but .* is 2"):
+        nlp(" ".join(WORDS))
+
+
+def test_settings_are_saved(nlp, ner, tmp_path):
+    ner.threshold = 0.25
+    ner.control = Control("precision", ("PER", "a=b: [c]"), (0.5, 0.75))
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path).get_pipe("bcrf_ner")
+    assert (loaded.threshold, loaded.control) == (0.25, ner.control)
+    nlp.get_pipe_config("bcrf_ner")["control"] = ner.settings["control"]
+    ner.control = None
+    config = Config().from_str(nlp.config.to_str())
+    nlp.get_pipe_config("bcrf_ner")["control"] = None
+    configured = spacy.util.load_model_from_config(config).get_pipe("bcrf_ner").control
+    assert configured == loaded.control
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"promise": "f"}, "control must have promise, labels"),
+        ({"promise": "f", "labels": [], "thresholds": []}, "promise must be precision or recall"),
+        ({"promise": "recall", "labels": ["A"], "thresholds": []}, "one threshold a label"),
+        ({"promise": "recall", "labels": ["A"], "thresholds": [0]}, "A must be a number above 0"),
+        ({"promise": "precision", "labels": ["A"], "thresholds": ["x"]}, r"A must be .* got 'x'"),
+    ],
+)
+def test_wrong_control_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        spacy.blank("xx").add_pipe("bcrf_ner", name="x", config={"control": options})
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, True, "a"])
+def test_wrong_threshold_is_refused(ner, threshold):
+    with pytest.raises(ValueError, match=r"\[bcrf_ner\] threshold must be a number from 0 to 1"):
+        ner.threshold = threshold
+
+
+def test_words_cannot_be_left_out():
+    segmenter = spacy.blank("xx").add_pipe("bcrf_segmenter")
+    with pytest.raises(ValueError, match="words cannot be left out"):
+        segmenter.threshold = 0.5
+
+
+def test_evidence_of_gold_spans_and_predictions(nlp, ner):
+    gold = Doc(nlp.vocab, words=["Ann", "saw", "Rome"], ents=["B-PER", "O", "B-LOC"])
+    words, spaces = ["Kim", "s", "aw"], [True, False, False]
+    other = Doc(nlp.vocab, words=words, spaces=spaces, ents=["B-PER", "I-PER", "O"])
+    examples = [
+        Example(Doc(nlp.vocab, words=[]), Doc(nlp.vocab, words=[])),
+        Example(Doc(nlp.vocab, words=["Ann", "saw", "Rome"]), gold),
+        Example(Doc(nlp.vocab, words=["Kim", "saw"], spaces=[True, False]), other),
+    ]
+    recall = Evidence(ner, examples, "recall")
+    assert recall.units.docs.tolist() == [1, 1, 2]
+    assert [ner.labels[i] for i in recall.labels] == ["PER", "LOC", "PER"]
+    candidates = ner.entity_candidates([gold], 1e-6)[0]
+    p = {(c.span.start, c.span.end, c.span.label_): c.probability for c in candidates}
+    expected = [p[0, 1, "PER"], p[2, 3, "LOC"], 0]
+    np.testing.assert_allclose(recall.units.posteriors, expected, rtol=1e-4)
+    precision = Evidence(ner, examples[:2], "precision")
+    assert precision.units.docs.tolist() == [1] * len(precision.units.docs)
+    assert precision.units.n_docs == 2

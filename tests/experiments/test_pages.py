@@ -1,0 +1,48 @@
+"""The pages that benchmarks.pages generates from the figures of the benchmarks."""
+
+import json
+import sys
+
+import pytest
+
+from benchmarks import common, pages
+
+
+def test_the_pages_are_generated_from_the_results():
+    for template in pages.TEMPLATES.glob("*.md"):
+        page = (common.ROOT / "docs" / template.name).read_text("utf8")
+        assert pages.render(template.name) == page, "run python -m benchmarks.pages"
+
+
+def test_every_result_is_of_the_documented_form():
+    names = sorted(path.stem for path in common.RESULTS.glob("*.json"))
+    assert len(names) > 20 and all(pages.read_results(name)["name"] == name for name in names)
+
+
+def test_a_benchmark_writes_machine_commit_and_command(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(common, "RESULTS", tmp_path)
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    monkeypatch.setattr(common, "_tables", [])
+    rows = [{"head": "CRF", "us": "0.1"}, {"head": "a|b", "us": "2"}]
+    common.print_table("Heads", rows, "a note")
+    assert list(tmp_path.iterdir()) == []
+    script = str(common.ROOT / "benchmarks/heads.py")
+    monkeypatch.setattr(sys, "argv", [script, "--corpora", "/home/me/corpora", "--tags", "9"])
+    common.print_table("Heads", rows, f"{common.describe_machine([])}\nus a token")
+    common.print_table("More", rows[:1], "")
+    found = pages.read_results("heads")
+    assert found["command"] == "python -m benchmarks.heads --corpora DIR --tags 9"
+    assert found["commit"] and "cores" in found["machine"]
+    assert [table["notes"] for table in found["tables"]] == ["us a token", ""]
+    assert "| a\\|b | 2 |" in pages.table("heads")
+    assert "More" in pages.table("heads", "More")
+    (tmp_path / "heads.json").write_text(json.dumps({**found, "tables": [{}]}))
+    with pytest.raises(ValueError, match=r"heads\.json: expected the fields command, commit"):
+        pages.read_results("heads")
+
+
+@pytest.mark.parametrize(
+    "cell, value", [("**27.29 ± 0.78**", 27.29), ("1,562,000", 1562000), ("", None), ("x", None)]
+)
+def test_the_first_number_of_a_cell(cell, value):
+    assert pages.number(cell) == value
