@@ -49,6 +49,7 @@ def main() -> None:
         # A pipeline makes a Doc, a peer a list of strings.
         run: dict[str, Callable[[list[str]], Any]] = {
             "sparse chain": partial(make_docs, nlp),
+            "sparse chain, cut": partial(cut, nlp),
             peer: segment_by_peer,
         }
         seconds = interleave(
@@ -62,6 +63,7 @@ def main() -> None:
         )
         n_characters = sum(map(len, texts))
         words = {
+            "sparse chain, cut": cut(nlp, texts),
             "sparse chain": [[word.text for word in doc] for doc in nlp.pipe(texts)],
             peer: segment_by_peer(texts),
         }
@@ -96,6 +98,11 @@ def train(lang: str, args: argparse.Namespace) -> tuple[Language, Words]:
 
 def make_docs(nlp: Language, texts: list[str]) -> list[Doc]:
     return list(nlp.pipe(texts))
+
+
+def cut(nlp: Language, texts: list[str]) -> Words:
+    segmenter: Any = nlp.get_pipe("bcrf_segmenter")
+    return list(segmenter.cut(texts))
 
 
 def load_jieba() -> Segment:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import ORTH  # type: ignore[import-not-found]
+from spacy.strings import StringStore
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -76,7 +77,7 @@ class DocBatch(list[Doc]):
     from `values`. The documents must not change as long as the batch is used.
 
     columns: the attributes. values: (N, A), one column each. lengths: (B,) numbers of tokens.
-    is_first: mask (N,) of first tokens.
+    is_first: mask (N,) of first tokens. strings: the texts of hashes.
     """
 
     def __init__(self, docs: Sequence[Doc], attributes: Attributes) -> None:
@@ -85,6 +86,21 @@ class DocBatch(list[Doc]):
         self.values = read_docs(docs, self.columns)
         self.lengths = doc_lengths(docs)
         self.is_first = is_first(self.lengths)
+        self.strings = docs[0].vocab.strings
+
+    @classmethod
+    def of_tokens(
+        cls,
+        strings: StringStore,
+        attributes: Attributes,
+        values: Values,
+        lengths: NDArray[np.int32],
+    ) -> DocBatch:
+        """Make a batch of tokens that no document has, for layers that read nothing but columns."""
+        batch = cls.__new__(cls)
+        batch.columns, batch.values, batch.lengths = list(attributes), values, lengths
+        batch.is_first, batch.strings = is_first(lengths), strings
+        return batch
 
 
 def read_gold(

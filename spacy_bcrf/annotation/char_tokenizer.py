@@ -1,11 +1,15 @@
 """`spacy-bcrf.CharTokenizer.v1`: one token per character, for `bcrf_segmenter`."""
 
 import re
+import sys
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.strings import StringStore
 from spacy.tokens import Doc
@@ -27,6 +31,8 @@ _VOWEL_JAMO: list[Range] = [(0x1160, 0x11A7), (0xD7B0, 0xD7C6)]
 _JAMO: list[Range] = [*_VOWEL_JAMO, (0x11A8, 0x11FF), (0xD7C7, 0xD7FB)]
 """Jamo that follow another: vowels and finals."""
 _SYLLABLES: list[Range] = [(0xAC00, 0xD7A3)]
+_PRIVATE = range(0xF0000, 0xFFFFE)
+"""Code points that texts hardly have. No batch has them all."""
 _KEPT = 1 << 16
 """The most hashes that a tokenizer keeps."""
 
@@ -56,6 +62,16 @@ class CharTokenizer(DummyTokenizer):
 
         Raises ValueError naming the position of a lone surrogate, which spaCy cannot store.
         """
+        words, spaces = self.split(text)
+        if self.vocab.in_memory_zone:  # type: ignore[attr-defined]
+            # The zone forgets its strings in the end.
+            return Doc(self.vocab, words=words, spaces=spaces)
+        # spaCy takes hashes three times as fast as strings.
+        hashes: Any = list(map(self._hashes.__getitem__, words))
+        return Doc(self.vocab, words=hashes, spaces=spaces)
+
+    def split(self, text: str) -> tuple[list[str], list[bool]]:
+        """Return the tokens of a text, and whether a space belongs to each. ValueError as above."""
         try:
             text.encode("utf8")
         except UnicodeEncodeError as error:
@@ -64,20 +80,66 @@ class CharTokenizer(DummyTokenizer):
                 "decode the text with its correct encoding"
             ) from None
         if not _joining_characters().isdisjoint(text):
-            words, spaces = _split(_clusters(), text)
-        elif _WHITESPACE.search(text):
-            words, spaces = _split(_CHARACTERS, text)
-        else:
-            words, spaces = list(text), [False] * len(text)
-        if self.vocab.in_memory_zone:  # type: ignore[attr-defined]
-            # The zone forgets its strings in the end.
-            return Doc(self.vocab, words=words, spaces=spaces)
-        # spaCy takes hashes three times as fast as strings.
-        hashes: Any = list(map(self._hashes.__getitem__, words))
-        return Doc(self.vocab, words=hashes, spaces=spaces)
+            return _split(_clusters(), text)
+        if _WHITESPACE.search(text):
+            return _split(_CHARACTERS, text)
+        return list(text), [False] * len(text)
+
+    def read(self, texts: Sequence[str]) -> "Characters":
+        """Return the tokens of texts as arrays. ValueError as above."""
+        text = "".join(texts)
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "uint32")
+        if not _is_special()[codes].any():
+            ends = np.arange(1, len(codes) + 1)
+            lengths = np.array([len(text) for text in texts], dtype="int32")
+            hashes = self._hashes.of_codes(codes)
+            return Characters(codes, hashes, np.zeros(len(codes), bool), ends - 1, ends, lengths)
+        parts = [self.split(text) for text in texts]
+        tokens = list(chain.from_iterable(words for words, _ in parts))
+        n = len(tokens)
+        sizes = np.fromiter(map(len, tokens), "int64", n)
+        spaces = np.fromiter(chain.from_iterable(spaces for _, spaces in parts), bool, n)
+        ends = (sizes + spaces).cumsum() - spaces
+        return Characters(
+            codes,
+            np.fromiter(map(self._hashes.__getitem__, tokens), "uint64", n),
+            np.fromiter(map(str.isspace, tokens), bool, n),
+            ends - sizes,
+            ends,
+            np.array([len(words) for words, _ in parts], dtype="int32"),
+        )
 
     def __reduce__(self) -> tuple[type["CharTokenizer"], tuple[Vocab]]:
         return CharTokenizer, (self.vocab,)
+
+
+class Characters(NamedTuple):
+    """The N tokens of B texts.
+
+    codes: uint32, the code points of all texts in a row. hashes: uint64 (N,). is_space: bool (N,).
+    starts, ends: (N,) the code points of each token, without its trailing space. lengths: int32
+    (B,) numbers of tokens.
+    """
+
+    codes: NDArray[np.uint32]
+    hashes: NDArray[np.uint64]
+    is_space: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+
+    def merge(self, first: NDArray[np.int64]) -> list[list[str]]:
+        """Return the words of each text. first: the first token of each word, (W,)."""
+        starts, ends = self.starts[first], self.ends[np.append(first[1:], len(self.ends)) - 1]
+        # One `split` is several times as fast as a slice a word. So mark the end of each word.
+        free = next(code for code in _PRIVATE if not (self.codes == code).any())
+        codes = self.codes.copy()
+        is_gap = ends < np.append(starts[1:], len(codes))
+        codes[ends[is_gap]] = free
+        codes = np.insert(codes, ends[~is_gap], free)
+        words = codes.tobytes().decode("utf-32-le").split(chr(free))
+        bounds = first.searchsorted(self.lengths.cumsum())
+        return [words[a:b] for a, b in pairwise([0, *bounds.tolist()])]
 
 
 class _Hashes(dict[str, int]):
@@ -85,12 +147,23 @@ class _Hashes(dict[str, int]):
 
     def __init__(self, strings: StringStore) -> None:
         self._strings = strings
+        # Zeros need no memory until they change.
+        self._by_code = np.zeros(sys.maxunicode + 1, dtype="uint64")
 
     def __missing__(self, word: str) -> int:
         found: int = self._strings.add(word)
         if len(self) < _KEPT:
             self[word] = found
         return found
+
+    def of_codes(self, codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
+        """Return the hashes of characters (N,). codes: (N,)."""
+        hashes = self._by_code[codes]
+        if not hashes.all():
+            new = np.unique(codes[hashes == 0])
+            self._by_code[new] = [self[chr(code)] for code in new.tolist()]
+            hashes = self._by_code[codes]
+        return hashes
 
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[list[str], list[bool]]:
@@ -120,6 +193,16 @@ def _joining_characters() -> frozenset[str]:
 def _set_of(ranges: Iterable[Range]) -> str:
     """Return the inside of a character set of a regular expression."""
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+@cache
+def _is_special() -> NDArray[np.bool_]:
+    """Return whether a code point needs `split`: whitespace, a surrogate, a part of a cluster."""
+    special = np.zeros(sys.maxunicode + 1, dtype=bool)
+    special[[ord(character) for character in _joining_characters()]] = True
+    special[[code for code in range(_LAST_MARK) if chr(code).isspace()]] = True
+    special[0xD800:0xE000] = True
+    return special
 
 
 @cache

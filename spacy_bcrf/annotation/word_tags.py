@@ -91,13 +91,17 @@ def merge_characters(
     ends = (length + space).cumsum() - space
     bounds = zip((ends - length)[first].tolist(), ends[last].tolist(), strict=True)
     words = [text[start:end] for start, end in bounds]
+    # spaCy takes hashes three times as fast as strings.
+    add = docs[0].vocab.strings.add
+    hashes = {word: add(word) for word in set(words)}
+    orths = list(map(hashes.__getitem__, words))
     spaces = space[last].astype(bool).tolist()
     values = np.column_stack([values, sent_start[first]])
     columns: Any = [*attributes, SENT_START]
     merged = []
     for doc, (start, end) in zip(docs, find_bounds(docs), strict=True):
         a, b = first.searchsorted((start, end)).tolist()
-        merged.append(_copy_without_tokens(doc, words[a:b], spaces[a:b]))
+        merged.append(_copy_without_tokens(doc, orths[a:b], spaces[a:b]))
         token_values: Any = values[a:b]
         merged[-1].from_array(columns, token_values)
         if doc.spans or doc.ents:
@@ -114,9 +118,12 @@ def _join(orth: NDArray[np.uint64], space: NDArray[np.uint64], strings: StringSt
     return "".join(texts)
 
 
-def _copy_without_tokens(doc: Doc, words: list[str], spaces: list[bool]) -> Doc:
-    """Return a document with new words and the annotation of another document as a whole."""
-    copy = Doc(doc.vocab, words=words, spaces=spaces, user_data=dict(doc.user_data))
+def _copy_without_tokens(doc: Doc, orths: Any, spaces: list[bool]) -> Doc:
+    """Return a document with new words and the annotation of another document as a whole.
+
+    orths: the hashes of the words.
+    """
+    copy = Doc(doc.vocab, words=orths, spaces=spaces, user_data=dict(doc.user_data))
     copy.has_unknown_spaces = doc.has_unknown_spaces
     copy.cats = dict(doc.cats)
     copy._context = doc._context

@@ -72,13 +72,14 @@ def find_potentials(
 ) -> Potentials:
     """Return the potentials of documents, see `SequenceLabeler.find_potentials`."""
     name = labeling.name
-    _check_docs(name, docs)
-    if not any(len(doc) for doc in docs):
-        nothing = np.ones((0, max(1, len(codec.tags))), dtype=bool)
-        return labeling.zero_potentials(doc_lengths(docs), nothing)
-    docs = list(docs)
-    if codec.attributes:
-        docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
+    if not isinstance(docs, DocBatch):
+        _check_docs(name, docs)
+        if not any(len(doc) for doc in docs):
+            nothing = np.ones((0, max(1, len(codec.tags))), dtype=bool)
+            return labeling.zero_potentials(doc_lengths(docs), nothing)
+        docs = list(docs)
+        if codec.attributes:
+            docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
     try:
         potentials = labeling.model.predict(docs)
     except NotFiniteError as error:

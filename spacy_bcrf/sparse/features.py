@@ -189,7 +189,7 @@ class Features:
         self, docs: Sequence[Doc], dictionary: Any, weights: NDArray[np.float32], n_tags: int
     ) -> NDArray[np.float32]:
         """Return the tag scores (N, T) of documents under weights (rows, stride)."""
-        if not docs:
+        if not docs and not isinstance(docs, DocBatch):
             return np.zeros((0, n_tags), "float32")
         return self.score_tokens(self._tokens(docs), dictionary, weights, n_tags)
 
@@ -210,9 +210,10 @@ class Features:
         if isinstance(docs, DocBatch) and set(self.attributes) <= set(docs.columns):
             places = [docs.columns.index(attribute) for attribute in self.attributes]
             values, lengths = docs.values.take(places, axis=1), docs.lengths
+            text = docs.strings.__getitem__
         else:
             values, lengths = read_docs(docs, self.attributes), doc_lengths(docs)
-        text = docs[0].vocab.strings.__getitem__
+            text = docs[0].vocab.strings.__getitem__
         listed = self._list(docs) if self.listed else None
         return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
 

@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 from tiny_training import network, optimizer, train
 
 from spacy_bcrf.analysis.calibration import Calibration
+from spacy_bcrf.annotation.char_tokenizer import CharTokenizer
 from spacy_bcrf.annotation.entity_tags import BEGIN, INSIDE, MISSING, OUTSIDE
 from spacy_bcrf.annotation.word_tags import read_words
 from spacy_bcrf.chain import CRF, Potentials
@@ -97,6 +98,44 @@ def test_the_text_is_unchanged_and_every_word_has_a_tag(nlp, text):
 def test_texts_without_training_characters(nlp, text):
     assert nlp(text).text == text
     assert [doc.text for doc in nlp.pipe([text, "我喜欢绿鸡蛋", text])][::2] == [text, text]
+
+
+CUT = ["我喜欢绿鸡蛋", "", " 我喜欢  绿鸡蛋\n", "吃\U000f0000蓝色火腿", "👍🏽他e\u0301", "吃 "]
+
+
+@pytest.fixture(scope="module")
+def chains(nlp):
+    """The network, a chain over characters, and a chain that reads more than characters."""
+    pipelines = [nlp]
+    for templates in ["w[-1..1]", "w[0]|w[1]"], ["w[-1..1]", "shape[0]"]:
+        chain = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": templates}
+        pipelines.append(blank())
+        pipelines[-1].add_pipe("bcrf_segmenter", config={"model": chain})
+        train(pipelines[-1], TestSegmenter.examples(pipelines[-1], TestSegmenter.data), 3)
+    return pipelines
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+@given(texts=st.lists(TEXTS | st.sampled_from(CUT), max_size=4))
+def test_cut_finds_the_words_of_documents(chains, k, texts):
+    segmenter = chains[k].get_pipe("bcrf_segmenter")
+    for batch in CUT, texts:
+        words = [[word.text for word in doc] for doc in chains[k].pipe(batch)]
+        assert list(segmenter.cut(batch, batch_size=2)) == words == list(segmenter.cut(batch))
+
+
+def test_cut_makes_no_documents_for_a_chain_over_characters(chains, monkeypatch):
+    monkeypatch.setattr(CharTokenizer, "__call__", None)
+    segmenters = [nlp.get_pipe("bcrf_segmenter") for nlp in chains]
+    assert next(segmenters[1].cut(CUT)) == ["我", "喜欢", "绿", "鸡蛋"]
+    for other in segmenters[0], segmenters[2]:
+        with pytest.raises(TypeError, match="NoneType"):
+            list(other.cut(CUT))
+
+
+def test_cut_names_a_lone_surrogate(chains):
+    with pytest.raises(ValueError, match="character 1 of the text is the lone surrogate"):
+        list(chains[1].get_pipe("bcrf_segmenter").cut(["我", "喜\ud800"]))
 
 
 def test_words_keep_spaces(nlp):

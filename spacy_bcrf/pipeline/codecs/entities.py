@@ -173,5 +173,6 @@ class EntityCodec(SpanCodec):
             if doc.has_annotation(ENT_IOB):
                 of_doc = self.entities.keep_foreign(read_doc(doc, ATTRIBUTES), of_doc)
             doc.from_array(columns, of_doc)
-            doc.user_data.update(user_data)
+            if user_data:
+                doc.user_data.update(user_data)
         return list(docs)

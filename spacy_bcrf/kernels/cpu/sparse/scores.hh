@@ -66,31 +66,51 @@ inline void score(const Weights& weights, const Sequences& data, const int* leng
     }
 }
 
-// Unary scores of tokens. Most templates read one attribute of one word, so a word type always adds
-// the same scores to its own token, to the next one and so on. The class keeps these sums for each
-// type and offset. A token then adds a few arrays in place of dozens of rows, and needs no keys of
-// these features.
+// Unary scores of tokens. The same words, and the same pairs and triples of words in a row, come
+// again and again. They always add the same scores to the tokens at and around them, so the class
+// keeps these sums. A token then adds a few arrays in place of dozens of rows, and needs no keys. The
+// sums of a gram include those of its first words, as in Vaporetto (arXiv 2406.17185, section 3.2).
 //
 // Threads share an object: one at a time computes scores.
 class WordScores {
-    // Templates with one part at this offset. `at_word` has them at offset 0, to read a word alone.
+    // Templates whose first word is at this offset from the token. In `at_gram` it is at offset 0.
     struct Group {
         int offset;
-        Extractor at_word;
-        std::vector<Extractor> outside;  // by distance from the sequence, 1, 2, ..
-        std::vector<float> outside_sums;
+        Extractor at_gram;
+        int shorter;      // the group of this offset among the grams of one word less, or -1
+        bool is_covered;  // whether the sums of longer grams include these
     };
-    static constexpr int REACH = 8;  // largest offset of a group
+
+    // The distinct runs of so many words. A word is known by its hash and values. A longer gram is
+    // known by the number of the gram without its last word, and by the number of this word.
+    struct Grams {
+        std::vector<Group> groups;
+        DistinctRows distinct{1};
+        std::vector<float> sums;            // (grams, groups, stride)
+        std::vector<std::int32_t> numbers;  // of the grams in a block, by first position
+
+        const float* sum(size_t k, size_t group, size_t stride) const {
+            return &sums[(numbers[k] * groups.size() + group) * stride];
+        }
+    };
+    static constexpr int WIDEST = 3;       // words of a gram
+    static constexpr int REACH = 8;        // largest distance of its words from the token
     static constexpr size_t BLOCK = 1024;  // tokens whose parts are collected at a time
 
-    const size_t bytes_;  // for the sums of all types
-    std::vector<Group> groups_;
+    const size_t bytes_;  // for all sums
+    Grams grams_[WIDEST];
     Extractor others_;
-    std::vector<float> sums_;  // (types, groups, stride)
-    DistinctRows types_{1};    // (types, columns): hash of the word, and its values
-    size_t columns_ = 1, stride_ = 0;  // of the types and of their sums
-    bool has_outside_sums_ = false;
+    int before_ = 0, after_ = 0;       // words that a token needs on either side
+    size_t columns_ = 1, stride_ = 0;  // of the words and of the sums
     std::mutex mutex_;
+
+    // A sequence of a batch, and its block of tokens [begin, end).
+    struct Block {
+        const TokenValues& tokens;
+        const std::uint64_t* words;
+        std::int64_t first;
+        int length, begin, end;
+    };
 
     // Find rows of weights of keys. Raise std::out_of_range for a row without weights.
     static void look_up(Dictionary& dictionary, const Weights& weights,
@@ -102,87 +122,87 @@ class WordScores {
                 throw std::out_of_range("the dictionary has features without weights");
     }
 
-    // Compute (n, stride), the sum of the features of n sequences of one token.
-    static void sum_features(const Extractor& extractor, const TokenValues& tokens, int n,
-                             Dictionary& dictionary, const Weights& weights, float* sums) {
-        const std::vector<std::int32_t> lengths(n, 1);
+    // Append the sums of new grams, whose places in `numbers` are `added`.
+    void add_sums(int width, const Block& block, const std::vector<int>& added,
+                  Dictionary& dictionary, const Weights& weights) {
+        Grams& grams = grams_[width - 1];
+        Extractor::Scratch scratch;
         std::vector<std::uint64_t> keys;
-        std::vector<std::int64_t> starts = {0};
-        extractor.extract(tokens, lengths.data(), n, keys, starts, nullptr);
+        std::vector<std::int64_t> ends;
+        for (int k : added)
+            for (const Group& group : grams.groups) {
+                group.at_gram.extract_at(block.tokens, block.first, block.length,
+                                         block.begin - before_ + k, scratch, keys, nullptr);
+                ends.push_back(std::int64_t(keys.size()));
+            }
         std::vector<std::int32_t> rows;
         look_up(dictionary, weights, keys, rows);
         ScoreParts parts;
-        for (int i = 0; i < n; ++i) {
-            for (std::int64_t j = starts[i]; j < starts[i + 1]; ++j)
-                if (rows[j] >= 0) parts.add(weights.feature(rows[j]));
-            parts.end_token();
-        }
-        parts.sum(weights.stride, weights.stride, sums);
+        std::int64_t j = 0;
+        size_t sum = 0;
+        for (int k : added)
+            for (const Group& group : grams.groups) {
+                if (group.shorter >= 0) parts.add(grams_[width - 2].sum(k, group.shorter, stride_));
+                for (const std::int64_t end = ends[sum++]; j < end; ++j)
+                    if (rows[j] >= 0) parts.add(weights.feature(rows[j]));
+                parts.end_token();
+            }
+        const size_t n = grams.sums.size();
+        grams.sums.resize(n + ends.size() * weights.stride);
+        parts.sum(weights.stride, weights.stride, grams.sums.data() + n);
     }
 
-    // Return the values of some tokens in place of all. The vectors keep them.
-    static TokenValues take(const TokenValues& tokens, const std::vector<size_t>& chosen,
-                            std::vector<std::uint64_t>& values, std::vector<std::int32_t>& words) {
-        for (size_t i : chosen) {
-            const std::uint64_t* row = tokens.values + i * tokens.singles;
-            values.insert(values.end(), row, row + tokens.singles);
-            words.push_back(tokens.words[i]);
-        }
-        TokenValues taken = tokens;
-        taken.values = values.data();
-        taken.words = words.data();
-        return taken;
-    }
-
-    void start(Dictionary& dictionary, const Weights& weights) {
-        TokenValues nothing = {};
-        for (Group& group : groups_) {
-            const size_t n = group.outside.size();
-            group.outside_sums.resize(n * weights.stride);
-            for (size_t k = 0; k < n; ++k)
-                sum_features(group.outside[k], nothing, 1, dictionary, weights,
-                             &group.outside_sums[k * weights.stride]);
-        }
-        has_outside_sums_ = true;
-    }
-
-    // Set `found` to the types of tokens [first, last). Compute the sums of new types.
-    void find_types(const TokenValues& tokens, const std::uint64_t* words, size_t first,
-                    size_t last, Dictionary& dictionary, const Weights& weights,
-                    std::vector<std::int32_t>& found) {
-        const size_t n_before = types_.size();
+    // Number the grams at the positions [begin - before, end + after) of a block, and compute the
+    // sums of new ones.
+    void number(const Block& block, Dictionary& dictionary, const Weights& weights) {
+        const int from = block.begin - before_;
         std::vector<std::uint64_t> row(columns_);
-        std::vector<size_t> added;
-        found.clear();
-        for (size_t i = first; i < last; ++i) {
-            row[0] = words[i];
-            std::copy_n(tokens.values + i * tokens.singles, tokens.singles, row.begin() + 1);
-            found.push_back(types_.find(row.data(), true));
-            if (size_t(found.back()) == n_before + added.size()) added.push_back(i);
-        }
-        if (added.empty()) return;
-        std::vector<std::uint64_t> values;
-        std::vector<std::int32_t> cells;
-        const TokenValues taken = take(tokens, added, values, cells);
-        const size_t stride = weights.stride, n_groups = groups_.size();
-        std::vector<float> sums(added.size() * stride);
-        sums_.resize(types_.size() * n_groups * stride);
-        for (size_t g = 0; g < n_groups; ++g) {
-            sum_features(groups_[g].at_word, taken, int(added.size()), dictionary, weights,
-                         sums.data());
-            for (size_t k = 0; k < added.size(); ++k)
-                std::copy_n(&sums[k * stride], stride,
-                            &sums_[((n_before + k) * n_groups + g) * stride]);
+        std::vector<int> added;
+        for (int width = 1; width <= widest(); ++width) {
+            Grams& grams = grams_[width - 1];
+            const int n = block.end + after_ - from - (width - 1);
+            grams.numbers.resize(n);
+            added.clear();
+            for (int k = 0; k < n; ++k) {
+                if (width == 1) {
+                    read_word(block, from + k, row.data());
+                } else {
+                    row[0] = std::uint64_t(grams_[width - 2].numbers[k]) << 32 |
+                             std::uint32_t(grams_[0].numbers[k + width - 1]);
+                }
+                const size_t known = grams.distinct.size();
+                grams.numbers[k] = grams.distinct.find(row.data(), true);
+                if (size_t(grams.numbers[k]) == known) added.push_back(k);
+            }
+            if (!added.empty() && !grams.groups.empty())
+                add_sums(width, block, added, dictionary, weights);
         }
     }
 
-    // Return the sums that the words at the offset of a group add to a token.
-    const float* part(const Group& group, size_t g, std::int64_t token, std::int64_t first,
-                      std::int64_t last, const std::int32_t* type, size_t stride) const {
-        const std::int64_t at = token + group.offset;
-        if (at < first) return &group.outside_sums[(first - at - 1) * stride];
-        if (at >= last) return &group.outside_sums[(at - last) * stride];
-        return &sums_[(type[group.offset] * groups_.size() + g) * stride];
+    // Read the hash and values of the word at position i. Beyond the sequence, it has a hash alone.
+    void read_word(const Block& block, int i, std::uint64_t* row) const {
+        const bool is_beyond = i < 0 || i >= block.length;
+        const size_t at = block.first + i, n = columns_ - 1;
+        row[0] = is_beyond ? beyond(i, block.length) : block.words[at];
+        for (size_t c = 0; c < n; ++c) row[1 + c] = is_beyond ? 0 : block.tokens.values[at * n + c];
+    }
+
+    int widest() const {
+        int width = WIDEST;
+        while (width > 1 && grams_[width - 1].groups.empty()) --width;
+        return width;
+    }
+
+    // Whether the memory holds the grams of so many tokens more.
+    bool has_room(size_t tokens) const {
+        size_t bytes = 0;
+        for (const Grams& grams : grams_) {
+            const size_t columns = &grams == grams_ ? columns_ : 1;
+            bytes += (grams.distinct.size() + tokens) *
+                     (sizeof(float) * stride_ * grams.groups.size() +
+                      sizeof(std::uint64_t) * columns + DistinctRows::BYTES_OF_SLOTS);
+        }
+        return bytes <= bytes_;
     }
 
   public:
@@ -191,22 +211,22 @@ class WordScores {
     // Add a template. of_type: whether equal words with equal values in the columns of single values
     // have the same values of its parts.
     void add(std::uint64_t seed, const std::vector<Part>& parts, bool of_type) {
-        if (!of_type || parts.size() != 1 || parts[0].offset > REACH || parts[0].offset < -REACH) {
+        int first = REACH + 1, last = -REACH - 1;
+        for (Part part : parts) {
+            first = std::min(first, part.offset);
+            last = std::max(last, part.offset);
+        }
+        if (!of_type || last - first >= WIDEST || first < -REACH || last > REACH) {
             others_.add(seed, parts);
             return;
         }
-        const int column = parts[0].column, offset = parts[0].offset;
-        const int distance = offset < 0 ? -offset : offset;
-        size_t g = 0;
-        while (g < groups_.size() && groups_[g].offset != offset) ++g;
-        if (g == groups_.size()) {
-            groups_.emplace_back();
-            groups_[g].offset = offset;
-            groups_[g].outside.resize(distance);
-        }
-        groups_[g].at_word.add(seed, {Part{column, 0}});
-        for (int d = 1; d <= distance; ++d)
-            groups_[g].outside[d - 1].add(seed, {Part{column, offset < 0 ? -d : d}});
+        std::vector<Group>& groups = grams_[last - first].groups;
+        const int g = find_group(last - first, first);
+        std::vector<Part> moved = parts;
+        for (Part& part : moved) part.offset -= first;
+        groups[g].at_gram.add(seed, moved);
+        before_ = std::max(before_, -first);
+        after_ = std::max(after_, last);
     }
 
     // Compute unary (N, tags) of a batch. All calls must have the same weights and features in the
@@ -218,58 +238,77 @@ class WordScores {
         try {
             score_all(tokens, words, lengths, batch, dictionary, weights, unary);
         } catch (...) {
-            forget();  // types without sums
+            forget();  // grams without sums
             throw;
         }
     }
 
   private:
+    // Return the group of an offset, which is added if it is new.
+    int find_group(int order, int offset) {
+        std::vector<Group>& groups = grams_[order].groups;
+        for (size_t g = 0; g < groups.size(); ++g)
+            if (groups[g].offset == offset) return int(g);
+        groups.push_back(Group{offset, {}, -1, false});
+        return int(groups.size()) - 1;
+    }
+
+    // Let the sums of longer grams include those of shorter ones at the same offset.
+    void cover() {
+        for (int width = 2; width <= WIDEST; ++width)
+            for (Group& group : grams_[width - 1].groups) {
+                std::vector<Group>& shorter = grams_[width - 2].groups;
+                for (size_t g = 0; g < shorter.size(); ++g)
+                    if (shorter[g].offset == group.offset) {
+                        group.shorter = int(g);
+                        shorter[g].is_covered = true;
+                    }
+            }
+    }
+
     void forget() {
-        types_.assign(columns_, nullptr, 0);
-        sums_.clear();
-        has_outside_sums_ = false;
+        for (Grams& grams : grams_) {
+            grams.distinct.assign(&grams == grams_ ? columns_ : 1, nullptr, 0);
+            grams.sums.clear();
+        }
     }
 
     void score_all(const TokenValues& tokens, const std::uint64_t* words, const int* lengths,
                    int batch, Dictionary& dictionary, const Weights& weights, float* unary) {
         std::vector<std::uint64_t> keys;
         std::vector<std::int64_t> starts = {0};
-        std::vector<std::int32_t> rows, types;
+        std::vector<std::int32_t> rows;
         others_.extract(tokens, lengths, batch, keys, starts, nullptr);
         look_up(dictionary, weights, keys, rows);
         const size_t columns = 1 + tokens.singles;
         if (columns != columns_ || weights.stride != stride_) {
+            cover();
             columns_ = columns;
             stride_ = weights.stride;
             forget();
         }
-        const size_t of_type = sizeof(float) * stride_ * groups_.size() + sizeof(*words) * columns;
-        const size_t most = bytes_ / (of_type + DistinctRows::BYTES_OF_SLOTS);
         ScoreParts parts;
         std::int64_t first = 0;
-        for (int b = 0; b < batch; ++b) {
-            const std::int64_t last = first + lengths[b];
-            for (std::int64_t begin = first; begin < last; begin += BLOCK) {
-                const std::int64_t end = std::min(last, begin + std::int64_t(BLOCK));
-                const std::int64_t from = std::max(first, begin - REACH);
-                const std::int64_t to = std::min(last, end + REACH);
-                if (types_.size() + (to - from) > most) forget();
-                if (!has_outside_sums_) start(dictionary, weights);
-                find_types(tokens, words, from, to, dictionary, weights, types);
+        for (int b = 0; b < batch; first += lengths[b++])
+            for (int begin = 0; begin < lengths[b]; begin += BLOCK) {
+                const int end = std::min(lengths[b], begin + int(BLOCK));
+                if (!has_room(end - begin + before_ + after_)) forget();
+                number({tokens, words, first, lengths[b], begin, end}, dictionary, weights);
                 parts.clear();
-                for (std::int64_t i = begin; i < end; ++i) {
-                    parts.add_position(weights, i == first, i == last - 1);
-                    for (size_t g = 0; g < groups_.size(); ++g)
-                        parts.add(part(groups_[g], g, i, first, last, &types[i - from],
-                                       weights.stride));
-                    for (std::int64_t j = starts[i]; j < starts[i + 1]; ++j)
+                for (int i = begin; i < end; ++i) {
+                    parts.add_position(weights, i == 0, i == lengths[b] - 1);
+                    for (const Grams& grams : grams_)
+                        for (size_t g = 0; g < grams.groups.size(); ++g) {
+                            const Group& group = grams.groups[g];
+                            if (!group.is_covered)
+                                parts.add(grams.sum(i - begin + before_ + group.offset, g, stride_));
+                        }
+                    for (std::int64_t j = starts[first + i]; j < starts[first + i + 1]; ++j)
                         if (rows[j] >= 0) parts.add(weights.feature(rows[j]));
                     parts.end_token();
                 }
-                parts.sum(weights.stride, weights.tags, unary + begin * weights.tags);
+                parts.sum(stride_, weights.tags, unary + (first + begin) * weights.tags);
             }
-            first = last;
-        }
     }
 };
 
