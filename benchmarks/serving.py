@@ -1,4 +1,4 @@
-"""Requests/s and latency of the server of docs/serving.md on the loopback.
+"""Requests/s and latency of `serve` on the loopback.
 
     python -m benchmarks.serving MODEL
 
@@ -9,21 +9,17 @@ and one thread of the kernels.
 import argparse
 import asyncio
 import os
-import re
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import ROOT, add_csv_option, describe_machine, print_table
+from benchmarks.common import add_csv_option, describe_machine, print_table
 from benchmarks.scale import make_texts
 from spacy_bcrf.io.extras import require
-
-PAGE = ROOT / "docs/serving.md"
 
 
 def main() -> None:
@@ -35,21 +31,16 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=50, help="words of a text")
     args = parser.parse_args()
     texts = list(make_texts(500, args.words))
-    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "server.py").write_text(code)
-        port = find_port()
-        command = [sys.executable, "-m", "uvicorn", "server:app", "--port", str(port)]
-        command += ["--log-level", "warning"]
-        environment = {**os.environ, "MODEL": str(args.model.resolve()), "OMP_NUM_THREADS": "1"}
-        with subprocess.Popen(command, cwd=folder, env=environment) as server:
-            try:
-                rows = [
-                    asyncio.run(measure(f"http://127.0.0.1:{port}", texts, n, args.seconds))
-                    for n in args.clients
-                ]
-            finally:
-                server.terminate()
+    port = find_port()
+    command = [sys.executable, "-m", "spacy", "bcrf", "serve", str(args.model), "--port", str(port)]
+    with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}) as server:
+        try:
+            rows = [
+                asyncio.run(measure(f"http://127.0.0.1:{port}", texts, n, args.seconds))
+                for n in args.clients
+            ]
+        finally:
+            server.terminate()
     notes = (
         f"{describe_machine(['fastapi', 'uvicorn', 'httpx'])}\n"
         f"{args.model.name}; texts of {args.words} words; {args.seconds:g} s each"
@@ -71,7 +62,7 @@ async def measure(url: str, texts: list[str], n_clients: int, seconds: float) ->
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         while True:  # until the server answers
             try:
-                await client.post("/entities", json={"text": texts[0]})
+                await client.post("/annotate", json={"text": texts[0]})
                 break
             except httpx.ConnectError:
                 await asyncio.sleep(0.2)
@@ -80,7 +71,7 @@ async def measure(url: str, texts: list[str], n_clients: int, seconds: float) ->
         async def ask(first: int) -> None:
             i = first
             while (start := time.perf_counter()) < end:
-                answer = await client.post("/entities", json={"text": texts[i % len(texts)]})
+                answer = await client.post("/annotate", json={"text": texts[i % len(texts)]})
                 answer.raise_for_status()
                 latencies.append(time.perf_counter() - start)
                 i += n_clients

@@ -284,6 +284,12 @@ def check_command(words: list[str]) -> None:
             extras = set(setup["options.extras_require"])
             for names in re.findall(r"\[(.+?)\]", " ".join(packages)):
                 assert set(names.split(",")) <= extras, names
+        case ["docker", "build", "--build-arg", argument, *_]:
+            name = argument.partition("=")[0]
+            assert f"ARG {name}" in (ROOT / "Dockerfile").read_text().splitlines()
+        case ["docker", "run", "-p", ports, _]:
+            exposed = f"EXPOSE {ports.partition(':')[2]}"
+            assert exposed in (ROOT / "Dockerfile").read_text().splitlines()
         case ["python", "-m", "spacy", "project", "run", name, *options]:
             project = srsly.read_yaml(ROOT / "project.yml")
             assert name in {*project["workflows"], *(step["name"] for step in project["commands"])}

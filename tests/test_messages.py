@@ -126,7 +126,7 @@ MESSAGES = {
     null_text: 'no "text" (it is null) and no "tokens"; expected "text" with a string',
     weights_of_pos: 'tag_acc = 0.5: [components.tagger] with attribute = "pos" has no such score',
     corpus_without_entities: "no labels: none of the 1 training documents has entities",
-    threshold_of_find_threshold: "[ner] threshold must be a number from 0 to 1, got 2.0",
+    threshold_of_find_threshold: "[ner] threshold must be a number from 0 to 1, or such numbers by",
     annotate_typo: "[ner] annotate must be a list of confidence",
     explain_without_component: "no component of spacy-bcrf among none; expected a pipeline with",
     explain_of_a_network: "ner: only the architectures spacy-bcrf.LinearChain.v1",

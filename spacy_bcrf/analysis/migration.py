@@ -24,6 +24,11 @@ _DROPPED: dict[str, dict[str, Any]] = {
     "tagger": {"neg_prefix": ("!",)},
     "spancat": {"threshold": ..., "max_positive": ..., "suggester": ...},
 }
+# spaCy's layers, and ours with the same options and compiled kernels.
+_COMPILED = {
+    "spacy.MultiHashEmbed.v2": "spacy-bcrf.MultiHashEmbed.v1",
+    "spacy.MaxoutWindowEncoder.v2": "spacy-bcrf.MaxoutWindowEncoder.v1",
+}
 _SUGGESTERS = ("spacy.ngram_suggester.v1", "spacy.ngram_range_suggester.v1")
 
 
@@ -62,7 +67,23 @@ def migrate_config(config: Config, head: str = "spacy-bcrf.BCRF.v1") -> Migratio
     notes = []
     for name, factory in stock.items():
         notes += _migrate_component(config, name, factory, head)
+    if sum(map(_compile_layers, pipes.values())):
+        notes.append(
+            "the CNN runs in compiled layers, several times as fast on a CPU. For trained "
+            "pipelines of spaCy there is spacy_bcrf.accelerate(nlp)"
+        )
     return Migration(config, {name: (old, FACTORIES[old]) for name, old in stock.items()}, notes)
+
+
+def _compile_layers(section: Any) -> int:
+    """Name our layers in place of spaCy's, in a section and below it. Return how many."""
+    if not isinstance(section, dict):
+        return 0
+    n = sum(map(_compile_layers, section.values()))
+    if section.get("@architectures") in _COMPILED:
+        section["@architectures"] = _COMPILED[section["@architectures"]]
+        n += 1
+    return n
 
 
 def _factory(pipe: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
@@ -31,11 +31,15 @@ class ScoredSpan(NamedTuple):
 
 
 def read_predictions(
-    labeler: SequenceLabeler, docs: Iterable[Doc], max_alternatives: int
+    labeler: SequenceLabeler,
+    docs: Iterable[Doc],
+    max_alternatives: int,
+    gold: Iterable[Sequence[Span]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield each document with its spans and their probabilities, as JSON.
 
     docs: annotated by all earlier components. max_alternatives: largest number for each span.
+    gold: the spans of each document in its tokens, which take the place of the predicted ones.
 
     - `text`, and `starts` and `ends` of its tokens in characters (code points).
     - `spans`: [start, end, label, probability, whether it is predicted] without overlaps, in
@@ -45,6 +49,7 @@ def read_predictions(
       span and p of all others of at least MIN_CANDIDATE. `entropy`: in nats per token.
     """
     codec, ops = labeler.codec, labeler.model.ops
+    gold = None if gold is None else iter(gold)
     for batch in minibatch(docs, BATCH_SIZE):
         potentials = labeler.find_potentials(batch)
         posterior = labeler.posterior(potentials)
@@ -62,6 +67,10 @@ def read_predictions(
         ):
             spans = [ScoredSpan(*span) for span in best]
             others = [ScoredSpan(*span) for span in candidates]
+            if gold is not None:
+                known = {span[:3]: span.probability for span in others}
+                places = [(s.start, s.end, labeler.labels.index(s.label_)) for s in next(gold)]
+                spans = [ScoredSpan(*place, known.get(place, 0.0)) for place in places]
             yield {
                 "text": doc.text,
                 "starts": [token.idx for token in doc],

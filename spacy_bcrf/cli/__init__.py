@@ -13,10 +13,10 @@ from typer.core import TyperGroup
 
 PANELS = {
     "Data": ("convert", "inspect", "debug", "mask", "clusters"),
-    "Learning": ("migrate", "combine", "extend", "distill"),
+    "Learning": ("init", "migrate", "combine", "extend", "distill"),
     "Judging": ("calibrate", "control", "report", "explain"),
     "Annotating": ("rank", "review", "audit"),
-    "Running": ("annotate",),
+    "Running": ("annotate", "serve"),
 }
 """The commands by topic, in the order of a project."""
 

@@ -59,7 +59,7 @@ class SequenceLabeler(TrainablePipe):
     annotate = Setting[tuple[str, ...]]()
     temperature = Setting[float]()
     calibration = Setting[PlattScaling | None]()
-    threshold = Setting[float]()
+    threshold = Setting[float | dict[str, float]]()
     control = Setting[Control | None]()
 
     def __init__(

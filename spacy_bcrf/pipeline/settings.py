@@ -93,7 +93,13 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "a number between {:g} and {:g}".format(*TEMPERATURES),
         lambda value: is_number(value, *TEMPERATURES),
     ),
-    "threshold": ("a number from 0 to 1", lambda value: is_number(value, 0, 1)),
+    "threshold": (
+        "a number from 0 to 1, or such numbers by label",
+        lambda value: all(
+            is_number(number, 0, 1)
+            for number in (value.values() if isinstance(value, dict) else [value])
+        ),
+    ),
     "overwrite": ("true or false", lambda value: isinstance(value, bool)),
     "label_smoothing": ("a number in [0, 1)", lambda v: is_number(v, 0, 1) and v != 1),
 }
@@ -107,8 +113,9 @@ class Settings(BaseModel):
     temperature: divides all scores before probabilities are computed from them.
     calibration: maps the confidences that `annotate` reports, after the temperature. Decoding,
         thresholds and all other queries use the exact posteriors.
-    threshold: predictions with a smaller posterior are dropped. A dropped span is outside of all
-        spans, a dropped tag is empty. Preset annotation stays.
+    threshold: predictions with a smaller posterior are dropped; a number, or numbers by label, 0
+        for the other labels. A dropped span is outside of all spans, a dropped tag is empty. Preset
+        annotation stays.
     control: thresholds by label that keep a promise. They replace `threshold` for their labels.
     """
 
@@ -117,7 +124,7 @@ class Settings(BaseModel):
     annotate: tuple[str, ...] = ()
     temperature: float = 1.0
     calibration: PlattScaling | None = None
-    threshold: float = 0.0
+    threshold: float | dict[str, float] = 0.0
     control: Control | None = None
 
     @classmethod

@@ -18,16 +18,22 @@ CANDIDATES = "candidates"
 
 
 def drop_uncertain(
-    predicted: Predicted, control: Control | None, threshold: float
+    predicted: Predicted, control: Control | None, threshold: float | dict[str, float]
 ) -> NDArray[np.int32]:
     """Return the tags without predictions below the threshold of their label.
 
-    threshold: of the labels that have none in a precision promise.
+    threshold: of the labels that have none in a precision promise. ValueError for unknown labels.
     """
-    of_precision = control is not None and control.promise == "precision"
     labels = predicted.codec.labels
-    least = control.by_label(labels, threshold) if of_precision and control else threshold
-    minimum = np.broadcast_to(least, len(labels))
+    by_label = threshold if isinstance(threshold, dict) else dict.fromkeys(labels, threshold)
+    if unknown := sorted(by_label.keys() - {*labels}):
+        raise ValueError(
+            f"threshold names the labels {', '.join(unknown)}; the component has "
+            f"{', '.join(labels)}"
+        )
+    if control is not None and control.promise == "precision":
+        by_label = by_label | dict(zip(control.labels, control.thresholds, strict=True))
+    minimum = np.array([by_label.get(label, 0) for label in labels], dtype="float64")
     if not minimum.any():
         return predicted.tags
     _, lengths, posterior, tags, codec, ops, _ = predicted

@@ -256,10 +256,24 @@ def test_wrong_control_is_refused(options, message):
         spacy.blank("xx").add_pipe("bcrf_ner", name="x", config={"control": options})
 
 
-@pytest.mark.parametrize("threshold", [-0.1, 1.5, True, "a"])
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, True, "a", {"PER": 2}, {"PER": "a"}])
 def test_wrong_threshold_is_refused(ner, threshold):
     with pytest.raises(ValueError, match=r"\[bcrf_ner\] threshold must be a number from 0 to 1"):
         ner.threshold = threshold
+
+
+def test_thresholds_by_label_drop_the_predictions_of_their_labels(nlp, ner, tmp_path):
+    ner.threshold = 0.0
+    text = " ".join(WORDS)
+    found = {ent.label_ for ent in nlp(text).ents}
+    label = min(found)
+    ner.threshold = {label: 1}
+    assert {ent.label_ for ent in nlp(text).ents} == found - {label}
+    nlp.to_disk(tmp_path)
+    assert spacy.load(tmp_path).get_pipe("bcrf_ner").threshold == {label: 1}
+    ner.threshold = {"PRE": 0.5}
+    with pytest.raises(ValueError, match="threshold names the labels PRE; the component has"):
+        nlp(text)
 
 
 def test_words_cannot_be_left_out():

@@ -68,14 +68,12 @@ def test_inputs_that_would_fill_the_memory(trained, tmp_path):
 
 def test_a_server_reads_no_more_of_a_body_than_it_takes(trained, tmp_path):
     pytest.importorskip("uvicorn")
-    page = (ROOT / "docs/serving.md").read_text(encoding="utf8")
-    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    (tmp_path / "server.py").write_text(f"import sys\nsys.modules['torch'] = None\n{code}")
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = free.getsockname()
-    command = [sys.executable, "-m", "uvicorn", "server:app", "--port", str(address[1])]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MODEL": str(trained)}
+    command = [sys.executable, "-m", "spacy", "bcrf", "serve", trained, "--port", str(address[1])]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     server = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
     try:
         end = time.monotonic() + 300
@@ -101,7 +99,7 @@ def post(address, n_more):
     size = len(head) + n_more + len(tail)
     with socket.create_connection(address, timeout=300) as client:
         client.sendall(
-            b"POST /entities HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /annotate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n" % size + head
         )
         try:

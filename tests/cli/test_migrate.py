@@ -42,11 +42,16 @@ def test_a_stock_config_trains_after_migration(stock, tmp_path):
     assert "[components.spancat] spancat -> bcrf_chunker" in output
     assert "[components.spancat] without" in output and "threshold" in output
     assert "flat spans" in output
+    assert "compiled layers" in output and "spacy_bcrf.accelerate(nlp)" in output
     before, after = (load_config(path, interpolate=False) for path in (stock, new))
     for name in ("tagger", "ner", "spancat"):
         pipe, old = after["components"].pop(name), before["components"].pop(name)
         assert pipe["model"]["tok2vec"] == old["model"]["tok2vec"]
         assert pipe["model"]["head"] == {"@layers": "spacy-bcrf.CRF.v1"}
+    shared = after["components"]["tok2vec"]["model"]
+    for part, name in ("embed", "MultiHashEmbed"), ("encode", "MaxoutWindowEncoder"):
+        assert shared[part].pop("@architectures") == f"spacy-bcrf.{name}.v1"
+        del before["components"]["tok2vec"]["model"][part]["@architectures"]
     weights = after["training"].pop("score_weights")
     old = before["training"].pop("score_weights")
     assert {key: value for key, value in weights.items() if value} == {

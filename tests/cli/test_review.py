@@ -212,3 +212,67 @@ def test_a_component_without_labels(folder):
     result = run("model", "texts.txt", "-o", "page.html", exit_code=1)
     assert "bcrf_ner has no labels; expected a trained component" in result.output
     assert not (folder / "page.html").exists()
+
+
+@pytest.fixture
+def corpus(folder, nlp):
+    """Gold documents: one right, one with a wrong label, one without its entity."""
+    ann = Doc(nlp.vocab, ["Ann", "saw", "Rome", "."], ents=["B-PERSON", "O", "B-LOC", "O"])
+    wrong = Doc(nlp.vocab, ["Ann", "saw", "Rome", "."], ents=["B-LOC", "O", "B-LOC", "O"])
+    none = Doc(nlp.vocab, ["Ann", "saw", "Rome", "."], ents=["O", "O", "O", "O"])
+    write_all([ann, wrong, none], folder / "gold.spacy")
+    return folder / "gold.spacy"
+
+
+def test_the_annotation_of_a_corpus_takes_the_place_of_predictions(corpus, pipeline, folder, nlp):
+    page = folder / "page.html"
+    run(pipeline / "model", corpus, "-p", "ner", "--gold", "-o", page)
+    data = read_data(page.read_text(encoding="utf8"))
+    labels = nlp.get_pipe("ner").labels
+    per, loc = labels.index("PERSON"), labels.index("LOC")
+    gold = [[tuple(s[:3]) for s in doc["spans"] if s[4]] for doc in data["documents"]]
+    assert gold == [[(0, 1, per), (2, 3, loc)], [(0, 1, loc), (2, 3, loc)], []]
+    posterior = {(c.span.start, c.span.label_): c.probability for c in candidates(nlp)}
+    for document in data["documents"]:
+        for start, _, label, p, *_ in document["spans"]:
+            assert p == pytest.approx(posterior.get((start, labels[label]), 0), abs=2e-2)
+
+
+def candidates(nlp):
+    doc = Doc(nlp.vocab, ["Ann", "saw", "Rome", "."])
+    return nlp.get_pipe("ner").entity_candidates([doc], 0.01)[0]
+
+
+def test_suspects_alone_are_open(corpus, pipeline, folder):
+    page, suspects = folder / "page.html", folder / "audit.jsonl"
+    text = "Ann saw Rome . "
+    suggestion = {"start": 0, "end": 3, "label": "PERSON"}
+    record = {"doc": 1, "text": text, "start": 0, "end": 3, "label": "LOC"}
+    suspects.write_text(json.dumps({**record, "suggestion": suggestion}) + "\n")
+    arguments = (pipeline / "model", corpus, "-p", "ner", "--suspects", suspects, "-o", page)
+    run(*arguments)
+    (document,) = read_data(page.read_text(encoding="utf8"))["documents"]
+    assert [(s[0], s[5]) for s in document["spans"] if s[4]] == [(0, "open"), (2, "accepted")]
+    for change, message in [
+        ({"text": "other"}, "audit.jsonl:1: document 1 of the corpus has another text"),
+        ({"doc": 7}, "audit.jsonl:1: the corpus has only 3 documents"),
+        ({"doc": None}, "audit.jsonl:1: no suspect; expected a line that `audit` wrote"),
+    ]:
+        line = {**record, "suggestion": None, **change}
+        suspects.write_text(json.dumps(line) + "\n")
+        result = run(*arguments, exit_code=1)
+        assert message in result.output
+    suspects.write_text("no JSON\n")
+    assert "no suspect; expected a line that `audit` wrote" in run(*arguments, exit_code=1).output
+
+
+def test_gold_needs_a_corpus_and_known_labels(pipeline, folder, nlp):
+    page = folder / "page.html"
+    texts = (pipeline / "model", folder / "texts.txt", "-p", "ner", "--gold", "-o", page)
+    assert "expected a .spacy file" in run(*texts, exit_code=1).output
+    doc = Doc(nlp.vocab, ["Ann"], ents=["B-NEW"])
+    write_all([doc], folder / "new.spacy")
+    result = run(
+        pipeline / "model", folder / "new.spacy", "-p", "ner", "--gold", "-o", page, code=1
+    )
+    assert "document 0 has the label 'NEW'" in result.output and not page.exists()

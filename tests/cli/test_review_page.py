@@ -17,6 +17,7 @@ pytest.importorskip("selenium", reason="needs the extra browser")
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -163,9 +164,8 @@ def page(driver, tmp_path):
 def test_keys(page):
     page.press("j")
     assert page.current() == "Ann Lee"
-    page.press("aj3jr")
+    page.press("a3jr")  # accepting and rejecting go on to the next open entity
     assert page.spans() == [("Ann Lee", "accepted"), ("New York", "accepted"), ("May", "rejected")]
-    page.press("jj")
     assert page.current() == "Oslo"
     page.press("r")
     assert page.spans(2) == [("Oslo", "rejected")]
@@ -223,7 +223,7 @@ def test_added_text(page):
 
 
 def test_undo_restores_each_earlier_state(page):
-    page.press("jar")
+    page.press("jakr")
     for status in ("rejected", "accepted", "open"):
         assert page.spans()[0] == ("Ann Lee", status)
         page.press("u")
@@ -372,3 +372,72 @@ def test_500_documents_load_in_two_seconds(driver, tmp_path):
     Select(page.find("#order")).select_by_value("entropy")
     page.press("j")
     assert page.find(".current").get_attribute("data-index") == "499"
+
+
+def test_each_decision_takes_one_key(driver, tmp_path):
+    words = " ".join(f"w{i}" for i in range(50))
+    spans = [(i, i + 1, PER, 0.5, True) for i in range(50)]
+    page = Page(driver, tmp_path, [document(words, spans), document(words, spans)])
+    page.press("j" + "ar" * 50)
+    assert page.find("#progress").text.startswith("100 decided, 0 open")
+    statuses = [status for _, status in page.spans(0) + page.spans(1)]
+    assert statuses == ["accepted", "rejected"] * 50
+
+
+def test_labels_beyond_nine_have_keys(driver, tmp_path):
+    labels = [f"L{i}" for i in range(60)]
+    page = Page(driver, tmp_path, [document("Ann saw", [(0, 1, 0, 0.5, True)])], labels)
+    page.press("j")
+    keys = [b.get_attribute("aria-keyshortcuts") for b in page.find_all("#panel [data-label]")]
+    known = [key for key in keys if key]
+    assert len(known) == len(set(known)) == 55 and not set(known) & set("arujkc")
+    for i in (8, 9, 28, 29, 54):
+        actions = ActionChains(driver)
+        if known[i].isupper():
+            actions.key_down(Keys.SHIFT).send_keys(known[i]).key_up(Keys.SHIFT).perform()
+        else:
+            actions.send_keys(known[i]).perform()
+        assert f"L{i} " in page.find("#panel h2").text
+
+
+@pytest.mark.parametrize("end", ["Lee", "saw"])
+def test_a_drag_from_the_left_edge_of_an_entity_selects(page, end):
+    entity, last = page.find('[data-key="1:3:1"]'), {"Lee": 2, "saw": 3}[end]
+    target = page.find(f'[data-index="0"] [data-token="{last}"]')
+    actions = ActionChains(page.driver)
+    actions.move_to_element_with_offset(entity, -(entity.size["width"] // 2), 0).click_and_hold()
+    actions.move_to_element_with_offset(target, target.size["width"] // 2 - 1, 0)
+    actions.release().perform()
+    text = "New entity “Ann Lee”" if end == "Lee" else "New entity “Ann Lee saw”"
+    WebDriverWait(page.driver, 5).until(lambda _: text in page.find("#panel").text)
+    page.press("3")
+    assert page.spans()[0] == (text[12:-1], "accepted")
+
+
+def test_saved_work_is_loaded_and_merged(page, tmp_path):
+    page.press("jar")
+    page.click('[data-index="2"] [data-complete]')
+    page.save()
+    ours = page.saved.rename(tmp_path / "ours.jsonl")
+    other = Page(page.driver, tmp_path)
+    files = other.find("#files")
+    page.driver.execute_script("arguments[0].hidden = false", files)
+    files.send_keys(str(ours))
+    message = other.find("#message")
+    WebDriverWait(page.driver, 5).until(lambda _: message.text == "Loaded 2 documents.")
+    expected = [("Ann Lee", "accepted"), ("New York", "rejected"), ("May", "open")]
+    assert other.spans() == expected and other.spans(2) == [("Oslo", "accepted")]
+    # What two annotators decide alike stays, and a contradiction is open again.
+    theirs = json.loads(ours.read_text(encoding="utf8").splitlines()[0])
+    theirs["spans"], theirs["rejected"] = theirs["spans"] + theirs["rejected"], []
+    lines = [
+        theirs,
+        {"text": "unknown"},
+        {**theirs, "spans": [{"start": 0, "end": 1, "label": "X"}]},
+    ]
+    path = tmp_path / "theirs.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf8")
+    files.send_keys(str(path))
+    WebDriverWait(page.driver, 5).until(lambda _: "2 lines left out" in message.text)
+    assert "theirs.jsonl, line 2: the page has no such text" in message.text
+    assert other.spans()[:2] == [("Ann Lee", "accepted"), ("New York", "open")]

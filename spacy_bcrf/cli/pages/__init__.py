@@ -25,6 +25,7 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
     )
     found.filters["number"] = lambda n: f"{n:,}"
+    found.filters["probability"] = show_probability
     return found
 
 
@@ -43,6 +44,13 @@ def render(
         policy += f"; script-src '{_hash(js)}'"
     embedded = {"style": Markup(css), "script": Markup(js), "policy": Markup(policy)}
     return _environment(folder).get_template(template).render(**embedded, **values)
+
+
+def show_probability(p: float | None) -> str:
+    """Return a probability as people read it, such as 0.93 and < 0.001."""
+    if p is None:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 def as_json(data: Any) -> Markup:

@@ -15,7 +15,12 @@ from . import render
 
 
 def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
-    """Return the page of a document that all earlier components have annotated.
+    """Return the page of a document that all earlier components have annotated, see `lattice`."""
+    return render("lattice.html", title=pipe.name, text=doc.text, **lattice(pipe, doc, n_reasons))
+
+
+def lattice(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> dict[str, Any]:
+    """Return the words of a document, the marginals of each tag, and the decisive features.
 
     n_reasons: number of features shown for each token. Only a sparse linear chain with at least two
     tags has them: the features of a network have no names.
@@ -36,19 +41,11 @@ def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
             _row(doc[i].text, tags, choice, marginals[i], n_reasons)
             for i, choice in enumerate(choices)
         ]
-    lattice = [
+    rows = [
         (tag, list(zip(marginals[:, t].tolist(), (best == t).tolist(), strict=True)))
         for t, tag in enumerate(tags)
     ]
-    words = [token.text for token in doc]
-    return render(
-        "lattice.html",
-        title=pipe.name,
-        text=doc.text,
-        words=words,
-        lattice=lattice,
-        reasons=reasons,
-    )
+    return {"words": [token.text for token in doc], "lattice": rows, "reasons": reasons}
 
 
 def _row(word: str, tags: list[str], choice: Choice, p: np.ndarray, n: int) -> dict[str, Any]:

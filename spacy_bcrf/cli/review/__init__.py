@@ -22,7 +22,7 @@ def review_cli(
         Path,
         Arg(
             help="Texts to review: .txt with one on each line, JSON lines with a text, or .spacy. "
-            "Annotation in the file is ignored",
+            "Without --gold, annotation in the file is ignored",
             metavar="TEXTS",
         ),
     ],
@@ -32,10 +32,18 @@ def review_cli(
         int,
         Opt("--max-alternatives", help="Largest number of alternatives of an entity", min=0),
     ] = 5,
+    gold: Annotated[
+        bool, Opt("--gold", help="Review the annotation of a .spacy file in place of predictions")
+    ] = False,
+    suspects: Annotated[
+        Path | None,
+        Opt("--suspects", help="What `audit` wrote of the file: review its suspects alone"),
+    ] = None,
     gpu_id: GpuId = -1,
 ) -> None:
     """
-    Write a page to review predicted entities in a browser, without server or network. Its Save
+    Write a page to review predicted entities in a browser, without server or network, or to correct
+    the annotation of a corpus. Its Save
     button writes JSON lines that `convert` reads: accepted and rejected entities as partial
     annotation, and documents marked as complete.
     """
@@ -43,6 +51,7 @@ def review_cli(
 
     from ..labeler import annotate_before, load_labeler
     from ..texts import read_texts
+    from .annotation import keep_suspects, read_annotation
     from .page import check_labeler, review_page
 
     with exit_on(ValueError, OSError):
@@ -51,8 +60,12 @@ def review_cli(
         setup_gpu(gpu_id, silent=True)
         nlp, name, labeler = load_labeler(model, pipe)
         check_labeler(labeler)
+        spans = read_annotation(nlp, labeler, texts) if gold or suspects else None
         docs = tqdm(read_texts(texts, nlp), "predicting", unit="docs", delay=1, disable=None)
-        predictions = read_predictions(labeler, annotate_before(nlp, name, docs), max_alternatives)
+        before = annotate_before(nlp, name, docs)
+        predictions = read_predictions(labeler, before, max_alternatives, spans)
+        if suspects:
+            predictions = keep_suspects(predictions, suspects, labeler.labels)
         page, counts = review_page(nlp, labeler, predictions, texts, max_alternatives)
         part.write_text(page, encoding="utf8")
     typer.echo(f"{output}: {counts}")

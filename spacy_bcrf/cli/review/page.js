@@ -50,7 +50,7 @@ function scoreOf(index, span) {
 function initialState(index) {
   const doc = data.documents[index];
   doc.initial ??= {
-    spans: doc.spans.map(([start, end, label]) => ({ start, end, label, status: "open" })),
+    spans: doc.spans.map(([start, end, label, , , status = "open"]) => ({ start, end, label, status })),
     complete: false,
   };
   return doc.initial;
@@ -117,6 +117,20 @@ function undo() {
   rebuild(index, key ?? (stateOf(index).spans.length ? keyOf(stateOf(index).spans[0]) : null));
 }
 
+/** Select the next open span after the selected one, and stay if there is none. */
+function advance() {
+  const { index } = current;
+  const here = selectedSpan();
+  const filter = readFilter();
+  const open = (at) => matchingSpans(at, filter).filter((span) => span.status === "open");
+  const ahead = open(index).filter((span) => compare(span, here) > 0);
+  if (ahead.length) return select(index, keyOf(ahead[0]));
+  const next = list.slice(list.indexOf(index) + 1).find((at) => open(at).length);
+  if (next === undefined) return;
+  while (list.indexOf(next) >= nRendered) renderMore();
+  select(next, keyOf(open(next)[0]));
+}
+
 /** Replace the selected span, or drop it with `null`, and put `added` in its place. */
 function decide(added, message) {
   const { index, key } = current;
@@ -131,12 +145,16 @@ function describe(index, { start, end, label }) {
 
 function accept() {
   const span = selectedSpan();
-  if (span) decide({ ...span, status: "accepted" }, `Accepted ${describe(current.index, span)}.`);
+  if (!span) return;
+  decide({ ...span, status: "accepted" }, `Accepted ${describe(current.index, span)}.`);
+  advance();
 }
 
 function reject() {
   const span = selectedSpan();
-  if (span) decide({ ...span, status: "rejected" }, `Rejected ${describe(current.index, span)}.`);
+  if (!span) return;
+  decide({ ...span, status: "rejected" }, `Rejected ${describe(current.index, span)}.`);
+  advance();
 }
 
 function replaceBy({ start, end, label }) {
@@ -206,6 +224,69 @@ function save() {
   element("a", { href: url, download: data.file }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60000);
   tell(`Saved ${indices.length} documents to ${data.file}.`);
+}
+
+/** Return the state that a saved record describes. Error for unknown labels or offsets. */
+function stateOfRecord(index, record) {
+  const { starts, ends } = data.documents[index];
+  const read = (status) => (span) => {
+    const made = { start: starts.indexOf(span.start), end: ends.indexOf(span.end) + 1 };
+    const label = data.labels.indexOf(span.label);
+    if (label < 0) throw Error(`the page has no label ${span.label}`);
+    if (made.start < 0 || made.end <= made.start) throw Error("other tokens");
+    return { ...made, label, status };
+  };
+  const decided = [
+    ...(record.spans ?? []).map(read("accepted")),
+    ...(record.rejected ?? []).map(read("rejected")),
+  ];
+  const isDecided = (span) =>
+    decided.some((other) => keyOf(other) === keyOf(span) || overlap(other, span));
+  const open = initialState(index).spans.filter((span) => !record.complete && !isDecided(span));
+  return { spans: [...decided, ...open].sort(compare), complete: Boolean(record.complete) };
+}
+
+/** Merge two people's states: what they decide alike stays, everything else is open again. */
+function mergeStates(one, other) {
+  const statusOf = ({ spans }, span) => spans.find((each) => keyOf(each) === keyOf(span))?.status;
+  const all = new Map([...one.spans, ...other.spans].map((span) => [keyOf(span), span]));
+  const spans = [...all.values()].map((span) => {
+    const [a, b] = [statusOf(one, span), statusOf(other, span)];
+    return { ...span, status: a === b || b === "open" ? a : a === "open" ? b : "open" };
+  });
+  const isAgreed = spans.every((span) => span.status !== "open");
+  return { spans: spans.sort(compare), complete: one.complete && other.complete && isAgreed };
+}
+
+/** Add the work of saved files to the work of this page. */
+async function load(files) {
+  const byText = new Map();
+  for (const index of data.documents.keys()) {
+    const { text } = data.documents[index];
+    byText.set(text, [...(byText.get(text) ?? []), index]);
+  }
+  const [loaded, problems] = [new Set(), []];
+  for (const file of files) {
+    const left = new Map([...byText].map(([text, indices]) => [text, [...indices]]));
+    for (const [i, line] of (await file.text()).split("\n").entries()) {
+      if (!line.trim()) continue;
+      try {
+        const record = JSON.parse(line);
+        const index = left.get(record.text)?.shift();
+        if (index === undefined) throw Error("the page has no such text");
+        const state = stateOfRecord(index, record);
+        past.push([index, work.get(index)]);
+        work.set(index, work.has(index) ? mergeStates(work.get(index), state) : state);
+        loaded.add(index);
+      } catch (error) {
+        problems.push(`${file.name}, line ${i + 1}: ${error.message}`);
+      }
+    }
+  }
+  store();
+  showList();
+  const left = problems.length ? ` ${problems.length} lines left out; ${problems[0]}.` : "";
+  tell(`Loaded ${loaded.size} documents.${left}`);
 }
 
 // ---- Filter and order
@@ -283,7 +364,9 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-const hueOf = (label) => String(Math.round((212 + label * 137.508) % 360));
+// Neither red nor green: red is for errors, and many people cannot tell them apart.
+const HUES = [212, 38, 285, 190, 52, 320, 245, 26, 265, 172];
+const hueOf = (label) => String(HUES[label % HUES.length]);
 
 function percent(p) {
   if (p === null) return "";
@@ -468,7 +551,7 @@ function button(text, action, key, attributes = {}) {
 
 function labelButtons() {
   return data.labels.map((label, i) => {
-    const key = i < 9 ? String(i + 1) : "";
+    const key = LABEL_KEYS[i] ?? "";
     const made = button(label, () => setLabel(i), key, { class: "label", "data-label": i });
     made.style.setProperty("--hue", hueOf(i));
     return made;
@@ -573,6 +656,14 @@ const ACTIONS = {
   c: () => current && toggleComplete(current.index),
 };
 
+/** Keys of the labels: digits, letters without an action, then letters with Shift. */
+const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"];
+const LABEL_KEYS = [
+  ..."123456789",
+  ...LETTERS.filter((letter) => !Object.hasOwn(ACTIONS, letter)),
+  ...LETTERS.map((letter) => letter.toUpperCase()),
+];
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches("select, input[type=number]")) return;
@@ -586,8 +677,9 @@ document.addEventListener("keydown", (event) => {
   // With a layout without Latin letters, the position of the key decides.
   const typed = event.key.toLowerCase();
   const key = /^[a-z0-9]$/.test(typed) ? typed : event.code.replace(/^(Key|Digit)/, "").toLowerCase();
-  if (/^[1-9]$/.test(key)) setLabel(Number(key) - 1);
-  else if (Object.hasOwn(ACTIONS, key)) ACTIONS[key]();
+  const label = LABEL_KEYS.indexOf(event.shiftKey ? key.toUpperCase() : key);
+  if (Object.hasOwn(ACTIONS, key) && !event.shiftKey) ACTIONS[key]();
+  else if (label >= 0) setLabel(label);
   else return;
   event.preventDefault();
 });
@@ -601,9 +693,22 @@ byId("documents").addEventListener("click", (event) => {
   else select(index, entity?.dataset.key ?? null);
 });
 
+// In Chromium a drag from the left edge of an element that takes the focus selects nothing.
+byId("documents").addEventListener("pointerdown", (event) => {
+  const entity = event.target.closest(".entity");
+  if (!entity) return;
+  entity.removeAttribute("tabindex");
+  const restore = () => entity.setAttribute("tabindex", "0");
+  addEventListener("pointerup", restore, { once: true });
+});
 byId("panel").addEventListener("pointerdown", (event) => event.preventDefault());
 byId("undo").addEventListener("click", undo);
 byId("save").addEventListener("click", save);
+byId("load").addEventListener("click", () => byId("files").click());
+byId("files").addEventListener("change", async (event) => {
+  await load(event.target.files);
+  event.target.value = "";
+});
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 byId("filters").addEventListener("change", (event) => {
   showList();

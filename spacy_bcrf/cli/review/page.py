@@ -70,7 +70,7 @@ def review_page(
         "maxAlternatives": max_alternatives,
         "documents": documents,
     }
-    is_predicted = [span[-1] for document in documents for span in document["spans"]]
+    is_predicted = [span[4] for document in documents for span in document["spans"]]
     counts = PageCounts(
         len(documents),
         sum(is_predicted),

@@ -1,0 +1,212 @@
+"""The first training config for a corpus: components, encoder, passes and evaluation interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.util import load_model_from_config
+from thinc.api import Config
+
+from spacy_bcrf.corpora.inspection import Inspection
+
+FACTORIES = {"ner": "bcrf_ner", "tagger": "bcrf_tagger"}
+"""Components by their names in a pipeline."""
+TEMPLATES = {"ner": "ner", "tagger": "pos"}
+ENCODERS = ("sparse", "cnn", "hybrid", "transformer")
+SEQUENCES = 64
+"""Documents of a training step of a sparse chain."""
+WORDS = 1000
+"""Words of a training step of a network."""
+_CNN = {
+    "@architectures": "spacy.Tok2Vec.v2",
+    "embed": {
+        "@architectures": "spacy-bcrf.MultiHashEmbed.v1",
+        "width": 96,
+        "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
+        "rows": [5000, 1000, 2500, 2500],
+    },
+    "encode": {"@architectures": "spacy-bcrf.MaxoutWindowEncoder.v1", "width": 96},
+}
+_LISTENERS = {
+    "tok2vec": {"@architectures": "spacy.Tok2VecListener.v1", "width": 96},
+    "transformer": {
+        "@architectures": "spacy-transformers.TransformerListener.v1",
+        "grad_factor": 1.0,
+        "pooling": {"@layers": "reduce_mean.v1"},
+    },
+}
+
+
+@dataclass
+class FirstConfig:
+    """A complete training config. notes: why it has these settings, a line each."""
+
+    config: Config
+    notes: list[str] = field(default_factory=list)
+
+
+def make_first_config(
+    corpus: Inspection,
+    lang: str,
+    *,
+    pipes: Sequence[str] = (),
+    encoder: str = "sparse",
+    clusters: Path | None = None,
+    transformer: str | None = None,
+    paths: dict[str, str] | None = None,
+) -> FirstConfig:
+    """Make a config that fits a training corpus.
+
+    pipes: names in `FACTORIES`; by default those that the corpus annotates.
+    encoder: one of `ENCODERS`. docs/heads.md says when to take which.
+    clusters: a file of `python -m spacy bcrf clusters`, for sparse and hybrid.
+    transformer: the folder or name of a transformer.
+    paths: the section [paths] of the config, such as train and dev.
+    ValueError names an option that the corpus or another option excludes.
+    """
+    notes = [f"{corpus.docs:,} documents, {corpus.tokens:,} tokens"]
+    chosen = list(pipes) or _annotated(corpus, notes)
+    _check(corpus, chosen, encoder, clusters, transformer)
+    shared = {"cnn": "tok2vec", "hybrid": "tok2vec", "transformer": "transformer"}.get(encoder)
+    components: dict[str, Any] = {}
+    if shared == "tok2vec":
+        components["tok2vec"] = {"factory": "tok2vec", "model": _CNN}
+    elif shared:
+        model = {
+            "@architectures": "spacy-transformers.TransformerModel.v3",
+            "name": transformer,
+            "tokenizer_config": {"use_fast": True, "model_max_length": 512},
+        }
+        components["transformer"] = {"factory": "transformer", "model": model}
+    for name in chosen:
+        model = _make_model(name, encoder, shared, clusters)
+        components[name] = {"factory": FACTORIES[name], "model": model}
+    training = _sparse_training(corpus) if encoder == "sparse" else _network_training(corpus)
+    if shared == "transformer":
+        training["optimizer"] = {
+            "@optimizers": "Adam.v1",
+            "learn_rate": {
+                "@schedules": "warmup_linear.v1",
+                "warmup_steps": training["max_steps"] // 10,
+                "total_steps": training["max_steps"],
+                "initial_rate": 0.00003,
+            },
+        }
+    if encoder == "sparse":
+        notes.append(
+            f"sparse linear chains, {training['max_epochs']} passes, an evaluation each pass"
+        )
+    else:
+        notes.append(
+            f"{encoder}, at most {training['max_steps']:,} steps of {WORDS:,} words, an evaluation "
+            f"every {training['eval_frequency']:,}"
+        )
+    config = Config(
+        {
+            "paths": {"train": None, "dev": None, **(paths or {})},
+            "nlp": {"lang": lang, "pipeline": list(components)},
+            "components": components,
+            "training": training,
+        }
+    )
+    nlp: Language = load_model_from_config(config, auto_fill=True)
+    filled = nlp.config
+    # Filled paths stand where spaCy's default config refers to them.
+    filled["corpora"]["train"]["path"] = "${paths.train}"
+    filled["corpora"]["dev"]["path"] = "${paths.dev}"
+    return FirstConfig(filled, notes)
+
+
+def _annotated(corpus: Inspection, notes: list[str]) -> list[str]:
+    """Return the components that the corpus can train."""
+    found = []
+    if corpus.has_entities:
+        found.append("ner")
+        labels = sorted(corpus.labels - {""})
+        notes.append(
+            f"ner: {len(labels)} labels: {', '.join(labels[:12])}" + " .." * (len(labels) > 12)
+        )
+    if tags := corpus.tags["tag"].values:
+        found.append("tagger")
+        notes.append(f"tagger: {len(tags)} tags")
+    if not found:
+        raise ValueError("the corpus has neither entities nor token.tag; annotate some documents")
+    return found
+
+
+def _check(
+    corpus: Inspection,
+    pipes: Sequence[str],
+    encoder: str,
+    clusters: Path | None,
+    transformer: str | None,
+) -> None:
+    if encoder not in ENCODERS:
+        raise ValueError(f"encoder {encoder!r}: expected one of {', '.join(ENCODERS)}")
+    for name in pipes:
+        if name not in FACTORIES:
+            raise ValueError(f"component {name!r}: expected {', '.join(FACTORIES)}")
+    if "ner" in pipes and not corpus.has_entities:
+        raise ValueError("component ner: the corpus has no entity annotation")
+    if "tagger" in pipes and not corpus.tags["tag"].values:
+        raise ValueError("component tagger: the corpus has no token.tag")
+    if clusters and encoder not in ("sparse", "hybrid"):
+        raise ValueError(f"clusters are features: {encoder} reads none; take sparse or hybrid")
+    if (transformer is not None) != (encoder == "transformer"):
+        raise ValueError(
+            "encoder transformer needs the folder or name of a transformer"
+            if transformer is None
+            else f"a transformer is given, but the encoder is {encoder}"
+        )
+
+
+def _make_model(
+    name: str, encoder: str, shared: str | None, clusters: Path | None
+) -> dict[str, Any]:
+    features: dict[str, Any] = {"templates": TEMPLATES[name]}
+    if clusters:
+        features = {
+            "templates": f"{TEMPLATES[name]}-brown",
+            "clusters": {"brown": str(clusters)},
+        }
+    if shared is None:
+        model = {"@architectures": "spacy-bcrf.LinearChain.v1", **features}
+        return model | ({"objective": "crf"} if name == "ner" else {})
+    network = {"tok2vec": _LISTENERS[shared], "head": {"@layers": "spacy-bcrf.CRF.v1"}}
+    if encoder == "hybrid":
+        return {"@architectures": "spacy-bcrf.Hybrid.v1", **features, **network}
+    return {"@architectures": "spacy-bcrf.SequenceLabeler.v1", **network}
+
+
+def _sparse_training(corpus: Inspection) -> dict[str, Any]:
+    # Small corpora need more passes until the averages settle.
+    passes = 20 if corpus.docs < 1_000 else 10 if corpus.docs < 30_000 else 6
+    return {
+        "max_epochs": passes,
+        "max_steps": 0,
+        "patience": 0,
+        "eval_frequency": -(-corpus.docs // SEQUENCES),
+        "batcher": {"@batchers": "spacy.batch_by_sequence.v1", "size": SEQUENCES},
+    }
+
+
+def _network_training(corpus: Inspection) -> dict[str, Any]:
+    of_pass = -(-corpus.tokens // WORDS)
+    steps = min(20_000, max(2_000, 15 * of_pass))
+    every = max(100, steps // 20)
+    return {
+        "max_epochs": 0,
+        "max_steps": steps,
+        "patience": 6 * every,
+        "eval_frequency": every,
+        "batcher": {
+            "@batchers": "spacy.batch_by_words.v1",
+            "discard_oversize": False,
+            "tolerance": 0.2,
+            "size": WORDS,
+        },
+    }

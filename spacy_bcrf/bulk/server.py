@@ -1,0 +1,188 @@
+"""An HTTP server of a pipeline: requests in batches, limits, health and metrics."""
+
+# Without `from __future__ import annotations`: FastAPI evaluates type hints of nested functions.
+
+import asyncio
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_bcrf.io.extras import require
+from spacy_bcrf.pipeline.limits import (
+    TookTooLongError,
+    is_out_of_memory,
+    predict_in_parts,
+    time_limit,
+    watch_tokenizer,
+)
+
+from .predictions import Annotation, Predictor
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes of a body, characters of a text, seconds in the tokenizer, texts of a batch."""
+
+    bytes: int = 2_000_000
+    characters: int = 100_000
+    seconds: float = 2.0
+    batch: int = 64
+
+
+class Server:
+    """Annotates texts of requests in batches. The texts that arrive meanwhile are the next batch.
+
+    names: the components whose annotation the answers have. counts: of answers by status, and of
+    texts, characters and batches.
+    """
+
+    def __init__(self, nlp: Language, names: Sequence[str], limits: Limits = Limits()) -> None:
+        self.nlp, self.limits = nlp, limits
+        self.counts: Counter[str] = Counter()
+        self._predictor = Predictor(nlp, names, 0, False)
+        self._lock = asyncio.Lock()
+        self._waiting: list[tuple[str, asyncio.Future]] = []
+        watch_tokenizer(nlp)
+
+    def _tokenize(self, text: str) -> Doc | Exception:
+        try:
+            with time_limit(self.limits.seconds):
+                return self.nlp.make_doc(text)
+        except TookTooLongError as error:
+            return error
+
+    def _predict(self, docs: Sequence[Doc]) -> list[list[Annotation]]:
+        # A component that fails leaves its documents in no usable state.
+        return [one.spans for one in self._predictor.predict([doc.copy() for doc in docs])]
+
+    def annotate(self, texts: Sequence[str]) -> list[list[Annotation] | Exception]:
+        """Return the annotation of each text, or the exception of a text that fails alone."""
+        with self.nlp.memory_zone():  # frees the strings of the texts
+            docs = [self._tokenize(text) for text in texts]
+            good = [doc for doc in docs if isinstance(doc, Doc)]
+            found = iter(predict_in_parts(self._predict, good, _report) if good else [])
+            return [next(found) if isinstance(doc, Doc) else doc for doc in docs]
+
+    async def answer(self, text: str) -> list[Annotation] | Exception:
+        """Return the annotation of a text, or the exception that it raises."""
+        result: asyncio.Future = asyncio.Future()
+        self._waiting.append((text, result))
+        async with self._lock:  # one batch at a time
+            if not result.done():
+                n = self.limits.batch
+                batch, self._waiting[:n] = self._waiting[:n], []
+                texts = [each for each, _ in batch]
+                self.counts.update(texts=len(texts), batches=1, characters=sum(map(len, texts)))
+                try:
+                    found = await asyncio.to_thread(self.annotate, texts)
+                except Exception as error:
+                    found = [error] * len(batch)
+                for (_, each), value in zip(batch, found, strict=True):
+                    if not each.done():  # the client has left
+                        each.set_result(value)
+        return await result
+
+    async def show(self, page: Callable[[str], str], text: str) -> str:
+        """Return a page about a text. No batch runs meanwhile: one memory zone at a time."""
+
+        def render() -> str:
+            with self.nlp.memory_zone(), time_limit(self.limits.seconds):
+                return page(text)
+
+        async with self._lock:
+            return await asyncio.to_thread(render)
+
+    def metrics(self) -> str:
+        """Return the counts in the text format of Prometheus."""
+        lines = [f"spacy_bcrf_{name}_total {n}" for name, n in sorted(self.counts.items())]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _report(error: Exception, size: int) -> None:
+    warnings.warn(f"a batch of {size} texts failed: {error!r}. Its halves follow", stacklevel=2)
+
+
+def _read(body: bytes, limits: Limits) -> str:
+    """Return the text of a request. ValueError for another body."""
+    try:
+        text = json.loads(body)["text"]
+        text.encode()  # half a surrogate pair is no text
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ValueError('expected JSON: {"text": "..."}') from None
+    if len(text) > limits.characters:
+        raise ValueError(f"the text has more than {limits.characters} characters")
+    return str(text)
+
+
+def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
+    """Return the FastAPI application of a server.
+
+    page: returns the HTML page for a typed text, "" at first.
+    """
+    fastapi = require("fastapi", "serve")
+    responses = require("fastapi.responses", "serve")
+    Request: Any = fastapi.Request
+    app = fastapi.FastAPI(title="spacy-bcrf", description="Annotation with probabilities")
+    limits = server.limits
+    text_schema = {"type": "string", "maxLength": limits.characters}
+    schema = {"type": "object", "required": ["text"], "properties": {"text": text_schema}}
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+
+    async def read(request: Request) -> str:
+        content = b""
+        async for part in request.stream():
+            content += part
+            if len(content) > limits.bytes:
+                raise fastapi.HTTPException(413, f"the body has more than {limits.bytes} bytes")
+        try:
+            return _read(content, limits)
+        except ValueError as error:
+            raise fastapi.HTTPException(422, str(error)) from None
+
+    @app.post("/annotate", openapi_extra={"requestBody": body})
+    async def annotate(request: Request) -> list[dict[str, Any]]:
+        """Return the annotation of a text: pipe, start, end, label, probability."""
+        found = await server.answer(await read(request))
+        if isinstance(found, Exception):
+            raise failure(found)
+        return found
+
+    def failure(error: Exception) -> Exception:
+        busy = isinstance(error, TookTooLongError) or is_out_of_memory(error)
+        reason: Exception = fastapi.HTTPException(
+            503 if busy else 500, str(error) or type(error).__name__
+        )
+        return reason
+
+    @app.middleware("http")
+    async def count(request: Request, call_next: Any) -> Any:
+        answer = await call_next(request)
+        server.counts[f"answers_{answer.status_code}"] += 1
+        return answer
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Answer as long as the server is alive."""
+        return {"status": "ok"}
+
+    @app.get("/metrics", response_class=responses.PlainTextResponse)
+    async def metrics() -> str:
+        """Return the counts of answers, texts, characters and batches."""
+        return server.metrics()
+
+    if page is not None:
+
+        @app.get("/", response_class=responses.HTMLResponse, include_in_schema=False)
+        async def show(text: str = "") -> str:
+            try:
+                return await server.show(page, text[: limits.characters])
+            except Exception as error:
+                raise failure(error) from error
+
+    return app

@@ -1,0 +1,152 @@
+"""`python -m spacy bcrf init`"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from spacy.cli._util import Opt
+
+from spacy_bcrf.io.atomic import replacing
+
+from .errors import exit_on
+from .paths import check_output_file
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from spacy_bcrf.corpora.inspection import Inspection
+
+HELD_OUT = 10
+"""Without --dev, each of so many documents is held out as one."""
+
+
+def init_cli(
+    output: Annotated[Path, Opt("--output", "-o", help="The config to write")],
+    train: Annotated[
+        Path,
+        Opt("--train", "-t", help="Training corpus: .spacy, or what `convert` reads", exists=True),
+    ],
+    dev: Annotated[
+        Path | None,
+        Opt("--dev", "-d", help=f"Dev corpus; by default each {HELD_OUT}th document of --train"),
+    ] = None,
+    lang: Annotated[str, Opt("--lang", "-l", help="Language of the texts")] = "en",
+    pipes: Annotated[
+        str | None,
+        Opt("--pipe", "-p", help="ner, tagger, or both; by default what the corpus annotates"),
+    ] = None,
+    encoder: Annotated[
+        str, Opt("--encoder", "-e", help="sparse, cnn, hybrid or transformer")
+    ] = "sparse",
+    clusters: Annotated[
+        Path | None,
+        Opt("--clusters", help="Word clusters, a file that `clusters` wrote", exists=True),
+    ] = None,
+    transformer: Annotated[
+        str | None, Opt("--transformer", help="Folder or name of a transformer")
+    ] = None,
+) -> None:
+    """
+    Look at a corpus and write a training config that fits it: components for its annotation,
+    passes and evaluation interval. Corpora in other formats than .spacy are converted into the
+    folder of the config.
+    """
+    from spacy_bcrf.analysis.first_config import make_first_config
+
+    with exit_on(ValueError, OSError):
+        check_output_file(output, train, dev)
+        paths = _prepare(output.parent, train, dev, lang)
+        made = make_first_config(
+            _inspect(paths["train"]),
+            lang,
+            pipes=[name.strip() for name in pipes.split(",")] if pipes else (),
+            encoder=encoder,
+            clusters=clusters,
+            transformer=transformer,
+            paths={name: str(path) for name, path in paths.items()},
+        )
+        with replacing(output) as part:
+            made.config.to_disk(part, interpolate=False)
+    for note in made.notes:
+        typer.echo(note)
+    if clusters is None and encoder == "sparse" and (raw := _find_raw_text(train)):
+        typer.echo(
+            f"{raw} may be raw text: clusters of its words raise F. "
+            f"python -m spacy bcrf clusters {raw} clusters.tsv, then add --clusters clusters.tsv"
+        )
+    typer.echo(f"next: python -m spacy train {output} --output {output.parent / 'out'}")
+
+
+def _prepare(folder: Path, train: Path, dev: Path | None, lang: str) -> dict[str, Path]:
+    """Return .spacy files of both parts, which are converted and split where they must be."""
+    if dev is not None and not dev.exists():
+        raise ValueError(f"{dev}: no such file or folder")
+    paths = {"train": _convert(train, folder / "train.spacy", lang)}
+    if dev is not None:
+        return paths | {"dev": _convert(dev, folder / "dev.spacy", lang)}
+    return _hold_out(paths["train"], folder)
+
+
+def _convert(corpus: Path, output: Path, lang: str) -> Path:
+    if corpus.is_dir() or corpus.suffix == ".spacy":
+        return corpus
+    from .convert import convert_cli
+
+    check_output_file(output, corpus)
+    convert_cli([corpus], output, lang=lang)
+    return output
+
+
+def _read(corpus: Path) -> Iterator[Doc]:
+    from spacy.vocab import Vocab
+
+    from spacy_bcrf.annotation.extensions import set_extensions
+    from spacy_bcrf.io.shards import read_docs
+
+    set_extensions()
+    return read_docs(corpus, Vocab())
+
+
+def _hold_out(corpus: Path, folder: Path) -> dict[str, Path]:
+    """Write each `HELD_OUT`th document to a dev part, and the others to a train part."""
+    from spacy.tokens import DocBin
+
+    parts = {"train": DocBin(store_user_data=True), "dev": DocBin(store_user_data=True)}
+    for i, doc in enumerate(_read(corpus)):
+        parts["dev" if i % HELD_OUT == HELD_OUT - 1 else "train"].add(doc)
+    if not len(parts["dev"]):
+        raise ValueError(
+            f"{corpus}: {len(parts['train'])} documents are too few to hold some out; expected "
+            f"--dev, or at least {HELD_OUT}"
+        )
+    paths = {}
+    for name, docs in parts.items():
+        paths[name] = folder / f"{corpus.stem}-{name}.spacy"
+        with replacing(paths[name]) as part:
+            part.write_bytes(docs.to_bytes())
+        typer.echo(f"{paths[name]}: {len(docs):,} documents")
+    return paths
+
+
+def _inspect(corpus: Path) -> Inspection:
+    from tqdm import tqdm
+
+    from spacy_bcrf.corpora.inspection import Inspection
+
+    found = Inspection()
+    docs = tqdm(_read(corpus), desc="inspecting", unit="docs", delay=1.0, disable=None)
+    for i, doc in enumerate(docs):
+        found.add(doc, f"{corpus}: document {i}")
+    if not found.docs:
+        raise ValueError(f"{corpus}: has no documents")
+    return found
+
+
+def _find_raw_text(corpus: Path) -> Path | None:
+    """Return a .txt file beside the corpus that is larger than the corpus."""
+    texts = [path for path in corpus.parent.glob("*.txt") if path != corpus]
+    size = corpus.stat().st_size
+    return next((path for path in sorted(texts) if path.stat().st_size > size), None)

@@ -1,0 +1,121 @@
+"""Tests of `python -m spacy bcrf init`: configs that train, and what they say of the corpus."""
+
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy import util
+from spacy.tokens import Doc, DocBin
+from typer.testing import CliRunner
+
+from spacy_bcrf.analysis.first_config import ENCODERS, make_first_config
+from spacy_bcrf.cli import app
+from spacy_bcrf.corpora.inspection import Inspection
+
+SAMPLE = Path(__file__).resolve().parents[2] / "assets/sample"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["init", *map(str, arguments)])
+
+
+def inspect(n=3, ents=True, tags=False):
+    found = Inspection()
+    for i in range(n):
+        doc = Doc(
+            spacy.blank("en").vocab,
+            words=["Anna", "sleeps"],
+            ents=["B-PER", "O"] if ents else None,
+            tags=["N", "V"] if tags else None,
+        )
+        found.add(doc, str(i))
+    return found
+
+
+@pytest.mark.parametrize("encoder", ["sparse", "cnn", "hybrid"])
+def test_the_config_trains_as_it_is(tmp_path, encoder):
+    from spacy.cli.train import train
+
+    config = tmp_path / "new" / "config.cfg"
+    files = "--train", SAMPLE / "train.conllu", "--dev", SAMPLE / "dev.conllu"
+    result = run("-o", config, *files, "--encoder", encoder)
+    assert result.exit_code == 0, result.output
+    assert "313 documents, 4,235 tokens" in result.output
+    assert "ner: 4 labels: DATE, LOC, ORG, PERSON" in result.output
+    assert f"next: python -m spacy train {config}" in result.output
+    overrides = {"training.max_steps": 4, "training.eval_frequency": 4}
+    train(config, tmp_path / "out", overrides=overrides)
+    nlp = spacy.load(tmp_path / "out/model-last")
+    assert nlp.pipe_names[-2:] == ["ner", "tagger"]
+    assert nlp("Anna sleeps.").has_annotation("TAG")
+
+
+def test_documents_are_held_out_if_there_is_no_dev_part(tmp_path):
+    result = run("-o", tmp_path / "c.cfg", "--train", SAMPLE / "train.conllu", "-p", "ner")
+    assert result.exit_code == 0, result.output
+    paths = util.load_config(tmp_path / "c.cfg")["paths"]
+    parts = {name: DocBin().from_disk(paths[name]) for name in ("train", "dev")}
+    assert {name: len(part) for name, part in parts.items()} == {"train": 282, "dev": 31}
+    vocab = spacy.blank("en").vocab
+    whole = DocBin().from_disk(tmp_path / "train.spacy").get_docs(vocab)
+    texts = {name: [doc.text for doc in part.get_docs(vocab)] for name, part in parts.items()}
+    assert sorted(texts["train"] + texts["dev"]) == sorted(doc.text for doc in whole)
+
+
+@pytest.mark.parametrize(("n", "passes"), [(3, 20), (1_000, 10)])
+def test_passes_and_evaluations_fit_the_size(n, passes):
+    corpus = inspect(3)
+    corpus.docs = n
+    training = make_first_config(corpus, "en").config["training"]
+    assert training["max_epochs"] == passes
+    # One evaluation a pass: steps have 64 documents.
+    assert training["eval_frequency"] == -(-n // 64)
+
+
+def test_components_follow_the_annotation():
+    def pipeline(**annotation):
+        return make_first_config(inspect(**annotation), "en").config["nlp"]["pipeline"]
+
+    assert pipeline() == ["ner"]
+    assert pipeline(tags=True) == ["ner", "tagger"]
+    assert pipeline(ents=False, tags=True) == ["tagger"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder": "lstm"}, f"encoder 'lstm': expected one of {', '.join(ENCODERS)}"),
+        ({"encoder": "transformer"}, "needs the folder or name of a transformer"),
+        ({"transformer": "folder"}, "a transformer is given, but the encoder is sparse"),
+        ({"pipes": ["parser"]}, "component 'parser': expected ner, tagger"),
+        ({"pipes": ["tagger"]}, "component tagger: the corpus has no token.tag"),
+        ({"encoder": "cnn", "clusters": SAMPLE}, "cnn reads none; take sparse or hybrid"),
+    ],
+)
+def test_impossible_choices_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_first_config(inspect(), "en", **options)
+
+
+def test_bad_files_are_one_line_and_leave_nothing(tmp_path):
+    empty = tmp_path / "empty.conll"
+    empty.write_text("")
+    few = tmp_path / "few.conll"
+    few.write_text("Anna B-PER\n\nBo B-PER\n")
+    for train, dev, message in [
+        (empty, empty, "no sentences"),
+        (few, None, "2 documents are too few to hold some out"),
+        (few, tmp_path / "none.conll", "none.conll: no such file or folder"),
+    ]:
+        result = run("-o", tmp_path / "c.cfg", "-t", train, *(["--dev", dev] if dev else []))
+        assert result.exit_code == 1 and message in result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert not (tmp_path / "c.cfg").exists()
+
+
+def test_raw_text_beside_the_corpus_is_found(tmp_path):
+    corpus = tmp_path / "train.conllu"
+    corpus.write_bytes((SAMPLE / "train.conllu").read_bytes())
+    (tmp_path / "raw.txt").write_text("some words\n" * 40_000)
+    result = run("-o", tmp_path / "out" / "c.cfg", "--train", corpus)
+    assert f"python -m spacy bcrf clusters {tmp_path / 'raw.txt'}" in result.output
