@@ -2,10 +2,12 @@
 # make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make foreign      compile the kernels with clang, for Windows under Wine, and for aarch64 under QEMU, and
-#                   compare with an oracle; needs clang, lld, mingw-w64, wine, g++-aarch64-linux-gnu and qemu-user
+#                   compare with an oracle; needs clang, lld, mingw-w64, wine, g++-aarch64-linux-gnu and qemu-user;
+#                   on Debian 12, Clang finds the headers of MinGW after
+#                   ln -s 12-posix /usr/lib/gcc/x86_64-w64-mingw32/12
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make attack       run random attacks for MINUTES=1; SEED=... repeats one
-# make reproducible build two wheels of this clone, and compare their bytes
+# make reproducible build two wheels of the last commit, and compare their bytes
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train on assets/english, calibrate and package en_bcrf_sm
 # make test-model   install both wheels in a new environment, and print entities with probabilities; push
@@ -124,13 +126,14 @@ attack: $(VENV)/$(EXTRAS)
 	BCRF_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(CURDIR):$(CURDIR)/tests \
 		$(BIN)/python -m tests.attack --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-# Two builds without shared object files. SOURCE_DATE_EPOCH is the time of all files in the wheel.
+# Two builds of the last commit in two folders, without shared object files. SOURCE_DATE_EPOCH is the time of all files in
+# the wheel.
 .PHONY: reproducible
 reproducible: $(VENV)/$(EXTRAS)
 	for n in 1 2; do \
-		rm -rf build/reproducible-$$n build/lib* build/bdist* && BCRF_OBJECTS=$(CURDIR)/build/reproducible-$$n/objects \
-		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --wheel \
-			--outdir build/reproducible-$$n . || exit 1; \
+		rm -rf build/reproducible-$$n && git clone -q . build/reproducible-$$n/source || exit 1; \
+		env -u BCRF_OBJECTS SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation \
+			--wheel --outdir build/reproducible-$$n build/reproducible-$$n/source || exit 1; \
 	done
 	cmp build/reproducible-1/*.whl build/reproducible-2/*.whl
 

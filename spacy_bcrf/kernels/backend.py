@@ -1,9 +1,8 @@
-"""Types of the kernels, and the protocol that the modules of kernels satisfy."""
+"""Types of the kernels."""
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 Array = Any
 """A NumPy or CuPy array."""
@@ -59,99 +58,3 @@ class BregmanOptions(NamedTuple):
     bound: Literal["upper", "lower"] = "upper"
     scale: float = 1.0
     unary: UnaryRule = "mean"
-
-
-class Backend(Protocol):
-    """The kernels for the arrays of one array module, `xp`.
-
-    Each method implements the function of the same name in `spacy_bcrf.kernels`, which documents
-    shapes and results.
-    """
-
-    def sum_product(
-        self,
-        xp: ModuleType,
-        unary: Array,
-        transitions: Array,
-        lengths: Array,
-        edges: Edges,
-        marginals: bool,
-    ) -> Result: ...
-
-    def max_product(
-        self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array
-    ) -> tuple[Array, Array]: ...
-
-    def entropy(
-        self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array
-    ) -> Array: ...
-
-    def pair_marginals(
-        self,
-        xp: ModuleType,
-        unary: Array,
-        transitions: Array,
-        lengths: Array,
-        heads: Array,
-        tails: Array,
-    ) -> tuple[Array, Array]: ...
-
-    def sample(
-        self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array, uniform: Array
-    ) -> Array: ...
-
-    def nbest(
-        self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array, n: int
-    ) -> tuple[Array, Array]: ...
-
-    def beam_search(
-        self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array, n: int, width: int
-    ) -> tuple[Array, Array]: ...
-
-    def dijkstra(
-        self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array
-    ) -> tuple[Array, Array, Array]: ...
-
-    def path_scores(
-        self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array, tags: Array
-    ) -> Array: ...
-
-    def add_features(
-        self,
-        xp: ModuleType,
-        tags: Array,
-        weights: Array,
-        lengths: Array,
-        node: Array,
-        edge: Array,
-    ) -> None: ...
-
-    def gram_matrices(
-        self, xp: ModuleType, tags: Array, lengths: Array, n_tags: int, shared: bool
-    ) -> Array: ...
-
-    def hildreth(self, xp: ModuleType, gains: Array, gram: Array, most: float) -> Array: ...
-
-    def bregman(
-        self,
-        xp: ModuleType,
-        unary: Array,
-        transitions: Array,
-        lengths: Array,
-        options: BregmanOptions,
-        edges: Edges,
-    ) -> Result: ...
-
-    def mean_field(
-        self, xp: ModuleType, unary: Array, transitions: Array, lengths: Array, n_iter: int
-    ) -> Result: ...
-
-    def mean_field_loss(
-        self,
-        xp: ModuleType,
-        unary: Array,
-        transitions: Array,
-        lengths: Array,
-        gold: Array,
-        n_iter: int,
-    ) -> Result: ...

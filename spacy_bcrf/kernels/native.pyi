@@ -1,4 +1,4 @@
-# The kernels have the signatures of backend.Backend. A test compares them.
+# The kernels have the parameters of the functions of spacy_bcrf.kernels. A test compares them.
 from typing import Any
 
 def __getattr__(name: str) -> Any: ...

@@ -32,6 +32,13 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         double* sum
         In* each
         const int* gold
+        In* entropies
+        In* pairs
+        int* labels
+        int n
+        const int* heads
+        const int* tails
+        const double* uniform
 
     cdef cppclass BregmanOptions:
         int n_iter
@@ -57,9 +64,6 @@ cdef extern from "cpu/kernels.hh" namespace "bcrf" nogil:
         void max_product(const Batch[In]&, int*, In*) except +
         void bregman(const Batch[In]&, const BregmanOptions&, const Outputs[In]&) except +
         void mean_field(const Batch[In]&, int, const Outputs[In]&) except +
-        void entropy(const Batch[In]&, In*) except +
-        void pair_marginals(const Batch[In]&, int, const int*, const int*, In*, In*) except +
-        void sample(const Batch[In]&, int, const double*, int*) except +
         void nbest(const Batch[In]&, int, int*, In*) except +
         void beam_search(const Batch[In]&, int, int, int*, In*) except +
         void dijkstra(const Batch[In]&, int*, In*, long long*) except +
@@ -110,9 +114,14 @@ def operations():
     return tuple(c_operation(i).decode() for i in range(N_OPERATIONS))
 
 
-def plan(operation, const real[:, ::1] unary, transitions, const int[::1] lengths, double range):
+def plan(operation, const real[:, ::1] transitions, const int[::1] lengths, bint shared, double range):
     cdef int index = operations().index(operation)
-    cdef Batch[real] batch = _batch(unary, transitions, lengths)
+    cdef Batch[real] batch
+    check_lengths(lengths, numpy.sum(lengths, dtype="int64"))
+    # A plan does not read scores of tokens and edges.
+    batch.unary = batch.transitions = &transitions[0, 0]
+    batch.lengths, batch.size = &lengths[0], <int>lengths.shape[0]
+    batch.tags, batch.shared, batch.path = <int>transitions.shape[0], shared, forced_path()
     steps = Kernels[real].get().plan(<Operation>index, batch, range)
     return tuple(step.decode() for step in steps)
 
@@ -181,8 +190,10 @@ def entropy(xp, const real[:, ::1] unary, transitions, const int[::1] lengths):
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
     entropies = _zeros(unary, lengths.shape[0])
     cdef real[::1] entropies_ = entropies
+    cdef Outputs[real] outputs
+    outputs.entropies = &entropies_[0]
     with nogil:
-        Kernels[real].get().entropy(batch, &entropies_[0])
+        Kernels[real].get().sum_product(batch, outputs)
     return entropies
 
 
@@ -191,16 +202,16 @@ def pair_marginals(
     const int[::1] tails
 ):
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    cdef int n = <int>heads.shape[0]
+    cdef Outputs[real] outputs
     check_ids("heads", heads, 0, batch.tags)
     check_ids("tails", tails, 0, batch.tags)
     node = _zeros(unary, (unary.shape[0], unary.shape[1]))
-    pairs = _zeros(unary, (unary.shape[0], n))
+    pairs = _zeros(unary, (unary.shape[0], heads.shape[0]))
     cdef real[:, ::1] node_ = node, pairs_ = pairs
+    outputs.node, outputs.pairs, outputs.n = &node_[0, 0], &pairs_[0, 0], <int>heads.shape[0]
+    outputs.heads, outputs.tails = &heads[0], &tails[0]
     with nogil:
-        Kernels[real].get().pair_marginals(
-            batch, n, &heads[0], &tails[0], &node_[0, 0], &pairs_[0, 0]
-        )
+        Kernels[real].get().sum_product(batch, outputs)
     return node, pairs
 
 
@@ -210,8 +221,10 @@ def sample(
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
     tags = numpy.zeros((uniform.shape[0], uniform.shape[1]), "int32")
     cdef int[:, ::1] tags_ = tags
+    cdef Outputs[real] outputs
+    outputs.labels, outputs.uniform, outputs.n = &tags_[0, 0], &uniform[0, 0], <int>uniform.shape[0]
     with nogil:
-        Kernels[real].get().sample(batch, <int>uniform.shape[0], &uniform[0, 0], &tags_[0, 0])
+        Kernels[real].get().sum_product(batch, outputs)
     return tags
 
 

@@ -141,15 +141,21 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
         model.set_dim("nI", X[0].shape[1])
     nO, nI = model.get_dim("nO"), model.get_dim("nI")
     layers = _layers_by_name(model)
-    width = layers[_HIDDEN].get_dim("nO") if _HIDDEN in layers else nI
-    shapes = {"W": (nO, width), "b": (nO,), "transitions": (nO, nO), "start": (nO,), "end": (nO,)}
-    for name, shape in shapes.items():
+    for name, shape in param_shapes(model).items():
         model.set_param(name, model.ops.alloc(shape, dtype="float32"))
     if _PAIRWISE in layers:
         layers[_PAIRWISE].set_dim("nO", nO, force=True)
     for layer in model.layers:
         layer.set_dim("nI", nI)
         layer.initialize()
+
+
+def param_shapes(model: Model[InT, OutT]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a head's own parameters."""
+    nO, width, layers = model.get_dim("nO"), model.get_dim("nI"), _layers_by_name(model)
+    if _HIDDEN in layers:
+        width = layers[_HIDDEN].get_dim("nO")
+    return {"W": (nO, width), "b": (nO,), "transitions": (nO, nO), "start": (nO,), "end": (nO,)}
 
 
 def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Model[InT, OutT]:

@@ -276,13 +276,45 @@ def check_labels(name: str, labels: Any) -> None:
 
 
 def check_weights(name: str, model: Model) -> None:
-    """Raise ValueError if a layer of a loaded model lacks weights."""
+    """Raise ValueError if a layer of a loaded model lacks weights, or if their shapes differ."""
     for node in model.walk():
+        damage = []
         if missing := [param for param in node.param_names if not node.has_param(param)]:
+            damage.append(f"has no {', '.join(missing)}")
+        for param, shape in {} if missing else _weight_shapes(node).items():
+            if (found := node.get_param(param).shape) != shape:
+                damage.append(f"has {param} of shape {found}, expected {shape}")
+        if damage:
             raise ValueError(
-                f"[{name}] the model is damaged: its layer {node.name} has no "
-                f"{', '.join(missing)}; restore it, or train the component again"
+                f"[{name}] the model is damaged: its layer {node.name} {', and '.join(damage)}; "
+                "restore it, or train the component again"
             )
+
+
+_LINEAR = {"W": "nO nI", "b": "nO"}
+WEIGHT_AXES = {
+    **dict.fromkeys(("linear", "relu", "mish", "gelu", "swish", "softmax"), _LINEAR),
+    "maxout": {"W": "nO nP nI", "b": "nO nP"},
+    "layernorm": {"G": "nI", "b": "nI"},
+    "hashembed": {"E": "nV nO"},
+    "static_vectors": {"W": "nO nM"},
+    "pairwise": {"W": "2 nH nI", "V": "nO nO nH", "b": "nH"},
+}
+"""Layers by name: the dimensions of their weights, or numbers."""
+
+
+def _weight_shapes(node: Model) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights of a head, or of a layer in WEIGHT_AXES."""
+    from spacy_bcrf.layers.head import param_shapes
+
+    if "transitions" in node.param_names:
+        return param_shapes(node)
+    axes = WEIGHT_AXES.get(node.name, {})
+    return {
+        param: tuple(int(x) if x.isdecimal() else node.get_dim(x) for x in axes[param].split())
+        for param in axes
+        if param in node.param_names
+    }
 
 
 def check_loaded(

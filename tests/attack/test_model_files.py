@@ -156,6 +156,34 @@ def test_the_error_names_the_folder(tmp_path):
     assert str(tmp_path / "bcrf_tagger") in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["hashembed", "layernorm", "maxout", "pairwise", "relu", "bcrf"])
+def test_weights_of_a_wrong_shape_name_file_component_and_layer(tmp_path, name):
+    nlp = spacy.blank("en")
+    sizes = {"width": 16, "depth": 1, "embed_size": 50, "window_size": 1, "maxout_pieces": 2}
+    sizes |= {"subword_features": False, "pretrained_vectors": None}
+    head = {"@layers": "spacy-bcrf.BCRF.v1", "transitions": "pairwise", "hidden_width": 5}
+    model = {
+        "@architectures": "spacy-bcrf.SequenceLabeler.v1",
+        "tok2vec": {"@architectures": "spacy.HashEmbedCNN.v2", **sizes},
+        "head": head,
+    }
+    pipe = nlp.add_pipe("bcrf_tagger", config={"model": model})
+    doc = nlp.make_doc("a b")
+    nlp.initialize(lambda: [Example.from_dict(doc, {"tags": ["A", "B"]})])
+    nlp.to_disk(tmp_path)
+    spacy.load(tmp_path)("a b")
+    layer = next(node for node in pipe.model.walk() if node.name == name)
+    for param in layer.param_names:
+        weights = layer.get_param(param)
+        layer.set_param(param, weights[..., :-1])
+        nlp.to_disk(tmp_path)
+        layer.set_param(param, weights)
+        with pytest.raises(ValueError, match="train the component again") as error:
+            spacy.load(tmp_path)
+        message = f"[bcrf_tagger] the model is damaged: its layer {name} has {param} of shape"
+        assert str(error.value).startswith(f"{tmp_path / 'bcrf_tagger'}: {message}")
+
+
 def learner(n_tags=3, **options):
     defaults = {"n": 1, "n_iter": 1, "beam": 0, "averaged": True, "adagrad": False, "rate": 0.1}
     defaults |= {"decay": 0.0, "l2": 0.0, "l1": 0.0}

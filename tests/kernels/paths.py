@@ -99,15 +99,13 @@ class Forced:
         with forced(self.path):
             result = kernel(xp, unary, transitions, lengths, *args)
         ran = counts(operation, unary.dtype)
-        fits = _fits(operation, self.path, lengths, unary.shape[1])
+        fits = _fits(operation, self.path, lengths)
         last = paths[-1]
         assert set(ran) <= {self.path, last}, ran
         assert sum(ran.values()) == (lengths > 0).sum(), ran
         found = ran.get(self.path, 0)
         assert self.path == last or found <= fits.sum(), (found, fits.sum())
-        # A token without a tag sends its tile of mean field to rows.
-        whole = operation != "mean_field" or (unary > -np.inf).any(axis=1).all()
-        if self.path == last or (whole and _holds(self.path, unary, transitions, scale)):
+        if self.path == last or _holds(self.path, unary, transitions, scale):
             assert found >= (fits & allowed).sum(), (found, fits, allowed)
         return result
 
@@ -127,13 +125,10 @@ def _operation(name: str, transitions: Any, args: tuple[Any, ...]) -> tuple[str,
     return "bregman_lower" if options.bound == "lower" else "bregman", shared, options.scale
 
 
-def _fits(operation: str, path: str, lengths: Any, n_tags: int) -> Any:
+def _fits(operation: str, path: str, lengths: Any) -> Any:
     """Return which sequences (B,) fit the layout."""
-    if not path.startswith("lanes"):
-        return lengths > 0
-    if operation.startswith("bregman"):
-        return lengths > 2
-    return (lengths > 0) & ((operation != "mean_field") | (n_tags <= 20) | (lengths <= 2048))
+    over_tokens = operation.startswith("bregman") or operation == "mean_field"
+    return lengths > (2 if over_tokens and path.startswith("lanes") else 0)
 
 
 def _holds(path: str, unary: Any, transitions: Any, scale: float) -> bool:

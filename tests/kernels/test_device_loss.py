@@ -141,24 +141,6 @@ def test_marginals_are_three_launches_and_one_wait(cupy, host, inference):
     assert cupy.counts.waits == ["get", "__bool__"]
 
 
-def test_a_long_labeling_waits_no_more_than_a_short_one(cupy, host):
-    host.multiprocessors = 512
-    waits, launches = [], []
-    for length in 3, 90:
-        lengths = np.array([length], "int32")
-        arrays = problem(np.random.default_rng(0), 5, True, "float32", False, 1.0, lengths)
-        potentials = Potentials.unchecked(*on(cupy, *arrays), cupy)
-        viterbi(potentials)  # reads the errors of losses
-        host.launches.clear()
-        cupy.counts.waits.clear()
-        viterbi(potentials)
-        waits.append(cupy.counts.waits.copy())
-        launches.append(len(host.launches))
-    # The wait reads whether a sequence is infeasible.
-    assert waits == [["__bool__"], ["__bool__"]]
-    assert launches == [2, 6]
-
-
 @pytest.mark.parametrize("inference", [CRF(), BCRF()], ids=repr)
 def test_the_next_wait_raises_errors(cupy, inference):
     lengths = np.array([3, 2, 4], "int32")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles import reference
 from pairwise import pairwise
-from paths import Forced, counts
+from paths import Forced, counts, forced
 from test_kernels import (
     assert_same,
     assert_same_mean_field,
@@ -14,7 +14,7 @@ from test_kernels import (
     problem,
 )
 
-from spacy_bcrf.kernels import BregmanOptions
+from spacy_bcrf.kernels import BregmanOptions, native
 
 LENGTHS = {
     "equal": np.full(33, 5),
@@ -156,3 +156,19 @@ def test_a_bad_token_leaves_other_sequences_as_they_are(path, score, token):
         )
         if score == -np.inf:
             assert found.value[3] == -np.inf and not found.unary[18:24].any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_failed_sequence_does_not_change_the_others(dtype):
+    """Numbers of a lane whose sums are 0 stay finite: marginals of an edge look at all lanes."""
+    rng = np.random.default_rng(0)
+    unary = rng.normal(size=(32, 5, 3)).astype(dtype)
+    unary[::5, 1] = -np.inf
+    transitions = rng.normal(size=(3, 3)).astype(dtype)
+    arrays = unary.reshape(-1, 3), transitions, np.full(32, 5, "int32")
+    with forced("rows"):
+        expected = native.sum_product(np, *arrays, "each", True)
+    with forced("lanes"):
+        found = native.sum_product(np, *arrays, "each", True)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

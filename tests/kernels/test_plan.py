@@ -150,19 +150,16 @@ def test_the_share_of_lanes_that_a_tile_must_fill(
 
 
 def test_lanes_of_mean_field(planner):
-    """A tile must fill a vector. Rows are faster with more tags."""
+    """Columns of two tokens must fill 0.4 of the lanes. Rows are faster with more tags."""
     for dtype in "float32", "float64":
         lanes = planner.lanes(dtype)
         most = 44 if planner.isa != "baseline" else 20
         possible = lanes >= 4
-        assert planner.has_lanes("mean_field", most, [lanes], dtype) == possible
-        assert not planner.has_lanes("mean_field", most + 1, [lanes], dtype)
-        assert not planner.has_lanes("mean_field", most, [lanes - 1], dtype)
-    # Long sequences of more than 20 tags.
-    assert planner.has_lanes("mean_field", 20, [2049])
-    if most > 20:
-        assert planner.has_lanes("mean_field", 21, [2048])
-        assert not planner.has_lanes("mean_field", 21, [2049])
+        assert planner.has_lanes("mean_field", most, [2049], dtype) == possible
+        assert not planner.has_lanes("mean_field", most + 1, [2049], dtype)
+    lanes = planner.lanes("float32")
+    assert planner.has_lanes("mean_field", 3, [ceil(0.8 * lanes)])
+    assert not planner.has_lanes("mean_field", 3, [ceil(0.8 * lanes) - 1])
 
 
 def test_lanes_of_projections(planner):
@@ -361,10 +358,9 @@ WIDEST = LANES[kernels.instruction_set()]
 @pytest.mark.parametrize(
     "operation, lengths, expected",
     [
-        # A tile of mean field has at most 192 tokens, with one empty position a sequence.
-        ("mean_field", [185, 5], {"lanes": 2}),
-        ("mean_field", [185, 6], {"lanes": 1, "rows": 1}),
-        # A tile of projections has at most 4 vectors of columns.
+        # A tile of mean field or projections has at most 4 vectors of columns.
+        ("mean_field", [63, 3], {"lanes": 2}),
+        ("mean_field", [64, 3], {"lanes": 1, "rows": 1}),
         ("bregman", [63, 3], {"lanes": 2}),
         ("bregman", [64, 3], {"lanes": 1, "rows": 1}),
         # Shorter sequences have no inner token between two others.
@@ -383,3 +379,12 @@ def test_the_allowed_transitions_of_a_plan_are_checked():
     for wrong, error in ((np.ones(3, bool), ValueError), (np.ones((3, 3), int), TypeError)):
         with pytest.raises(error, match="allowed must"):
             kernels.plan("bregman", 3, np.array([3], "int32"), allowed=wrong)
+
+
+def test_a_plan_takes_no_memory_and_names_wrong_arguments():
+    lengths = np.array([100_000], "int32")
+    assert kernels.plan("edges", 300, lengths, shared=False)
+    with pytest.raises(ValueError, match=r"lengths\[1\] is negative: -1"):
+        kernels.plan("edges", 3, np.array([2, -1], "int32"))
+    with pytest.raises(ValueError, match="dtype must be float32 or float64, got 'int8'"):
+        kernels.plan("edges", 3, lengths, "int8")

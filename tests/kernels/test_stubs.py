@@ -2,12 +2,13 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
 
-from spacy_bcrf.kernels import encoder, native, sparse
-from spacy_bcrf.kernels.backend import Backend
+from spacy_bcrf import kernels
+from spacy_bcrf.kernels import cuda, encoder, native, sparse
 
 
 def functions(nodes, owner):
@@ -35,9 +36,16 @@ def test_the_stub_lists_the_functions_of_its_module(module):
     assert stubbed == {name for name, value in vars(module).items() if is_public(name, value)}
 
 
-def test_the_compiled_kernels_have_the_signatures_of_the_protocol():
-    methods = {name: value for name, value in vars(Backend).items() if is_public(name, value)}
-    assert methods
-    for name, method in methods.items():
-        expected = list(inspect.signature(method).parameters)[1:]
-        assert list(inspect.signature(getattr(native, name)).parameters) == expected, name
+KERNEL = re.compile(r"_backend\(xp\)\.(\w+)\(xp, (.*?)\)")
+
+
+@pytest.mark.parametrize("backend", [native, cuda], ids=["native", "cuda"])
+def test_a_backend_has_the_kernels_that_are_called(backend):
+    """Each has the array module, and then the parameters of the function that calls it."""
+    calls = KERNEL.findall(inspect.getsource(kernels))
+    assert len(calls) > 10
+    for name, passed in calls:
+        parameters = passed.split(", ")
+        assert list(inspect.signature(getattr(kernels, name)).parameters) == parameters, name
+        found = inspect.signature(getattr(backend, name)).parameters
+        assert list(found) == ["xp", *parameters], name

@@ -90,11 +90,18 @@ template <class In> struct Batch {
 // The outputs of a batch. A null pointer means that the output is not wanted. Gold needs `node`, and `sum` or `each`. In
 // mean field, it may be -1 for a token without a loss.
 template <class In> struct Outputs {
-    In* value;                  // (size)
+    In* value = nullptr;        // (size)
     In* node = nullptr;         // (N, tags)
     double* sum = nullptr;      // (tags, tags), for shared transitions; the kernels add to it
     In* each = nullptr;         // (N, tags, tags), zeros before
     const int* gold = nullptr;  // (N): the value becomes the loss of this labeling, the others its gradient
+    // Of the CRF alone, one of them a call.
+    In* entropies = nullptr;  // (size): -inf for a sequence without an allowed labeling, NaN for scores that are no numbers
+    In* pairs = nullptr;      // (N, n): the marginals of tag heads[m] at a token and tails[m] at the next one
+    int* labels = nullptr;    // (n, N), zeros before: labelings drawn from the uniform numbers (n, N)
+    int n = 0;
+    const int *heads = nullptr, *tails = nullptr;
+    const double* uniform = nullptr;
 
     // Clear the edges of a sequence, after a kernel that failed. Kernels do not clear edges first: zeros that nothing
     // has written take no memory.
@@ -233,30 +240,6 @@ template <class R> class Buffer {
     operator R*() { return data_; }
     R* data() { return data_; }
     const R* data() const { return data_; }
-};
-
-// The logarithm of a product of many factors. It takes a logarithm only when the product gets
-// extreme.
-class LogProduct {
-    using Limits = ProductLimits;
-    double product_ = 1, log_ = 0;
-
-  public:
-    void multiply(double x) {
-        // The product of two factors near the limit would be 0 or infinite.
-        if (x < 1 / Limits::FACTOR || x > Limits::FACTOR) return add(std::log(x));
-        product_ *= x;
-        if (product_ < 1 / Limits::PRODUCT || product_ > Limits::PRODUCT) flush();
-    }
-    void flush() {
-        log_ += std::log(product_);
-        product_ = 1;
-    }
-    void add(double x) { log_ += x; }
-    double log() {
-        flush();
-        return log_;
-    }
 };
 
 // Return the tag at which the cumulative weight exceeds `share` of the total.

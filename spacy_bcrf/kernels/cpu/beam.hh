@@ -1,6 +1,7 @@
 // Beam search for the n best labelings.
 #pragma once
 
+#include "live_tags.hh"
 #include "nbest.hh"
 
 namespace bcrf {
@@ -18,25 +19,9 @@ template <class R> class Beam {
     int width_, tags_;
     std::vector<std::vector<Prefix>> beams_;  // one for each token
     std::vector<Prefix> extended_;
-    std::vector<unsigned char> alive_;  // (longest, tags)
+    LiveTags live_tags_;
+    std::vector<std::uint64_t> alive_;  // (longest, words)
     std::vector<int> labeling_;
-
-    // Find the tags from which an allowed labeling reaches the end.
-    void find_alive(const Sequence<R>& s) {
-        for (int i = s.length - 1; i >= 0; --i) {
-            if (i % 256 == 0) check_signals();
-            const R* unary = s.unary + size_t(i) * tags_;
-            unsigned char *here = &alive_[size_t(i) * tags_], *next = here + tags_;
-            for (int u = 0; u < tags_; ++u) {
-                unsigned char open = i + 1 == s.length;
-                if (!open) {
-                    const R* w = s.edge(i) + size_t(u) * tags_;
-                    for (int v = 0; v < tags_; ++v) open |= next[v] & (w[v] > -infinity<R>);
-                }
-                here[u] = open & (unary[u] > -infinity<R>);
-            }
-        }
-    }
 
     // Ties go to the lower parent, then to the lower tag.
     static bool better(const Prefix& a, const Prefix& b) {
@@ -56,22 +41,22 @@ template <class R> class Beam {
   public:
     Beam(const Batch<R>& batch, int width, int longest)
         : width_(width), tags_(batch.tags), beams_(longest),
-          alive_(size_t(longest + 1) * batch.tags), labeling_(longest) {}
+          live_tags_(batch.tags, batch.shared), alive_(size_t(longest) * live_tags_.words), labeling_(longest) {}
 
     // Return the number of labelings found.
     int run(const Sequence<R>& s) {
-        find_alive(s);
+        live_tags_.find(s, alive_.data());
         const Prefix empty{0, -1, -1};
         SignalCheck signals;
         for (int i = 0; i < s.length; ++i) {
             const Prefix* before = i ? beams_[i - 1].data() : &empty;
             const int size = i ? int(beams_[i - 1].size()) : 1;
-            const unsigned char* alive = &alive_[size_t(i) * tags_];
+            const std::uint64_t* alive = &alive_[size_t(i) * live_tags_.words];
             extended_.clear();
             for (int k = 0; k < size; ++k) {
                 const R* w = i ? s.edge(i - 1) + size_t(before[k].tag) * tags_ : nullptr;
                 for (int t = 0; t < tags_; ++t) {
-                    if (!alive[t] || (w && w[t] == -infinity<R>)) continue;
+                    if (!(alive[t / 64] >> t % 64 & 1) || (w && w[t] == -infinity<R>)) continue;
                     const double step = double(s.unary[size_t(i) * tags_ + t]) + (w ? w[t] : 0);
                     const double score = before[k].score + step;
                     // Neither NaN nor overflow: the order of prefixes must be total.

@@ -7,12 +7,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// The layouts of the projections.
-struct TokenLayouts {
-    template <class R> using RowsOf = TokenRows<R>;
-    template <class R> using LanesOf = TokenLanes<R>;
-};
-
 // What a call wants.
 template <class R> struct BregmanCall {
     const BregmanOptions& options;
@@ -23,8 +17,7 @@ template <class R> struct BregmanCall {
 
 template <class P, class R, class Tile>
 void project_tiles(const Batch<R>& batch, const std::vector<Tile>& tiles, const BregmanCall<R>& call, char* failed) {
-    size_t room = 0;
-    for (const Tile& tile : tiles) room = std::max(room, size_t(tile.room));
+    const size_t room = largest_room(tiles);
     for_each_tile(
         batch, tiles, (P::IN_LANES ? 0.3 : 1) * (call.options.n_iter + 3) * pass(batch), call.out.sum,
         [&] { return P(batch, call.options, room); },
@@ -39,7 +32,7 @@ template <class P, class Tile, class R>
 bool project_windows(const Batch<R>& batch, const Sequence<R>& s, BregmanCall<R> call) {
     LiveTags live_tags(batch.tags, batch.shared);
     std::vector<std::uint64_t> alive;
-    if (!(smallest(batch.transitions, batch.tags * batch.tags) > -infinity<R>)) {
+    if (!(extent(batch.transitions, size_t(batch.tags) * batch.tags).low > -infinity<R>)) {
         alive.resize(size_t(s.length) * live_tags.words);
         live_tags.find(s, alive.data());
     }
@@ -133,9 +126,9 @@ void bregman(const Batch<R>& batch, const BregmanOptions& options, const Outputs
     };
     const auto in_double = [&](const std::vector<Sequence<R>>& left) {
         if constexpr (sizeof(R) == 4) {
-            InDouble copy(batch, left);
-            bregman<double>(copy.batch(batch.threads), options, copy.outputs(out));
-            copy.write(out);
+            InDouble copy(batch, left, out);
+            bregman<double>(copy.batch(batch.threads), options, copy.out);
+            copy.write();
             for (const Sequence<R>& s : left) values[s.index] = out.value[s.index], doubled[s.index] = 1;
         }
     };

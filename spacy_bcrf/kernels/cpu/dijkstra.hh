@@ -1,6 +1,7 @@
 // The best labeling, by Dijkstra's algorithm.
 #pragma once
 
+#include <queue>
 #include <stdexcept>
 #include <string>
 
@@ -14,57 +15,27 @@ namespace BCRF_TARGET {
 // which include the tag that it leads to, their maximum. This shifts all labelings by the same
 // amount. The first dequeued prefix that ends in a pair of token and tag is then the best one.
 template <class R> class Dijkstra {
-    int tags_;
-    std::vector<double> score_;         // (longest, tags)
-    std::vector<double> top_into_;      // (tags): largest transition into each tag
-    std::vector<int> before_, place_;   // (longest, tags): predecessor; position in the queue
-    std::vector<int> queue_;            // a binary heap of pairs
-    static constexpr int UNSEEN = -1, DONE = -2;
-
-    bool above(int a, int b) const { return score_[a] != score_[b] ? score_[a] > score_[b] : a < b; }
-
-    void put(int pair, int at) {
-        queue_[at] = pair;
-        place_[pair] = at;
-    }
-
-    void rise(int pair, int at) {
-        for (; at > 0 && above(pair, queue_[(at - 1) / 2]); at = (at - 1) / 2)
-            put(queue_[(at - 1) / 2], at);
-        put(pair, at);
-    }
-
-    void sink(int pair, int at) {
-        const int size = int(queue_.size());
-        for (int child = 2 * at + 1; child < size; child = 2 * at + 1) {
-            if (child + 1 < size && above(queue_[child + 1], queue_[child])) ++child;
-            if (!above(queue_[child], pair)) break;
-            put(queue_[child], at);
-            at = child;
+    // A prefix that ends in a pair. Of several that end in the same pair, the first dequeued one counts.
+    struct Prefix {
+        double score;
+        int pair;
+        bool operator<(const Prefix& other) const {
+            return score != other.score ? score < other.score : pair > other.pair;
         }
-        put(pair, at);
-    }
+    };
 
-    int pop() {
-        const int pair = queue_[0], last = queue_.back();
-        place_[pair] = DONE;
-        queue_.pop_back();
-        if (!queue_.empty()) sink(last, 0);
-        return pair;
-    }
+    int tags_;
+    std::vector<double> score_;     // (longest, tags)
+    std::vector<double> top_into_;  // (tags): largest transition into each tag
+    std::vector<int> before_;       // (longest, tags): predecessor
+    std::priority_queue<Prefix> queue_;
 
     // Record a prefix that ends in a pair, if it is new or better.
     void reach(int pair, double score, int from) {
-        if (score == -infinity<double> || place_[pair] == DONE) return;
-        if (place_[pair] == UNSEEN) {
-            queue_.push_back(pair);
-            place_[pair] = int(queue_.size()) - 1;
-        } else if (!(score > score_[pair])) {
-            return;
-        }
+        if (!(score > score_[pair])) return;
         score_[pair] = score;
         before_[pair] = from;
-        rise(pair, place_[pair]);
+        queue_.push({score, pair});
     }
 
     void find_tops(const R* w) {
@@ -86,16 +57,16 @@ template <class R> class Dijkstra {
   public:
     Dijkstra(const Batch<R>& batch, int longest)
         : tags_(batch.tags), score_(count_pairs(longest, batch.tags)), top_into_(batch.tags, 0.0),
-          before_(score_.size()), place_(score_.size()) {
+          before_(score_.size()) {
         if (batch.shared) find_tops(batch.transitions);
     }
 
     // Write the best labeling to `tags` and return its score, or -inf if there is none. `expanded`
     // counts the dequeued pairs.
     double run(const Sequence<R>& s, int* tags, long long& expanded) {
-        std::fill(place_.begin(), place_.begin() + s.length * tags_, UNSEEN);
+        std::fill_n(score_.begin(), s.length * tags_, -infinity<double>);
         SignalCheck signals;
-        queue_.clear();
+        queue_ = {};
         expanded = 0;
         std::vector<double> top(s.length);
         for (int i = 0; i < s.length; ++i) {
@@ -109,14 +80,16 @@ template <class R> class Dijkstra {
         }
         for (int t = 0; t < tags_; ++t) reach(t, s.unary[t] - top[0], -1);
         while (!queue_.empty()) {
-            int pair = pop();
+            const auto [score, pair] = queue_.top();
+            queue_.pop();
+            if (score < score_[pair]) continue;
             ++expanded;
             signals.add(50.0 * tags_);
             const int next = pair / tags_ + 1, tag = pair % tags_;
             if (next == s.length) return trace(s, pair, tags);
             const R *w = s.edge(next - 1) + size_t(tag) * tags_, *unary = s.unary + size_t(next) * tags_;
             for (int v = 0; v < tags_; ++v)
-                reach(next * tags_ + v, score_[pair] + (double(w[v]) + unary[v] - top[next]), pair);
+                reach(next * tags_ + v, score + (double(w[v]) + unary[v] - top[next]), pair);
         }
         return -infinity<double>;
     }

@@ -48,9 +48,8 @@ inline std::vector<std::string> instruction_sets() {
     return names;
 }
 
-// Return the position in `instruction_sets` of the set that the environment variable BCRF_ISA
-// names, or of the fastest. Throw std::invalid_argument, ValueError in Python, if this machine
-// lacks it.
+// Return the position in `instruction_sets` of the set that the environment variable BCRF_ISA names, or of the fastest.
+// Throw std::invalid_argument, ValueError in Python, if this machine lacks it.
 inline int read_level() {
     const std::vector<std::string> names = instruction_sets();
     const char* wanted = std::getenv("BCRF_ISA");

@@ -111,9 +111,8 @@ template <class In> void gram_matrices(const Labelings<In>& y, bool shared, doub
     }
 }
 
-// For each of `size` problems, find the steps (n) in [0, most] that maximize
-// <steps, gains> - steps' gram steps / 2. Hildreth's method sets one step after another to its best
-// value, until no step moves.
+// For each of `size` problems, find the steps (n) in [0, most] that maximize <steps, gains> - steps' gram steps / 2.
+// Hildreth's method sets one step after another to its best value, until no step moves.
 inline void hildreth(int size, int n, const double* gains, const double* gram, double most,
                      double* steps) {
     for (; size > 0; --size, gains += n, gram += size_t(n) * n, steps += n) {

@@ -185,7 +185,7 @@ template <class L, class N> class ForwardBackward {
     // Write the tag marginals and visit the edges, from the last window to the first. Return `bad`, with 1 also for
     // each sequence in which N has lost a tag.
     Vec<R> marginals(const Tile& tile, Vec<R> bad, R* node, EdgeVisitor<R>* visitor) {
-        const Vec<R> unused = L::unused(tile), before = bad;
+        const Vec<R> before = bad;
         Vec<R> ignored{}, weights{};
         if (visitor) visitor->begin(tile.longest > window_);
         for (int to = tile.longest; to > 0; to = start_) {
@@ -198,7 +198,7 @@ template <class L, class N> class ForwardBackward {
                 backward(tile, start_, to, node, weights);
                 bad += N::lost(L::sum(weights));
             }
-            if (visitor) visitor->visit(start_, to, bad - unused);
+            if (visitor) visitor->visit(start_, to, bad);
         }
         return visitor && visitor->end(L::any(bad - before)) ? broadcast<R>(1) : bad;
     }
@@ -231,9 +231,9 @@ template <class L, class N> class ForwardBackward {
     BCRF_NOINLINE void run(const Tile& tile, R* value, R* node, EdgeVisitor<R>* visitor, bool only_value, char* failed) {
         const Vec<R> one = broadcast<R>(1), none{};
         const auto lengths = L::lengths(tile);
-        Vec<R> lowest{}, bad = L::unused(tile);
+        Vec<R> lowest{}, bad{};
         typename L::Sums tops, logs, exponents;
-        k_.prepare(tile);
+        k_.prepare(tile.sequence[0]);
         start_ = 0;
         for (int i = 0; i < tile.longest; ++i) {
             if (i % CHECKED == CHECKED - 1) check_signals();

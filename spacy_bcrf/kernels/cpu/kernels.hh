@@ -17,12 +17,6 @@ template <class In> struct Kernels {
     void (*dijkstra)(const Batch<In>&, int* tags, In* scores, long long* expanded);
     void (*bregman)(const Batch<In>&, const BregmanOptions&, const Outputs<In>&);
     void (*mean_field)(const Batch<In>&, int n_iter, const Outputs<In>&);
-    // -inf for a sequence without an allowed labeling.
-    void (*entropy)(const Batch<In>&, In* entropies);
-    void (*pair_marginals)(const Batch<In>&, int n, const int* heads, const int* tails, In* node,
-                           In* pairs);
-    void (*sample)(const Batch<In>&, int n, const double* uniform, int* tags);
-
     std::vector<std::string> (*plan)(Operation, const Batch<In>&, double range);
 
     // Return the kernels of the instruction set in use.

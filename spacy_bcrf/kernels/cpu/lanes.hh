@@ -169,12 +169,6 @@ template <class R> class Lanes {
         return BCRF_TARGET::load(n);
     }
     static BCRF_INLINE Live live(Vec<R> lengths, int i) { return {one_where<R>(broadcast(R(i)) < lengths)}; }
-    // Return 1 for lanes without a sequence.
-    static Vec<R> unused(const Tile& tile) {
-        R x[W];
-        for (int k = 0; k < W; ++k) x[k] = R(k >= tile.size);
-        return BCRF_TARGET::load(x);
-    }
     static BCRF_INLINE bool all(Vec<R> flags) { return -maximum<R>(-flags) > 0; }
     static BCRF_INLINE bool any(Vec<R> flags) { return maximum<R>(flags) > 0; }
     static BCRF_INLINE Vec<R> sum(Vec<R> v) { return v; }

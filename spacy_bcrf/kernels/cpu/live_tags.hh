@@ -33,7 +33,7 @@ class LiveTags {
     template <class R> void read(const R* scores, Bits* bits) const {
         for (int t = 0; t < tags_; t += 64) {
             const int n = std::min(64, tags_ - t);
-            bits[t / 64] = smallest(scores + t, n) > -infinity<R> ? every(t) : allowed_bits(scores + t, n);
+            bits[t / 64] = extent(scores + t, n).low > -infinity<R> ? every(t) : allowed_bits(scores + t, n);
         }
     }
 

@@ -9,9 +9,8 @@ namespace BCRF_TARGET {
 // A* over the suffixes of labelings, from the last token to the first. The heuristic is Viterbi's
 // table, which is exact. So the best labeling that ends in a dequeued suffix is found greedily, and
 // only the other tags on its way enter the queue.
-template <class R> class NBest : Viterbi<Rows<R>, Tropical<R>> {
-    using Base = Viterbi<Rows<R>, Tropical<R>>;
-    using Base::arcs_;
+template <class R> class NBest : Viterbi<Rows<R>, R> {
+    using Base = Viterbi<Rows<R>, R>;
 
     // The suffix that has `tag` at position `at`, followed by the tags of the labeling `parent`.
     // cost: the score of the best labeling minus the score of the best one with this suffix.
@@ -68,7 +67,7 @@ template <class R> class NBest : Viterbi<Rows<R>, Tropical<R>> {
 
     // Return the scores of the best prefixes that end in each tag at position i, followed by `to`.
     const R* scores(const Sequence<R>& s, int i, int to) {
-        const R *best = this->at(i), *w = s.shared ? arcs_.into(to) : nullptr, *edge = s.edge(i) + to;
+        const R *best = this->at(i), *w = s.shared ? this->k_.matrix(0, true) + size_t(to) * width_ : nullptr, *edge = s.edge(i) + to;
         if (w)
             for (int t = 0; t < width_; t += lanes<R>)
                 store(row_ + t, BCRF_TARGET::load(best + t) + BCRF_TARGET::load(w + t));
@@ -131,8 +130,7 @@ template <class R> class NBest : Viterbi<Rows<R>, Tropical<R>> {
                                      ? suffix_score_[size_t(suffix.parent) * longest_ + at + 1] : 0;
             complete(s, at, suffix.cost, extended(s, tags, at, after));
         }
-        // The costs are rounded to R. The reported scores are sums in double, so they set the
-        // order.
+        // The costs are rounded to R. The reported scores are sums in double, so they set the order.
         for (int k = 0; k < found_; ++k) order_.push_back(k);
         std::stable_sort(order_.begin(), order_.end(),
                          [&](int a, int b) { return total(a) > total(b); });
@@ -143,8 +141,7 @@ template <class R> class NBest : Viterbi<Rows<R>, Tropical<R>> {
     const int* tags(int k) { return labeling(order_[k]); }
 };
 
-// Write the labelings of each sequence to tags (n, N) and scores (size, n). Missing ones keep the
-// initial score, -inf.
+// Write the labelings of each sequence to tags (n, N) and scores (size, n). Missing ones keep the initial score, -inf.
 template <class R, class Make>
 void write_labelings(const Batch<R>& batch, double work, int n, Make make, int* tags, R* scores) {
     const size_t tokens = batch.tokens();

@@ -2,6 +2,7 @@
 //   Plain<R>     numbers of R;
 //   Wide<R>      m 2^e, where m is a number of R and e an integer, a number of R too: the digits of R and the range of a
 //                logarithm, so sums of products need neither exp nor log;
+//   Scores<R>    plain numbers whose transitions are scores;
 //   Tropical<R>  scores, where the sum is the maximum and the product is the sum.
 //
 // Value is a vector of numbers. An array has PARTS parts, the second one `part` numbers after the first.
@@ -61,6 +62,7 @@ template <class R_> struct Plain {
     using R = R_;
     using Value = Vec<R>;
     static constexpr int PARTS = 1;
+    static constexpr bool IS_EXPONENTIAL = true;  // of scores
 
     static BCRF_INLINE Value load(const R* p, size_t) { return BCRF_TARGET::load(p); }
     static BCRF_INLINE void store(R* p, size_t, Value x) { BCRF_TARGET::store(p, x); }
@@ -89,6 +91,8 @@ template <class R_> struct Plain {
     static BCRF_INLINE Value exponential(Vec<R> x, Vec<R> top, double scale) {
         return BCRF_TARGET::exponential((x - top) * R(scale));
     }
+    // Return numbers of R.
+    static BCRF_INLINE Value of(Vec<R> x) { return x; }
     // Return x - top, which tells whether a weight may have underflowed.
     static BCRF_INLINE Vec<R> below(Vec<R> x, Vec<R> top) { return x - top; }
     // Return 1 for scores so far from the largest one that the number cannot hold them; and whether it holds transitions
@@ -123,6 +127,13 @@ template <class R_> struct Plain {
     };
 };
 
+// Plain numbers whose transitions are scores, not their exponentials. That of a forbidden transition is 0.
+template <class R_> struct Scores : Plain<R_> {
+    using R = R_;
+    static constexpr bool IS_EXPONENTIAL = false;
+    static BCRF_INLINE Vec<R> exponential(Vec<R> x, Vec<R>, double) { return x > -infinity<R> ? x : Vec<R>{}; }
+};
+
 template <class R_> struct Wide {
     using R = R_;
     using E = Exponents<R>;
@@ -130,6 +141,7 @@ template <class R_> struct Wide {
         Vec<R> m, e;
     };
     static constexpr int PARTS = 2;
+    static constexpr bool IS_EXPONENTIAL = true;
 
     static BCRF_INLINE Value load(const R* p, size_t part) {
         return {BCRF_TARGET::load(p), BCRF_TARGET::load(p + part)};
@@ -192,6 +204,7 @@ template <class R_> struct Wide {
                     x > -infinity<R> ? BCRF_TARGET::load(whole) : zero};
         }
     }
+    static BCRF_INLINE Value of(Vec<R> x) { return {x, x > Vec<R>{} ? Vec<R>{} : broadcast<R>(E::ZERO)}; }
     static BCRF_INLINE Vec<R> below(Vec<R> x, Vec<R> top) {
         // 0 has an exponent, so a forbidden tag needs no range. NaN is not a forbidden tag.
         const Vec<R> finite = x > -infinity<R> ? x - top : Vec<R>{};
@@ -236,7 +249,10 @@ template <class R_> struct Tropical {
     using R = R_;
     using Value = Vec<R>;
     static constexpr int PARTS = 1;
+    static constexpr bool IS_EXPONENTIAL = false;
     static BCRF_INLINE Value load(const R* p, size_t) { return BCRF_TARGET::load(p); }
+    static BCRF_INLINE void store(R* p, size_t, Value x) { BCRF_TARGET::store(p, x); }
+    static BCRF_INLINE Value exponential(Vec<R> x, Vec<R>, double) { return x; }
     static BCRF_INLINE Value zero() { return broadcast<R>(-infinity<R>); }
     template <class K, class X> static BCRF_INLINE Value add_product(Value total, K k, X x) {
         return max<R>(total, k + x);

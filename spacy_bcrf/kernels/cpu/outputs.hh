@@ -10,17 +10,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// The outputs that an operation wants beside those of Outputs. A null pointer means that the output is not wanted.
-template <class R> struct Wanted : Outputs<R> {
-    R* entropies = nullptr;  // (size): -inf for a sequence without an allowed labeling, NaN for scores that are no numbers
-    R* pairs = nullptr;      // (N, n): the marginals of tag heads[m] at a token and tails[m] at the next one
-    int* labels = nullptr;   // (n, N): labelings drawn from the uniform numbers (n, N)
-    int n = 0;
-    const int *heads = nullptr, *tails = nullptr;
-    const double* uniform = nullptr;
-
-    Wanted(const Outputs<R>& outputs = {nullptr}) : Outputs<R>(outputs) {}};
-
 // A visitor of the edges of a chain, one after the other.
 template <class Chain> class EdgeOutput : public EdgeVisitor<typename Chain::R> {
   protected:
@@ -133,8 +122,8 @@ template <class Chain> class PairMarginals : public EdgeOutput<Chain> {
     R* pairs_;
 
   public:
-    PairMarginals(Chain& chain, const Wanted<R>& wanted)
-        : Base(chain), n_(wanted.n), heads_(wanted.heads), tails_(wanted.tails), pairs_(wanted.pairs) {}
+    PairMarginals(Chain& chain, const Outputs<R>& out)
+        : Base(chain), n_(out.n), heads_(out.heads), tails_(out.tails), pairs_(out.pairs) {}
     void begin(bool) override {
         for (int k = 0; k < this->tile_->size; ++k) {
             const Sequence<R>& s = this->tile_->sequence[k];
@@ -148,7 +137,7 @@ template <class Chain> class PairMarginals : public EdgeOutput<Chain> {
                 const Sequence<R>& sequence = this->tile_->sequence[s];
                 for (int m = 0; m < n_ && i < sequence.length; ++m) {
                     const auto out = N::times(N::single(a + L::index(heads_[m], s), this->part_),
-                                              N::single(k + heads_[m] * this->k_.width() + tails_[m], this->k_.part()));
+                                              single_weight(this->k_, k + heads_[m] * this->k_.width() + tails_[m]));
                     const auto in = N::single(b + L::index(tails_[m], s), this->part_);
                     pairs_[(sequence.first + i - 1) * n_ + m] = N::plain(N::times(out, in))[0];
                 }
@@ -256,7 +245,7 @@ template <class Chain> class Sampler : public EdgeOutput<Chain> {
         constexpr int W = lanes<R>;
         const auto product = [&](int t) BCRF_INLINE_LAMBDA {
             const auto x = N::load(row_ + t, width_);
-            return k ? N::times(x, N::load(k + t, this->k_.part())) : x;
+            return k ? N::times(x, load_weights(this->k_, k + t)) : x;
         };
         Vec<R> top = broadcast<R>(N::PARTS == 2 ? 2 * Exponents<R>::ZERO : R(0));
         for (int t = 0; t < width_; t += W) top = max<R>(top, N::exponent(product(t)));
@@ -268,8 +257,8 @@ template <class Chain> class Sampler : public EdgeOutput<Chain> {
     }
 
   public:
-    Sampler(Chain& chain, size_t tokens, const Wanted<R>& wanted)
-        : Base(chain), n_(wanted.n), tokens_(tokens), uniform_(wanted.uniform), labels_(wanted.labels),
+    Sampler(Chain& chain, size_t tokens, const Outputs<R>& out)
+        : Base(chain), n_(out.n), tokens_(tokens), uniform_(out.uniform), labels_(out.labels),
           width_(padded<R>(chain.layout().tags)), row_(size_t(N::PARTS) * width_), weights_(width_) {
         for (int t = 0; t < width_; ++t) N::clear(row_ + t, width_);
     }
@@ -296,12 +285,12 @@ template <class Chain> class Sampler : public EdgeOutput<Chain> {
 // Return the visitor of the wanted output, of which an operation has one, or null if there is none.
 template <class Chain>
 std::unique_ptr<EdgeOutput<Chain>> make_output(Chain& chain, const Batch<typename Chain::R>& batch,
-                                               const Wanted<typename Chain::R>& wanted) {
-    if (wanted.each) return std::make_unique<EachEdge<Chain>>(chain, wanted.each);
-    if (wanted.entropies) return std::make_unique<Entropy<Chain>>(chain, batch.shared, wanted.entropies);
-    if (wanted.pairs) return std::make_unique<PairMarginals<Chain>>(chain, wanted);
-    if (wanted.labels) return std::make_unique<Sampler<Chain>>(chain, batch.tokens(), wanted);
-    if (wanted.sum) return std::make_unique<EdgeSum<Chain>>(chain, batch.longest() > LONG_LENGTH);
+                                               const Outputs<typename Chain::R>& out) {
+    if (out.each) return std::make_unique<EachEdge<Chain>>(chain, out.each);
+    if (out.entropies) return std::make_unique<Entropy<Chain>>(chain, batch.shared, out.entropies);
+    if (out.pairs) return std::make_unique<PairMarginals<Chain>>(chain, out);
+    if (out.labels) return std::make_unique<Sampler<Chain>>(chain, batch.tokens(), out);
+    if (out.sum) return std::make_unique<EdgeSum<Chain>>(chain, batch.longest() > LONG_LENGTH);
     return nullptr;
 }
 

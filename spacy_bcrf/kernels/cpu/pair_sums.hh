@@ -3,73 +3,40 @@
 #pragma once
 
 #include "lanes.hh"
+#include "products.hh"
 #include "transition_blocks.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Add sum_i a[i, u] b[i, columns] to total[u, columns] for ROWS numbers u and COLUMNS vectors of
-// columns. The totals stay in registers.
-template <int ROWS, int COLUMNS, class R>
-BCRF_INLINE void outer_products_block(R* total, const R* a, const R* b, int rows, int width) {
-    Vec<R> sums[ROWS][COLUMNS];
-    for (int u = 0; u < ROWS; ++u)
-        for (int c = 0; c < COLUMNS; ++c)
-            sums[u][c] = load(total + size_t(u) * width + c * lanes<R>);
-    for (int i = 0; i < rows; ++i, a += width, b += width)
-        for (int c = 0; c < COLUMNS; ++c) {
-            const Vec<R> row = load(b + c * lanes<R>);
-            for (int u = 0; u < ROWS; ++u) sums[u][c] += a[u] * row;
-        }
-    for (int u = 0; u < ROWS; ++u)
-        for (int c = 0; c < COLUMNS; ++c)
-            store(total + size_t(u) * width + c * lanes<R>, sums[u][c]);
-}
-
-template <int COLUMNS, class R>
-void outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
-    constexpr int ROWS = 4;
-    int u = 0;
-    for (; u + ROWS <= tags; u += ROWS)
-        outer_products_block<ROWS, COLUMNS>(total + size_t(u) * width, a + u, b, rows, width);
-    for (; u < tags; ++u)
-        outer_products_block<1, COLUMNS>(total + size_t(u) * width, a + u, b, rows, width);
-}
-
-// Add sum_i a[i, u] b[i, v] to total[u, v], for `rows` numbers i.
-template <class R>
-void add_outer_products(R* total, const R* a, const R* b, int rows, int tags, int width) {
-    constexpr int MOST = BCRF_VECTOR_BYTES == 64 ? 4 : 2;
-    for (int left = width / lanes<R>; left > 0;) {
-        const int step = left < MOST ? left : MOST;
-        switch (step) {
-            case 1: outer_products<1>(total, a, b, rows, tags, width); break;
-            case 2: outer_products<2>(total, a, b, rows, tags, width); break;
-            case 3: outer_products<3>(total, a, b, rows, tags, width); break;
-            default: outer_products<MOST>(total, a, b, rows, tags, width);
-        }
-        total += step * lanes<R>;
-        b += step * lanes<R>;
-        left -= step;
-    }
-}
-
 // Sums of rows of tags.
 template <class R> class RowPairSums {
-    static constexpr int BLOCK = Precision<R>::MOST_SUMMED;
+    static constexpr int BLOCK = Precision<R>::MOST_SUMMED, ROWS = 4;
     int tags_, width_, pending_ = 0;
-    Buffer<R> products_;  // (tags, width)
+    Buffer<R> products_;  // (tags, width), made by `add`
+
+    // Add the products of the numbers of tags u, u + 1, .. of a with the rows of b.
+    template <int N> void add_tags(int u, const R* a, const R* b, int rows) {
+        const R* x[N];
+        for (int r = 0; r < N; ++r) x[r] = a + u + r;
+        R* to = products_ + size_t(u) * width_;
+        row_products<Plain<R>, N>(x, width_, b, rows, width_, [&](int r, int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
+            R* at = to + r * width_ + v * lanes<R>;
+            store(at, load(at) + sum);
+        });
+    }
 
   public:
-    explicit RowPairSums(int tags)
-        : tags_(tags), width_(padded<R>(tags)), products_(size_t(tags) * padded<R>(tags)) {}
+    explicit RowPairSums(int tags) : tags_(tags), width_(padded<R>(tags)) {}
 
     // k: factors of the sums (tags, width), or null.
     void add(const R* a, const R* b, int edges, const R* k, double* sum) {
-        for (int i = 0; i < edges; i += BLOCK) {
-            const int rows = edges - i < BLOCK ? edges - i : BLOCK;
-            const size_t at = size_t(i) * width_;
-            add_outer_products<R>(products_, a + at, b + at, rows, tags_, width_);
+        if (!products_.data()) products_ = Buffer<R>(size_t(tags_) * width_);
+        for (int rows; edges > 0; edges -= rows, a += rows * width_, b += rows * width_) {
+            rows = std::min(edges, BLOCK);
+            int u = 0;
+            for (; u + ROWS <= tags_; u += ROWS) add_tags<ROWS>(u, a, b, rows);
+            for (; u < tags_; ++u) add_tags<1>(u, a, b, rows);
             pending_ += rows;
             if (pending_ >= BLOCK) flush(k, sum);
         }
@@ -89,154 +56,95 @@ template <class R> class RowPairSums {
 
 // Return the sum of each of lanes<R> rows, in the row's lane. It changes the rows.
 template <class R> BCRF_INLINE Vec<R> row_sums(Vec<R>* rows) {
-    using Lanes = std::make_integer_sequence<int, lanes<R>>;
-    const auto fold = [&](auto step, int left) BCRF_INLINE_LAMBDA {
-        constexpr int H = decltype(step)::value;
-        for (int i = 0; i < left; ++i) {
-            const Vec<R> a = rows[i], b = rows[i + left];
-            rows[i] = exchange<R, H, false>(a, b, Lanes()) + exchange<R, H, true>(a, b, Lanes());
-        }
-    };
-    int left = lanes<R>;
-    if constexpr (lanes<R> * sizeof(R) > 32) fold(std::integral_constant<int, lanes<R> / 2>(), left /= 2);
-    if constexpr (lanes<R> * sizeof(R) > 16)
-        fold(std::integral_constant<int, 16 / sizeof(R)>(), left /= 2);
-    // Within 128 bits, a fold interleaves the sums of two rows. The next fold puts the sums of four
-    // rows in order.
-    if constexpr (sizeof(R) == 4) fold(std::integral_constant<int, 1>(), left /= 2);
-    fold(std::integral_constant<int, 1>(), left /= 2);
+    transpose_lanes<R>(rows);
+    for (int left = lanes<R> / 2; left > 0; left /= 2)
+        for (int i = 0; i < left; ++i) rows[i] += rows[i + left];
     return rows[0];
 }
 
-// Add sum_i a[i, u] b[i, v] to total[u, v], in each lane, for ROWS numbers u and COLUMNS numbers v. The
-// numbers of a token are `stride` apart, and tokens are `step` apart.
-template <int ROWS, int COLUMNS, class R>
-BCRF_INLINE void lane_outer_block(R* total, int tags, const R* a, const R* b, size_t stride, int steps,
-                                  size_t step) {
-    constexpr int W = lanes<R>;
-    Vec<R> sums[ROWS][COLUMNS];
-    for (int u = 0; u < ROWS; ++u)
-        for (int v = 0; v < COLUMNS; ++v) sums[u][v] = load(total + (size_t(u) * tags + v) * W);
-    for (int i = 0; i < steps; ++i, a += step, b += step) {
-        Vec<R> x[ROWS];
-        for (int u = 0; u < ROWS; ++u) x[u] = load(a + u * stride);
-        for (int v = 0; v < COLUMNS; ++v) {
-            const Vec<R> y = load(b + v * stride);
-            for (int u = 0; u < ROWS; ++u) sums[u][v] += x[u] * y;
-        }
-    }
-    for (int u = 0; u < ROWS; ++u)
-        for (int v = 0; v < COLUMNS; ++v) store(total + (size_t(u) * tags + v) * W, sums[u][v]);
-}
-
-template <int ROWS, class R>
-void lane_outer_rows(R* total, int tags, const R* a, const R* b, size_t stride, int steps, size_t step) {
-    constexpr int W = lanes<R>, COLUMNS = BCRF_VECTOR_BYTES == 64 ? 4 : 3;
-    int v = 0;
-    for (; v + COLUMNS <= tags; v += COLUMNS)
-        lane_outer_block<ROWS, COLUMNS>(total + v * W, tags, a, b + v * stride, stride, steps, step);
-    if (tags - v == 3) lane_outer_block<ROWS, 3>(total + v * W, tags, a, b + v * stride, stride, steps, step);
-    if (tags - v == 2) lane_outer_block<ROWS, 2>(total + v * W, tags, a, b + v * stride, stride, steps, step);
-    if (tags - v == 1) lane_outer_block<ROWS, 1>(total + v * W, tags, a, b + v * stride, stride, steps, step);
-}
-
-// Sums products of the numbers of two tokens over edges and lanes.
+// Sums over edges and lanes of the products of numbers of the tags of a block: `from` of a token, and `to` of the next.
 template <class R> class LanePairSums {
-    static constexpr int W = lanes<R>, LIMIT = Precision<R>::MOST_SUMMED;
-    int rows_, columns_, width_, pending_ = 0;
-    Buffer<R> products_;  // (rows, columns, W), and a vector that row_sums may read
+    static constexpr int W = lanes<R>;
+    const TransitionBlock<R>& block_;
+    const size_t tags_;
+    const bool weighted_;
+    int pending_ = 0;
+    Buffer<R> products_;  // (from, to, W), and a vector that row_sums may read; made by `add`
 
-  public:
-    // width: the length of the rows of the factors.
-    LanePairSums(int rows, int columns, int width)
-        : rows_(rows), columns_(columns), width_(width), products_((size_t(rows) * columns + W) * W) {}
+    R* at(int u, int v) { return products_ + (u * block_.to.size() + v) * W; }
 
-    // Add the products of a[i] and b[i] for `edges` numbers i. See lane_outer_block for the strides.
-    void add(const R* a, const R* b, size_t stride, int edges, size_t step, const R* k, double* sum) {
-        constexpr int ROWS = BCRF_VECTOR_BYTES == 64 ? 5 : 3;
-        // Few tags: more totals fit the first cache than rows.
-        const int block = columns_ <= 24 ? 8 : 24;
-        for (int i = 0; i < edges; i += block) {
-            const int steps = edges - i < block ? edges - i : block;
-            const R *from = a + i * step, *to = b + i * step;
-            int u = 0;
-            for (; u + ROWS <= rows_; u += ROWS)
-                lane_outer_rows<ROWS, R>(at(u), columns_, from + u * stride, to, stride, steps, step);
-            for (; u + 2 <= rows_; u += 2)
-                lane_outer_rows<2, R>(at(u), columns_, from + u * stride, to, stride, steps, step);
-            for (; u < rows_; ++u)
-                lane_outer_rows<1, R>(at(u), columns_, from + u * stride, to, stride, steps, step);
-            pending_ += steps;
-            if (pending_ >= LIMIT) flush(k, sum);
+    // Add sum_i a[i, u] b[i, v] in each lane, for ROWS numbers u and COLUMNS numbers v. See `add`.
+    template <int ROWS, int COLUMNS>
+    BCRF_INLINE void add_some(int u, int v, const R* a, const R* b, size_t stride, int steps, size_t step) {
+        Vec<R> sums[ROWS][COLUMNS];
+        const R *x[ROWS], *y[COLUMNS];
+        for (int r = 0; r < ROWS; ++r) x[r] = a + block_.from[u + r] * stride;
+        for (int c = 0; c < COLUMNS; ++c) y[c] = b + block_.to[v + c] * stride;
+        for (int r = 0; r < ROWS; ++r)
+            for (int c = 0; c < COLUMNS; ++c) sums[r][c] = load(at(u + r, v + c));
+        for (size_t i = 0; steps > 0; --steps, i += step) {
+            Vec<R> of_row[ROWS];
+            for (int r = 0; r < ROWS; ++r) of_row[r] = load(x[r] + i);
+            for (int c = 0; c < COLUMNS; ++c) {
+                const Vec<R> of_column = load(y[c] + i);
+                for (int r = 0; r < ROWS; ++r) sums[r][c] += of_row[r] * of_column;
+            }
         }
+        for (int r = 0; r < ROWS; ++r)
+            for (int c = 0; c < COLUMNS; ++c) store(at(u + r, v + c), sums[r][c]);
     }
-
-    // k: factors of the sums, rows of length `width`, or null.
-    void flush(const R* k, double* sum) {
-        if (!pending_) return;
-        R* products = products_;
-        for (int u = 0; u < rows_; ++u, sum += columns_)
-            for (int v = 0; v < columns_; v += W) {
-                const R* factors = k ? k + size_t(u) * width_ + v : nullptr;
-                const int n = columns_ - v < W ? columns_ - v : W;
-                Vec<R> rows[W];
-                for (int i = 0; i < W; ++i) rows[i] = load(products + size_t(i) * W);
-                R sums[W];
-                store(sums, row_sums<R>(rows));
-                for (int i = 0; i < n; ++i) sum[v + i] += double(sums[i]) * (k ? factors[i] : R(1));
-                std::memset(products, 0, n * sizeof(Vec<R>));
-                products += n * W;
-            }
-        pending_ = 0;
+    template <int ROWS> void add_rows(int u, const R* a, const R* b, size_t stride, int steps, size_t step) {
+        constexpr int COLUMNS = BCRF_VECTOR_BYTES == 64 ? 4 : 3;
+        const int columns = int(block_.to.size());
+        int v = 0;
+        for (; v + COLUMNS <= columns; v += COLUMNS) add_some<ROWS, COLUMNS>(u, v, a, b, stride, steps, step);
+        if (columns - v == 3) add_some<ROWS, 3>(u, v, a, b, stride, steps, step);
+        if (columns - v == 2) add_some<ROWS, 2>(u, v, a, b, stride, steps, step);
+        if (columns - v == 1) add_some<ROWS, 1>(u, v, a, b, stride, steps, step);
     }
-
-  private:
-    R* at(int u) { return products_ + size_t(u) * columns_ * W; }
-};
-
-// Sums of edge marginals over blocks of transitions, like LanePairSums.
-template <class R> class BlockPairSums {
-    static constexpr int W = lanes<R>, STEPS = 8;
-    struct Block {
-        LanePairSums<R> pairs;
-        std::vector<double> sums;  // (from, to)
-    };
-    const std::vector<TransitionBlock<R>>& blocks_;
-    size_t tags_;
-    std::vector<Block> sums_;
-    Buffer<R> from_, to_;  // (STEPS, tags, W): the numbers of a block
 
   public:
-    BlockPairSums(const std::vector<TransitionBlock<R>>& blocks, int tags)
-        : blocks_(blocks), tags_(tags), from_(blocks.empty() ? 0 : STEPS * tags_ * W),
-          to_(blocks.empty() ? 0 : STEPS * tags_ * W) {
-        for (const auto& block : blocks)
-            sums_.push_back({LanePairSums<R>(block.rows(), block.columns(), block.width),
-                             std::vector<double>(block.from.size() * block.to.size())});
-    }
+    // weighted: multiply the sums by the weights of the block, which must outlive them.
+    LanePairSums(const TransitionBlock<R>& block, int tags, bool weighted)
+        : block_(block), tags_(tags), weighted_(weighted) {}
 
-    // Add the products of some edges. copy(block, i, from, to) copies the numbers of edge i.
-    template <class Copy> BCRF_NOINLINE void add(int edges, Copy copy) {
-        const size_t row = tags_ * W;
-        for (int first = 0; first < edges; first += STEPS) {
-            const int steps = std::min(STEPS, edges - first);
-            for (size_t j = 0; j < blocks_.size(); ++j) {
-                for (int i = 0; i < steps; ++i) copy(blocks_[j], first + i, from_ + i * row, to_ + i * row);
-                sums_[j].pairs.add(from_, to_, W, steps, row, blocks_[j].weights.data(), sums_[j].sums.data());
-            }
+    // Add the products of a[i] and b[i] for `edges` numbers i. The numbers of a token are `stride` apart, and tokens are
+    // `step` apart.
+    void add(const R* a, const R* b, size_t stride, int edges, size_t step, double* sum) {
+        constexpr int ROWS = BCRF_VECTOR_BYTES == 64 ? 5 : 3;
+        if (!products_.data()) products_ = Buffer<R>((block_.from.size() * block_.to.size() + W) * W);
+        // Few tags: more totals fit the first cache than rows.
+        const int most = block_.to.size() <= 24 ? 8 : 24, rows = int(block_.from.size());
+        for (int i = 0; i < edges; i += most) {
+            const int steps = std::min(most, edges - i);
+            const R *x = a + i * step, *y = b + i * step;
+            int u = 0;
+            for (; u + ROWS <= rows; u += ROWS) add_rows<ROWS>(u, x, y, stride, steps, step);
+            for (; u + 2 <= rows; u += 2) add_rows<2>(u, x, y, stride, steps, step);
+            for (; u < rows; ++u) add_rows<1>(u, x, y, stride, steps, step);
+            pending_ += steps;
+            if (pending_ >= Precision<R>::MOST_SUMMED) flush(sum);
         }
     }
 
     void flush(double* sum) {
-        for (size_t j = 0; j < blocks_.size(); ++j) {
-            double* sums = sums_[j].sums.data();
-            sums_[j].pairs.flush(blocks_[j].weights.data(), sums);
-            for (int u : blocks_[j].from)
-                for (int v : blocks_[j].to) {
-                    sum[u * tags_ + v] += *sums;
-                    *sums++ = 0;
-                }
+        if (!pending_) return;
+        R* products = products_;
+        const R* weights = block_.weights;
+        for (int u : block_.from) {
+            for (size_t v = 0; v < block_.to.size(); v += W) {
+                const int n = std::min(W, int(block_.to.size() - v));
+                Vec<R> rows[W];
+                for (int i = 0; i < W; ++i) rows[i] = load(products + size_t(i) * W);
+                const Vec<R> sums = row_sums<R>(rows);
+                for (int i = 0; i < n; ++i)
+                    sum[u * tags_ + block_.to[v + i]] += double(sums[i]) * (weighted_ ? weights[v + i] : R(1));
+                std::memset(products, 0, n * sizeof(Vec<R>));
+                products += n * W;
+            }
+            weights += block_.width;
         }
+        pending_ = 0;
     }
 };
 

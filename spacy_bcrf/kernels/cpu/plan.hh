@@ -19,13 +19,8 @@ constexpr int MIN_VECTOR_ARGMAX_TAGS = 12;
 // Recursions of longer sequences keep one window of tokens in the cache.
 constexpr int LONG_LENGTH = 2048, WINDOW = 256;
 
-// Mean field. A tile in lanes has at most so many tokens, unless a sequence is longer. Long sequences of more tags need
-// each line of the cache at once, as rows use them.
-constexpr size_t LANE_TILE_TOKENS = 192;
-constexpr int MOST_LONG_LANE_TAGS = 20;
-
-// Bregman projections: the vectors of columns of a tile in lanes, unless a sequence is longer. The factors of so many fit
-// the first cache.
+// Projections and mean field: the vectors of columns of a tile in lanes, unless a sequence is longer. The numbers of so
+// many fit the first cache.
 constexpr int TOKEN_VECTORS = 4;
 // The least tokens of a window, and the tags^2 that pay for the sums of all pairs of tags, for each token of a tile.
 constexpr int LEAST_WINDOW = 512, PAIRS_A_TOKEN = 24;
@@ -66,9 +61,9 @@ struct Shape {
 // scale: see BregmanOptions.
 template <class R> Shape shape_of(const Batch<R>& batch, Operation operation, double range, double scale = 1) {
     const size_t n = batch.shared ? size_t(batch.tags) * batch.tags : 0;
-    const double plain = double(largest(batch.transitions, n)) - smallest_finite(batch.transitions, n);
+    const Extent<R> found = extent(batch.transitions, n);
     return {operation, batch.tags, batch.shared, are_blocks_faster(batch), range,
-            !(plain * scale > Precision<R>::PLAIN_RANGE), smallest(batch.transitions, int(n)) > -infinity<R>, batch.path};
+            !((double(found.top) - found.least) * scale > Precision<R>::PLAIN_RANGE), found.low > -infinity<R>, batch.path};
 }
 
 // The layouts of recursions over the tokens of a sequence.
@@ -92,6 +87,9 @@ inline bool is_bregman(Operation operation) {
     return operation == Operation::BREGMAN || operation == Operation::BREGMAN_LOWER;
 }
 
+// Return whether the recursion takes tokens of one parity at once.
+inline bool is_over_tokens(Operation operation) { return is_bregman(operation) || operation == Operation::MEAN_FIELD; }
+
 // The largest range of plain numbers. A few small weights may be lost, so that of forward-backward is above that of R.
 template <class R> bool fits_plain(Operation operation, double range) {
     if (operation == Operation::MEAN_FIELD || operation == Operation::MAX_PRODUCT) return true;
@@ -107,7 +105,7 @@ template <class R> double plain_lane_share(const Shape& shape) {
     switch (shape.operation) {
         case Operation::MEAN_FIELD:
             // With more tags, the vectors of rows have little padding.
-            return tags <= (BCRF_VECTOR_BYTES > 16 ? 44 : 20) ? 1 : 2;
+            return tags <= (BCRF_VECTOR_BYTES > 16 ? 44 : 20) ? 0.4 : 2;
         case Operation::BREGMAN:
         case Operation::BREGMAN_LOWER:
             if (tags >= 64 && !shape.blocks) return 2;
@@ -191,15 +189,15 @@ template <class R> double guess_range(const Batch<R>& batch, Operation operation
     const size_t t = batch.tags, tokens = batch.tokens(), n = std::min(tokens, MOST);
     double ranges[MOST];
     for (size_t i = 0; i < n; ++i) {
-        const R* unary = batch.unary + tokens * i / n * t;
-        const double range = double(largest(unary, t)) - smallest_finite(unary, t);
+        const Extent<R> found = extent(batch.unary + tokens * i / n * t, t);
+        const double range = double(found.top) - found.least;
         ranges[i] = range >= 0 ? range : infinity<double>;  // NaN has no place in an order
     }
     std::nth_element(ranges, ranges + n / 2, ranges + n);
     const double range = (n ? ranges[n / 2] : 0) * scale;
     if (is_bregman(operation) || !batch.shared || fits_plain<float>(operation, range)) return range;
-    const double low = smallest(batch.transitions, int(t * t)), top = largest(batch.transitions, t * t);
-    return low > -infinity<double> ? std::min(range, top - low) : range;
+    const Extent<R> found = extent(batch.transitions, t * t);
+    return found.low > -infinity<R> ? std::min(range, double(found.top) - found.low) : range;
 }
 
 // The names of types, for functions that take a layout and a number.

@@ -9,9 +9,10 @@ namespace bcrf {
 namespace BCRF_TARGET {
 
 // Call visit(r, v, sum) with vector v of x[r] K, for ROWS rows and COLUMNS vectors from `first` on. Each vector of K is
-// loaded once for all rows, and the totals stay in registers.
+// loaded once for all rows, and the totals stay in registers. step: between the numbers of x.
 template <class N, int ROWS, int COLUMNS, class R, class Visit>
-BCRF_INLINE void product_block(const R* const* x, const R* k, int tags, size_t width, int first, Visit visit) {
+BCRF_INLINE void product_block(const R* const* x, size_t step, const R* k, int tags, size_t width, int first,
+                               Visit visit) {
     // Fewer than 8 totals do not hide the latency of the sums, so they are split in two.
     constexpr int WAYS = ROWS * COLUMNS < 8 ? 2 : 1;
     Vec<R> total[WAYS][ROWS][COLUMNS];
@@ -24,9 +25,9 @@ BCRF_INLINE void product_block(const R* const* x, const R* k, int tags, size_t w
         for (int w = 0; w < ways; ++w, k += width)
             for (int c = 0; c < COLUMNS; ++c) {
                 const Vec<R> row = load(k + c * lanes<R>);
-                for (int r = 0; r < ROWS; ++r) total[w][r][c] = N::add_product(total[w][r][c], from[r][w], row);
+                for (int r = 0; r < ROWS; ++r) total[w][r][c] = N::add_product(total[w][r][c], from[r][w * step], row);
             }
-        for (int r = 0; r < ROWS; ++r) from[r] += ways;
+        for (int r = 0; r < ROWS; ++r) from[r] += ways * step;
     };
     int left = tags;
     for (; left >= WAYS; left -= WAYS) add_rows(WAYS);
@@ -54,11 +55,11 @@ template <int MOST, class Run> BCRF_INLINE void for_vectors(int vectors, Run run
 // Call visit(r, v, sum) with each vector of x[r] K, for ROWS rows x. K is (tags, width), where width is a whole number
 // of vectors.
 template <class N, int ROWS, class R, class Visit>
-BCRF_INLINE void row_products(const R* const* x, const R* k, int tags, int width, Visit visit) {
+BCRF_INLINE void row_products(const R* const* x, size_t step, const R* k, int tags, int width, Visit visit) {
     // The totals must fit the registers: 32 with AVX-512, 16 without.
     constexpr int MOST = ROWS == 1 || BCRF_VECTOR_BYTES == 64 ? 4 : 3;
     for_vectors<MOST>(width / lanes<R>, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
-        product_block<N, ROWS, columns.value>(x, k + v * lanes<R>, tags, width, v, visit);
+        product_block<N, ROWS, columns.value>(x, step, k + v * lanes<R>, tags, width, v, visit);
     });
 }
 
@@ -79,41 +80,23 @@ template <class Run> BCRF_INLINE void for_columns(int tags, Run run) {
     }
 }
 
-// Call visit(v, sum) with x K[:, v] in each lane, for the first columns of K (rows, width). step: between the numbers
-// of x.
-template <class N, class R, class Visit>
-BCRF_INLINE void lane_product(const R* x, size_t step, const R* k, int rows, int columns, int width, Visit visit) {
-    for_columns(columns, [&](auto block, int v) BCRF_INLINE_LAMBDA {
-        constexpr int COLUMNS = block.value;
+// Call visit(v, sum) with x K[:, v] in each lane, for the tags v of a block. step: between the numbers of x. ALL: the block
+// has all tags, so the loop needs no list of them.
+template <class N, bool ALL, class R, class Visit>
+BCRF_INLINE void lane_product(const R* x, size_t step, const TransitionBlock<R>& block, Visit visit) {
+    for_columns(int(block.to.size()), [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+        constexpr int COLUMNS = columns.value;
         Vec<R> total[COLUMNS];
         for (int c = 0; c < COLUMNS; ++c) total[c] = N::zero();
-        const R *xu = x, *ku = k + v;
-        for (int u = 0; u < rows; ++u, xu += step, ku += width) {
-            const Vec<R> y = load(xu);
-            for (int c = 0; c < COLUMNS; ++c) total[c] = N::add_product(total[c], ku[c], y);
+        const R* k = block.weights + v;
+        const size_t width = block.width;
+        const R* next = x;
+        for (const int *u = block.from.data(), *end = u + block.from.size(); u < end; ++u, k += width, next += step) {
+            const Vec<R> y = load(ALL ? next : x + *u * step);
+            for (int c = 0; c < COLUMNS; ++c) total[c] = N::add_product(total[c], k[c], y);
         }
-        for (int c = 0; c < COLUMNS; ++c) visit(v + c, total[c]);
+        for (int c = 0; c < COLUMNS; ++c) visit(ALL ? v + c : block.to[v + c], total[c]);
     });
-}
-
-// Set out[to * W] = x[from * step] K in each lane, for the tags `from` and `to` of each block of transitions. Inlined,
-// it would slow down products without blocks.
-template <class N, class R>
-BCRF_NOINLINE void lane_block_products(R* out, const R* x, size_t step,
-                                                   const std::vector<TransitionBlock<R>>& blocks) {
-    for (const TransitionBlock<R>& block : blocks)
-        for_columns(block.columns(), [&](auto columns, int v) BCRF_INLINE_LAMBDA {
-            constexpr int COLUMNS = columns.value;
-            Vec<R> total[COLUMNS];
-            for (int c = 0; c < COLUMNS; ++c) total[c] = N::zero();
-            const R* weights = block.weights.data() + v;
-            for (int u : block.from) {
-                const Vec<R> y = load(x + u * step);
-                for (int c = 0; c < COLUMNS; ++c) total[c] = N::add_product(total[c], weights[c], y);
-                weights += block.width;
-            }
-            for (int c = 0; c < COLUMNS; ++c) store(out + block.to[v + c] * lanes<R>, total[c]);
-        });
 }
 
 }  // namespace BCRF_TARGET

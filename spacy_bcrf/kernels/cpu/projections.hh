@@ -3,8 +3,7 @@
 
 #include "../shared/projection.hh"
 #include "bregman_options.hh"
-#include "interrupt.hh"
-#include "token_layouts.hh"
+#include "messages.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -28,7 +27,7 @@ template <class L, class N> class Projections {
     using Value = typename N::Value;
     using Total = typename N::template Total<L>;
     using Tile = typename L::Tile;
-    static constexpr int W = lanes<R>, MOST = L::MOST;
+    static constexpr int W = lanes<R>;
     static constexpr double LIMIT = N::PARTS == 1 ? Precision<R>::MAX_RANGE
                                     : ANY_RANGE   ? std::numeric_limits<double>::max()
                                                   : Exponents<R>::MAX_RANGE;
@@ -37,13 +36,11 @@ template <class L, class N> class Projections {
     const BregmanOptions& options_;
     L layout_;
     const int vectors_;
-    Transitions<typename L::Layout, N> k_;
+    Messages<L, N> messages_;
+    Transitions<typename L::Layout, N>& k_ = messages_.k;
     LiveTags live_tags_;
     const size_t part_, row_part_;
-    const double work_;
-    SignalCheck signals_;
     Buffer<R> root_, f_, g_;        // of tokens: sqrt(e) and the factors
-    Buffer<R> in_, out_;            // (MOST, vectors): the sums of the arcs in and out, without f and g
     Buffer<R> scratch_;             // of two totals
     Buffer<R> scores_, log_flow_;   // (vectors), see ArcChain
     Buffer<R> bad_, excess_;        // a number a token
@@ -54,8 +51,6 @@ template <class L, class N> class Projections {
     std::vector<const std::uint64_t*> alive_;  // of each sequence, see LiveTags; null for all tags
 
     size_t step() const { return layout_.step(); }
-    R* in(int r) { return in_ + r * vectors_ * W; }
-    R* out(int r) { return out_ + r * vectors_ * W; }
 
     // Return x / y, where by = 1 / y. A quotient of equal numbers is 1: beside a huge exponent, a carry would be lost.
     static BCRF_INLINE Value quotient(Value x, Value y, Value by) {
@@ -98,7 +93,11 @@ template <class L, class N> class Projections {
     // Set sqrt(e) and the first factors of a position.
     BCRF_NOINLINE void load_scores(const Position& at) {
         R *root = root_ + at.here, *f = f_ + at.here, *g = g_ + at.here;
-        layout_.load(root, at, live_tags_, alive_.data());
+        layout_.load(root, at);
+        if (k_.zeros()) layout_.for_tokens(at, [&](int k, int q, size_t i) {
+            live_tags_.for_others(alive_[q] + i * live_tags_.words,
+                                  [&](int t) { root[layout_.place(t, k)] = -infinity<R>; });
+        });
         const R inf = infinity<R>;
         const Vec<R> none = broadcast<R>(std::numeric_limits<R>::lowest());
         Vec<R> top = none, low = broadcast<R>(inf);
@@ -124,53 +123,9 @@ template <class L, class N> class Projections {
         }
     }
 
-    // Set rows of `to` to the products of the factors of neighbours with shared transitions.
-    BCRF_INLINE void multiply_rows(const Position* at, int n, const R* factors, size_t Position::*neighbour, R* to,
-                                   bool transposed) {
-        if constexpr (N::PARTS == 1 && !IN_LANES) {
-            const size_t row = layout_.row();
-            const R* x[MOST];
-            for (int r = 0; r < n; ++r) x[r] = factors + at[r].*neighbour;
-            k_.products(n, x, transposed, [&](int r, int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
-                store(to + r * row + v * W, sum);
-            });
-        }
-    }
-    BCRF_INLINE void multiply_row(int edge, const R* factors, R* to, bool transposed) {
-        k_.product(edge, factors, W, part_, transposed, [&](int v, Value sum) BCRF_INLINE_LAMBDA {
-            N::store(to + v * W, row_part_, sum);
-        });
-    }
-    // Set in = K^T g[i-1] and out = K f[i+1] for some positions.
-    BCRF_NOINLINE void sums(const Position* at, int n, int length, bool shared) {
-        signals_.add(work_ * n);
-        if constexpr (IN_LANES) {
-            k_.write_product(g_ + at->before, step(), part_, false, in_, row_part_);
-            k_.write_product(f_ + at->after, step(), part_, true, out_, row_part_);
-        } else if (length == 1) {
-            // The mass of a single tag is f.
-            for (int v = 0; v < vectors_; ++v) N::store(in_ + v * W, row_part_, N::one());
-        } else if (N::PARTS == 1 && shared) {
-            multiply_rows(at, n, g_, &Position::before, in_, false);
-            multiply_rows(at, n, f_, &Position::after, out_, true);
-        } else {
-            for (int r = 0; r < n; ++r) {
-                // The ends of a sequence have one edge. The result of the other one is not used.
-                multiply_row(std::max(at[r].token - 1, 0), g_ + at[r].before, in(r), false);
-                multiply_row(std::min(at[r].token, length - 2), f_ + at[r].after, out(r), true);
-            }
-        }
-    }
-
-    // Call use(position, in, out) for n positions.
+    // Call use(position, in, out) for n positions, where in = K^T g[i-1] and out = K f[i+1].
     template <class Get, class Use> BCRF_INLINE void for_positions(const Tile& tile, int n, Get get, Use use) {
-        for (int k = 0, together; k < n; k += together) {
-            Position at[MOST];
-            together = L::together(n - k);
-            for (int r = 0; r < together; ++r) at[r] = get(k + r);
-            sums(at, together, tile.sequence[0].length, tile.sequence[0].shared);
-            for (int r = 0; r < together; ++r) use(at[r], in(r), out(r));
-        }
+        messages_.for_positions(tile, g_.data(), f_.data(), n, get, use);
     }
 
     // Project a position. Return the violation before the projection, if WATCHED: the L1 distance between the tag
@@ -349,11 +304,14 @@ template <class L, class N> class Projections {
         using Exact = Wide<R>;
         const auto wide = [](Value x) BCRF_INLINE_LAMBDA { return Exact::normal({N::mantissa(x), N::exponent(x)}); };
         const auto square = wide(N::times(e, e)), a = wide(of_f), b = wide(of_g);
-        store(ratio_ + at.number, L::likeliest(square.m / (a.m * b.m), most));
+        store(ratio_ + at.number, logarithm(L::likeliest(square.m / (a.m * b.m), most)));
         store(exponent_ + at.number, L::likeliest(square.e - (a.e + b.e), most));
         store(bad_ + at.number, L::max(bad) + (L::max(most) > none ? none : one));
-        if (node) layout_.write(at, is_chain ? scores_ : out, node);
-        if (chain) layout_.write(at, scores_, chain->scores), layout_.write(at, log_flow_, chain->log_flow);
+        if (node) layout_.write(at, is_chain ? scores_ : out, W, node);
+        if (chain) {
+            layout_.write(at, scores_, W, chain->scores);
+            layout_.write(at, log_flow_, W, chain->log_flow);
+        }
     }
 
     // Add the arcs of the sequences that R has held.
@@ -375,16 +333,8 @@ template <class L, class N> class Projections {
                     for (R* x : {g_ + at.here + v * step(), f_ + at.after + v * step()})
                         N::store(x, part_, N::select(here, N::load(x, part_), N::zero()));
             }
-            for (int k : {0, half}) {
-                const Position at = layout_.position(k);
-                k_.add_edges(g_ + at.here, f_ + at.after, half, W, part_, sum, step());
-            }
-        } else {
-            const Window<R>& s = tile.sequence[0];
-            const Position at = layout_.position(s.from);
-            const int edges = std::min(s.to, s.length - 1) - s.from;
-            k_.add_edges(g_ + at.here, f_ + at.after, edges, layout_.row(), part_, sum);
         }
+        layout_.add_edges(k_, g_, f_, part_, sum);
     }
 
     // Write the arcs of each edge to `each`, and add them to `sum`. Either may be null. In rows.
@@ -415,26 +365,22 @@ template <class L, class N> class Projections {
 
     // Return the dual value of a sequence: the scores' maxima and the scales that the factors leave out.
     double dual_value(const Window<R>& s, int q) {
-        LogProduct total;
-        total.add(k_.shifts(std::min(s.to, s.length - 1) - s.from));
+        double total = k_.shifts(std::min(s.to, s.length - 1) - s.from);
         for (int i = s.from; i < s.to; ++i) {
             const size_t at = layout_.number(q, i);
-            total.add(double(top_[at]) * options_.scale + double(exponent_[at]) * LOG_2);
-            total.multiply(double(ratio_[at]));
-            if (!ANY_RANGE) continue;
-            total.multiply(double(arcs_[at]));
-            total.add(double(arcs_[layout_.numbers() + at]) * LOG_2);
+            total += double(top_[at]) * options_.scale + double(exponent_[at]) * LOG_2 + double(ratio_[at]);
+            if (ANY_RANGE) total += std::log(double(arcs_[at])) + double(arcs_[layout_.numbers() + at]) * LOG_2;
         }
-        return total.log();
+        return total;
     }
 
   public:
     // room: the most positions of a tile.
     Projections(const Batch<R>& batch, const BregmanOptions& options, size_t room)
-        : options_(options), layout_(batch, room), vectors_(layout_.vectors), k_(batch, int(room), options.scale),
-          live_tags_(batch.tags, batch.shared), part_(layout_.size()), row_part_(size_t(MOST) * vectors_ * W),
-          work_(2.0 * batch.tags * vectors_ * W), root_(N::PARTS * part_, Fill::NONE), f_(N::PARTS * part_, Fill::NONE),
-          g_(N::PARTS * part_, Fill::NONE), in_(N::PARTS * row_part_), out_(N::PARTS * row_part_),
+        : options_(options), layout_(batch, room), vectors_(layout_.vectors),
+          messages_(batch, layout_, room, options.scale, N::one()), live_tags_(batch.tags, batch.shared),
+          part_(layout_.size()), row_part_(messages_.part()), root_(N::PARTS * part_, Fill::NONE), f_(N::PARTS * part_, Fill::NONE),
+          g_(N::PARTS * part_, Fill::NONE),
           scratch_(4 * row_part_), scores_(row_part_), log_flow_(row_part_), bad_(layout_.numbers()),
           excess_(layout_.numbers()), top_(layout_.numbers()), ratio_(layout_.numbers()), exponent_(layout_.numbers()),
           arcs_(ANY_RANGE ? 2 * layout_.numbers() : 0) {}
@@ -442,7 +388,7 @@ template <class L, class N> class Projections {
     // Compute a tile. Set failed[k] for the results k that need more range than R has. chain, sum: may be null.
     void run(const Tile& tile, double* value, const Outputs<R>& to, ArcChain<R>* chain, double* sum, char* failed) {
         layout_.set(tile);
-        if constexpr (!IN_LANES) k_.prepare(typename Rows<R>::Tile(tile.sequence[0]));
+        k_.prepare(tile.sequence[0]);
         prune(tile);
         for (int k = 0; k < layout_.count(); ++k) load_scores(layout_.position(k));
         int left = 0;

@@ -8,15 +8,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Reduce the lanes of a vector. One butterfly leaves the result in all of them, the same bits.
-template <class R, int N = lanes<R> / 2, class Join> BCRF_INLINE Vec<R> all_lanes(Vec<R> v, Join join) {
-    if constexpr (N == 0) return v;
-    else {
-        using Lanes = std::make_integer_sequence<int, lanes<R>>;
-        return all_lanes<R, N / 2>(join(v, exchange_halves<R, N>(v, Lanes())), join);
-    }
-}
-
 template <class R> class Rows {
     static constexpr int W = lanes<R>;
     const R* const end_;
@@ -59,15 +50,10 @@ template <class R> class Rows {
 
     static BCRF_INLINE int lengths(const Tile& tile) { return tile.longest; }
     static BCRF_INLINE Live live(int, int) { return {}; }
-    static BCRF_INLINE Vec<R> unused(const Tile&) { return Vec<R>{}; }
     static BCRF_INLINE bool all(Vec<R> flags) { return flags[0] > 0; }
     static BCRF_INLINE bool any(Vec<R> flags) { return flags[0] > 0; }
-    static BCRF_INLINE Vec<R> sum(Vec<R> v) {
-        return all_lanes<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return a + b; });
-    }
-    static BCRF_INLINE Vec<R> max(Vec<R> v) {
-        return all_lanes<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return BCRF_TARGET::max<R>(a, b); });
-    }
+    static BCRF_INLINE Vec<R> sum(Vec<R> v) { return lane_sums<R>(v); }
+    static BCRF_INLINE Vec<R> max(Vec<R> v) { return lane_maxima<R>(v); }
     BCRF_INLINE Vec<R> ignore_padding(int v, Vec<R> x) {
         return BCRF_TARGET::max<R>(x, BCRF_TARGET::load(ignored_ + v * W));
     }

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <numeric>
+#include <queue>
 #include <stdexcept>
 #include <string>
 

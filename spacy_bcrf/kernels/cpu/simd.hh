@@ -1,7 +1,6 @@
 // Compiler vectors, and the vector loops that the kernels share.
 //
-// Each file in targets/ compiles this header, and the headers that include it, for one instruction
-// set.
+// Each file in targets/ compiles this header, and the headers that include it, for one instruction set.
 #pragma once
 
 #include <functional>
@@ -80,8 +79,7 @@ template <class R, class In> BCRF_INLINE void store_first(In* to, Vec<R> v, int 
         copy_short<lanes<R>>(to, copy, n);
 }
 
-// Load the first n numbers of a row, converted to R. Others may follow, up to a whole vector, if they
-// are before `end`.
+// Load the first n numbers of a row, converted to R. Others may follow, up to a whole vector, if they are before `end`.
 template <class R, class In> BCRF_INLINE Vec<R> load_first(const In* from, int n, const In* end) {
     constexpr int W = lanes<R>;
 #if BCRF_VECTOR_BYTES == 64
@@ -158,23 +156,28 @@ BCRF_INLINE Vec<R> exchange_halves(Vec<R> v, std::integer_sequence<int, J...>) {
     return shuffle<R, (J ^ N)...>(v, v);
 }
 
-// Reduce all lanes in a tree, whose latency is shorter than that of a chain.
-template <class R, int N = lanes<R> / 2, class Join> BCRF_INLINE R reduce(Vec<R> v, Join join) {
+// Reduce the lanes of a vector. One butterfly, whose latency is shorter than that of a chain, leaves the result in all of
+// them, the same bits.
+template <class R, int N = lanes<R> / 2, class Join> BCRF_INLINE Vec<R> reduce(Vec<R> v, Join join) {
     if constexpr (N == 0) {
-        return v[0];
+        return v;
     } else {
         using Lanes = std::make_integer_sequence<int, lanes<R>>;
         return reduce<R, N / 2>(join(v, exchange_halves<R, N>(v, Lanes())), join);
     }
 }
 
-template <class R> BCRF_INLINE R sum(Vec<R> v) {
+template <class R> BCRF_INLINE Vec<R> lane_sums(Vec<R> v) {
     return reduce<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return a + b; });
 }
 
-template <class R> BCRF_INLINE R maximum(Vec<R> v) {
+template <class R> BCRF_INLINE Vec<R> lane_maxima(Vec<R> v) {
     return reduce<R>(v, [](Vec<R> a, Vec<R> b) BCRF_INLINE_LAMBDA { return max<R>(a, b); });
 }
+
+template <class R> BCRF_INLINE R sum(Vec<R> v) { return lane_sums<R>(v)[0]; }
+
+template <class R> BCRF_INLINE R maximum(Vec<R> v) { return lane_maxima<R>(v)[0]; }
 
 template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
     R x[lanes<R>];
@@ -282,34 +285,6 @@ BCRF_INLINE Vec<double> logarithm(Vec<double> x) {
     return n * 6.93147180369123816490e-01 - ((half - low) - f);
 }
 
-// Set out = in - shift for a row of `tags` numbers, converted to R and padded with -inf.
-template <class R, class In>
-BCRF_INLINE void load_row(R* out, const In* in, double shift, int tags) {
-    for (int t = 0; t < tags; ++t) out[t] = R(in[t] - In(shift));
-    for (int t = tags; t < padded<R>(tags); ++t) out[t] = -infinity<R>;
-}
-
-template <class R> BCRF_INLINE void scale_row(R* row, R scale, int tags) {
-    if (scale == 1) return;
-    for (int t = 0; t < tags; ++t) row[t] *= scale;
-}
-
-template <class R> BCRF_INLINE void exponentiate(R* row, int width) {
-    for (int t = 0; t < width; t += lanes<R>) store(row + t, exponential(load(row + t)));
-}
-
-template <class In> BCRF_INLINE In largest(const In* x, size_t n) {
-    In top = -infinity<In>;
-    size_t i = 0;
-    if (n >= size_t(lanes<In>)) {
-        Vec<In> tops = load(x);
-        for (i = lanes<In>; i + lanes<In> <= n; i += lanes<In>) tops = max<In>(tops, load(x + i));
-        top = maximum<In>(tops);
-    }
-    for (; i < n; ++i) top = x[i] > top ? x[i] : top;
-    return top;
-}
-
 // Transpose a 4 x 4 block of a matrix whose rows have length `width`.
 template <class R> BCRF_INLINE void transpose_block(R* to, const R* from, int width) {
     typedef R Four __attribute__((vector_size(4 * sizeof(R))));
@@ -335,36 +310,32 @@ template <class R> void transpose(R* to, const R* from, int tags, int width) {
             to[size_t(v) * width + u] = from[size_t(u) * width + v];
 }
 
-template <class R> BCRF_INLINE R smallest(const R* x, int n) {
-    Vec<R> lows = broadcast<R>(infinity<R>);
-    int i = 0;
-    for (; i + lanes<R> <= n; i += lanes<R>) {
-        const Vec<R> v = load(x + i);
-        lows = v < lows ? v : lows;
-    }
-    if (i && i < n) {
-        const Vec<R> last = load(x + n - lanes<R>);
-        lows = last < lows ? last : lows;
-        i = n;
-    }
-    R low = -maximum<R>(-lows);
-    for (; i < n; ++i) low = x[i] < low ? x[i] : low;
-    return low;
-}
+// The smallest and the largest of some numbers, the smallest one that is not -inf, 0 if there is none, and whether all
+// are less than infinity. All but the last ignore NaN.
+template <class R> struct Extent {
+    R low, top, least;
+    bool finite;
+};
 
-// Return the smallest finite number, or 0 if there is none.
-template <class In> BCRF_INLINE In smallest_finite(const In* x, size_t n) {
-    const In lowest = -infinity<In>;
-    Vec<In> lows = broadcast<In>(infinity<In>);
-    size_t i = 0;
-    for (; i + lanes<In> <= n; i += lanes<In>) {
-        const Vec<In> v = load(x + i);
-        const Vec<In> finite = v > lowest ? v : lows;
-        lows = finite < lows ? finite : lows;
+template <class R> BCRF_INLINE Extent<R> extent(const R* x, size_t n) {
+    constexpr size_t W = lanes<R>;
+    R few[W];
+    if (n < W) {
+        // Repeating a number changes nothing.
+        for (size_t i = 0; i < W; ++i) few[i] = x[i < n ? i : 0];
+        if (n) return extent(few, W);
+        return {infinity<R>, -infinity<R>, 0, true};
     }
-    In low = -maximum<In>(-lows);
-    for (; i < n; ++i) low = x[i] > lowest && x[i] < low ? x[i] : low;
-    return low < infinity<In> ? low : In(0);
+    const Vec<R> inf = broadcast(infinity<R>);
+    Vec<R> low = inf, top = -inf, least = inf, finite = inf;
+    for (size_t i = 0; i < n; i += W) {
+        const Vec<R> v = load(x + std::min(i, n - W));
+        low = min<R>(v, low), top = max<R>(v, top);
+        least = v > -inf ? min<R>(v, least) : least;
+        finite = v < inf ? finite : -inf;
+    }
+    const R found = -maximum<R>(-least);
+    return {-maximum<R>(-low), maximum<R>(top), found < infinity<R> ? found : R(0), -maximum<R>(-finite) > 0};
 }
 
 }  // namespace BCRF_TARGET

@@ -22,9 +22,8 @@ template <class R> std::vector<std::string> plan_text(Operation operation, const
         std::string text = "rows";
         if (step.path == Path::LANES || step.path == Path::LANES_WIDE) {
             std::vector<Sequence<R>> which = batch.sequences();
-            const bool any = is_bregman(operation)                 ? !TokenLanes<R>::tiles(batch, which, step.share).empty()
-                             : operation == Operation::MEAN_FIELD ? !MeanFieldLanes<R>::tiles(batch, which, step.share).empty()
-                                                                  : !Lanes<R>::tiles(batch, which, step.share).empty();
+            const bool any = is_over_tokens(operation) ? !TokenLanes<R>::tiles(batch, which, step.share).empty()
+                                                       : !Lanes<R>::tiles(batch, which, step.share).empty();
             if (!any) continue;
             text = "lanes of " + std::to_string(lanes<R>);
         }
@@ -42,9 +41,6 @@ template <class R> Kernels<R> kernels() {
     table.dijkstra = dijkstra<R>;
     table.bregman = bregman<R>;
     table.mean_field = mean_field<R>;
-    table.entropy = entropy<R>;
-    table.pair_marginals = pair_marginals<R>;
-    table.sample = sample<R>;
     table.plan = plan_text<R>;
     return table;
 }

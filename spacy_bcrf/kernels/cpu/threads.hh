@@ -101,8 +101,7 @@ class Threads {
     }
 
   public:
-    // Return the pool of this process. Nothing destroys it, because detached threads may outlive
-    // static objects.
+    // Return the pool of this process. Nothing destroys it, because detached threads may outlive static objects.
     static Threads& get() {
         static std::mutex making;
         if (Threads* made = current()) return *made;

@@ -57,7 +57,6 @@ template <class R> class TokenRows : public Rows<R> {
     void set(const Tile& tile) { s_ = tile.sequence; }
     size_t size() const { return size_t(longest_ + 2) * width_; }  // of the numbers of tokens
     size_t step() const { return W; }                              // between vectors of numbers
-    size_t row() const { return width_; }                          // between tokens
     size_t numbers() const { return size_t(longest_) * W; }        // of arrays with one number a token
 
     // Return how many of the remaining positions to take at once: parts of similar sizes, because a product of one row
@@ -79,6 +78,7 @@ template <class R> class TokenRows : public Rows<R> {
     // Return 1 where a token is the first or last one. A single token is the last one.
     Vec<R> is_first(const Position& at) const { return flag(at.token == 0 && s_->length > 1); }
     Vec<R> is_last(const Position& at) const { return flag(at.token + 1 == s_->length); }
+    static Vec<R> is_token(const Position&) { return flag(true); }
     template <class N>
     static BCRF_INLINE typename N::Value if_inner(const Position&, typename N::Value x, const R*, size_t) {
         return x;
@@ -94,20 +94,28 @@ template <class R> class TokenRows : public Rows<R> {
         return broadcast<R>(x[std::max_element(found, found + W) - found]);
     }
 
-    // Set a row to the scores of a position, -inf for padding and for tags that are not alive. alive: of each sequence,
-    // null for all tags.
-    void load(R* row, const Position& at, const LiveTags& tags, const std::uint64_t* const* alive) {
-        const R* from = s_->unary + size_t(at.token) * this->tags;
-        Rows<R>::load(row, from);
-        if (!*alive) return;
-        tags.for_others(*alive + size_t(at.token) * tags.words, [&](int t) { row[t] = -infinity<R>; });
-    }
-    // Write the numbers of a position, vector by vector, to an array (N, tags).
-    void write(const Position& at, const R* numbers, R* to) const {
+    // Call use(lane, sequence of the tile, token) for the tokens of a position.
+    template <class Use> BCRF_INLINE void for_tokens(const Position& at, Use use) const { use(0, 0, at.token); }
+    // Return the offset of tag t of the token in lane k from the first number of a position.
+    static size_t place(int t, int) { return t; }
+
+    // Set the numbers of a position to its scores, -inf for padding.
+    void load(R* row, const Position& at) { Rows<R>::load(row, s_->unary + size_t(at.token) * this->tags); }
+    // Write the numbers of a position, of vectors `step` apart, to an array (N, tags).
+    void write(const Position& at, const R* numbers, size_t, R* to) const {
         if (at.token < s_->from || at.token >= s_->to) return;
         to += (s_->first + at.token) * this->tags;
         for (int v = 0; v < this->vectors; ++v)
             store_first<R>(to + v * W, BCRF_TARGET::load(numbers + v * W), std::min(W, this->tags - v * W));
+    }
+    // Set the numbers beyond both ends to 0.
+    void clear_margins(R* array) const {
+        for (const size_t row : {0, s_->length + 1}) std::fill_n(array + row * width_, width_, R(0));
+    }
+    // Add the sums of the pairs of numbers a of a token and b of the next one.
+    template <class T> void add_edges(T& k, const R* a, const R* b, size_t part, double* sum) const {
+        const Position at = position(s_->from);
+        k.add_edges(a + at.here, b + at.after, std::min(s_->to, s_->length - 1) - s_->from, width_, part, sum);
     }
 };
 
@@ -216,7 +224,6 @@ template <class R> class TokenLanes : public Lanes<R> {
 
     size_t size() const { return 2 * this->tags * (longest_ + 2 * W); }
     size_t step() const { return stride_; }
-    size_t row() const { return W; }
     size_t numbers() const { return 2 * longest_; }
     static int together(int) { return 1; }
 
@@ -230,6 +237,10 @@ template <class R> class TokenLanes : public Lanes<R> {
 
     Vec<R> is_first(const Position& at) const { return BCRF_TARGET::load(first_.data() + at.number); }
     Vec<R> is_last(const Position& at) const { return BCRF_TARGET::load(last_.data() + at.number); }
+    // A token that is first and last is one, too. Before `stop`.
+    Vec<R> is_token(const Position& at) const {
+        return BCRF_TARGET::load(inner_.data() + at.number) + is_first(at) + is_last(at);
+    }
     // Return x for inner tokens, and the number at `other` for the rest.
     template <class N>
     BCRF_INLINE typename N::Value if_inner(const Position& at, typename N::Value x, const R* other, size_t part) const {
@@ -245,33 +256,51 @@ template <class R> class TokenLanes : public Lanes<R> {
     }
     static Vec<R> likeliest(Vec<R> x, Vec<R>) { return x; }
 
-    void load(R* rows, const Position& at, const LiveTags& tags, const std::uint64_t* const* alive) {
-        const R* scores[W];
-        for (int k = 0; k < W; ++k) {
-            const int q = owner_[at.number + k];
-            const size_t i = token_[at.number + k];
-            scores[k] = q < 0 ? nothing_.data() : tile_->sequence[q].unary + i * this->tags;
-        }
-        Lanes<R>::load(rows, stride_, scores);
-        for (int k = 0; k < W; ++k) {
-            const int q = owner_[at.number + k];
-            if (q < 0 || !alive[q]) continue;
-            const std::uint64_t* bits = alive[q] + size_t(token_[at.number + k]) * tags.words;
-            tags.for_others(bits, [&](int t) { rows[t * stride_ + k] = -infinity<R>; });
-        }
+    template <class Use> BCRF_INLINE void for_tokens(const Position& at, Use use) const {
+        for (int k = 0; k < W; ++k)
+            if (const int q = owner_[at.number + k]; q >= 0) use(k, q, token_[at.number + k]);
     }
-    void write(const Position& at, const R* numbers, R* to) const {
-        R* rows[W];
-        for (int k = 0; k < W; ++k) {
-            rows[k] = nullptr;
-            const int q = owner_[at.number + k], i = token_[at.number + k];
-            if (q < 0) continue;
+    size_t place(int t, int k) const { return t * stride_ + k; }
+
+    void load(R* rows, const Position& at) {
+        const R* scores[W];
+        std::fill_n(scores, W, nothing_.data());
+        for_tokens(at, [&](int k, int q, size_t i) { scores[k] = tile_->sequence[q].unary + i * this->tags; });
+        Lanes<R>::load(rows, stride_, scores);
+    }
+    void write(const Position& at, const R* numbers, size_t step, R* to) const {
+        R* rows[W] = {};
+        for_tokens(at, [&](int k, int q, int i) {
             const Window<R>& s = tile_->sequence[q];
             if (s.from <= i && i < s.to) rows[k] = to + (s.first + i) * this->tags;
+        });
+        unpack(rows, numbers, step, this->tags);
+    }
+    void clear_margins(R* array) const {
+        for (int row = 0; row < 2 * this->tags; ++row, array += stride_)
+            for (const size_t at : {size_t(0), W + columns_}) store(array + at, Vec<R>{});
+    }
+    template <class T> void add_edges(T& k, const R* a, const R* b, size_t part, double* sum) const {
+        const int half = count() / 2;
+        for (int first : {0, half}) {
+            const Position at = position(first);
+            k.add_edges(a + at.here, b + at.after, half, W, part, sum, stride_);
         }
-        unpack(rows, numbers, W, this->tags);
     }
 };
+
+// The layouts of recursions over tokens, see plan.hh.
+struct TokenLayouts {
+    template <class R> using RowsOf = TokenRows<R>;
+    template <class R> using LanesOf = TokenLanes<R>;
+};
+
+// Return the most positions of a tile.
+template <class Tile> size_t largest_room(const std::vector<Tile>& tiles) {
+    size_t room = 0;
+    for (const Tile& tile : tiles) room = std::max(room, size_t(tile.room));
+    return room;
+}
 
 // Cut a long sequence with shared transitions into windows that stay in the cache, through all iterations. An iteration moves information to
 // the next token, so the tokens in the middle of a window have exact results. The index of a window is its position in

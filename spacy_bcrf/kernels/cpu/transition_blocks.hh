@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "simd.hh"
@@ -12,14 +13,14 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Transitions from each tag of `from` to each of `to`, all of them allowed.
+// Transitions from each tag of `from` to each of `to`.
 template <class R> struct TransitionBlock {
     std::vector<int> from, to;
-    int width = 0;           // of `to`, padded
-    std::vector<R> weights;  // (from, width)
+    size_t width = 0;            // of a row of weights
+    const R* weights = nullptr;  // (from, width)
+    std::vector<R> copy;         // of the weights, if there are several blocks
 
-    int rows() const { return int(from.size()); }
-    int columns() const { return int(to.size()); }
+    bool is_all() const { return copy.empty(); }  // whether this is the only block
 };
 
 // Return the position of the lowest bit of a positive number.
@@ -67,31 +68,36 @@ template <class In> std::vector<int> group_tags(const Batch<In>& batch, bool tra
     return groups;
 }
 
-// Split the allowed transitions into blocks with the weights weight(u, v). If `group_tags` finds none, each tag is one.
-template <class R, class In, class Weight>
-std::vector<TransitionBlock<R>> transition_blocks(const Batch<In>& batch, bool transposed, Weight weight) {
-    std::vector<int> groups = group_tags(batch, transposed);
-    for (int v = int(groups.size()); v < batch.tags; ++v) groups.push_back(v);
-    std::vector<TransitionBlock<R>> blocks;
-    for (int v = 0; v < int(groups.size()); ++v) {
+// Split transitions with the weights (tags, width) into blocks of the groups of tags, or one of all if there is no group.
+template <class R>
+std::vector<TransitionBlock<R>> transition_blocks(const Batch<R>& batch, bool transposed, const std::vector<int>& groups,
+                                                  const R* weights) {
+    const size_t tags = batch.tags, width = padded<R>(batch.tags);
+    std::vector<TransitionBlock<R>> blocks(groups.empty());
+    for (TransitionBlock<R>& all : blocks) {
+        all.to.resize(tags);
+        std::iota(all.to.begin(), all.to.end(), 0);
+        all.from = all.to, all.width = width, all.weights = weights;
+    }
+    for (size_t v = 0; v < groups.size(); ++v) {
         if (size_t(groups[v]) == blocks.size()) {
             blocks.emplace_back();
-            for (int u = 0; u < batch.tags; ++u) {
-                const size_t at = transposed ? size_t(v) * batch.tags + u : size_t(u) * batch.tags + v;
-                if (batch.transitions[at] != -infinity<In>) blocks.back().from.push_back(u);
-            }
+            for (size_t u = 0; u < tags; ++u)
+                if (batch.transitions[transposed ? v * tags + u : u * tags + v] != -infinity<R>)
+                    blocks.back().from.push_back(int(u));
         }
-        blocks[groups[v]].to.push_back(v);
+        blocks[groups[v]].to.push_back(int(v));
     }
     for (TransitionBlock<R>& block : blocks) {
-        block.width = padded<R>(block.columns());
-        block.weights.resize(size_t(block.rows()) * block.width);
-        R* row = block.weights.data();
+        if (block.weights) continue;
+        block.width = padded<R>(int(block.to.size()));
+        block.copy.resize(std::max<size_t>(block.from.size() * block.width, 1));
+        R* row = block.copy.data();
         for (int u : block.from) {
-            for (int j = 0; j < block.columns(); ++j)
-                row[j] = transposed ? weight(block.to[j], u) : weight(u, block.to[j]);
+            for (size_t j = 0; j < block.to.size(); ++j) row[j] = weights[u * width + block.to[j]];
             row += block.width;
         }
+        block.weights = block.copy.data();
     }
     return blocks;
 }

@@ -2,31 +2,24 @@
 #pragma once
 
 #include "interrupt.hh"
-#include "plan.hh"
-#include "products.hh"
+#include "transitions.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Transitions of the Viterbi algorithm in a layout.
+// The predecessors of a labeling in a layout, given transitions k.
 //
-// product(w, out, x, visit) calls visit(v, sum) with each vector of the max-plus product of x and the transitions w of
-// an edge. It may use `out`, a row. best_before(w, best, to, ended, arc) returns the tag u with the largest score
-// best[u] + w[u, to], the lowest one in a tie, and sets `arc` to that transition. It counts as 0 where `ended` is 1: no
-// token follows.
-template <class Layout, class N> class ViterbiArcs;
+// find(w, best, to, ended, arc) returns the tag u with the largest score best[u] + w[u, to], the lowest one in a tie, and
+// sets `arc` to that transition of the edge w. It counts as 0 where `ended` is 1: no token follows.
+template <class Layout> class Predecessors;
 
-template <class R, class N> class ViterbiArcs<Rows<R>, N> {
+template <class R> class Predecessors<Rows<R>> {
     static constexpr int W = lanes<R>;
-    const int tags_, width_;
+    Transitions<Rows<R>, Tropical<R>>& k_;
+    const int tags_;
     const bool shared_;
-    Buffer<R> forth_, back_;  // (tags, width), its transpose if shared
-    Buffer<R> count_;         // 0, 1, .. for each lane
+    Buffer<R> count_;  // 0, 1, .. for each lane
 
-    void load_transitions(const R* w) {
-        for (int u = 0; u < tags_; ++u)
-            load_row<R, R>(forth_ + size_t(u) * width_, w + size_t(u) * tags_, 0, tags_);
-    }
     // Return the tag with the largest score.
     template <class Score> int argmax(Score score) {
         int best = 0;
@@ -38,7 +31,7 @@ template <class R, class N> class ViterbiArcs<Rows<R>, N> {
     int argmax_of_sum(const R* best, const R* w) {
         if (tags_ < MIN_VECTOR_ARGMAX_TAGS) return argmax([&](int t) { return best[t] + w[t]; });
         Vec<R> top = broadcast<R>(-infinity<R>), at{}, tag = load(count_.data());
-        for (int t = 0; t < width_; t += W, tag += R(W)) {
+        for (int t = 0; t < tags_; t += W, tag += R(W)) {
             const Vec<R> v = load(best + t) + load(w + t);
             at = v > top ? tag : at;
             top = max<R>(top, v);
@@ -50,35 +43,21 @@ template <class R, class N> class ViterbiArcs<Rows<R>, N> {
   public:
     using Tags = int;
 
-    explicit ViterbiArcs(const Batch<R>& batch)
-        : tags_(batch.tags), width_(padded<R>(batch.tags)), shared_(batch.shared), forth_(size_t(tags_) * width_),
-          back_(shared_ ? size_t(tags_) * width_ : 0), count_(W) {
-        for (int k = 0; k < W; ++k) count_[k] = R(k);
-        if (!shared_) return;
-        load_transitions(batch.transitions);
-        std::fill_n(back_.data(), size_t(tags_) * width_, -infinity<R>);
-        transpose<R>(back_, forth_, tags_, width_);
+    Predecessors(const Batch<R>& batch, Transitions<Rows<R>, Tropical<R>>& k)
+        : k_(k), tags_(batch.tags), shared_(batch.shared), count_(W) {
+        for (int i = 0; i < W; ++i) count_[i] = R(i);
     }
 
-    template <class Visit> BCRF_INLINE void product(const R* w, R*, const R* x, Visit visit) {
-        if (!shared_) load_transitions(w);
-        row_products<N, 1>(&x, forth_.data(), tags_, width_, [&](int, int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
-            visit(v, sum);
-        });
-    }
-    int best_before(const R* w, const R* best, int to, Vec<R> ended, Vec<R>& arc) {
+    int find(const R* w, const R* best, int to, Vec<R> ended, Vec<R>& arc) {
         arc = Vec<R>{};
         if (ended[0] > 0) return argmax([&](int t) { return best[t]; });
         // Without sharing, this reads one column of each matrix, so a transpose does not pay.
-        const int tag = shared_ ? argmax_of_sum(best, into(to))
+        const int tag = shared_ ? argmax_of_sum(best, k_.matrix(0, true) + size_t(to) * k_.width())
                                 : argmax([&](int u) { return best[u] + w[size_t(u) * tags_ + to]; });
         arc = broadcast<R>(w[size_t(tag) * tags_ + to]);
         return tag;
     }
     static int tag(Tags tags, int) { return tags; }
-
-    // The shared transitions from each tag into one.
-    const R* into(int tag) { return back_ + size_t(tag) * width_; }
 };
 
 // Return table[at[k]] in each lane k, for a table of 1 to 4 vectors.
@@ -94,14 +73,13 @@ template <int VECTORS, class R> BCRF_INLINE Vec<R> pick(const R* table, IntVec<R
     }
 }
 
-template <class R, class N> class ViterbiArcs<Lanes<R>, N> {
+template <class R> class Predecessors<Lanes<R>> {
     static constexpr int W = lanes<R>;
     static constexpr int MOST_PICKED = 4;  // vectors of a row of which a lane picks a number without a load
     const int tags_, width_;
     const bool picks_;
-    Buffer<R> forth_, back_;  // (tags, width), its transpose
-    Buffer<R> into_;          // (tags, W)
-    std::vector<TransitionBlock<R>> blocks_;
+    const R *forth_, *back_;
+    Buffer<R> into_;  // (tags, W)
 
     // Find the best tag if x(u) are the transitions from tag u.
     template <class From> BCRF_INLINE IntVec<R> argmax(const R* best, Vec<R> ended, Vec<R>& arc, From x) {
@@ -122,31 +100,17 @@ template <class R, class N> class ViterbiArcs<Lanes<R>, N> {
   public:
     using Tags = IntVec<R>;
 
-    explicit ViterbiArcs(const Batch<R>& batch)
-        : tags_(batch.tags), width_(padded<R>(batch.tags)),
-          picks_(BCRF_VECTOR_BYTES > 16 && width_ <= MOST_PICKED * W), forth_(size_t(tags_) * width_),
-          back_(size_t(tags_) * width_), into_(size_t(tags_) * W) {
-        for (int u = 0; u < tags_; ++u)
-            load_row<R, R>(forth_ + size_t(u) * width_, batch.transitions + size_t(u) * tags_, 0, tags_);
-        transpose<R>(back_, forth_, tags_, width_);
-        if (are_blocks_faster(batch))
-            blocks_ = transition_blocks<R>(
-                batch, false, [&](size_t u, size_t v) { return batch.transitions[u * tags_ + v]; });
-    }
+    Predecessors(const Batch<R>& batch, Transitions<Lanes<R>, Tropical<R>>& k)
+        : tags_(batch.tags), width_(k.width()), picks_(BCRF_VECTOR_BYTES > 16 && width_ <= MOST_PICKED * W),
+          forth_(k.matrix(0, false)), back_(k.matrix(0, true)), into_(size_t(tags_) * W) {}
 
-    template <class Visit> BCRF_INLINE void product(const R*, R* out, const R* x, Visit visit) {
-        if (blocks_.empty()) return lane_product<N>(x, W, forth_.data(), tags_, tags_, width_, visit);
-        lane_block_products<N>(out, x, W, blocks_);
-        for (int v = 0; v < tags_; ++v) visit(v, load(out + v * W));
-    }
-    BCRF_INLINE IntVec<R> best_before(const R*, const R* best, IntVec<R> to, Vec<R> ended, Vec<R>& arc) {
+    BCRF_INLINE IntVec<R> find(const R*, const R* best, IntVec<R> to, Vec<R> ended, Vec<R>& arc) {
         IntVec<R> found{};
         if (picks_) {
-            const R* forth = forth_.data();
             for_vectors<MOST_PICKED>(width_ / W, [&](auto vectors, int) BCRF_INLINE_LAMBDA {
                 constexpr int VECTORS = vectors.value;
                 found = argmax(best, ended, arc, [&](int u) BCRF_INLINE_LAMBDA {
-                    return pick<VECTORS>(forth + size_t(u) * (VECTORS * W), to);
+                    return pick<VECTORS>(forth_ + size_t(u) * (VECTORS * W), to);
                 });
             });
         } else {
@@ -164,9 +128,8 @@ template <class R, class N> class ViterbiArcs<Lanes<R>, N> {
 // `best` is the score of the best prefix that ends in each tag, minus the largest one at the token. There are no
 // back-pointers: finding a predecessor afterwards costs O(T). The operations on each score are the same in both
 // layouts, so the labelings are.
-template <class L, class N> class Viterbi {
+template <class L, class R> class Viterbi {
   public:
-    using R = typename N::R;
     using Tile = typename L::Tile;
 
   protected:
@@ -175,7 +138,8 @@ template <class L, class N> class Viterbi {
     L layout_;
     const int vectors_;
     const size_t row_;
-    ViterbiArcs<L, N> arcs_;
+    Transitions<L, Tropical<R>> k_;
+    Predecessors<L> predecessors_;
     Buffer<R> best_, unary_;  // (longest, row), (row)
 
     R* at(int i) { return best_ + size_t(i) * row_; }
@@ -185,10 +149,11 @@ template <class L, class N> class Viterbi {
         R *best = at(i), *unary = i ? unary_.data() : best;
         Vec<R> top = broadcast<R>(-infinity<R>);
         layout_.load(unary, tile, i);
+        if (const Sequence<R>& s = tile.sequence[0]; i > 0 && !s.shared) k_.set(0, s.edge(i - 1));
         if (i == 0)
             for (int v = 0; v < vectors_; ++v) top = max<R>(top, load(best + v * W));
         else
-            arcs_.product(tile.sequence[0].edge(i - 1), best, at(i - 1), [&](int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
+            k_.product(0, at(i - 1), W, 0, false, [&](int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
                 const Vec<R> x = sum + load(unary + v * W);
                 top = max<R>(top, x);
                 store(best + v * W, x);
@@ -224,7 +189,7 @@ template <class L, class N> class Viterbi {
         }
         int live = 0;  // sequences that have the token; the longest come first
         typename L::Sums score;
-        typename ViterbiArcs<L, N>::Tags found{};
+        typename Predecessors<L>::Tags found{};
         for (int i = tile.longest - 1; i >= 0; --i) {
             if (i % CHECKED == CHECKED - 1) check_signals();
             if (!L::IN_LANES && i >= TOKENS_AHEAD) {
@@ -232,11 +197,11 @@ template <class L, class N> class Viterbi {
                 prefetch(unary[0] - TOKENS_AHEAD * layout_.tags, layout_.tags);
             }
             Vec<R> arc{};
-            found = arcs_.best_before(tile.sequence[0].edge(i), at(i), found, L::ended(lengths, i), arc);
+            found = predecessors_.find(tile.sequence[0].edge(i), at(i), found, L::ended(lengths, i), arc);
             R own[W] = {};
             while (live < tile.size && i < tile.sequence[live].length) ++live;
             for (int k = 0; k < live; ++k) {
-                const int tag = ViterbiArcs<L, N>::tag(found, k);
+                const int tag = Predecessors<L>::tag(found, k);
                 own[k] = unary[k][tag];
                 unary[k] -= layout_.tags;
                 *--next[k] = tag;
@@ -250,14 +215,14 @@ template <class L, class N> class Viterbi {
   public:
     // longest: the most tokens of a tile.
     Viterbi(const Batch<R>& batch, int longest)
-        : layout_(batch), vectors_(layout_.vectors), row_(size_t(vectors_) * W), arcs_(batch),
+        : layout_(batch), vectors_(layout_.vectors), row_(size_t(vectors_) * W), k_(batch, 1), predecessors_(batch, k_),
           best_(longest * row_, Fill::NONE), unary_(row_) {}
 
     // Write the best labelings to `tags` (N), and their scores (size): zeros and -inf if there is none.
     void run(const Tile& tile, int* tags, R* scores) {
         const Vec<R> bad = fill(tile);
         double found[W] = {};
-        if (!L::all(bad + L::unused(tile))) trace(tile, tags, found);
+        if (!L::all(bad)) trace(tile, tags, found);
         for (int k = 0; k < tile.size; ++k) {
             const Sequence<R>& s = tile.sequence[k];
             scores[s.index] = bad[k] > 0 ? -infinity<R> : R(found[k]);
@@ -271,7 +236,7 @@ template <class R> void max_product(const Batch<R>& batch, int* tags, R* scores)
         batch, batch.sequences(), shape_of(batch, Operation::MAX_PRODUCT, 0),
         [&](auto layout, auto number, const auto& tiles, char*) {
             using Layout = typename decltype(layout)::type;
-            using Search = Viterbi<Layout, Tropical<R>>;
+            using Search = Viterbi<Layout, R>;
             // No plan has wide numbers.
             if constexpr (decltype(number)::type::PARTS == 1)
                 for_each_tile(

@@ -38,11 +38,17 @@ __device__ R add(R x, R y) {
 constexpr int WARP = 32;
 constexpr unsigned ALL_LANES = 0xffffffff;
 
+// Return x of another thread of the warp. A number that is a struct has its own.
+template <class R>
+__device__ R shuffle(R x, int distance) {
+    return __shfl_xor_sync(ALL_LANES, x, distance);
+}
+
 // Combine x of the threads of a warp. Each thread gets the same bits.
 template <class R>
 __device__ R combine_warp(R x, R (*combine)(R, R)) {
     for (int distance = WARP / 2; distance > 0; distance /= 2)
-        x = combine(x, __shfl_xor_sync(ALL_LANES, x, distance));
+        x = combine(x, shuffle(x, distance));
     return x;
 }
 
@@ -72,33 +78,6 @@ __device__ R sum_of(R x, R* scratch) {
 template <class R>
 __device__ R largest_of(R x, R* scratch) {
     return reduce<R>(x, scratch, larger<R>);
-}
-
-// The logarithm of a product of many factors. A logarithm of each would cost more than the recursion.
-struct LogProduct {
-    double product = 1, logs = 0;
-
-    __device__ void multiply(double x) {
-        using Limits = bcrf::ProductLimits;
-        if (x < 1 / Limits::FACTOR || x > Limits::FACTOR) {
-            logs += log(x);
-            return;
-        }
-        product *= x;
-        if (product < 1 / Limits::PRODUCT || product > Limits::PRODUCT)
-            logs += log(product), product = 1;
-    }
-    __device__ double log_value() const { return logs + log(product); }
-};
-
-// log sum_t exp(x(t)) over the tags, computed by one thread.
-template <class X>
-__device__ double log_sum(int tags, X x) {
-    double top = -infinity(), total = 0;
-    for (int t = 0; t < tags; ++t) top = larger(top, double(x(t)));
-    if (top == -infinity()) return top;
-    for (int t = 0; t < tags; ++t) total += exp(double(x(t)) - top);
-    return top + log(total);
 }
 
 #endif

@@ -73,7 +73,7 @@ def _project(
     each = batch.empty(n, tags, tags) if edges == "each" else None
     result = batch.empty(tags, tags) if edges == "sum" and width else each
     # Long sequences have their factors here, and failed sequences have logarithms.
-    row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags)
+    row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags + 1)
     workspace = batch.empty(row * n, dtype="float64")
     factors, capacity = workspace.view(real), factor_capacity(batch, width, real)
     chunks, tiles, steps = Chunks(), size, [(ALL, 0)]

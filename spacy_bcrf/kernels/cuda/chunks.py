@@ -39,7 +39,7 @@ def chunk_length(batch: Batch) -> int:
     if batch.n == 0:
         return 0
     length = batch.n / batch.size
-    blocks = min(BLOCKS, batch.blocks_at_once(8 * batch.scan_memory()[1]))
+    blocks = min(BLOCKS, batch.blocks_at_once(8 * 3 * batch.tags))
     at_once = blocks * batch.device.multiprocessors / (batch.size * batch.tags)
     count = int(min((2 * length) ** 0.5, at_once))
     if count < 2 or length < 2 * (2 * length / count + count):

@@ -80,7 +80,8 @@ def _forward_backward(
     # `forward_backward` keeps the forward rows here, and `finish` the logarithms of failed
     # sequences.
     workspace = batch.empty(n, tags, dtype="float64")
-    alpha, right = workspace.ravel().view(batch.unary.dtype), None
+    alpha, right = workspace.ravel().view(batch.unary.dtype)[: n * tags], None
+    tops, totals = batch.empty(n), batch.empty(n, dtype="float64")
     result = batch.empty(tags, tags) if edges == "sum" and width else each
     if edges == "sum" and not width:
         alpha, right = batch.empty(n, tags), batch.empty(n, tags)
@@ -92,20 +93,21 @@ def _forward_backward(
     annotation = gold_arrays(batch, gold)
     asked = *(pairs or 3 * (None,)), pairs[0].shape[1] if pairs else 0, int(entropies)
     batch.launch(
-        *("forward_backward", "forward_backward", tiles, batch.unary, batch.transitions),
+        *("forward_backward", "forward_backward", tiles, batch.unary),
         *(found.matrices, found.transposed, found.edge_shifts, found.starts, batch.lengths),
-        *(*chunks, bounds, *annotation, alpha, batch.empty(n), batch.empty(n), right),
+        *(*chunks, bounds, *annotation, alpha, tops, totals.view(alpha.dtype), right),
         *(unary, each, found.sums, *asked, values, found.failed, tags, batch.stride),
         threads=columns,
         doubles=3 * columns,
         width=width,
     )
     batch.launch(
-        *("log_space", "finish", batch.size, batch.unary, batch.transitions, found.starts),
-        *(batch.lengths, *annotation, values, *chunks[3:], found.failed, workspace),
+        *("log_space", "finish", batch.size, batch.unary, batch.transitions, found.edge_shifts),
+        *(found.starts, batch.lengths, *annotation, values, *chunks[3:], found.failed, workspace),
+        *(tops, totals),
         *(None if right is None else alpha, right, value, unary, each, found.sums, *asked),
         *(result if each is None else None, error_flag(batch), found.counter, tags, batch.stride),
-        doubles=2 * tags,
+        doubles=3 * tags,
     )
     if right is not None:
         products = found.matrices * (alpha[:-1].T @ right[1:])
