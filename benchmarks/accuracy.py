@@ -7,8 +7,7 @@
 a quiet machine: trainings of other systems slow the times of a table.
 
 --out keeps one JSON file a run, so the command can be interrupted and resumed. A run of another
-version, commit or config is repeated. --out also gets the table as `table.md` and, with the extra
-plot, the scores and speeds as `plot.png`.
+version, commit or config is repeated. `benchmarks.pages` draws the scores and speeds.
 """
 
 import argparse
@@ -44,7 +43,7 @@ from benchmarks.common import (
     print_table,
 )
 from experiments.labeling_tasks import CHUNKS, TASKS, LabelingTask
-from experiments.report import make_figure, markdown_table, mean_and_deviation, save_figure
+from experiments.report import mean_and_deviation
 from spacy_bcrf import kernels
 from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
 from spacy_bcrf.annotation.arrays import doc_lengths
@@ -96,7 +95,6 @@ def main() -> None:
             print(*rows[-1].values(), sep="  ", flush=True)
     if not rows:
         raise SystemExit(f"no system of {', '.join(args.only)} can learn {', '.join(args.tasks)}")
-    table = markdown_table([list(rows[0]), *(list(row.values()) for row in rows)])
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
         f"{args.seeds} seed(s), mean ± deviation, on test; networks: {args.steps} steps, the best "
@@ -104,9 +102,7 @@ def main() -> None:
         "processor time of one thread. The times of CRFsuite, us/word and training, exclude the "
         "extraction of features. The times of the other systems include it"
     )
-    write_text(args.out / "table.md", f"{table}\n{notes}\n")
-    print(f"\n{table}\n{notes}")
-    plot(rows, args.out / "plot.png")
+    print_table("All systems", rows, notes, args.csv)
 
 
 def print_speeds(args: argparse.Namespace) -> None:
@@ -202,20 +198,6 @@ def make_row(task: str, system: str, runs: list[Numbers]) -> dict[str, str]:
         "training, s": f"{mean(run['training'] for run in runs):.0f}",
         "ECE": cell("ece", 3),
     }
-
-
-def plot(rows: list[dict[str, str]], path: Path) -> None:
-    """Plot score against speed, a panel for each corpus."""
-    tasks = list(dict.fromkeys(row["corpus"] for row in rows))
-    figure = make_figure(3 * len(tasks), 3)
-    for panel, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
-        for row in rows:
-            if row["corpus"] == task:
-                score = float(row["score"].split()[0])
-                panel.scatter(float(row["us/word"]), score, label=row["system"])
-        panel.set(title=task, xlabel="us/word", ylabel="score on test", xscale="log")
-        panel.legend(fontsize="small")
-    save_figure(figure, path)
 
 
 @registry.readers("spacy-bcrf.benchmarks.accuracy.v1")

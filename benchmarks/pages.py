@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +61,18 @@ def read_results(name: str) -> dict[str, Any]:
     return found
 
 
+def find_table(found: dict[str, Any], title: str | None) -> dict[str, Any]:
+    """Return a table of a benchmark, by default the first one."""
+    return next(part for part in found["tables"] if title in (None, part["title"]))
+
+
 def table(name: str, title: str | None = None) -> str:
     """Return a table in Markdown under its command, machine and commit.
 
     title: of the table, by default the first one of the benchmark.
     """
     found = read_results(name)
-    chosen = next(part for part in found["tables"] if title in (None, part["title"]))
+    chosen = find_table(found, title)
     notes = f" {chosen['notes']}." if chosen["notes"] else ""
     caption = f"*{chosen['title']}.{notes} {found['machine']}; {found['commit']}.*"
     rows = [[str(cell).replace("|", "\\|") for cell in row] for row in chosen["rows"]]
@@ -78,10 +83,20 @@ def table(name: str, title: str | None = None) -> str:
 
 # Plots
 
+ROLES = ("corpus", "system")
+CORPORA = {"wnut17": "WNUT 2017", "uner": "UNER EWT", "ewt-pos": "EWT tags", "jnlpba": "JNLPBA"}
+SYSTEMS = {
+    "spacy": "spaCy",
+    "crfsuite": "CRFsuite",
+    "sparse": "sparse chain",
+    "clusters": "chain with clusters",
+    "neural": "CNN",
+}
 
-def rows_of(name: str) -> Iterator[dict[str, str]]:
-    """Yield the rows of a benchmark's first table. An empty first cell repeats the one above."""
-    (part, *_) = read_results(name)["tables"]
+
+def rows_of(name: str, title: str | None = None) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table, see `table`. An empty first cell repeats the one above."""
+    part = find_table(read_results(name), title)
     above = ""
     for row in part["rows"]:
         above = row[0] or above
@@ -96,66 +111,81 @@ def number(cell: str) -> float | None:
 
 def draw_speed_and_score(axes: Any) -> None:
     """Draw words a second of prediction against the score on test, by system and corpus."""
-    points: dict[str, list[tuple[float, float, str]]] = {}
-    for row in rows_of("accuracy"):
-        corpus, *systems = row
-        for system in systems:
-            cells = row[system].replace("*", "").split(";")
-            score = number(cells[0])
-            if len(cells) == 3 and score is not None:
-                words = 1e6 / float(number(cells[1]) or 1)
-                points.setdefault(system, []).append((words, score, row[corpus]))
-    for (system, found), marker in zip(points.items(), "osD^v", strict=False):
+    found = list(rows_of("accuracy"))
+    corpora, systems = (list(dict.fromkeys(row[key] for row in found)) for key in ROLES)
+    for row in found:
         axes.scatter(
-            *zip(*[p[:2] for p in found], strict=True), marker=marker, label=system.replace("`", "")
+            1e6 / float(row["us/word"]),
+            number(row["score"]),
+            color=f"C{systems.index(row['system'])}",
+            marker="osD^v"[corpora.index(row["corpus"])],
         )
+    for i, system in enumerate(systems):
+        axes.scatter([], [], color=f"C{i}", marker="o", label=SYSTEMS.get(system, system))
+    for marker, corpus in zip("osD^v", corpora, strict=False):
+        axes.scatter([], [], color="gray", marker=marker, label=CORPORA.get(corpus, corpus))
     axes.set_xscale("log")
     axes.set_xlabel("words a second, one thread")
-    axes.set_ylabel("F or accuracy on test")
-    axes.legend(fontsize="small")
+    axes.set_ylabel("score on test")
+    put_legend(axes)
 
 
 def draw_partial(axes: Any) -> None:
-    """Draw F of partial annotation by head, and of missing annotation read as O."""
-    found = list(rows_of("partial_ner"))
-    first, *heads = found[0]
-    names = [row[first].split(" (")[0].replace(" in each document", "") for row in found]
-    draw_bars(axes, names, {head: [number(row[head]) or 0 for row in found] for head in heads})
-    axes.set_xlabel("F on test")
+    """Draw F against the share of the labels that is annotated."""
+    found = list(rows_of("annotated_share"))
+    share, *methods = found[0]
+    for method in methods:
+        scores = [number(row[method]) for row in found]
+        axes.plot([number(row[share]) for row in found], scores, marker="o", label=method)
+    axes.set_xlabel("annotated labels of each sentence, %")
+    axes.set_ylabel("F on test")
+    put_legend(axes)
 
 
 def draw_calibration(axes: Any) -> None:
-    """Draw the expected calibration error before and after."""
-    found = list(rows_of("calibration"))
-    draw_bars(
-        axes,
-        [f"{row['corpus']}, {row['measured on']}" for row in found],
-        {name: [number(row[name]) or 0 for row in found] for name in list(found[0])[3:]},
-    )
-    axes.set_xlabel("expected calibration error")
+    """Draw the share of right predictions by confidence, before and after calibration."""
+    axes.plot([0, 1], [0, 1], color="gray", linewidth=1, label="perfect calibration")
+    curves: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in rows_of("calibration", "Reliability"):
+        if row["method"] in ("not calibrated", "temperature"):
+            point = float(row["confidence"]), float(row["right"])
+            curves.setdefault((row["corpus"], row["method"]), []).append(point)
+    corpora = list(dict.fromkeys(corpus for corpus, _ in curves))
+    for (corpus, method), points in curves.items():
+        before = method == "not calibrated"
+        axes.plot(
+            *zip(*points, strict=True),
+            color=f"C{corpora.index(corpus)}",
+            linestyle=":" if before else "-",
+            marker="o",
+            label=f"{CORPORA.get(corpus, corpus)}, {'before' if before else 'after'}",
+        )
+    axes.set_xlabel("confidence")
+    axes.set_ylabel("share of right predictions")
+    put_legend(axes)
 
 
 def draw_promises(axes: Any) -> None:
-    """Draw promised values, and what the other half of the documents had."""
+    """Draw promised values against what the other half of the documents had."""
     found = [row for row in rows_of("control") if number(row["on the other half"]) is not None]
-    names = [f"{row['corpus'].split(',')[0]}, {row['promise'].split()[0]}" for row in found]
-    places = range(len(found))
-    promised = [number(row["promise"]) for row in found]
-    measured = [number(row["on the other half"]) for row in found]
-    axes.scatter(promised, places, marker="|", s=300, color="black", label="promised")
-    axes.scatter(measured, places, label="on the other half")
-    axes.set_yticks(places, names)
-    axes.legend()
+    values = [number(row["promise"]) or 0 for row in found]
+    axes.plot([min(values), max(values)], [min(values), max(values)], color="gray", linewidth=1)
+    for i, kind in enumerate(("precision", "recall")):
+        points = [
+            (number(row["promise"]), number(row["on the other half"]))
+            for row in found
+            if row["promise"].startswith(kind) and row["max units"] == "1"
+        ]
+        if points:
+            axes.scatter(*zip(*points, strict=True), color=f"C{i}", label=kind)
+    axes.set_xlabel("promised")
+    axes.set_ylabel("mean on the other half; kept above the line")
+    put_legend(axes)
 
 
-def draw_bars(axes: Any, names: Sequence[str], values: dict[str, list[float]]) -> None:
-    """Draw groups of horizontal bars."""
-    height = 0.8 / len(values)
-    for k, (name, of_name) in enumerate(values.items()):
-        axes.barh([i + k * height for i in range(len(names))], of_name, height, label=name)
-    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(names))], names)
-    axes.invert_yaxis()
-    axes.legend()
+def put_legend(axes: Any) -> None:
+    """Draw the legend below the picture, where it covers nothing."""
+    axes.figure.legend(loc="outside lower center", ncols=4, fontsize="small", frameon=False)
 
 
 PLOTS = {

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from benchmarks.common import print_table
 from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import markdown_table, mean_and_deviation
+from experiments.report import mean_and_deviation
 from spacy_bcrf.analysis.cross_fitting import assign_folds, train_sparse_chain
 from spacy_bcrf.analysis.label_errors import KINDS, Suspect, find_suspects
 from spacy_bcrf.analysis.loading import copy_words
@@ -61,7 +62,7 @@ def main() -> None:
     args = parser.parse_args()
     require("cleanlab", "bench")
     header = ("corpus", "method", "average precision", "precision at 100", *KINDS, "seconds")
-    print(markdown_table([header]), end="", flush=True)
+    table = []
     for task in args.tasks:
         measured: dict[str, list[list[float]]] = {"audit": [], "cleanlab": []}
         seconds = []
@@ -79,7 +80,9 @@ def main() -> None:
         for method, rows in measured.items():
             cells = [mean_and_deviation(column) for column in zip(*rows, strict=True)]
             time_taken = f"{np.mean(seconds):.0f}" if method == "audit" else ""
-            print(f"| {' | '.join((task, method, *cells, time_taken))} |", flush=True)
+            row = (task, method, *cells, time_taken)
+            table.append(dict(zip(header, row, strict=True)))
+    print_table("Label errors", table, f"{args.share:.0%} of the entities corrupted")
 
 
 def corrupt(docs: Sequence[Doc], share: float, seed: int) -> tuple[list[Doc], dict[Region, str]]:

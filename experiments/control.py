@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from benchmarks.common import print_table
 from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import markdown_table
 from experiments.template_ablation import MODEL
 from spacy_bcrf.analysis.calibration import Calibration
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
@@ -30,6 +30,19 @@ from spacy_bcrf.analysis.risk_control import (
 
 CORPORA = ("wnut17", "jnlpba")
 PROMISES = {"precision": [0.95, 0.9, 0.8], "recall": [0.98, 0.95, 0.9]}
+
+COLUMNS = (
+    "corpus",
+    "promise",
+    "max units",
+    "best threshold, all of dev",
+    "splits with a threshold",
+    "kept",
+    "on the other half",
+    "threshold",
+    "recall",
+    "spans a sentence",
+)
 
 
 def main() -> None:
@@ -44,20 +57,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--limit", type=int, help="training sentences")
     args = parser.parse_args()
-    rows: list[tuple[object, ...]] = [
-        (
-            "corpus",
-            "promise",
-            "max units",
-            "best threshold, all of dev",
-            "splits with a threshold",
-            "promise kept",
-            "on the other half",
-            "threshold",
-            "recall",
-            "spans a sentence",
-        )
-    ]
+    rows = []
     for corpus in args.only:
         evidence, candidates = predict(corpus, args)
         gold = evidence["recall"]
@@ -71,8 +71,9 @@ def main() -> None:
                 cells = run_splits(kind, units, gold, candidates, promise, max_units, args.splits)
                 reach = find_best(kind, units, max_units)
                 row = corpus, f"{kind} {value:g}", max_units, f"{reach:.3f}", *cells
-                rows.append(row)
-    print(markdown_table(rows), end="")
+                rows.append(dict(zip(COLUMNS, row, strict=True)))
+    notes = f"{args.splits} random halves of dev, confidence {args.confidence:g}"
+    print_table("Promises", rows, notes)
 
 
 def predict(corpus: str, args: argparse.Namespace) -> tuple[dict[str, Units], Units]:

@@ -17,8 +17,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import Row, print_table
 from experiments.labeling_tasks import TASKS, add_options
-from experiments.report import markdown_table, mean_and_deviation
+from experiments.report import mean_and_deviation
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
@@ -51,10 +52,7 @@ def main() -> None:
     if args.without_each:
         variants |= {f"without `{line}`": [t for t in base if t != line] for line in base}
     variants |= {f"with `{line}`": [*base, *line.split()] for line in args.with_each}
-    print(f"{args.task}: {task.score} on {args.part}, {args.passes} passes\n", flush=True)
-    print(
-        markdown_table([("templates", "features", "MB", "seconds", args.part)]), end="", flush=True
-    )
+    rows: list[Row] = []
     vocab = task.make_nlp(None).vocab
     learned = ["train", "dev"] if args.part == "test" and task.learns_dev else ["train"]
     *parts, scored = (
@@ -75,15 +73,16 @@ def main() -> None:
         ((_, component),) = nlp.pipeline
         learned_chain: Any = sparse_chain(component.model)  # type: ignore[attr-defined]
         size = f"{len(learned_chain.to_bytes()) / 1e6:.2f}"
-        name = name.replace("|", "\\|")
-        cells = (
-            name,
-            f"{n_features:,}",
-            size,
-            f"{seconds / args.seeds:.0f}",
-            mean_and_deviation(scores),
+        rows.append(
+            {
+                "templates": name,
+                "features": f"{n_features:,}",
+                "MB": size,
+                "seconds": f"{seconds / args.seeds:.0f}",
+                args.part: mean_and_deviation(scores),
+            }
         )
-        print(f"| {' | '.join(cells)} |", flush=True)
+    print_table(f"Templates of {args.task}", rows, f"{task.score}, {args.passes} passes")
 
 
 def read_setting(text: str) -> tuple[str, Any]:

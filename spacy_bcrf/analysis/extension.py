@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
-from thinc.api import Optimizer
 
 from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
 from spacy_bcrf.chain import CRF, Marginals, Potentials
@@ -19,7 +20,9 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.training import check_learns_from_gradients
 
+from .combination import own_tok2vec
 from .distillation import learn, teacher_chain
+from .loading import find_labeler, make_examples
 
 RATE = 0.3
 """Rate of AdaGrad in a sparse linear chain."""
@@ -118,30 +121,63 @@ class Extended:
 
 
 def extend(
-    pipe: SequenceLabeler,
-    examples: Sequence[Example],
+    nlp: Language,
+    gold: Sequence[Doc],
     labels: Sequence[str],
+    pipe: str | None = None,
     *,
     passes: int = 5,
     batch_size: int | None = None,
     drop: float = 0.0,
-    sgd: Optimizer | None = None,
-    rate: float | None = None,
+    learn_rate: float | None = None,
     seed: int = 0,
 ) -> Extended:
-    """Add labels to a trained component, and learn them from examples without forgetting.
+    """Add labels to a trained component, and learn them from documents without forgetting.
 
-    pipe: a `bcrf_ner` or `bcrf_tagger`. Its marginals before the extension teach the old labels.
-    examples: documents whose references annotate the new labels. sgd: the optimizer of a network.
-    rate: of AdaGrad in a sparse linear chain, by default `RATE`.
+    pipe: name of a `bcrf_ner` or `bcrf_tagger`, None for the only component. Its marginals before
+    the extension teach the old labels. gold: documents that annotate the new labels. learn_rate: of
+    the pipeline's optimizer, by default the config's, or of AdaGrad in a sparse linear chain, by
+    default `RATE`.
 
-    An entity reference without `annotated_labels` gets the new labels there. Examples with problems
-    of `read_extension` are left out.
+    The component gets a network of its own. An entity document without `annotated_labels` gets the
+    new labels there. Documents with problems of `read_extension` are left out.
 
-    Raises ValueError for labels that the component has, examples without one of the new labels or
-    with other unknown labels, no example without a problem, other kinds of components, and a sparse
-    linear chain with l1 or order 2.
+    Raises ValueError for labels that the component has, documents without one of the new labels or
+    with other unknown labels, no document without a problem, other kinds of components, and a
+    sparse linear chain with l1 or order 2.
     """
+    name, labeler = find_labeler(nlp, pipe)
+    own_tok2vec(nlp, name)
+    sgd = nlp.create_optimizer()
+    if learn_rate is not None:
+        sgd.learn_rate = learn_rate
+    found = _extend(
+        labeler,
+        make_examples(nlp, name, gold),
+        labels,
+        RATE if learn_rate is None else learn_rate,
+        passes=passes,
+        batch_size=batch_size,
+        drop=drop,
+        sgd=sgd,
+        seed=seed,
+    )
+    nlp.get_pipe_config(name).update(control=None, calibration=None)
+    for node in labeler.model.walk():
+        for param in node.param_names:
+            if (average := (sgd.averages or {}).get((node.id, param))) is not None:
+                node.set_param(param, average)
+    return found
+
+
+def _extend(
+    pipe: SequenceLabeler,
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    rate: float,
+    **options: Any,
+) -> Extended:
+    """Extend a component. rate: of AdaGrad. options: of `learn`."""
     _check_extension(pipe, examples, labels)
     n_old = len(pipe.tags)
     # Without the temperature, which the component keeps.
@@ -165,7 +201,8 @@ def extend(
             f"{examples[0].text[:40]!r}: {problems[0]}"
         )
     kept = [i for i in range(len(examples)) if i not in problems]
-    _set_rate(pipe, RATE if rate is None else rate)
+    for sparse in sparse_chains(pipe.model):
+        sparse.change_settings(replace(sparse.settings, rate=rate))
 
     def find_target(at: Sequence[int]) -> Marginals:
         chosen = [kept[i] for i in at]
@@ -175,12 +212,8 @@ def extend(
         pipe,
         [examples[i].predicted for i in kept],
         find_target,
-        passes=passes,
-        batch_size=batch_size,
-        drop=drop,
-        sgd=sgd,
-        seed=seed,
         progress=f"[{pipe.name}] learning",
+        **options,
     )
     had_control = pipe.control is not None
     # They were fitted to the old labels.
@@ -219,9 +252,3 @@ def _check_extension(
             f"[{name}] the documents have the unknown labels {', '.join(unknown)}; expected them "
             f"among the new labels, or only {', '.join((*pipe.labels, *labels))}"
         )
-
-
-def _set_rate(pipe: SequenceLabeler, rate: float) -> None:
-    """Set the rate of AdaGrad in the sparse linear chains of a component."""
-    for chain in sparse_chains(pipe.model):
-        chain.change_settings(replace(chain.settings, rate=rate))

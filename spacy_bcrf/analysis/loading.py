@@ -21,31 +21,47 @@ def load_pipeline(model: str | Path) -> Language:
         raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
 
 
+def find_labelers(
+    nlp: Language, names: Sequence[str] = (), where: str = "the pipeline"
+) -> dict[str, SequenceLabeler]:
+    """Return the components of spacy-bcrf by name.
+
+    names: the components to choose, by default all that are enabled. where: the pipeline's name,
+    for errors. ValueError lists the components if one of the names, or nothing, fits.
+    """
+    ours = {key: pipe for key, pipe in nlp.components if isinstance(pipe, SequenceLabeler)}
+    if not ours:
+        found = ", ".join(nlp.component_names) or "none"
+        raise ValueError(
+            f"{where}: no component of spacy-bcrf among {found}; expected a pipeline with "
+            "bcrf_tagger, bcrf_ner, bcrf_chunker or bcrf_segmenter"
+        )
+    if unknown := [name for name in names if name not in ours]:
+        raise ValueError(
+            f"{where}: no component {unknown[0]!r} of spacy-bcrf; expected --pipe to be one of "
+            f"{', '.join(ours)}"
+        )
+    chosen = {key: pipe for key, pipe in ours.items() if key in (names or nlp.pipe_names)}
+    if disabled := [name for name in chosen or ours if name in nlp.disabled]:
+        raise ValueError(
+            f"{where}: {', '.join(disabled)} is disabled; remove it from disabled in [nlp] of "
+            "config.cfg"
+        )
+    return chosen
+
+
 def find_labeler(
     nlp: Language, name: str | None = None, where: str = "the pipeline"
 ) -> tuple[str, SequenceLabeler]:
-    """Return the name of a component of spacy-bcrf, and the component.
+    """Return the name of a component of spacy-bcrf, and the component, see `find_labelers`.
 
-    name: None for the only one. where: the pipeline's name, for errors. ValueError lists the
-    components if none fits.
+    name: None for the only one.
     """
-    ours = {key: pipe for key, pipe in nlp.components if isinstance(pipe, SequenceLabeler)}
-    if name is None and len(ours) == 1:
-        name = next(iter(ours))
-    if name is None or name not in ours:
-        problem = f"no component {name!r} of spacy-bcrf" if name else "--pipe is missing"
-        if not ours:
-            found = ", ".join(nlp.component_names) or "none"
-            raise ValueError(
-                f"{where}: no component of spacy-bcrf among {found}; expected a pipeline with "
-                "bcrf_tagger, bcrf_ner, bcrf_chunker or bcrf_segmenter"
-            )
-        raise ValueError(f"{where}: {problem}; expected --pipe to be one of {', '.join(ours)}")
-    if name in nlp.disabled:
-        raise ValueError(
-            f"{where}: {name} is disabled; remove it from disabled in [nlp] of config.cfg"
-        )
-    return name, ours[name]
+    (first, *others) = find_labelers(nlp, [] if name is None else [name], where).items()
+    if others:
+        names = ", ".join([first[0], *(other for other, _ in others)])
+        raise ValueError(f"{where}: --pipe is missing; expected --pipe to be one of {names}")
+    return first
 
 
 def check_common(pipe: SequenceLabeler, found: set[str]) -> None:

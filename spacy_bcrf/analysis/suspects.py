@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.extras import require
+from spacy_bcrf.io.identity import keep_identity
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -191,8 +192,8 @@ def _cross_fit(
 ) -> list[list[Suspect]]:
     """Return the suspects of each document, judged by training on the other folds.
 
-    work: a folder with one file for each finished fold. A file with another corpus, training or
-    number of folds is replaced.
+    work: a folder with one file for each finished fold. ValueError if it has those of another
+    corpus, training or number of folds.
     """
     if len(gold) < n_folds:
         raise ValueError(
@@ -200,36 +201,30 @@ def _cross_fit(
             "one"
         )
     fold_of = cross_fitting.assign_folds(len(gold), n_folds).tolist()
-    digest = hashlib.sha256(f"{__version__} {n_folds} {trainer.settings}".encode())
-    digest.update(DocBin(docs=gold, store_user_data=True).to_bytes())
+    if work is not None:
+        content = DocBin(docs=gold, store_user_data=True).to_bytes()
+        identity = {"version": __version__, "folds": n_folds, "training": trainer.settings}
+        keep_identity(work / "audit.json", identity | {"corpus": sha256(content).hexdigest()})
     found: list[list[Suspect]] = [[] for _ in gold]
     for fold in tqdm(range(n_folds), "folds", unit="folds"):
         held_out = [i for i, k in enumerate(fold_of) if k == fold]
         path = None if work is None else work / f"fold-{fold}.json"
-        suspects = _read_fold(path, digest.hexdigest())
-        if suspects is None:
+        if path is not None and path.exists():
+            try:
+                suspects = [
+                    [Suspect(*one) for one in of_doc]
+                    for of_doc in json.loads(path.read_text("utf8"))
+                ]
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{path}: {error}; remove it to judge this fold again") from None
+        else:
             nlp = trainer.train([gold[i] for i, k in enumerate(fold_of) if k != fold])
             suspects = judge(nlp, trainer.name, [gold[i] for i in held_out])
             if path is not None:
-                content = {"key": digest.hexdigest(), "suspects": suspects}
-                write_text(path, json.dumps(content))
+                write_text(path, json.dumps(suspects))
         for i, of_doc in zip(held_out, suspects, strict=True):
-            found[i] = [Suspect(*suspect) for suspect in of_doc]
+            found[i] = of_doc
     return found
-
-
-def _read_fold(path: Path | None, key: str) -> list[Any] | None:
-    """Return the stored suspects of a fold, None without a file or with another key."""
-    if path is None:
-        return None
-    try:
-        content = json.loads(path.read_text("utf8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(content, dict) or content.get("key") != key:
-        return None
-    suspects: list[Any] = content["suspects"]
-    return suspects
 
 
 def _to_record(i: int, doc: Doc, suspect: Suspect) -> dict[str, Any]:

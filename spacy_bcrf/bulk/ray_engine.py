@@ -17,7 +17,7 @@ from spacy_bcrf.io.extras import require
 from .engines import MAX_ATTEMPTS, after_death
 from .learner import Learned, Learner, Share, raise_error
 from .shards import Finished, Shard
-from .worker import BulkError, Settings, Worker
+from .worker import MAX_REASON, BulkError, Settings, Worker
 
 
 def run_ray(
@@ -55,9 +55,10 @@ def ray_learners(
                 return list(
                     map(raise_error, ray.get([actor.learn.remote(sent, seed) for actor in actors]))
                 )
-            except ray.exceptions.RayActorError as error:
-                reason = " ".join(str(error).split())
-                raise BulkError(f"a Ray actor died; the finished rounds stay: {reason}") from None
+            except _deaths(ray) as error:
+                raise BulkError(
+                    f"a Ray actor died; the finished rounds stay: {_reason(error)}"
+                ) from None
 
         try:
             yield make_pass
@@ -87,6 +88,16 @@ def _make_actor(ray: Any, kind: type, argument: Any, **options: Any) -> Any:
     return ray.remote(num_cpus=1, **options)(kind).remote(argument)
 
 
+def _deaths(ray: Any) -> tuple[type[Exception], ...]:
+    """Return the errors of a dead actor. Ray kills actors when a node runs out of memory."""
+    return ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError
+
+
+def _reason(error: Exception) -> str:
+    """Return the start of a message in one line. Ray lists all processes if memory is short."""
+    return " ".join(str(error)[:MAX_REASON].split())
+
+
 class _Pool:
     """Actors, each with the one call that it works on."""
 
@@ -114,8 +125,8 @@ class _Pool:
                 actor, shard = self.calls.pop(done)
                 try:
                     result = self.ray.get(done)
-                except self.ray.exceptions.RayActorError as error:
-                    end = " ".join(str(error).split())
+                except _deaths(self.ray) as error:
+                    end = _reason(error)
                     if shard is not None:
                         n_deaths = self.attempts[shard.number]
                         again.append(after_death(self.settings, shard, n_deaths, end))

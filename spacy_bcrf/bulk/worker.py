@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_bcrf.analysis.loading import load_pipeline
+from spacy_bcrf.analysis.loading import find_labelers, load_pipeline
 from spacy_bcrf.corpora.texts import Rejected, TextRecord
 from spacy_bcrf.io.atomic import UNFINISHED, replacing, write_text
 from spacy_bcrf.io.identity import hash_files
@@ -21,7 +20,6 @@ from spacy_bcrf.pipeline.limits import (
     time_limit,
     watch_tokenizer,
 )
-from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .predictions import Predictions, Predictor
 from .shards import Finished, Shard
@@ -72,34 +70,22 @@ class Settings:
         return self.folder / f"{UNFINISHED}at-{number:06d}"
 
 
-def choose_pipes(nlp: Language, model: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the pipeline's components of spacy-bcrf.
-
-    names: the components to choose, by default all. ValueError lists what there is.
-    """
-    ours = tuple(name for name, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler))
-    expected = f"expected --pipe to be one of {', '.join(ours)}" if ours else "it has none"
-    for name in names or [""][: not ours]:
-        if name not in ours:
-            what = f"no enabled component {name!r}" if name else "no enabled component"
-            raise ValueError(f"{model}: {what} of spacy-bcrf; {expected}")
-    return tuple(name for name in ours if name in names) if names else ours
-
-
 class Worker:
     """Annotate shards and write their files."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         nlp = load_pipeline(settings.model)
-        names = choose_pipes(nlp, settings.model, settings.pipes)
+        pipes = find_labelers(nlp, settings.pipes, settings.model)
         if settings.max_length is not None:
             nlp.max_length = settings.max_length
         watch_tokenizer(nlp)
         self.nlp = nlp
         self.batch_tokens = BATCH_TOKENS
-        self._predictor = Predictor(nlp, names, settings.n_alternatives, settings.with_dropped)
-        controls = [nlp.get_pipe(name).control for name in names]  # type: ignore[attr-defined]
+        self._predictor = Predictor(
+            nlp, tuple(pipes), settings.n_alternatives, settings.with_dropped
+        )
+        controls = [pipe.control for pipe in pipes.values()]
         fields = {
             "alternatives": bool(settings.n_alternatives),
             "candidates": any(c is not None and c.promise == "recall" for c in controls),

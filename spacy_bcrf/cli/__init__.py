@@ -47,9 +47,12 @@ app = typer.Typer(
 )
 # Other options of `debug`, such as --paths.train, override the config.
 EXTRA = {"debug": {"allow_extra_args": True, "ignore_unknown_options": True}}
-for _name in chain.from_iterable(PANELS.values()):
-    _command = getattr(import_module(f".{_name}", __package__), f"{_name}_cli")
-    app.command(_name, context_settings=EXTRA.get(_name))(_command)
+try:
+    for _name in chain.from_iterable(PANELS.values()):
+        _command = getattr(import_module(f".{_name}", __package__), f"{_name}_cli")
+        app.command(_name, context_settings=EXTRA.get(_name))(_command)
+except KeyboardInterrupt:  # Typer handles Ctrl-C only once a command runs.
+    raise SystemExit(130) from None
 
 
 @app.callback()

@@ -17,7 +17,6 @@ from .errors import RESUMES, exit_on
 from .options import GpuId
 
 if TYPE_CHECKING:
-    from spacy_bcrf.bulk.run import Progress
     from spacy_bcrf.bulk.shards import Counts
 
 FAILED_DOCUMENTS = 3
@@ -166,57 +165,45 @@ def annotate_cli(
         if n_skipped:
             typer.echo(f"{n_skipped:,} files with other extensions are skipped", err=True)
         size = sum(file.stat().st_size for file in files)
-        progress: Progress = _JsonLog(size) if log_json else _Bar(size, output)
+        progress = _Progress(size, output, log_json)
         counts = annotate_files(files, target, settings, columns, shard, run, progress, redo)
         progress.finish(counts)
         if counts.failed:
             raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
 
 
-class _Speed:
-    """Words a second since the start of this process."""
+class _Progress:
+    """A progress bar of bytes and a summary, or JSON lines on stdout, at most one a second."""
 
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.earlier = 0
-
-    def skip(self, counts: Counts) -> None:
-        """Leave out the words of earlier runs."""
-        self.start, self.earlier = time.monotonic(), counts.words
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start, or since the last skipped shard."""
-        return max(1e-9, time.monotonic() - self.start)
-
-    def words_per_second(self, counts: Counts) -> float:
-        """Return the mean speed."""
-        return (counts.words - self.earlier) / self.seconds
-
-
-class _Bar:
-    """A progress bar of bytes, with documents, words/s and failures, and a summary."""
-
-    def __init__(self, size: int, output: str) -> None:
-        self.output = output
-        self.speed = _Speed()
-        self.bar = tqdm(total=size, unit="B", unit_scale=True, desc="annotating", disable=None)
+    def __init__(self, size: int, output: str, as_json: bool) -> None:
+        self.size, self.output, self.as_json = size, output, as_json
+        self.skipped = self.position = self.earlier_words = 0
+        self.start, self.last = time.monotonic(), float("-inf")
+        hidden = True if as_json else None
+        self.bar = tqdm(total=size, unit="B", unit_scale=True, desc="annotating", disable=hidden)
 
     def skip(self, counts: Counts, position: int) -> None:
-        self.speed.skip(counts)
-        self.bar.initial = position
+        """Leave out the time, words and bytes of earlier runs."""
+        self.start, self.earlier_words = time.monotonic(), counts.words
+        self.bar.initial = self.skipped = self.position = position
         self.bar.update(position - self.bar.n)
 
     def update(self, counts: Counts, position: int) -> None:
+        self.position = max(self.position, position)
+        if self.as_json and time.monotonic() - self.last >= 1:
+            self.last = time.monotonic()
+            self._write("progress", counts)
         self.bar.set_postfix_str(
-            f"{counts.read:,} docs, {self.speed.words_per_second(counts):,.0f} words/s, "
-            f"{counts.failed:,} errors",
+            f"{counts.read:,} docs, {self._speed(counts):,.0f} words/s, {counts.failed:,} errors",
             refresh=False,
         )
-        self.bar.update(max(0, position - self.bar.n))
+        self.bar.update(self.position - self.bar.n)
 
     def finish(self, counts: Counts) -> None:
         self.bar.close()
+        self.position = self.size
+        if self.as_json:
+            return self._write("finished", counts)
         failed = f"; {self.output}/errors.jsonl lists the failed ones" if counts.failed else ""
         if counts.unread:
             failed = f", the rest of {counts.unread:,} files unread{failed}"
@@ -225,36 +212,20 @@ class _Bar:
             f"{counts.failed:,} failed{failed}"
         )
 
+    def _seconds(self) -> float:
+        return max(1e-9, time.monotonic() - self.start)
 
-class _JsonLog:
-    """JSON lines on stdout, at most one a second."""
-
-    def __init__(self, size: int) -> None:
-        self.size, self.skipped, self.position = size, 0, 0
-        self.speed = _Speed()
-        self.last = -1.0
-
-    def skip(self, counts: Counts, position: int) -> None:
-        self.speed.skip(counts)
-        self.skipped = self.position = position
-
-    def update(self, counts: Counts, position: int) -> None:
-        self.position = max(self.position, position)
-        if time.monotonic() - self.last >= 1:
-            self.last = time.monotonic()
-            self._write("progress", counts)
-
-    def finish(self, counts: Counts) -> None:
-        self.position = self.size
-        self._write("finished", counts)
+    def _speed(self, counts: Counts) -> float:
+        """Return the words a second of this run."""
+        return (counts.words - self.earlier_words) / self._seconds()
 
     def _write(self, event: str, counts: Counts) -> None:
-        seconds, done = self.speed.seconds, self.position - self.skipped
+        left = (self.size - self.position) / max(1, self.position - self.skipped)
         fields = {
             "event": event,
             **counts._asdict(),
-            "words_per_second": round(self.speed.words_per_second(counts)),
-            "seconds": round(seconds, 1),
-            "seconds_left": round(seconds * (self.size - self.position) / max(1, done)),
+            "words_per_second": round(self._speed(counts)),
+            "seconds": round(self._seconds(), 1),
+            "seconds_left": round(self._seconds() * left),
         }
         typer.echo(json.dumps(fields))

@@ -69,7 +69,7 @@ def report(
     from spacy.util import registry
 
     from spacy_bcrf.analysis.gold_report import report_gold
-    from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+    from spacy_bcrf.analysis.loading import find_labelers
 
     try:
         loaded = util.load_config(path, overrides=overrides)
@@ -77,12 +77,7 @@ def report(
         config = nlp.config.interpolate()
     except (ValueError, InterpolationError) as error:
         raise ValueError(f"{path}: {explain_name(error)}") from None
-    ours = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, SequenceLabeler)}
-    if not ours:
-        raise ValueError(
-            f"{path}: [nlp] pipeline has no component of spacy-bcrf; its factories are "
-            "bcrf_tagger, bcrf_ner, bcrf_chunker and bcrf_segmenter"
-        )
+    ours = find_labelers(nlp, (), str(path))
     corpora = {part: read_corpus(path, nlp, config, f"{part}_corpus") for part in PARTS}
     reports = {}
     for name, pipe in ours.items():

@@ -52,9 +52,7 @@ def extend_cli(
     """
     from spacy.util import fix_random_seed
 
-    from spacy_bcrf.analysis.combination import own_tok2vec
     from spacy_bcrf.analysis.extension import extend
-    from spacy_bcrf.analysis.loading import make_examples
     from spacy_bcrf.annotation.extensions import set_extensions
 
     from .labeler import load_labeler, read_gold
@@ -66,33 +64,28 @@ def extend_cli(
         set_extensions()
         setup_gpu(gpu_id, silent=True)
         fix_random_seed(seed)
-        nlp, name, labeler = load_labeler(model, pipe)
-        own_tok2vec(nlp, name)
-        examples = make_examples(nlp, name, read_gold(nlp, corpus))
-        sgd = nlp.create_optimizer()
-        if learn_rate is not None:
-            sgd.learn_rate = learn_rate
+        nlp, name, _ = load_labeler(model, pipe)
+        gold = read_gold(nlp, corpus)
         result = extend(
-            labeler,
-            examples,
+            nlp,
+            gold,
             names,
+            name,
             passes=passes,
             batch_size=batch_size,
             drop=dropout,
-            sgd=sgd,
-            rate=learn_rate,
+            learn_rate=learn_rate,
             seed=seed,
         )
-        nlp.get_pipe_config(name).update(control=None, calibration=None)
-        with nlp.use_params(sgd.averages or {}), replacing_folder(output) as part:
+        with replacing_folder(output) as part:
             nlp.to_disk(part)
     n_problems = len(result.problems)
-    typer.echo(f"{name}: learned {', '.join(names)} from {len(examples) - n_problems:,} documents")
+    typer.echo(f"{name}: learned {', '.join(names)} from {len(gold) - n_problems:,} documents")
     if n_problems:
         first = min(result.problems)
         typer.echo(
-            f"left out {n_problems:,} of {len(examples):,} documents. The first is document "
-            f"{first}, {examples[first].text[:40]!r}: {result.problems[first]}"
+            f"left out {n_problems:,} of {len(gold):,} documents. The first is document "
+            f"{first}, {gold[first].text[:40]!r}: {result.problems[first]}"
         )
     typer.echo(f"mean loss a document: {result.losses[0]:.3f} to {result.losses[-1]:.3f}")
     if result.had_control:

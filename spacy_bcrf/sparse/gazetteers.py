@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from spacy.matcher import PhraseMatcher
 from spacy.tokens import Doc
-from spacy.util import filter_spans
-from spacy.vocab import Vocab
 
 from spacy_bcrf.io.text import CorpusError, read_lines
 
@@ -30,17 +26,14 @@ class Gazetteers:
             name: [] if isinstance(source, str) else list(source)
             for name, source in sources.items()
         }
-        # One attribute, so that other threads never see matchers of another vocabulary.
-        self._matchers: tuple[Vocab | None, dict[str, Any]] = None, {}
+        self._known: dict[str, _Phrases] = {}
         self._places: dict[str, dict[str, list[str]]] = {}
 
     def copy(self) -> Gazetteers:
         """Copy sources and phrases."""
-        return _restore(self._sources, self.phrases)
-
-    def __reduce__(self) -> tuple:
-        # Matchers depend on a vocabulary, so another process makes its own.
-        return _restore, (self._sources, self.phrases)
+        new = Gazetteers(self._sources)
+        new.restore(self.phrases)
+        return new
 
     def load(self) -> None:
         """Read the files. Raises CorpusError if one cannot be read or is empty."""
@@ -50,28 +43,30 @@ class Gazetteers:
                 self.phrases[name] = list(dict.fromkeys(line for line in lines if line))
                 if not self.phrases[name]:
                     raise CorpusError(f"{source}: no phrases; expected one phrase a line")
-        self._matchers, self._places = (None, {}), {}
+        self.restore(self.phrases)
 
     def restore(self, phrases: Mapping[str, list[str]]) -> None:
         """Set the phrases of a saved model, without reading the sources."""
-        self.phrases, self._matchers, self._places = dict(phrases), (None, {}), {}
+        self.phrases, self._known, self._places = dict(phrases), {}, {}
 
     def find(self, name: str, doc: Doc) -> list[str]:
         """Match the phrases of a list; of overlapping matches only the longest counts.
 
         Returns each token's position in its phrase: B, I, L, U (a phrase of one token), or "".
         """
-        vocab, matchers = self._matchers
-        if vocab is not doc.vocab:
-            self._matchers = _, matchers = doc.vocab, {}
-        if name not in matchers:
-            matcher = PhraseMatcher(doc.vocab, attr="LOWER")
-            words = (phrase.split() for phrase in self.phrases[name])
-            matcher.add(name, [Doc(doc.vocab, words=phrase) for phrase in words if phrase])
-            matchers[name] = matcher
+        if name not in self._known:
+            self._known[name] = _Phrases(self.phrases[name])
+        known, words = self._known[name], [token.lower_ for token in doc]
+        matches = [
+            (start, n)
+            for start, word in enumerate(words)
+            for n in known.lengths.get(word, ())
+            if tuple(words[start : start + n]) in known.phrases and start + n <= len(words)
+        ]
         places = [""] * len(doc)
-        for span in filter_spans(matchers[name](doc, as_spans=True)):
-            places[span.start : span.end] = _places(len(span))
+        for start, n in sorted(matches, key=lambda match: (-match[1], match[0])):
+            if not any(places[start : start + n]):
+                places[start : start + n] = _places(n)
         return places
 
     def find_partial(self, name: str, word: str) -> Iterator[str]:
@@ -89,14 +84,20 @@ class Gazetteers:
         yield from self._places[name].get(word.lower(), ())
 
 
+class _Phrases:
+    """Phrases as tuples of lowercase words, and the lengths of the phrases by their first word.
+
+    Their words stay out of the vocabulary: spaCy's PhraseMatcher makes a Doc of each phrase, which
+    takes a minute for a million.
+    """
+
+    def __init__(self, phrases: Sequence[str]) -> None:
+        self.phrases = {tuple(phrase.lower().split()) for phrase in phrases}
+        self.lengths: dict[str, set[int]] = {}
+        for phrase in filter(None, self.phrases):
+            self.lengths.setdefault(phrase[0], set()).add(len(phrase))
+
+
 def _places(n: int) -> list[str]:
     """Return the positions of the n tokens of a phrase."""
     return ["U"] if n == 1 else ["B", *["I"] * (n - 2), "L"][:n]
-
-
-def _restore(
-    sources: Mapping[str, str | Sequence[str]], phrases: Mapping[str, list[str]]
-) -> Gazetteers:
-    new = Gazetteers(sources)
-    new.restore(phrases)
-    return new

@@ -54,11 +54,6 @@ def reference(nlp, ents, words=WORDS, **attributes):
     return doc
 
 
-def example(nlp, *args, **kwargs):
-    gold = reference(nlp, *args, **kwargs)
-    return Example(Doc(nlp.vocab, words=[token.text for token in gold]), gold)
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_learns_soft_gold(model):
     nlp, pipe = make(MODELS[model])
@@ -74,18 +69,18 @@ def test_every_model_learns_soft_gold(model):
 
 @pytest.mark.parametrize("scheme", ["BIO", "BILUO"])
 def test_a_new_label_beside_an_old_one(scheme):
-    nlp, pipe = make(SPARSE, scheme)
-    found = extend(pipe, [example(nlp, ["O", "O", "B-LOC", "I-LOC"])], ["LOC"], passes=10)
+    nlp, _ = make(SPARSE, scheme)
+    found = extend(nlp, [reference(nlp, ["O", "O", "B-LOC", "I-LOC"])], ["LOC"], passes=10)
     assert found.losses[-1] < found.losses[0] and not found.problems
     ents = nlp("Ann left Rome today").ents
     assert [(ent.text, ent.label_) for ent in ents] == [("Ann", "PER"), ("Rome today", "LOC")]
 
 
 def test_annotation_of_old_labels_wins_over_the_old_model():
-    nlp, pipe = make(SPARSE)
+    nlp, _ = make(SPARSE)
     labels = ["LOC", "PER"]
-    examples = [example(nlp, ["O", "O", "B-LOC", "O"], annotated_labels=labels)]
-    extend(pipe, examples, ["LOC"], passes=20)
+    docs = [reference(nlp, ["O", "O", "B-LOC", "O"], annotated_labels=labels)]
+    extend(nlp, docs, ["LOC"], passes=20)
     ents = nlp("Ann left Rome today").ents
     assert [(ent.text, ent.label_) for ent in ents] == [("Rome", "LOC")]
 
@@ -94,28 +89,28 @@ def test_promise_and_calibration_are_removed_and_the_rate_is_set():
     nlp, pipe = make(SPARSE)
     pipe.control = Control("precision", ("PER",), (0.5,))
     pipe.calibration = PlattScaling("label", ("PER",), (2.0, 2.0), (0.5, 0.5))
-    examples = [example(nlp, ["O", "O", "B-LOC", "O"])]
-    assert extend(pipe, examples, ["LOC"], passes=1).had_control
+    docs = [reference(nlp, ["O", "O", "B-LOC", "O"])]
+    assert extend(nlp, docs, ["LOC"], passes=1).had_control
     assert pipe.control is None
     assert pipe.calibration is None
     assert pipe.model.attrs["chain"].settings.rate == RATE
-    assert not extend(pipe, [example(nlp, ["B-ORG", "O", "O", "O"])], ["ORG"]).had_control
+    assert not extend(nlp, [reference(nlp, ["B-ORG", "O", "O", "O"])], ["ORG"]).had_control
 
 
 def test_all_chains_of_a_sum_get_the_rate():
     nlp, pipe = make(sum_of(SPARSE, SPARSE))
-    extend(pipe, [example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"], passes=1, rate=0.7)
+    extend(nlp, [reference(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"], passes=1, learn_rate=0.7)
     assert [chain.settings.rate for chain in sparse_chains(pipe.model)] == [0.7, 0.7]
 
 
 def test_documents_that_teach_nothing_are_named():
-    nlp, pipe = make(SPARSE)
-    examples = [
-        example(nlp, ["O", "O", "B-LOC", "O"]),
-        example(nlp, ["", "O", "B-LOC", "O"]),
-        example(nlp, ["O", "O", "O", "O"], words=["a", "b", "c", "d"], annotated_labels=["PER"]),
+    nlp, _ = make(SPARSE)
+    docs = [
+        reference(nlp, ["O", "O", "B-LOC", "O"]),
+        reference(nlp, ["", "O", "B-LOC", "O"]),
+        reference(nlp, ["O", "O", "O", "O"], words=["a", "b", "c", "d"], annotated_labels=["PER"]),
     ]
-    found = extend(pipe, examples, ["LOC"], passes=1)
+    found = extend(nlp, docs, ["LOC"], passes=1)
     assert found.problems == {
         1: "'Ann' (token 0) has no annotation of LOC",
         2: "'a' (token 0) has no annotation of LOC",
@@ -140,10 +135,9 @@ def test_a_tag_replaces_any_old_tag():
 
 def test_empty_documents_are_left_out():
     nlp, pipe = make(SPARSE)
-    empty = Example(nlp.make_doc(""), nlp.make_doc(""))
-    docs = [empty.predicted]
-    assert learn(pipe, docs, lambda at: pytest.fail("no target"), passes=2) == [0, 0]
-    found = extend(pipe, [empty, example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"], passes=1)
+    empty = nlp.make_doc("")
+    assert learn(pipe, [empty], lambda at: pytest.fail("no target"), passes=2) == [0, 0]
+    found = extend(nlp, [empty, reference(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"], passes=1)
     assert not found.problems
 
 
@@ -153,10 +147,10 @@ def test_a_chain_that_needs_online_steps_gets_no_label(settings, in_sum):
     model = {**SPARSE, **settings}
     nlp = spacy.blank("xx")
     pipe = nlp.add_pipe("bcrf_ner", config={"model": sum_of(SPARSE, model) if in_sum else model})
-    nlp.initialize(lambda: [example(nlp, OLD)])
+    nlp.initialize(lambda: [Example(nlp.make_doc("Ann left Rome today"), reference(nlp, OLD))])
     ((name, value),) = settings.items()
     with pytest.raises(
         ValueError, match=rf"\[bcrf_ner\] .*but {name} = {value} needs online steps"
     ):
-        extend(pipe, [example(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"])
+        extend(nlp, [reference(nlp, ["O", "O", "B-LOC", "O"])], ["LOC"])
     assert pipe.labels == ("PER",)

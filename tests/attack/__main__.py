@@ -2,74 +2,101 @@
 
     python -m tests.attack --minutes 10 [--seed SEED]
 
-Each case is a function of a random generator, whose seed the driver prints if the case fails;
-`--seed` repeats this case alone. A case raises AssertionError for a defect, and any other exception
-is one. Cases run in forked processes with a limit of memory and of time. At the end the driver
-prints how many cases of each kind ran. docs/reliability.md has the table of what they try.
+Hypothesis draws the cases, a few of one kind for each seed. The driver prints the seed of a case
+that fails, and `--seed` repeats and shrinks it. Cases run in forked processes with a limit of
+memory and of time. At the end the driver prints how many cases of each kind ran.
+docs/reliability.md has the table of what they try.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
 import resource
 import signal
 import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any
 
-from tests.attack import cases
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.attack.cases import CASES, make_model
 
 MEMORY = 1 << 30
 """Address space of a case beyond that of the driver."""
 SECONDS = 600
 """Time of a case, which takes seconds: the machine may be slow and busy."""
+CASES_OF_A_SEED = 5
 
 
-def run_case(seed: int, model: Path) -> bool:
-    """Run the case of a seed in a forked process. RETURNS whether it has passed."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-            limit = pages * resource.getpagesize() + MEMORY
-            _, most = resource.getrlimit(resource.RLIMIT_AS)
-            resource.setrlimit(resource.RLIMIT_AS, (limit, most))
-            with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
-                os.chdir(name)
-                kind_of(seed)(random.Random(seed), model)
-                os.chdir("/")
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    # An alarm of the case would not do: the time limits of `annotate` use the same timer.
-    end = time.monotonic() + SECONDS
-    while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        if time.monotonic() > end:
-            os.kill(child, signal.SIGKILL)
-        time.sleep(0.01)
-    _, status = done
-    if status:
-        print(
-            f"{kind_of(seed).__name__} failed (status {status}); repeat it with: "
-            f"make attack SEED={seed}",
-            flush=True,
-        )
-    return not status
+def run_case(case: Callable[..., None], model: Path, arguments: dict[str, Any]) -> None:
+    """Run a case in a forked process. AssertionError with its traceback if it fails."""
+    with TemporaryFile("w+") as log:
+        child = os.fork()
+        if child == 0:
+            _run_here(partial(case, model, **arguments), log)
+        # An alarm of the case would not do: the time limits of `annotate` use the same timer.
+        end = time.monotonic() + SECONDS
+        while (done := os.waitpid(child, os.WNOHANG)) == (0, 0):
+            if time.monotonic() > end:
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.01)
+        log.seek(0)
+        assert done[1] == 0, f"status {done[1]}\n{log.read()[-5000:]}"
 
 
-def kind_of(seed: int) -> cases.Case:
-    """Return the kind of case that a seed has."""
-    return cases.CASES[seed % len(cases.CASES)]
+def _run_here(case: Callable[[], None], log: IO[str]) -> None:
+    """Run a case in a new folder and end the process."""
+    code = 1
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + MEMORY
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+        with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+            os.chdir(name)
+            case()
+            os.chdir("/")
+        code = 0
+    except BaseException:
+        traceback.print_exc(file=log)
+    finally:
+        log.flush()
+        os._exit(code)
+
+
+def run_seed(number: int, model: Path, n_run: Counter[str], phases: Sequence[Phase]) -> bool:
+    """Run the cases of a seed. RETURNS whether they have passed."""
+    case, strategies = CASES[number % len(CASES)]
+
+    @seed(number)
+    @settings(
+        max_examples=CASES_OF_A_SEED,
+        database=None,
+        deadline=None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(**strategies)
+    def run(**arguments: Any) -> None:
+        n_run[case.__name__] += 1
+        run_case(case, model, arguments)
+
+    try:
+        run()
+    except BaseException as error:
+        traceback.print_exception(error)
+        print(f"{case.__name__} failed; repeat it with: make attack SEED={number}", flush=True)
+        if not isinstance(error, Exception):
+            raise
+        return False
+    return True
 
 
 def main() -> int:
@@ -78,23 +105,20 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seed", type=int)
     arguments = parser.parse_args()
+    n_run: Counter[str] = Counter()
     with TemporaryDirectory() as folder:
-        model = cases.make_model(Path(folder) / "model")
+        model = make_model(Path(folder) / "model")
         if arguments.seed is not None:
-            return int(not run_case(arguments.seed, model))
-        start, end = time.time_ns() // 1000, time.monotonic() + 60 * arguments.minutes
-        n_run: Counter[str] = Counter()
-        n_failed: Counter[str] = Counter()
-        seed = start
+            return int(not run_seed(arguments.seed, model, n_run, list(Phase)))
+        start, end = time.time_ns() // 1_000_000, time.monotonic() + 60 * arguments.minutes
+        number, n_failed = start, 0
         while time.monotonic() < end:
-            name = kind_of(seed).__name__
-            n_run[name] += 1
-            n_failed[name] += not run_case(seed, model)
-            seed += 1
-    print(f"seeds {start} to {seed - 1}")
+            n_failed += not run_seed(number, model, n_run, [Phase.generate])
+            number += 1
+    print(f"seeds {start} to {number - 1}: {n_failed} failed")
     for name, n in sorted(n_run.items()):
-        print(f"{name:12} {n:6} cases, {n_failed[name]} failed")
-    return int(n_failed.total() > 0)
+        print(f"{name:12} {n:6} cases")
+    return int(n_failed > 0)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ import gzip
 import io
 import json
 import os
-import random
 import resource
 import shutil
 import subprocess
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
@@ -21,6 +20,8 @@ from typing import Any
 
 import spacy
 import srsly
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from typer.testing import CliRunner
@@ -30,10 +31,9 @@ from spacy_bcrf.cli import app
 from spacy_bcrf.cli.pages.audit import audit_page
 from spacy_bcrf.cli.pages.lattice import lattice_page
 from spacy_bcrf.cli.review.page import fill_page
-from tests.fuzz.mutations import mutate
 from tests.tiny_training import network, train
 
-Case = Callable[[random.Random, Path], None]
+Edits = Sequence[tuple[int, int, bytes]]
 TEXT = "Ann saw Rome ."
 ENDS = {0, 1, 3, 4}
 """Exit codes of `annotate` that are no crash."""
@@ -81,43 +81,68 @@ def check_counts(output: Path) -> tuple[int, int]:
     return written, n_errors
 
 
-def records(rng: random.Random, model: Path) -> None:
-    """Hostile lines among good ones: no good line is lost, and the counts add up."""
-    kind = rng.choice(["a.jsonl", "a.txt", "a.csv", "a.jsonl.gz"])
-    good = {"csv": TEXT.encode(), "txt": TEXT.encode()}.get(
-        kind[2:], json.dumps({"text": TEXT}).encode()
-    )
-    seeds = [good, b'{"text": "a", "meta": [[1, {"x": null}]], "tokens": ["a"]}', b'"a","b"', b""]
-    lines, n_good = [], 0
-    for _ in range(rng.randrange(1, 60)):
-        bad = mutate(rng, seeds).replace(b"\n", b" ")[: 1 << 16]
-        # An open quote of a table takes the lines after it only until they are no row.
-        is_good = rng.random() < 0.5
-        n_good += is_good
-        lines.append(good if is_good else bad)
-    data = b"\n".join([*([b"text"] if kind == "a.csv" else []), *lines])
-    if kind.endswith(".gz"):
-        data = gzip.compress(data)
-    Path(kind).write_bytes(data)
-    code = annotate(model, kind, "-o", "out", "--shard", rng.choice([1, 7, 1000]))
+edits = st.lists(
+    st.tuples(
+        st.integers(0, 1 << 20),
+        st.integers(0, 100),
+        st.binary(max_size=20)
+        | st.sampled_from(
+            [b"\n", b"\r", b"\xff", b"\xef\xbb\xbf", b"NaN", b'"', b"[", b"{}", b"1e400"]
+        ),
+    ),
+    min_size=1,
+    max_size=8,
+)
+"""Changes of bytes: place, number of bytes that go, bytes that come."""
+
+
+def change(data: bytes, changes: Edits) -> bytes:
+    """Return the changed bytes."""
+    for at, n, new in changes:
+        start = at % (len(data) + 1)
+        data = data[:start] + new + data[start + n :]
+    return data
+
+
+names = st.sampled_from(["a.jsonl", "a.txt", "a.csv", "a.jsonl.gz"])
+lines = st.binary(max_size=300) | st.sampled_from(
+    [b"", b'{"text": "a", "meta": [[1, {"x": null}]], "tokens": ["a"]}', b'"a","b"', b"[" * 999]
+)
+
+
+def records(model: Path, name: str, lines: list[bytes | Edits | None], shard: int) -> None:
+    """Hostile lines among good ones: no good line is lost, and the counts add up.
+
+    lines: bytes, changes of a good line, or None for a good line.
+    """
+    good = TEXT.encode() if name[2:] in ("csv", "txt") else json.dumps({"text": TEXT}).encode()
+    found = [line if isinstance(line, bytes) else change(good, line or []) for line in lines]
+    found = [line.replace(b"\n", b" ") for line in found]
+    # An open quote of a table takes the lines after it only until they are no row.
+    n_good = lines.count(None)
+    data = b"\n".join([*([b"text"] if name == "a.csv" else []), *found])
+    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    code = annotate(model, name, "-o", "out", "--shard", shard)
     # A first line that starts with a bracket makes a list, which can end at any error.
     if code in (0, 3):
         written, failed = check_counts(Path("out"))
         n_found = sum(row["text"] == TEXT for row in rows(Path("out")))
-        assert n_found >= n_good or kind == "a.csv", (n_found, n_good, written, failed)
+        assert n_found >= n_good or name == "a.csv", (n_found, n_good, written, failed)
         assert bool(failed) == (code == 3)
 
 
-def documents(rng: random.Random, model: Path) -> None:
+odd = st.sampled_from(
+    [None, 1, b"x", 1.5, "x", "{", "[]", '{"a": NaN}', ["x"], {"a": 1}, "x" * 2000, -1]
+)
+
+
+def documents(model: Path, data: list[dict[str, Any]], changes: Edits, format: str) -> None:
     """`.spacy` files with damaged bytes and odd user data."""
     nlp = spacy.blank("xx")
-    docs = [nlp.make_doc(TEXT) for _ in range(rng.randrange(1, 9))]
-    odd = [None, 1, b"x", 1.5, "x", "{", "[]", '{"a": NaN}', ["x"], {"a": 1}, "x" * 2000, -1]
-    for doc in docs:
-        doc.user_data.update({key: rng.choice(odd) for key in ("id", "meta") if rng.random() < 0.5})
-    data = DocBin(docs=docs, store_user_data=True).to_bytes()
-    Path("a.spacy").write_bytes(mutate(rng, [data]) if rng.random() < 0.5 else data)
-    format = rng.choice(["jsonl", "spacy"])
+    docs = [nlp.make_doc(TEXT) for _ in data]
+    for doc, values in zip(docs, data, strict=True):
+        doc.user_data.update(values)
+    Path("a.spacy").write_bytes(change(DocBin(docs=docs, store_user_data=True).to_bytes(), changes))
     if annotate(model, "a.spacy", "-o", "out", "-f", format) in (0, 3) and format == "jsonl":
         assert sum(check_counts(Path("out"))) == len(docs)
 
@@ -126,13 +151,12 @@ class _Fault(BaseException):
     """The end of the process, as by a signal."""
 
 
-def faults(rng: random.Random, model: Path) -> None:
+def faults(model: Path, at: int, kind: int | None) -> None:
     """A file operation fails or ends the process. The same command then gives the same output."""
     lines = [json.dumps({"text": TEXT, "n": i}) if i % 7 else "{" for i in range(20)]
     Path("a.jsonl").write_text("\n".join(lines))
     options = ("a.jsonl", "--shard", 4)
     annotate(model, *options, "-o", "whole")
-    at, kind = rng.randrange(1, 160), rng.choice([errno.ENOSPC, errno.EIO, None])
     count = 0
 
     def strike(name: object) -> None:
@@ -178,18 +202,17 @@ def faults(rng: random.Random, model: Path) -> None:
     assert not left and sum(check_counts(Path("out"))) == 20
 
 
-def folders(rng: random.Random, model: Path) -> None:
+def folders(model: Path, which: int, changes: Edits) -> None:
     """A damaged file of a finished run is named, or changes nothing; --redo mends it."""
     lines = [json.dumps({"text": TEXT}) if i % 5 else "{" for i in range(12)]
     Path("a.jsonl").write_text("\n".join(lines))
     options = ("a.jsonl", "-o", "out", "--shard", 3)
     annotate(model, *options)
-    before = {path: path.read_bytes() for path in Path("out/shards").iterdir()}
+    before = {path: path.read_bytes() for path in sorted(Path("out/shards").iterdir())}
     errors = sorted(Path("out/errors.jsonl").read_bytes().splitlines())
     names = [*before, Path("out/progress.jsonl"), Path("out/errors.jsonl")]
-    path = rng.choice(names)
-    damaged = mutate(rng, [path.read_bytes()])
-    path.write_bytes(damaged)
+    path = names[which % len(names)]
+    path.write_bytes(change(path.read_bytes(), changes))
     code = annotate(model, *options)
     if code == 1:
         code = annotate(model, *options, "--redo")
@@ -198,19 +221,28 @@ def folders(rng: random.Random, model: Path) -> None:
     assert sorted(Path("out/errors.jsonl").read_bytes().splitlines()) == errors
 
 
-def models(rng: random.Random, model: Path) -> None:
-    """A damaged component loads, or a ValueError names its folder."""
+fields = st.tuples(
+    st.integers(0, 99), st.sampled_from([None, 0, -1, 2**40, "x", b"", [], {}, [{}], [None]])
+)
+
+
+def models(model: Path, name: str, changed: Edits | tuple[int, Any]) -> None:
+    """A damaged component loads, or a ValueError names its folder.
+
+    changed: changes of bytes, or the index of a key of the model and a new value.
+    """
     folder = Path("model")
     shutil.copytree(model, folder)
-    path = folder / rng.choice(["ner", "tagger"]) / rng.choice(["cfg", "model"])
+    path = folder / name
     data = path.read_bytes()
-    if path.name == "model" and rng.random() < 0.5:
-        message = srsly.msgpack_loads(data)
-        key = rng.choice(list(message))
-        message[key] = rng.choice([None, 0, -1, 2**40, "x", b"", [], {}, [{}], [None]])
-        path.write_bytes(srsly.msgpack_dumps(message))
+    if isinstance(changed, list):
+        path.write_bytes(change(data, changed))
     else:
-        path.write_bytes(mutate(rng, [data]))
+        which, value = changed
+        message = srsly.msgpack_loads(data) if path.name == "model" else json.loads(data)
+        message[sorted(message)[which % len(message)]] = value
+        as_bytes = srsly.msgpack_dumps if path.name == "model" else lambda m: repr(m).encode()
+        path.write_bytes(as_bytes(message))
     try:
         nlp = spacy.load(folder)
     except ValueError as error:
@@ -253,13 +285,12 @@ PAYLOADS = [
 """300 texts that set the title of a page, if one of them runs."""
 
 
-def make_pages(rng: random.Random, model: Path) -> dict[str, str]:
+def make_pages(model: Path, texts: list[str], labels: list[str]) -> dict[str, str]:
     """Return pages whose texts and labels are payloads."""
-    texts = rng.sample(PAYLOADS, 20)
     nlp = spacy.load(model)
     found = {}
     doc = Doc(nlp.vocab, words=texts)
-    doc.ents = [Span(doc, i, i + 1, label) for i, label in enumerate(rng.sample(PAYLOADS, 20))]
+    doc.ents = [Span(doc, i, i + 1, label) for i, label in enumerate(labels)]
     doc.spans["x"] = list(doc.ents)
     for key in (None, "x"):
         found[f"displacy-{key}"] = spacy_bcrf.displacy(doc, key, jupyter=False, page=True)
@@ -284,12 +315,12 @@ def make_pages(rng: random.Random, model: Path) -> dict[str, str]:
     return found
 
 
-def pages(rng: random.Random, model: Path) -> None:
+def pages(model: Path, texts: list[str], labels: list[str]) -> None:
     """No payload runs in headless Chromium. Without one, only the policies are checked."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))  # Chromium reserves terabytes
-    for name, html in make_pages(rng, model).items():
+    for name, html in make_pages(model, texts, labels).items():
         assert "Content-Security-Policy" in html, name
         if chromium is None:
             continue
@@ -307,4 +338,35 @@ def pages(rng: random.Random, model: Path) -> None:
         assert title != "PWNED", name
 
 
-CASES: list[Case] = [records, faults, documents, folders, models, records, faults, pages]
+payloads = st.lists(st.sampled_from(PAYLOADS), min_size=9, max_size=9, unique=True)
+CASES: list[tuple[Callable[..., None], dict[str, SearchStrategy[Any]]]] = [
+    (
+        records,
+        {
+            "name": names,
+            "lines": st.lists(st.none() | edits | lines, min_size=1, max_size=60),
+            "shard": st.sampled_from([1, 7, 1000]),
+        },
+    ),
+    (faults, {"at": st.integers(1, 160), "kind": st.sampled_from([errno.ENOSPC, errno.EIO, None])}),
+    (
+        documents,
+        {
+            "data": st.lists(
+                st.dictionaries(st.sampled_from(["id", "meta"]), odd), min_size=1, max_size=9
+            ),
+            "changes": st.just([]) | edits,
+            "format": st.sampled_from(["jsonl", "spacy"]),
+        },
+    ),
+    (folders, {"which": st.integers(0, 99), "changes": edits}),
+    (
+        models,
+        {
+            "name": st.sampled_from(["ner/cfg", "ner/model", "tagger/cfg", "tagger/model"]),
+            "changed": edits | fields,
+        },
+    ),
+    (pages, {"texts": payloads, "labels": payloads}),
+]
+"""Each kind of case with the strategies of its arguments."""

@@ -1,7 +1,7 @@
 """Annotate files with little more memory than an idle process has. Run as a script.
 
-Arguments: a model, the folder of all outputs, and input files. Prints the exit code and the peak of
-the memory in MiB for each file, as JSON.
+Arguments: a model, the folder of all outputs, and input files. Prints the exit code for each file,
+and the peak of the memory in MiB beyond that of the idle process, as JSON.
 """
 
 import json
@@ -12,10 +12,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 MORE = 220 << 20
-"""Address space for the work. With the 250 MiB of an idle process, less than 600 MiB."""
-
-
-sys.modules["torch"] = None  # type: ignore[assignment] # which would take 500 MiB
+"""Address space for the work. An idle process has 250 MiB, with PyTorch 500 MiB more."""
 
 
 def annotate(model: str, name: str, output: Path) -> int:
@@ -33,14 +30,15 @@ def main(model: str, folder: str, *names: str) -> None:
     warm = Path(folder) / "warm.txt"
     warm.write_text("Ann saw Rome .")
     annotate(model, str(warm), Path(folder) / "warm")
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + MORE
+    size = resource.getpagesize()
+    pages, resident = map(int, Path("/proc/self/statm").read_text().split()[:2])
+    limit = pages * size + MORE
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for name in names:
         code = annotate(model, name, Path(folder) / f"out-{Path(name).name}")
         # getrusage counts the memory of the parent before exec too.
         status = Path("/proc/self/status").read_text()
-        peak = int(status.split("VmHWM:")[1].split()[0]) >> 10
+        peak = (int(status.split("VmHWM:")[1].split()[0]) * 1024 - resident * size) >> 20
         print(json.dumps({"file": Path(name).name, "exit": code, "MiB": peak}), flush=True)
 
 

@@ -145,7 +145,7 @@ def test_each_learner_that_is_killed_is_named_at_once(folder, index):
 
     with pytest.raises(BulkError, match=rf"learner {index + 1} of 3 .*\(process \d+, signal 9\)"):
         learn_in_rounds(make_nlp(folder), *learn, after=kill)
-    assert time.monotonic() - times[0] < 30
+    assert time.monotonic() - times[0] < 10
     assert not active_children()
     again = learn_in_rounds(make_nlp(folder), *learn)
     assert again == folder / "out/round-002" and not active_children()

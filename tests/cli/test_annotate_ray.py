@@ -1,12 +1,18 @@
 """`python -m spacy bcrf annotate --engine ray` on a cluster of two nodes."""
 
 import json
+import os
 import threading
 import time
 
 import pytest
 from annotate_outputs import check_once, read_lines, read_rows
 from commands import command
+
+from spacy_bcrf.bulk.ray_engine import run_ray
+from spacy_bcrf.bulk.shards import Shard
+from spacy_bcrf.bulk.worker import Settings
+from spacy_bcrf.corpora.texts import TextRecord
 
 pytestmark = pytest.mark.slow
 run = command("annotate")
@@ -47,6 +53,27 @@ def actor_processes():
     psutil = pytest.importorskip("psutil")
     found = psutil.Process().children(recursive=True)
     return [process for process in found if "ray::_Actor" in "".join(process.cmdline())]
+
+
+def test_documents_that_end_actors_are_set_aside(pipeline, cluster, here):
+    class Deadly(TextRecord):
+        def make_doc(self, nlp):
+            os._exit(9)
+
+    class Large(TextRecord):
+        def make_doc(self, nlp):
+            raise MemoryError
+
+    kinds = [TextRecord, Deadly, Large, TextRecord]
+    items = [kind(f"{i}", f"a.txt:{i}", "Ann saw Rome .") for i, kind in enumerate(kinds)]
+    settings = Settings(str(pipeline / "model"), (), "jsonl", here)
+    (found,) = run_ray(settings, 1, None, [Shard(0, items, 0)])
+    assert (found.n_read, found.n_written) == (4, 2)
+    assert [failure.id for failure in found.failures] == ["1", "2"]
+    assert found.failures[0].reason.startswith("set aside: 4 workers died, the last one with this")
+    assert found.failures[1].reason == "MemoryError"
+    assert [row["id"] for row in read_lines(here / "000000.jsonl")] == ["0", "3"]
+    assert not list(here.glob("*at-*"))
 
 
 def test_a_worker_and_then_a_node_die(pipeline, cluster, texts, here):

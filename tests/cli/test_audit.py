@@ -75,10 +75,14 @@ def test_finished_folds_are_not_trained_again(corpus, monkeypatch):
     assert len(n) == 4 + 3
     run(*args, "--work", "work")
     assert len(n) == 7
-    # Another corpus has other results.
+    # A damaged fold is named, and so is a folder of another corpus.
+    (corpus / "work/fold-1.json").write_text("[[{}]]")
+    result = run(*args, "--work", "work", exit_code=1)
+    assert "fold-1.json: " in result.output and "remove it to judge" in result.output
     write("corpus.spacy", make_docs(spacy.blank("xx").vocab))
-    run(*args, "--work", "work")
-    assert len(n) == 10
+    result = run(*args, "--work", "work", exit_code=1)
+    assert "work: was started differently: corpus was" in result.output
+    assert len(n) == 7
 
 
 def test_a_trained_pipeline_is_used_unchanged(pipeline, here):

@@ -1,6 +1,8 @@
 """Paths and ends of commands: none replaces its input, or mixes its output with other files."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,13 @@ def test_errors_of_the_system_name_the_file_first(capsys):
     with pytest.raises(typer.Exit), exit_on(OSError):
         Path("missing").read_text()
     assert capsys.readouterr().err == f"missing: {os.strerror(2)}\n"
+
+
+def test_ctrl_c_while_the_commands_are_imported_shows_no_traceback():
+    code = """
+import importlib, spacy.cli
+def stop(*_): raise KeyboardInterrupt
+importlib.import_module = stop
+import spacy_bcrf.cli"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
