@@ -85,7 +85,7 @@ def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) ->
             f"several tokens. The first is document {left_out[0]}",
             stacklevel=2,
         )
-    chain.learner.fit(chain.rows(docs), doc_lengths(docs), gold.tags, passes)
+    chain.learner.fit(chain.rows(docs, held_out=True), doc_lengths(docs), gold.tags, passes)
     return chain.learner.n_features
 
 

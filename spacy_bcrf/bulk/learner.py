@@ -68,6 +68,8 @@ def find_chain(nlp: Language, name: str) -> SparseChain:
             f"{name} has no sparse chain alone; expected a component with the model "
             "spacy-bcrf.LinearChain.v1"
         )
+    if chain.first:
+        raise ValueError(f"{name} has two_pass = true, which needs one process: use spacy train")
     return chain
 
 

@@ -1,6 +1,7 @@
 """`python -m spacy bcrf clusters`"""
 
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +16,36 @@ from .errors import exit_on
 from .paths import check_output_file
 
 
+class Kind(str, Enum):
+    """How words are clustered."""
+
+    svd = "svd"
+    brown = "brown"
+    clark = "clark"
+    skipgram = "skipgram"
+
+
 def clusters_cli(
-    output: Annotated[Path, Opt("--output", "-o", help="File to write: word, tab, path of bits")],
+    output: Annotated[Path, Opt("--output", "-o", help="File to write: word, tab, cluster")],
     texts: Annotated[
         Path | None, Arg(help="Raw text: a text on each line. .xz, .gz and .bz2 are read")
     ] = None,
     brown: Annotated[
         bool, Opt("--brown", help="Take the Brown clusters of spacy-lookups-data, without texts")
     ] = False,
+    kind: Annotated[
+        Kind,
+        Opt(
+            "--kind",
+            help="svd: by the SVD of the neighbours' PMI. brown: by Brown's tree of merges. clark: "
+            "by neighbours and letters. skipgram: by skip-gram vectors",
+        ),
+    ] = Kind.svd,
+    vectors: Annotated[
+        Path | None,
+        Opt("--vectors", help="With skipgram, a text file for the vectors (spacy init vectors)"),
+    ] = None,
+    threads: Annotated[int, Opt("--threads", help="Threads of skipgram", min=1)] = 1,
     lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer")] = "xx",
     n_clusters: Annotated[int, Opt("--n-clusters", "-k", help="Number of clusters", min=2)] = 256,
     min_freq: Annotated[int, Opt("--min-freq", help="Least frequency of a word", min=1)] = 3,
@@ -31,18 +54,28 @@ def clusters_cli(
 ) -> None:
     """
     Cluster the words of raw text by their neighbours, for the attribute cluster.NAME of sparse
-    linear chains. Needs the extra clusters.
+    linear chains. The kinds svd and skipgram need the extra clusters.
+
+    A killed command goes on from OUTPUT.state, but svd starts again.
 
     With --brown, write the Brown clusters of the package spacy-lookups-data for --lang.
     """
     import spacy
 
-    from spacy_bcrf.sparse.cluster_words import cluster_words, load_brown_clusters
+    from spacy_bcrf.sparse.brown_clusters import brown_clusters
+    from spacy_bcrf.sparse.clark_clusters import clark_clusters
+    from spacy_bcrf.sparse.cluster_words import cluster_vectors, cluster_words, load_brown_clusters
+    from spacy_bcrf.sparse.skipgram_vectors import train_vectors
+    from spacy_bcrf.sparse.word_counts import Checkpoint, count_words
 
     with exit_on(ValueError, OSError, ImportError):
         if brown == (texts is not None):
             raise ValueError("expected either a file of texts or --brown")
         check_output_file(output, texts)
+        if vectors is not None:
+            if kind is not Kind.skipgram:
+                raise ValueError(f"--vectors needs --kind skipgram, got {kind.value}")
+            check_output_file(vectors, texts)
         if texts is None:
             paths = load_brown_clusters(lang)
         else:
@@ -52,8 +85,30 @@ def clusters_cli(
                 for line in tqdm(read_lines(texts), "reading", delay=1, unit="texts"):
                     yield [token.text for token in tokenizer(line.text) if not token.is_space]
 
-            paths = cluster_words(
-                read, n_clusters, min_freq=min_freq, dimensions=dimensions, seed=seed
-            )
+            stat = texts.stat()
+            settings = [kind.value, n_clusters, min_freq, dimensions, seed, lang]
+            identity = f"{texts.absolute()} {stat.st_size} {stat.st_mtime_ns} {settings}"
+            state = Checkpoint(output.with_name(f"{output.name}.state"), identity)
+            if kind is Kind.svd:
+                options = {"min_freq": min_freq, "dimensions": dimensions, "seed": seed}
+                paths = cluster_words(read, n_clusters, **options)
+            elif kind is Kind.skipgram:
+                words, found = train_vectors(
+                    read, dimensions, min_freq=min_freq, threads=threads, seed=seed, state=state
+                )
+                if vectors is not None:
+                    lines = (
+                        f"{word} {' '.join(f'{x:.5g}' for x in row)}"
+                        for word, row in zip(words, found.tolist(), strict=True)
+                    )
+                    header = f"{len(words)} {dimensions}"
+                    write_text(vectors, "\n".join([header, *lines]) + "\n")
+                paths = cluster_vectors(words, found, n_clusters, seed)
+            else:
+                counts = count_words(read, n_clusters, min_freq)
+                if kind is Kind.brown:
+                    paths = brown_clusters(counts, n_clusters, state)
+                else:
+                    paths = clark_clusters(counts, n_clusters, seed=seed, state=state)
         write_text(output, "".join(f"{word}\t{path}\n" for word, path in paths.items()))
     typer.echo(f"{output}: {len(paths):,} words in {len(set(paths.values())):,} clusters")

@@ -34,6 +34,7 @@ def Hybrid(
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
     clusters: dict[str, str | dict[str, str]] | None = None,
+    two_pass: bool = False,
     init_sparse: str | None = None,
     init_neural: str | None = None,
 ) -> Model[list[Doc], Potentials]:
@@ -49,6 +50,9 @@ def Hybrid(
     rate: AdaGrad's learning rate.
     l2: the coefficient lambda of the regularizer lambda / 2 |w|^2 of the features' weights, for all
         documents together.
+    two_pass: whether a second chain reads what a first one says of a word elsewhere in the
+        document, see `sparse.two_pass`. `initialize` then trains the first chain, and keeps the
+        training data in memory meanwhile.
     init_sparse, init_neural: folder of a trained component with the same tags, such as
         `model-best/ner`. Initialization adds its features' weights, see `SparseChain.add_weights`,
         or takes its network.
@@ -66,6 +70,7 @@ def Hybrid(
         WordTables(clusters or {}),
         template_set=templates if isinstance(templates, str) else None,
         feature_dropout=feature_dropout,
+        two_pass=two_pass,
     )
     decoder = head.attrs["decoder"].name
     model = potential_sum.make_sum(

@@ -41,6 +41,7 @@ def LinearChain(
     min_freq: int = 1,
     gazetteers: dict[str, str | list[str]] | None = None,
     clusters: dict[str, str | dict[str, str]] | None = None,
+    two_pass: bool = False,
     decoder: str = "viterbi",
 ) -> Model[list[Doc], Potentials]:
     """Build a linear chain over boolean features, from documents to potentials.
@@ -55,10 +56,13 @@ def LinearChain(
         threads: see `sparse.learner.OnlineSettings`.
     min_freq: least number of occurrences of a feature in the training data, see
         `sparse.model.SparseChain`.
-    gazetteers: phrases by name, for templates such as `gazetteer.name[0]`, or the path of a file
-        with one phrase a line.
+    gazetteers: phrases by name, for templates such as `gazetteer.name[0]`, or the path of a file,
+        see `sparse.gazetteers.read_phrases`.
     clusters: clusters by word, by name, for templates such as `cluster.name(4,6,10,20)[0]`, or the
         path of a file, see `sparse.word_tables.WordTables`.
+    two_pass: whether a second chain reads what a first one says of a word elsewhere in the
+        document, see `sparse.two_pass`. `initialize` then trains the first chain, and keeps the
+        training data in memory meanwhile.
     decoder: see `decoding.DECODERS`.
     """
     settings = OnlineSettings(
@@ -79,7 +83,9 @@ def LinearChain(
     template_set = templates if isinstance(templates, str) else None
     texts = get_templates(templates) if isinstance(templates, str) else templates
     lexicons = Gazetteers(gazetteers or {}), WordTables(clusters or {})
-    sparse = SparseChain(texts, settings, min_freq, *lexicons, template_set=template_set)
+    sparse = SparseChain(
+        texts, settings, min_freq, *lexicons, template_set=template_set, two_pass=two_pass
+    )
     return make_linear_chain(sparse, decoder)
 
 

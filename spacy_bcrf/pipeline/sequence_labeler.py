@@ -405,6 +405,7 @@ class SequenceLabeler(TrainablePipe):
         corpus = training.read_corpus(self, get_examples, labels, set_labels)
         self.labeling.resize(self.tags, self.codec.tags_per_label)
         self.model.initialize(X=corpus.sample)
+        training.fit_first_chains(self, get_examples)
         self._has_warned = corpus.problems.warn(self.name, "the training data")
 
     # Serialization

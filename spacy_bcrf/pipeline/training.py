@@ -17,7 +17,7 @@ from spacy_bcrf.annotation.arrays import UNKNOWN
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.potentials import NotFiniteError, raise_deferred
 from spacy_bcrf.chain.unlikelihood import unlikelihood_loss
-from spacy_bcrf.layers.linear_chain import find_obstacle
+from spacy_bcrf.layers.linear_chain import find_obstacle, sparse_chains
 
 from .gold import Gold, Problems
 from .prediction import BATCH_SIZE, Component, describe
@@ -142,6 +142,18 @@ def read_corpus(
         raise ValueError(Errors.E923.format(name=pipe.name))
     _check_corpus(pipe, found)
     return found
+
+
+def fit_first_chains(pipe: Component, get_examples: Callable[[], Iterable[Example]]) -> None:
+    """Train the first chains of `two_pass`, after `read_corpus`. They read the corpus once more."""
+    model = pipe.labeling.model
+    chains = [chain for chain in sparse_chains(model) if chain.first]
+    if chains:
+        examples = list(get_examples())
+        docs, gold, ops = [eg.predicted for eg in examples], pipe.read_gold(examples), model.ops
+        gold.leave_out_rejections(docs)
+        for chain in chains:
+            chain.fit_first(docs, ops.to_numpy(gold.tags), pipe.codec.tags)
 
 
 def _check_corpus(pipe: Component, corpus: Corpus) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,9 +13,14 @@ from spacy.util import load_language_data, registry
 
 from spacy_bcrf.io.extras import require
 
+from .word_counts import Read, frequent_words, too_many_clusters
+
+MANY = 20_000
+"""Number of words above which K-means reads batches."""
+
 
 def cluster_words(
-    read: Callable[[], Iterable[Sequence[str]]],
+    read: Read,
     n_clusters: int = 256,
     *,
     min_freq: int = 3,
@@ -34,24 +39,30 @@ def cluster_words(
     Raises ValueError if fewer words than clusters are frequent enough, and ImportError naming the
     extra without scikit-learn. O(N) memory for N tokens at most.
     """
-    cluster, decomposition = (
-        require(f"sklearn.{module}", "clusters") for module in ("cluster", "decomposition")
-    )
-    counts = Counter(word for sentence in read() for word in sentence)
-    words = [word for word, n in counts.most_common() if n >= min_freq]
-    if not 2 <= n_clusters <= len(words):
-        raise ValueError(
-            f"{n_clusters} clusters of {len(words)} words that occur at least {min_freq} times; "
-            "expected from 2 clusters to as many as words"
-        )
+    decomposition = require("sklearn.decomposition", "clusters")
+    words = frequent_words(read, n_clusters, min_freq)
     ppmi = _neighbour_ppmi(read(), {word: i for i, word in enumerate(words)})
     size = min(dimensions, len(words) - 1)
     vectors = decomposition.TruncatedSVD(size, random_state=seed).fit_transform(ppmi)
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    k_means = cluster.KMeans(n_clusters, random_state=seed, n_init=1).fit(vectors)
+    return cluster_vectors(words, vectors, n_clusters, seed)
+
+
+def cluster_vectors(
+    words: Sequence[str], vectors: NDArray[np.floating], n_clusters: int, seed: int = 0
+) -> dict[str, str]:
+    """Cluster words by the directions of their vectors (V, D), and return each word's path.
+
+    K-means on batches above `MANY` words. ValueError for more clusters than words.
+    """
+    cluster = require("sklearn.cluster", "clusters")
+    if not 2 <= n_clusters <= len(words):
+        raise too_many_clusters(n_clusters, len(words))
+    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    k_means = cluster.KMeans if len(words) <= MANY else cluster.MiniBatchKMeans
+    k_means = k_means(n_clusters, random_state=seed, n_init=1).fit(vectors)
     # n_clusters=None makes the whole tree.
     ward = cluster.AgglomerativeClustering(None, distance_threshold=0, linkage="ward")
-    paths = _paths(ward.fit(k_means.cluster_centers_).children_)
+    paths = find_paths(ward.fit(k_means.cluster_centers_).children_)
     return {word: paths[k] for word, k in zip(words, k_means.labels_.tolist(), strict=True)}
 
 
@@ -96,7 +107,7 @@ def _neighbour_ppmi(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> 
     return sparse.csr_matrix((ppmi, (rows, columns)), shape=(n, 2 * (n + 1)))
 
 
-def _paths(children: NDArray[np.int64]) -> list[str]:
+def find_paths(children: NDArray[np.int64]) -> list[str]:
     """Return the path of each of K leaves. children: (K - 1, 2), node K + i has children[i]."""
     n_leaves = len(children) + 1
     paths = [""] * (2 * n_leaves - 1)

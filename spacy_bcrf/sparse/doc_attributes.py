@@ -18,6 +18,9 @@ from typing import Any
 
 from spacy.tokens import Doc
 
+POOLED = "pooled"
+"""The attribute of `two_pass`, whose values the first chain gives."""
+
 Values = list[list[str]]
 """The values of each token of a document."""
 

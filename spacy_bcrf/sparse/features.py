@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths, read_doc, read_d
 from spacy_bcrf.annotation.extensions import set_extensions
 
 from . import doc_attributes, word_attributes
-from .doc_attributes import Values
-from .gazetteers import Gazetteers
+from .doc_attributes import POOLED, Values
+from .gazetteers import KINDS, Gazetteers
 from .quantized_vectors import (
     VECTOR,
     check_dimensions,
@@ -30,6 +30,9 @@ from .quantized_vectors import (
 from .templates import ALIASES, Attribute, TemplateError, parse_templates
 from .word_attributes import Bags, WordCache
 from .word_tables import CLUSTER, FREQUENCY, WordTables
+
+if TYPE_CHECKING:
+    from .two_pass import FirstPass
 
 Keys = NDArray[np.uint64]
 
@@ -45,7 +48,7 @@ STRINGS = {
 }
 
 # Attributes without an argument and without a name after a dot, other than spaCy's.
-_PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR)
+_PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR, POOLED)
 
 
 class Rows(NamedTuple):
@@ -101,10 +104,12 @@ class Features:
         texts: Sequence[str],
         gazetteers: Gazetteers | None = None,
         tables: WordTables | None = None,
+        first: FirstPass | None = None,
     ) -> None:
         self.texts = list(texts)
         self.gazetteers = gazetteers or Gazetteers({})
         self.tables = tables or WordTables({})
+        self.first = first
         self.templates = parse_templates(self.texts)
         attributes = dict.fromkeys(
             part.attribute for template in self.templates for part in template.parts
@@ -168,22 +173,26 @@ class Features:
         """Raise ValueError if the templates need phrases or tables that a saved model lacks."""
         for name in (attribute.name for attribute in (*self._of_word, *self._of_doc)):
             kind, _, rest = name.partition(".")
-            if kind in ("gazetteer", "partial") and rest not in phrases:
+            if kind in KINDS and rest not in phrases:
                 raise ValueError(f"the saved linear chain has no gazetteer {rest!r} for {name}")
             if kind in (CLUSTER, FREQUENCY, VECTOR) and name not in tables:
                 raise ValueError(f"the saved linear chain has no table for {name}")
             if kind == VECTOR:
                 parse_terciles(tables[name])
 
-    def keys(self, docs: Sequence[Doc], origins: bool = False) -> tuple[Keys, Any, Any]:
+    def keys(
+        self, docs: Sequence[Doc], origins: bool = False, held_out: bool = False
+    ) -> tuple[Keys, Any, Any]:
         """Extract the feature keys of documents.
 
         Returns keys uint64, starts int64 (N + 1,), and the index of each key's template, int32, or
         None without `origins`. Token i has keys[starts[i]:starts[i + 1]].
+
+        held_out: see `FirstPass.values`.
         """
         if not docs:
             return np.zeros(0, "uint64"), np.zeros(1, "int64"), np.zeros(0, "int32")
-        return self.extract(self._tokens(docs), origins)
+        return self.extract(self._tokens(docs, held_out), origins)
 
     def score(
         self, docs: Sequence[Doc], dictionary: Any, weights: NDArray[np.float32], n_tags: int
@@ -206,7 +215,7 @@ class Features:
         orths = np.ascontiguousarray(tokens.orths)
         return kept[1].score(dictionary, weights, n_tags, orths, *self._arrays(tokens))
 
-    def _tokens(self, docs: Sequence[Doc]) -> Tokens:
+    def _tokens(self, docs: Sequence[Doc], held_out: bool = False) -> Tokens:
         if isinstance(docs, DocBatch) and set(self.attributes) <= set(docs.columns):
             places = [docs.columns.index(attribute) for attribute in self.attributes]
             values, lengths = docs.values.take(places, axis=1), docs.lengths
@@ -214,7 +223,7 @@ class Features:
         else:
             values, lengths = read_docs(docs, self.attributes), doc_lengths(docs)
             text = docs[0].vocab.strings.__getitem__
-        listed = self._list(docs) if self.listed else None
+        listed = self._list(docs, held_out) if self.listed else None
         return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
 
     def extract(self, tokens: Tokens, origins: bool = False) -> tuple[Keys, Any, Any]:
@@ -272,7 +281,7 @@ class Features:
 
     def may_miss(self) -> set[Attribute]:
         """Return the attributes that documents may have no value for."""
-        return {*self.columns, *self.listed}
+        return {a for a in (*self.columns, *self.listed) if a.name != POOLED}
 
     def still_missing(self, missing: set[Attribute], docs: Sequence[Doc]) -> set[Attribute]:
         """Return the attributes for which no token of the documents has a value either."""
@@ -299,12 +308,14 @@ class Features:
         """Return (n, 1 + A) hashes of the words and values of `columns`."""
         return read_doc(doc, self.attributes)
 
-    def _list(self, docs: Sequence[Doc]) -> Bags:
+    def _list(self, docs: Sequence[Doc], held_out: bool) -> Bags:
         """Hash the values of the listed attributes into (N, L) bags."""
         sizes: list[int] = []
         hashes: list[int] = []
-        for doc in docs:
-            columns = [self._values(doc, attribute) for attribute in self.listed]
+        # The first chain takes all documents at once.
+        pooled: Sequence[Values] = self.first.values(docs, held_out) if self.first else ()
+        for i, doc in enumerate(docs):
+            columns = [pooled[i] if a.name == POOLED else self._values(doc, a) for a in self.listed]
             for values in chain.from_iterable(zip(*columns, strict=True)):
                 sizes.append(len(values))
                 hashes.extend(map(hash_string, values))
@@ -340,16 +351,22 @@ class Features:
             self._of_word[attribute] = self.tables.find_frequency
         elif name == VECTOR:
             self._of_doc[attribute] = partial(_quantize, self.tables, None)
+        elif name == POOLED:
+            if self.first is None:
+                raise self._error(attribute, f"{POOLED} needs the setting two_pass = true")
+            self._of_doc[attribute] = self._read_first
         elif name in doc_attributes.PLAIN:
             self._of_doc[attribute] = doc_attributes.PLAIN[name]
         elif kind == "_" and dot:
             self._of_doc[attribute] = partial(_read_extension, rest)
-        elif kind in ("gazetteer", "partial") and dot:
+        elif kind in KINDS and dot:
             self._check_name(attribute, "gazetteer", rest, self.gazetteers.names)
-            if kind == "gazetteer":
-                self._of_doc[attribute] = partial(_find_phrases, self.gazetteers, rest)
-            else:
+            if kind == "partial":
                 self._of_word[attribute] = partial(self.gazetteers.find_partial, rest)
+            else:
+                self._of_doc[attribute] = partial(
+                    _find_phrases, self.gazetteers, rest, kind == "exact"
+                )
         elif kind == CLUSTER and dot:
             self._of_word[attribute] = self._cluster(attribute, rest)
         elif kind in doc_attributes.OFFSETS and dot:
@@ -365,6 +382,10 @@ class Features:
         else:
             raise self._unknown(attribute)
         return True
+
+    def _read_first(self, doc: Doc) -> Values:
+        assert self.first
+        return self.first.values([doc])[0]
 
     def _cluster(self, attribute: Attribute, name: str) -> WordFunction:
         if not self.tables.names:
@@ -386,7 +407,8 @@ class Features:
         return self._error(
             attribute,
             f"unknown attribute {attribute}; expected an attribute of a spaCy token (orth or w, "
-            f"lower, tag or p, pos, shape, ...), _.extension, gazetteer.name, partial.name, "
+            f"lower, tag or p, pos, shape, ...), _.extension, "
+            f"{', '.join(f'{kind}.name' for kind in KINDS)}, "
             f"cluster.name(4,6), {', '.join(f'{kind}.tag' for kind in doc_attributes.OFFSETS)}, "
             f"{', '.join(_PLAIN)}, or "
             f"{', '.join(f'{f}(3) or {f}(1..4)' for f in word_attributes.LENGTHS)}",
@@ -457,8 +479,8 @@ def _read_extension(name: str, doc: Doc) -> Values:
     return [_extension_values(token._.get(name)) for token in doc]
 
 
-def _find_phrases(gazetteers: Gazetteers, name: str, doc: Doc) -> Values:
-    return [[value] if value else [] for value in gazetteers.find(name, doc)]
+def _find_phrases(gazetteers: Gazetteers, name: str, exact: bool, doc: Doc) -> Values:
+    return [[value] if value else [] for value in gazetteers.find(name, doc, exact)]
 
 
 def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) -> Values:

@@ -330,22 +330,25 @@ class OnlineLearner:
         gold: NDArray,
         passes: int,
         after: Callable[[int, float], None] = lambda n, loss: None,
+        only: NDArray[np.integer] | None = None,
     ) -> None:
         """Learn from all sequences in several passes, each in a new random order.
 
         gold: as for `step`.
         after: called after each pass with the number of passes so far and the loss of the pass.
+        only: the sequences to learn from, by index; None takes all.
         """
         from spacy_bcrf.kernels.sparse import shuffled
 
-        self.n_sequences = len(lengths)
-        self._learner.set_n_sequences(float(max(len(lengths), 1)))
+        chosen = np.arange(len(lengths)) if only is None else only
+        self.n_sequences = len(chosen)
+        self._learner.set_n_sequences(float(max(len(chosen), 1)))
         for worker in self._workers.learners if self._workers else ():
-            worker.set_n_sequences(max(len(lengths), 1) / self.settings.threads)
+            worker.set_n_sequences(max(len(chosen), 1) / self.settings.threads)
         for _ in range(passes):
             # The order depends on the seed and the number of the pass alone.
-            order = shuffled(len(lengths), self.settings.seed * 1_000_003 + self.n_passes)
-            loss = self.step(rows, lengths, gold, order=order)
+            order = shuffled(len(chosen), self.settings.seed * 1_000_003 + self.n_passes)
+            loss = self.step(rows, lengths, gold, order=chosen[order].astype("int32"))
             self.n_passes += 1
             after(self.n_passes, loss)
             self._last_good = self.weights

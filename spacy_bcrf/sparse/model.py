@@ -19,11 +19,13 @@ from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.chain import Constraints, Potentials
 from spacy_bcrf.chain.label_resize import extend_rows, extend_square
 
+from .doc_attributes import POOLED
 from .features import Features, Rows, known_rows
 from .gazetteers import Gazetteers
 from .learner import OnlineLearner, OnlineSettings
 from .model_bytes import SavedChain, pack, unpack
-from .templates import Attribute
+from .templates import Attribute, parse_template
+from .two_pass import TEMPLATES, FirstPass
 from .word_tables import FREQUENCY, WordTables
 
 CACHED = 200_000_000
@@ -55,6 +57,8 @@ class SparseChain:
     template_set: the name of the set of the templates, if any. A chain saved with the same name
         keeps the templates that it was trained with, because a later version can change the set.
     feature_dropout: the probability that `begin_update` drops a feature of a token.
+    two_pass: whether a first chain, without the templates of `pooled`, gives the values of
+        `pooled`, see `two_pass`. `fit_first` trains it.
 
     `dictionary` and `learner` exist after `initialize` or `from_bytes`.
     """
@@ -71,6 +75,7 @@ class SparseChain:
         *,
         template_set: str | None = None,
         feature_dropout: float = 0.0,
+        two_pass: bool = False,
     ) -> None:
         if min_freq < 1:
             raise ValueError(f"min_freq must be at least 1, got {min_freq}")
@@ -78,7 +83,18 @@ class SparseChain:
             raise ValueError(
                 f"feature_dropout must be at least 0 and less than 1, got {feature_dropout}"
             )
-        self.features = Features(templates, gazetteers, tables)
+        self.first: FirstPass | None = None
+        if two_pass:
+            own = [text for text in templates if not _is_pooled(text)]
+            templates = templates if len(own) < len(templates) else [*templates, *TEMPLATES]
+            gazetteers, tables = gazetteers or Gazetteers({}), tables or WordTables({})
+            of_first = OnlineSettings("crf", l2=settings.l2, threads=settings.threads)
+            # Both chains read the same phrases and tables.
+            lexicons = gazetteers, tables
+            self.first = FirstPass(
+                SparseChain(own, of_first, min_freq, *lexicons, template_set=template_set)
+            )
+        self.features = Features(templates, gazetteers, tables, self.first)
         self.settings = settings
         self.min_freq = min_freq
         self.template_set = template_set
@@ -105,10 +121,32 @@ class SparseChain:
             raise KeyError("the linear chain has no weights: initialize or load it first")
         return self._learner
 
+    def set_learner(self, learner: OnlineLearner | None) -> None:
+        """Set the weights of the features of `dictionary`, None to have none."""
+        self._learner = learner
+
+    def fit_first(self, docs: Sequence[Doc], gold: NDArray, tags: Sequence[str]) -> None:
+        """Train the first chain of `two_pass`, after `initialize`. See `FirstPass.fit`."""
+        assert self.first
+        self.first.fit(docs, gold, tags)
+        self._forget_rows()
+        pooled = [str(t) for t in self.features.templates if _is_pooled(str(t))]
+        features = Features(
+            pooled,
+            first=self.first,
+            tables=self.features.tables,
+            gazetteers=self.features.gazetteers,
+        )
+        for batch in minibatch(docs, 256):
+            self.dictionary.find(features.keys(batch, held_out=True)[0], True)
+        self.learner.resize(len(self.dictionary))
+
     def start_counting(self) -> None:
         """Forget all features, and read the files of gazetteers and word tables."""
         from spacy_bcrf.kernels.sparse import Dictionary
 
+        if self.first:
+            self.first.reset()
         self.features.load()
         self._counts = _Counts(Dictionary(), self.features.may_miss())
         self._forget_rows()
@@ -170,12 +208,13 @@ class SparseChain:
             learner.resize(len(self.dictionary))
             learner.set_pairs(pairs)
 
-    def rows(self, docs: Sequence[Doc], add: bool = False) -> Rows:
+    def rows(self, docs: Sequence[Doc], add: bool = False, held_out: bool = False) -> Rows:
         """Look up the features of N tokens.
 
         add: whether unknown features get new rows; otherwise the result omits them.
+        held_out: whether the documents are training data, see `FirstPass.values`.
         """
-        keys, starts, _ = self.features.keys(docs)
+        keys, starts, _ = self.features.keys(docs, held_out=held_out)
         return known_rows(self.dictionary.find(keys, add), starts)
 
     def _training_rows(self, docs: Sequence[Doc]) -> Rows:
@@ -185,12 +224,12 @@ class SparseChain:
         the oldest documents.
         """
         add = self.min_freq == 1
-        if self.features.listed:
-            return self.rows(docs, add)
+        if any(attribute.name != POOLED for attribute in self.features.listed):
+            return self.rows(docs, add, held_out=True)
         keys = [self.features.signature(doc) for doc in docs]
         new = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in self._cache}
         if new:
-            found = self.rows(list(new.values()), add)
+            found = self.rows(list(new.values()), add, held_out=True)
             bounds = np.cumsum([0, *(len(doc) for doc in new.values())]).tolist()
             for key, (first, last) in zip(new, pairwise(bounds), strict=True):
                 starts = found.starts[first : last + 1]
@@ -307,23 +346,25 @@ class SparseChain:
         The chain forgets the rows that it keeps for the next pass of a training.
         """
         self._forget_rows()
-        if self._learner is None:
-            return b""
-        n_tags = self._learner.n_tags
-        weights = self._learner.weights[:, :n_tags]
+        return pack(self.save()) if self.is_ready else b""
+
+    def save(self) -> SavedChain:
+        """Return the parts of the chain, which has weights."""
+        n_tags = self.learner.n_tags
+        weights = self.learner.weights[:, :n_tags]
         features = weights[n_tags + 3 :]
         used = np.flatnonzero(features.any(axis=1))
-        return pack(
-            SavedChain(
-                self.features.texts,
-                self.features.gazetteers.phrases,
-                self.features.tables.tables,
-                self._learner.n_sequences,
-                weights[: n_tags + 3],
-                self.dictionary.keys[used],
-                features[used],
-                self.template_set,
-            )
+        return SavedChain(
+            self.features.texts,
+            self.features.gazetteers.phrases,
+            self.features.tables.tables,
+            self.learner.n_sequences,
+            weights[: n_tags + 3],
+            self.dictionary.keys[used],
+            features[used],
+            self.template_set,
+            self.first.chain.save() if self.first and self.first.chain.is_ready else None,
+            self.first.tags if self.first else [],
         )
 
     def from_bytes(self, data: bytes) -> SparseChain:
@@ -337,20 +378,23 @@ class SparseChain:
         While it loads, there are the arrays of `unpack`, a float32 array with T rounded up to whole
         vector registers, and the kernel's copies of it.
         """
+        return self.load(unpack(data)) if data else self
+
+    def load(self, saved: SavedChain) -> SparseChain:
+        """Load what `unpack` returned, see `from_bytes`."""
         from spacy_bcrf.kernels.sparse import Dictionary
 
-        if not data:
-            return self
-        saved = unpack(data)
         features = self.features
-        is_other = saved.templates != features.texts
-        if is_other and self.template_set and saved.template_set == self.template_set:
-            features = Features(saved.templates, features.gazetteers, features.tables)
-        elif is_other:
-            raise self._other_templates(saved)
+        if saved.templates != features.texts:
+            is_set = self.template_set is not None and saved.template_set == self.template_set
+            if not is_set or any(map(_is_pooled, saved.templates)) != bool(self.first):
+                raise self._other_templates(saved)
+            features = Features(saved.templates, features.gazetteers, features.tables, self.first)
         features.check_saved(saved.gazetteers, saved.tables)
         if self.settings.order == 1:
             _check_order(saved)
+        if self.first and saved.first:
+            self.first.load(saved.first, saved.first_tags)
         n_tags = saved.general.shape[1]
         dictionary = Dictionary()
         dictionary.keys = saved.keys
@@ -418,9 +462,19 @@ class SparseChain:
     def __reduce__(self) -> tuple:
         features = self.features
         lexicons = features.gazetteers, features.tables
-        options = {"template_set": self.template_set, "feature_dropout": self.feature_dropout}
+        options = {
+            "template_set": self.template_set,
+            "feature_dropout": self.feature_dropout,
+            "two_pass": self.first is not None,
+        }
         arguments = features.texts, self.settings, self.min_freq, lexicons, options
         return _restore, (*arguments, self.to_bytes())
+
+
+def _is_pooled(text: str) -> bool:
+    """Return whether a template reads the first chain."""
+    parts = (part for template in parse_template(text) for part in template.parts)
+    return any(part.attribute.name == POOLED for part in parts)
 
 
 def pair_keys(n_tags: int) -> NDArray[np.uint64]:

@@ -33,6 +33,8 @@ class SavedChain(NamedTuple):
 
     templates: their texts. gazetteers: phrases by name. tables: strings by word, by name.
     template_set: the name of their set, None for other templates and in files without names.
+    first: the first chain of `two_pass`, with the same phrases and tables. first_tags: the names of
+        its tags.
     n_sequences: number of training sequences.
     general: (T + 3, T) float32, weights of the transitions, the bias, the start and the end.
     keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
@@ -46,6 +48,8 @@ class SavedChain(NamedTuple):
     keys: NDArray[np.uint64]
     features: NDArray[np.float32]
     template_set: str | None = None
+    first: SavedChain | None = None
+    first_tags: Sequence[str] = ()
 
 
 def mix(chains: Sequence[SavedChain], shares: Sequence[float]) -> SavedChain:
@@ -95,10 +99,19 @@ def pack(saved: SavedChain) -> bytes:
             "keys": saved.keys[used].tobytes(),
             # Zeros of one tag come in runs along the features, which compress well.
             "features": zlib.compress(np.ascontiguousarray(packed[used].T).tobytes(), 1),
+            # Files without a first chain equal those of versions that had none.
+            **_pack_first(saved),
         }
     )
     data = {"version": VERSION, "checksum": zlib.crc32(content), "content": content}
     return srsly.msgpack_dumps(data)
+
+
+def _pack_first(saved: SavedChain) -> dict[str, Any]:
+    if saved.first is None:
+        return {}
+    first = saved.first._replace(gazetteers={}, tables={})
+    return {"first": pack(first), "first_tags": list(saved.first_tags)}
 
 
 def unpack(data: bytes) -> SavedChain:
@@ -114,6 +127,8 @@ def unpack(data: bytes) -> SavedChain:
         if zlib.crc32(msg["content"]) != msg["checksum"]:
             raise _damaged("the checksum differs")
         msg = _read(msg["content"], TYPES)
+        if "first" in msg:
+            _check_types(msg, {"first": bytes, "first_tags": list})
     elif msg["version"] == 1:
         _check_types(msg, TYPES)
     else:
@@ -134,7 +149,7 @@ def unpack(data: bytes) -> SavedChain:
     template_set = msg.get("template_set")
     if not isinstance(template_set, str | None):
         raise _damaged(f"template_set has the type {type(template_set).__name__}")
-    _check_texts(msg["templates"], msg["gazetteers"])
+    _check_texts([*msg["templates"], *msg.get("first_tags", [])], msg["gazetteers"])
     _check_tables(tables)
     keys = np.frombuffer(msg["keys"], dtype="uint64")
     general = np.frombuffer(msg["general"], dtype="float32").reshape(n_tags + 3, n_tags)
@@ -151,7 +166,16 @@ def unpack(data: bytes) -> SavedChain:
     if not (np.isfinite(general).all() and np.isfinite(features).all()):
         raise _damaged("there are weights that are not finite")
     texts = msg["templates"], msg["gazetteers"], tables
-    return SavedChain(*texts, n_sequences, general, keys, features, template_set)
+    saved = SavedChain(*texts, n_sequences, general, keys, features, template_set)
+    return _unpack_first(saved, msg) if "first" in msg else saved
+
+
+def _unpack_first(saved: SavedChain, msg: dict[str, Any]) -> SavedChain:
+    first = unpack(msg["first"])
+    if first.first is not None or first.general.shape[1] != len(msg["first_tags"]):
+        raise _damaged("the first chain has another first chain, or other tags")
+    first = first._replace(gazetteers=saved.gazetteers, tables=saved.tables)
+    return saved._replace(first=first, first_tags=msg["first_tags"])
 
 
 def _damaged(problem: str) -> ValueError:

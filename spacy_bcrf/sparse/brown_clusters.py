@@ -1,0 +1,183 @@
+"""Brown clusters by Liang's algorithm: a window of clusters, and the merges that cost least."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from .cluster_words import find_paths
+from .word_counts import Checkpoint, WordCounts
+
+SAVE_EVERY = 2000
+"""Merges between two states."""
+
+
+def brown_clusters(
+    counts: WordCounts, n_clusters: int, state: Checkpoint | None = None
+) -> dict[str, str]:
+    """Return each word's path of bits in the tree of merges.
+
+    The words enter a window of `n_clusters` clusters in the order of their frequency. When there is
+    one cluster more, the two merge whose merge costs least mutual information of neighbouring
+    clusters (Brown et al. 1992; Liang 2005, section 4.2). In the end, the clusters of the window
+    merge to a tree.
+
+    state: where to save the merges, and to go on from.
+
+    O(V C (C + k)) for V words, C clusters and k clusters beside a word, because a merge changes the
+    costs only where the smaller of both clusters has neighbours.
+    """
+    state = state or Checkpoint(None)
+    window = Window(counts, n_clusters + 1)
+    saved = state.load()
+    start = 0
+    if saved:
+        start = int(saved["next"])
+        window.restore(saved["slots"], start)
+    for word in tqdm(range(start, len(counts.words)), "merging", delay=1, leave=False):
+        window.add(word)
+        if window.is_full:
+            window.merge()
+        if word % SAVE_EVERY == SAVE_EVERY - 1:
+            state.save(slots=window.slots, next=np.array(word + 1))
+    slots = window.slots.copy()
+    leaves, of_word = np.unique(slots, return_inverse=True)
+    # Nodes of the tree by the slot of their cluster: first the leaves, then the merges.
+    nodes = {int(slot): i for i, slot in enumerate(leaves)}
+    children = []
+    while len(nodes) > 1:
+        kept, gone = window.merge()
+        children.append((nodes[kept], nodes.pop(gone)))
+        nodes[kept] = len(leaves) + len(children) - 1
+    paths = find_paths(np.array(children))
+    state.remove()
+    return {word: paths[k] for word, k in zip(counts.words, of_word.tolist(), strict=True)}
+
+
+def f(n: NDArray) -> NDArray:
+    """Return n log n, 0 for 0."""
+    return n * np.log(np.maximum(n, 1))
+
+
+def _h(a: NDArray, b: NDArray) -> NDArray:
+    """Return f(a) + f(b) - f(a + b), which is 0 where one of both is 0."""
+    return f(a) + f(b) - f(a + b)
+
+
+class Window:
+    """Clusters in S slots, and what each merge costs.
+
+    The mutual information of neighbouring clusters, times the number of pairs, is the sum of f over
+    the counts of pairs, less the sums of f over the counts of left and right clusters, plus a
+    constant, with f(n) = n log n. So a merge costs the sum of h over the counts of both clusters
+    with every cluster, less h of their totals. `_pairs` (S, S) has the first sum.
+
+    slots: (V,) the slot of each word, -1 for a word outside of the window.
+    """
+
+    def __init__(self, counts: WordCounts, n_slots: int) -> None:
+        n_words = len(counts.words)
+        self._after = by_word(counts.pairs[:, 0], counts.pairs[:, 1], counts.numbers, n_words)
+        self._before = by_word(counts.pairs[:, 1], counts.pairs[:, 0], counts.numbers, n_words)
+        self._counts = counts
+        self.slots = np.full(n_words, -1)
+        self._n = np.zeros((n_slots, n_slots))
+        self._pairs = np.zeros((n_slots, n_slots))
+        self._used = np.zeros(n_slots, dtype=bool)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether each slot has a cluster."""
+        return bool(self._used.all())
+
+    def restore(self, slots: NDArray[np.int64], n_added: int) -> None:
+        """Set the slots of the first `n_added` words."""
+        self.slots = slots
+        pairs = self._counts.pairs
+        has = (pairs < n_added).all(axis=1)
+        size = len(self._n)
+        cells = slots[pairs[has, 0]] * size + slots[pairs[has, 1]]
+        self._n = np.bincount(cells, self._counts.numbers[has], size * size).reshape(size, size)
+        self._used = np.bincount(slots[:n_added], minlength=size) > 0
+        for slot in np.flatnonzero(self._used):
+            self._pairs[slot] = self._cost_of_pairs(int(slot))
+
+    def add(self, word: int) -> None:
+        """Make a cluster of a word, in the first free slot."""
+        slot = int(np.flatnonzero(~self._used)[0])
+        self.slots[word] = slot
+        self._used[slot] = True
+        for (neighbours, numbers), line in (
+            (self._after[word], self._n[slot]),
+            (self._before[word], self._n[:, slot]),
+        ):
+            known = self.slots[neighbours] >= 0
+            found = np.bincount(self.slots[neighbours[known]], numbers[known], len(line))
+            line[:] = found
+        nothing = np.zeros(len(self._n))
+        self._change(slot, nothing, nothing)
+
+    def merge(self) -> tuple[int, int]:
+        """Merge the two clusters that cost least. RETURNS the slot that stays, and the other."""
+        costs = self.costs()
+        a, b = divmod(int(costs.argmin()), len(costs))
+        n = self._n
+        if (n[a] > 0).sum() + (n[:, a] > 0).sum() < (n[b] > 0).sum() + (n[:, b] > 0).sum():
+            a, b = b, a
+        after, before = n[b].copy(), n[:, b].copy()
+        # First without b, then with a and b in the slot of a.
+        n[b] = n[:, b] = 0
+        self._used[b] = False
+        self._change(b, after, before)
+        old_after, old_before = n[a].copy(), n[:, a].copy()
+        n[a] += after
+        n[:, a] += before
+        n[a, a] = old_after[a] + after[a] + before[a] + after[b]
+        n[a, b] = n[b, a] = 0
+        self._change(a, old_after, old_before)
+        self.slots[self.slots == b] = a
+        return a, b
+
+    def costs(self) -> NDArray[np.float64]:
+        """Return the cost of each merge (S, S) above the diagonal, infinite elsewhere."""
+        left, right = self._n.sum(axis=1), self._n.sum(axis=0)
+        costs = self._pairs - _h(left[:, None], left) - _h(right[:, None], right)
+        is_open = np.triu(self._used[:, None] & self._used, 1)
+        return np.where(is_open, costs, np.inf)
+
+    def _change(self, slot: int, after: NDArray, before: NDArray) -> None:
+        """Correct `_pairs` for a change of the counts of a cluster.
+
+        after, before: (S,) its old counts with the clusters after and before it.
+        """
+        for new, old in ((self._n[slot], after), (self._n[:, slot], before)):
+            at = np.flatnonzero(new != old)
+            change = _h(new[at, None], new) - _h(old[at, None], old)
+            # Pairs of two changed clusters are in the rows of both.
+            is_other = np.ones((len(old), 1), dtype=bool)
+            is_other[at] = False
+            self._pairs[at] += change
+            self._pairs[:, at] += change.T * is_other
+        self._pairs[slot] = self._pairs[:, slot] = self._cost_of_pairs(slot)
+
+    def _cost_of_pairs(self, slot: int) -> NDArray[np.float64]:
+        """Return row `slot` of `_pairs`. O(S k) for k clusters beside this one."""
+        n, diagonal = self._n, np.diag(self._n)
+        row, column, own = n[slot], n[:, slot], n[slot, slot]
+        after, before = np.flatnonzero(row), np.flatnonzero(column)
+        shared = _h(row[after], n[:, after]).sum(axis=1)
+        shared += _h(column[before, None], n[before]).sum(axis=0)
+        # The counts of both clusters with each other become one: replace their part of the sum.
+        both = f(own + row) + f(own + column) + f(diagonal + row) + f(diagonal + column)
+        apart = f(np.array(own)) + f(diagonal) + f(row) + f(column)
+        return shared + both - apart - f(own + diagonal + row + column)
+
+
+def by_word(
+    words: NDArray, others: NDArray, numbers: NDArray, n_words: int
+) -> list[tuple[NDArray, NDArray]]:
+    """Return the neighbours of each word, and how often they occur."""
+    order = words.argsort(kind="stable")
+    bounds = words[order].searchsorted(np.arange(1, n_words))
+    return list(zip(np.split(others[order], bounds), np.split(numbers[order], bounds), strict=True))

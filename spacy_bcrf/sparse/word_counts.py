@@ -1,0 +1,111 @@
+"""Counts of words and of neighbouring words in a stream of sentences, and saved states."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_bcrf.io.atomic import replacing
+
+CHUNK = 1_000_000
+"""Tokens whose pairs are counted at once."""
+
+Read = Callable[[], Iterable[Sequence[str]]]
+"""Returns the sentences of a corpus, each a sequence of words."""
+
+
+class WordCounts(NamedTuple):
+    """V words in the order of their frequency, and P pairs of neighbours.
+
+    words: (V,). pairs: int64 (P, 2), indices of a word and the word after it, in ascending order.
+    numbers: int64 (P,), how often each pair occurs.
+    """
+
+    words: list[str]
+    pairs: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+
+
+def count_words(read: Read, n_clusters: int, min_freq: int) -> WordCounts:
+    """Count the words that occur at least `min_freq` times, and their pairs within sentences.
+
+    read: called twice. Memory for the words, the distinct pairs and `CHUNK` tokens. ValueError if
+    fewer words than clusters are frequent enough.
+    """
+    words = frequent_words(read, n_clusters, min_freq)
+    ids = {word: i for i, word in enumerate(words)}
+    keys, numbers = np.zeros(0, "int64"), np.zeros(0, "int64")
+    for chunk in _chunks(read(), ids):
+        is_pair = (chunk[:-1] >= 0) & (chunk[1:] >= 0)
+        found, n = np.unique((chunk[:-1] * len(ids) + chunk[1:])[is_pair], return_counts=True)
+        keys, places = np.unique(np.concatenate([keys, found]), return_inverse=True)
+        numbers = np.bincount(places, np.concatenate([numbers, n]), len(keys)).astype("int64")
+    return WordCounts(words, np.stack(np.divmod(keys, len(ids)), axis=1), numbers)
+
+
+def frequent_words(read: Read, n_clusters: int, min_freq: int) -> list[str]:
+    """Return the frequent words, the most frequent first. ValueError if there are too few."""
+    counts = Counter(word for sentence in read() for word in sentence)
+    words = [word for word, n in counts.most_common() if n >= min_freq]
+    if not 2 <= n_clusters <= len(words):
+        raise too_many_clusters(n_clusters, len(words), f" that occur at least {min_freq} times")
+    return words
+
+
+def too_many_clusters(n_clusters: int, n_words: int, which: str = "") -> ValueError:
+    """Return the error of a number of clusters that the words do not allow."""
+    return ValueError(
+        f"{n_clusters} clusters of {n_words} words{which}; expected from 2 clusters to as many as "
+        "words"
+    )
+
+
+def _chunks(sentences: Iterable[Sequence[str]], ids: dict[str, int]) -> Iterator[NDArray]:
+    """Yield the ids of about `CHUNK` tokens, -1 for other words and between sentences."""
+    chunk: list[int] = []
+    for sentence in sentences:
+        chunk += [ids.get(word, -1) for word in sentence]
+        chunk.append(-1)
+        if len(chunk) >= CHUNK:
+            yield np.array(chunk, dtype="int64")
+            chunk = []
+    yield np.array(chunk, dtype="int64")
+
+
+class Checkpoint:
+    """A file with the state of a long computation, so that a killed one goes on.
+
+    path: None keeps no state. identity: describes the computation; the state of another one is
+    ignored.
+    """
+
+    def __init__(self, path: Path | None, identity: str = "") -> None:
+        self._path, self._identity = path, identity
+
+    def load(self) -> dict[str, NDArray]:
+        """Return the saved arrays, none if there is no state of this computation."""
+        try:
+            if self._path is None:
+                return {}
+            with np.load(self._path, allow_pickle=False) as data:
+                found = dict(data)
+        except (OSError, ValueError, BadZipFile):
+            return {}
+        return found if str(found.pop("identity", "")) == self._identity else {}
+
+    def save(self, **arrays: NDArray) -> None:
+        """Replace the state."""
+        if self._path is not None:
+            with replacing(self._path) as path, path.open("wb") as file:
+                np.savez(file, allow_pickle=False, identity=np.array(self._identity), **arrays)
+
+    def remove(self) -> None:
+        """Delete the file, when the computation is done."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)

@@ -1,0 +1,98 @@
+"""Lists of phrases: files, matches against all pairs of positions, and memory."""
+
+import random
+import tracemalloc
+
+import pytest
+import spacy
+from spacy.kb import InMemoryLookupKB
+from spacy.tokens import Doc
+
+from spacy_bcrf.io.text import CorpusError
+from spacy_bcrf.sparse.gazetteers import Gazetteers, read_phrases
+
+NLP = spacy.blank("en")
+
+
+def matches(phrases, words, exact):
+    """Return the places of the longest, then first matches, by trying all spans."""
+    known = {tuple((p if exact else p.lower()).split()) for p in phrases}
+    text = words if exact else [word.lower() for word in words]
+    n = len(words)
+    spans = [(a, b) for a in range(n) for b in range(a + 1, n + 1) if tuple(text[a:b]) in known]
+    places = [""] * n
+    for a, b in sorted(spans, key=lambda span: (span[0] - span[1], span[0])):
+        if not any(places[a:b]):
+            inside = ["I"] * (b - a - 2)
+            places[a:b] = ["U"] if b - a == 1 else ["B", *inside, "L"]
+    return places
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_matches_equal_those_of_all_spans(exact):
+    rng = random.Random(3)
+    alphabet = ["a", "b", "A", "c", "B"]
+    for _ in range(60):
+        phrases = [" ".join(rng.choices(alphabet, k=rng.randint(1, 4))) for _ in range(6)]
+        words = rng.choices(alphabet, k=rng.randint(0, 15))
+        found = Gazetteers({"x": phrases}).find("x", Doc(NLP.vocab, words=words), exact)
+        assert found == matches(phrases, words, exact)
+
+
+def test_parts_of_phrases():
+    lists = Gazetteers({"x": ["New York City", "york", "Paris"]})
+    found = {w: list(lists.find_partial("x", w)) for w in ("YORK", "new", "City", "Paris", "a")}
+    assert found == {"YORK": ["I", "U"], "new": ["B"], "City": ["L"], "Paris": ["U"], "a": []}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("names.txt", "New York\n\nParis \nNew York\n"),
+        ("names.tsv", "New York\tQ60\ten\nParis\tQ90\n"),
+        ("names.jsonl", '{"name": "New York", "label": "LOC"}\n"Paris"\n'),
+        ("names.jsonl", '{"pattern": "New York", "label": "LOC"}\n{"label": "Paris", "id": 1}\n'),
+        ("names.jsonl", '{"name": "New York", "aliases": ["Paris"]}\n'),
+    ],
+)
+def test_files_of_phrases(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    assert read_phrases(path) == ["New York", "Paris"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[1]", '{"id": 3}', '{"pattern": [{"LOWER": "a"}]}', '{"aliases": []}']
+)
+def test_a_malformed_line_is_an_error(tmp_path, text):
+    path = tmp_path / "names.jsonl"
+    path.write_text(f'"Paris"\n{text}\n')
+    with pytest.raises(CorpusError, match=r"names\.jsonl:2: expected"):
+        read_phrases(path)
+
+
+def test_a_knowledge_base(tmp_path):
+    knowledge = InMemoryLookupKB(NLP.vocab, entity_vector_length=3)
+    knowledge.add_entity("Q60", 9, [1, 2, 3])
+    knowledge.add_alias("New York", ["Q60"], [0.9])
+    knowledge.add_alias("NYC", ["Q60"], [0.9])
+    knowledge.to_disk(tmp_path / "kb")
+    assert sorted(read_phrases(tmp_path / "kb")) == ["NYC", "New York"]
+    (tmp_path / "other").mkdir()
+    with pytest.raises(CorpusError, match="expected a spaCy knowledge base"):
+        read_phrases(tmp_path / "other")
+
+
+def test_matchers_are_small():
+    rng = random.Random(0)
+    syllables = ["ka", "lo", "mi", "ne", "ru", "ta"]
+    make = lambda: "".join(rng.choices(syllables, k=6))  # noqa: E731
+    phrases = [f"{make()} {make()}" for _ in range(20_000)]
+    lists = Gazetteers({"x": phrases})
+    tracemalloc.start()
+    lists.find("x", NLP.make_doc("a"))
+    list(lists.find_partial("x", "a"))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Compiled dictionaries have 8 to 24 bytes an entry besides, and strings are not copied.
+    assert kept < 10 * len(phrases)
