@@ -7,6 +7,8 @@
 #                   ln -s 12-posix /usr/lib/gcc/x86_64-w64-mingw32/12
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make attack       run random attacks for MINUTES=1; SEED=... repeats one
+# make conformance   run the tests of other libraries on ours, and write docs/conformance.md;
+#                   PEERS=DIR has checkouts of those that PyPI lacks, SUITES=... selects
 # make reproducible build two wheels of the last commit, and compare their bytes
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train on assets/english, calibrate and package en_bcrf_sm
@@ -125,6 +127,10 @@ MINUTES ?= 1
 attack: $(VENV)/$(EXTRAS)
 	BCRF_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(CURDIR):$(CURDIR)/tests \
 		$(BIN)/python -m tests.attack --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+.PHONY: conformance
+conformance: $(VENV)/$(EXTRAS)
+	$(BIN)/python -m tests.conformance $(if $(PEERS),--sources $(PEERS)) $(SUITES)
 
 # Two builds of the last commit in two folders, without shared object files. SOURCE_DATE_EPOCH is the time of all files in
 # the wheel.

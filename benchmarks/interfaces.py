@@ -1,0 +1,204 @@
+"""`spacy_bcrf.torch` against pytorch-crf, torch-struct and TorchCRF, on one thread.
+
+    python -m benchmarks.interfaces [--corpora DIR] [--rounds N]
+
+Loss and its gradients, and decoding, of float32 batches with the lengths of English sentences.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import (
+    Row,
+    add_options,
+    describe_machine,
+    interleave,
+    print_table,
+    random_potentials,
+    sentence_lengths,
+)
+from benchmarks.torch_heads import Differentiated, PytorchCRF, TorchHead, TorchStruct
+from experiments.training import use_one_thread
+from spacy_bcrf import kernels
+from spacy_bcrf.chain import CRF, Potentials
+
+TAGS = (9, 17, 37, 69)
+BATCHES = (8, 64, 512)
+LONGEST = 60
+"""Longer sentences are cut: torch-struct computes all sequences at the greatest length."""
+MOST_BYTES = 4_000_000_000
+OVERHEAD = (64, 30, 17)
+
+
+class Module(PytorchCRF):
+    """Our module, which has pytorch-crf's interface."""
+
+    def __init__(self, potentials: Potentials, gold: Any, device: str = "cpu") -> None:
+        from spacy_bcrf.torch import CRF
+
+        super().__init__(potentials, gold, device)
+        saved, self.crf = self.crf.state_dict(), CRF(self.crf.num_tags)
+        self.crf.load_state_dict(saved)
+        self.transitions = self.crf.transitions
+
+
+class TorchCRF(Differentiated):
+    """TorchCRF, with arrays in its layout (B, L, T)."""
+
+    def __init__(self, potentials: Potentials, gold: Any, device: str = "cpu") -> None:
+        import torch
+        from TorchCRF import CRF
+
+        super().__init__(potentials, gold, device)
+        self.crf: Any = CRF(self.unary.shape[2], use_gpu=False)
+        with torch.no_grad():
+            self.crf.trans_matrix.copy_(self.transitions)
+            self.crf.start_trans.zero_()
+            self.crf.end_trans.zero_()
+        self.transitions = self.crf.trans_matrix
+
+    def _loss(self) -> Any:
+        self.crf.start_trans.grad = self.crf.end_trans.grad = None
+        return -self.crf(self.unary, self.tags, self.filled).sum()
+
+    def decode(self) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return np.concatenate(self.crf.viterbi_decode(self.unary, self.filled))
+
+
+PEERS: dict[str, type[TorchHead]] = {
+    "pytorch-crf": PytorchCRF,
+    "TorchCRF": TorchCRF,
+    "torch-struct": TorchStruct,
+}
+
+
+def compare(n_tags: int, lengths: Any, rounds: int, rng: np.random.Generator) -> list[Row]:
+    """Return the times of loss and decoding of one batch; nothing of a peer that needs too much."""
+    potentials = random_potentials(n_tags, lengths, rng)
+    gold = rng.integers(0, n_tags, len(potentials.unary)).astype("int32")
+    ours = Module(potentials, gold)
+    n_tokens = len(lengths) * int(lengths.max())
+    heads = {
+        name: peer(potentials, gold)
+        for name, peer in PEERS.items()
+        if peer.memory(n_tokens, n_tags) < MOST_BYTES
+    }
+    loss, tags = ours.loss(), ours.decode()
+    for name, head in heads.items():
+        np.testing.assert_allclose(head.loss(), loss, rtol=1e-4, err_msg=name)
+        assert (head.decode() == tags).mean() > 0.999, name
+    rows: list[Row] = []
+    for what in ("loss", "decode"):
+        runs = {name: getattr(head, what) for name, head in {"ours": ours, **heads}.items()}
+        seconds = interleave(runs, rounds, process_time)
+        ratios = {
+            name: seconds[name] / seconds["ours"] if name in seconds else None for name in PEERS
+        }
+        rows.append(
+            {
+                "step": "loss, gradient" if what == "loss" else what,
+                "tags": n_tags,
+                "batch": len(lengths),
+                "ours, us": f"{seconds['ours'] * 1e6:,.0f}",
+                **{name: f"{x:.0f}x" if x else "-" for name, x in ratios.items()},
+            }
+        )
+    return rows
+
+
+def least(run: Callable[[], object], rounds: int) -> float:
+    """Return the least seconds of one call, which other load changes least."""
+    found = []
+    for _ in range(rounds):
+        start = perf_counter()
+        run()
+        found.append(perf_counter() - start)
+    return min(found)
+
+
+def measure_overhead(rounds: int, rng: np.random.Generator) -> list[Row]:
+    """Return the least time of calls of the module, and of the kernels alone, in us."""
+    import torch
+
+    size, steps, n_tags = OVERHEAD
+    lengths = np.full(size, steps, "int32")
+    potentials = random_potentials(n_tags, lengths, rng)
+    gold = rng.integers(0, n_tags, len(potentials.unary)).astype("int32")
+    ours = Module(potentials, gold)
+    arrays = potentials.unary, potentials.transitions, potentials.lengths
+    minus, mask = torch.tensor(-1.0), ours.mask
+
+    def trivial() -> None:
+        ours.unary.grad = ours.transitions.grad = None
+        (ours.unary.sum() + ours.transitions.sum()).backward(minus)
+
+    calls: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "loss": (
+            partial(ours.crf, ours.unary, ours.gold, mask),
+            partial(kernels.fused_loss, *arrays, gold),
+        ),
+        "loss, gradient": (ours.loss, partial(kernels.fused_loss, *arrays, gold)),
+        "decode": (
+            partial(ours.crf.decode, ours.unary, mask),
+            partial(kernels.max_product, *arrays),
+        ),
+        "chain.CRF().loss": (
+            partial(CRF().loss, potentials, gold),
+            partial(kernels.fused_loss, *arrays, gold),
+        ),
+        "PyTorch's own sum, gradient": (trivial, lambda: None),
+    }
+    rows: list[Row] = []
+    for name, (run, kernel) in calls.items():
+        seconds = {"call": least(run, rounds), "kernel": least(kernel, rounds)}
+        outside = seconds["call"] - seconds["kernel"]
+        cells = {"call": seconds["call"], "kernel": seconds["kernel"], "outside": outside}
+        rows.append({"what": name, **{k: f"{x * 1e6:.0f}" for k, x in cells.items()}})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add_options(parser)
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    use_one_thread()
+    import torch
+
+    torch.set_num_threads(1)
+    kernels.set_threads(1)
+    rng = np.random.default_rng(0)
+    lengths, source = sentence_lengths(args.corpora)
+    rows = [
+        row
+        for n_tags in TAGS
+        for size in BATCHES
+        for row in compare(n_tags, rng.choice(lengths, size).clip(1, LONGEST), args.rounds, rng)
+    ]
+    machine = describe_machine(["torch", "pytorch-crf", "TorchCRF", "torch-struct"])
+    how = f"medians of {args.rounds} rounds, processor time; - needs > 4 GB"
+    notes = f"{machine}\n{source}, cut at {LONGEST}; {how}"
+    print_table(
+        "PyTorch modules: times of ours, and how many times as long others take",
+        rows,
+        notes,
+        args.csv,
+    )
+    size, steps, n_tags = OVERHEAD
+    rows = measure_overhead(3000, rng)
+    notes = (
+        f"{machine}\nleast of 3,000 calls, us: {size} sequences of {steps} tokens, {n_tags} tags"
+    )
+    print_table("A call of the module, and the kernels alone", rows, notes, args.csv)
+
+
+if __name__ == "__main__":
+    main()

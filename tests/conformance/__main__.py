@@ -1,0 +1,45 @@
+"""Run the tests of other libraries on our code, and write docs/conformance.md.
+
+    python -m tests.conformance [--sources DIR] [SUITE ...]
+
+Exits with status 1 if a case fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tests.conformance.page import PAGE, make_page, read_reports
+from tests.conformance.suites import RESULTS, MissingError, find_suites, run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    suites = find_suites()
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help="one of " + ", ".join(suites))
+    parser.add_argument("--sources", type=Path, metavar="DIR", help="the folder of checkouts")
+    args = parser.parse_args()
+    if unknown := set(args.suites) - set(suites):
+        parser.error(f"unknown suite {min(unknown)}; the suites are {', '.join(suites)}")
+    status = 0
+    for name in args.suites or suites:
+        try:
+            report = run(suites[name], args.sources)
+        except MissingError as error:
+            print(f"{name}: skipped, {error}")
+            continue
+        report.write(RESULTS)
+        apart = sum(map(len, report.not_applicable.values()))
+        print(
+            f"{name}: {report.passed} passed, {apart} not applicable, {len(report.failed)} failed"
+        )
+        for case, error in report.failed.items():
+            print(f"  {case}: {error}")
+            status = 1
+    PAGE.write_text(make_page(read_reports()), encoding="utf8")
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,53 @@
+"""The page docs/conformance.md from the reports of all suites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.conformance.suites import RESULTS, ROOT, Report
+
+PAGE = ROOT / "docs/conformance.md"
+
+HEAD = """# Conformance: the tests of other libraries
+
+`make conformance PEERS=DIR` runs the tests of other libraries with our code in the place of theirs,
+and writes this page. The tests come unmodified from installed packages, or from checkouts in the
+folder `DIR`. The command skips a suite without a source, names it, and keeps its last results here.
+A case that does not apply has a reason below.
+
+"""
+
+
+def read_reports(folder: Path = RESULTS) -> list[Report]:
+    """Read the last report of each suite, by name."""
+    return [Report.read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def make_page(reports: Sequence[Report]) -> str:
+    """Return the page as Markdown."""
+    rows = ["| suite | version | in its place | passed | not applicable | failed |"]
+    rows += ["|---|---|---|---:|---:|---:|"]
+    for report in reports:
+        numbers = f"{report.passed} | {report.apart} | {len(report.failed)}"
+        rows.append(f"| {report.name} | {report.version} | `{report.subject}` | {numbers} |")
+    sections = [_section(report) for report in reports if report.not_applicable or report.failed]
+    return HEAD + "\n".join(rows) + "\n" + "".join(sections)
+
+
+def _section(report: Report) -> str:
+    lines = [f"\n## {report.name}\n"]
+    for reason, cases in report.not_applicable.items():
+        lines.append(f"- Not applicable, {reason}: {_names(cases)}")
+    for case, error in report.failed.items():
+        lines.append(f"- Failed: {_names([case])}: `{error}`")
+    return "\n".join(lines) + "\n"
+
+
+def _names(cases: Sequence[str]) -> str:
+    """Join the names of cases without their modules; parametrized cases count once."""
+    counts: dict[str, int] = {}
+    for case in cases:
+        name = case.split(".")[-1].partition("[")[0]
+        counts[name] = counts.get(name, 0) + 1
+    return ", ".join(f"`{name}`" + (f" ({n})" if n > 1 else "") for name, n in counts.items())
