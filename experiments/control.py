@@ -21,7 +21,7 @@ from experiments.labeling_tasks import TASKS, add_options
 from experiments.template_ablation import MODEL
 from spacy_bcrf.analysis.calibration import Calibration
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
-from spacy_bcrf.analysis.promises import GRIDS, Evidence, Promise, fit_threshold
+from spacy_bcrf.analysis.promises import GRIDS, Evidence, Loss, Promise, fit_threshold
 from spacy_bcrf.analysis.risk_control import (
     Units,
     count_units,
@@ -131,7 +131,9 @@ def run_splits(
         is_dev = np.zeros(units.n_docs, dtype=bool)
         is_dev[rng.permutation(units.n_docs)[: units.n_docs // 2]] = True
         try:
-            kept = fit_threshold(units.select(is_dev[units.docs]), kind, promise, max_units)
+            kept = fit_threshold(
+                units.select(is_dev[units.docs]), kind, promise, Loss("span", max_units)
+            )
         except ValueError:
             continue
         test, of_gold, of_candidates = (

@@ -19,9 +19,13 @@ _MODULES = {
     "distill": "distillation",
     "distill_annotators": "distillation",
     "extend": "extension",
+    "list_promises": "promises",
     "make_examples": "loading",
     "migrate_config": "migration",
+    "measure_leaks": "redaction",
+    "monitor": "drift",
     "rank": "ranking",
+    "redact": "redaction",
     "report": "reporting",
     "report_gold": "gold_report",
 }

@@ -24,10 +24,13 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.settings import check_grouping
 
-from .loading import check_common, find_labeler, make_examples
+from .loading import check_common, find_labeler, hash_texts, make_examples
 
 # Clip p at 1 - eps so that one wrong prediction has a finite loss.
 _EPS = 1e-6
+
+N_HASHES = 32
+"""Number of hashes of texts that a component keeps of the documents of its calibration."""
 
 
 class Reliability(NamedTuple):
@@ -57,6 +60,16 @@ def measure_reliability(
     sums = (np.bincount(bins, weights=x, minlength=n_bins) for x in (confidence, correct))
     means = [total / np.maximum(counts, 1) for total in sums]
     return Reliability(means[0], means[1], counts)
+
+
+def expected_error(confidence: NDArray[np.floating], n_bins: int = 10, n: int = 200) -> float:
+    """Return the mean error that perfectly calibrated predictions of these confidences have.
+
+    It is above 0, because the accuracy of few predictions varies. The mean of n draws.
+    """
+    rng = np.random.default_rng(0)
+    draws = (rng.random(len(confidence)) < confidence for _ in range(n))
+    return float(np.mean([measure_reliability(confidence, x, n_bins).error for x in draws]))
 
 
 class Calibration:
@@ -279,6 +292,7 @@ def calibrate(
         "annotate": [*dict.fromkeys([*labeler.annotate, "confidence"])],
         "temperature": temperature,
         "calibration": None if scaling is None else asdict(scaling),
+        "calibrated_on": hash_texts(gold)[:N_HASHES],
     }
     for setting, value in settings.items():
         labeler.configure(setting, value)

@@ -258,7 +258,8 @@ def sum_pipelines(name: str, pipelines: dict[str, Language], weights: Sequence[f
     target.model = summed
     config = nlp.get_pipe_config(name)
     # They were fitted to the part, not to the sum.
-    unfitted = {"temperature": 1.0, "threshold": 0.0, "control": None, "calibration": None}
+    unfitted: dict[str, Any] = {"temperature": 1.0, "threshold": 0.0, "control": None}
+    unfitted |= {"calibration": None, "calibrated_on": []}
     for setting, value in unfitted.items():
         target.configure(setting, value)
         if setting in config:  # not all components have a threshold

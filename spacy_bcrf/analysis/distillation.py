@@ -101,7 +101,7 @@ def distill(
         templates = "pos" if labeler.codec.outside is None else "ner"
     of_teacher = {k: v for k, v in teacher.get_pipe_config(name).items() if k != "factory"}
     # The targets have the temperature of the teacher. The other settings fit its model alone.
-    of_teacher |= {"temperature": 1.0, "calibration": None}
+    of_teacher |= {"temperature": 1.0, "calibration": None, "calibrated_on": []}
     of_teacher |= {k: v for k, v in (("threshold", 0.0), ("control", None)) if k in of_teacher}
     nlp = _make_student(teacher, factory, name, of_teacher, templates, rate)
     with TemporaryDirectory() as temporary:

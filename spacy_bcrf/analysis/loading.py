@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -101,3 +102,26 @@ def make_examples(nlp: Language, name: str, gold: Sequence[Doc]) -> list[Example
         raise ValueError("has no documents")
     docs = annotate_before(nlp, name, [make_input(nlp, doc) for doc in gold])
     return [Example(doc, reference) for doc, reference in zip(docs, gold, strict=True)]
+
+
+def hash_texts(docs: Iterable[Doc]) -> list[str]:
+    """Return the hash of each distinct text, sorted."""
+    texts = {doc.text.encode() for doc in docs}
+    return sorted(hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts)
+
+
+def check_unseen(labeler: SequenceLabeler, gold: Sequence[Doc]) -> list[str]:
+    """Return a note if gold documents were used to calibrate the component.
+
+    ValueError if at least half of the documents of `calibrate` are among them. The component keeps
+    the smallest hashes of their texts, which are a random sample.
+    """
+    known, seen = hash_texts(gold), labeler.calibrated_on
+    share = len(set(seen).intersection(known)) / max(1, len(seen))
+    what = f"{100 * share:.0f}% of the documents that `calibrate` was fitted on"
+    if share >= 0.5:
+        raise ValueError(
+            f"[{labeler.name}] the gold documents have {what}. A promise needs documents that "
+            "neither training nor `calibrate` has seen"
+        )
+    return [f"the gold documents have about {what}: leave them out"] if share else []

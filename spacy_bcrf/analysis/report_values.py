@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_bcrf.analysis.calibration import measure_reliability
+from spacy_bcrf.analysis.calibration import expected_error, measure_reliability
 from spacy_bcrf.analysis.evaluation import (
     CORRECT,
     MEASURES,
@@ -46,7 +46,8 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
 
     - `scores`: by measure, a list of all labels together (label None) and each label.
     - `outcomes`: by label, the number of each outcome.
-    - `calibration`: as `scores`, reliability tables. Empty without probabilities.
+    - `calibration`: as `scores`, reliability tables, with the error that a perfectly calibrated
+      model would have on so many predictions. Empty without probabilities.
     - `errors`: the confusions by kind, the most frequent first, with their most certain examples.
     - `certain`, `uncertain`: the most and the least certain errors; `missed` and `nearly_found`:
       the missing gold spans of the least and of the highest probability.
@@ -175,6 +176,7 @@ def _calibrate(evaluation: Evaluation, labels: Iterable[str | None]) -> Iterable
                 "label": label,
                 "n": len(p),
                 "error": _number(table.error),
+                "expected_error": _number(expected_error(p)),
                 "confidence": [_number(x) for x in table.confidence],
                 "accuracy": [_number(x) for x in table.accuracy],
                 "counts": table.counts.tolist(),

@@ -20,7 +20,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
 from .loading import check_common, find_labeler, make_examples, make_input
-from .promises import Evidence
+from .promises import Evidence, measure_promises
 from .report_values import compare, describe
 
 
@@ -40,6 +40,13 @@ class Report:
             line += f", {100 * difference['value']:+.2f} against {self.values['against']['model']}"
             if difference["p"] is not None:
                 line += f" (p = {difference['p']:.4f})"
+        for row in self.values["calibration"][:1]:
+            line += (
+                f", calibration error {row['error']:.3f} (calibrated: {row['expected_error']:.3f})"
+            )
+        for row in self.values["promises"]:
+            reached = "-" if row["reached"] is None else f"{row['reached']:.3f}"
+            line += f", {row['kind']} {row['promised']:g} promised, {reached} reached"
         return line
 
     def to_json(self) -> dict[str, Any]:
@@ -149,6 +156,7 @@ def report(
         "resamples": resamples,
         "seed": seed,
         "notes": notes,
+        "promises": measure_promises(labeler, examples),
         **describe(one, texts, resamples, seed),
     }
     if others is not None:

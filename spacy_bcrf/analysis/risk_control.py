@@ -3,18 +3,24 @@
 Documents are exchangeable; spans of one document are not. So each document counts once, with a
 loss in [0, 1], the share of its units that are wrong. Angelopoulos et al. (2021), "Learn then
 Test", turn p-values of the hypotheses "the risk at threshold k is above its bound" into thresholds.
+
+Three tests give p-values. The losses and weights that a promise can have choose one, see
+`fit_threshold`; the data do not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+MAX_DOCUMENTS = 100_000
+"""Larger estimates of the number of documents needed say nothing."""
 
 
 class Units(NamedTuple):
@@ -43,6 +49,10 @@ class Counts(NamedTuple):
 
     wrong: Floats
     total: Floats
+
+    def by_document(self) -> Counts:
+        """Return counts of documents with units: a document with a wrong unit is wrong."""
+        return Counts((self.wrong > 0).astype("float64"), (self.total > 0).astype("float64"))
 
 
 def count_units(kind: str, units: Units, thresholds: Floats) -> Counts:
@@ -90,16 +100,72 @@ def hoeffding_bentkus_p_values(excess: Floats, risk: float) -> Floats:
     """
     n, means = _mean_losses(excess, risk)
     p = np.exp(-n * _divergence(means, risk))
-    n_max = int(n.max(initial=0))
-    log_factorials = np.append(0, np.log(np.arange(1, n_max + 1)).cumsum())
-    for k in np.flatnonzero((means < risk) & (n > 0)):
-        # Against rounding: the mean of whole numbers times n is a whole number.
-        wrong = np.arange(math.ceil(n[k] * means[k] - 1e-9) + 1)
-        right = n[k] - wrong
-        logs = log_factorials[n[k]] - log_factorials[wrong] - log_factorials[right]
-        logs += wrong * math.log(risk) + right * math.log1p(-risk)
-        p[k] = min(p[k], math.e * np.exp(logs).sum())
+    is_below = means < risk
+    p[is_below] = np.minimum(p, math.e * binomial_p_values(excess, risk))[is_below]
     return p
+
+
+def binomial_p_values(excess: Floats, risk: float) -> Floats:
+    """Return exact p-values (K,) of the same hypotheses for losses that are 0 or 1.
+
+    The binomial probability of at most the observed sum of losses, rounded up. O(D K).
+    """
+    n, means = _mean_losses(excess, risk)
+    # Against rounding: the mean of whole numbers times n is a whole number.
+    wrong = np.ceil(n * means - 1e-9).astype("int64")
+    return np.array([binomial_tail(*counts, risk) for counts in zip(wrong, n, strict=True)])
+
+
+def binomial_tail(wrong: int, n: int, risk: float) -> float:
+    """Return the probability of at most this number of wrong documents of n. O(n)."""
+    log_factorials = np.append(0, np.log(np.arange(1, n + 1)).cumsum())
+    k = np.arange(min(wrong, n) + 1)
+    logs = log_factorials[n] - log_factorials[k] - log_factorials[n - k]
+    logs += k * math.log(risk) + (n - k) * math.log1p(-risk)
+    return float(min(1, np.exp(logs).sum()))
+
+
+def binomial_interval(wrong: int, n: int, level: float = 0.05) -> tuple[float, float]:
+    """Return the bounds of a probability, by Clopper and Pearson (1934), by bisection."""
+
+    def bound(tail: Callable[[float], float]) -> float:
+        low, high = 1e-12, 1 - 1e-12
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if tail(middle) > level / 2 else (low, middle)
+        return low
+
+    upper = 1.0 if wrong == n else bound(lambda risk: binomial_tail(wrong, n, risk))
+    lower = 0.0 if wrong == 0 else 1 - bound(lambda right: binomial_tail(n - wrong, n, right))
+    return lower, upper
+
+
+def betting_p_values(excess: Floats, risk: float, level: float) -> Floats:
+    """Return p-values (K,) of the same hypotheses from bets that the excess is below 0.
+
+    Waudby-Smith and Ramdas (2023). A document with the excess x multiplies the capital by
+    1 - bet x, and p is 1 / the largest capital, by Ville's inequality. Half of the capital follows
+    the bets of aGRAPA, half the predictable plug-in bets for this level; both know earlier
+    documents only. The documents come in a random order, whose seed is fixed. Unlike
+    `hoeffding_bentkus_p_values`, the bound uses the small variance of documents with small weights.
+    O(D K).
+    """
+    x = -excess[np.random.default_rng(0).permutation(len(excess))]
+    counts = (x != 0).cumsum(0)
+    n = counts[-1] if len(x) else np.zeros(x.shape[1])
+    # The statistics of the documents before each one, and of one document with a guessed spread.
+    spread = risk * (1 - risk) / 4
+    before = counts - (x != 0)
+    mean = (x.cumsum(0) - x) / (before + 1)
+    variance = (spread + (x**2).cumsum(0) - x**2) / (before + 1) - mean**2
+    variance = variance.clip(min=1e-9 * spread)
+    most = 0.9 / (1 - risk)
+    bets = (
+        mean / (variance + mean**2),
+        np.sqrt(2 * math.log(1 / level) / (n.clip(min=1) * variance)),
+    )
+    capitals = [np.log1p(bet.clip(0, most) * x).cumsum(0) for bet in bets]
+    return np.exp(math.log(2) - np.logaddexp(*capitals).max(0, initial=math.log(2)))
 
 
 def _mean_losses(excess: Floats, risk: float) -> tuple[NDArray[np.int64], Floats]:
@@ -142,11 +208,26 @@ def fewest_documents(risk: float, level: float) -> int:
     return math.ceil(math.log(level) / math.log1p(-risk))
 
 
-def estimate_documents(excess: Floats, risk: float, level: float) -> int | None:
-    """Return the number of documents like these that rejects one of the hypotheses.
+def estimate_documents(
+    excess: Floats, risk: float, budgets: Floats, betting: bool = False
+) -> int | None:
+    """Return the number of documents like these that rejects a hypothesis in half of the cases.
 
-    It counts documents with units at the best threshold. None if no mean excess is below 0.
+    It is the smallest number of the hypotheses with a budget of their own, with which
+    `last_certified` can start. Each one counts half a wrong document more than it has, because the
+    best of several thresholds looks better than it is. The number is of rows of `excess`, of which
+    only a share reaches a threshold. None if it is above MAX_DOCUMENTS.
+
+    excess: (D, K). budgets: (K,), see `last_certified`. betting: for `betting_p_values`.
     """
+    excess, budgets = excess[:, budgets > 0], budgets[budgets > 0]
     n, means = _mean_losses(excess, risk)
-    best = _divergence(means, risk)[n > 0].max(initial=0)
-    return math.ceil(math.log(1 / level) / best) if best > 0 else None
+    if betting:
+        heaviest = (-excess).max(0, initial=0) / risk
+        bets = np.geomspace(1e-3, 0.9, 25)[:, None] / (1 - risk)
+        of_wrong = np.log1p(-bets * (1 - risk) * heaviest.clip(max=1)) / 2
+        growth = (of_wrong + [np.log1p(-bet * excess).sum(0) for bet in bets]).max(0)
+    else:
+        growth = (n + 0.5) * _divergence((n * means + 0.5) / (n + 0.5), risk)
+    needed = (np.log(1 / budgets) * (len(excess) + 0.5) / growth.clip(min=1e-12)).min()
+    return math.ceil(needed) if needed <= MAX_DOCUMENTS else None

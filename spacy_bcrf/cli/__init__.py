@@ -14,9 +14,9 @@ from typer.core import TyperGroup
 PANELS = {
     "Data": ("convert", "inspect", "debug", "mask", "clusters"),
     "Learning": ("init", "migrate", "combine", "extend", "distill"),
-    "Judging": ("calibrate", "control", "report", "explain"),
+    "Judging": ("calibrate", "control", "report", "explain", "monitor"),
     "Annotating": ("rank", "review", "audit"),
-    "Running": ("annotate", "serve"),
+    "Running": ("annotate", "redact", "serve"),
 }
 """The commands by topic, in the order of a project."""
 

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
 
+from spacy_bcrf.io.atomic import replacing
+from spacy_bcrf.io.extras import require
+
 from .errors import exit_on
 from .options import GpuId, Inplace, PipeName, TargetFolder
+from .paths import check_corpus, check_output_file
+
+
+class Unit(str, Enum):
+    """Units of --unit."""
+
+    span = "span"
+    document = "document"
 
 
 def control_cli(
@@ -28,11 +40,19 @@ def control_cli(
     ] = None,
     label: Annotated[
         list[str] | None,
-        Opt("--label", help="Promise of one label by itself, such as PERSON=0.99. Repeatable"),
+        Opt("--label", help="Promise of some labels, such as PERSON,ORG=0.99. Repeatable"),
     ] = None,
     confidence: Annotated[
         float, Opt("--confidence", help="Probability that all promises are kept")
     ] = 0.95,
+    unit: Annotated[
+        Unit,
+        Opt(
+            "--unit",
+            help="span: the mean over documents of their recall or precision. document: the share "
+            "of documents without any missed span, or any wrong prediction",
+        ),
+    ] = Unit.span,
     max_units: Annotated[
         int,
         Opt(
@@ -42,60 +62,89 @@ def control_cli(
             min=1,
         ),
     ] = 1,
+    plot: Annotated[
+        Path | None, Opt("--plot", help="Without a promise: file of the diagram to draw, .png")
+    ] = None,
     gpu_id: GpuId = -1,
 ) -> None:
     """
     Find posterior thresholds that keep a promise on new documents, and store them.
     The promise is the mean over documents of a document's precision or recall, for all labels
-    together, or for one label by --label.
+    together, or for some labels by --label. It holds for documents from the same source as DEV.
     With --precision the pipeline drops predictions below the threshold.
     With --recall it writes all spans from the threshold on to doc.spans["candidates"].
     With too few documents it says how many are needed, and stores nothing.
+    Without both it stores nothing, and prints the promises that hold at once, with their costs.
     """
-    from spacy_bcrf.analysis.promises import control
+    from spacy_bcrf.analysis.promises import ASSUMPTION, control, list_promises
 
     from .labeler import check_destination, load_labeler, read_gold, store_setting
 
     with exit_on(ValueError, ImportError, OSError):
-        if (recall is None) == (precision is None):
-            raise ValueError("expected either --recall or --precision, such as --precision 0.95")
-        check_destination(model, dev, output, inplace)
         of_labels = read_label_promises(label or [])
+        is_table = recall is None and precision is None and not (output or inplace or of_labels)
+        if is_table:
+            check_corpus(dev)
+            if plot is not None:
+                check_output_file(plot, dev)
+                require("matplotlib", "plot")
+        elif (recall is None) == (precision is None):
+            raise ValueError("expected either --recall or --precision, such as --precision 0.95")
+        else:
+            check_destination(model, dev, output, inplace)
         setup_gpu(gpu_id, silent=True)
         nlp, name, _ = load_labeler(model, pipe, inplace)
+        gold = read_gold(nlp, dev)
+        options: Any = {"confidence": confidence, "unit": unit.value, "max_units": max_units}
+        if is_table:
+            table = list_promises(nlp, gold, name, **options)
+            for row in table.rows():
+                typer.echo("  ".join(f"{cell:>16}" for cell in row))
+            print_notes(table.notes)
+            typer.echo(
+                f"All hold at once with confidence {confidence:g}. {ASSUMPTION}. To store one, "
+                f"give it with --confidence {table.confidence_each:.6g}"
+            )
+            if plot is not None:
+                with replacing(plot) as part:
+                    table.plot().savefig(part, format="png", dpi=120)
+                typer.echo(f"drawn in {plot}")
+            return
         found = control(
-            nlp,
-            read_gold(nlp, dev),
-            name,
-            recall=recall,
-            precision=precision,
-            of_labels=of_labels,
-            confidence=confidence,
-            max_units=max_units,
+            nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options
         )
         target = store_setting(nlp, model, output)
         for one in found.kept:
             units = "predictions" if found.kind == "precision" else "gold spans"
+            per = " a document" if found.unit == "document" else ""
             typer.echo(
-                f"{', '.join(one.promise.labels)}: {found.kind} {one.promise.value:g} at threshold "
-                f"{one.threshold:.4g}; on these {one.n_docs:,} documents {one.measured:.4f}, with "
-                f"{100 * one.share:.1f}% of the {units}"
+                f"{', '.join(one.promise.labels)}: {found.kind} {one.promise.value:g}{per} at "
+                f"threshold {one.threshold:.4g}; on these {one.n_docs:,} documents "
+                f"{one.measured:.4f}, with {100 * one.share:.1f}% of the {units}"
             )
         if found.kind == "recall":
             typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
+        print_notes([*found.notes, ASSUMPTION])
         typer.echo(f"stored in {target}")
 
 
-def read_label_promises(options: Sequence[str]) -> dict[str, float]:
-    """Read options such as `PERSON=0.99`. ValueError names a wrong one."""
-    found: dict[str, float] = {}
+def print_notes(notes: Sequence[str]) -> None:
+    """Print notes to stderr."""
+    for note in notes:
+        typer.echo(f"Note: {note}", err=True)
+
+
+def read_label_promises(options: Sequence[str]) -> dict[tuple[str, ...], float]:
+    """Read options such as `PERSON=0.99` or `PERSON,ORG=0.99`. ValueError names a wrong one."""
+    found: dict[tuple[str, ...], float] = {}
     for option in options:
-        label, _, number = option.rpartition("=")
+        labels, _, number = option.rpartition("=")
+        group = tuple(filter(None, labels.split(",")))
         try:
             value = float(number)
         except ValueError:
             value = math.nan
-        if not label or label in found or math.isnan(value):
-            raise ValueError(f"--label {option}: expected LABEL=NUMBER, each label once")
-        found[label] = value
+        if not group or group in found or math.isnan(value):
+            raise ValueError(f"--label {option}: expected LABELS=NUMBER, each label once")
+        found[group] = value
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from spacy.language import Language
-from spacy.tokens import Span
 
+from spacy_bcrf.analysis.loading import annotate_before
+from spacy_bcrf.analysis.redaction import Region, find_regions
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.ner import EntityRecognizer
 
@@ -38,7 +39,7 @@ class BCRFRecognizer(_Base):
         nlp: Language,
         pipe: str = "bcrf_ner",
         *,
-        threshold: float | None = None,
+        threshold: float | Literal["promise"] | None = None,
         entity_types: Mapping[str, str] | None = None,
         supported_language: str | None = None,
         **options: Any,
@@ -46,12 +47,15 @@ class BCRFRecognizer(_Base):
         """nlp: a trained pipeline with the component `pipe`, which gets `annotate: confidence`.
         threshold: None for the predicted entities, with their reported confidences. A number for
             all spans with at least this posterior probability, which may overlap: a low threshold
-            finds more personal data. It ignores entities of other components.
+            finds more personal data. It ignores entities of other components. "promise" for the
+            regions of a recall promise, as `analysis.redact` finds them: with further occurrences
+            in the text, and entities of earlier components.
         entity_types: Presidio's entity types by label, by default `ENTITY_TYPES`.
         supported_language: by default the language of the pipeline.
         options: see `presidio_analyzer.EntityRecognizer`.
 
-        ValueError if `pipe` is no `bcrf_ner`, or if the threshold is not in (0, 1].
+        ValueError if `pipe` is no `bcrf_ner`, if the threshold is not in (0, 1], or if the
+        component has no promise of recall.
         """
         component = dict(nlp.pipeline).get(pipe)
         if not isinstance(component, EntityRecognizer):
@@ -59,8 +63,11 @@ class BCRFRecognizer(_Base):
             raise ValueError(
                 f"{pipe!r} is no bcrf_ner of the pipeline; it has {', '.join(ours) or 'none'}"
             )
-        if threshold is not None and not 0 < threshold <= 1:
-            raise ValueError(f"threshold must be None or in (0, 1], got {threshold}")
+        if threshold == "promise":
+            if component.control is None or component.control.promise != "recall":
+                raise ValueError(f"{pipe!r} has no promise of recall: run `control` with --recall")
+        elif threshold is not None and not 0 < threshold <= 1:
+            raise ValueError(f"threshold must be None, promise or in (0, 1], got {threshold}")
         if "confidence" not in component.annotate:
             component.annotate = (*component.annotate, "confidence")
         self.nlp = nlp
@@ -84,19 +91,19 @@ class BCRFRecognizer(_Base):
         text itself.
         """
         results = []
-        for span, score in self._find_spans(text):
-            entity_type = self.entity_types.get(span.label_)
+        for start, end, label, score, _ in self._find_regions(text):
+            entity_type = self.entity_types.get(label)
             if entity_type in entities:
                 explanation = _presidio.AnalysisExplanation(
                     recognizer=self.name,
                     original_score=score,
-                    textual_explanation=f"Probability of {span.label_} by {self._component.name}",
+                    textual_explanation=f"Probability of {label} by {self._component.name}",
                 )
                 results.append(
                     _presidio.RecognizerResult(
                         entity_type,
-                        span.start_char,
-                        span.end_char,
+                        start,
+                        end,
                         score,
                         explanation,
                         {
@@ -107,13 +114,17 @@ class BCRFRecognizer(_Base):
                 )
         return results
 
-    def _find_spans(self, text: str) -> Iterator[tuple[Span, float]]:
+    def _find_regions(self, text: str) -> Iterator[Region]:
+        if self.threshold == "promise":
+            docs = list(annotate_before(self.nlp, self._component.name, [self.nlp.make_doc(text)]))
+            (regions,) = find_regions(self._component, docs)
+            yield from regions
+            return
         doc = self.nlp(text)
-        if self.threshold is None:
-            # An entity of another component has no confidence.
-            for ent in doc.ents:
-                if ent._.confidence is not None:
-                    yield ent, ent._.confidence
-        else:
+        # An entity of another component has no confidence.
+        found = [(ent, ent._.confidence) for ent in doc.ents if ent._.confidence is not None]
+        if self.threshold is not None:
             (candidates,) = self._component.entity_candidates([doc], self.threshold)
-            yield from candidates
+            found = list(candidates)
+        for span, score in found:
+            yield Region(span.start_char, span.end_char, span.label_, score)

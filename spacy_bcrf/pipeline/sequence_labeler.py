@@ -61,6 +61,7 @@ class SequenceLabeler(TrainablePipe):
     calibration = Setting[PlattScaling | None]()
     threshold = Setting[float | dict[str, float]]()
     control = Setting[Control | None]()
+    calibrated_on = Setting[tuple[str, ...]]()
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
@@ -53,7 +53,9 @@ class Control:
     promise: "precision": predictions below their label's threshold are dropped; "recall": all spans
     from their label's threshold on are written to `Doc.spans["candidates"]`.
     labels, thresholds: of the same length, thresholds in [0, 1] and above 0 for "recall".
-    temperature: of the posteriors that the thresholds are for.
+    temperature: of the posteriors that the thresholds are for. values, groups: the promised value
+    of each label, and the index of its promise, both empty if unknown. confidence, unit, max_units:
+    see `analysis.control`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
@@ -62,6 +64,11 @@ class Control:
     labels: tuple[str, ...]
     thresholds: tuple[Any, ...]
     temperature: float = 1.0
+    values: tuple[float, ...] = ()
+    groups: tuple[int, ...] = ()
+    confidence: float = 0.95
+    unit: str = "span"
+    max_units: int = 1
 
     def __post_init__(self) -> None:
         if self.promise not in PROMISES:
@@ -71,6 +78,8 @@ class Control:
                 f"expected one threshold a label, got {len(self.thresholds)} thresholds of "
                 f"{len(self.labels)} labels"
             )
+        if len(self.values) != len(self.groups) or len(self.groups) not in (0, len(self.labels)):
+            raise ValueError("expected one value and one group a label, or none of both")
         for label, threshold in zip(self.labels, self.thresholds, strict=True):
             if not is_number(threshold, 0, 1) or (self.promise == "recall" and not threshold):
                 expected = "above 0 and at most 1" if self.promise == "recall" else "in [0, 1]"
@@ -117,6 +126,7 @@ class Settings(BaseModel):
         for the other labels. A dropped span is outside of all spans, a dropped tag is empty. Preset
         annotation stays.
     control: thresholds by label that keep a promise. They replace `threshold` for their labels.
+    calibrated_on: hashes of texts that `calibrate` has seen, see `analysis.loading.hash_texts`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -126,6 +136,7 @@ class Settings(BaseModel):
     calibration: PlattScaling | None = None
     threshold: float | dict[str, float] = 0.0
     control: Control | None = None
+    calibrated_on: tuple[str, ...] = ()
 
     @classmethod
     def read(cls: type[Self], name: str, values: dict[str, Any]) -> Self:
@@ -220,7 +231,7 @@ def _explain(error: ValidationError, values: dict[str, Any]) -> str:
     kind = {"control": Control, "calibration": PlattScaling}.get(option)
     if kind is None:
         return f"{option}: {first['msg']}, got {first['input']!r}"
-    *names, last = (field.name for field in fields(kind))
+    *names, last = (field.name for field in fields(kind) if field.default is MISSING)
     return f"{option} must have {', '.join(names)} and {last}, got {values[option]!r}"
 
 

@@ -40,8 +40,8 @@ class OnlineSettings:
     beam_width: number of labelings that beam search keeps at each token.
     averaged: whether to predict with the mean of the weights over all steps (Collins 2002).
     optimizer: "sgd", one rate for all weights; or "adagrad" (Duchi et al. 2011), which divides the
-        rate of a weight by the square root of 1 + the sum of its squared gradients. MIRA needs
-        "sgd", because its objective sets the size of a step.
+        rate of a weight by the square root of 1 + the sum of its squared gradients, each of one
+        token. MIRA needs "sgd", because its objective sets the size of a step.
     rate: learning rate of the first step. For MIRA it is the upper bound of a step, C.
     decay: the rate after p passes (fractions count) is rate / (1 + decay p). 0 keeps it constant.
     l2: the coefficient lambda of the regularizer lambda / 2 |w|^2, for all sequences together.

@@ -9,7 +9,12 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tiny_training import network, train
 
-from spacy_bcrf.analysis.calibration import Calibration, golden_section, measure_reliability
+from spacy_bcrf.analysis.calibration import (
+    Calibration,
+    expected_error,
+    golden_section,
+    measure_reliability,
+)
 
 
 def test_reliability_equals_hand_computed_bins():
@@ -60,3 +65,14 @@ def test_fit_without_predictions_is_an_error():
         ValueError, match=r"\[ner\] no prediction has gold annotation to compare with"
     ):
         Calibration(pipe, []).fit()
+
+
+def test_the_error_of_perfectly_calibrated_predictions():
+    """It falls with their number, and is what such predictions have."""
+    rng = np.random.default_rng(0)
+    p = rng.random(1000)
+    small, large = expected_error(p[:50]), expected_error(p)
+    assert large < 0.05 < small
+    errors = [measure_reliability(p, rng.random(1000) < p).error for _ in range(100)]
+    assert large == pytest.approx(np.mean(errors), rel=0.1)
+    assert expected_error(np.ones(5)) == 0

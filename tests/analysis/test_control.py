@@ -1,6 +1,8 @@
 """Thresholds on posteriors, and the promises that they keep."""
 
+import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,14 +12,22 @@ from spacy.training import Example
 from thinc.api import Config
 from tiny_training import network, train
 
+from spacy_bcrf.analysis.loading import hash_texts, make_examples
 from spacy_bcrf.analysis.promises import (
     Evidence,
+    Loss,
     Promise,
+    control,
+    doubt_source,
     fit_threshold,
+    list_promises,
     split_promise,
 )
 from spacy_bcrf.analysis.risk_control import (
     Units,
+    betting_p_values,
+    binomial_interval,
+    binomial_p_values,
     count_units,
     estimate_documents,
     excess_losses,
@@ -47,6 +57,7 @@ def ner(nlp):
     pipe = nlp.get_pipe("bcrf_ner")
     yield pipe
     pipe.control, pipe.threshold, pipe.temperature, pipe.annotate = None, 0.0, 1.0, ()
+    nlp.get_pipe_config("bcrf_ner")["control"] = None
 
 
 def make_units(n_docs, error_rate, seed):
@@ -137,26 +148,162 @@ def test_too_few_documents_name_how_many_are_needed():
     promise = Promise(("A", "B"), 0.9, 0.05)
     with pytest.raises(ValueError, match=r"recall 0\.9 of A, B: 5 documents .* at least \d+ such"):
         fit_threshold(make_units(5, 0, 0), "recall", promise)
-    with pytest.raises(ValueError, match="more documents do not help"):
+    with pytest.raises(ValueError, match="needs more than 100,000"):
         fit_threshold(make_units(300, 0.5, 0), "precision", promise)
     near = Units(np.arange(100), np.full(100, 0.99), np.arange(100) >= 5, 100)
     with pytest.raises(ValueError, match=r"100 documents .* needs about \d{3,}"):
         fit_threshold(near, "precision", promise)
+    # No promise about a label without a gold span.
+    none = near.select(np.zeros(0, dtype="int64"))
+    with pytest.raises(ValueError, match="0 documents have gold spans of these labels, too few"):
+        fit_threshold(none, "recall", promise)
 
 
-def test_estimated_documents_suffice():
+@pytest.mark.parametrize("max_units, n_runs", [(1, 60), (4, 12)])
+def test_estimated_documents_suffice_in_half_of_the_cases(max_units, n_runs):
+    """The documents of a refusal, drawn anew, keep the promise about half of the time."""
+    promise, loss, enough = Promise(("A",), 0.95, 0.05), Loss("span", max_units), []
+    for seed in range(n_runs):
+        try:
+            fit_threshold(make_units(150, 0.025, seed), "precision", promise, loss)
+        except ValueError as error:
+            if found := re.search(r"needs about ([\d,]+)", str(error)):
+                n = int(found[1].replace(",", ""))
+                try:
+                    fit_threshold(make_units(n, 0.025, 1000 + seed), "precision", promise, loss)
+                    enough.append(True)
+                except ValueError:
+                    enough.append(False)
+    assert len(enough) > 5 and 0.4 < np.mean(enough) <= 1 - (max_units == 1) / 10
+
+
+def test_no_number_of_documents_is_named_without_hope():
     losses = (np.arange(100) < 3)[:, None] - 0.05
-    n = estimate_documents(losses, 0.05, 0.05)
-    more = np.tile(losses, (math.ceil(n / 100), 1))
-    few, many = (hoeffding_bentkus_p_values(part, 0.05)[0] for part in (losses, more))
-    assert many <= 0.05 < few
-    assert estimate_documents(-losses, 0.05, 0.05) is None
+    level = np.array([0.05])
+    assert estimate_documents(losses, 0.05, level) > 100
+    for betting in (False, True):
+        assert estimate_documents(-losses, 0.05, level, betting) is None
+    # A threshold that one of 100 documents reaches without an error says nothing yet.
+    one = np.where(np.arange(100) == 0, -0.05, 0)[:, None]
+    assert estimate_documents(one, 0.05, level) is None
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.25, 1.0], [1 / 16, 0.25]])
+def test_bets_are_valid_and_strong(weights):
+    """Type I error at most the level; and power where documents weigh differently."""
+    rng = np.random.default_rng(0)
+    w = rng.choice(weights, (400, 500))
+    true, better = (w * ((rng.random(w.shape) < risk) - 0.2) for risk in (0.2, 0.1))
+    assert (betting_p_values(true, 0.2, 0.05) <= 0.05).mean() <= 0.07
+    power = [
+        (p <= 0.05).mean()
+        for p in (betting_p_values(better, 0.2, 0.05), hoeffding_bentkus_p_values(better, 0.2))
+    ]
+    assert power[0] > 0.9
+    assert power[0] > power[1] + 0.5 or len(weights) == 1 or weights[1] == 1
+    assert betting_p_values(np.zeros((0, 2)), 0.1, 0.05).tolist() == [1, 1]
+    assert betting_p_values(-true[:, :1] * 0, 0.1, 0.05).tolist() == [1]
+
+
+def test_documents_have_exact_p_values():
+    """59 documents without an error promise 95% of documents with confidence 95%."""
+    promise = Promise(("A",), 0.95, 0.05)
+    for n, is_enough in ((59, True), (58, False)):
+        units = Units(np.arange(n), np.full(n, 0.9), np.ones(n, dtype=bool), n)
+        if is_enough:
+            kept = fit_threshold(units, "recall", promise, Loss("document"))
+            assert (kept.measured, kept.n_docs) == (1, 59) and 0.85 < kept.threshold <= 0.9
+        else:
+            with pytest.raises(ValueError, match="at least 59"):
+                fit_threshold(units, "recall", promise, Loss("document"))
+    losses = (np.arange(100) < 2)[:, None] - 0.1
+    tail = sum(math.comb(100, k) * 0.1**k * 0.9 ** (100 - k) for k in range(3))
+    assert binomial_p_values(losses, 0.1)[0] == pytest.approx(tail)
+
+
+def test_a_missed_span_makes_a_document_wrong():
+    units = Units(
+        np.repeat(np.arange(200), 3), np.tile([0.9, 0.9, 0.15], 200), np.ones(600, bool), 200
+    )
+    promise = Promise(("A",), 0.5, 0.05)
+    of_span, of_document = (
+        fit_threshold(units, "recall", promise, loss).threshold
+        for loss in (Loss(), Loss("document"))
+    )
+    assert of_document <= 0.15 < of_span
+
+
+def test_exact_intervals():
+    """Clopper and Pearson's bounds: no error in 59 documents, and 3 of 100, by SciPy's beta."""
+    assert binomial_interval(0, 59, 0.1) == pytest.approx((0, 1 - 0.05 ** (1 / 59)))
+    assert binomial_interval(3, 100) == pytest.approx((0.0062297, 0.0851760), abs=1e-6)
+    assert binomial_interval(100, 100)[1] == 1
+
+
+def test_a_table_of_promises_holds_at_once(nlp, ner):
+    docs = [Doc(nlp.vocab, words=[*WORDS, str(i)], ents=[*ENTS, "O"]) for i in range(150)]
+    table = list_promises(nlp, docs, "bcrf_ner")
+    assert {offer.kind for offer in table.offers} == {"precision", "recall"}
+    made = [offer for offer in table.offers if offer.threshold is not None]
+    assert made and all(offer.reason for offer in table.offers if offer.threshold is None)
+    assert table.confidence_each == pytest.approx(1 - 0.05 / len(table.offers))
+    for kind in ("precision", "recall"):
+        offer = [o for o in made if o.kind == kind][-1]
+        found = control(
+            nlp, docs, "bcrf_ner", **{kind: offer.value}, confidence=table.confidence_each
+        )
+        assert found.kept[0].threshold == offer.threshold
+        ner.control = None
+    assert "recall up to 0." in repr(table) and "<table>" in table._repr_html_()
+    assert json.loads(json.dumps(table.to_json()))["n_docs"] == 150
+    assert len(table.plot().axes) == 2
+    # A tagger promises precision only.
+    tagged = [Doc(nlp.vocab, words=WORDS, tags=TAGS)] * 100
+    assert {o.kind for o in list_promises(nlp, tagged, "bcrf_tagger").offers} == {"precision"}
+
+
+def test_documents_of_the_calibration_are_refused(nlp, ner):
+    docs = [Doc(nlp.vocab, words=[*WORDS, str(i)], ents=[*ENTS, "O"]) for i in range(120)]
+    ner.calibrated_on = hash_texts(docs[:40])[:32]
+    try:
+        with pytest.raises(ValueError, match=r"have 100% of the documents that `calibrate` was"):
+            control(nlp, docs, "bcrf_ner", recall=0.5)
+        ner.calibrated_on = (*hash_texts(docs[:4]), *(f"{i:016x}" for i in range(28)))
+        found = control(nlp, docs, "bcrf_ner", recall=0.5)
+        assert "about 12% of the documents that `calibrate`" in found.notes[0]
+    finally:
+        ner.calibrated_on = ()
+
+
+def test_documents_of_another_source_are_doubted(nlp, ner):
+    """The labels of this source are swapped: no prediction is right."""
+    ents = [{"B-PER": "B-LOC", "B-LOC": "B-PER"}.get(ent, ent) for ent in ENTS]
+    ner.calibrated_on = ("0" * 16,)
+    try:
+        for labels, is_doubted in ((ents, True), (ENTS, False)):
+            docs = [Doc(nlp.vocab, words=WORDS, ents=labels)] * 10
+            notes = doubt_source(ner, make_examples(nlp, "bcrf_ner", docs))
+            assert bool(notes) is is_doubted
+        assert "another source" not in "".join(notes)
+    finally:
+        ner.calibrated_on = ()
 
 
 def test_labels_with_their_own_promise_share_the_error():
     promises = split_promise(["A", "B", "C"], 0.9, {"B": 0.99}, 0.95)
     assert [promise[:2] for promise in promises] == [(("B",), 0.99), (("A", "C"), 0.9)]
     assert [promise.level for promise in promises] == pytest.approx([0.025, 0.025])
+    groups = split_promise(["A", "B", "C"], None, {("A", "C"): 0.9}, 0.95)
+    assert groups == [(("A", "C"), 0.9, pytest.approx(0.05))]
+
+
+def test_contradicting_promises_are_refused(nlp):
+    with pytest.raises(ValueError, match="B: has several promises, which contradict each other"):
+        split_promise(["A", "B"], None, {("A", "B"): 0.9, "B": 0.8}, 0.95)
+    with pytest.raises(ValueError, match="max_units 4 contradicts the unit document"):
+        control(nlp, [], "bcrf_ner", recall=0.9, unit="document", max_units=4)
+    with pytest.raises(ValueError, match="unit must be span or document, got 'x'"):
+        control(nlp, [], "bcrf_ner", recall=0.9, unit="x")
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, 1.0, float("nan")])

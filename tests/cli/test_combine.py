@@ -103,11 +103,12 @@ def test_what_was_fitted_to_a_part_goes(parts, tmp_path):
     pipe.temperature, pipe.threshold = 2.0, 0.5
     pipe.control = Control("precision", ("LOC", "PERSON"), (0.9, 0.9), 2.0)
     pipe.calibration = PlattScaling("label", ("LOC",), (2.0, 2.0), (0.5, 0.5))
+    pipe.calibrated_on = ("0" * 16,)
     nlp.to_disk(tmp_path / "fitted")
     run(tmp_path / "fitted", "neural", "--dev", "dev.spacy", "-o", tmp_path / "both")
     settings = spacy.load(tmp_path / "both").get_pipe("ner").settings
-    fitted = ("temperature", "threshold", "control", "calibration")
-    assert [settings[name] for name in fitted] == [1.0, 0.0, None, None]
+    fitted = ("temperature", "threshold", "control", "calibration", "calibrated_on")
+    assert [settings[name] for name in fitted] == [1.0, 0.0, None, None, []]
 
 
 @pytest.mark.parametrize("factory", ["bcrf_tagger", "bcrf_ner", "bcrf_chunker", "bcrf_segmenter"])

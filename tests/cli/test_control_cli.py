@@ -59,6 +59,46 @@ def test_precision_of_tags(folder):
     assert spacy.load("controlled").get_pipe("tagger").control.labels == ("N", "P", "V")
 
 
+def test_document_promises_of_a_group_of_labels(folder):
+    args = (
+        "--recall",
+        "0.9",
+        "--label",
+        "LOC,PERSON=0.95",
+        "--unit",
+        "document",
+        "-o",
+        "controlled",
+    )
+    result = run("model", "many.spacy", "-p", "ner", *args)
+    assert result.stdout.startswith("LOC, PERSON: recall 0.95 a document at threshold ")
+    assert "Note: The promise holds for new documents from the same source" in result.stderr
+    control = spacy.load("controlled").get_pipe("ner").control
+    assert (control.values, control.groups) == ((0.95, 0.95), (0, 0))
+    assert (control.unit, control.max_units, control.confidence) == ("document", 1, 0.95)
+
+
+def test_without_a_promise_a_table_is_printed(folder):
+    result = run("model", "many.spacy", "-p", "ner", "--plot", "promises.png")
+    header, *rows = [line.split() for line in result.stdout.splitlines() if line[0] == " "]
+    assert header == ["promise", "threshold", "measured", "recall", "spans", "a", "document"]
+    assert len(rows) == 16 and rows[0][:2] == ["precision", "0.5"] and rows[-1][2] == "none"
+    assert "drawn in promises.png" in result.stdout
+    assert (folder / "promises.png").read_bytes().startswith(b"\x89PNG")
+    assert "To store one, give it with --confidence 0.996875" in result.stdout
+    result = run("model", "many.spacy", "-p", "ner", "--plot", "many.spacy", exit_code=1)
+    assert "would replace the input" in result.output
+
+
+def test_the_documents_of_the_calibration_are_refused(folder):
+    docs = make_docs(spacy.blank("xx").vocab, wrong=3)
+    DocBin(docs=docs * 20).to_disk("calibration.spacy")
+    calibrate = command("calibrate")
+    calibrate("model", "calibration.spacy", "-p", "ner", "-o", "calibrated", "--no-plot")
+    result = run("calibrated", "calibration.spacy", "-p", "ner", exit_code=1)
+    assert "have 100% of the documents that `calibrate` was fitted on" in result.output
+
+
 def test_find_threshold_of_spacy(folder):
     best, score, scores = find_threshold(
         "model", folder / "dev.spacy", "ner", "threshold", "ents_f", n_trials=3
@@ -76,11 +116,13 @@ P = ("--precision", "0.95")
         (("many.spacy", *P, "--recall", "0.9"), "expected either --recall or --precision"),
         (("many.spacy", "--recall", "1.5"), "the promise must be between 0 and 1"),
         (("many.spacy", *P, "--confidence", "0"), "confidence must be between 0 and 1"),
-        (("many.spacy", *P, "--label", "LOC"), "--label LOC: expected LABEL=NUMBER"),
+        (("many.spacy", *P, "--label", "LOC"), "--label LOC: expected LABELS=NUMBER"),
+        (("many.spacy", *P, "--unit", "document", "--max-units", "2"), "2 contradicts the unit"),
+        (("many.spacy", *P, "--label", "LOC=0.9", "--label", "LOC,PERSON=0.8"), "LOC: has several"),
         (("many.spacy", *P, "--label", "X=0.9"), "unknown labels X; the component has LOC, PERSON"),
         (("dev.spacy", *P), "9 documents have predictions of these labels, too few"),
         (("one.spacy", "--recall", "0.9"), "1 documents have gold spans of these labels, too few"),
-        (("wrong.spacy", *P), "no threshold reaches it on these 100 documents"),
+        (("wrong.spacy", *P), "no threshold reaches it on these 100 documents. As far"),
         (("labels.spacy", *P), "the gold documents have the labels FOOD, but the component has"),
         (("none.spacy", "--recall", "0.9"), "the 1 gold documents have no gold spans"),
         (("none.spacy", *P), "the 1 gold documents have no predictions with gold annotation"),

@@ -314,3 +314,33 @@ def test_the_page_fits_a_phone(corpus):
         assert not browser.get_log("browser")
     finally:
         browser.quit()
+
+
+def test_promised_and_reached(corpus):
+    """All entities of the documents are found, and a third of them has the wrong label."""
+    docs = make_docs(spacy.blank("xx").vocab) * 20
+    write("many.spacy", docs)
+    for unit, name in (("span", "a"), ("document", "b")):
+        promise = ("--recall", "0.8", "--label", "LOC=0.85", "--unit", unit)
+        command("control")("model", "many.spacy", "--pipe", "ner", *promise, "-o", name)
+        args = (name, "dev.spacy", "--pipe", "ner", *QUICK, "-o", "r.json", "-o", "r.html")
+        output = run(*args).output
+        first, second = read(corpus / "r.json")["promises"]
+        assert (first["labels"], first["promised"], first["unit"]) == (["LOC"], 0.85, unit)
+        assert second["labels"] == ["PERSON"] and second["documents"] == 9
+        assert second["reached"] == pytest.approx(2 / 3)
+        assert second["low"] < 2 / 3 < second["high"]
+        assert "recall 0.8 promised, 0.667 reached" in output
+        assert "<h2>Promises</h2>" in (corpus / "r.html").read_text(encoding="utf8")
+    assert second["low"] == pytest.approx(0.2993, abs=1e-4)
+    tags = [Doc(spacy.blank("xx").vocab, words=["Ann"], ents=["B-LOC"])]
+    write("few.spacy", tags)
+    run("b", "few.spacy", "--pipe", "ner", *QUICK, "-o", "r.json")
+    assert read(corpus / "r.json")["promises"][1]["reached"] is None
+
+
+def test_the_error_of_a_calibrated_model(corpus):
+    output = run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "r.json").output
+    row = read(corpus / "r.json")["calibration"][0]
+    assert 0 < row["expected_error"] < row["error"]
+    assert f"calibration error {row['error']:.3f} (calibrated: " in output

@@ -10,7 +10,9 @@ presidio = pytest.importorskip("presidio_analyzer", reason="needs the extra pres
 
 from presidio_analyzer.nlp_engine import SpacyNlpEngine  # noqa: E402
 
+from spacy_bcrf.analysis.redaction import find_regions  # noqa: E402
 from spacy_bcrf.integrations.presidio import BCRFRecognizer  # noqa: E402
+from spacy_bcrf.pipeline.settings import Control  # noqa: E402
 
 TEXT = "Ann saw Rome ."
 
@@ -78,9 +80,45 @@ def test_entities_of_other_components_are_left_to_them(nlp):
     "options, message",
     [
         ({"pipe": "ner"}, "'ner' is no bcrf_ner of the pipeline; it has bcrf_ner"),
-        ({"threshold": 0.0}, r"threshold must be None or in \(0, 1\], got 0.0"),
+        ({"threshold": 0.0}, r"threshold must be None, promise or in \(0, 1\], got 0.0"),
+        ({"threshold": "promise"}, "'bcrf_ner' has no promise of recall: run `control`"),
     ],
 )
 def test_wrong_options(nlp, options, message):
     with pytest.raises(ValueError, match=message):
         BCRFRecognizer(nlp, **options)
+
+
+def test_a_promise_finds_its_candidates_and_further_occurrences(nlp):
+    pipe = nlp.get_pipe("bcrf_ner")
+    pipe.control = Control("recall", ("PER", "CITY"), (0.3, 0.3))
+    try:
+        text = "Ann saw Rome . Rome saw ANN ."
+        found = BCRFRecognizer(nlp, threshold="promise").analyze(text, ["PERSON", "CITY"])
+        (regions,) = find_regions(pipe, [nlp.make_doc(text)])
+        assert [(r.start, r.end) for r in found] == [region[:2] for region in regions]
+        assert {(0, 3), (8, 12), (15, 19)} <= {(r.start, r.end) for r in found}
+    finally:
+        pipe.control = None
+
+
+def test_the_anonymizer_has_surrogates(nlp):
+    anonymizer = pytest.importorskip("presidio_anonymizer")
+    from spacy_bcrf.integrations.presidio_anonymizer import BCRFReplace
+
+    engine = anonymizer.AnonymizerEngine()
+    engine.add_anonymizer(BCRFReplace)
+    results = analyze(BCRFRecognizer(nlp))
+
+    def replace(**params):
+        config = anonymizer.OperatorConfig("bcrf_replace", params)
+        return engine.anonymize(TEXT, results, {"DEFAULT": config}).text
+
+    first = replace(key="secret")
+    assert first == replace(key="secret", style="surrogate") != replace(key="other")
+    assert first.split()[1] == "saw" and len(first) == len(TEXT) and first != TEXT
+    assert replace(style="mask") == "Xxx saw Xxxx ."
+    assert replace(style="label") == "[PERSON] saw [CITY] ."
+    for params in ({}, {"style": "x"}):
+        with pytest.raises(ValueError, match=r"key is missing|style must be one of"):
+            replace(**params)

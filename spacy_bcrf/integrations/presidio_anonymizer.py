@@ -1,0 +1,41 @@
+"""Surrogates for Microsoft Presidio's anonymizer. Needs the extra presidio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spacy_bcrf.analysis.redaction import STYLES, Replacer
+from spacy_bcrf.io.extras import require
+
+_operators = require("presidio_anonymizer.operators", "presidio")
+_Base: Any = _operators.Operator
+
+
+class BCRFReplace(_Base):
+    """The operator "bcrf_replace": labels, surrogates or masks of `analysis.redact`.
+
+    Parameters: `style`, and a `key` for surrogates. Equal words and keys have equal surrogates, in
+    all texts. `AnonymizerEngine.add_anonymizer(BCRFReplace)` makes it known.
+    """
+
+    def operate(self, text: str, params: dict[str, Any] | None = None) -> str:
+        """Return the replacement of a text."""
+        given = params or {}
+        replacer = Replacer(given.get("style", "surrogate"), str(given.get("key", "")).encode())
+        return replacer.replace(text, given.get("entity_type", ""))
+
+    def validate(self, params: dict[str, Any] | None = None) -> None:
+        """Raise ValueError for an unknown style, or for surrogates without a key."""
+        style, key = ((params or {}).get(name) for name in ("style", "key"))
+        if style not in (None, *STYLES):
+            raise ValueError(f"style must be one of {', '.join(STYLES)}, got {style!r}")
+        if style in (None, "surrogate") and not key:
+            raise ValueError("key is missing: surrogates need a secret text")
+
+    def operator_name(self) -> str:
+        """Return the name that configurations have."""
+        return "bcrf_replace"
+
+    def operator_type(self) -> Any:
+        """Return that it anonymizes."""
+        return _operators.OperatorType.Anonymize

@@ -1,0 +1,125 @@
+"""The commands `redact` and `monitor`."""
+
+import json
+import shutil
+
+import pytest
+import spacy
+from commands import command
+from sentences import make_docs
+from spacy.tokens import DocBin
+
+redact, monitor, control = command("redact"), command("monitor"), command("control")
+PIPE = ("-p", "ner")
+
+
+@pytest.fixture
+def folder(pipeline, here):
+    shutil.copytree(pipeline, here, dirs_exist_ok=True)
+    docs = make_docs(spacy.blank("xx").vocab) * 20
+    DocBin(docs=docs).to_disk("many.spacy")
+    (here / "new.txt").write_text("Ann saw Rome .\n\nBob saw Kiel .\n")
+    return here
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+
+
+def test_redacted_texts_of_a_promise(folder):
+    control("model", "many.spacy", *PIPE, "--recall", "0.8", "-o", "safe")
+    result = redact("safe", "new.txt", *PIPE, "-o", "out.jsonl")
+    assert "2 texts with 4 replacements written to out.jsonl" in result.stdout
+    assert "Note: The promise holds for new documents from the same source" in result.stderr
+    lines = read(folder / "out.jsonl")
+    assert [line["text"] for line in lines] == ["[PERSON] saw [LOC] ."] * 2
+    assert lines[0]["id"] == "new.txt:1" and lines[1]["id"] == "new.txt:3"
+    assert {**lines[0]["spans"][1], "score": 0} == {
+        "start": 13,
+        "end": 18,
+        "label": "LOC",
+        "score": 0,
+        "repeated": False,
+    }
+
+
+def test_a_key_gives_equal_surrogates(folder):
+    (folder / "key").write_text("secret\n")
+    args = ("model", "new.txt", *PIPE, "--threshold", "0.5", "--style", "surrogate")
+    texts = []
+    for name, key in (("a", ("--key", "key")), ("b", ("--key", "key")), ("c", ())):
+        redact(*args, *key, "-o", name)
+        texts.append([line["text"] for line in read(folder / name)])
+    assert texts[0] == texts[1] != texts[2]
+    assert "Ann" not in texts[0][0] and texts[0][0].split()[1] == "saw"
+    redact(*args[:-1], "mask", "-o", "d")
+    assert read(folder / "d")[0]["text"] == "Xxx saw Xxxx ."
+
+
+def test_the_leakage_report(folder):
+    args = ("model", "dev.spacy", *PIPE, "--threshold", "0.5", "-o", "out.jsonl")
+    result = redact(*args, "--report", "leaks.html")
+    assert "0 of 9 documents with gold spans leak, at most 33.6%" in result.stdout
+    page = (folder / "leaks.html").read_text(encoding="utf8")
+    assert "<script" not in page and "0 of 18, 0.0% (0.0 to 33.6)" in page
+    redact(*args, "--report", "leaks.json")
+    leaks = json.loads((folder / "leaks.json").read_text())["leaks"]
+    assert [leak["label"] for leak in leaks] == [None, "LOC", "PERSON"]
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("new.txt",), "[ner] has no promise of recall: run `control` with --recall"),
+        (("new.txt", "--threshold", "0"), "the threshold of LOC must be a number above 0"),
+        (("new.txt", "--threshold", "0.5", "-p", "tagger"), "a recall promise writes candidate"),
+        (("new.txt", "--threshold", "0.5", "--key", "empty"), "empty: is empty; expected a secret"),
+        (("new.txt", "--threshold", "0.5", "--report", "x.html"), "expected a .spacy file"),
+        (("dev.spacy", "--threshold", "0.5", "--report", "x.csv"), "suffix .html or .json"),
+        (("no.txt", "--threshold", "0.5"), "no.txt"),
+    ],
+)
+def test_wrong_input_of_redact_writes_nothing(folder, args, message):
+    (folder / "empty").write_text("\n")
+    pipe = () if "-p" in args else PIPE
+    result = redact("model", *args, *pipe, "-o", "out.jsonl", exit_code=1)
+    assert message in result.output and not (folder / "out.jsonl").exists()
+
+
+def test_a_watch_in_steps(folder):
+    control("model", "many.spacy", *PIPE, "--recall", "0.8", "-o", "safe")
+    (folder / "other.txt").write_text("zzz yyy xxx www vvv uuu ttt .\n" * 60)
+    (folder / "same.jsonl").write_text('{"text": "Ann saw Rome ."}\n' * 9)
+    args = ("safe", *PIPE, "--state", "watch.json")
+    first = monitor(*args, "same.jsonl", "--reference", "many.spacy", "--page", "page.html")
+    line = json.loads(first.stdout)
+    assert (line["file"], line["n_docs"], line["alarm"]) == ("same.jsonl", 9, False)
+    assert "Ann" not in (folder / "watch.json").read_text()
+    second = monitor(*args, "same.jsonl", "other.txt", "--page", "page.html", exit_code=3)
+    lines = [json.loads(line) for line in second.stdout.splitlines()]
+    assert [line["alarm"] for line in lines] == [False, True]
+    assert "no longer rests on like documents: recall 0.8 of LOC, PERSON" in lines[1]["message"]
+    assert "78 new documents differ" in second.stderr
+    page = (folder / "page.html").read_text(encoding="utf8")
+    assert "<script" not in page and "tokens a document" in page and "Drift of ner" in page
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        (("new.txt",), "--reference is expected: the watch needs one"),
+        (
+            ("new.txt", "--reference", "new.txt"),
+            "reference has 2 documents with words; expected at",
+        ),
+        (("new.txt", "--state", "bad.json"), "bad.json: is no file of `monitor`"),
+        (("new.txt", "--state", "bad.json", "--reference", "dev.spacy"), "is not expected"),
+        (("new.txt", "--state", "new.txt", "--reference", "dev.spacy"), "would replace the input"),
+        (("many.spacy", "--reference", "many.spacy", "--confidence", "2"), "between 0 and 1"),
+    ],
+)
+def test_wrong_input_of_monitor(folder, args, message):
+    (folder / "bad.json").write_text("{}")
+    result = monitor("model", *args, *PIPE, exit_code=1)
+    assert message in result.output
+    assert (folder / "bad.json").read_text() == "{}" and not result.stdout.startswith("{")
