@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from spacy_bcrf.pipeline.accelerate import accelerate as accelerate
     from spacy_bcrf.pipeline.chunker import Chunker as Chunker
     from spacy_bcrf.pipeline.ner import EntityRecognizer as EntityRecognizer
+    from spacy_bcrf.pipeline.overlapping import (
+        OverlappingSpanRecognizer as OverlappingSpanRecognizer,
+    )
     from spacy_bcrf.pipeline.segmenter import Segmenter as Segmenter
     from spacy_bcrf.pipeline.tagger import Tagger as Tagger
 
@@ -33,6 +36,7 @@ _MODULES = {
     "accelerate": "pipeline.accelerate",
     "Chunker": "pipeline.chunker",
     "EntityRecognizer": "pipeline.ner",
+    "OverlappingSpanRecognizer": "pipeline.overlapping",
     "Segmenter": "pipeline.segmenter",
     "Tagger": "pipeline.tagger",
 }
@@ -40,6 +44,7 @@ _MODULES = {
 __all__ = [
     "Chunker",
     "EntityRecognizer",
+    "OverlappingSpanRecognizer",
     "Segmenter",
     "Tagger",
     "__version__",

@@ -112,6 +112,8 @@ def distill(
         if not paths:
             raise ValueError(f"{corpus}: there are no texts")
         shards: Shards = [partial(_read_shard, path, nlp) for path in paths]
+        student: Any = nlp.get_pipe(name)
+        student.codec.state = labeler.codec.state
         _initialize(nlp, name, labeler.labels, shards[0]().docs)
         losses = _train(nlp, name, shards, passes, batch_size, seed)
     return Distilled(nlp, name, losses, {}, n_reused, len(paths))
@@ -295,5 +297,12 @@ def _read_shard(path: Path, nlp: Language) -> Shard:
     docs = list(DocBin().from_disk(path.with_suffix(".spacy")).get_docs(nlp.vocab))
     with np.load(path.with_suffix(".npz")) as arrays:
         unary, transitions = arrays["unary"], arrays["transitions"]
-    chain = Potentials(unary, transitions, doc_lengths(docs))
-    return Shard(docs, lambda at: CRF().marginals(chain.take(at), edges=True))
+    lengths = doc_lengths(docs)
+    n_chains = max(1, len(unary) // max(1, int(lengths.sum())))
+    chain = Potentials(unary, transitions, lengths.repeat(n_chains))
+
+    def find_target(at: Sequence[int]) -> Marginals:
+        sequences = [i * n_chains + c for i in at for c in range(n_chains)]
+        return CRF().marginals(chain.take(sequences), edges=True)
+
+    return Shard(docs, find_target)

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_bcrf.annotation.extensions import UserData
 from spacy_bcrf.pipeline.codecs import Codec
 
 from .label_errors import KINDS, error_kind
@@ -125,14 +124,12 @@ def _match_equal(
 
 def read_annotations(codec: Codec, doc: Doc) -> list[Annotation]:
     """Return the labeled spans of a document with their probabilities, if a component set them."""
-    user_data: UserData = doc.user_data
-    found = []
-    for span in codec.find_spans(doc):
-        start, end = span.start_char, span.end_char
-        if span.label and end > start:
-            p = user_data.get(codec.confidence_key(start, end))
-            found.append(Annotation(start, end, span.label_, p))
-    return found
+    spans = codec.find_spans(doc)
+    return [
+        Annotation(span.start_char, span.end_char, span.label_, p)
+        for span, p in zip(spans, codec.probabilities(doc, spans), strict=True)
+        if span.label and span.end_char > span.start_char
+    ]
 
 
 def read_gold_spans(codec: Codec, doc: Doc) -> list[Annotation]:

@@ -228,7 +228,9 @@ def _check_extension(
     name, codec = pipe.name, pipe.codec
     if not codec.can_extend:
         raise ValueError(
-            f"[{name}] predicts {codec.what}; only bcrf_ner and bcrf_tagger can be extended"
+            f"[{name}] predicts {codec.what}; only bcrf_ner and bcrf_tagger can be extended. A new "
+            "label of bcrf_spans has chains of its own: call add_label, and train on documents "
+            "whose annotated_labels are the new ones"
         )
     if known := [label for label in labels if label in pipe.labels]:
         raise ValueError(

@@ -15,6 +15,7 @@ from spacy.training import Example
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
+from spacy_bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.pipeline.gold import Gold
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -32,8 +33,9 @@ class GoldReport:
     infeasible documents are missing.
     labels: spans by label; a tag counts as a span of one token. lengths: spans by their length, in
     characters for words and in tokens otherwise. overlapping: spans that overlap an earlier one.
-    whitespace: spans that start or end on whitespace. named: the first infeasible documents, each
-    with its index, the start of its text, and the reason.
+    whitespace: spans that start or end on whitespace. lost: spans that the tags of the component
+    cannot express; training leaves them out. named, named_lost: the first infeasible documents and
+    lost spans, each with the index and the start of the text, and the reason.
     """
 
     docs: int = 0
@@ -47,9 +49,11 @@ class GoldReport:
     missing: int = 0
     overlapping: int = 0
     whitespace: int = 0
+    lost: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     lengths: Counter[int] = field(default_factory=Counter)
     named: list[str] = field(default_factory=list)
+    named_lost: list[str] = field(default_factory=list)
 
     def length_quantile(self, share: float) -> int:
         """Return the least length that this share of the spans does not exceed; 0 without spans."""
@@ -65,14 +69,17 @@ class GoldReport:
         gold = pipe.read_gold(examples)
         lengths = doc_lengths([example.predicted for example in examples])
         bounds = np.cumsum([0, *lengths])
-        n_possible = _count_possible(pipe, gold)
-        has_rejection = {rejection.sequence for rejection in gold.rejections}
+        n_possible = _count_possible(pipe, gold, lengths)
+        has_rejection = {rejection.sequence // gold.n_chains for rejection in gold.rejections}
         for i, ((start, end), example) in enumerate(zip(pairwise(bounds), examples, strict=True)):
             if i in gold.problems:
                 self.infeasible += 1
-                self._name(example, gold.problems[i])
+                self._name(self.named, example, gold.problems[i])
             else:
                 self._add_doc(n_possible[start:end], i in has_rejection)
+            for problem in pipe.codec.find_lost(example):
+                self.lost += 1
+                self._name(self.named_lost, example, problem)
             self.docs += 1
             self._add_spans(pipe, pipe.codec.find_spans(example.reference))
         self.tokens += int(bounds[-1])
@@ -88,9 +95,9 @@ class GoldReport:
         else:
             self.partial += 1
 
-    def _name(self, example: Example, problem: str) -> None:
-        if len(self.named) < MAX_NAMED:
-            self.named.append(f"document {self.docs}, {example.reference.text[:40]!r}: {problem}")
+    def _name(self, named: list[str], example: Example, problem: str) -> None:
+        if len(named) < MAX_NAMED:
+            named.append(f"document {self.docs}, {example.reference.text[:40]!r}: {problem}")
 
     def _add_spans(self, pipe: SequenceLabeler, spans: Sequence[Span]) -> None:
         covered = 0
@@ -119,10 +126,18 @@ def report_gold(pipe: SequenceLabeler, examples: Sequence[Example]) -> GoldRepor
     return found
 
 
-def _count_possible(pipe: SequenceLabeler, gold: Gold) -> NDArray[np.integer]:
+def _count_possible(
+    pipe: SequenceLabeler, gold: Gold, lengths: NDArray[np.int32]
+) -> NDArray[np.integer]:
     """Return the number of possible tags (N,) of each token, 0 if it is unannotated."""
     ops: Any = pipe.model.ops
     tags = ops.to_numpy(gold.tags)
-    if tags.dtype != bool:
-        return (tags != UNKNOWN).astype("int64")
-    return np.where(tags.all(axis=1), 0, tags.sum(axis=1))
+    if tags.dtype == bool:
+        found = np.where(tags.all(axis=1), 0, tags.sum(axis=1))
+    else:
+        found = (tags != UNKNOWN).astype("int64")
+    if gold.n_chains == 1:
+        return found
+    # A token is annotated, or missing, if it is so in all chains.
+    by_token = found[rows_by_chain(lengths, gold.n_chains).argsort()].reshape(-1, gold.n_chains)
+    return np.where((by_token == by_token[:, :1]).all(axis=1), by_token[:, 0], 2)

@@ -25,7 +25,7 @@ from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths, find_bounds
 from spacy_bcrf.chain import CRF, Potentials
-from spacy_bcrf.chain.span_posteriors import stretch_posteriors
+from spacy_bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -168,8 +168,6 @@ def _find_spans(
 ) -> list[list[Suspect]]:
     """Return a suspect for each gold span, and for each place that may miss one."""
     codec, ops = pipe.codec, cast(Any, pipe.model.ops)
-    outside = codec.outside
-    assert outside is not None
     docs = [example.predicted for example in examples]
     labels = {label: i for i, label in enumerate(codec.labels)}
     gold = [
@@ -183,13 +181,12 @@ def _find_spans(
     candidates = np.stack(columns, axis=1).astype("int64")
 
     def p_none(spans: NDArray[np.int64]) -> NDArray[np.float64]:
-        starts, ends = (ops.asarray(spans[:, i]) for i in (0, 1))
-        return np.exp(ops.to_numpy(stretch_posteriors(posterior, outside, starts, ends)))
+        return codec.outside_posteriors(posterior, (*spans.T,), ops).astype("float64")
 
     p_gold = codec.confidences(posterior, (*gold_spans.T,), ops)
     none_at_gold, none_at_candidate = p_none(gold_spans), p_none(candidates)
     is_free = _is_outside(codec, examples)
-    n_taken = np.append(0, (~is_free).cumsum())
+    n_taken = np.vstack([np.zeros(is_free.shape[1], int), (~is_free).cumsum(axis=0)])
     by_doc: list[list[Suspect]] = [[] for _ in docs]
     ends_of_docs = doc_lengths(docs).cumsum()
 
@@ -210,6 +207,9 @@ def _find_spans(
         first, stop = starts.searchsorted([span[0] - longest, span[1]])
         near = candidates[first:stop]
         is_other = (near[:, 1] > span[0]) & (near != span).any(axis=1)
+        if codec.n_chains > 1:
+            # A span of another label is no other reading, unless it has the same boundaries.
+            is_other &= (near[:, 2] == span[2]) | (near[:, :2] == span[:2]).all(axis=1)
         near, p_near = near[is_other], p[first:stop][is_other]
         channels = noise.of_span(span, near)
         odds = np.log(p_near) + channels
@@ -219,11 +219,12 @@ def _find_spans(
             add(span, near[best], p_gold[i], p_near[best], channels[best])
         else:
             add(span, None, p_gold[i], none_at_gold[i], of_none)
-    taken = np.zeros(len(is_free), dtype=bool)
+    taken = np.zeros_like(is_free)
     for i in np.argsort(-p, kind="stable").tolist():
-        start, end, _ = candidates[i]
-        if n_taken[start] == n_taken[end] and not taken[start:end].any():
-            taken[start:end] = True
+        start, end, label = candidates[i]
+        chain = codec.first_chain(label)
+        if n_taken[start, chain] == n_taken[end, chain] and not taken[start:end, chain].any():
+            taken[start:end, chain] = True
             add(None, candidates[i], none_at_candidate[i], p[i], 0.0)
     return [
         sorted(suspects, key=lambda suspect: (suspect.gold or suspect.suggestion or ())[:2])
@@ -236,7 +237,7 @@ def _columns(spans: Sequence[tuple[int, int, int]]) -> NDArray[np.int64]:
 
 
 def _is_outside(codec: Codec, examples: Sequence[Example]) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the tokens that gold annotates as outside of all spans.
+    """Return a mask (N, C) of the tokens that gold annotates as outside of a chain's spans.
 
     A document with partial annotation has none, because its O may be open.
     """
@@ -244,7 +245,10 @@ def _is_outside(codec: Codec, examples: Sequence[Example]) -> NDArray[np.bool_]:
     values, problems = codec.read_gold(examples)
     gold, unknown_label = codec.encode(values, lengths)
     ids = gold if gold.dtype != bool else np.where(gold.sum(axis=1) == 1, gold.argmax(axis=1), -1)
-    is_outside = (ids == codec.outside) & ~unknown_label
+    rows = rows_by_chain(lengths, codec.n_chains)
+    is_outside = np.empty((len(unknown_label), codec.n_chains), dtype=bool)
+    is_outside.ravel()[rows] = ids == codec.outside
+    is_outside &= ~unknown_label[:, None]
     partial, unreadable = codec.read_partial(examples)
     for i in {*problems, *partial, *unreadable}:
         stop = int(lengths[: i + 1].sum())

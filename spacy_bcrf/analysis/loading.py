@@ -35,7 +35,7 @@ def find_labelers(
         found = ", ".join(nlp.component_names) or "none"
         raise ValueError(
             f"{where}: no component of spacy-bcrf among {found}; expected a pipeline with "
-            "bcrf_tagger, bcrf_ner, bcrf_chunker or bcrf_segmenter"
+            "bcrf_tagger, bcrf_ner, bcrf_spans, bcrf_chunker or bcrf_segmenter"
         )
     if unknown := [name for name in names if name not in ours]:
         raise ValueError(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from thinc.api import Config
 
-FACTORIES = {"ner": "bcrf_ner", "tagger": "bcrf_tagger", "spancat": "bcrf_chunker"}
+FACTORIES = {"ner": "bcrf_ner", "tagger": "bcrf_tagger", "spancat": "bcrf_spans"}
 _ARCHITECTURES = {
     "ner": ("spacy.TransitionBasedParser.v1", "spacy.TransitionBasedParser.v2"),
     "tagger": ("spacy.Tagger.v1", "spacy.Tagger.v2"),
@@ -125,10 +125,6 @@ def _migrate_component(config: Config, name: str, factory: str, head: str) -> li
     notes = [f"{section} without {', '.join(dropped)}"] if dropped else []
     if factory == "spancat":
         options.setdefault("spans_key", "sc")
-        notes.append(
-            f"{section} predicts flat spans, and learns nothing from a document with overlapping "
-            "spans. Count these by `python -m spacy bcrf debug`"
-        )
     settings = config.get("initialize", {}).get("components", {}).get(name, {})
     if factory == "ner" and settings.pop("labels", None) is not None:
         notes.append(

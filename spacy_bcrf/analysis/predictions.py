@@ -10,6 +10,7 @@ from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import doc_lengths, split_spans
 from spacy_bcrf.chain import entropy
+from spacy_bcrf.pipeline.confidence import by_document
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -57,7 +58,7 @@ def read_predictions(
         predicted = codec.predictions(labeler.decode(potentials), lengths)
         p = labeler.confidences(posterior, predicted)
         found = codec.candidates(posterior, MIN_CANDIDATE, ops)
-        entropies = ops.to_numpy(entropy(posterior)).tolist()
+        entropies = by_document(ops.to_numpy(entropy(posterior)), codec).tolist()
         for doc, best, candidates, value in zip(
             batch,
             split_spans(batch, *predicted, p),

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import Prediction, SequenceLabeler
 
 Annotation = dict[str, Any]
@@ -72,11 +71,11 @@ class Predictor:
                 ):
                     chosen = {_bounds(span) for span in _spans(pipe, doc, kept)}
                     left = [s for s in _spans(pipe, doc, full) if _bounds(s) not in chosen]
-                    more += _with_probabilities(name, pipe.codec, left, full)
+                    more += _with_probabilities(pipe, doc, left, full)
             docs = pipe.write(docs, predictions)
             for i, (doc, prediction) in enumerate(zip(docs, predictions, strict=True)):
                 found = pipe.codec.find_spans(doc)
-                spans[i] += _with_probabilities(name, pipe.codec, found, prediction)
+                spans[i] += _with_probabilities(pipe, doc, found, prediction)
                 for start, end, label, p in prediction.candidates or ():
                     span = pipe.codec.make_span(doc, start, end, label)
                     candidates[i].append(
@@ -121,16 +120,20 @@ def _describe(span: Span) -> Annotation:
 
 
 def _with_probabilities(
-    name: str, codec: Codec, spans: Iterable[Span], prediction: Prediction
+    pipe: SequenceLabeler, doc: Doc, spans: Iterable[Span], prediction: Prediction
 ) -> list[Annotation]:
     """Describe the spans of one component, with their probabilities."""
-    found = []
+    found, scores = [], {}
+    if prediction.scores is not None:
+        predicted = pipe.codec.interpret(doc, prediction.tags)
+        scores = dict(zip(map(_bounds, predicted), prediction.scores.tolist(), strict=True))
     for span in spans:
         start, end = span.start_char, span.end_char
-        p = prediction.user_data.get(codec.confidence_key(start, end))
+        key = pipe.codec.confidence_key(start, end)
+        p = scores.get(_bounds(span), prediction.user_data.get(key))
         found.append(
             {
-                "pipe": name,
+                "pipe": pipe.name,
                 "start": start,
                 "end": end,
                 "label": span.label_,

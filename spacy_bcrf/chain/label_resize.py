@@ -2,7 +2,7 @@
 
 A new tag starts as the mean, over the old labels, of the tags with the same role. A labeling that
 uses a new label then scores the mean of the labelings with an old label in its place. So it is not
-the best labeling before training.
+the best labeling before training. A new chain side by side starts with O everywhere.
 """
 
 from __future__ import annotations
@@ -45,6 +45,20 @@ def extend_square(xp: Any, values: Array, matching: Array) -> Array:
     among = values[roles[:, None, :], roles[None, :, :]].mean(axis=2)
     columns = xp.concatenate([values[:, roles].mean(axis=2)[:, role], among[role][:, role]])
     return xp.concatenate([extend_rows(xp, values, matching), columns], axis=1)
+
+
+def extend_chains(xp: Any, values: Array, n_new: int) -> Array:
+    """Append the tags of new chains side by side to (T, ...) values, with zeros."""
+    return xp.concatenate([values, xp.zeros((n_new, *values.shape[1:]), dtype=values.dtype)])
+
+
+def outside_bias(*transitions: Array) -> float:
+    """Return the bias of the first tag, O, of a new chain: its best labeling is O everywhere.
+
+    transitions: (S, S), parts whose sum all chains share. A span of m tokens has m + 1 transitions
+    that may score more than those among O.
+    """
+    return 1 + 4 * sum(float(abs(part).max()) for part in transitions)
 
 
 def _roles(xp: Any, matching: Array) -> tuple[Array, Array]:

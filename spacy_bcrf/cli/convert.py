@@ -32,8 +32,9 @@ _FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
     ".json": "json",
+    ".ann": "brat",
 }
-_JSON = ("json", "jsonl", "prodigy", "label-studio")
+_RECORDS = ("json", "jsonl", "prodigy", "label-studio", "brat")
 
 
 class Format(str, Enum):
@@ -45,6 +46,7 @@ class Format(str, Enum):
     jsonl = "jsonl"
     prodigy = "prodigy"
     label_studio = "label-studio"
+    brat = "brat"
 
 
 class Tag(str, Enum):
@@ -128,8 +130,13 @@ def convert_cli(
         int, Opt("--tag-column", help="Columns: number of the tag column (0 for none)")
     ] = 0,
     ent_column: Annotated[
-        int, Opt("--ent-column", help="Columns: number of the entity column (0 for none)")
-    ] = -1,
+        list[int] | None,
+        Opt(
+            "--ent-column",
+            help="Columns: number of the entity column (0 for none; the last by default). Several "
+            "times, with --spans-key, for columns whose entities overlap",
+        ),
+    ] = None,
     scheme: Annotated[
         Scheme, Opt("--scheme", "-s", help="Scheme of the entity tags; auto detects it")
     ] = Scheme.auto,
@@ -140,43 +147,49 @@ def convert_cli(
         str | None,
         Opt(
             "--spans-key",
-            help="Write entity tags to this span group of the Doc, such as chunks",
+            help="Write entities to this span group of the Doc, such as chunks, or sc for "
+            "bcrf_spans, whose spans may overlap",
         ),
     ] = None,
 ) -> None:
     """
     Convert annotated files to spaCy's binary format: CoNLL-U, CoNLL columns (one word and its tags
-    a line, as in CoNLL-2000 and 2003, WNUT, JNLPBA, Universal NER), JSON lines, and exports of
-    Prodigy, Label Studio, doccano, Hugging Face and spaCy. Repairs and counts invalid sequences of
-    entity tags. Text without annotation stays missing, not O.
+    a line, as in CoNLL-2000 and 2003, WNUT, JNLPBA, Universal NER, GermEval), JSON lines, exports
+    of Prodigy, Label Studio, doccano, Hugging Face and spaCy, and brat (.ann beside .txt). Repairs
+    and counts invalid sequences of entity tags. Text without annotation stays missing, not O.
     bcrf_segmenter trains on the same documents.
     """
     report = partial(tqdm.write, file=sys.stderr)
     with exit_on(ValueError, OSError):
         sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]
-        if any(name in _JSON for _, name in sources):
+        if any(name in _RECORDS for _, name in sources):
             known_labels = read_labels(labels)
-            if not all(name in _JSON for _, name in sources) or spans_key is not None:
-                raise ValueError("JSON cannot be converted with CoNLL, nor with --spans-key")
+            if not all(name in _RECORDS for _, name in sources):
+                raise ValueError("JSON and brat cannot be converted with CoNLL")
             counts: object = convert_records(
                 [(path, None if name == "json" else name) for path, name in sources],
                 output,
                 lang=lang,
                 labels=known_labels,
+                spans_key=spans_key,
                 shard=shard,
                 strict=skip_malformed is False,
                 report=report,
             )
         else:
             if labels is not None:
-                raise ValueError("--labels is only for JSON")
+                raise ValueError("--labels is only for JSON and brat")
+            if len(ent_column or ()) > 1 and spans_key is None:
+                raise ValueError(
+                    "several --ent-column need --spans-key: entities of a Doc do not overlap"
+                )
             readers = {
                 "conllu": partial(read_conllu, tag=tag.value, ent_key=ent_key),
                 "columns": partial(
                     read_columns,
                     word_column=word_column,
                     tag_column=tag_column,
-                    ent_column=ent_column,
+                    ent_columns=ent_column or (-1,),
                 ),
             }
             counts = converted = convert(

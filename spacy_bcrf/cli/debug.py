@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from configparser import Error as InterpolationError
 from pathlib import Path
@@ -93,6 +94,10 @@ def report(
                 f"{path}: [training] train_corpus: no document has {pipe.codec.what}, which "
                 f"[components.{name}] learns"
             )
+        layers = Counter[tuple[str, int]]()
+        for example in corpora["train"]:
+            layers.update(pipe.codec.count_layers(example))
+        pipe.choose_layers(layers)
         reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
     weights = config["training"]["score_weights"]
     return reports, [
@@ -156,11 +161,13 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
         yield f"Warning: labels that only dev has: {', '.join(only)}"
     for part, found in reports.items():
         for n, what in (
-            (found.overlapping, "overlap an earlier span"),
+            (found.overlapping, "overlap an earlier span. Only bcrf_spans learns all of them"),
             (found.whitespace, "start or end on whitespace"),
+            (found.lost, "are in no layer. Training leaves them out. The first:"),
         ):
             if n:
                 yield f"Warning: {part}: {n:,} spans {what}"
+        yield from (f"- {problem}" for problem in found.named_lost)
         if found.infeasible:
             yield (
                 f"Warning: {part}: {found.infeasible:,} documents are infeasible. Training treats "

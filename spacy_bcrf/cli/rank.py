@@ -203,7 +203,7 @@ def rank_cli(
             raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
         nlp, name, labeler = load_labeler(model, pipe)
         if format != Format.jsonl:
-            check_labeler(labeler)
+            check_labeler(labeler, one_mark=False)
         with tqdm(
             total=texts.stat().st_size, unit="B", unit_scale=True, desc="reading", disable=None
         ) as progress:

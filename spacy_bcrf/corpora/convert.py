@@ -1,15 +1,16 @@
 """Conversion of sentences in column formats (CoNLL-U, CoNLL columns) to `.spacy` files."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.util import get_lang_class
 from spacy.vocab import Vocab
 from tqdm import tqdm
 
+from spacy_bcrf.annotation.schemes import read_spans
 from spacy_bcrf.io.shards import Writer
 from spacy_bcrf.io.text import CorpusError, Line, read_lines
 
@@ -47,6 +48,8 @@ class Counts:
     assumed_outside: int = 0
     """Words without an entity tag that became O."""
     entities: int = 0
+    layers: int = 1
+    """Columns of entity tags."""
     scheme: str = ""
     """The scheme of the entity tags, which the `repaired` tags violate."""
     repaired: int = 0
@@ -55,7 +58,7 @@ class Counts:
     """Sentences with unknown spaces: neither the file nor the language decides about them."""
 
     def __str__(self) -> str:
-        entity_tags = self.tokens - self.missing_entities - self.assumed_outside
+        entity_tags = self.tokens * self.layers - self.missing_entities - self.assumed_outside
         return (
             f"{self.docs:,} docs, {self.sentences:,} sentences "
             f"({self.unknown_spaces:,} with unknown spaces) + {self.skipped:,} skipped, "
@@ -125,6 +128,7 @@ def convert(
             counts.sentences += len(group)
             for sentence in group:
                 counts.tokens += len(sentence.words)
+                counts.layers = 1 + len(sentence.layers)
                 counts.missing_tags += sentence.tags.count(None)
                 counts.missing_pos += sentence.pos.count(None)
                 counts.empty_nodes += sentence.empty_nodes
@@ -166,7 +170,11 @@ def _read(
             for sentence in reader(read_lines(path, progress.update), on_malformed=on_malformed):
                 sentence.starts_document |= starts_document
                 try:
-                    sentence.entities = entity_reader.read(sentence)
+                    layers = [
+                        entity_reader.read(replace(sentence, entities=layer))
+                        for layer in (sentence.entities, *sentence.layers)
+                    ]
+                    sentence.entities, *sentence.layers = layers
                 except CorpusError as error:
                     on_malformed(error)
                     starts_document = sentence.starts_document
@@ -211,6 +219,10 @@ def _make_doc(
     )
     if spans_key is not None:
         _move_entities(doc, spans_key, tags, sentences)
+        for layer in zip(*(sentence.layers for sentence in sentences), strict=True):
+            found = read_spans([tag for of_sentence in layer for tag in of_sentence])
+            group = {(s.start, s.end, s.label_) for s in doc.spans.get(spans_key, ())} | {*found}
+            doc.spans[spans_key] = [Span(doc, *span) for span in sorted(group)]
     return doc
 
 

@@ -20,7 +20,7 @@ from spacy_bcrf.io.json_objects import Item, Problem, read_objects
 from spacy_bcrf.io.shards import Writer
 from spacy_bcrf.io.text import CorpusError
 
-from .formats import jsonl, label_studio, prodigy
+from .formats import brat, jsonl, label_studio, prodigy
 from .record import Ignored, Record, make_doc
 
 MAX_REPORTS = 20
@@ -61,7 +61,7 @@ class RecordCounts:
         found = self.entities + self.ambiguous + self.rejected + self.repeated
         return found + self.ignored_spans + self.skipped_spans
 
-    def add(self, record: Record, doc: Doc) -> None:
+    def add(self, record: Record, doc: Doc, spans_key: str | None) -> None:
         """Count a record and the document made of it."""
         self.docs += 1
         self.merged += len(record.places) - 1
@@ -73,8 +73,11 @@ class RecordCounts:
         self.repeated += len(record.spans) - len(spans) + len(record.rejected) - len(rejected)
         self.trimmed += record.n_trimmed
         self.tokens += len(doc)
-        iob: Any = doc.to_array(ENT_IOB)
-        self.missing += int((iob == 0).sum())
+        if spans_key is None:
+            iob: Any = doc.to_array(ENT_IOB)
+            self.missing += int((iob == 0).sum())
+        elif spans_key not in doc.spans:
+            self.missing += len(doc)
         self.unannotated += not (record.complete or record.spans or record.rejected)
 
     def __str__(self) -> str:
@@ -106,15 +109,18 @@ def convert_records(
     *,
     lang: str = "xx",
     labels: Iterable[str] | None = None,
+    spans_key: str | None = None,
     shard: int = 0,
     strict: bool = False,
     report: Callable[[str], object] = lambda problem: None,
 ) -> RecordCounts:
     """Write the records of all sources to `output`.
 
-    sources: files and their formats: "jsonl", "prodigy", "label-studio", or None to detect one.
+    sources: files and their formats: "jsonl", "prodigy", "label-studio", "brat", or None to detect
+        one of JSON.
     lang: language of the tokenizer. labels: the only valid labels; None for any. With O among them,
         they are the names of `ner_tags` in the order of their ids.
+    spans_key: the span group of the spans, which may overlap; None for entities.
     shard: number of documents in a file, see `shards.Writer`; 0 for one file.
     strict: write nothing if a record has a problem.
     report: receives the first MAX_REPORTS problems, each with file and line.
@@ -127,7 +133,7 @@ def convert_records(
         nlp = spacy.blank(lang)
     except ImportError as error:
         raise ValueError(f"language {lang!r}: {error}") from None
-    conversion = _Conversion(nlp, labels, report)
+    conversion = _Conversion(nlp, labels, spans_key, report)
     counts = conversion.counts
     with Writer(output, shard) as writer:
         for doc in conversion.convert(sources):
@@ -143,14 +149,19 @@ def convert_records(
 
 class _Conversion:
     def __init__(
-        self, nlp: Language, names: Iterable[str] | None, report: Callable[[str], object]
+        self,
+        nlp: Language,
+        names: Iterable[str] | None,
+        spans_key: str | None,
+        report: Callable[[str], object],
     ) -> None:
         labels, self.tags = _split_names(names)
-        self.nlp, self.report = nlp, report
+        self.nlp, self.spans_key, self.report = nlp, spans_key, report
         self.counts = RecordCounts()
         self._n_unreported = 0
         self._readers: dict[str, Callable[[dict[str, Any], str], Record]] = {
             "jsonl": partial(jsonl.read_record, known_labels=labels, tags=self.tags),
+            "brat": partial(jsonl.read_record, known_labels=labels),
             "prodigy": partial(prodigy.read_record, known_labels=labels),
             "label-studio": partial(
                 label_studio.read_record, known_labels=labels, left_out=self.counts.left_out
@@ -160,11 +171,11 @@ class _Conversion:
     def convert(self, sources: Sequence[tuple[Path, str | None]]) -> Iterator[Doc]:
         for record in self._merge(self._read(sources)):
             try:
-                doc = make_doc(record, self.nlp)
+                doc = make_doc(record, self.nlp, self.spans_key)
             except Problem as problem:
                 self._skip(record.places, record.n_spans, problem)
             else:
-                self.counts.add(record, doc)
+                self.counts.add(record, doc, self.spans_key)
                 yield doc
         if self._n_unreported:
             self.report(f"and {self._n_unreported:,} more skipped records")
@@ -175,7 +186,9 @@ class _Conversion:
         with tqdm(total=n_bytes, unit="B", unit_scale=True, delay=1.0, disable=None) as progress:
             for path, name in sources:
                 progress.set_description(path.name, refresh=False)
-                items = read_objects(path, progress.update)
+                items = (
+                    self._read_brat(path) if name == "brat" else read_objects(path, progress.update)
+                )
                 if name is None:
                     name, items = _detect_format(items)
                 for place, value in items:
@@ -191,6 +204,12 @@ class _Conversion:
                         self.counts.ignored_spans += self._count_spans(value)
                     else:
                         yield name, record
+
+    def _read_brat(self, path: Path) -> Iterator[Item]:
+        try:
+            yield Item(str(path), brat.read_fields(path, self.counts.left_out))
+        except Problem as problem:
+            yield Item(str(path), problem)
 
     def _merge(self, records: Iterable[tuple[str, Record]]) -> Iterator[Record]:
         """Merge Prodigy's answers about the same text. They come last: a text recurs anywhere."""

@@ -69,10 +69,11 @@ class Record:
 LabeledBounds = tuple[Bounds, tuple[str, ...]]
 
 
-def make_doc(record: Record, nlp: Language) -> Doc:
+def make_doc(record: Record, nlp: Language, spans_key: str | None = None) -> Doc:
     """Tokenize a record and set its entities and its partial annotation.
 
-    nlp: the tokenizer of texts without tokens. Problem if the tokens are not in the text, if a
+    nlp: the tokenizer of texts without tokens. spans_key: the span group of the spans, which may
+    overlap; None for the entities of the Doc. Problem if the tokens are not in the text, if a
     span is not aligned with tokens, or if the annotation contradicts itself.
     """
     doc = _tokenize(record, nlp)
@@ -83,7 +84,8 @@ def make_doc(record: Record, nlp: Language) -> Doc:
     )
     certain = sorted(span for span in spans if len(span[1]) == 1)
     ambiguous = [span for span in spans if len(span[1]) != 1]
-    _check_overlaps(doc, certain)
+    if spans_key is None:
+        _check_overlaps(doc, certain)
     if len(ambiguous) != len(dict(ambiguous)):
         (start, end), _ = Counter(bounds for bounds, _ in ambiguous).most_common(1)[0]
         text = doc[start:end].text
@@ -93,12 +95,19 @@ def make_doc(record: Record, nlp: Language) -> Doc:
         partial = PartialAnnotation(
             ambiguous=_labels_by_bounds(ambiguous), incorrect=_labels_by_bounds(rejected)
         )
-        if problems := find_contradictions(doc, partial, entities):
+        known = entities if spans_key is None else {}
+        if problems := find_contradictions(doc, partial, known):
             raise Problem("contradiction", "; ".join(problem.what for problem in problems))
-    doc.set_ents(
-        [Span(doc, *bounds, label=label) for bounds, label in entities.items()],
-        default="outside" if record.complete else "missing",
-    )
+    labels = record.annotated_labels
+    if spans_key is None:
+        doc.set_ents(
+            [Span(doc, *bounds, label=label) for bounds, label in entities.items()],
+            default="outside" if record.complete else "missing",
+        )
+    elif record.complete or certain or ambiguous or rejected:
+        doc.spans[spans_key] = [Span(doc, *bounds, label=label) for bounds, (label,) in certain]
+        # No label is annotated where it has no span.
+        labels = labels if record.complete else []
     for key, found in ((AMBIGUOUS, ambiguous), (INCORRECT, rejected)):
         if found:
             doc.spans[key] = [
@@ -106,9 +115,9 @@ def make_doc(record: Record, nlp: Language) -> Doc:
                 for bounds, labels in found
                 for label in labels or ("",)
             ]
-    if record.annotated_labels is not None:
+    if labels is not None:
         set_extensions()
-        doc._.annotated_labels = record.annotated_labels
+        doc._.annotated_labels = labels
     return doc
 
 
@@ -152,7 +161,11 @@ def _check_overlaps(doc: Doc, spans: list[LabeledBounds]) -> None:
                 f"{doc[start:end].text!r} (tokens {start}:{end}) {label}"
                 for (start, end), (label,) in (first, second)
             )
-            raise Problem("contradiction", f"the spans {' and '.join(names)} overlap")
+            raise Problem(
+                "contradiction",
+                f"the spans {' and '.join(names)} overlap. --spans-key sc keeps both, for "
+                "bcrf_spans",
+            )
 
 
 def _labels_by_bounds(spans: Iterable[LabeledBounds]) -> dict[Bounds, frozenset[str]]:

@@ -27,6 +27,8 @@ class Sentence:
     """Universal part-of-speech tags, for spaCy's `pos_`."""
     entities: list[str | None] = field(default_factory=list)
     """Entity tags of any scheme, not checked."""
+    layers: list[list[str | None]] = field(default_factory=list)
+    """Entity tags of further columns, whose entities may overlap those of `entities`."""
     spaces: list[bool] | None = None
     """Whether a space follows each word. None if the file has no spaces, or if its text does not
     consist of the words."""

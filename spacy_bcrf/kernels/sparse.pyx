@@ -74,9 +74,9 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         const float* row(size_t)
 
     cdef cppclass Model:
-        Model(const Options&, int) except +
+        Model(const Options&, int, int) except +
         Options options
-        int tags
+        int tags, chains
         size_t stride
         double scale
         Table v
@@ -86,6 +86,7 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
         vector[int] pairs
         float least
         bint stopped
+        int width()
         size_t first_feature()
         void resize(size_t) except +
         void read(float*, bint) except +
@@ -126,7 +127,7 @@ cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:
     cdef cppclass Weights:
         const float* table
         size_t rows, stride
-        int tags
+        int tags, general
 
     cdef cppclass CWordScores "bcrf::WordScores":
         CWordScores(size_t) except +
@@ -297,11 +298,12 @@ cdef class WordScores:
         del self.c
 
     def score(self, Dictionary dictionary not None, const float[:, ::1] weights, int n_tags,
-              const uint64_t[::1] orths, const uint64_t[:, ::1] values, const int[::1] words,
+              int n_chains, const uint64_t[::1] orths, const uint64_t[:, ::1] values, const int[::1] words,
               const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
               const int[::1] lengths):
         """Return tag scores, float32 (N, T), under weights (n_rows, stride).
 
+        n_tags: T, the number of tags of all chains. n_chains: see `Learner`.
         All calls must have the same dictionary and weights. Neither may change during a call, which
         does not hold the GIL.
 
@@ -311,7 +313,7 @@ cdef class WordScores:
         cdef TokenValues tokens = _tokens(
             values, words, bag_starts, bag_values, bags, lengths, self.n_columns
         )
-        cdef Weights table = _weights(weights, n_tags)
+        cdef Weights table = _weights(weights, n_tags, n_chains)
         if orths.shape[0] != words.shape[0]:
             raise ValueError(f"there are {words.shape[0]} words, but {orths.shape[0]} hashes")
         unary = numpy.empty((orths.shape[0], n_tags), dtype="float32")
@@ -324,9 +326,9 @@ cdef class WordScores:
 
 
 cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
-                     size_t n_rows, int n_tags) except -1:
+                     size_t n_rows, size_t general) except -1:
     """Raise IndexError for rows outside the weights, which the loops would access unchecked."""
-    cdef int64_t n_features = <int64_t>n_rows - n_tags - 3
+    cdef int64_t n_features = <int64_t>n_rows - <int64_t>general
     cdef int low = least, high = -1
     cdef Py_ssize_t i, n = rows.shape[0]
     cdef const int* at = &rows[0] if n else NULL
@@ -372,16 +374,23 @@ cdef _copy(const void* data, size_t n_bytes, dtype):
 
 
 cdef class Learner:
-    """Weights of a sparse linear chain, and their online updates, one for each sequence."""
+    """Weights of a sparse linear chain, and their online updates, one for each sequence.
+
+    n_tags: T, the number of tags. n_chains: C, the number of chains side by side, which share T by
+    C equal parts. Of several chains, gold and masks have C N rows of T / C tags: for each sequence,
+    its tokens in the first chain, then in the second and so on.
+    """
 
     cdef Model* c
 
-    def __cinit__(self, str objective, int n_tags, *, int n, int n_iter, int beam, bint averaged,
+    def __cinit__(self, str objective, int n_tags, *, int n_chains=1, int n, int n_iter, int beam, bint averaged,
                   bint adagrad, double rate, double decay, double l2, double l1,
                   double n_sequences):
         cdef Options options
         if not 1 <= n_tags <= MAX_TAGS:
             raise ValueError(f"n_tags must be from 1 to {MAX_TAGS}, got {n_tags}")
+        if n_chains < 1 or n_tags % n_chains:
+            raise ValueError(f"{n_tags} tags cannot be shared by {n_chains} chains")
         if n < 1 or n_iter < 1 or beam < 0:
             raise ValueError(
                 f"n and n_iter must be at least 1 and beam at least 0, got {n}, {n_iter} and {beam}"
@@ -403,7 +412,7 @@ cdef class Learner:
         options.l2 = l2
         options.l1 = l1
         options.n_sequences = n_sequences
-        self.c = new Model(options, n_tags)
+        self.c = new Model(options, n_tags // n_chains, n_chains)
 
     def __dealloc__(self):
         del self.c
@@ -467,8 +476,9 @@ cdef class Learner:
         cdef int done = 0
         cdef Py_ssize_t n = starts.shape[0] - 1
         cdef int tags = self.c.tags
-        _check_rows(rows, starts, 0, self.c.v.rows(), tags)
+        _check_rows(rows, starts, 0, self.c.v.rows(), self.c.first_feature())
         check_starts("offsets", offsets, min(n, INT_MAX))
+        n *= self.c.chains
         check_ids("order", order, 0, <int>(offsets.shape[0] - 1))
         data.rows = &rows[0] if rows.shape[0] else NULL
         data.starts = &starts[0]
@@ -505,18 +515,20 @@ cdef class Learner:
                 const float[:, ::1] d_unary, const float[:, ::1] d_transitions):
         """Take an AdaGrad step for each token of a batch, and one for the transitions.
 
-        d_unary: (N, T), d_transitions: (T, T), the gradient of a loss, float32.
+        d_unary: (N, T), d_transitions: (T / C, T / C), the gradient of a loss, float32.
         Raises IndexError for a row without weights, ValueError for arrays that do not fit.
         """
         cdef Sequences data
         cdef int tags = self.c.tags
         cdef Py_ssize_t n = starts.shape[0] - 1
-        _check_rows(rows, starts, 0, self.c.v.rows(), tags)
+        _check_rows(rows, starts, 0, self.c.v.rows(), self.c.first_feature())
         check_lengths(lengths, n)
-        for name, array, size in ("d_unary", d_unary, n), ("d_transitions", d_transitions, tags):
-            if (array.shape[0], array.shape[1]) != (size, tags):
+        expected = (n, self.c.width()), (tags, tags)
+        arrays = ("d_unary", d_unary), ("d_transitions", d_transitions)
+        for (name, array), shape in zip(arrays, expected, strict=True):
+            if (array.shape[0], array.shape[1]) != shape:
                 raise ValueError(
-                    f"{name} must be {(size, tags)}, got shape {(array.shape[0], array.shape[1])}"
+                    f"{name} must be {shape}, got shape {(array.shape[0], array.shape[1])}"
                 )
         if not n:
             return
@@ -527,13 +539,14 @@ cdef class Learner:
                                         &d_unary[0, 0], &d_transitions[0, 0])
 
     def score(self, const int[::1] rows, const int64_t[::1] starts, const int[::1] lengths):
-        """Return tag scores (N, T) and transitions (T, T), float32, under the current weights."""
+        """Return tag scores (N, T) and transitions (T / C, T / C), float32, under the current weights."""
         cdef size_t tags = self.c.tags, u
         cdef Weights weights
         weights.table = self.c.v.row(0)
         weights.rows = self.c.v.rows()
         weights.stride = self.c.stride
-        weights.tags = self.c.tags
+        weights.tags = self.c.width()
+        weights.general = <int>self.c.first_feature()
         unary = _score(weights, rows, starts, lengths)
         transitions = numpy.empty((tags, tags), dtype="float32")
         cdef float[:, ::1] out = transitions
@@ -574,7 +587,7 @@ cdef class Learner:
         self.c.write(&weights[0, 0], weights.shape[0], keep_rates)
 
 
-cdef Weights _weights(const float[:, ::1] table, int n_tags) except *:
+cdef Weights _weights(const float[:, ::1] table, int n_tags, int n_chains) except *:
     """Return weights. Raise ValueError for a table that does not fit."""
     cdef Weights weights
     if n_tags < 1 or n_tags > table.shape[1] or table.shape[1] % 8:
@@ -582,8 +595,11 @@ cdef Weights _weights(const float[:, ::1] table, int n_tags) except *:
             f"weights must have at least n_tags = {n_tags} columns and a multiple of 8, got "
             f"{table.shape[1]}"
         )
-    if table.shape[0] < n_tags + 3:
-        raise ValueError(f"weights must have at least {n_tags + 3} rows, got {table.shape[0]}")
+    if n_chains < 1 or n_tags % n_chains:
+        raise ValueError(f"{n_tags} tags cannot be shared by {n_chains} chains")
+    weights.general = n_tags // n_chains + 3
+    if table.shape[0] < weights.general:
+        raise ValueError(f"weights must have at least {weights.general} rows, got {table.shape[0]}")
     weights.table = &table[0, 0]
     weights.rows = table.shape[0]
     weights.stride = table.shape[1]
@@ -595,7 +611,7 @@ cdef _score(Weights weights, const int[::1] rows, const int64_t[::1] starts,
             const int[::1] lengths):
     """Return tag scores, float32 (N, T). Raise for rows and lengths that do not fit."""
     cdef Sequences data
-    _check_rows(rows, starts, -1, weights.rows, weights.tags)
+    _check_rows(rows, starts, -1, weights.rows, weights.general)
     check_lengths(lengths, starts.shape[0] - 1)
     unary = numpy.empty((starts.shape[0] - 1, weights.tags), dtype="float32")
     cdef float[:, ::1] out = unary
@@ -614,7 +630,7 @@ def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
 
     Rows of -1, unknown features, do not count. Raises IndexError for other rows without weights.
     """
-    return _score(_weights(weights, n_tags), rows, starts, lengths)
+    return _score(_weights(weights, n_tags, 1), rows, starts, lengths)
 
 
 def correct(const float[:, ::1] weights, const int[:, ::1] pairs, const float[:, ::1] unary,

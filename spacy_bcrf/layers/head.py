@@ -9,8 +9,15 @@ from thinc.types import Floats2d
 
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.checks import check_numbers
-from spacy_bcrf.chain.label_resize import extend_rows, extend_square, matching_tags
+from spacy_bcrf.chain.label_resize import (
+    extend_chains,
+    extend_rows,
+    extend_square,
+    matching_tags,
+    outside_bias,
+)
 from spacy_bcrf.chain.potentials import boundaries
+from spacy_bcrf.chain.side_by_side import join_chains, split_chains
 from spacy_bcrf.kernels import Array
 
 from .pairwise import Pairwise
@@ -24,6 +31,8 @@ Transitions = Literal["shared", "pairwise"]
 
 # Names of the layers that a head may have, in this order.
 _PAIRWISE, _HIDDEN = "pairwise", "relu"
+# The attribute with the number of chains side by side; none for one chain.
+_CHAINS = "n_chains"
 
 InT = list[Floats2d]
 OutT = Potentials
@@ -45,7 +54,8 @@ def make_head(
     A tag's score is linear in the token's vector, or in a hidden layer over it. Start, end and
     transition scores are added.
     Parameters: W (nO, nI), b (nO,), transitions (nO, nO) `[from, to]`, start (nO,), end (nO,).
-    With a hidden layer, W is (nO, hidden_width).
+    With a hidden layer, W is (nO, hidden_width). C chains side by side, see `chain.side_by_side`,
+    share transitions (nO / C, nO / C).
 
     name: name of the layer.
     objective: training objective of the potentials.
@@ -98,6 +108,7 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
     W = model.get_param("W")
     unary = ops.affine(inputs, W, model.get_param("b"))
     starts, ends = (ops.asarray(tokens) for tokens in boundaries(lengths))
+    n_chains = len(W) // len(transitions)
     unary[starts] += start
     unary[ends] += end
     backprop_pairwise = None
@@ -113,12 +124,15 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
     def backprop(d_potentials: OutT) -> InT:
         if scale != 1:
             d_potentials = d_potentials.scale(scale)
-        d_unary, d_transitions = d_potentials.unary, d_potentials.transitions
+        d_unary = join_chains(d_potentials.unary, lengths, n_chains, ops.xp)
+        d_transitions = d_potentials.transitions
         dX = ops.gemm(d_unary, W)
         if backprop_hidden:
             dX = backprop_hidden(dX)
         if backprop_pairwise:
-            dX += backprop_pairwise(d_transitions)
+            shape = (n_chains, *d_transitions.shape[1:])
+            by_edge = join_chains(d_transitions, lengths, n_chains, ops.xp).reshape(-1, *shape)
+            dX += backprop_pairwise(by_edge.sum(axis=1))
             d_transitions = d_transitions.sum(axis=0)
         gradients = {
             "start": d_unary[starts].sum(axis=0),
@@ -131,8 +145,7 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
         model.inc_grad("W", ops.gemm(d_unary, inputs, trans1=True))
         return ops.unflatten(dX, lengths)
 
-    potentials = Potentials.deferred(unary, transitions, ops.asarray(lengths), ops.xp)
-    return potentials, backprop
+    return split_chains(unary, transitions, lengths, n_chains, ops.xp), backprop
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
@@ -144,7 +157,8 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: Any = None) -> None:
     for name, shape in param_shapes(model).items():
         model.set_param(name, model.ops.alloc(shape, dtype="float32"))
     if _PAIRWISE in layers:
-        layers[_PAIRWISE].set_dim("nO", nO, force=True)
+        n_states = nO // model.attrs.get(_CHAINS, 1)
+        layers[_PAIRWISE].set_dim("nO", n_states, force=True)
     for layer in model.layers:
         layer.set_dim("nI", nI)
         layer.initialize()
@@ -155,11 +169,17 @@ def param_shapes(model: Model[InT, OutT]) -> dict[str, tuple[int, ...]]:
     nO, width, layers = model.get_dim("nO"), model.get_dim("nI"), _layers_by_name(model)
     if _HIDDEN in layers:
         width = layers[_HIDDEN].get_dim("nO")
-    return {"W": (nO, width), "b": (nO,), "transitions": (nO, nO), "start": (nO,), "end": (nO,)}
+    n_states = nO // model.attrs.get(_CHAINS, 1)
+    shapes = {"W": (nO, width), "b": (nO,), "transitions": (n_states, n_states)}
+    return {**shapes, "start": (nO,), "end": (nO,)}
 
 
-def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Model[InT, OutT]:
+def resize_head(
+    model: Model[InT, OutT], nO: int, tags_per_label: int = 1, n_chains: int = 1
+) -> Model[InT, OutT]:
     """Return a head with nO tags that keeps the parameters of the old tags.
+
+    n_chains: number of chains side by side. New tags of several are those of new chains.
 
     New tags come last. `chain.label_resize` defines their initial parameters. A head with
     parameters becomes a new layer, because an optimizer keeps its state by layer. A head without
@@ -169,13 +189,15 @@ def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Mo
     """
     old = model.maybe_get_dim("nO")
     matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
+    if n_chains > 1:
+        model.attrs[_CHAINS] = n_chains
     if not len(matching) or not model.has_param("W"):
         model.set_dim("nO", nO, force=True)
         return model
     nI, xp = model.get_dim("nI"), model.ops.xp
     matching = xp.asarray(matching)
     layers = _layers_by_name(model)
-    if _PAIRWISE in layers:
+    if _PAIRWISE in layers and n_chains == 1:
         old_pairwise = layers[_PAIRWISE]
         pairwise = layers[_PAIRWISE] = Pairwise(old_pairwise.get_dim("nH"), nO, nI)
         for name in old_pairwise.param_names:
@@ -184,8 +206,19 @@ def resize_head(model: Model[InT, OutT], nO: int, tags_per_label: int = 1) -> Mo
     # The hidden layer has no parameters by tag. It stays, with its state in the optimizer.
     new = _make_model(model.name, {"nO": nO, "nI": nI}, dict(model.attrs), list(layers.values()))
     for name in model.param_names:
-        extend = extend_square if name == "transitions" else extend_rows
-        new.set_param(name, extend(xp, model.get_param(name), matching))
+        value = model.get_param(name)
+        if n_chains == 1:
+            extend = extend_square if name == "transitions" else extend_rows
+            value = extend(xp, value, matching)
+        elif name != "transitions":
+            value = extend_chains(xp, value, len(matching))
+            if name == "b":
+                shared = model.get_param("transitions")
+                # The hidden layer of `Pairwise` has values from -1 to 1.
+                by_edge: list[Array] = [p.get_param("V") for p in model.layers if p.has_param("V")]
+                by_edge = [abs(V).sum(axis=2) for V in by_edge]
+                value[old :: len(shared)] = outside_bias(shared, *by_edge)
+        new.set_param(name, value)
     for node in new.walk():
         node.ops = model.ops
     return new
@@ -209,7 +242,10 @@ def _masks(model: Model) -> dict[str, Array]:
     if constraints is None:
         return {}
     ops: Any = model.ops
-    return {name: ops.asarray(mask) for name, mask in vars(constraints).items()}
+    masks = {name: ops.asarray(mask) for name, mask in vars(constraints).items()}
+    # Start and end have scores for each chain.
+    n_chains = len(model.get_param("start")) // len(constraints.start)
+    return {n: m if n == "transitions" else ops.xp.tile(m, n_chains) for n, m in masks.items()}
 
 
 def _masked_param(model: Model, name: str, masks: dict[str, Array]) -> Array:

@@ -39,6 +39,7 @@ def LinearChain(
     l1: float = OnlineSettings.l1,
     threads: int = OnlineSettings.threads,
     min_freq: int = 1,
+    feature_dropout: float = 0.0,
     gazetteers: dict[str, str | list[str]] | None = None,
     clusters: dict[str, str | dict[str, str]] | None = None,
     two_pass: bool = False,
@@ -56,6 +57,7 @@ def LinearChain(
         threads: see `sparse.learner.OnlineSettings`.
     min_freq: least number of occurrences of a feature in the training data, see
         `sparse.model.SparseChain`.
+    feature_dropout: the probability that training drops a feature of a token.
     gazetteers: phrases by name, for templates such as `gazetteer.name[0]`, or the path of a file,
         see `sparse.gazetteers.read_phrases`.
     clusters: clusters by word, by name, for templates such as `cluster.name(4,6,10,20)[0]`, or the
@@ -83,9 +85,8 @@ def LinearChain(
     template_set = templates if isinstance(templates, str) else None
     texts = get_templates(templates) if isinstance(templates, str) else templates
     lexicons = Gazetteers(gazetteers or {}), WordTables(clusters or {})
-    sparse = SparseChain(
-        texts, settings, min_freq, *lexicons, template_set=template_set, two_pass=two_pass
-    )
+    options: dict[str, Any] = {"template_set": template_set, "feature_dropout": feature_dropout}
+    sparse = SparseChain(texts, settings, min_freq, *lexicons, two_pass=two_pass, **options)
     return make_linear_chain(sparse, decoder)
 
 
@@ -186,7 +187,7 @@ def learn(
 
 
 def resize_output(
-    model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
+    model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1, n_chains: int = 1
 ) -> Model[list[Doc], Potentials]:
     """Append tags in place, up to nO. Raises ValueError if the model has more tags already.
 
@@ -195,8 +196,9 @@ def resize_output(
     old = model.maybe_get_dim("nO")
     matching = matching_tags(model.name, nO if old is None else old, nO, tags_per_label)
     sparse: SparseChain = model.attrs["chain"]
+    sparse.n_chains = n_chains
     if len(matching) and sparse.is_ready:
-        sparse.resize_tags(matching)
+        sparse.resize_tags(matching, n_chains)
     model.set_dim("nO", nO, force=True)
     return model
 

@@ -203,10 +203,10 @@ def start_counting(model: Model[list[Doc], Potentials]) -> Callable[[list[Doc]],
 
 
 def resize_output(
-    model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1
+    model: Model[list[Doc], Potentials], nO: int, tags_per_label: int = 1, n_chains: int = 1
 ) -> Model[list[Doc], Potentials]:
     """Set the number of tags of all parts to nO in place."""
     for part in model.layers:
-        get_hooks(part).resize(part, nO, tags_per_label)
+        get_hooks(part).resize(part, nO, tags_per_label, n_chains)
     model.set_dim("nO", nO, force=True)
     return model

@@ -47,7 +47,8 @@ class Hooks:
     The first argument of each function is the model.
 
     is_ready: () returns whether the output layer has weights, initialized or loaded.
-    resize: (n_tags, tags_per_label) sets the number of tags, see `chain.label_resize`.
+    resize: (n_tags, tags_per_label, n_chains) sets the number of tags, see `chain.label_resize`, of
+        all chains side by side, see `chain.side_by_side`.
     columns: () returns the attributes of tokens that layers read from a `DocBatch`.
     start_counting: () forgets all counts, and returns a function that counts the features of a
         batch of the training data, all before `initialize`. None for a network, which `initialize`
@@ -58,7 +59,7 @@ class Hooks:
     """
 
     is_ready: Callable[[Model], bool]
-    resize: Callable[[Model, int, int], Any]
+    resize: Callable[[Model, int, int, int], Any]
     columns: Callable[[Model], list[int]]
     start_counting: Callable[[Model], Callable[[list[Doc]], None]] | None = None
     learn: Callable[[Model, list[Doc], Array, Array | None], float] | None = None
@@ -163,8 +164,8 @@ class LabelingModel:
         decoder = get_decoder(name, self.objective)
         self.output_layer.attrs["decoder"] = NamedDecoder(name, decoder)
 
-    def resize(self, tags: list[str], tags_per_label: int) -> None:
-        """Resize the output layer to these tags. New tags come last.
+    def resize(self, tags: list[str], tags_per_label: int, n_chains: int) -> None:
+        """Resize the output layer to these tags of chains side by side. New tags come last.
 
         ValueError if the layer has more tags, or if the config sets another nO.
         """
@@ -174,7 +175,7 @@ class LabelingModel:
                 f"[{self.name}] the head is configured with nO = {layer.get_dim('nO')}, but "
                 f"{len(tags)} tags are needed: {', '.join(tags)}. Leave nO out"
             )
-        self.hooks.resize(self.model, len(tags), tags_per_label)
+        self.hooks.resize(self.model, len(tags), tags_per_label, n_chains)
         self.output_layer.attrs["tags"] = tags
 
     def zero_potentials(self, lengths: NDArray[np.int32], allowed: NDArray[np.bool_]) -> Potentials:

@@ -29,7 +29,6 @@ from spacy_bcrf.annotation.extensions import (
 )
 from spacy_bcrf.chain import CRF, Potentials, entropy
 from spacy_bcrf.chain.gold import path_scores
-from spacy_bcrf.kernels import array_module
 
 from .codecs import Codec
 from .codecs.codec import Ops, Predictions
@@ -40,8 +39,9 @@ from .platt_scaling import PlattScaling
 class Predicted(NamedTuple):
     """A batch of predictions to annotate.
 
-    lengths: (B,) numbers of tokens. posterior: the chain of all probabilities.
-    tags: int32 (N,), before the codec keeps preset tags. calibration: of the reported confidences.
+    lengths: (B,) numbers of tokens. posterior: the chain of all probabilities, of C chains.
+    tags: int32 (C N,), before the codec keeps preset tags. calibration: of the reported
+    confidences.
     """
 
     docs: list[Doc]
@@ -82,15 +82,28 @@ def _annotate_tokens(predicted: Predicted, user_data: list[UserData]) -> None:
             data[token_key(TAG_CONFIDENCE, offset)] = next(values)
 
 
+def _find_confidences(predicted: Predicted) -> tuple[Predictions, NDArray[np.floating]]:
+    """Return the predictions and their calibrated probabilities (M,)."""
+    _, lengths, posterior, tags, codec, ops, calibration = predicted
+    predictions = codec.predictions(tags, lengths)
+    p = codec.confidences(posterior, predictions, ops)
+    if calibration is not None and len(p):
+        p = calibration.apply(p, find_keys(codec, calibration.by, predictions))
+    return predictions, p
+
+
+def find_scores(predicted: Predicted) -> list[NDArray[np.floating]]:
+    """Return the calibrated probabilities of the predictions of each document."""
+    (starts, _, _), p = _find_confidences(predicted)
+    return np.split(p, starts.searchsorted(predicted.lengths.cumsum()[:-1]))
+
+
 def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:
     """Set the confidence of each span, or of each word."""
-    docs, lengths, posterior, tags, codec, ops, calibration = predicted
-    predictions = starts, ends, _ = codec.predictions(tags, lengths)
+    docs, lengths, codec = predicted.docs, predicted.lengths, predicted.codec
+    (starts, ends, _), p = _find_confidences(predicted)
     if not len(starts):
         return
-    p = codec.confidences(posterior, predictions, ops)
-    if calibration is not None:
-        p = calibration.apply(p, find_keys(codec, calibration.by, predictions))
     at = np.concatenate([doc.to_array([IDX, LENGTH]) for doc in docs if len(doc)]).astype("int64")
     docs_of_spans = lengths.cumsum().searchsorted(starts, side="right")
     columns = docs_of_spans, at[starts, 0], at[ends - 1].sum(axis=1), p
@@ -106,9 +119,14 @@ def find_keys(codec: Codec, by: str, predictions: Predictions) -> list[str]:
     return [codec.labels[label] for label in labels.tolist()]
 
 
+def by_document(values: NDArray, codec: Codec) -> NDArray:
+    """Return the sum (B,) over the chains of each document. values: (C B,), such as entropies."""
+    return values.reshape(-1, codec.n_chains).sum(axis=1)
+
+
 def _annotate_entropy(predicted: Predicted, user_data: list[UserData]) -> None:
-    entropies = predicted.ops.to_numpy(entropy(predicted.posterior)).tolist()
-    for doc, data, value in zip(predicted.docs, user_data, entropies, strict=True):
+    entropies = by_document(predicted.ops.to_numpy(entropy(predicted.posterior)), predicted.codec)
+    for doc, data, value in zip(predicted.docs, user_data, entropies.tolist(), strict=True):
         data[doc_key(SEQUENCE_ENTROPY)] = value
         data[doc_key(ENTROPY_PER_TOKEN)] = value / max(1, len(doc))
 
@@ -118,11 +136,10 @@ def _annotate_probability(predicted: Predicted, user_data: list[UserData]) -> No
     docs, lengths, posterior, tags, codec, ops, _ = predicted
     tags = codec.kept(docs, tags)
     labeling = ops.asarray(tags.clip(min=0))
-    xp = array_module(labeling)
     logs = path_scores(posterior, labeling) - CRF().log_partition(posterior)
-    values = ops.to_numpy(xp.exp(logs).clip(max=1)).tolist()
+    values = np.exp(by_document(ops.to_numpy(logs), codec)).clip(max=1).tolist()
     for data, value, of_doc in zip(
-        user_data, values, np.split(tags, lengths.cumsum()[:-1]), strict=True
+        user_data, values, np.split(tags, codec.n_chains * lengths.cumsum()[:-1]), strict=True
     ):
         is_unknown = (of_doc == UNKNOWN).any()
         data[doc_key(SEQUENCE_PROBABILITY)] = None if is_unknown else value

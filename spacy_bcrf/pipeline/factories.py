@@ -51,6 +51,8 @@ LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1"}
 TAGGER_MODEL = {**LINEAR_CHAIN, "templates": "pos"}
 # Its gradient steps for incorrect spans and entity ratios follow the likelihood too.
 NER_MODEL = {**LINEAR_CHAIN, "templates": "ner", "objective": "crf"}
+# Without dropout, chains of rare labels miss spans: their scores rest on words seen in training.
+SPANS_MODEL = {**NER_MODEL, "feature_dropout": 0.2}
 CHUNKER_MODEL = {**LINEAR_CHAIN, "templates": "chunking"}
 
 
@@ -137,6 +139,24 @@ make_chunker = _register(
     scorer="spacy.spancat_scorer.v1",
     assigns=["doc.spans"],
     default_score_weights={"spans_chunks_f": 1.0, "spans_chunks_p": 0.0, "spans_chunks_r": 0.0},
+)
+make_spans = _register(
+    "bcrf_spans",
+    ".overlapping:OverlappingSpanRecognizer",
+    ".codecs.overlapping:OverlappingCodec",
+    Settings,
+    {
+        "scheme": "BILUO",
+        "spans_key": "sc",
+        "layers": None,
+        "exclusive": [],
+        "incorrect_spans_key": "incorrect_spans",
+        "ambiguous_spans_key": "ambiguous_spans",
+    },
+    model=SPANS_MODEL,
+    scorer="spacy.spancat_scorer.v1",
+    assigns=["doc.spans"],
+    default_score_weights={"spans_sc_f": 1.0, "spans_sc_p": 0.0, "spans_sc_r": 0.0},
 )
 make_segmenter = _register(
     "bcrf_segmenter",

@@ -29,20 +29,22 @@ class Gold(NamedTuple):
 
     tags: int32 (N,) with UNKNOWN, or allowed tags, bool (N, T).
     problems: by example, why training treats it as unannotated. rejections: wrong labelings.
-    lattice: the open tags (N, T) of the predicted documents, None if all are open.
+    lattice: the open tags (N, T) of the predicted documents, None if all are open. n_chains: C, see
+    `Codec`; all arrays have C N rows.
     """
 
     tags: Array
     problems: dict[int, str]
     rejections: list[Rejection]
     lattice: Bools | None = None
+    n_chains: int = 1
 
     def leave_out_rejections(self, docs: Sequence[Doc]) -> list[int]:
         """Make the tags of documents with rejections unknown. RETURNS their indices."""
         bounds = find_bounds(docs)
-        rejected = sorted({rejection.sequence for rejection in self.rejections})
+        rejected = sorted({rejection.sequence // self.n_chains for rejection in self.rejections})
         for i in rejected:
-            start, end = bounds[i]
+            start, end = (self.n_chains * bound for bound in bounds[i])
             self.tags[start:end] = True if self.tags.dtype == bool else UNKNOWN
         return rejected
 
@@ -74,14 +76,15 @@ class GoldReader:
         partial, unreadable = codec.read_partial(examples)
         problems = unreadable | problems
         if partial:
-            tags = allowed_tags(tags, len(codec.tags))
-        by_doc = np.split(tags, stops[:-1])
+            tags = allowed_tags(tags, codec.n_tags)
+        by_doc = np.split(tags, codec.n_chains * stops[:-1])
         rejected = codec.constrain(
             examples, partial, np.split(values, stops[:-1]), by_doc, problems
         )
         if rejected and (why := find_obstacle(model.model)):
             why = f"it has an incorrect span of several tokens, and {why}"
-            problems.update((i, why) for i, _ in rejected if i not in problems)
+            rejecting = {sequence // codec.n_chains for sequence, _ in rejected}
+            problems.update((i, why) for i in rejecting if i not in problems)
         if has_unknown_label.any():
             for i in np.unique(stops.searchsorted(np.flatnonzero(has_unknown_label), "right")):
                 unknown = codec.find_labels(examples[i].reference).difference(codec.labels)
@@ -93,8 +96,12 @@ class GoldReader:
             self._find_infeasible(examples, tags, stops, lattice, model, problems)
         for i in problems:
             by_doc[i][:] = True if tags.dtype == bool else UNKNOWN
-        kept = [Rejection(i, ops.asarray(x)) for i, x in rejected if i not in problems]
-        return Gold(ops.asarray(tags), problems, kept, lattice)
+        kept = [
+            Rejection(sequence, ops.asarray(wrong))
+            for sequence, wrong in rejected
+            if sequence // codec.n_chains not in problems
+        ]
+        return Gold(ops.asarray(tags), problems, kept, lattice, codec.n_chains)
 
     def _find_partial(
         self,
@@ -138,18 +145,19 @@ class GoldReader:
 
         Each pair of gold and lattice is decoded once in the lifetime of the reference.
         """
-        n_tags = len(self._codec.tags)
+        n_tags, n_chains = self._codec.n_tags, self._codec.n_chains
         allowed = tags if tags.dtype == bool else allowed_tags(tags, n_tags)
         if lattice is not None:
             allowed = allowed & lattice
-        data, bounds = allowed.tobytes(), [0, *(stops * n_tags).tolist()]
+        data, bounds = allowed.tobytes(), [0, *(stops * n_chains * n_tags).tolist()]
         hashes = [hash(data[start:end]) for start, end in pairwise(bounds)]
         known = [self._checked.setdefault(example.reference, {}) for example in examples]
         if new := [i for i in range(len(examples)) if hashes[i] not in known[i]]:
-            by_doc = np.split(allowed, stops[:-1])
-            found = feasible([by_doc[i] for i in new], self._codec.constraints)
-            for i, is_feasible in zip(new, found, strict=True):
-                known[i][hashes[i]] = is_feasible
+            by_doc = np.split(allowed, n_chains * stops[:-1])
+            chains = [part for i in new for part in np.split(by_doc[i], n_chains)]
+            found = np.reshape(feasible(chains, self._codec.constraints), (-1, n_chains))
+            for i, all_chains in zip(new, found, strict=True):
+                known[i][hashes[i]] = bool(all_chains.all())
         for i in range(len(examples)):
             if not known[i][hashes[i]]:
                 problems.setdefault(i, f"{self._codec.restrictions} forbid it")

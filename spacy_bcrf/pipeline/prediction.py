@@ -19,7 +19,7 @@ from spacy_bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .codecs import Codec
-from .confidence import Predicted, annotate_predictions
+from .confidence import Predicted, annotate_predictions, find_scores
 from .gold import Gold
 from .settings import Settings
 from .thresholds import CandidateSpan, drop_uncertain, find_candidates
@@ -32,12 +32,13 @@ class Prediction(NamedTuple):
     """The prediction of one document.
 
     tags: int32 (n,). user_data: new entries of `Doc.user_data`. candidates: the spans of a recall
-    promise, None without one.
+    promise, None without one. scores: the probabilities of the predictions, see `Codec.has_scores`.
     """
 
     tags: NDArray[np.int32]
     user_data: UserData
     candidates: list[CandidateSpan] | None = None
+    scores: NDArray[np.floating] | None = None
 
 
 class Component(Protocol):
@@ -75,8 +76,8 @@ def find_potentials(
     if not isinstance(docs, DocBatch):
         _check_docs(name, docs)
         if not any(len(doc) for doc in docs):
-            nothing = np.ones((0, max(1, len(codec.tags))), dtype=bool)
-            return labeling.zero_potentials(doc_lengths(docs), nothing)
+            nothing = np.ones((0, max(1, codec.n_tags)), dtype=bool)
+            return labeling.zero_potentials(doc_lengths(docs).repeat(codec.n_chains), nothing)
         docs = list(docs)
         if codec.attributes:
             docs = DocBatch(docs, (*codec.attributes, *labeling.columns))
@@ -111,8 +112,9 @@ def predict(
     tags = labeling.decode(potentials)
     user_data: list[UserData] = [{} for _ in docs]
     candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
-    lengths = ops.to_numpy(potentials.lengths)
-    if settings.annotate or settings.threshold or control:
+    lengths = doc_lengths(docs)
+    scores: Sequence[NDArray | None] = [None] * len(docs)
+    if settings.annotate or settings.threshold or control or codec.has_scores:
         t = settings.temperature
         posterior = labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
         predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
@@ -128,10 +130,13 @@ def predict(
         if control and control.promise == "recall":
             candidates = find_candidates(predicted, control)
         user_data = annotate_predictions(settings.annotate, predicted)
+        if codec.has_scores:
+            scores = find_scores(predicted)
     # np.split costs four times as much for many short documents.
-    bounds = pairwise([0, *lengths.cumsum().tolist()])
+    bounds = pairwise([0, *(codec.n_chains * lengths.cumsum()).tolist()])
     by_doc = [tags[start:stop] for start, stop in bounds]
-    return [Prediction(*parts) for parts in zip(by_doc, user_data, candidates, strict=True)]
+    parts = zip(by_doc, user_data, candidates, scores, strict=True)
+    return [Prediction(*of_doc) for of_doc in parts]
 
 
 def _check_docs(name: str, docs: Sequence[Doc]) -> None:

@@ -15,8 +15,10 @@ from spacy.util import minibatch
 from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds, split_spans
 from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import CRF, Potentials, nbest
+from spacy_bcrf.chain.side_by_side import nbest_side_by_side
 
 from .codecs.codec import Predictions
+from .confidence import by_document
 from .prediction import BATCH_SIZE, Component
 from .uncertainty import (
     MEASURES,
@@ -92,10 +94,14 @@ class PosteriorQueries:
         ops = self.model.ops
         found = []
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
-            log_z = CRF().log_partition(posterior)
-            for doc, (tags, scores), z in zip(batch, nbest(posterior, n), log_z, strict=True):
-                p = ops.to_numpy(ops.xp.exp(scores - z)).clip(max=1).tolist()
-                labelings = (self.codec.interpret(doc, ids) for ids in ops.to_numpy(tags))
+            log_z = by_document(ops.to_numpy(CRF().log_partition(posterior)), self.codec)
+            lists = [tuple(map(ops.to_numpy, found)) for found in nbest(posterior, n)]
+            for doc, of_doc, z in zip(
+                batch, minibatch(lists, self.codec.n_chains), log_z, strict=True
+            ):
+                tags, scores = nbest_side_by_side(of_doc, n)
+                p = np.exp(scores - z).clip(max=1).tolist()
+                labelings = (self.codec.interpret(doc, ids) for ids in tags)
                 pairs = zip(labelings, p, strict=True)
                 found.append(Alternatives(Alternative(*pair) for pair in pairs))
         return found
@@ -103,12 +109,19 @@ class PosteriorQueries:
     def token_marginals(
         self: Component, docs: Iterable[Doc], *, ignore_annotation: bool = True
     ) -> list[NDArray[np.floating]]:
-        """Return the marginals (n, T) of each document: probabilities of the tags at each token."""
+        """Return the marginals (n, T) of each document: probabilities of the tags at each token.
+
+        The tags of chains side by side are in the order of `tags`.
+        """
         found = []
+        n_chains = self.codec.n_chains
         for batch, posterior in _posteriors(self, docs, ignore_annotation):
             # Rounding may take a probability over 1.
             marginals = self.model.ops.to_numpy(CRF().marginals(posterior).unary).clip(max=1)
-            found += [marginals[start:end] for start, end in find_bounds(batch)]
+            found += [
+                np.hstack(np.split(marginals[n_chains * start : n_chains * end], n_chains))
+                for start, end in find_bounds(batch)
+            ]
         return found
 
     def uncertainty(
@@ -142,7 +155,7 @@ class PosteriorQueries:
                 found.append(measure_entities(split_spans(batch, *spans), by))
             else:
                 measure = measure_tokens if per == "token" else measure_documents
-                found.append(ops.to_numpy(measure(posterior, by)))
+                found.append(ops.to_numpy(measure(posterior, by, codec.n_chains)))
         return np.concatenate(found)
 
     def compare_with_gold(

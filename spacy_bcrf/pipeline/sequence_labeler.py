@@ -2,6 +2,8 @@
 
 # Without `from __future__ import annotations`: spaCy evaluates the type hints of `initialize`.
 
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
-from spacy.util import check_lexeme_norms, minibatch
+from spacy.util import check_lexeme_norms, logger, minibatch
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
@@ -34,6 +36,7 @@ from .settings import (
     check_label,
     check_labels,
     check_loaded,
+    check_spans_key,
     check_weights,
     record_changes,
 )
@@ -81,7 +84,7 @@ class SequenceLabeler(TrainablePipe):
         self._has_new_labels = False
         self.model = model
         self.scorer = scorer
-        self.cfg: dict[str, Any] = {"labels": [], "changed": "{}", **codec.settings}
+        self.cfg: dict[str, Any] = {"labels": [], "changed": "{}", **codec.settings, **codec.state}
         self._view = LabelingModel(name, model)
         self._gold = GoldReader(codec)
         self.loss_terms: list[LossTerm] = []
@@ -167,7 +170,18 @@ class SequenceLabeler(TrainablePipe):
             self._has_new_labels = False
             self._set_labels()
             if self.labeling.is_ready:
-                self.labeling.resize(self.tags, self.codec.tags_per_label)
+                self._resize()
+
+    def _resize(self) -> None:
+        codec = self.codec
+        self.labeling.resize(codec.tags, codec.tags_per_label, codec.n_chains)
+
+    def choose_layers(self, counts: Counter[tuple[str, int]]) -> tuple[str, str]:
+        """Choose the layers from counts of the training data. RETURNS `Codec.describe`."""
+        self.codec.choose_layers(counts)
+        self.cfg.update(self.codec.state)
+        self._set_labels()
+        return self.codec.describe(counts)
 
     def _set_labels(self) -> None:
         """Update codec, constraints and gold checks after a change of the labels."""
@@ -241,11 +255,13 @@ class SequenceLabeler(TrainablePipe):
         """Write predictions. RETURNS the annotated documents: new ones if the tokens change."""
         if not docs:
             return []
-        tags, user_data, candidates = zip(*predictions, strict=True)
+        tags, user_data, candidates, scores = zip(*predictions, strict=True)
         written = self._codec.write(docs, tags, user_data)
-        for doc, found in zip(written, candidates, strict=True):
+        for doc, found, p in zip(written, candidates, scores, strict=True):
             if found is not None:
                 write_candidates(doc, self.labels, found)
+            if p is not None:
+                self._codec.write_scores(doc, p)
         return written
 
     def set_annotations(self, docs: Iterable[Doc], predictions: list[Prediction]) -> None:
@@ -394,6 +410,8 @@ class SequenceLabeler(TrainablePipe):
         if self._terms or self.loss_terms:
             training.check_learns_from_gradients(self, LOSS_TERMS)
         check_lexeme_norms(self.vocab, self.name)
+        if nlp is not None:
+            check_spans_key(nlp, self.name, self._codec.settings.get("spans_key"))
         known = list(self.labels)
 
         def set_labels(found: Iterable[str]) -> None:
@@ -404,7 +422,12 @@ class SequenceLabeler(TrainablePipe):
             self._set_labels()
 
         corpus = training.read_corpus(self, get_examples, labels, set_labels)
-        self.labeling.resize(self.tags, self.codec.tags_per_label)
+        chosen, lost = self.choose_layers(corpus.layers)
+        if chosen:
+            logger.info("[%s] %s", self.name, chosen)
+        if lost:
+            warnings.warn(f"[{self.name}] {lost}", stacklevel=2)
+        self._resize()
         self.model.initialize(X=corpus.sample)
         training.fit_first_chains(self, get_examples)
         self._has_warned = corpus.problems.warn(self.name, "the training data")
@@ -453,6 +476,7 @@ class SequenceLabeler(TrainablePipe):
         load(source, exclude=exclude)
         check_labels(self.name, self.cfg.get("labels"))
         apply_changes(self.name, self.cfg["changed"], self._configured, self.change_setting)
+        self._codec.state = {key: self.cfg[key] for key in self._codec.state}
         self._set_labels()
         check_loaded(self.name, self.cfg, of_tags, self.labeling.tags, self.tags)
         if self.labeling.is_ready:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, fie
 from .platt_scaling import PlattScaling
 
 if TYPE_CHECKING:
+    from spacy.language import Language
     from thinc.api import Model
 
     from .codecs import Codec
@@ -284,6 +285,17 @@ def check_labels(name: str, labels: Any) -> None:
     """Raise ValueError if the labels of a saved component are no list of strings."""
     if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
         raise ValueError(f"[{name}] cfg is damaged: labels must be a list of strings")
+
+
+def check_spans_key(nlp: Language, name: str, key: str | None) -> None:
+    """Raise ValueError if another component of the pipeline writes the span group of this one."""
+    for other in nlp.pipe_names if key is not None else ():
+        writes = "doc.spans" in nlp.get_pipe_meta(other).assigns
+        if other != name and writes and nlp.get_pipe_config(other).get("spans_key") == key:
+            raise ValueError(
+                f"[{name}] {other} writes doc.spans[{key!r}] too. Set another spans_key in one of "
+                "the components"
+            )
 
 
 def check_weights(name: str, model: Model) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -84,6 +85,7 @@ class Corpus:
     """What one pass over the training data finds. It keeps no document but the sample.
 
     labels: all labels. used: the labels of spans. annotated: the labels in `annotated_labels`.
+    layers: see `Codec.count_layers`.
     """
 
     n_docs: int = 0
@@ -92,6 +94,7 @@ class Corpus:
     used: set[str] = field(default_factory=set)
     annotated: set[str] = field(default_factory=set)
     problems: Problems = field(default_factory=Problems)
+    layers: Counter[tuple[str, int]] = field(default_factory=Counter)
 
 
 def read_corpus(
@@ -129,6 +132,7 @@ def read_corpus(
             found.labels |= pipe.codec.find_labels(reference)
             found.used |= pipe.codec.find_used_labels(reference)
             found.annotated.update(pipe.codec.annotated_labels(reference) or ())
+            found.layers.update(pipe.codec.count_layers(example))
         if labels is None and len(found.labels) > known:
             set_labels(sorted(found.labels))
         docs = [example.predicted for example in batch]

@@ -23,34 +23,35 @@ MIN_CANDIDATE = 0.05
 """Smallest probability of a span that counts as a possible entity."""
 
 
-def measure_documents(posterior: Potentials, by: str) -> Array:
-    """Return uncertainties (B,) of whole labelings.
+def measure_documents(posterior: Potentials, by: str, n_chains: int = 1) -> Array:
+    """Return uncertainties (B,) of whole labelings, of all chains side by side together.
 
     entropy: in nats. confidence: 1 - p(best labeling). margin: 1 - (p(best) - p(second best)).
     """
     if by == "entropy":
-        return entropy(posterior)
-    best = _log_probabilities(posterior, 2)
+        return entropy(posterior).reshape(-1, n_chains).sum(axis=1)
+    best = _log_probabilities(posterior, 2, n_chains)
     first, second = array_module(best).exp(best).T
     return 1 - first if by == "confidence" else 1 - (first - second)
 
 
-def measure_tokens(posterior: Potentials, by: str) -> Array:
+def measure_tokens(posterior: Potentials, by: str, n_chains: int = 1) -> Array:
     """Return uncertainties (B,) per token, 0 for an empty document.
 
     entropy: of the labelings, in nats per token. confidence: 1 - p(best labeling)^(1 / n) for n
-    tokens, the normalized log-probability of Shen et al. (2018). margin: the mean over tokens of
-    1 - (p(best tag) - p(second best tag)).
+    tokens, the normalized log-probability of Shen et al. (2018). margin: the mean over tokens and
+    chains of 1 - (p(best tag) - p(second best tag)).
     """
-    xp, n = posterior.xp, posterior.lengths.clip(min=1)
+    xp, n = posterior.xp, posterior.lengths[::n_chains].clip(min=1)
     if by == "entropy":
-        return entropy(posterior) / n
+        return measure_documents(posterior, by, n_chains) / n
     if by == "confidence":
-        return 1 - xp.exp(_log_probabilities(posterior, 1)[:, 0] / n)
+        return 1 - xp.exp(_log_probabilities(posterior, 1, n_chains)[:, 0] / n)
     marginals = xp.sort(CRF().marginals(posterior).unary, axis=1)
     second = marginals[:, -2] if marginals.shape[1] > 1 else 0
     values = 1 - (marginals[:, -1] - second)
-    return xp.bincount(posterior.segment_ids, values, len(posterior.lengths)) / n
+    sums = xp.bincount(posterior.segment_ids, values, len(posterior.lengths))
+    return sums.reshape(-1, n_chains).mean(axis=1) / n
 
 
 Span = tuple[int, int, Any, float]
@@ -100,7 +101,12 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
 
 
-def _log_probabilities(posterior: Potentials, n: int) -> Array:
-    """Return the log-probabilities (B, n) of the n best labelings, -inf for missing ones."""
+def _log_probabilities(posterior: Potentials, n: int, n_chains: int) -> Array:
+    """Return the log-probabilities (B, n) of the n <= 2 best labelings, -inf for missing ones."""
     _, scores = nbest_arrays(posterior, n)
-    return (scores - CRF().log_partition(posterior)[:, None]).clip(max=0)
+    logs = (scores - CRF().log_partition(posterior)[:, None]).clip(max=0)
+    by_chain = logs.reshape(-1, n_chains, n)
+    best = by_chain[:, :, 0].sum(axis=1)
+    # The second best labeling differs in the one chain where that costs least.
+    losses = (by_chain - by_chain[:, :, :1]).max(axis=1)
+    return best[:, None] + losses

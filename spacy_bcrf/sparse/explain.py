@@ -140,13 +140,13 @@ def general_weights(chain: SparseChain, tags: list[str], weight: float = 1.0) ->
 
     weight: see `explain_choice`.
     """
-    weights = chain.learner.weights
-    names = [f"{tag} ->" for tag in tags] + list(GENERAL)
+    weights, n = chain.learner.weights, chain.learner.n_states
+    # Chains side by side share the transitions, which are shown for the first one.
     return [
         Weight(to, name, weight * float(weights[i, t]))
         for t, to in enumerate(tags)
-        for i, name in enumerate(names)
-        if weights[i, t]
+        for i, name in enumerate([f"{tag} ->" for tag in tags[:n]] + list(GENERAL))
+        if (t < n or i >= n) and weights[i, t]
     ]
 
 
@@ -173,6 +173,7 @@ def explain_choice(
     i: int,
     weight: float = 1.0,
     known: list[list[tuple[str, int]]] | None = None,
+    first_tag: int = 0,
 ) -> Choice:
     """Compare the tag of token i with its rival, the other tag of highest marginal probability.
 
@@ -181,14 +182,15 @@ def explain_choice(
     best: int32 (n,) the labeling. The tags of all other tokens stay the same.
     marginals: (n, T).
     weight: the weight of the chain in a sum of potentials. One reason is the rest of the sum.
+    first_tag: the first column of the tags among the weights of chains side by side.
     known: `name_known(chain, doc)`, which callers with several tokens compute once a document.
     """
     tag = int(best[i])
     others = marginals[i].copy()
     others[tag] = -1
     rival = int(others.argmax())
-    weights = chain.learner.weights
-    first = len(tags) + len(GENERAL)
+    weights = chain.learner.weights[:, first_tag:]
+    first = chain.learner.n_general
     known = name_known(chain, doc) if known is None else known
     reasons = [
         (name, weight * float(weights[first + row, tag] - weights[first + row, rival]))
@@ -220,5 +222,5 @@ def explain_choice(
 
 def _features(chain: SparseChain) -> NDArray[np.float32]:
     """Return the weights of features, (F, T)."""
-    n_tags = chain.learner.n_tags
-    return chain.learner.weights[n_tags + len(GENERAL) :, :n_tags]
+    learner = chain.learner
+    return learner.weights[learner.n_general :, : learner.n_tags]

@@ -195,15 +195,25 @@ class Features:
         return self.extract(self._tokens(docs, held_out), origins)
 
     def score(
-        self, docs: Sequence[Doc], dictionary: Any, weights: NDArray[np.float32], n_tags: int
+        self,
+        docs: Sequence[Doc],
+        dictionary: Any,
+        weights: NDArray[np.float32],
+        n_tags: int,
+        n_chains: int = 1,
     ) -> NDArray[np.float32]:
         """Return the tag scores (N, T) of documents under weights (rows, stride)."""
         if not docs and not isinstance(docs, DocBatch):
             return np.zeros((0, n_tags), "float32")
-        return self.score_tokens(self._tokens(docs), dictionary, weights, n_tags)
+        return self.score_tokens(self._tokens(docs), dictionary, weights, n_tags, n_chains)
 
     def score_tokens(
-        self, tokens: Tokens, dictionary: Any, weights: NDArray[np.float32], n_tags: int
+        self,
+        tokens: Tokens,
+        dictionary: Any,
+        weights: NDArray[np.float32],
+        n_tags: int,
+        n_chains: int = 1,
     ) -> NDArray[np.float32]:
         """Return the tag scores (N, T) of tokens.
 
@@ -213,7 +223,8 @@ class Features:
         if kept is None or kept[0] is not weights:
             kept = self._word_scores = weights, self._compile_scores()
         orths = np.ascontiguousarray(tokens.orths)
-        return kept[1].score(dictionary, weights, n_tags, orths, *self._arrays(tokens))
+        arrays = self._arrays(tokens)
+        return kept[1].score(dictionary, weights, n_tags, n_chains, orths, *arrays)
 
     def _tokens(self, docs: Sequence[Doc], held_out: bool = False) -> Tokens:
         if isinstance(docs, DocBatch) and set(self.attributes) <= set(docs.columns):

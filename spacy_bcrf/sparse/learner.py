@@ -14,6 +14,7 @@ from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from spacy_bcrf.chain.checks import check_numbers
 from spacy_bcrf.chain.search import check_search
+from spacy_bcrf.chain.side_by_side import join_chains, split_chains
 
 from .features import Rows
 from .parameter_mixing import Workers
@@ -142,17 +143,33 @@ class OnlineLearner:
     Each tag has a weight for each feature, for the bias, and for the start and end of a sequence.
     Each pair of tags has a transition weight. In a second-order chain, each pair of neighbouring
     tags is also a feature of the token after them.
+
+    C chains side by side, see `chain.side_by_side`, have T / C tags each, and one step a sequence.
+    They share the transition weights.
     """
 
     def __init__(
-        self, n_tags: int, n_features: int, settings: OnlineSettings, n_sequences: float = 1
+        self,
+        n_tags: int,
+        n_features: int,
+        settings: OnlineSettings,
+        n_sequences: float = 1,
+        n_chains: int = 1,
     ) -> None:
-        """n_sequences: number of training sequences. It scales l2, l1 and the decay of the rate."""
+        """n_tags: T, of all chains together. n_sequences: number of training sequences. It scales
+        l2, l1 and the decay of the rate. n_chains: C. ValueError for several chains of order 2.
+        """
         from spacy_bcrf.kernels.sparse import Learner
 
+        if settings.order == 2 and n_chains > 1:
+            raise ValueError(
+                f"order = 2 has weights of three neighbouring tags of one chain, but there are "
+                f"{n_chains} chains side by side. Set order = 1"
+            )
         if settings.order == 2 and n_tags > MAX_TAGS:
             raise ValueError(f"order = 2 has T^3 weights: at most {MAX_TAGS} tags, got {n_tags}")
         self.n_tags = n_tags
+        self.n_chains = n_chains
         self.n_sequences = n_sequences
         self.settings = settings
         self.n_passes = 0
@@ -161,6 +178,7 @@ class OnlineLearner:
             return Learner(
                 settings.objective,
                 n_tags,
+                n_chains=n_chains,
                 n=settings.n,
                 n_iter=settings.n_iter,
                 beam=settings.beam_width if settings.search == "beam" else 0,
@@ -210,7 +228,17 @@ class OnlineLearner:
     @property
     def n_features(self) -> int:
         """Number of features F that have weights."""
-        return self._learner.n_rows - self.n_tags - 3
+        return self._learner.n_rows - self.n_general
+
+    @property
+    def n_states(self) -> int:
+        """Number of tags of one chain, S = T / C."""
+        return self.n_tags // self.n_chains
+
+    @property
+    def n_general(self) -> int:
+        """Number of rows of `weights` before the features."""
+        return self.n_states + 3
 
     @property
     def stride(self) -> int:
@@ -219,10 +247,11 @@ class OnlineLearner:
 
     @property
     def weights(self) -> NDArray[np.float32]:
-        """Weights (T + 3 + F, stride), float32.
+        """Weights (S + 3 + F, stride), float32. S is T in one chain.
 
-        The rows are the transitions `[from, to]`, then the bias, the start, the end, and the
-        features. Columns beyond T are 0. The array is read-only: assign a new one instead.
+        The rows are the transitions `[from, to]` in the first S columns, then the bias, the start,
+        the end, and the features. Columns beyond T are 0. The array is read-only: assign a new one
+        instead.
         """
         if self._weights is None:
             self._weights = self._last_good = _read_only(self._learner.read())
@@ -249,8 +278,8 @@ class OnlineLearner:
     def constrain(self, transitions: NDArray, start: NDArray, end: NDArray) -> None:
         """Set the hard constraints.
 
-        transitions: allowed transitions (T, T), `[from, to]`. start, end: allowed first and last
-        tags (T,).
+        transitions: allowed transitions (S, S), `[from, to]`. start, end: allowed first and last
+        tags (S,) of each chain.
         """
         masks = [np.ascontiguousarray(a, "uint8") for a in (transitions, start, end)]
         for learner in self._learners:
@@ -266,8 +295,8 @@ class OnlineLearner:
     ) -> float:
         """Make one step a sequence and return the sum of the losses, each taken before its step.
 
-        gold: int32 (N,) tag ids, -1 for unknown; or bool (N, T) allowed tags.
-        lattice: bool (N, T), the tags that every labeling may use; None allows all tags.
+        gold: int32 (C N,) tag ids, -1 for unknown; or bool (C N, S) allowed tags.
+        lattice: bool (C N, S), the tags that every labeling may use; None allows all tags.
         order: int32, the sequences to learn from, by index; None takes all in order.
 
         A sequence takes no step if its gold forbids no tag that the lattice and the constraints
@@ -365,13 +394,14 @@ class OnlineLearner:
         optimizer, and so do the transitions. A sequence with a gradient shrinks the weights by
         l2, as in `step`.
 
-        gradient: (N, T) and (T, T), float32. Raises ValueError with l1, which needs `step`.
+        gradient: (C N, S) and (S, S), float32. Raises ValueError with l1, which needs `step`.
         """
         self.check_descends()
         self._check_decay()
         self._weights = None
-        d_unary, d_transitions = map(
-            np.ascontiguousarray, (gradient.unary, gradient.transitions), ("float32", "float32")
+        joined = join_chains(gradient.unary, lengths, self.n_chains, np)
+        d_unary, d_transitions = (
+            np.ascontiguousarray(array, "float32") for array in (joined, gradient.transitions)
         )
         self._learner.descend(rows.rows, rows.starts, lengths, d_unary, d_transitions)
         if self._workers:
@@ -380,7 +410,7 @@ class OnlineLearner:
     def current_potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Compute potentials under the weights of the last step, not their average."""
         unary, transitions = self._learner.score(rows.rows, rows.starts, lengths)
-        return Potentials(unary, transitions, lengths)
+        return split_chains(unary, transitions, lengths, self.n_chains, np)
 
     def potentials(self, rows: Rows, lengths: NDArray[np.int32]) -> Potentials:
         """Compute the first-order potentials, without constraints. Rows of -1 score 0."""

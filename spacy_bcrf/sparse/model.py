@@ -17,7 +17,13 @@ from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import DocBatch, doc_lengths
 from spacy_bcrf.chain import Constraints, Potentials
-from spacy_bcrf.chain.label_resize import extend_rows, extend_square
+from spacy_bcrf.chain.label_resize import (
+    extend_chains,
+    extend_rows,
+    extend_square,
+    outside_bias,
+)
+from spacy_bcrf.chain.side_by_side import split_chains
 
 from .doc_attributes import POOLED
 from .features import Features, Rows, known_rows
@@ -56,9 +62,11 @@ class SparseChain:
     tables: clusters for templates such as `cluster.name[0]`.
     template_set: the name of the set of the templates, if any. A chain saved with the same name
         keeps the templates that it was trained with, because a later version can change the set.
-    feature_dropout: the probability that `begin_update` drops a feature of a token.
+    feature_dropout: the probability that training drops a feature of a token.
     two_pass: whether a first chain, without the templates of `pooled`, gives the values of
         `pooled`, see `two_pass`. `fit_first` trains it.
+
+    n_chains: number of chains side by side, see `OnlineLearner`. `initialize` reads it.
 
     `dictionary` and `learner` exist after `initialize` or `from_bytes`.
     """
@@ -99,6 +107,7 @@ class SparseChain:
         self.min_freq = min_freq
         self.template_set = template_set
         self.feature_dropout = feature_dropout
+        self.n_chains = 1
         self._learner: OnlineLearner | None = None
         self._counts: _Counts | None = None
         self._forget_rows()
@@ -196,7 +205,9 @@ class SparseChain:
                 "(training.annotating_components), set min_freq = 1",
                 stacklevel=2,
             )
-        self._learner = OnlineLearner(n_tags, len(self.dictionary), self.settings, counts.n_docs)
+        self._learner = OnlineLearner(
+            n_tags, len(self.dictionary), self.settings, counts.n_docs, self.n_chains
+        )
         self._add_pairs()
 
     def _add_pairs(self) -> None:
@@ -251,10 +262,13 @@ class SparseChain:
         """
         learner = self.learner
         weights = learner.weights
-        unary = self.features.score(docs, self.dictionary, weights, learner.n_tags)
-        transitions = weights[: learner.n_tags, : learner.n_tags]
+        unary = self.features.score(
+            docs, self.dictionary, weights, learner.n_tags, learner.n_chains
+        )
+        transitions = weights[: learner.n_states, : learner.n_states]
         lengths = docs.lengths if isinstance(docs, DocBatch) else doc_lengths(docs)
-        potentials = Potentials.deferred(unary, transitions, lengths, np).constrain(constraints)
+        potentials = split_chains(unary, transitions, lengths, learner.n_chains, np)
+        potentials = potentials.constrain(constraints)
         return learner.add_pairs(potentials) if learner.settings.order == 2 else potentials
 
     def step(
@@ -265,6 +279,8 @@ class SparseChain:
         gold, lattice, errors: see `OnlineLearner.step`.
         """
         learner, rows = self._prepare(docs)
+        if self.feature_dropout:
+            rows = self._drop_features(rows)
         return learner.step(rows, doc_lengths(docs), gold, lattice)
 
     def begin_update(self, docs: Sequence[Doc]) -> tuple[Potentials, Callable[[Potentials], None]]:
@@ -282,8 +298,7 @@ class SparseChain:
         learner, rows = self._prepare(docs)
         lengths = doc_lengths(docs)
         if self.feature_dropout:
-            dropped = np.random.random(len(rows.rows)) < self.feature_dropout
-            rows = known_rows(np.where(dropped, np.int32(-1), rows.rows), rows.starts)
+            rows = self._drop_features(rows)
         potentials = learner.current_potentials(rows, lengths)
         if self.feature_dropout:
             # Bias, start and end are always there.
@@ -292,6 +307,10 @@ class SparseChain:
             unary = general + (potentials.unary - general) / np.float32(1 - self.feature_dropout)
             potentials = potentials.with_scores(unary, potentials.transitions)
         return potentials, lambda gradient: learner.descend(rows, lengths, gradient)
+
+    def _drop_features(self, rows: Rows) -> Rows:
+        dropped = np.random.random(len(rows.rows)) < self.feature_dropout
+        return known_rows(np.where(dropped, np.int32(-1), rows.rows), rows.starts)
 
     def _prepare(self, docs: Sequence[Doc]) -> tuple[OnlineLearner, Rows]:
         """Return the learner, with weights for new features, and the features of N tokens."""
@@ -309,18 +328,27 @@ class SparseChain:
         self.settings = settings
         self.from_bytes(self.to_bytes())
 
-    def resize_tags(self, matching: NDArray[np.int64]) -> None:
+    def resize_tags(self, matching: NDArray[np.int64], n_chains: int = 1) -> None:
         """Append tags whose weights are the mean of the weights of matching old tags.
+
+        n_chains: the number of chains side by side. New tags of several are those of new chains.
 
         matching: (new tags, K) old tags, see `chain.label_resize`.
         """
         old = self.learner
-        n_old, n_tags = old.n_tags, old.n_tags + len(matching)
-        by_tag = extend_rows(np, old.weights[n_old:, :n_old].T, matching)
-        new = OnlineLearner(n_tags, old.n_features, self.settings, old.n_sequences)
-        weights = np.zeros((n_tags + 3 + old.n_features, new.stride), dtype="float32")
-        weights[:n_tags, :n_tags] = extend_square(np, old.weights[:n_old, :n_old], matching)
-        weights[n_tags:, :n_tags] = by_tag.T
+        n_old, n_tags, n_states = old.n_tags, old.n_tags + len(matching), old.n_states
+        by_tag = old.weights[n_states:, :n_old].T
+        new = OnlineLearner(n_tags, old.n_features, self.settings, old.n_sequences, n_chains)
+        weights = np.zeros((new.n_general + old.n_features, new.stride), dtype="float32")
+        transitions = old.weights[:n_states, :n_states]
+        if n_chains == 1:
+            by_tag = extend_rows(np, by_tag, matching)
+            transitions = extend_square(np, transitions, matching)
+        else:
+            by_tag = extend_chains(np, by_tag, len(matching))
+            by_tag[n_old::n_states, 0] = outside_bias(transitions)
+        weights[: new.n_states, : new.n_states] = transitions
+        weights[new.n_states :, :n_tags] = by_tag.T
         new.weights = weights
         self._learner = new
         if self.settings.order == 2:
@@ -350,16 +378,16 @@ class SparseChain:
 
     def save(self) -> SavedChain:
         """Return the parts of the chain, which has weights."""
-        n_tags = self.learner.n_tags
+        n_tags, n_general = self.learner.n_tags, self.learner.n_general
         weights = self.learner.weights[:, :n_tags]
-        features = weights[n_tags + 3 :]
+        features = weights[n_general:]
         used = np.flatnonzero(features.any(axis=1))
         return SavedChain(
             self.features.texts,
             self.features.gazetteers.phrases,
             self.features.tables.tables,
             self.learner.n_sequences,
-            weights[: n_tags + 3],
+            weights[:n_general],
             self.dictionary.keys[used],
             features[used],
             self.template_set,
@@ -395,13 +423,14 @@ class SparseChain:
             _check_order(saved)
         if self.first and saved.first:
             self.first.load(saved.first, saved.first_tags)
-        n_tags = saved.general.shape[1]
+        n_general, n_tags = saved.general.shape
         dictionary = Dictionary()
         dictionary.keys = saved.keys
-        learner = OnlineLearner(n_tags, len(saved.keys), self.settings, saved.n_sequences)
-        weights = np.zeros((n_tags + 3 + len(saved.keys), learner.stride), dtype="float32")
-        weights[: n_tags + 3, :n_tags] = saved.general
-        weights[n_tags + 3 :, :n_tags] = saved.features
+        n_chains = n_tags // (n_general - 3)
+        learner = OnlineLearner(n_tags, len(saved.keys), self.settings, saved.n_sequences, n_chains)
+        weights = np.zeros((n_general + len(saved.keys), learner.stride), dtype="float32")
+        weights[:n_general, :n_tags] = saved.general
+        weights[n_general:, :n_tags] = saved.features
         learner.weights = weights
         self.features = features
         self.features.restore(saved.gazetteers, saved.tables)
@@ -429,16 +458,16 @@ class SparseChain:
             raise self._other_templates(saved)
         _check_order(saved)
         n_tags = learner.n_tags
-        if saved.general.shape[1] != n_tags:
+        if saved.general.shape != (learner.n_general, n_tags):
             raise ValueError(f"there are {n_tags} tags, but {saved.general.shape[1]} in the bytes")
         tables = self.features.tables.tables
         for name in tables.keys() & saved.tables.keys() - {FREQUENCY}:
             if tables[name] != saved.tables[name]:
                 raise ValueError(f"the saved linear chain was trained with another table {name}")
-        rows = n_tags + 3 + self.dictionary.find(saved.keys, True)
+        rows = learner.n_general + self.dictionary.find(saved.keys, True)
         learner.resize(len(self.dictionary))
         weights = learner.weights.copy()
-        weights[: n_tags + 3, :n_tags] = saved.general
+        weights[: learner.n_general, :n_tags] = saved.general
         weights[rows, :n_tags] = saved.features
         learner.weights = weights
 

@@ -36,7 +36,8 @@ class SavedChain(NamedTuple):
     first: the first chain of `two_pass`, with the same phrases and tables. first_tags: the names of
         its tags.
     n_sequences: number of training sequences.
-    general: (T + 3, T) float32, weights of the transitions, the bias, the start and the end.
+    general: (S + 3, T) float32, weights of the transitions, the bias, the start and the end. C
+        chains side by side have S = T / C tags each.
     keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
     """
 
@@ -137,7 +138,9 @@ def unpack(data: bytes) -> SavedChain:
             f"reads formats 1 and {VERSION}"
         )
     n_tags, scale, n_sequences = msg["n_tags"], msg["scale"], msg["n_sequences"]
-    if n_tags < 1 or len(msg["general"]) != 4 * (n_tags + 3) * n_tags:
+    n_general = len(msg["general"]) // (4 * max(n_tags, 1))
+    n_states = max(n_general - 3, 1)
+    if n_tags < 1 or n_tags % n_states or len(msg["general"]) != 4 * (n_states + 3) * n_tags:
         raise _damaged(f"{len(msg['general'])} bytes of weights do not fit n_tags = {n_tags}")
     if len(msg["keys"]) % 8:
         raise _damaged(f"the keys have {len(msg['keys'])} bytes, not a multiple of 8")
@@ -152,7 +155,7 @@ def unpack(data: bytes) -> SavedChain:
     _check_texts([*msg["templates"], *msg.get("first_tags", [])], msg["gazetteers"])
     _check_tables(tables)
     keys = np.frombuffer(msg["keys"], dtype="uint64")
-    general = np.frombuffer(msg["general"], dtype="float32").reshape(n_tags + 3, n_tags)
+    general = np.frombuffer(msg["general"], dtype="float32").reshape(n_general, n_tags)
     packed = np.frombuffer(_decompress(msg["features"], 2 * n_tags * len(keys)), dtype="float16")
     by_tag = packed.reshape(n_tags, len(keys))
     features = np.empty((len(keys), n_tags), dtype="float32")

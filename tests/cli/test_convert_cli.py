@@ -129,8 +129,8 @@ def test_the_extension_or_the_option_decides_the_format(folder):
     result = run("data.annotated.xz", "o.spacy", exit_code=1)
     assert result.stderr == (
         "data.annotated.xz: unknown extension '.annotated'; expected one of .conllu .conll .iob "
-        ".iob2 .bio .tsv .txt .jsonl .ndjson .json, or --format conllu, columns, jsonl, prodigy, "
-        "label-studio\n"
+        ".iob2 .bio .tsv .txt .jsonl .ndjson .json .ann, or --format conllu, columns, jsonl, "
+        "prodigy, label-studio, brat\n"
     )
     run("data.annotated.xz", "o.spacy", "--format", "columns")
 

@@ -88,11 +88,7 @@ def test_shards_of_all_formats(folder):
         (["good.jsonl", "o.txt"], "o.txt: expected the name of a .spacy file to write"),
         (["good.jsonl", "o.spacy", "-l", "qqq"], "language 'qqq': "),
         (["good.jsonl", "o.spacy", "--labels", ","], ",: no labels"),
-        (["good.jsonl", "a.conll", "o.spacy"], "JSON cannot be converted with CoNLL, nor with"),
-        (
-            ["good.jsonl", "o.spacy", "--spans-key", "x"],
-            "JSON cannot be converted with CoNLL, nor with --spans-key",
-        ),
+        (["good.jsonl", "a.conll", "o.spacy"], "JSON and brat cannot be converted with CoNLL"),
         (["a.conll", "o.spacy", "--labels", "PER"], "--labels is only for JSON"),
         (["good.jsonl", "good.jsonl/o.spacy"], "good.jsonl/o.spacy: cannot be written: "),
         (["good.jsonl", "full", "--shard", "1"], "full: expected a new or empty folder"),

@@ -28,9 +28,9 @@ def test_first_column_is_the_word_and_last_the_entity_tag(separator):
 
 def test_columns_by_number_from_either_end():
     text = "1\tBoeing\tNNP\tB-ORG\t-\tsteve"
-    (sentence,) = read(text, word_column=2, tag_column=-4, ent_column=4)
+    (sentence,) = read(text, word_column=2, tag_column=-4, ent_columns=[4])
     assert (sentence.words, sentence.tags, sentence.entities) == (["Boeing"], ["NNP"], ["B-ORG"])
-    (sentence,) = read(text, word_column=2, ent_column=0)
+    (sentence,) = read(text, word_column=2, ent_columns=[0])
     assert sentence.entities == [None]
 
 

@@ -455,7 +455,7 @@ class ComponentSuite:
         assert f"{len(self.new_data)} of {len(examples)} documents" in warning
         assert f"document {len(self.data)}, {self.new_data[0][0][:20]!r}"[:-1] in warning
         assert f"unknown labels {self.new_label}" in warning
-        known = sum(len(eg) for eg in examples[: len(self.data)])
+        known = pipe.codec.n_chains * sum(len(eg) for eg in examples[: len(self.data)])
         assert gradient.unary[:known].any()
         assert not gradient.unary[known:].any()
 

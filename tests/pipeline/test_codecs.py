@@ -8,7 +8,7 @@ import pytest
 import spacy
 
 PACKAGE = Path(__file__).resolve().parents[2] / "spacy_bcrf"
-FACTORIES = ("bcrf_ner", "bcrf_tagger", "bcrf_chunker", "bcrf_segmenter")
+FACTORIES = ("bcrf_ner", "bcrf_spans", "bcrf_tagger", "bcrf_chunker", "bcrf_segmenter")
 
 
 def test_nobody_asks_for_the_kind_of_a_codec() -> None:

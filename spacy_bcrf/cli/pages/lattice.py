@@ -29,23 +29,28 @@ def lattice(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> dict[str, An
     potentials = pipe.find_potentials([doc])
     marginals = ops.to_numpy(CRF().marginals(pipe.posterior(potentials)).unary).clip(0, 1)
     best = pipe.decode(potentials)
-    tags, sparse, weight = pipe.tags, sparse_chain(pipe.model), sparse_weight(pipe.model)
-    reasons = []
-    if sparse is not None and len(tags) > 1:
-        known = name_known(sparse, doc)
-        choices = (
-            explain_choice(sparse, doc, potentials, tags, best, marginals, i, weight, known)
-            for i in range(len(doc))
-        )
-        reasons = [
-            _row(doc[i].text, tags, choice, marginals[i], n_reasons)
-            for i, choice in enumerate(choices)
+    sparse, weight = sparse_chain(pipe.model), sparse_weight(pipe.model)
+    n_chains, n_tags = pipe.codec.n_chains, pipe.codec.n_tags
+    known = name_known(sparse, doc) if sparse is not None and n_tags > 1 else []
+    reasons, lattice = [], []
+    for chain in range(n_chains):
+        first, rows = chain * n_tags, slice(chain * len(doc), (chain + 1) * len(doc))
+        tags, p, labeling = pipe.tags[first : first + n_tags], marginals[rows], best[rows]
+        lattice += [
+            (tag, list(zip(p[:, t].tolist(), (labeling == t).tolist(), strict=True)))
+            for t, tag in enumerate(tags)
         ]
-    rows = [
-        (tag, list(zip(marginals[:, t].tolist(), (best == t).tolist(), strict=True)))
-        for t, tag in enumerate(tags)
-    ]
-    return {"words": [token.text for token in doc], "lattice": rows, "reasons": reasons}
+        if sparse is None or n_tags < 2:
+            continue
+        of_chain = potentials.take([chain])
+        for i, token in enumerate(doc):
+            # Of several chains, most are O with certainty.
+            if n_chains == 1 or labeling[i]:
+                choice = explain_choice(
+                    sparse, doc, of_chain, tags, labeling, p, i, weight, known, first
+                )
+                reasons.append(_row(token.text, tags, choice, p[i], n_reasons))
+    return {"words": [token.text for token in doc], "lattice": lattice, "reasons": reasons}
 
 
 def _row(word: str, tags: list[str], choice: Choice, p: np.ndarray, n: int) -> dict[str, Any]:

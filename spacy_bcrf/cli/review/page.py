@@ -11,16 +11,22 @@ from typing import Any, NamedTuple
 
 from spacy.language import Language
 
-from spacy_bcrf.pipeline.chunker import Chunker
-from spacy_bcrf.pipeline.ner import EntityRecognizer
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from ..pages import as_json, render
 
 
-def check_labeler(labeler: SequenceLabeler) -> None:
-    """Raise ValueError for a component that predicts no spans, or has no labels."""
-    if not isinstance(labeler, EntityRecognizer | Chunker):
+def check_labeler(labeler: SequenceLabeler, one_mark: bool = True) -> None:
+    """Raise ValueError for a component that predicts no spans, or has no labels.
+
+    one_mark: whether spans that may overlap cannot be shown.
+    """
+    if labeler.codec.has_scores and one_mark:
+        raise ValueError(
+            f"{labeler.name} predicts {labeler.codec.what}, whose spans may overlap, but the page "
+            "has one mark a token; expected `rank --format label-studio` or prodigy"
+        )
+    if labeler.codec.unit != "span":
         raise ValueError(
             f"{labeler.name} predicts no spans; expected a component bcrf_ner or bcrf_chunker"
         )

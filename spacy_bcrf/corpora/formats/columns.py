@@ -4,7 +4,7 @@ CoNLL-2000, CoNLL-2003, WNUT-17, JNLPBA and Universal NER (.iob2) are in this fo
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, raise_error
@@ -27,25 +27,28 @@ def read_columns(
     *,
     word_column: int = 1,
     tag_column: int = 0,
-    ent_column: int = -1,
+    ent_columns: Sequence[int] = (-1,),
     on_malformed: OnMalformed = raise_error,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a file of columns.
 
-    word_column, tag_column, ent_column: columns of the word, the part-of-speech tag (`_` if
-        missing) and the entity or chunk tag (`_` or `-` if missing), counted from 1, or from the
-        end as -1, -2; 0 for none.
+    word_column, tag_column: columns of the word and the part-of-speech tag (`_` if missing),
+        counted from 1, or from the end as -1, -2; 0 for none.
+    ent_columns: columns of entity or chunk tags (`_` or `-` if missing), a column a layer of
+        entities that may overlap; 0 for none.
     on_malformed: receives the first error of a sentence with a row of other columns or without a
         word. If it returns, the sentence is skipped.
 
     Tabs separate the columns if the first row has one, else blanks. `-DOCSTART-`, `# newdoc` and
     `###MEDLINE:` start a document. `# key = value` is a comment; in a file with tabs, so is every
-    line that starts with `#` and has no tab. CorpusError names a malformed line, or the first row
+    line that starts with `#` and has no tab, or, before a sentence, one tab and too few columns, as
+    the sources of GermEval 2014. CorpusError names a malformed line, or the first row
     if it lacks a column.
     """
     lines = iter(lines)
     tabs, head = _find_separator(lines)
     n_columns, first_row = 0, 0
+    most = min(2, max(map(abs, (word_column, tag_column, *ent_columns))) - 1)
     text: str | None = None
     starts_document = False
     sentence = Sentence()
@@ -53,7 +56,9 @@ def read_columns(
     for line in chain(head, lines):
         marks_document = _DOCUMENT.match(line.text) is not None
         is_comment = line.text.startswith("#") and (
-            _COMMENT.match(line.text) is not None or (tabs and "\t" not in line.text)
+            _COMMENT.match(line.text) is not None
+            or (tabs and "\t" not in line.text)
+            or (not sentence.words and line.text.startswith("#\t") and line.text.count("\t") < most)
         )
         if marks_document or is_comment or not line.text.strip(" \t"):
             if error is not None:
@@ -69,7 +74,7 @@ def read_columns(
         row = line.text.split("\t") if tabs else _BLANKS.split(line.text.strip(" \t"))
         if not n_columns:
             n_columns, first_row = len(row), line.number
-            word, tag, ent = _find_columns(line, n_columns, word_column, tag_column, ent_column)
+            word, tag, ents = _find_columns(line, n_columns, word_column, tag_column, ent_columns)
         if len(row) != n_columns:
             error = error or line.error(
                 f"{len(row)} columns; expected {n_columns}, separated by "
@@ -83,7 +88,11 @@ def read_columns(
         sentence.words.append(row[word])
         sentence.tags.append(None if tag is None or row[tag] in _MISSING_TAG else row[tag])
         sentence.pos.append(None)
-        sentence.entities.append(None if ent is None or row[ent] in _MISSING_ENTITY else row[ent])
+        entities = [None if row[ent] in _MISSING_ENTITY else row[ent] for ent in ents]
+        sentence.entities.append(entities[0] if entities else None)
+        sentence.layers = sentence.layers or [[] for _ in entities[1:]]
+        for layer, entity in zip(sentence.layers, entities[1:], strict=True):
+            layer.append(entity)
     if error is not None:
         on_malformed(error)
     elif sentence.words:
@@ -108,9 +117,9 @@ def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
 
 
 def _find_columns(
-    line: Line, n_columns: int, word_column: int, tag_column: int, ent_column: int
-) -> tuple[int, int | None, int | None]:
-    """Return the indices of word, tag and entity tag in a row. CorpusError for a missing column."""
+    line: Line, n_columns: int, word_column: int, tag_column: int, ent_columns: Sequence[int]
+) -> tuple[int, int | None, list[int]]:
+    """Return the indices of word, tag and entity tags in a row. CorpusError if one is missing."""
 
     def index(column: int) -> int:
         if not 1 <= abs(column) <= n_columns:
@@ -119,13 +128,14 @@ def _find_columns(
 
     word = index(word_column)
     tag = index(tag_column) if tag_column else None
-    ent = index(ent_column) if ent_column else None
-    if word in (tag, ent) or (tag is not None and tag == ent):
+    ents = [index(column) for column in ent_columns if column]
+    all_columns = [word, *([] if tag is None else [tag]), *ents]
+    if len(set(all_columns)) < len(all_columns):
         raise line.error(
             f"{n_columns} columns; expected different columns for word ({word_column}), "
-            f"tag ({tag_column}) and entity tag ({ent_column})"
+            f"tag ({tag_column}) and entity tag ({', '.join(map(str, ent_columns))})"
         )
-    return word, tag, ent
+    return word, tag, ents
 
 
 def _finish(sentence: Sentence, text: str | None, starts_document: bool) -> Sentence:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -47,7 +48,18 @@ class Codec(Protocol):
     labels: tuple[str, ...]
 
     tags: list[str]
-    """The tags in the order of their ids. A new label appends its tags."""
+    """The tags in the order of their ids, of all chains. A new label appends its tags."""
+
+    n_chains: int = 1
+    """The number C of chains side by side, see `chain.side_by_side`. A document has C n rows of
+    tags, potentials, lattice and gold: all tokens in the first chain, then in the second and so on.
+    """
+
+    state: dict[str, Any] = {}  # noqa: RUF012
+    """JSON values that initialization finds and that define the tags. They are saved."""
+
+    has_scores: ClassVar[bool] = False
+    """Whether `write_scores` stores the probabilities of all predictions."""
 
     tags_per_label: int
 
@@ -91,6 +103,27 @@ class Codec(Protocol):
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
         """Set the labels, and with them tags and constraints."""
 
+    @property
+    def n_tags(self) -> int:
+        """The number of tags of one chain."""
+        return len(self.tags) // self.n_chains
+
+    def count_layers(self, example: Example) -> Counter[tuple[str, int]]:
+        """Count what `choose_layers` needs of an example."""
+        return Counter()
+
+    def choose_layers(self, counts: Mapping[tuple[str, int], int]) -> None:
+        """Set the state from the counts of the training data."""
+        return
+
+    def describe(self, counts: Mapping[tuple[str, int], int]) -> tuple[str, str]:
+        """Describe what `choose_layers` has chosen, and what it leaves out; or nothing."""
+        return "", ""
+
+    def find_lost(self, example: Example) -> list[str]:
+        """Describe gold spans that tags cannot express. Training leaves them out."""
+        return []
+
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of a gold document."""
 
@@ -103,6 +136,11 @@ class Codec(Protocol):
 
         A tag or a word is a span of one token.
         """
+
+    def probabilities(self, doc: Doc, spans: Sequence[Span]) -> list[float | None]:
+        """Return the probabilities that a component has written of these spans, None without."""
+        data: UserData = doc.user_data
+        return [data.get(self.confidence_key(span.start_char, span.end_char)) for span in spans]
 
     def length(self, span: Span) -> int | None:
         """Return the length of a span in its unit: characters of a word; None for a tag."""
@@ -144,7 +182,7 @@ class Codec(Protocol):
 
         values, allowed: by document. Adds contradictions and unknown labels to the problems.
         RETURNS the wrong labelings that allowed tags cannot exclude, each as the index of its
-        example and tags (n, T).
+        sequence, C times that of the example plus the chain, and tags (n, T).
         """
         return []
 
@@ -201,6 +239,9 @@ class Codec(Protocol):
         RETURNS the documents: new ones if the annotation needs other tokens.
         """
 
+    def write_scores(self, doc: Doc, scores: NDArray[np.floating]) -> None:
+        """Store the probabilities of the predictions that `write` has written, in their order."""
+
     def interpret(self, doc: Doc, tags: Tags) -> list[Any]:
         """Return the annotation of one document with these tags."""
 
@@ -211,6 +252,19 @@ class Codec(Protocol):
 
         Predictions without gold annotation are left out.
         """
+
+    def first_chain(self, label: int) -> int:
+        """Return the chain of a label's outermost spans."""
+        return 0
+
+    def outside_posteriors(
+        self, posterior: Potentials, spans: Predictions, ops: Ops
+    ) -> NDArray[np.floating]:
+        """Return the probabilities (M,) that no span touches the tokens of spans.
+
+        Of chains side by side, no span of the same label.
+        """
+        raise NotImplementedError
 
     def confidences(
         self, posterior: Potentials, predictions: Predictions, ops: Ops

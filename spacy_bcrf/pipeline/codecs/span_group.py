@@ -102,7 +102,9 @@ def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
         if not label:
             raise ValueError(f"the span {span.text!r} has no label")
         if any(types[start:end]):
-            raise ValueError(f"the span {span.text!r} overlaps another span")
+            raise ValueError(
+                f"the span {span.text!r} overlaps another span; only bcrf_spans learns both"
+            )
         types[start:end] = [label] * (end - start)
         iob[start:end] = [BEGIN] + [INSIDE] * (end - start - 1)
     return np.array((iob, types), dtype="uint64").T

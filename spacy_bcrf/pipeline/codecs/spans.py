@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.extensions import span_confidence
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_candidates, span_posteriors
+from spacy_bcrf.chain.span_posteriors import stretch_posteriors
 
 from .codec import Codec, Ops, Predictions, SpanArrays, Tags, Unit
 
@@ -53,7 +54,7 @@ class SpanCodec(Codec):
     def __init__(self, scheme: str, restrictions: str, **settings: str) -> None:
         """scheme: BILUO, BIO or BIES. restrictions, settings: see `Codec`."""
         self.scheme = get_scheme(scheme)
-        self.predictions = self.scheme.decode_ids
+        self.predictions: Callable[[Any, Any], Predictions] = self.scheme.decode_ids
         self.settings = {"scheme": scheme, **settings}
         self.restrictions = restrictions
         self.tags_per_label = len(self.scheme.prefixes)
@@ -155,6 +156,13 @@ class SpanCodec(Codec):
         continues = np.append(self.entities.continues(iob, first), False)[ends]
         correct = (n_wrong[starts] == n_wrong[ends]) & ~continues
         return tuple(part[known] for part in (starts, ends, labels)), correct[known]
+
+    def outside_posteriors(
+        self, posterior: Potentials, spans: Predictions, ops: Ops
+    ) -> NDArray[np.floating]:
+        """Return the probabilities (M,) that the tokens of spans are O, see `Codec`."""
+        starts, ends, _ = (ops.asarray(part) for part in spans)
+        return np.exp(ops.to_numpy(stretch_posteriors(posterior, 0, starts, ends)))
 
     def confidences(
         self, posterior: Potentials, predictions: Predictions, ops: Ops

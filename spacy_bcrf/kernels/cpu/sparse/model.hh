@@ -119,9 +119,12 @@ template <class V> BCRF_SHARED void pay_l1(V& weight, V& payment, V& past, V roo
 //
 // The first rows are the transitions, by their `from` tag. The bias, the start and the end of a
 // sequence follow, then the features. A second-order chain has a feature for each pair of tags.
+//
+// Several chains side by side label a sequence independently. They share the features and the
+// transitions. A row has the weights of the tags of each chain in turn.
 struct Model {
     Options options;
-    int tags;
+    int tags, chains;  // tags of one chain
     size_t stride;
     Table v, late, paid;
     Table squares;  // AdaGrad's sums of squared gradients
@@ -141,12 +144,13 @@ struct Model {
     float least = 0;             // a second-order chain keeps the tags with at least this marginal
     std::atomic<bool> stopped{false};  // another thread asks `learn` to stop, until the next `write`
 
-    Model(const Options& options, int tags)
-        : options(options), tags(tags), stride((size_t(tags) + 7) / 8 * 8), v(stride), late(stride),
-          paid(stride), squares(stride) {
+    Model(const Options& options, int tags, int chains)
+        : options(options), tags(tags), chains(chains), stride((size_t(width()) + 7) / 8 * 8), v(stride),
+          late(stride), paid(stride), squares(stride) {
         resize(0);
     }
 
+    int width() const { return tags * chains; }
     size_t first_feature() const { return size_t(tags) + 3; }
     int bias() const { return tags; }
 
@@ -186,7 +190,7 @@ struct Model {
     void pay_late(float* weight, float* payment, float* past, const float* square) const {
         const double goal = float(penalty);
         double known = -1, start = 0, end = -1;  // most weights of a row share both lags
-        for (int t = 0; t < tags; ++t) {
+        for (int t = 0; t < width(); ++t) {
             const double sign = weight[t] < 0 ? -1 : 1, size = sign * weight[t];
             const double since = -sign * payment[t];
             if (size == 0 || since >= goal) continue;
@@ -323,7 +327,8 @@ struct PairWeights {
 
 // A ragged batch. Token i has the features rows[starts[i] : starts[i + 1]], in addition to bias,
 // start and end. Gold is tag ids (N), -1 for unknown, or `allowed` tags (N, tags). The lattice
-// `open` (N, tags) restricts prediction. `allowed` and `open` may be null.
+// `open` (N, tags) restricts prediction. `allowed` and `open` may be null. Of C chains, gold and lattice
+// have C N rows: for each sequence, its tokens in the first chain, then in the second and so on.
 struct Sequences {
     const int* rows;
     const std::int64_t* starts;

@@ -1,6 +1,8 @@
 // One online step for each sequence: scores, the objective's gradient, and the update of its rows.
 #pragma once
 
+#include <numeric>
+
 #include "../features.hh"
 #include "../interrupt.hh"
 #include "../prefetch.hh"
@@ -31,6 +33,10 @@ struct BestList {
 
 class Online {
     Model& m_;
+    // Arrays by chain and token: (chains, length, tags). A token's row of all chains is in scores_ and changes_.
+    std::vector<float> scores_, changes_, values_;
+    std::vector<int> lengths_;
+    int chain_ = 0;
     std::vector<float> unary_, transitions_, node_, change_, late_, gradient_;
     std::vector<double> edge_;
     std::vector<int> gold_, best_, features_, changed_;
@@ -47,12 +53,12 @@ class Online {
     std::vector<Triple> triples_;
     Quadratic quadratic_;
     const Sequences* data_ = nullptr;
-    size_t start_ = 0;
+    size_t tokens_ = 0, start_ = 0;  // of the sequence, in features and in the rows of all chains
     int length_ = 0;
 
     // Set features_ to the rows of token i: bias, start, end, then features. Return their number.
     int rows_of(int i) {
-        const std::int64_t from = data_->starts[start_ + i], to = data_->starts[start_ + i + 1];
+        const std::int64_t from = data_->starts[tokens_ + i], to = data_->starts[tokens_ + i + 1];
         features_.clear();
         features_.push_back(m_.bias());
         if (i == 0) features_.push_back(m_.bias() + 1);
@@ -63,8 +69,8 @@ class Online {
     }
 
     void prefetch_rows(const Table& table, int i) {
-        const std::int64_t to = data_->starts[start_ + i + 1];
-        for (std::int64_t k = data_->starts[start_ + i]; k < to; ++k) {
+        const std::int64_t to = data_->starts[tokens_ + i + 1];
+        for (std::int64_t k = data_->starts[tokens_ + i]; k < to; ++k) {
             const float* row = table.row(data_->rows[k] + m_.first_feature());
             prefetch(row, m_.stride);
         }
@@ -77,22 +83,22 @@ class Online {
 
     // Compute the scores of the sequence. Return false if they have diverged.
     bool score() {
-        const int T = m_.tags;
+        const int T = m_.tags, W = m_.width();
         const float scale = float(m_.scale);
-        unary_.resize(size_t(length_) * T + m_.stride);
+        scores_.resize(size_t(length_) * W + m_.stride);
         for (int i = 0; i < std::min(2, length_); ++i) prefetch_rows(m_.v, i);
         float total = 0;
         for (int i = 0; i < length_; ++i) {
             if (i + 2 < length_) prefetch_rows(m_.v, i + 2);
-            // The sum has `stride` numbers. The next token overwrites the numbers beyond T.
-            float* unary = unary_.data() + size_t(i) * T;
-            const std::int64_t from = data_->starts[start_ + i], to = data_->starts[start_ + i + 1];
+            // The sum has `stride` numbers. The next token overwrites the numbers beyond W.
+            float* unary = scores_.data() + size_t(i) * W;
+            const std::int64_t from = data_->starts[tokens_ + i], to = data_->starts[tokens_ + i + 1];
             const int* rows = data_->rows + from;
             sum_rows(unary, m_.stride, to - from, [&](std::int64_t k) {
                 return m_.v.row(m_.first_feature() + rows[k]);
             });
             const float* bias = m_.v.row(m_.bias());
-            for (int t = 0; t < T; ++t) {
+            for (int t = 0; t < W; ++t) {
                 if (i == 0) unary[t] += bias[m_.stride + t];
                 if (i == length_ - 1) unary[t] += bias[2 * m_.stride + t];
                 unary[t] = (unary[t] + bias[t]) * scale;
@@ -107,38 +113,63 @@ class Online {
             }
         }
         if (!(total < diverged)) return false;
+        if (m_.chains == 1) {
+            unary_.swap(scores_);
+        } else {
+            unary_.resize(size_t(length_) * W);
+            by_chain([&](size_t of_chain, size_t of_token) { unary_[of_chain] = scores_[of_token]; });
+        }
         restrict_to_constraints();
         return true;
     }
+
+    // Call copy(k, j) for each place k by chain and token, and its place j by token and chain.
+    template <class Copy> void by_chain(Copy copy) {
+        const size_t T = m_.tags, W = m_.width();
+        size_t k = 0;
+        for (size_t c = 0; c < size_t(m_.chains); ++c)
+            for (size_t i = 0; i < size_t(length_); ++i)
+                for (size_t t = 0; t < T; ++t, ++k) copy(k, i * W + c * T + t);
+    }
+
+    // Return the number of rows of the arrays by chain and token.
+    size_t n_rows() const { return size_t(length_) * m_.chains; }
+    size_t of_chain() const { return size_t(chain_) * length_; }
 
     void restrict_to_constraints() {
         const size_t T = m_.tags;
         if (!m_.transitions.empty()) {
             for (size_t k = 0; k < T * T; ++k)
                 if (!m_.transitions[k]) transitions_[k] = -infinity<float>;
-            forbid(unary_.data(), m_.start.data());
-            forbid(unary_.data() + (length_ - 1) * T, m_.end.data());
+            for (size_t i = 0; i < n_rows(); i += length_) {
+                forbid(unary_.data() + i * T, m_.start.data());
+                forbid(unary_.data() + (i + length_ - 1) * T, m_.end.data());
+            }
         }
         if (data_->open)
-            for (int i = 0; i < length_; ++i)
+            for (size_t i = 0; i < n_rows(); ++i)
                 forbid(unary_.data() + i * T, data_->open + (start_ + i) * T);
     }
 
     Sequence<float> sequence(const std::vector<float>& unary) const {
-        return {unary.data(), transitions_.data(), length_, m_.tags, true};
+        return {unary.data() + of_chain() * m_.tags, transitions_.data(), length_, m_.tags, true};
     }
 
+    // One chain, or all.
     Batch<float> batch(const std::vector<float>& unary) const {
-        return {unary.data(), transitions_.data(), &length_, 1, m_.tags, true};
+        return {unary.data() + of_chain() * m_.tags, transitions_.data(), &length_, 1, m_.tags, true};
+    }
+    Batch<float> chains(const std::vector<float>& unary) const {
+        return {unary.data(), transitions_.data(), lengths_.data(), m_.chains, m_.tags, true};
     }
 
     // Set restricted_ to the scores under partial gold. Return false if gold forbids no tag that
     // the constraints allow.
     bool restrict_to_gold() {
         const size_t T = m_.tags;
-        restricted_.assign(unary_.begin(), unary_.begin() + length_ * T);
+        restricted_.assign(unary_.begin(), unary_.begin() + n_rows() * T);
         bool restricts = false;
-        for (int i = 0; i < length_; ++i) {
+        for (size_t i = 0; i < n_rows(); ++i) {
             float* unary = restricted_.data() + i * T;
             for (size_t t = 0; t < T; ++t) {
                 const bool allowed = data_->allowed
@@ -154,8 +185,8 @@ class Online {
 
     // Throw std::invalid_argument if a token of restricted_ has several tags.
     void check_complete() const {
-        for (int i = 0; i < length_; ++i) {
-            const float* unary = restricted_.data() + size_t(i) * m_.tags;
+        for (size_t i = 0; i < n_rows(); ++i) {
+            const float* unary = restricted_.data() + i * m_.tags;
             if (m_.tags - std::count(unary, unary + m_.tags, -infinity<float>) > 1)
                 throw std::invalid_argument(
                     "a sequence has partial gold, and mean field cannot be restricted to a set of "
@@ -167,7 +198,7 @@ class Online {
     void add_labeling(const int* tags, double weight) {
         const size_t T = m_.tags;
         for (int i = 0; i < length_; ++i) {
-            node_[i * T + tags[i]] += float(weight);
+            node_[(of_chain() + i) * T + tags[i]] += float(weight);
             if (i) edge_[tags[i - 1] * T + tags[i]] += weight;
         }
     }
@@ -175,30 +206,37 @@ class Online {
     // Set node_ and edge_ to the marginals of a CRF or Bregman CRF. Return the log-partition: of a
     // Bregman CRF a bound, from below if `lower`, so that the loss is not negative.
     double expect(const std::vector<float>& unary, bool lower) {
-        float value;
-        const Batch<float> one = batch(unary);
-        const Outputs<float> outputs{&value, node_.data(), edge_.data()};
+        const Batch<float> all = chains(unary);
+        const Outputs<float> outputs{values_.data(), node_.data(), edge_.data()};
         if (m_.options.objective == Objective::crf) {
-            dense_kernels->sum_product(one, outputs);
+            dense_kernels->sum_product(all, outputs);
         } else {
             // The defaults of chain.BCRF.
             const BregmanOptions options{m_.options.n_iter, 1.25, -1, lower, projection::MEAN, 1};
-            dense_kernels->bregman(one, options, outputs);
+            dense_kernels->bregman(all, options, outputs);
         }
-        return value;
+        return total();
     }
 
-    int* best_labeling(int length) {
-        best_.resize(length);
-        return best_.data();
+    double total() const { return std::accumulate(values_.begin(), values_.end(), 0.0); }
+
+    // Set best_ to the best labelings of all chains, and return the sum of their scores.
+    double find_best(const std::vector<float>& unary) {
+        best_.resize(n_rows());
+        dense_kernels->max_product(chains(unary), best_.data(), values_.data());
+        return total();
     }
 
-    // Write the best labeling and return its score.
-    double best(const std::vector<float>& unary, int* tags) {
-        float value;
-        dense_kernels->max_product(batch(unary), tags, &value);
-        return value;
+    // Return the sum of f() over the chains.
+    template <class F> double each_chain(F f) {
+        double sum = 0;
+        for (chain_ = 0; chain_ < m_.chains; ++chain_) sum += f();
+        chain_ = 0;
+        return sum;
     }
+
+    // Return the gold labeling of the chain.
+    const int* gold_tags() const { return gold_.data() + of_chain(); }
 
     // Fill the list with the n best labelings, or those of a beam.
     void search(int n) {
@@ -217,7 +255,7 @@ class Online {
     double score_labeling(const int* tags) const { return path_score(sequence(unary_), tags, 0, length_); }
 
     // Return the Fenchel-Young loss of a CRF or Bregman CRF (Corro et al. 2025, section 5).
-    double fenchel_young(bool complete) {
+    double fenchel_young(bool complete, double gold) {
         double value = 0;
         if (!complete) {
             value = -expect(restricted_, true);
@@ -228,8 +266,8 @@ class Online {
             for (size_t k = 0; k < target.size(); ++k) node_[k] += target[k];
             return value;
         }
-        value = expect(unary_, false) - score_labeling(gold_.data());
-        add_labeling(gold_.data(), -1);
+        value = expect(unary_, false) - gold;
+        each_chain([&] { return add_labeling(gold_tags(), -1), 0; });
         return value;
     }
 
@@ -307,24 +345,24 @@ class Online {
             for (; k < triples_.size() && triples_[k].row == row; ++k)
                 gradient[triples_[k].tag] += triples_[k].gradient;
             const int at = row + int(m_.first_feature());
-            if (!is_negligible(gradient.data())) apply(gradient.data(), by, &at, 1);
+            if (!is_negligible(gradient.data(), m_.tags)) apply(gradient.data(), m_.tags, by, &at, 1);
         }
     }
 
     // Return the loss of Wang et al. (2020), whose gradient runs through all updates.
     double mean_field() {
-        float value;
-        const Outputs<float> outputs{&value, node_.data(), edge_.data(), nullptr, gold_.data()};
-        dense_kernels->mean_field(batch(unary_), m_.options.n_iter, outputs);
+        const Outputs<float> outputs{values_.data(), node_.data(), edge_.data(), nullptr, gold_.data()};
+        dense_kernels->mean_field(chains(unary_), m_.options.n_iter, outputs);
         // The loss does not depend on the scores of forbidden transitions.
         for (size_t k = 0; k < edge_.size(); ++k)
             if (transitions_[k] == -infinity<float>) edge_[k] = 0;
-        return value;
+        return total();
     }
 
     // Return the log-partition of the n-best list minus the gold score. This is negative if gold is
     // not in the list and scores higher. The gradient is that of Sun et al., Algorithm 1.
-    double sapo(double gold) {
+    double sapo() {
+        const double gold = score_labeling(gold_tags());
         search(m_.options.n);
         if (!list_.found) return 0;
         const double top = list_.scores[0];
@@ -333,43 +371,49 @@ class Online {
         for (int k = 0; k < list_.found; ++k)
             add_labeling(list_.tags.data() + size_t(k) * length_,
                          std::exp(list_.scores[k] - top) / sum);
-        add_labeling(gold_.data(), -1);
+        add_labeling(gold_tags(), -1);
         return top + std::log(sum) - gold;
     }
 
     double perceptron(double gold) {
-        const double value = best(unary_, best_labeling(length_)) - gold;
-        add_labeling(best_.data(), 1);
-        add_labeling(gold_.data(), -1);
+        const double value = find_best(unary_) - gold;
+        each_chain([&] {
+            add_labeling(best_.data() + of_chain(), 1);
+            return add_labeling(gold_tags(), -1), 0;
+        });
         return value;
     }
 
     // Set the gradient to the smallest change of the weights for which each labeling of the n-best
     // list scores less than gold by its number of wrong tags (Crammer and Singer; McDonald et al.
     // 2005). The multipliers are at most `rate`. Return the largest violation.
-    double mira(double gold, double rate) {
+    double mira(double rate) {
+        const int* gold_labeling = gold_tags();
+        const double gold = score_labeling(gold_labeling);
+        const size_t first = size_t(chain_) * m_.tags;
         search(m_.options.n);
         quadratic_.clear();
         double worst = 0;
         for (int k = 0; k < list_.found; ++k) {
             const int* tags = list_.tags.data() + size_t(k) * length_;
             int wrong = 0;
-            for (int i = 0; i < length_; ++i) wrong += tags[i] != gold_[i];
+            for (int i = 0; i < length_; ++i) wrong += tags[i] != gold_labeling[i];
             const double violation = wrong - (gold - list_.scores[k]);
             worst = violation > worst ? violation : worst;
             if (!wrong) continue;
             quadratic_.begin(violation);
             for (int i = 0; i < length_; ++i) {
-                if (tags[i] != gold_[i]) {
+                if (tags[i] != gold_labeling[i]) {
                     const int n = rows_of(i);
                     for (int r = 0; r < n; ++r) {
-                        quadratic_.add(features_[r] * m_.stride + tags[i], 1);
-                        quadratic_.add(features_[r] * m_.stride + gold_[i], -1);
+                        const size_t row = features_[r] * m_.stride + first;
+                        quadratic_.add(row + tags[i], 1);
+                        quadratic_.add(row + gold_labeling[i], -1);
                     }
                 }
-                if (i && (tags[i] != gold_[i] || tags[i - 1] != gold_[i - 1])) {
+                if (i && (tags[i] != gold_labeling[i] || tags[i - 1] != gold_labeling[i - 1])) {
                     quadratic_.add(tags[i - 1] * m_.stride + tags[i], 1);
-                    quadratic_.add(gold_[i - 1] * m_.stride + gold_[i], -1);
+                    quadratic_.add(gold_labeling[i - 1] * m_.stride + gold_labeling[i], -1);
                 }
             }
             quadratic_.end();
@@ -377,39 +421,47 @@ class Online {
         const std::vector<double>& steps = quadratic_.solve(rate);
         for (int k = 0, j = 0; k < list_.found; ++k) {
             const int* tags = list_.tags.data() + size_t(k) * length_;
-            if (std::equal(tags, tags + length_, gold_.begin())) continue;
+            if (std::equal(tags, tags + length_, gold_labeling)) continue;
             add_labeling(tags, steps[j]);
-            add_labeling(gold_.data(), -steps[j++]);
+            add_labeling(gold_labeling, -steps[j++]);
         }
         return worst;
     }
 
-    template <class R> bool is_negligible(const R* gradient) const {
+    template <class R> bool is_negligible(const R* gradient, int n) const {
         const double least = m_.options.objective == Objective::mira ? 0 : negligible;
-        for (int t = 0; t < m_.tags; ++t)
+        for (int t = 0; t < n; ++t)
             if (std::abs(gradient[t]) > least) return false;
         return true;
     }
 
     // Take a gradient step on the rows of the sequence.
     void update(double rate) {
-        const size_t T = m_.tags;
+        const size_t T = m_.tags, W = m_.width();
         change_.assign(m_.stride, 0);
         late_.assign(m_.stride, 0);
         gradient_.assign(m_.stride, 0);
         changed_.clear();
+        if (m_.chains == 1) {
+            changes_.swap(node_);
+        } else {
+            changes_.resize(length_ * W);
+            by_chain([&](size_t of_chain, size_t of_token) { changes_[of_token] = node_[of_chain]; });
+        }
         for (int i = 0; i < length_; ++i)
-            if (!is_negligible(node_.data() + i * T)) changed_.push_back(i);
+            if (!is_negligible(changes_.data() + i * W, int(W))) changed_.push_back(i);
         const float by = float(-rate / m_.scale);
         for (size_t k = 0; k < changed_.size(); ++k) {
             // The scores have brought the weights into the cache, but not the other tables.
             if (k == 0) prefetch_changes(changed_[0]);
             if (k + 1 < changed_.size()) prefetch_changes(changed_[k + 1]);
             const int n = rows_of(changed_[k]);
-            apply(node_.data() + changed_[k] * T, by, features_.data(), n);
+            apply(changes_.data() + changed_[k] * W, int(W), by, features_.data(), n);
         }
+        // All chains share the transitions. A step of their sum would be too long for many chains.
+        const float by_edge = by / float(m_.chains);
         for (int u = 0; u < m_.tags; ++u)
-            if (!is_negligible(edge_.data() + u * T)) apply(edge_.data() + u * T, by, &u, 1);
+            if (!is_negligible(edge_.data() + u * T, int(T))) apply(edge_.data() + u * T, int(T), by_edge, &u, 1);
         update_pairs(by);
     }
 
@@ -418,16 +470,19 @@ class Online {
         if (m_.options.adagrad) prefetch_rows(m_.squares, i);
     }
 
-    // Add `by` times the gradient (tags) to each of n rows.
-    template <class R> void apply(const R* gradient, float by, const int* rows, int n) {
+    // Add `by` times the gradient (width) to each of n rows.
+    template <class R> void apply(const R* gradient, int width, float by, const int* rows, int n) {
         if (m_.options.adagrad) {
-            for (int t = 0; t < m_.tags; ++t) gradient_[t] = float(gradient[t]);
+            std::fill(gradient_.begin() + width, gradient_.end(), 0.f);
+            for (int t = 0; t < width; ++t) gradient_[t] = float(gradient[t]);
             for (int r = 0; r < n; ++r) m_.adapt(rows[r], gradient_.data(), by);
             return;
         }
         const float mass = float(m_.mass);
-        for (int t = 0; t < m_.tags; ++t) change_[t] = float(gradient[t]) * by;
-        for (int t = 0; t < m_.tags; ++t) late_[t] = change_[t] * mass;
+        std::fill(change_.begin() + width, change_.end(), 0.f);
+        std::fill(late_.begin() + width, late_.end(), 0.f);
+        for (int t = 0; t < width; ++t) change_[t] = float(gradient[t]) * by;
+        for (int t = 0; t < width; ++t) late_[t] = change_[t] * mass;
         add_to_rows(m_.v.row(0), m_.stride, rows, n, change_.data());
         if (m_.options.averaged) add_to_rows(m_.late.row(0), m_.stride, rows, n, late_.data());
     }
@@ -529,7 +584,7 @@ class Online {
 
   public:
     explicit Online(Model& model)
-        : m_(model), transitions_(size_t(model.tags) * model.tags),
+        : m_(model), values_(model.chains), transitions_(size_t(model.tags) * model.tags),
           edge_(size_t(model.tags) * model.tags) {}
 
     // Take a step and add the loss to `loss`. Return false, without a step, if the learner has
@@ -538,45 +593,47 @@ class Online {
     bool step(const Sequences& data, size_t start, int length, double& loss) {
         if (length == 0) return true;
         data_ = &data;
-        start_ = start;
+        tokens_ = start;
+        start_ = start * m_.chains;
         length_ = length;
+        lengths_.assign(m_.chains, length);
         triples_.clear();
         pair_rows_.clear();
         if (m_.options.l1 > 0) for_each_row([&, now = last_step()](size_t row) { pay(row, now); });
         if (!score()) return false;
         const bool is_fenchel_young = m_.options.objective == Objective::crf ||
                                       m_.options.objective == Objective::bcrf;
-        gold_.assign(length, -1);
+        gold_.assign(n_rows(), -1);
         bool complete = !data.allowed;
         if (data.gold)
-            for (int i = 0; i < length; ++i) {
-                gold_[i] = data.gold[start + i];
+            for (size_t i = 0; i < n_rows(); ++i) {
+                gold_[i] = data.gold[start_ + i];
                 complete = complete && gold_[i] >= 0;
             }
         if (!complete) {
             if (!restrict_to_gold()) return true;
-            if (best(restricted_, best_labeling(length)) == -infinity<float>) return true;
+            if (find_best(restricted_) == -infinity<double>) return true;
             if (m_.options.objective == Objective::mean_field) check_complete();
             if (!is_fenchel_young) gold_ = best_;
         }
-        node_.assign(size_t(length) * m_.tags, 0);
+        node_.assign(n_rows() * m_.tags, 0);
         edge_.assign(size_t(m_.tags) * m_.tags, 0);
         double value, gold = 0, rate = m_.rate();
         if (!is_fenchel_young || complete) {
-            gold = score_labeling(gold_.data());
+            gold = each_chain([&] { return score_labeling(gold_tags()); });
             if (gold == -infinity<double>) return true;
         }
         switch (m_.options.objective) {
             case Objective::crf:
             case Objective::bcrf:
                 value = m_.pairs.empty() || length < 2
-                            ? fenchel_young(complete)
+                            ? fenchel_young(complete, gold)
                             : second_order(complete, complete ? gold_.data() : best_.data());
                 break;
             case Objective::mean_field: value = mean_field(); break;
-            case Objective::sapo: value = sapo(gold); break;
+            case Objective::sapo: value = each_chain([&] { return sapo(); }); break;
             case Objective::perceptron: value = perceptron(gold); break;
-            default: value = mira(gold, rate); rate = 1;
+            default: value = each_chain([&] { return mira(rate); }); rate = 1;
         }
         if (!(std::abs(value) < diverged)) return false;
         loss += value;

@@ -9,15 +9,16 @@
 
 namespace bcrf {
 
-// Weights (rows, stride), laid out as in Model, of a chain with so many tags.
+// Weights (rows, stride), laid out as in Model. tags: of all chains together. general: the number of rows
+// before the features.
 struct Weights {
     const float* table;
     size_t rows, stride;
-    int tags;
+    int tags, general;
 
     const float* row(size_t i) const { return table + i * stride; }
-    const float* feature(size_t i) const { return row(i + tags + 3); }
-    size_t features() const { return rows - tags - 3; }
+    const float* feature(size_t i) const { return row(i + general); }
+    size_t features() const { return rows - general; }
 };
 
 // Arrays to add up: for each of a number of tokens, those whose sum is its tag scores.
@@ -35,9 +36,9 @@ class ScoreParts {
 
     // Add the scores of every token, of first and of last tokens.
     void add_position(const Weights& weights, bool is_first, bool is_last) {
-        add(weights.row(weights.tags));
-        if (is_first) add(weights.row(weights.tags + 1));
-        if (is_last) add(weights.row(weights.tags + 2));
+        add(weights.row(weights.general - 3));
+        if (is_first) add(weights.row(weights.general - 2));
+        if (is_last) add(weights.row(weights.general - 1));
     }
 
     void end_token() { starts_.push_back(std::int64_t(parts_.size())); }

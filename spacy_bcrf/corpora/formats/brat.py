@@ -1,0 +1,67 @@
+"""brat standoff: a text `NAME.txt` and its annotation `NAME.ann`.
+
+    T1<TAB>Protein 48 53<TAB>BMP-6        an entity of the characters 48 to 53
+    T2<TAB>Cell 10 14;20 25<TAB>left cell   a discontinuous entity: two fragments
+
+A Doc has no discontinuous entities: each fragment becomes a span of the label, and the entity is
+counted. Relations, events, attributes, normalizations and notes are left out, and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from spacy_bcrf.io.json_objects import Problem
+from spacy_bcrf.io.text import CorpusError
+
+_ENTITY = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
+
+
+def read_fields(path: Path, left_out: Counter[str]) -> dict[str, Any]:
+    """Return the text and the spans of a pair of files, as fields for `jsonl.read_record`.
+
+    path: one of the two files. left_out: counts contents that no record can hold. CorpusError if a
+    file is missing or not UTF-8, Problem naming a malformed line.
+    """
+    text, annotation = (_read(path.with_suffix(suffix)) for suffix in (".txt", ".ann"))
+    spans = []
+    for number, line in enumerate(annotation.splitlines(), 1):
+        if not line.strip():
+            continue
+        if not line.startswith("T"):
+            left_out["relations, events, attributes and notes"] += 1
+            continue
+        columns = line.split("\t")
+        match = _ENTITY.fullmatch(columns[1]) if len(columns) == 3 else None
+        if match is None:
+            raise Problem(
+                "malformed line",
+                f"{path.with_suffix('.ann')}:{number}: {line[:60]!r}; expected an entity such as "
+                "'T1<TAB>LABEL 0 5<TAB>text'",
+            )
+        fragments = [tuple(map(int, bounds.split())) for bounds in match[2].split(";")]
+        if len(fragments) > 1:
+            left_out["links between the fragments of a discontinuous entity"] += 1
+        spans += [{"start": start, "end": end, "label": match[1]} for start, end in fragments]
+        own, found = columns[2], " ".join(text[start:end] for start, end in fragments)
+        if own.split() != found.split():
+            raise Problem(
+                "another text",
+                f"{path.with_suffix('.ann')}:{number}: the entity has the text {own[:60]!r}, but "
+                f"{match[2]} is {found[:60]!r}",
+            )
+    return {"text": text, "spans": spans}
+
+
+def _read(path: Path) -> str:
+    try:
+        # Offsets count the carriage returns of line ends.
+        with path.open(encoding="utf8", newline="") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{path}: byte {error.start} is not UTF-8") from None
+    except FileNotFoundError:
+        raise CorpusError(f"{path}: no such file; brat needs NAME.txt and NAME.ann") from None

@@ -1,0 +1,158 @@
+"""Every command on a pipeline of `bcrf_spans`, as a user types them."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+
+PLACES = ("Oslo", "Bergen", "Paris", "Rome")
+VERBS = ("grows", "sleeps", "sings", "opens")
+
+
+def make_docs(vocab, n, seed=0):
+    """Return documents whose places are parts of organizations, or stand alone, or are names."""
+    rng, docs = random.Random(seed), []
+    for _ in range(n):
+        place, verb = rng.choice(PLACES), rng.choice(VERBS)
+        kind = rng.randrange(3)
+        if kind == 0:
+            words, spans = ["University", "of", place, verb], [(0, 3, "ORG"), (2, 3, "LOC")]
+        elif kind == 1:
+            words, spans = ["in", place, "it", verb], [(1, 2, "LOC")]
+        else:
+            words, spans = ["Ms", place, verb], []
+        if rng.random() < 0.1:
+            spans = spans[1:]
+        doc = Doc(vocab, words=words)
+        doc.spans["sc"] = [Span(doc, *span) for span in spans]
+        docs.append(doc)
+    return docs
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Return a folder with a trained pipeline and corpora."""
+    path = tmp_path_factory.mktemp("overlapping")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_spans")
+    docs = make_docs(nlp.vocab, 300)
+    examples = [Example(Doc(nlp.vocab, words=[t.text for t in doc]), doc) for doc in docs]
+    nlp.initialize(lambda: examples)
+    for _ in range(3):
+        nlp.update(examples)
+    nlp.to_disk(path / "model")
+    for name, found in (("train", docs), ("dev", make_docs(nlp.vocab, 200, seed=1))):
+        DocBin(docs=found).to_disk(path / f"{name}.spacy")
+    lines = [json.dumps({"text": " ".join(t.text for t in doc)}) for doc in docs[:20]]
+    (path / "texts.jsonl").write_text("\n".join(lines))
+    return path
+
+
+def run(folder, *arguments, code=0):
+    result = CliRunner().invoke(app, [x.replace("DIR", str(folder)) for x in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_annotate_writes_overlapping_spans_with_probabilities(folder):
+    run(
+        folder,
+        "annotate",
+        "DIR/model",
+        "DIR/texts.jsonl",
+        "--output",
+        "DIR/annotated",
+        "--alternatives",
+        "2",
+    )
+    files = sorted((folder / "annotated" / "shards").glob("*.jsonl"))
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    rows = [row for row in rows if "spans" in row]
+    overlapping = [row for row in rows if len(row["spans"]) == 2]
+    assert overlapping
+    for row in overlapping:
+        first, second = row["spans"]
+        assert {first["label"], second["label"]} == {"LOC", "ORG"}
+        assert 0.5 < first["probability"] <= 1 and 0.5 < second["probability"] <= 1
+        assert len(row["alternatives"]) == 2
+
+
+def test_report_calibrate_and_control(folder):
+    run(folder, "report", "DIR/model", "DIR/dev.spacy", "--output", "DIR/report.html")
+    run(
+        folder, "calibrate", "DIR/model", "DIR/dev.spacy", "--output", "DIR/calibrated", "--no-plot"
+    )
+    nlp = spacy.load(folder / "calibrated")
+    doc = nlp("University of Oslo grows")
+    scores = doc.spans["sc"].attrs["scores"]
+    assert ((scores > 0) & (scores <= 1)).all()
+    output = run(
+        folder,
+        "control",
+        "DIR/model",
+        "DIR/dev.spacy",
+        "--precision",
+        "0.6",
+        "--output",
+        "DIR/controlled",
+    )
+    assert "LOC" in output
+
+
+def test_audit_names_removed_places(folder):
+    run(folder, "audit", "DIR/dev.spacy", "DIR/model", "--output", "DIR/audit.jsonl")
+    rows = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+    assert rows
+
+
+def test_rank_explain_debug_and_review(folder):
+    run(folder, "rank", "DIR/model", "DIR/texts.jsonl", "--output", "DIR/ranked.jsonl")
+    output = run(folder, "explain", "DIR/model", "--corpus", "DIR/train.spacy")
+    assert "U-LOC" in output and "B-ORG" in output
+    run(folder, "explain", "DIR/model", "--text", "University of Oslo", "--output", "DIR/x.html")
+    page = (folder / "x.html").read_text()
+    assert "U-LOC" in page and "O-ORG" in page
+    run(
+        folder,
+        "rank",
+        "DIR/model",
+        "DIR/texts.jsonl",
+        "--format",
+        "label-studio",
+        "--output",
+        "DIR/t.json",
+    )
+    assert "University of" in (folder / "t.json").read_text()
+    output = run(
+        folder, "review", "DIR/model", "DIR/texts.jsonl", "--output", "DIR/review.html", code=1
+    )
+    assert "may overlap, but the page has one mark a token" in output
+
+
+def test_combine_distill_and_extend(folder):
+    run(
+        folder, "combine", "DIR/model", "DIR/model", "--dev", "DIR/dev.spacy", "--output", "DIR/sum"
+    )
+    run(folder, "distill", "DIR/model", "DIR/texts.jsonl", "--output", "DIR/student")
+    for name in ("sum", "student"):
+        doc = spacy.load(folder / name)("University of Oslo grows")
+        assert len(doc.spans["sc"]) == 2
+    output = run(
+        folder,
+        "extend",
+        "DIR/model",
+        "DIR/dev.spacy",
+        "--labels",
+        "X",
+        "--output",
+        "DIR/more",
+        code=1,
+    )
+    assert "call add_label" in output

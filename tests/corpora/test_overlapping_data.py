@@ -1,0 +1,141 @@
+"""Overlapping spans in files: layered columns, brat, JSON lines and Label Studio."""
+
+import json
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from typer.testing import CliRunner
+
+from spacy_bcrf.cli import app
+
+GERMEVAL = """\
+#\tde.wikipedia.org/wiki/Oslo [2014-05-09]
+1\tUniversität\tB-ORG\tO
+2\tOslo\tI-ORG\tB-LOC
+3\twächst\tO\tO
+
+#\tde.wikipedia.org/wiki/Bergen [2014-05-09]
+1\t#\tO\tO
+2\tBergen\tB-LOC\tB-LOC
+"""
+
+
+def convert(tmp_path: Path, *arguments: str):
+    """Run `convert`. Return the result, and the spans of each document."""
+    output = tmp_path / "out.spacy"
+    result = CliRunner().invoke(app, ["convert", *arguments, str(output)])
+    if not output.exists():
+        return result, None
+    docs = list(DocBin().from_disk(output).get_docs(spacy.blank("xx").vocab))
+    return result, [
+        [(span.text, span.label_) for span in doc.spans.get("sc", [])]
+        if "sc" in doc.spans
+        else None
+        for doc in docs
+    ]
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf8", newline="")
+    return str(path)
+
+
+def test_a_column_a_layer_as_in_germeval(tmp_path):
+    file = write(tmp_path / "NER-de.tsv", GERMEVAL)
+    columns = ["--word-column", "2", "--ent-column", "3", "--ent-column", "4"]
+    result, spans = convert(tmp_path, file, *columns, "--spans-key", "sc")
+    assert result.exit_code == 0, result.output
+    assert spans == [[("Universität Oslo", "ORG"), ("Oslo", "LOC")], [("Bergen", "LOC")]]
+    assert "2 docs" in result.output and "5 tokens" in result.output
+    assert "entity tags: 10 (bio, 0 repaired)" in result.output
+    (tmp_path / "out.spacy").unlink()
+    result, spans = convert(tmp_path, file, *columns)
+    assert result.exit_code == 1 and spans is None
+    assert "several --ent-column need --spans-key" in result.output
+    result, spans = convert(tmp_path, file, *columns, "--ent-column", "9", "--spans-key", "sc")
+    assert result.exit_code == 1 and "column 9 does not exist" in result.output
+    bad = write(tmp_path / "bad.tsv", GERMEVAL.replace("B-LOC\n3", "X-LOC\n3"))
+    result, spans = convert(tmp_path, bad, *columns, "--spans-key", "sc")
+    assert result.exit_code == 1 and spans is None
+    assert "bad.tsv:3" in result.output and "'X-LOC'" in result.output
+
+
+TEXT = "Oslo University\r\nand left or right arm"
+ANN = (
+    "T1\tORG 0 15\tOslo University\nT2\tLOC 0 4\tOslo\n"
+    "T3\tBODY 21 25;35 38\tleft arm\nR1\tPart Arg1:T2 Arg2:T1\n#1\tNote T1\tx\n"
+)
+
+
+def test_brat_standoff(tmp_path):
+    write(tmp_path / "a.txt", TEXT)
+    file = write(tmp_path / "a.ann", ANN)
+    result, spans = convert(tmp_path, file, "--spans-key", "sc", "--lang", "en")
+    assert result.exit_code == 0, result.output
+    assert spans == [
+        [("Oslo", "LOC"), ("Oslo University", "ORG"), ("left", "BODY"), ("arm", "BODY")]
+    ]
+    assert "1 links between the fragments of a discontinuous entity left out" in result.output
+    assert "2 relations, events, attributes and notes left out" in result.output
+    (tmp_path / "out.spacy").unlink()
+    # Without a span group, entities do not overlap.
+    result, spans = convert(tmp_path, file, "--lang", "en")
+    assert result.exit_code == 1 and spans is None
+    assert "overlap. --spans-key sc keeps both, for bcrf_spans" in result.output
+    for line, problem in (
+        ("T9\tORG 0 4", "expected an entity such as"),
+        ("T9\tORG 0 4\tBergen", "has the text 'Bergen', but 0 4 is 'Oslo'"),
+        ("T9\tORG 30 400\tx", "a.ann:1"),
+    ):
+        write(tmp_path / "a.ann", line)
+        result, spans = convert(tmp_path, file, "--spans-key", "sc")
+        assert result.exit_code == 1 and spans is None
+        assert problem in result.output
+    (tmp_path / "a.txt").unlink()
+    result, spans = convert(tmp_path, file, "--spans-key", "sc")
+    assert "a.txt: no such file; brat needs NAME.txt and NAME.ann" in result.output
+
+
+SPANS = [{"start": 0, "end": 15, "label": "ORG"}, {"start": 0, "end": 4, "label": "LOC"}]
+
+
+@pytest.mark.parametrize("tool", ["jsonl", "label-studio"])
+def test_json_with_overlapping_spans(tmp_path, tool):
+    text = "Oslo University grows"
+    records = [{"text": text, "spans": SPANS}]
+    if tool == "label-studio":
+        regions = [
+            {
+                "type": "labels",
+                "value": {"start": s["start"], "end": s["end"], "labels": [s["label"]]},
+            }
+            for s in SPANS
+        ]
+        records = [{"data": {"text": text}, "annotations": [{"result": regions}]}]
+    file = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, records)))
+    result, spans = convert(tmp_path, file, "--spans-key", "sc")
+    assert result.exit_code == 0, result.output
+    assert spans == [[("Oslo", "LOC"), ("Oslo University", "ORG")]]
+    assert "2 spans = 2 entities" in result.output and "0 of them missing" in result.output
+
+
+def test_incomplete_json_leaves_all_labels_open(tmp_path):
+    records = [
+        {"text": "Oslo University", "spans": SPANS, "complete": False},
+        {"text": "no annotation"},
+        {"text": "none", "spans": []},
+    ]
+    file = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, records)))
+    _, spans = convert(tmp_path, file, "--spans-key", "sc")
+    assert spans == [[("Oslo", "LOC"), ("Oslo University", "ORG")], None, []]
+    nlp = spacy.blank("xx")
+    (doc, _, _) = DocBin().from_disk(tmp_path / "out.spacy").get_docs(nlp.vocab)
+    pipe = nlp.add_pipe("bcrf_spans")
+    for label in ("LOC", "ORG"):
+        pipe.add_label(label)
+    gold = pipe.read_gold([spacy.training.Example(nlp.make_doc(doc.text), doc)])
+    assert not gold.problems
+    # LOC is known at "Oslo", ORG at both tokens.
+    assert gold.tags.sum(axis=1).tolist() == [1, 5, 1, 1]
