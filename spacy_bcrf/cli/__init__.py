@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 PANELS = {
     "Data": ("convert", "inspect", "debug", "mask", "clusters"),
-    "Learning": ("init", "migrate", "combine", "extend", "distill"),
+    "Learning": ("init", "migrate", "import", "combine", "extend", "distill"),
     "Judging": ("calibrate", "control", "report", "explain", "monitor"),
     "Annotating": ("rank", "review", "audit"),
     "Running": ("annotate", "redact", "serve"),

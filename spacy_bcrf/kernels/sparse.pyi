@@ -1,4 +1,5 @@
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,3 +126,6 @@ def correct(
     least: float,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
 def shuffled(n: int, seed: int) -> NDArray[np.int32]: ...
+def find_attributes(
+    tokens: list[Any], seen: Dictionary
+) -> tuple[NDArray[np.int32], NDArray[np.int64], list[tuple[int, Any, Any, int]]]: ...

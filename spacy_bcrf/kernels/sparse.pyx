@@ -8,6 +8,8 @@ Features of N tokens are arrays `rows`, int32, and `starts`, int64 (N + 1,). Tok
 features rows[starts[i]:starts[i + 1]].
 """
 
+from cpython.dict cimport PyDict_Next
+from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.limits cimport INT_MAX
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -690,3 +692,71 @@ def shuffled(int n, uint64_t seed):
         raise ValueError(f"n must be at least 0, got {n}")
     cdef vector[int] order = c_shuffled(n, seed)
     return _copy(order.data(), order.size() * 4, "int32")
+
+
+cdef uint64_t _attribute_key(PyObject* key, PyObject* value) except? 1:
+    """Return a key of an attribute whose value is 1, 0 for a value of 0, 1 if it has no key."""
+    cdef object number = <object>value
+    cdef uint64_t of_value
+    if key != NULL and not isinstance(<object>key, str):
+        return 1
+    if isinstance(number, str):
+        of_value = <uint64_t>hash(number)
+    elif number is True or (isinstance(number, (float, int)) and number == 1):
+        of_value = 0x9e3779b97f4a7c15ULL
+    elif number is False or (isinstance(number, (float, int)) and number == 0):
+        return 0
+    else:
+        return 1
+    # As boost::hash_combine, and odd multiples. 0 and 1 have other meanings.
+    if key != NULL:
+        of_value ^= (<uint64_t>hash(<object>key) + (of_value << 6)) * 0xff51afd7ed558ccdULL
+    return of_value if of_value > 1 else 2
+
+
+def find_attributes(list tokens not None, Dictionary seen not None):
+    """Look up the attributes of tokens. Return rows int32, sizes int64 (N,), and the missing ones.
+
+    tokens: dicts, and lists of names. A pair of a dict whose value is not 1 is missing, unless it is
+    0, with the row -1. A missing attribute has the row -2, and a tuple (index, key, value, hash). Its
+    key is None in a list, and its hash 1 if it cannot be kept in `seen`.
+    Raises TypeError for other tokens.
+    """
+    cdef vector[uint64_t] keys
+    cdef vector[PyObject*] names, values
+    cdef Py_ssize_t i, k, at, before
+    cdef PyObject* key
+    cdef PyObject* value
+    cdef list missing = []
+    sizes = numpy.empty(len(tokens), dtype="int64")
+    cdef int64_t[::1] size_of = sizes
+    # The tokens keep the objects that the pointers refer to.
+    for i in range(len(tokens)):
+        token = tokens[i]
+        before = keys.size()
+        if isinstance(token, dict):
+            at = 0
+            while PyDict_Next(token, &at, &key, &value):
+                keys.push_back(_attribute_key(key, value))
+                names.push_back(key)
+                values.push_back(value)
+        elif isinstance(token, list):
+            for name in <list>token:
+                keys.push_back(_attribute_key(NULL, <PyObject*>name) if isinstance(name, str) else 1)
+                names.push_back(NULL)
+                values.push_back(<PyObject*>name)
+        else:
+            raise TypeError(f"token {i} is neither a dict nor a list")
+        size_of[i] = keys.size() - before
+    rows = numpy.empty(keys.size(), dtype="int32")
+    cdef int[::1] out = rows
+    if keys.size():
+        seen.c.find(keys.data(), keys.size(), False, &out[0])
+    for k in range(<Py_ssize_t>keys.size()):
+        if keys[k] == 0:
+            out[k] = -1
+        elif out[k] < 0:
+            out[k] = -2
+            name = None if names[k] == NULL else <object>names[k]
+            missing.append((k, name, <object>values[k], keys[k]))
+    return rows, sizes, missing

@@ -16,8 +16,8 @@ from spacy_bcrf.chain.checks import check_numbers
 from spacy_bcrf.chain.search import check_search
 from spacy_bcrf.chain.side_by_side import join_chains, split_chains
 
-from .features import Rows
 from .parameter_mixing import Workers
+from .rows import Rows
 
 
 class DivergedError(ValueError):

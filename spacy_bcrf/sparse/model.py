@@ -26,10 +26,11 @@ from spacy_bcrf.chain.label_resize import (
 from spacy_bcrf.chain.side_by_side import split_chains
 
 from .doc_attributes import POOLED
-from .features import Features, Rows, known_rows
+from .features import Features
 from .gazetteers import Gazetteers
 from .learner import OnlineLearner, OnlineSettings
 from .model_bytes import SavedChain, pack, unpack
+from .rows import Rows, known_rows
 from .templates import Attribute, parse_template
 from .two_pass import TEMPLATES, FirstPass
 from .word_tables import FREQUENCY, WordTables

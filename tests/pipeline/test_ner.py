@@ -459,3 +459,16 @@ def test_bio_entities_do_not_end_on_whitespace_except_preset_ones(untrained):
     ids = [prediction.tags for prediction in pipe.predict(docs)]
     assert ids[0].tolist() == [begin, 0, 0, 0]
     assert ids[1].tolist() == [begin, inside, 0, 0]
+
+
+def test_a_label_with_an_exclamation_mark_is_an_error():
+    """spaCy's format of wrong entities before version 3 would make a label of it."""
+    nlp = MultiLanguage()
+    nlp.add_pipe("bcrf_ner").add_label("PER")
+    nlp.initialize()
+    example = Example.from_dict(nlp.make_doc("Ann left"), {"entities": [(0, 3, "!PER")]})
+    message = r"entity label '!PER': .*doc\.spans\['incorrect_spans'\], with the label 'PER'"
+    with pytest.raises(ValueError, match=message):
+        nlp.update([example])
+    with pytest.raises(ValueError, match=message):
+        MultiLanguage().add_pipe("bcrf_ner").initialize(lambda: [example])

@@ -8,8 +8,8 @@ import spacy
 
 from spacy_bcrf.chain import BCRF, MIRA, SAPO, MeanField
 from spacy_bcrf.layers import crf
-from spacy_bcrf.sparse.features import Rows
 from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
+from spacy_bcrf.sparse.rows import Rows
 
 
 @pytest.mark.parametrize(

@@ -187,3 +187,20 @@ def test_label_smoothing_without_probabilities_gives_a_warning(model):
     with pytest.warns(UserWarning, match=r"label_smoothing = 0\.1 has no effect: .* no probab"):
         pipe = MultiLanguage().add_pipe("bcrf_tagger", config=config)
     assert pipe.label_smoothing == 0
+
+
+def test_a_tag_with_an_exclamation_mark_is_wrong():
+    """As for spaCy's tagger with neg_prefix = "!"."""
+    nlp = MultiLanguage()
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
+    pipe = nlp.add_pipe("bcrf_tagger", config={"model": {**model, "objective": "crf"}})
+    tags = [("a", "N"), ("b", "V"), ("c", "A"), ("d", "!N"), ("d", "!V"), ("!", "!")]
+    words = [word for word, _ in tags]
+    example = Example.from_dict(nlp.make_doc(" ".join(words)), {"tags": [tag for _, tag in tags]})
+    train(nlp, [example] * 10, 30)
+    assert pipe.labels == ("!", "A", "N", "V")
+    assert [token.tag_ for token in nlp("a b c d !")] in (["N", "V", "A", tag, "!"] for tag in "A!")
+    (marginals,) = pipe.token_marginals([nlp.make_doc("d")])
+    assert marginals[0, [2, 3]].max() < 0.15
+    with pytest.warns(UserWarning, match="unknown labels X"):
+        nlp.update([Example.from_dict(nlp.make_doc("a"), {"tags": ["!X"]})])

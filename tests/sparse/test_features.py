@@ -12,8 +12,9 @@ from spacy.tokens import Doc, Token
 
 from spacy_bcrf.io.text import CorpusError
 from spacy_bcrf.kernels.sparse import Dictionary
-from spacy_bcrf.sparse.features import Features, known_rows
+from spacy_bcrf.sparse.features import Features
 from spacy_bcrf.sparse.gazetteers import Gazetteers
+from spacy_bcrf.sparse.rows import known_rows
 from spacy_bcrf.sparse.templates import TemplateError
 
 NLP = English()

@@ -11,8 +11,8 @@ from pairwise import pairwise
 
 from spacy_bcrf.chain import viterbi
 from spacy_bcrf.kernels.sparse import Learner, shuffled
-from spacy_bcrf.sparse.features import Rows
 from spacy_bcrf.sparse.learner import DivergedError, OnlineLearner, OnlineSettings
+from spacy_bcrf.sparse.rows import Rows
 
 T, F = 3, 12
 

@@ -90,9 +90,14 @@ class EntityCodec(SpanCodec):
             return []
 
     def find_used_labels(self, doc: Doc) -> set[str]:
-        """Return the labels that a span of a gold document has."""
+        """Return the labels that a span of a gold document has. ValueError for a label `!X`."""
         values = np.unique(doc.to_array(ENT_TYPE)).tolist()
         in_entities = {doc.vocab.strings[value] for value in values if value}
+        if wrong := sorted(label for label in in_entities if label.startswith("!")):
+            raise ValueError(
+                f"entity label {wrong[0]!r}: spaCy no longer marks wrong entities by !. Add "
+                f"the span to doc.spans[{INCORRECT!r}], with the label {wrong[0][1:]!r}"
+            )
         return in_entities | find_labels(doc, self._keys)
 
     def annotated_labels(self, doc: Doc) -> Collection[str] | None:

@@ -55,6 +55,10 @@ def token_confidences(
     return marginals[tokens, tags].clip(max=1)
 
 
+WRONG = "!"
+"""Starts a gold tag that only says which tag is wrong."""
+
+
 class TagCodec(Codec):
     """One tag per token, without constraints on transitions. See `Codec`."""
 
@@ -90,11 +94,14 @@ class TagCodec(Codec):
         self.tags = list(labels)
         self._values = np.array(values, dtype="uint64").reshape(-1, 1)
         self._index = LabelIndex(values)
+        wrong = [strings.add(f"{WRONG}{label}") for label in labels]
+        self._wrong = np.array(wrong, dtype="uint64")
 
     def find_labels(self, doc: Doc) -> set[str]:
-        """Return the tags of a gold document."""
+        """Return the tags of a gold document, and those that it calls wrong."""
         values = np.unique(doc.to_array(self._ids[0]))
-        return {doc.vocab.strings[value] for value in values.tolist() if value}
+        names = [doc.vocab.strings[value] for value in values.tolist() if value]
+        return {name.removeprefix(WRONG) or name for name in names}
 
     def find_spans(self, doc: Doc) -> list[Span]:
         """Return the tagged tokens."""
@@ -119,11 +126,23 @@ class TagCodec(Codec):
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
         """Return gold tags, and a mask (N,) of tokens with unknown labels."""
         ids = self._index.find(values[:, 0]).astype("int32")
-        return ids, (ids < 0) & (values[:, 0] != 0)
+        return ids, (ids < 0) & (values[:, 0] != 0) & ~np.isin(values[:, 0], self._wrong)
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        """Return the allowed tags by token, and problems by example."""
-        return read_allowed_tags(examples)
+        """Return the allowed tags by token, and problems by example.
+
+        As for spaCy's tagger, the gold tag "!N" allows all tags but N.
+        """
+        found, problems = read_allowed_tags(examples)
+        for i, example in enumerate(examples):
+            if not np.isin(read_doc(example.reference, self._ids), self._wrong).any():
+                continue
+            values = self._align(example)[:, 0]
+            for token in np.flatnonzero(np.isin(values, self._wrong)).tolist():
+                wrong = self.labels[int((self._wrong == values[token]).argmax())]
+                by_token = found.setdefault(i, {})
+                by_token[token] = by_token.get(token, frozenset(self.labels)) - {wrong}
+        return found, problems
 
     def unannotated(self, doc: Doc) -> Bools:
         """Return a mask (n,) of the tokens without a tag."""

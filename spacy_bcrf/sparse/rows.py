@@ -1,0 +1,27 @@
+"""Features of tokens as rows of weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Rows(NamedTuple):
+    """Features of N tokens, as rows of weights: token i has rows[starts[i]:starts[i + 1]].
+
+    rows: int32; starts: int64 (N + 1,).
+    """
+
+    rows: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+
+def known_rows(rows: NDArray[np.int32], starts: NDArray[np.int64]) -> Rows:
+    """Leave out the rows of -1, which stand for unknown features."""
+    known = rows >= 0
+    if known.all():
+        return Rows(rows, starts)
+    before = np.concatenate([[0], known.cumsum(dtype="int64")])
+    return Rows(rows[known], before[starts])
