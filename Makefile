@@ -1,5 +1,5 @@
 # make quickstart   install, train a tagger and an entity recognizer, and use them
-# make test         run all checks of CI; EXTRAS=dev,torch,transformers adds the tests of these extras
+# make test         run all checks of CI; EXTRAS=dev,torch,torch-test,transformers adds the tests of these extras
 # make sanitize     run the tests of kernels with AddressSanitizer, UBSan and ThreadSanitizer
 # make foreign      compile the kernels with clang, for Windows under Wine, and for aarch64 under QEMU, and
 #                   compare with an oracle; needs clang, lld, mingw-w64, wine, g++-aarch64-linux-gnu and qemu-user;

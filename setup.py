@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -115,6 +116,10 @@ class ParallelBuild(build_ext):
             super().run()
         except (CompileError, PlatformError) as error:
             raise CompileError(f"{error}\n{NO_COMPILER}") from error
+        if not self.inplace:
+            # In the clone, its package comes before the installed one.
+            with suppress(OSError):
+                self.copy_extensions_to_source()
 
     def build_extensions(self) -> None:
         self.parallel = True

@@ -154,7 +154,7 @@ def run(folder: Path, corpus: str, systems: Sequence[str]) -> list[dict[str, obj
         trained[system] = nlp
     if {"clusters", "network"} <= trained.keys():
         rows.append(
-            row("clusters + network", test, add(*map(trained.get, ("clusters", "network")), test))
+            row("clusters + network", test, add(trained["clusters"], trained["network"], test))
         )
     return rows
 

@@ -4,7 +4,8 @@
 
 Trains a sparse chain on UNER's English EWT. "halves": the sentences of its test part are split into
 random halves, a reference and new documents. "WNUT17": after a reference of EWT come tweets and
-comments of WNUT17. The alarm is at an evidence of 20.
+comments of WNUT17. The alarm is at an evidence of 20. --parts: corpora whose test part
+is compared with promises on their dev part.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import numpy as np
 
 from experiments.labeling_tasks import TASKS, add_options
 from experiments.report import markdown_table
+from experiments.template_ablation import MODEL
 from spacy_bcrf.analysis.calibration import calibrate
-from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
-from spacy_bcrf.analysis.drift import Watch, measure_docs
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_sparse_chain
+from spacy_bcrf.analysis.drift import Watch, measure_docs, monitor
 from spacy_bcrf.analysis.loading import copy_words, find_labeler
-from spacy_bcrf.analysis.promises import control
+from spacy_bcrf.analysis.promises import control, measure_promises
 
 
 def main() -> None:
@@ -28,7 +30,10 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--parts", nargs="*", choices=TASKS, default=["wnut17", "jnlpba"])
     args = parser.parse_args()
+    for corpus in args.parts:
+        compare_parts(corpus, args)
     uner, wnut = TASKS["uner"], TASKS["wnut17"]
     vocab = uner.make_nlp(None).vocab
     train, dev, test = (
@@ -67,6 +72,38 @@ def main() -> None:
         f"WNUT17: documents at the first alarm in 50 runs, median {np.median(first):.0f}, ", end=""
     )
     print(f"at most {max(first):.0f}")
+
+
+def compare_parts(corpus: str, args: argparse.Namespace) -> None:
+    """Print what promises on dev reach on test, and whether `monitor` finds test different."""
+    task = TASKS[corpus]
+    vocab = task.make_nlp(None).vocab
+    train, dev, test = (
+        task.read(Path(args.corpora), part, args.cache, vocab) for part in ("train", "dev", "test")
+    )
+    nlp = task.make_nlp({**MODEL, "templates": task.templates}, vocab)
+    n_held_out = len(train) // 10
+    fit_sparse_chain(nlp, task.examples(nlp, train[:-n_held_out]), 5)
+    calibrate(nlp, train[-n_held_out:])
+    _, labeler = find_labeler(nlp)
+    order = np.random.default_rng(0).permutation(len(test))[: args.documents].tolist()
+    new, reference = (
+        [copy_words(doc, nlp) for doc in docs] for docs in ([test[i] for i in order], dev)
+    )
+    promises: list[dict[str, float]] = [{"precision": 0.8}, {"recall": 0.95}, {"recall": 0.8}]
+    for promise in promises:
+        labeler.control = None
+        try:
+            notes = control(nlp, dev, None, **promise).notes  # type: ignore[arg-type]
+        except ValueError as error:
+            print(f"{corpus}: {error}", flush=True)
+            continue
+        (row,) = measure_promises(labeler, task.examples(nlp, test))
+        print(
+            f"{corpus}, {promise}: {row['reached']:.3f} on test ({row['low']:.3f} to "
+            f"{row['high']:.3f}); {notes}; {monitor(nlp, new, reference)!r}",
+            flush=True,
+        )
 
 
 def count_documents(reference: np.ndarray, new: np.ndarray) -> float:

@@ -164,7 +164,7 @@ TASKS = {
             "dev": Part("uner-english-ewt/en_ewt-ud-dev.iob2", 1600),
             "test": Part("uner-english-ewt/en_ewt-ud-test.iob2"),
         },
-        lambda lines, **options: read_columns(lines, word_column=2, ent_column=3, **options),
+        lambda lines, **options: read_columns(lines, word_column=2, ent_columns=(3,), **options),
         {},
     ),
     "zh": _words("zh"),

@@ -511,8 +511,8 @@ def _all_features(batch: Batch, n_tags: int) -> tuple[Rows, NDArray]:
     last = lengths.cumsum() - 1
     tokens = np.repeat(np.arange(n), np.diff(batch.starts))[known]
     tokens = np.concatenate([tokens, np.arange(n), last - lengths + 1, last])
-    rows = np.repeat(n_tags + np.arange(3), [n, len(last), len(last)])
-    rows = np.concatenate([batch.rows[known] + n_tags + 3, rows]).astype("int32")
+    general = np.repeat(n_tags + np.arange(3), [n, len(last), len(last)])
+    rows = np.concatenate([batch.rows[known] + n_tags + 3, general.astype("int32")])
     values = np.concatenate([values[known], np.ones(len(rows) - known.sum(), "float32")])
     order = tokens.argsort(kind="stable")
     return Rows(rows[order], find_starts(np.bincount(tokens, minlength=n))), values[order]

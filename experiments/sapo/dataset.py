@@ -10,8 +10,9 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.corpora.sentence import Sentence
-from spacy_bcrf.sparse.features import Features, Rows, Tokens, known_rows
+from spacy_bcrf.sparse.features import Features, Tokens
 from spacy_bcrf.sparse.learner import OnlineLearner
+from spacy_bcrf.sparse.rows import Rows, known_rows
 
 _COLUMNS: dict[str, Callable[[Sentence], list[str]]] = {
     "orth": lambda sentence: sentence.words,

@@ -18,6 +18,7 @@ _MODULES = {
     "control": "promises",
     "distill": "distillation",
     "distill_annotators": "distillation",
+    "explain": "weights",
     "extend": "extension",
     "list_promises": "promises",
     "make_examples": "loading",
@@ -27,6 +28,7 @@ _MODULES = {
     "rank": "ranking",
     "redact": "redaction",
     "report": "reporting",
+    "report_config": "gold_report",
     "report_gold": "gold_report",
 }
 

@@ -21,6 +21,7 @@ from spacy_bcrf.io.extras import require
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.thresholds import precision_thresholds
 
 from .loading import annotate_before, find_labeler
 from .promises import GRIDS, Loss, Promise, split_level
@@ -293,7 +294,8 @@ def monitor(
     """Compare new documents without annotation with the documents of a promise.
 
     reference: the documents that `control` had, or the `watch` of an earlier result, which goes on:
-    one may look after each document, and a false alarm ever has probability 1 - confidence at most.
+    one may look after each call, and a false alarm ever has probability 1 - confidence at most. The
+    documents should be independent: whole texts, not their sentences.
     ValueError for fewer than MIN_REFERENCE documents, or another component than the watch's.
     """
     if not 0 < confidence < 1:
@@ -320,7 +322,8 @@ def monitor(
             )
         watch = Watch.start(fingerprint, values)
     values, n_empty, spans = measure_docs(nlp, name, labeler, docs)
-    watch.update(values)
+    # In a random order, the likeness of neighbours, such as parts of one text, is no evidence.
+    watch.update(values[np.random.default_rng(watch.n_docs[1]).permutation(len(values))])
     comparisons = watch.compare()
     evidence = max((one.evidence for one in comparisons), default=0)
     promises, needed = _needed(labeler, spans)
@@ -347,9 +350,10 @@ def measure_docs(
     chain = sparse_chain(labeler.model)
     promise = labeler.control
     is_precision = promise is not None and promise.promise == "precision"
-    thresholds = np.full(len(labeler.labels), labeler.threshold)
-    if promise is not None:
-        thresholds = promise.by_label(labeler.labels, labeler.threshold if is_precision else 1)
+    if promise is None or is_precision:
+        thresholds = precision_thresholds(labeler.labels, promise, labeler.threshold)
+    else:
+        thresholds = promise.by_label(labeler.labels, 1)
     rows: list[list[float]] = []
     spans: list[tuple[NDArray, NDArray]] = []
     n_empty = 0

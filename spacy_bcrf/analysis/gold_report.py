@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
-from spacy.util import minibatch
+from spacy.util import minibatch, registry, resolve_dot_names
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
 from spacy_bcrf.chain.side_by_side import rows_by_chain
@@ -20,6 +21,9 @@ from spacy_bcrf.pipeline.gold import Gold
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
+from .loading import find_labelers
+
+PARTS = ("train", "dev")
 MAX_NAMED = 10
 """Largest number of infeasible documents that `GoldReport` names."""
 
@@ -124,6 +128,62 @@ def report_gold(pipe: SequenceLabeler, examples: Sequence[Example]) -> GoldRepor
     for batch in minibatch(examples, BATCH_SIZE):
         found.add(pipe, batch)
     return found
+
+
+def report_config(
+    nlp: Language, where: str = "the config"
+) -> tuple[dict[str, dict[str, GoldReport]], list[str]]:
+    """Return the counts of a config's corpora by component and part, and problems of the config.
+
+    nlp: a pipeline that the config makes, not initialized. Its components get the labels of the
+    train corpus. where: the config's name, for errors. ValueError names the config's section.
+    """
+    config, ours = nlp.config.interpolate(), find_labelers(nlp, (), where)
+    corpora = {}
+    for part in PARTS:
+        section = config["training"][f"{part}_corpus"]
+        try:
+            (corpus,) = resolve_dot_names(config, [section])
+            corpora[part] = list(corpus(nlp))
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{where}: [{section}]: {error}") from None
+    reports = {}
+    for name, pipe in ours.items():
+        # A component from another pipeline has labels.
+        if not pipe.labels:
+            settings = config["initialize"]["components"].get(name, {})
+            labels = registry.resolve({"settings": settings})["settings"].get("labels")
+            found = (pipe.codec.find_labels(example.reference) for example in corpora["train"])
+            for label in sorted(set().union(*found)) if labels is None else labels:
+                pipe.add_label(label)
+        if not pipe.labels:
+            raise ValueError(
+                f"{where}: [training] train_corpus: no document has {pipe.codec.what}, which "
+                f"[components.{name}] learns"
+            )
+        layers = Counter[tuple[str, int]]()
+        for example in corpora["train"]:
+            layers.update(pipe.codec.count_layers(example))
+        pipe.choose_layers(layers)
+        reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
+    weights = config["training"]["score_weights"]
+    return reports, [note for name in ours for note in _check_weights(name, ours[name], weights)]
+
+
+def _check_weights(
+    name: str, pipe: SequenceLabeler, weights: dict[str, float | None]
+) -> Iterator[str]:
+    """Yield a note if the score of a training counts one that a tagger does not have."""
+    attribute = str(pipe.cfg.get("attribute"))
+    scores = {"tag": "tag_acc", "pos": "pos_acc"}
+    own = scores.pop(attribute, None)
+    for other in scores.values() if own in weights else ():
+        if weights.get(other):
+            yield (
+                f"[training.score_weights] {other} = {weights[other]}: [components.{name}] with "
+                f'attribute = "{attribute}" has no such score, so SCORE never reaches 1. Set '
+                f"{own} = 1.0 and {other} = null"
+            )
 
 
 def _count_possible(

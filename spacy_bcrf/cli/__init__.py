@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 PANELS = {
     "Data": ("convert", "inspect", "debug", "mask", "clusters"),
-    "Learning": ("init", "migrate", "import", "combine", "extend", "distill"),
+    "Learning": ("init", "migrate", "import", "tune", "combine", "extend", "distill"),
     "Judging": ("calibrate", "control", "report", "explain", "monitor"),
     "Annotating": ("rank", "review", "audit"),
     "Running": ("annotate", "redact", "serve"),
@@ -45,8 +45,9 @@ app = typer.Typer(
     help="Structured sequence labeling: from data to a trained, calibrated and running pipeline.",
     no_args_is_help=True,
 )
-# Other options of `debug`, such as --paths.train, override the config.
-EXTRA = {"debug": {"allow_extra_args": True, "ignore_unknown_options": True}}
+# Other options, such as --paths.train, override the config.
+_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+EXTRA = {"debug": _OVERRIDES, "tune": _OVERRIDES}
 try:
     for _name in chain.from_iterable(PANELS.values()):
         _command = getattr(import_module(f".{_name}", __package__), f"{_name}_cli")

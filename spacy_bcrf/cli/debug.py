@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from configparser import Error as InterpolationError
 from pathlib import Path
@@ -16,13 +15,8 @@ from .errors import exit_on
 from .registry_names import explain_name
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.training import Example
-    from thinc.api import Config
-
     from spacy_bcrf.analysis.gold_report import GoldReport
 
-PARTS = ("train", "dev")
 DOCS = ("docs", "complete", "partial", "unannotated", "infeasible")
 TOKENS = ("tokens", "annotated", "ambiguous", "missing")
 
@@ -62,73 +56,18 @@ def debug_cli(
 def report(
     path: Path, overrides: dict[str, Any]
 ) -> tuple[dict[str, dict[str, GoldReport]], list[str]]:
-    """Return the reports of each component by corpus, and problems of the config.
-
-    ValueError names the config's section.
-    """
+    """Return `report_config` of a config. ValueError names the config's file."""
     from spacy import util
-    from spacy.util import registry
 
-    from spacy_bcrf.analysis.gold_report import report_gold
-    from spacy_bcrf.analysis.loading import find_labelers
+    from spacy_bcrf.analysis.gold_report import report_config
 
     try:
         loaded = util.load_config(path, overrides=overrides)
         nlp = util.load_model_from_config(loaded, auto_fill=True)
-        config = nlp.config.interpolate()
+        nlp.config.interpolate()
     except (ValueError, InterpolationError) as error:
         raise ValueError(f"{path}: {explain_name(error)}") from None
-    ours = find_labelers(nlp, (), str(path))
-    corpora = {part: read_corpus(path, nlp, config, f"{part}_corpus") for part in PARTS}
-    reports = {}
-    for name, pipe in ours.items():
-        # A component from another pipeline has labels.
-        if not pipe.labels:
-            settings = config["initialize"]["components"].get(name, {})
-            labels = registry.resolve({"settings": settings})["settings"].get("labels")
-            found = (pipe.codec.find_labels(example.reference) for example in corpora["train"])
-            for label in sorted(set().union(*found)) if labels is None else labels:
-                pipe.add_label(label)
-        if not pipe.labels:
-            raise ValueError(
-                f"{path}: [training] train_corpus: no document has {pipe.codec.what}, which "
-                f"[components.{name}] learns"
-            )
-        layers = Counter[tuple[str, int]]()
-        for example in corpora["train"]:
-            layers.update(pipe.codec.count_layers(example))
-        pipe.choose_layers(layers)
-        reports[name] = {part: report_gold(pipe, examples) for part, examples in corpora.items()}
-    weights = config["training"]["score_weights"]
-    return reports, [
-        note for name, pipe in ours.items() for note in check_weights(name, pipe, weights)
-    ]
-
-
-def check_weights(name: str, pipe: Any, weights: dict[str, float | None]) -> Iterator[str]:
-    """Yield a note if the score of a training counts one that a tagger does not have."""
-    attribute = pipe.cfg.get("attribute")
-    scores = {"tag": "tag_acc", "pos": "pos_acc"}
-    own = scores.pop(attribute, None)
-    for other in scores.values() if own in weights else ():
-        if weights.get(other):
-            yield (
-                f"[training.score_weights] {other} = {weights[other]}: [components.{name}] with "
-                f'attribute = "{attribute}" has no such score, so SCORE never reaches 1. Set '
-                f"{own} = 1.0 and {other} = null"
-            )
-
-
-def read_corpus(path: Path, nlp: Language, config: Config, setting: str) -> list[Example]:
-    """Return the examples of a corpus. setting: its name in [training]."""
-    from spacy.util import resolve_dot_names
-
-    section = config["training"][setting]
-    try:
-        (corpus,) = resolve_dot_names(config, [section])
-        return list(corpus(nlp))
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path}: [{section}]: {error}") from None
+    return report_config(nlp, str(path))
 
 
 def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
@@ -156,7 +95,7 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
                 f"{part}: spans of {min(found.lengths)} to {max(found.lengths)}; half of them up "
                 f"to {found.length_quantile(0.5)}, 95% up to {found.length_quantile(0.95)}"
             )
-    train, dev = (reports[part] for part in PARTS)
+    train, dev = reports["train"], reports["dev"]
     if only := sorted(set(dev.labels) - set(train.labels)):
         yield f"Warning: labels that only dev has: {', '.join(only)}"
     for part, found in reports.items():

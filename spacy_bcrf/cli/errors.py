@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import typer
 
+from spacy_bcrf.kernels.not_compiled import NotCompiledError
+
 RESUMES = "Stopped. The same command goes on from here"
 """Message after Ctrl-C of a command that keeps its finished parts."""
 
@@ -14,6 +16,7 @@ RESUMES = "Stopped. The same command goes on from here"
 @contextmanager
 def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None]:
     """End the command with the message of an error of these types, or of Ctrl-C."""
+    expected: tuple[type[Exception], ...] = (*errors, NotCompiledError)
     try:
         yield
     except BrokenPipeError:
@@ -23,7 +26,7 @@ def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None
     except KeyboardInterrupt:
         typer.echo(stopped, err=True)
         raise typer.Exit(130) from None
-    except errors as err:
+    except expected as err:
         # wasabi's printer would wrap the line.
         typer.secho(explain(err), fg="red", err=True)
         raise typer.Exit(1) from None

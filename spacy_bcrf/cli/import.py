@@ -34,7 +34,7 @@ def import_cli(
         nlp = import_crfsuite(model, lang)
         with replacing_folder(output) as part:
             nlp.to_disk(part)
-        typer.echo(f"{output}: a bcrf_tagger with {len(nlp.get_pipe('bcrf_tagger').labels)} labels")
+        typer.echo(f"{output}: a bcrf_tagger with {len(nlp.pipe_labels['bcrf_tagger'])} labels")
         typer.echo(
             "Note: token._.crfsuite has the names of features. Values other than 1 have no "
             f"counterpart in a pipeline. Saved weights are float16. For values, and for marginals "

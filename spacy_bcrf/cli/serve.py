@@ -40,11 +40,11 @@ def serve_cli(
 
 def make_app_of(nlp: Language, chosen: Sequence[str], timeout: float = 2.0) -> Any:
     """Return the application of `serve`. chosen: the components to answer, by default all."""
+    from spacy_bcrf.analysis.loading import find_labelers
     from spacy_bcrf.bulk.server import Limits, Server, make_app
-    from spacy_bcrf.bulk.worker import choose_pipes
 
     from .pages.typed_text import typed_text_page
 
-    names = choose_pipes(nlp, "the pipeline", chosen)
+    names = list(find_labelers(nlp, chosen))
     server = Server(nlp, names, Limits(seconds=timeout))
     return make_app(server, lambda text: typed_text_page(nlp, names, text))

@@ -114,7 +114,9 @@ def operations():
     return tuple(c_operation(i).decode() for i in range(N_OPERATIONS))
 
 
-def plan(operation, const real[:, ::1] transitions, const int[::1] lengths, bint shared, double range):
+def plan(
+    operation, const real[:, ::1] transitions, const int[::1] lengths, bint shared, double range
+):
     cdef int index = operations().index(operation)
     cdef Batch[real] batch
     check_lengths(lengths, numpy.sum(lengths, dtype="int64"))

@@ -114,6 +114,7 @@ def score(
     rows: NDArray[np.int32],
     starts: NDArray[np.int64],
     lengths: NDArray[np.int32],
+    n_chains: int = 1,
 ) -> NDArray[np.float32]: ...
 def correct(
     weights: NDArray[np.float32],

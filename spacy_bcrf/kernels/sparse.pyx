@@ -627,12 +627,12 @@ cdef _score(Weights weights, const int[::1] rows, const int64_t[::1] starts,
 
 
 def score(const float[:, ::1] weights, int n_tags, const int[::1] rows,
-          const int64_t[::1] starts, const int[::1] lengths):
-    """Return tag scores, float32 (N, T), under weights (n_rows, stride).
+          const int64_t[::1] starts, const int[::1] lengths, int n_chains=1):
+    """Return tag scores, float32 (N, T), under weights (n_rows, stride). n_chains: see `Learner`.
 
     Rows of -1, unknown features, do not count. Raises IndexError for other rows without weights.
     """
-    return _score(_weights(weights, n_tags, 1), rows, starts, lengths)
+    return _score(_weights(weights, n_tags, n_chains), rows, starts, lengths)
 
 
 def correct(const float[:, ::1] weights, const int[:, ::1] pairs, const float[:, ::1] unary,

@@ -181,6 +181,25 @@ class PosteriorQueries:
 class SpanQueries:
     """Posterior queries of components that predict spans."""
 
+    def span_probabilities(
+        self: Component, spans: Sequence[Span], *, ignore_annotation: bool = True
+    ) -> list[float]:
+        """Return the probabilities of any spans of one document, such as those of a user.
+
+        ValueError for a label that the component does not have, and for spans of two documents.
+        """
+        if not spans:
+            return []
+        labels, doc = self.codec.labels, spans[0].doc
+        if any(span.doc is not doc for span in spans):
+            raise ValueError(f"[{self.name}] expected spans of one document")
+        if unknown := sorted({span.label_ for span in spans} - {*labels}):
+            raise ValueError(f"[{self.name}] has no label {', '.join(unknown)}")
+        rows = [(span.start, span.end, labels.index(span.label_)) for span in spans]
+        ((_, posterior),) = _posteriors(self, [doc], ignore_annotation)
+        starts, ends, ids = np.array(rows, dtype="int64").T
+        return self.codec.confidences(posterior, (starts, ends, ids), self.model.ops).tolist()
+
     def entity_candidates(
         self: Component,
         docs: Iterable[Doc],

@@ -6,6 +6,7 @@ Every `Language()` imports this module, so it imports no kernels.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
@@ -288,13 +289,14 @@ def check_labels(name: str, labels: Any) -> None:
 
 
 def check_spans_key(nlp: Language, name: str, key: str | None) -> None:
-    """Raise ValueError if another component of the pipeline writes the span group of this one."""
+    """Warn if another component of the pipeline writes the span group of this one."""
     for other in nlp.pipe_names if key is not None else ():
         writes = "doc.spans" in nlp.get_pipe_meta(other).assigns
         if other != name and writes and nlp.get_pipe_config(other).get("spans_key") == key:
-            raise ValueError(
-                f"[{name}] {other} writes doc.spans[{key!r}] too. Set another spans_key in one of "
-                "the components"
+            warnings.warn(
+                f"[{name}] {other} writes doc.spans[{key!r}] too, and the later component replaces "
+                "the spans. Set another spans_key in one of them",
+                stacklevel=3,
             )
 
 

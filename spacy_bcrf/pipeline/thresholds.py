@@ -22,9 +22,23 @@ def drop_uncertain(
 ) -> NDArray[np.int32]:
     """Return the tags without predictions below the threshold of their label.
 
+    control, threshold: see `precision_thresholds`.
+    """
+    minimum = precision_thresholds(predicted.codec.labels, control, threshold)
+    if not minimum.any():
+        return predicted.tags
+    _, lengths, posterior, tags, codec, ops, _ = predicted
+    # The posterior of a preset entity is 1 up to rounding.
+    return codec.drop_uncertain(tags, lengths, posterior, minimum.clip(max=1 - 1e-5), ops)
+
+
+def precision_thresholds(
+    labels: Sequence[str], control: Control | None, threshold: float | dict[str, float]
+) -> NDArray[np.float64]:
+    """Return the least posterior of a prediction by label, 0 for any.
+
     threshold: of the labels that have none in a precision promise. ValueError for unknown labels.
     """
-    labels = predicted.codec.labels
     by_label = threshold if isinstance(threshold, dict) else dict.fromkeys(labels, threshold)
     if unknown := sorted(by_label.keys() - {*labels}):
         raise ValueError(
@@ -33,12 +47,7 @@ def drop_uncertain(
         )
     if control is not None and control.promise == "precision":
         by_label = by_label | dict(zip(control.labels, control.thresholds, strict=True))
-    minimum = np.array([by_label.get(label, 0) for label in labels], dtype="float64")
-    if not minimum.any():
-        return predicted.tags
-    _, lengths, posterior, tags, codec, ops, _ = predicted
-    # The posterior of a preset entity is 1 up to rounding.
-    return codec.drop_uncertain(tags, lengths, posterior, minimum.clip(max=1 - 1e-5), ops)
+    return np.array([by_label.get(label, 0) for label in labels], dtype="float64")
 
 
 CandidateSpan = tuple[int, int, int, float]

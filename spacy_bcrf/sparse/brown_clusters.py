@@ -98,7 +98,8 @@ class Window:
         has = (pairs < n_added).all(axis=1)
         size = len(self._n)
         cells = slots[pairs[has, 0]] * size + slots[pairs[has, 1]]
-        self._n = np.bincount(cells, self._counts.numbers[has], size * size).reshape(size, size)
+        counts = np.bincount(cells, self._counts.numbers[has], size * size)
+        self._n = counts.astype("float64").reshape(size, size)
         self._used = np.bincount(slots[:n_added], minlength=size) > 0
         for slot in np.flatnonzero(self._used):
             self._pairs[slot] = self._cost_of_pairs(int(slot))

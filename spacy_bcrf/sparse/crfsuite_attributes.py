@@ -99,22 +99,18 @@ class Attributes:
         for n, sequence in enumerate(X, first):
             if isinstance(sequence, (str, bytes, dict)) or not isinstance(sequence, Iterable):
                 raise ValueError(f"sequence {n}: expected a list of tokens, got {sequence!r:.80}")
-            for i, token in enumerate(sequence):
-                if isinstance(token, (dict, list)):
-                    tokens.append(token)
-                elif isinstance(token, Iterable) and not isinstance(token, (str, bytes)):
-                    tokens.append(list(token))
-                else:
-                    raise ValueError(
-                        f"sequence {n}, token {i}: expected a dict or a list of str, got "
-                        f"{token!r:.80}"
-                    )
+            plain = list(sequence)
+            if not set(map(type, plain)) <= {dict, list}:
+                plain = [_plain_token(token, n, i) for i, token in enumerate(plain)]
+            tokens += plain
             ends.append(len(tokens))
         found, sizes, missing = find_attributes(tokens, self._seen)
         rows = np.append(self._row_of_seen, np.int32(_SKIPPED))[np.maximum(found, -1)]
         special: dict[int, list[tuple[int, float]]] = {}
         new: dict[int, int] = {}
         for k, key, value, digest in missing:
+            if not add and type(key) is type(value) is str and f"{key}:{value}" not in self.rows:
+                continue  # the shortest way for most of the attributes that miss
             try:
                 attributes = self._look_up(key, value, add)
             except ValueError as error:
@@ -137,8 +133,6 @@ class Attributes:
 
     def _look_up(self, key: Any, value: Any, add: bool) -> list[tuple[int, float]]:
         """Return the rows and values of a pair. Raises ValueError for one that has no meaning."""
-        if not add and type(key) is type(value) is str and f"{key}:{value}" not in self.rows:
-            return [(_SKIPPED, 1.0)]  # the shortest way for most of the attributes that miss
         found = []
         for name, number in _name(key, value):
             row = self.rows.get(name, _SKIPPED)
@@ -160,6 +154,17 @@ class Attributes:
         known = rows >= 0
         values = None if batch.values is None else batch.values[known]
         return Batch(rows[known], find_starts(known)[batch.starts], values, batch.lengths)
+
+
+def _plain_token(token: Any, n: int, i: int) -> Any:
+    """Return a dict or a list of names. Raises ValueError naming sequence n and token i."""
+    if isinstance(token, (dict, list)):
+        return token
+    if isinstance(token, Iterable) and not isinstance(token, (str, bytes)):
+        return list(token)
+    raise ValueError(
+        f"sequence {n}, token {i}: expected a dict or a list of str, got {token!r:.80}"
+    )
 
 
 def _name(key: Any, value: Any) -> Iterator[tuple[str, float]]:

@@ -416,9 +416,10 @@ class OnlineLearner:
         """Compute the first-order potentials, without constraints. Rows of -1 score 0."""
         from spacy_bcrf.kernels.sparse import score
 
-        unary = score(self.weights, self.n_tags, rows.rows, rows.starts, lengths)
-        transitions = self.weights[: self.n_tags, : self.n_tags]
-        return Potentials.deferred(unary, transitions, lengths, np)
+        weights, chains = self.weights, self.n_chains
+        unary = score(weights, self.n_tags, rows.rows, rows.starts, lengths, chains)
+        transitions = weights[: self.n_states, : self.n_states]
+        return split_chains(unary, transitions, lengths, chains, np)
 
     def add_pairs(self, potentials: Potentials) -> Potentials:
         """Add the second-order weights to first-order potentials under their constraints.

@@ -81,7 +81,7 @@ class FirstPass:
         order = np.random.default_rng(chain.settings.seed).permutation(len(distinct)) % FOLDS
         folds = order[[distinct[key] for key in words]]
         for k in tqdm(range(FOLDS), "first chain", leave=False, delay=5, disable=None):
-            held_out = [docs[i] for i in np.flatnonzero(folds == k)]
+            held_out = [docs[i] for i in np.flatnonzero(folds == k).tolist()]
             if held_out:
                 of_fold = OnlineLearner(len(tags), learner.n_features, chain.settings)
                 of_fold.fit(rows, lengths, gold, PASSES, only=np.flatnonzero(folds != k))
@@ -95,10 +95,10 @@ class FirstPass:
         self.tags, self._held_out = [], {}
         self.chain.set_learner(None)
 
-    def load(self, saved: SavedChain, tags: list[str]) -> None:
+    def load(self, saved: SavedChain, tags: Sequence[str]) -> None:
         """Take the weights of a saved first chain. ValueError for other templates."""
         self.chain.load(saved)
-        self.tags, self._held_out = tags, {}
+        self.tags, self._held_out = list(tags), {}
 
     def values(self, docs: Sequence[Doc], held_out: bool = False) -> list[Values]:
         """Return the values of each document, none before `fit`.
@@ -136,7 +136,7 @@ def pool(
     labels, of_label, of_longer = _group(tags)
     doc = np.repeat(np.arange(len(lengths)), lengths)
     ends = np.isin(orths, _ENDS)
-    sentence = np.cumsum(ends) - ends
+    sentence: NDArray[np.int64] = np.cumsum(ends) - ends
     _, word = np.unique(orths, return_inverse=True)
     _, in_doc = np.unique(doc * len(orths) + word, return_inverse=True)
     n_sentences = int(sentence[-1]) + 1

@@ -69,15 +69,26 @@ def test_p_values_of_equal_documents_are_rarely_small():
 
 def test_a_watch_goes_on_from_its_counts(nlp):
     reference, new = texts(nlp, 60, 1), texts(nlp, 40, 2)
-    whole = monitor(nlp, new, reference)
     first = monitor(nlp, new[:15], reference)
     state = json.dumps(first.watch.to_json())
     assert not any(name in state for name in NAMES)
     again = monitor(nlp, new[15:], Watch.from_json(json.loads(state)))
-    assert again.watch.n_docs == whole.watch.n_docs == [60, 40]
-    for one, other in zip(again.comparisons, whole.comparisons, strict=True):
-        assert one[0] == other[0] and one[1:] == pytest.approx(other[1:])
-    assert again.n_docs == 25 and not again.alarm
+    assert again.watch.n_docs == [60, 40] and again.n_docs == 25 and not again.alarm
+    # The evidence does not depend on where the calls begin.
+    rng = np.random.default_rng(0)
+    old, values = draw(rng, 60), draw(rng, 1100)
+    one, other = Watch.start("", old), Watch.start("", old)
+    one.update(values)
+    for part in np.split(values, [7, 1050]):
+        other.update(part)
+    for found, expected in zip(one.compare(), other.compare(), strict=True):
+        assert found[0] == expected[0] and found[1:] == pytest.approx(expected[1:])
+
+
+def test_the_order_of_texts_in_a_file_is_no_evidence(nlp):
+    """Neighbours are alike: first all short texts, then all long ones."""
+    new = sorted(texts(nlp, 150, 2), key=len)
+    assert not monitor(nlp, new, texts(nlp, 100, 1)).alarm
 
 
 def test_drift_breaks_a_promise_and_names_the_documents_needed(nlp):

@@ -226,6 +226,7 @@ def word_scores(hashes=1, columns=8, rows=6, n_tags=2, **arrays):
         Dictionary(),
         np.ones((rows, columns), "float32"),
         n_tags,
+        1,
         np.ones(hashes, "uint64"),
         np.ones((arrays["values"], 1), "uint64"),
         np.array(arrays["words"], "int32"),

@@ -55,27 +55,6 @@ def actor_processes():
     return [process for process in found if "ray::_Actor" in "".join(process.cmdline())]
 
 
-def test_documents_that_end_actors_are_set_aside(pipeline, cluster, here):
-    class Deadly(TextRecord):
-        def make_doc(self, nlp):
-            os._exit(9)
-
-    class Large(TextRecord):
-        def make_doc(self, nlp):
-            raise MemoryError
-
-    kinds = [TextRecord, Deadly, Large, TextRecord]
-    items = [kind(f"{i}", f"a.txt:{i}", "Ann saw Rome .") for i, kind in enumerate(kinds)]
-    settings = Settings(str(pipeline / "model"), (), "jsonl", here)
-    (found,) = run_ray(settings, 1, None, [Shard(0, items, 0)])
-    assert (found.n_read, found.n_written) == (4, 2)
-    assert [failure.id for failure in found.failures] == ["1", "2"]
-    assert found.failures[0].reason.startswith("set aside: 4 workers died, the last one with this")
-    assert found.failures[1].reason == "MemoryError"
-    assert [row["id"] for row in read_lines(here / "000000.jsonl")] == ["0", "3"]
-    assert not list(here.glob("*at-*"))
-
-
 def test_a_worker_and_then_a_node_die(pipeline, cluster, texts, here):
     """Every document is written once, as by one process."""
     nodes, second = cluster
@@ -108,3 +87,24 @@ def test_a_worker_and_then_a_node_die(pipeline, cluster, texts, here):
     # A finished run is the same for every engine.
     again = run(*options, "here", *ray_options, exit_code=3)
     assert "1,501 documents read, 1,500 written" in again.output
+
+
+def test_documents_that_end_actors_are_set_aside(pipeline, cluster, here):
+    class Deadly(TextRecord):
+        def make_doc(self, nlp):
+            os._exit(9)
+
+    class Large(TextRecord):
+        def make_doc(self, nlp):
+            raise MemoryError
+
+    kinds = [TextRecord, Deadly, Large, TextRecord]
+    items = [kind(f"{i}", f"a.txt:{i}", "Ann saw Rome .") for i, kind in enumerate(kinds)]
+    settings = Settings(str(pipeline / "model"), (), "jsonl", here)
+    (found,) = run_ray(settings, 1, None, [Shard(0, items, 0)])
+    assert (found.n_read, found.n_written) == (4, 2)
+    assert [failure.id for failure in found.failures] == ["1", "2"]
+    assert found.failures[0].reason.startswith("set aside: 4 workers died, the last one with this")
+    assert found.failures[1].reason == "MemoryError"
+    assert [row["id"] for row in read_lines(here / "000000.jsonl")] == ["0", "3"]
+    assert not list(here.glob("*at-*"))

@@ -51,7 +51,7 @@ def test_too_many_clusters_are_an_error(texts, tmp_path):
 def test_an_error_names_the_extra(texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     result = run(texts, "-o", tmp_path / "clusters.tsv", exit_code=1)
-    assert "pip install 'scikit-learn>=1.3'" in result.stderr
+    assert "'scikit-learn>=1.3'" in result.stderr
 
 
 def test_brown_clusters_come_from_the_lookups_of_the_language(tmp_path, monkeypatch):
@@ -74,3 +74,31 @@ def test_brown_clusters_need_the_package_and_no_texts(texts, tmp_path):
         result = run(*arguments, "-o", output, exit_code=1)
         assert "expected either a file of texts or --brown" in result.stderr
     assert not output.exists()
+
+
+@pytest.mark.parametrize("kind", ["brown", "clark"])
+def test_kinds_without_an_extra(texts, tmp_path, kind):
+    output = tmp_path / "clusters.tsv"
+    result = run(texts, "-o", output, "-k", 4, "--kind", kind)
+    assert "8 words in 4 clusters" in result.stdout
+    assert len(set(read_clusters(output).values())) == 4
+    assert [path.name for path in tmp_path.glob("*.state")] == []
+    result = run(texts, "-o", output, "-k", 9, "--kind", kind, exit_code=1)
+    assert "9 clusters of 8 words that occur at least 3 times" in result.stderr
+
+
+def test_skipgram_vectors(texts, tmp_path):
+    pytest.importorskip("gensim", reason="needs the extra clusters")
+    output, vectors = tmp_path / "clusters.tsv", tmp_path / "vectors.txt"
+    options = ["--kind", "skipgram", "-k", 3, "--dimensions", 5]
+    result = run(texts, "-o", output, *options, "--vectors", vectors)
+    assert "8 words in 3 clusters" in result.stdout
+    header, *rows = vectors.read_text().splitlines()
+    assert header == "8 5" and [len(row.split(" ")) for row in rows] == [6] * 8
+    assert {row.split(" ")[0] for row in rows} == set(read_clusters(output))
+    # One thread: the same words and clusters again.
+    first = output.read_text()
+    run(texts, "-o", output, *options)
+    assert output.read_text() == first
+    result = run(texts, "-o", output, "--vectors", vectors, exit_code=1)
+    assert "--vectors needs --kind skipgram, got svd" in result.stderr

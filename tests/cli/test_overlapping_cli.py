@@ -8,6 +8,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
+from spacy_commands import run_spacy
 from typer.testing import CliRunner
 
 from spacy_bcrf.cli import app
@@ -156,3 +157,35 @@ def test_combine_distill_and_extend(folder):
         code=1,
     )
     assert "call add_label" in output
+
+
+@pytest.mark.slow
+def test_a_config_trains_and_evaluates_from_spacys_command_line(folder):
+    config = folder / "config.cfg"
+    run_spacy("init", "config", str(config), "--lang", "en", "--pipeline", "bcrf_spans")
+    paths = [f"--paths.{part}={folder / f'{part}.spacy'}" for part in ("train", "dev")]
+    output = run(folder, "debug", "DIR/config.cfg", *paths)
+    assert "[components.bcrf_spans]" in output and "overlap an earlier span" in output
+    steps = ["--training.max_epochs=2", "--training.eval_frequency=10"]
+    run_spacy("train", str(config), "--output", str(folder / "trained"), *paths, *steps)
+    best = folder / "trained" / "model-best"
+    output = run_spacy(
+        "evaluate", str(best), str(folder / "dev.spacy"), "--output", f"{folder}/s.json"
+    )
+    scores = json.loads((folder / "s.json").read_text())
+    assert scores["spans_sc_f"] > 0.8 and set(scores["spans_sc_per_type"]) == {"LOC", "ORG"}
+
+
+def test_debug_names_spans_that_no_layer_holds(folder):
+    nlp = spacy.blank("en")
+    docs = make_docs(nlp.vocab, 20)
+    (doc, *_) = docs
+    doc.spans["sc"] = [*doc.spans["sc"], Span(doc, 0, 3, "LOC"), Span(doc, 0, 2, "LOC")]
+    DocBin(docs=docs).to_disk(folder / "deep.spacy")
+    config = folder / "deep.cfg"
+    nlp.add_pipe("bcrf_spans", config={"layers": 1})
+    nlp.config.to_disk(config)
+    paths = [f"--paths.{part}={folder}/deep.spacy" for part in ("train", "dev")]
+    output = run(folder, "debug", "DIR/deep.cfg", *paths)
+    assert "are in no layer. Training leaves them out. The first:" in output
+    assert "is in layer 2, but the label has 1" in output

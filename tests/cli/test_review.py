@@ -272,7 +272,6 @@ def test_gold_needs_a_corpus_and_known_labels(pipeline, folder, nlp):
     assert "expected a .spacy file" in run(*texts, exit_code=1).output
     doc = Doc(nlp.vocab, ["Ann"], ents=["B-NEW"])
     write_all([doc], folder / "new.spacy")
-    result = run(
-        pipeline / "model", folder / "new.spacy", "-p", "ner", "--gold", "-o", page, code=1
-    )
+    new = (pipeline / "model", folder / "new.spacy", "-p", "ner", "--gold", "-o", page)
+    result = run(*new, exit_code=1)
     assert "document 0 has the label 'NEW'" in result.output and not page.exists()

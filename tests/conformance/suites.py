@@ -120,6 +120,8 @@ def run(suite: Suite, checkouts: Path | None = None) -> Report:
             command += ["-p", suite.plugin]
         # The folder of the plugins comes first. A library may have a package `tests` of its own.
         path = [str(HERE), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        # The tests of a checkout are those of the library in it, not of an installed version.
+        path[1:1] = [str(source)] if (source / ".git").exists() else []
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
         tests = [str(source / test) for test in suite.tests]

@@ -10,4 +10,27 @@ SUITES = [
         plugin="shim_pytorch_crf",
         needs=("torch", "packaging"),
     ),
+    Suite(
+        "allennlp",
+        "spacy_bcrf.torch.CRF",
+        ("tests/modules/conditional_random_field_test.py",),
+        plugin="shim_allennlp",
+        needs=("torch",),
+        not_applicable={
+            r".*Field::test_allowed_transitions": "names of tags: ours are `annotation.schemes`",
+            r".*\.TestConditionalRandomFieldWeight": "weights of classes: our losses have none",
+        },
+    ),
+    Suite(
+        "torch-struct",
+        "spacy_bcrf.torch.CRF",
+        # The other cases test other structures, and semirings of torch-struct's own.
+        tuple(f"tests/test_distributions.py::test_{name}" for name in ("simple", "autoregressive")),
+        plugin="shim_torch_struct",
+        needs=("torch", "torch_struct", "hypothesis"),
+        not_applicable={
+            r".*::test_simple": "its last check is of torch-struct's own `kl`, with a tolerance "
+            "below the rounding of float32; the checks before pass",
+        },
+    ),
 ]

@@ -33,7 +33,7 @@ UD = [
     ("ud-japanese-gsd/ja_gsd-ud-dev.conllu.xz", 507, 12287),
 ]
 FIRST_AND_LAST = {}
-SECOND_AND_THIRD = {"word_column": 2, "ent_column": 3}
+SECOND_AND_THIRD = {"word_column": 2, "ent_columns": [3]}
 # Sentences, tokens and B- tags; -DOCSTART- lines are neither tokens nor sentences.
 COLUMNS = [
     ("conll2000/test.txt", FIRST_AND_LAST, 2012, 47377, 23852),

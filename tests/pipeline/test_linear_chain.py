@@ -281,7 +281,11 @@ def learned_weights(monkeypatch, texts, cached, passes=3):
     monkeypatch.setattr(model, "CACHED", cached)
     extracted = []
     keys = Features.keys
-    monkeypatch.setattr(Features, "keys", lambda *args: extracted.extend(args[1]) or keys(*args))
+    monkeypatch.setattr(
+        Features,
+        "keys",
+        lambda *args, **options: extracted.extend(args[1]) or keys(*args, **options),
+    )
     nlp, pipe, _ = tagger(templates=["w[-1..1]", "p[0]"])
     data = [example(nlp, text) for text in texts]
     nlp.initialize(lambda: data)
@@ -319,7 +323,11 @@ def step(monkeypatch):
     chain.initialize(list(docs.values()), 2)
     extracted = []
     keys = Features.keys
-    monkeypatch.setattr(Features, "keys", lambda *args: extracted.append(args[1]) or keys(*args))
+    monkeypatch.setattr(
+        Features,
+        "keys",
+        lambda *args, **options: extracted.append(args[1]) or keys(*args, **options),
+    )
 
     def make_step(word):
         before = len(extracted)

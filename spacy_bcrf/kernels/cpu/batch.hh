@@ -96,7 +96,7 @@ template <class In> struct Outputs {
     In* each = nullptr;         // (N, tags, tags), zeros before
     const int* gold = nullptr;  // (N): the value becomes the loss of this labeling, the others its gradient
     // Of the CRF alone, one of them a call.
-    In* entropies = nullptr;  // (size): -inf for a sequence without an allowed labeling, NaN for scores that are no numbers
+    In* entropies = nullptr;  // (size): -inf without an allowed labeling, NaN for scores that are no numbers
     In* pairs = nullptr;      // (N, n): the marginals of tag heads[m] at a token and tails[m] at the next one
     int* labels = nullptr;    // (n, N), zeros before: labelings drawn from the uniform numbers (n, N)
     int n = 0;

@@ -67,7 +67,7 @@ class InDouble {
         labels_.resize(tokens_ * to.n);
         for (int j = 0; j < to.n; ++j)
             for (const Sequence<float>& s : which)
-                uniform_.insert(uniform_.end(), to.uniform + j * all_ + s.first, to.uniform + j * all_ + s.first + s.length);
+                std::copy_n(to.uniform + j * all_ + s.first, s.length, std::back_inserter(uniform_));
         out.labels = labels_.data(), out.uniform = uniform_.data();
     }
 

@@ -67,8 +67,8 @@ template <class R> class NBest : Viterbi<Rows<R>, R> {
 
     // Return the scores of the best prefixes that end in each tag at position i, followed by `to`.
     const R* scores(const Sequence<R>& s, int i, int to) {
-        const R *best = this->at(i), *w = s.shared ? this->k_.matrix(0, true) + size_t(to) * width_ : nullptr, *edge = s.edge(i) + to;
-        if (w)
+        const R *best = this->at(i), *w = this->k_.matrix(0, true) + size_t(to) * width_, *edge = s.edge(i) + to;
+        if (s.shared)
             for (int t = 0; t < width_; t += lanes<R>)
                 store(row_ + t, BCRF_TARGET::load(best + t) + BCRF_TARGET::load(w + t));
         else

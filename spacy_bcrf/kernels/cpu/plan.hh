@@ -63,7 +63,8 @@ template <class R> Shape shape_of(const Batch<R>& batch, Operation operation, do
     const size_t n = batch.shared ? size_t(batch.tags) * batch.tags : 0;
     const Extent<R> found = extent(batch.transitions, n);
     return {operation, batch.tags, batch.shared, are_blocks_faster(batch), range,
-            !((double(found.top) - found.least) * scale > Precision<R>::PLAIN_RANGE), found.low > -infinity<R>, batch.path};
+            !((double(found.top) - found.least) * scale > Precision<R>::PLAIN_RANGE), found.low > -infinity<R>,
+            batch.path};
 }
 
 // The layouts of recursions over the tokens of a sequence.

@@ -80,8 +80,8 @@ template <class Run> BCRF_INLINE void for_columns(int tags, Run run) {
     }
 }
 
-// Call visit(v, sum) with x K[:, v] in each lane, for the tags v of a block. step: between the numbers of x. ALL: the block
-// has all tags, so the loop needs no list of them.
+// Call visit(v, sum) with x K[:, v] in each lane, for the tags v of a block. step: between the numbers of x. ALL: the
+// block has all tags, so the loop needs no list of them.
 template <class N, bool ALL, class R, class Visit>
 BCRF_INLINE void lane_product(const R* x, size_t step, const TransitionBlock<R>& block, Visit visit) {
     for_columns(int(block.to.size()), [&](auto columns, int v) BCRF_INLINE_LAMBDA {

@@ -94,10 +94,11 @@ template <class L, class N> class Projections {
     BCRF_NOINLINE void load_scores(const Position& at) {
         R *root = root_ + at.here, *f = f_ + at.here, *g = g_ + at.here;
         layout_.load(root, at);
-        if (k_.zeros()) layout_.for_tokens(at, [&](int k, int q, size_t i) {
-            live_tags_.for_others(alive_[q] + i * live_tags_.words,
-                                  [&](int t) { root[layout_.place(t, k)] = -infinity<R>; });
-        });
+        if (k_.zeros())
+            layout_.for_tokens(at, [&](int k, int q, size_t i) {
+                live_tags_.for_others(alive_[q] + i * live_tags_.words,
+                                      [&](int t) { root[layout_.place(t, k)] = -infinity<R>; });
+            });
         const R inf = infinity<R>;
         const Vec<R> none = broadcast<R>(std::numeric_limits<R>::lowest());
         Vec<R> top = none, low = broadcast<R>(inf);
@@ -379,9 +380,9 @@ template <class L, class N> class Projections {
     Projections(const Batch<R>& batch, const BregmanOptions& options, size_t room)
         : options_(options), layout_(batch, room), vectors_(layout_.vectors),
           messages_(batch, layout_, room, options.scale, N::one()), live_tags_(batch.tags, batch.shared),
-          part_(layout_.size()), row_part_(messages_.part()), root_(N::PARTS * part_, Fill::NONE), f_(N::PARTS * part_, Fill::NONE),
-          g_(N::PARTS * part_, Fill::NONE),
-          scratch_(4 * row_part_), scores_(row_part_), log_flow_(row_part_), bad_(layout_.numbers()),
+          part_(layout_.size()), row_part_(messages_.part()), root_(N::PARTS * part_, Fill::NONE),
+          f_(N::PARTS * part_, Fill::NONE), g_(N::PARTS * part_, Fill::NONE), scratch_(4 * row_part_),
+          scores_(row_part_), log_flow_(row_part_), bad_(layout_.numbers()),
           excess_(layout_.numbers()), top_(layout_.numbers()), ratio_(layout_.numbers()), exponent_(layout_.numbers()),
           arcs_(ANY_RANGE ? 2 * layout_.numbers() : 0) {}
 

@@ -68,7 +68,7 @@ template <class In> std::vector<int> group_tags(const Batch<In>& batch, bool tra
     return groups;
 }
 
-// Split transitions with the weights (tags, width) into blocks of the groups of tags, or one of all if there is no group.
+// Split transitions with the weights (tags, width) into blocks of the groups of tags, or one of all if there is none.
 template <class R>
 std::vector<TransitionBlock<R>> transition_blocks(const Batch<R>& batch, bool transposed, const std::vector<int>& groups,
                                                   const R* weights) {

@@ -65,14 +65,16 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
     const size_t row_;               // numbers of all tags
     std::vector<TransitionBlock<R>> blocks_[2];
     std::vector<LanePairSums<R>> pairs_;
-    Buffer<R> out_;         // (PARTS, tags, W): of a product
-    Buffer<R> from_, to_;   // (STEPS, tags, W): of wide numbers, for one exponent
+    Buffer<R> out_;        // (PARTS, tags, W): of a product
+    Buffer<R> from_, to_;  // (STEPS, tags, W): of wide numbers, for one exponent
 
-    std::vector<int> groups(const Batch<R>& batch, bool transposed) {
-        if (!WIDE && !are_blocks_faster(batch)) return {};
+    // Return the group of each tag, see transition_blocks.
+    static std::vector<int> groups(const Batch<R>& batch, bool transposed) {
         std::vector<int> found = group_tags(batch, transposed);
-        if (!found.empty()) return found;
-        if (WIDE) found.resize(batch.tags), std::iota(found.begin(), found.end(), 0);
+        if (WIDE && found.empty()) {
+            found.resize(batch.tags);
+            std::iota(found.begin(), found.end(), 0);
+        }
         return found;
     }
     // Return the largest exponents of some tags of x.
@@ -88,11 +90,15 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
 
   public:
     BCRF_NOINLINE Transitions(const Batch<R>& batch, int, double scale = 1)
-        : LaneWeights<N>(batch, 1, scale), row_(size_t(batch.tags) * W),
-          out_(N::PARTS * row_), from_(WIDE ? STEPS * row_ : 0), to_(WIDE ? STEPS * row_ : 0) {
-        for (bool transposed : {false, true})
+        : LaneWeights<N>(batch, 1, scale), row_(size_t(batch.tags) * W), out_(N::PARTS * row_), from_(WIDE ? STEPS * row_ : 0), to_(WIDE ? STEPS * row_ : 0) {
+        const bool split = WIDE || are_blocks_faster(batch);
+        for (bool transposed : {false, true}) {
+            // Viterbi goes forward only.
+            if (transposed && std::is_same_v<N, Tropical<R>>) break;
             blocks_[transposed] =
-                transition_blocks<R>(batch, transposed, groups(batch, transposed), this->matrix(0, transposed));
+                transition_blocks<R>(batch, transposed, split ? groups(batch, transposed) : std::vector<int>(),
+                                     this->matrix(0, transposed));
+        }
         for (const TransitionBlock<R>& block : blocks_[0]) pairs_.emplace_back(block, batch.tags, N::IS_EXPONENTIAL);
     }
 
@@ -101,6 +107,18 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
         for (const TransitionBlock<R>& block : blocks_[transposed])
             if constexpr (WIDE) {
                 const Vec<R> top = largest_exponents(block.from, x + part, step);
+                if (block.to.size() == 1) {
+                    // The sum needs each number once.
+                    Vec<R> sum{};
+                    const R* weights = block.weights;
+                    for (int u : block.from) {
+                        const auto y = N::load(x + u * step, part);
+                        sum += (y.m * *weights) * power_of_two<R>(y.e - top);
+                        weights += block.width;
+                    }
+                    N::store(to + block.to[0] * W, to_part, N::normal({sum, top}));
+                    continue;
+                }
                 scale(block.from, x, step, part, -top, from_);
                 lane_product<Plain<R>, false>(from_.data(), W, block, [&](int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
                     N::store(to + v * W, to_part, N::normal({sum, top}));

@@ -6,8 +6,8 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// N::exponential of scores, padded with zeros: one matrix if transitions are shared, else one for each edge of a sequence.
-// Exponentials are of the scores minus the largest one of the matrix.
+// N::exponential of scores, padded with zeros: one matrix if transitions are shared, else one for each edge of a
+// sequence. Exponentials are of the scores minus the largest one of the matrix.
 template <class N> class Weights {
     using R = typename N::R;
     static constexpr int W = lanes<R>;
@@ -66,7 +66,9 @@ template <class N> class Weights {
     int width() const { return width_; }
     size_t part() const { return part_; }
     // The weights of an edge, (PARTS, tags, width), or their transposes.
-    const R* matrix(int edge, bool transposed) { return (transposed ? columns_ : rows_) + (shared_ ? 0 : edge * stride_); }
+    const R* matrix(int edge, bool transposed) {
+        return (transposed ? columns_ : rows_) + (shared_ ? 0 : edge * stride_);
+    }
     double shift(int edge) { return shift_[shared_ ? 0 : edge]; }
 
     // Return the sum of the shifts of the first edges.

@@ -459,9 +459,9 @@ class Online {
             apply(changes_.data() + changed_[k] * W, int(W), by, features_.data(), n);
         }
         // All chains share the transitions. A step of their sum would be too long for many chains.
-        const float by_edge = by / float(m_.chains);
+        for (double& x : edge_) x /= m_.chains;
         for (int u = 0; u < m_.tags; ++u)
-            if (!is_negligible(edge_.data() + u * T, int(T))) apply(edge_.data() + u * T, int(T), by_edge, &u, 1);
+            if (!is_negligible(edge_.data() + u * T, int(T))) apply(edge_.data() + u * T, int(T), by, &u, 1);
         update_pairs(by);
     }
 

@@ -251,3 +251,21 @@ def test_names_survive_json():
     from spacy_bcrf.sklearn import _to_bytes
 
     assert json.dumps("ключ").encode("utf-32-le")[4:-4] in _to_bytes(crf._model)
+
+
+CHECKS = [
+    *("check_no_attributes_set_in_init", "check_parameters_default_constructible"),
+    *("check_get_params_invariance", "check_set_params", "check_estimator_cloneable"),
+    *("check_do_not_raise_errors_in_init_or_set_params", "check_estimator_repr"),
+    *("check_mixin_order", "check_valid_tag_types"),
+]
+"""The checks of scikit-learn's `check_estimator` that pass no arrays of numbers as X."""
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_checks_of_scikit_learn(name):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    check = getattr(checks, name, None)
+    if check is None:
+        pytest.skip(f"this scikit-learn has no {name}")
+    check("CRF", CRF())

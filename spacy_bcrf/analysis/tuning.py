@@ -1,0 +1,243 @@
+"""Search of the settings of a sparse linear chain on a dev corpus, by successive halving."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.training import Example
+from spacy.util import load_model_from_config, registry
+from thinc.api import Config
+
+from spacy_bcrf.io.atomic import write_text
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.sparse.template_sets import SETS, get_templates
+
+from .cross_fitting import fit_sparse_chain
+from .evaluation import evaluate, read_annotations, read_gold_spans
+from .loading import copy_words
+from .resampling import bootstrap_scores, percentile_interval
+
+SHARES = (1 / 9, 1 / 3, 1.0)
+"""Share of the training documents in each round. A round keeps a third of the candidates."""
+CLUSTER_TEMPLATES = ("cluster.{}(4,6,10,20)[-1..1]", "cluster.{}[-1..1]")
+"""For paths of bits and for other clusters: prefixes, or the whole cluster."""
+
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate trained on a share of the training documents.
+
+    settings: what differs from the config; `passes` is of training, the others are of the model.
+    f, low, high: F on dev, and the bounds of its 95% interval. problem: why training failed.
+    """
+
+    settings: Settings
+    share: float
+    f: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    seconds: float = 0.0
+    problem: str = ""
+
+
+@dataclass
+class Tuning:
+    """The trials of a search, in their order, and the settings of the best one.
+
+    is_done: whether all rounds ended in time.
+    """
+
+    trials: list[Trial] = field(default_factory=list)
+    is_done: bool = False
+
+    @property
+    def best(self) -> Trial | None:
+        """The best trial on the largest share that the unchanged config was trained on."""
+        shares = [trial.share for trial in self.trials if not trial.settings]
+        last = [trial for trial in self.trials if shares and trial.share == max(shares)]
+        return max(last, key=lambda trial: trial.f, default=None)
+
+
+def tune(
+    config: Config,
+    state: Path,
+    minutes: float,
+    n_candidates: int = 18,
+    seed: int = 0,
+    after: Callable[[Trial], None] = lambda trial: None,
+) -> Tuning:
+    """Search template sets, clusters, l2, passes, order, objective and two_pass.
+
+    Successive halving (Jamieson and Talwalkar 2016): each round trains the candidates on a larger
+    share of the training corpus and keeps the best third on dev. The unchanged config stays in
+    every round. `state` gets each trial, so that the same call goes on after an interruption.
+
+    config: a training config whose pipeline has one component, with `spacy-bcrf.LinearChain.v1`.
+    minutes: no trial starts later. n_candidates: of the first round. after: receives each new
+    trial. ValueError for another pipeline or empty corpora.
+    """
+    end = time.monotonic() + 60 * minutes
+    name, nlp = _load(config)
+    train, dev = (_read_corpus(nlp, part) for part in ("train", "dev"))
+    model = config["components"][name]["model"]
+    identity = sha256(
+        f"{config.to_str()} {n_candidates} {seed} {len(train)} {len(dev)}".encode()
+    ).hexdigest()
+    known = _read_state(state, identity)
+    found = Tuning()
+    order = np.random.default_rng(seed).permutation(len(train))
+    kept = list(_candidates(model, n_candidates, seed))
+    for share in SHARES:
+        part = [train[i] for i in order[: max(1, round(share * len(train)))]]
+        of_round = []
+        for settings in kept:
+            key = json.dumps([settings, share])
+            if key not in known:
+                if time.monotonic() >= end:
+                    return found
+                known[key] = _try(config, name, nlp, settings, share, part, dev)
+                write_text(state, json.dumps([identity, [asdict(t) for t in known.values()]]))
+                after(known[key])
+            of_round.append(known[key])
+            found.trials.append(known[key])
+        changed = sorted((t for t in of_round if t.settings), key=lambda t: -t.f)
+        kept = [{}, *(t.settings for t in changed[: max(1, len(of_round) // 3)])]
+    found.is_done = True
+    return found
+
+
+def apply_settings(config: Config, settings: Settings) -> Config:
+    """Return a copy of a config of one component with the settings of a trial."""
+    changed = config.copy()
+    (name,) = changed["nlp"]["pipeline"]
+    of_model = {key: value for key, value in settings.items() if key != "passes"}
+    changed["components"][name]["model"].update(of_model)
+    if "passes" in settings:
+        changed["training"].update(max_epochs=settings["passes"], max_steps=0, patience=0)
+    return changed
+
+
+def _candidates(model: Settings, n: int, seed: int) -> Iterator[Settings]:
+    """Yield the unchanged config, then distinct random settings."""
+    space: dict[str, list[Any]] = {
+        "templates": list(_template_choices(model)),
+        "objective": ["crf", "sapo"],
+        "order": [1, 2],
+        "l2": [0.0, 0.1, 1.0],
+        "passes": [5, 10, 20],
+        "two_pass": [False, True],
+    }
+    rng = np.random.default_rng(seed)
+    seen: set[str] = set()
+    yield {}
+    for _ in range(20 * n):
+        chosen = {key: values[int(rng.integers(len(values)))] for key, values in space.items()}
+        if chosen["objective"] != "crf":
+            chosen["order"] = 1
+        text = json.dumps(chosen)
+        if text not in seen and len(seen) < n - 1:
+            seen.add(text)
+            yield chosen
+
+
+def _template_choices(model: Settings) -> Iterator[str | list[str]]:
+    """Yield the templates of the config, of the sets, and of both with the config's clusters."""
+    clusters = model.get("clusters") or {}
+    own = model["templates"]
+    sets = [name for name in SETS if not name.endswith("-brown")]
+    # A chain over characters has other templates than one over words.
+    sets = [] if own == "segmentation" else [s for s in sets if s not in (own, "segmentation")]
+    bases = [own, *sets]
+    for base in bases:
+        yield base
+        texts = get_templates(base) if isinstance(base, str) else list(base)
+        texts = [text for text in texts if "cluster." not in text]
+        for names in [[name] for name in clusters] + (
+            [list(clusters)] if len(clusters) > 1 else []
+        ):
+            yield texts + [CLUSTER_TEMPLATES[0].format(name) for name in names]
+
+
+def _try(
+    config: Config,
+    name: str,
+    nlp: Language,
+    settings: Settings,
+    share: float,
+    train: Sequence[Example],
+    dev: Sequence[Example],
+) -> Trial:
+    """Train a candidate and judge it on dev. A setting that cannot be learned gets F 0."""
+    start = time.process_time()
+    passes = settings.get("passes") or config["training"]["max_epochs"] or 10
+    changed = apply_settings(config, settings)
+    try:
+        candidate = load_model_from_config(changed, vocab=nlp.vocab, auto_fill=True)
+        fit_sparse_chain(candidate, train, passes)
+    except ValueError as error:
+        return Trial(settings, share, problem=str(error))
+    pipe: Any = candidate.get_pipe(name)
+    references = [example.reference for example in dev]
+    right = [read_gold_spans(pipe.codec, doc) for doc in references]
+    docs = pipe.pipe(copy_words(example.predicted, candidate) for example in dev)
+    predicted = [read_annotations(pipe.codec, doc) for doc in docs]
+    labels = sorted({span.label for spans in (*right, *predicted) for span in spans})
+    counts = evaluate(pipe.codec, references, right, predicted, labels).count("exact")[:, :1]
+    scores = np.nan_to_num(bootstrap_scores(counts)[:, 0, 2])
+    low, high = percentile_interval(scores)
+    gold, found, hits, _ = counts.sum(axis=(0, 1))
+    f = 2 * hits / (gold + found) if gold + found else 0.0
+    seconds = time.process_time() - start
+    return Trial(settings, share, float(f), float(low), float(high), seconds)
+
+
+def _load(config: Config) -> tuple[str, Language]:
+    """Return the only component of a config, and its pipeline. ValueError for another pipeline."""
+    nlp = load_model_from_config(config, auto_fill=True)
+    for name, pipe in nlp.pipeline[:1]:
+        is_alone = len(nlp.pipeline) == 1 and isinstance(pipe, SequenceLabeler)
+        model: Any = getattr(pipe, "model", None)
+        if is_alone and model.name == "linear_chain":
+            return name, nlp
+    raise ValueError(
+        "expected a pipeline with one component, whose model is spacy-bcrf.LinearChain.v1; got "
+        f"{', '.join(nlp.pipe_names) or 'no component'}"
+    )
+
+
+def _read_corpus(nlp: Language, part: str) -> list[Example]:
+    config = nlp.config.interpolate()
+    block: Any = config
+    for key in config["training"][f"{part}_corpus"].split("."):
+        block = block[key]
+    examples = list(registry.resolve({"reader": block})["reader"](nlp))
+    if not examples:
+        raise ValueError(f"[training] {part}_corpus has no documents")
+    return examples
+
+
+def _read_state(path: Path, identity: str) -> dict[str, Trial]:
+    """Return the trials of the same search by settings and share. ValueError for another file."""
+    if not path.exists():
+        return {}
+    try:
+        saved, rows = json.loads(path.read_text(encoding="utf8"))
+        trials = [Trial(**row) for row in rows]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: expected the state of a search ({error}); delete it") from error
+    if saved != identity:
+        raise ValueError(
+            f"{path}: the state of another search: the config, the corpora, the number of "
+            "candidates or the seed differ. Delete it to start again"
+        )
+    return {json.dumps([trial.settings, trial.share]): trial for trial in trials}

@@ -1,0 +1,99 @@
+"""`explain`: the weights of a sparse linear chain by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Corpus
+from spacy.util import registry
+from tqdm import tqdm
+
+from spacy_bcrf.layers.linear_chain import sparse_chain
+from spacy_bcrf.layers.potential_sum import sparse_weight
+from spacy_bcrf.sparse.explain import (
+    Weight,
+    feature_weights,
+    general_weights,
+    name_features,
+    strongest,
+)
+
+from .loading import annotate_before, find_labeler
+
+
+@dataclass
+class Weights:
+    """Weights of a component by tag. general: of transitions and of bias, start and end.
+
+    features: of features. n_unnamed: number of these that the corpus does not have; they have keys
+    in place of names. problem: why the corpus of the config could not be read, or nothing.
+    """
+
+    general: list[Weight]
+    features: list[Weight]
+    n_unnamed: int
+    problem: str = ""
+
+    def __repr__(self) -> str:
+        return f"Weights({len(self.general):,} general, {len(self.features):,} of features)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all values as JSON values."""
+        lists = {key: [w._asdict() for w in getattr(self, key)] for key in ("general", "features")}
+        return {**vars(self), **lists}
+
+
+def explain(
+    nlp: Language, pipe: str | None = None, *, n: int | None = None, corpus: Path | None = None
+) -> Weights:
+    """Return the weights of a component with a sparse linear chain.
+
+    pipe: name of the component, None for the only one. n: number of features of each tag, the
+    strongest; None for all. corpus: a `.spacy` file with the features, by default the train corpus
+    of the config. ValueError for a component without a chain, or a corpus that cannot be read.
+    """
+    name, labeler = find_labeler(nlp, pipe)
+    chain, weight = sparse_chain(labeler.model), sparse_weight(labeler.model)
+    if chain is None:
+        raise ValueError(
+            f"{name}: only the architectures spacy-bcrf.LinearChain.v1, spacy-bcrf.Hybrid.v1 "
+            "and spacy-bcrf.Sum.v1 with one of them as a part have features with names; "
+            "expected --text for others"
+        )
+    rows = None if n is None else strongest(chain, n)
+    wanted = np.arange(chain.learner.n_features) if rows is None else rows.ravel()
+    names, problem = {}, ""
+    try:
+        names = name_features(chain, _read_corpus(nlp, name, corpus), wanted)
+    except (ValueError, OSError) as error:
+        if corpus is not None:
+            raise
+        problem = f"the train corpus of the config cannot be read: {error}"
+    return Weights(
+        general_weights(chain, labeler.tags, weight),
+        feature_weights(chain, labeler.tags, names, rows, weight),
+        # Pairs of tags have names without a corpus.
+        len(np.setdiff1d(wanted, chain.learner.pairs)) - len(names),
+        problem,
+    )
+
+
+def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterator[Doc]:
+    """Yield the documents of a corpus as the component sees them."""
+    config = nlp.config.interpolate()
+    if path is not None:
+        examples: Iterable[Any] = Corpus(path)(nlp)
+    else:
+        # Resolve only this block: others may have paths that are not set.
+        block = reduce(getitem, config["training"]["train_corpus"].split("."), config)
+        examples = registry.resolve({"reader": block})["reader"](nlp)
+    docs = (example.predicted for example in tqdm(examples, "reading", delay=2, leave=False))
+    yield from annotate_before(nlp, component, docs)

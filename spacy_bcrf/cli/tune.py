@@ -1,0 +1,99 @@
+"""`python -m spacy bcrf tune`"""
+
+from __future__ import annotations
+
+from configparser import Error as InterpolationError
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
+
+from .errors import exit_on
+from .paths import check_output_file
+from .registry_names import explain_name
+
+if TYPE_CHECKING:
+    from spacy_bcrf.analysis.tuning import Trial, Tuning
+
+
+def tune_cli(
+    ctx: typer.Context,
+    config: Annotated[Path, Arg(help="Training config", exists=True, dir_okay=False)],
+    output: Annotated[Path, Opt("--output", "-o", help="Config to write")],
+    minutes: Annotated[
+        float, Opt("--minutes", help="No training starts after these minutes", min=0)
+    ] = 20,
+    n_candidates: Annotated[
+        int, Opt("--candidates", "-n", help="Number of settings in the first round", min=2)
+    ] = 18,
+    seed: Annotated[int, Opt("--seed", help="Random seed of the settings")] = 0,
+    code: Annotated[
+        Path | None, Opt("--code", "-c", help="Python file with registered functions")
+    ] = None,
+) -> None:
+    """
+    Search the settings of a sparse linear chain on the dev corpus of a training config: templates,
+    clusters of the config, l2, passes, order, objective and two_pass. Prints all trials with 95%
+    intervals, and writes the config with the best settings. Overrides as in `spacy train`.
+
+    A killed command goes on from OUTPUT.state.json.
+    """
+    from spacy.util import load_config
+
+    from spacy_bcrf.analysis.tuning import apply_settings, tune
+
+    state = output.with_name(f"{output.name}.state.json")
+    with exit_on(ValueError, OSError):
+        check_output_file(output, config)
+        overrides = parse_config_overrides(ctx.args)
+        import_code(code)
+        try:
+            loaded = load_config(config, overrides=overrides, interpolate=False)
+            interpolated = loaded.interpolate()
+        except (ValueError, InterpolationError) as error:
+            raise ValueError(f"{config}: {explain_name(error)}") from None
+        try:
+            found = tune(
+                interpolated,
+                state,
+                minutes,
+                n_candidates,
+                seed,
+                lambda trial: typer.echo(_describe(trial), err=True),
+            )
+        except KeyboardInterrupt:
+            typer.echo(f"interrupted: the same command goes on from {state}", err=True)
+            raise typer.Exit(130) from None
+        best = found.best
+        if best is None:
+            raise ValueError("no training ended in time; expected more minutes")
+        for line in _table(found):
+            typer.echo(line)
+        apply_settings(loaded, best.settings).to_disk(output)
+    if not found.is_done:
+        typer.echo(f"the time is over: the same command goes on from {state}")
+    typer.echo(f"{output}: {_name(best)}")
+
+
+def _table(found: Tuning) -> list[str]:
+    """Return a line for each trial: the largest share and the best one first."""
+    trials = sorted(found.trials, key=lambda trial: (-trial.share, -trial.f))
+    return [
+        f"{'share':>5} {'F':>6}  {'95% interval':<14} {'s':>5}  settings",
+        *map(_describe, trials),
+    ]
+
+
+def _describe(trial: Trial) -> str:
+    interval = f"{100 * trial.low:.2f}-{100 * trial.high:.2f}"
+    start = f"{trial.share:5.0%} {100 * trial.f:6.2f}  {interval:<14} {trial.seconds:5.1f}"
+    return f"{start}  {_name(trial)}" + (f" ({trial.problem})" if trial.problem else "")
+
+
+def _name(trial: Trial) -> str:
+    values = {
+        key: f"{len(value)} lines" if isinstance(value, list) else value
+        for key, value in trial.settings.items()
+    }
+    return ", ".join(f"{key}={value}" for key, value in values.items()) or "config"

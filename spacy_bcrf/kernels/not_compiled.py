@@ -1,0 +1,17 @@
+"""What Python finds in place of the compiled kernels: in a source folder without a build."""
+
+from pathlib import Path
+from typing import NoReturn
+
+
+class NotCompiledError(ImportError):
+    """The compiled kernels are missing."""
+
+
+def refuse() -> NoReturn:
+    """Raise NotCompiledError, which says what to do."""
+    folder = Path(__file__).parents[2]
+    raise NotCompiledError(
+        f"{folder} has spacy-bcrf without compiled kernels. Run `pip install .` in it, or start "
+        "Python in another folder to use an installed spacy-bcrf"
+    )

@@ -1,0 +1,123 @@
+"""The command `python -m spacy bcrf tune`."""
+
+import json
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin, Span
+from typer.testing import CliRunner
+
+from spacy_bcrf.analysis import tuning
+from spacy_bcrf.cli import app
+
+NAMES = [f"{a}{b}" for a in ("Ka", "Lo", "Mi") for b in ("ra", "no", "si", "te")]
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["tune", *map(str, args)])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a config and its two corpora."""
+    monkeypatch.chdir(tmp_path)
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["w[0]"]}
+    clusters = {"names": dict.fromkeys(NAMES, "0101")}
+    nlp.add_pipe("bcrf_ner", "ner", config={"model": {**model, "clusters": clusters}})
+    nlp.config.to_disk("config.cfg")
+    for part, names in (("train", NAMES[:6]), ("dev", NAMES[6:])):
+        docs = []
+        for name in names:
+            # Half of the names come first, so that their place says nothing.
+            at = 1 if len(docs) % 2 else 3
+            words = ["then", name.lower(), "left", name.lower()]
+            words[at] = name
+            doc = Doc(nlp.vocab, words=words)
+            doc.ents = [Span(doc, at, at + 1, label="PER")]
+            docs.append(doc)
+        DocBin(docs=docs).to_disk(f"{part}.spacy")
+    return tmp_path
+
+
+PATHS = ("--paths.train", "train.spacy", "--paths.dev", "dev.spacy")
+COMMAND = ("config.cfg", "-o", "best.cfg", "-n", 6, *PATHS)
+
+
+def test_the_best_settings_are_written_and_train(folder):
+    result = run(*COMMAND)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[1].startswith(" 100% 100.00  100.00-100.00")
+    # Words alone cannot tell the names of dev from the other words.
+    assert lines[2].startswith(" 100%") and lines[2].endswith("  config")
+    assert float(lines[2].split()[1]) < 90
+    best = spacy.util.load_config("best.cfg")
+    assert best["paths"]["train"] == "train.spacy"
+    model = best["components"]["ner"]["model"]
+    assert model["templates"] != ["w[0]"] and best["training"]["max_epochs"] in (5, 10, 20)
+    nlp = spacy.util.load_model_from_config(best, auto_fill=True)
+    assert nlp.pipe_names == ["ner"]
+    # Rounds: 6 on a ninth, 1 + 2 on a third, 1 + 1 on all.
+    _, trials = json.loads((folder / "best.cfg.state.json").read_text())
+    assert [trial["share"] for trial in trials] == [1 / 9] * 6 + [1 / 3] * 3 + [1.0] * 2
+    assert all(trial["low"] <= trial["f"] <= trial["high"] for trial in trials)
+
+
+def test_an_interrupted_search_goes_on(folder, monkeypatch):
+    whole = run(*COMMAND).stdout
+    state, best = folder / "best.cfg.state.json", (folder / "best.cfg").read_text()
+    state.unlink()
+    (folder / "best.cfg").unlink()
+    fit, n = tuning.fit_sparse_chain, 0
+
+    def counted(*args):
+        nonlocal n
+        n += 1
+        if n == 5:
+            raise KeyboardInterrupt
+        return fit(*args)
+
+    monkeypatch.setattr(tuning, "fit_sparse_chain", counted)
+    result = run(*COMMAND)
+    assert result.exit_code == 130 and "the same command goes on" in result.output
+    assert len(json.loads(state.read_text())[1]) == 4
+    assert not (folder / "best.cfg").exists()
+    again = run(*COMMAND)
+    assert again.exit_code == 0 and n == 5 + 7
+    assert (folder / "best.cfg").read_text() == best
+    assert [line.split()[:3] for line in again.stdout.splitlines()] == [
+        line.split()[:3] for line in whole.splitlines()
+    ]
+
+
+def test_the_time_ends_the_search(folder):
+    result = run(*COMMAND, "--minutes", 0)
+    assert result.exit_code == 1 and "no training ended in time" in result.output
+    assert not (folder / "best.cfg").exists()
+
+
+def test_a_setting_that_fails_is_shown(folder, monkeypatch):
+    def fail(nlp, examples, passes):
+        raise ValueError("the weights are not finite")
+
+    monkeypatch.setattr(tuning, "fit_sparse_chain", fail)
+    result = run(*COMMAND)
+    assert "the weights are not finite" in result.output and "best.cfg: config" in result.stdout
+
+
+def test_errors(folder):
+    run(*COMMAND)
+    result = run(*COMMAND, "--seed", 1)
+    assert result.exit_code == 1 and "the state of another search" in result.output
+    (folder / "best.cfg.state.json").write_text("{}")
+    result = run(*COMMAND)
+    assert result.exit_code == 1 and "expected the state of a search" in result.output
+    result = run("config.cfg", "-o", "config.cfg", *PATHS)
+    assert result.exit_code == 1
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_ner")
+    nlp.add_pipe("bcrf_tagger")
+    nlp.config.to_disk("two.cfg")
+    result = run("two.cfg", "-o", "other.cfg", *PATHS)
+    assert result.exit_code == 1 and "expected a pipeline with one component" in result.output
