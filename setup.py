@@ -116,8 +116,9 @@ class ParallelBuild(build_ext):
             super().run()
         except (CompileError, PlatformError) as error:
             raise CompileError(f"{error}\n{NO_COMPILER}") from error
-        if not self.inplace:
-            # In the clone, its package comes before the installed one.
+        # In the clone, its package comes before the installed one. Other folders than the default
+        # have modules for other uses, such as those with sanitizers.
+        if not self.inplace and Path(self.build_lib).name.startswith("lib"):
             with suppress(OSError):
                 self.copy_extensions_to_source()
 

@@ -256,7 +256,10 @@ class CRF(BaseEstimator):
 
     def predict(self, X: Any) -> NDArray:
         """Return the best labels of each sequence, an array of lists of str, or of spans."""
-        return np.array(list(self._predict(X)), dtype=object)
+        found = self._predict(X)
+        if self.scheme:  # lists of tuples, also where all sequences have as many spans
+            return np.fromiter(found, dtype=object)
+        return np.array(list(found), dtype=object)
 
     def predict_single(self, xseq: Any) -> list[Any]:
         """Return the best labels of a sequence, or its spans."""

@@ -82,6 +82,10 @@ def missing_extra():
         require("matplotlib", "plot")
 
 
+def missing_module_of_an_extra():
+    require("no_such_package.part", "plot")
+
+
 def null_text():
     Path("texts.jsonl").write_text('{"text": null}\n')
     return bcrf("convert", "texts.jsonl", "texts.spacy")
@@ -123,6 +127,7 @@ MESSAGES = {
     misaligned_example: "spaCy drops spans whose offsets do not match tokens",
     lone_surrogate: "half a surrogate pair at character 2; expected both halves",
     missing_extra: "matplotlib is not installed; get it with: pip install 'matplotlib'",
+    missing_module_of_an_extra: "no_such_package is not installed; get it with: pip install",
     null_text: 'no "text" (it is null) and no "tokens"; expected "text" with a string',
     weights_of_pos: 'tag_acc = 0.5: [components.tagger] with attribute = "pos" has no such score',
     corpus_without_entities: "no labels: none of the 1 training documents has entities",

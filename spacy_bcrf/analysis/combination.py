@@ -167,6 +167,8 @@ def check_same(name: str, pipelines: dict[str, Language]) -> None:
         if pipe.labels != twin.labels:
             order = [", ".join(labels) for labels in (pipe.labels, twin.labels)]
             raise differ("orders of labels", *order)
+        if pipe.tags != twin.tags:  # layers that each training chose
+            raise differ("tags", ", ".join(pipe.tags), ", ".join(twin.tags))
         if one.lang != other.lang:
             raise differ("languages", one.lang, other.lang)
         if _tokenizer(one) != _tokenizer(other):

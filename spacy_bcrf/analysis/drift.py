@@ -24,7 +24,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.thresholds import precision_thresholds
 
 from .loading import annotate_before, find_labeler
-from .promises import GRIDS, Loss, Promise, split_level
+from .promises import GRIDS, Loss, Promise, describe_promise, split_level
 from .risk_control import Floats, estimate_documents, fewest_documents
 
 MIN_REFERENCE = 50
@@ -351,7 +351,7 @@ def measure_docs(
     promise = labeler.control
     is_precision = promise is not None and promise.promise == "precision"
     if promise is None or is_precision:
-        thresholds = precision_thresholds(labeler.labels, promise, labeler.threshold)
+        thresholds = precision_thresholds(name, labeler.labels, promise, labeler.threshold)
     else:
         thresholds = promise.by_label(labeler.labels, 1)
     rows: list[list[float]] = []
@@ -414,9 +414,9 @@ def _needed(
     for group in groups:
         labels = [x for x, g in zip(promise.labels, promise.groups, strict=True) if g == group]
         value = promise.values[promise.groups.index(group)]
-        names.append(f"{kind} {value:g} of {', '.join(labels)}")
-        level = (1 - promise.confidence) / len(groups)
-        budgets = split_level(kind, Promise(tuple(labels), value, level))
+        of_group = Promise(tuple(labels), value, (1 - promise.confidence) / len(groups))
+        names.append(describe_promise(kind, of_group, loss.unit))
+        budgets = split_level(kind, of_group)
         ids = [labeler.labels.index(label) for label in labels]
         excess = _expected_excess(kind, spans, ids, GRIDS[kind][budgets > 0], 1 - value, loss)
         found = estimate_documents(excess, 1 - value, budgets[budgets > 0], loss.max_units > 1)

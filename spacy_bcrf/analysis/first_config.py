@@ -13,9 +13,11 @@ from thinc.api import Config
 
 from spacy_bcrf.corpora.inspection import Inspection
 
-FACTORIES = {"ner": "bcrf_ner", "tagger": "bcrf_tagger"}
+FACTORIES = {"ner": "bcrf_ner", "spans": "bcrf_spans", "tagger": "bcrf_tagger"}
 """Components by their names in a pipeline."""
-TEMPLATES = {"ner": "ner", "tagger": "pos"}
+TEMPLATES = {"ner": "ner", "spans": "ner", "tagger": "pos"}
+SPANS_KEY = "sc"
+"""The span group that `bcrf_spans` predicts by default."""
 ENCODERS = ("sparse", "cnn", "hybrid", "transformer")
 SEQUENCES = 64
 """Documents of a training step of a sparse chain."""
@@ -124,17 +126,24 @@ def make_first_config(
 def _annotated(corpus: Inspection, notes: list[str]) -> list[str]:
     """Return the components that the corpus can train."""
     found = []
+    by_name = {"spans": set(corpus.groups.get(SPANS_KEY, ()))}
     if corpus.has_entities:
-        found.append("ner")
-        labels = sorted(corpus.labels - {""})
-        notes.append(
-            f"ner: {len(labels)} labels: {', '.join(labels[:12])}" + " .." * (len(labels) > 12)
-        )
+        by_name = {"ner": corpus.labels - {""}, **by_name}
+    for name, of_name in by_name.items():
+        if name == "ner" or of_name:
+            found.append(name)
+            labels = sorted(of_name)
+            more = " .." * (len(labels) > 12)
+            notes.append(f"{name}: {len(labels)} labels: {', '.join(labels[:12])}{more}")
     if tags := corpus.tags["tag"].values:
         found.append("tagger")
         notes.append(f"tagger: {len(tags)} tags")
     if not found:
-        raise ValueError("the corpus has neither entities nor token.tag; annotate some documents")
+        others = ", ".join(sorted(corpus.groups)) or "none"
+        raise ValueError(
+            f"the corpus has neither entities nor token.tag nor doc.spans[{SPANS_KEY!r}]; annotate "
+            f"some documents. Its span groups: {others}"
+        )
     return found
 
 
@@ -152,6 +161,8 @@ def _check(
             raise ValueError(f"component {name!r}: expected {', '.join(FACTORIES)}")
     if "ner" in pipes and not corpus.has_entities:
         raise ValueError("component ner: the corpus has no entity annotation")
+    if "spans" in pipes and not corpus.groups.get(SPANS_KEY):
+        raise ValueError(f"component spans: the corpus has no doc.spans[{SPANS_KEY!r}]")
     if "tagger" in pipes and not corpus.tags["tag"].values:
         raise ValueError("component tagger: the corpus has no token.tag")
     if clusters and encoder not in ("sparse", "hybrid"):
@@ -175,7 +186,7 @@ def _make_model(
         }
     if shared is None:
         model = {"@architectures": "spacy-bcrf.LinearChain.v1", **features}
-        return model | ({"objective": "crf"} if name == "ner" else {})
+        return model | ({} if name == "tagger" else {"objective": "crf"})
     network = {"tok2vec": _LISTENERS[shared], "head": {"@layers": "spacy-bcrf.CRF.v1"}}
     if encoder == "hybrid":
         return {"@architectures": "spacy-bcrf.Hybrid.v1", **features, **network}

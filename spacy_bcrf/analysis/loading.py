@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.util import registry
 
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -79,6 +82,15 @@ def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[D
     pipes = [pipe for pipe, _ in nlp.pipeline]
     with nlp.select_pipes(enable=pipes[: pipes.index(name)]):
         yield from nlp.pipe(docs)
+
+
+def read_corpus(nlp: Language, part: str) -> Iterable[Example]:
+    """Return the examples of the train or dev corpus of a pipeline's config."""
+    config = nlp.config.interpolate()
+    # Resolve only this block: others may have paths that are not set.
+    block = reduce(getitem, config["training"][f"{part}_corpus"].split("."), config)
+    examples: Iterable[Example] = registry.resolve({"reader": block})["reader"](nlp)
+    return examples
 
 
 def copy_words(doc: Doc, nlp: Language) -> Doc:

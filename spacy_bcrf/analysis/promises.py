@@ -109,6 +109,12 @@ class Promise(NamedTuple):
     level: float
 
 
+def describe_promise(kind: str, promise: Promise, unit: str) -> str:
+    """Return a promise as text, such as "recall 0.9 a document of PERSON"."""
+    per = " a document" if unit == "document" else ""
+    return f"{kind} {promise.value:g}{per} of {', '.join(promise.labels)}"
+
+
 class Kept(NamedTuple):
     """A promise, its threshold and what the gold documents say about it.
 
@@ -331,10 +337,9 @@ class Controlled:
     notes: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        per = " a document" if self.unit == "document" else ""
         promised = "; ".join(
-            f"{self.kind} {one.promise.value:g}{per} of {', '.join(one.promise.labels)} at "
-            f"threshold {one.threshold:.4g}"
+            f"{describe_promise(self.kind, one.promise, self.unit)} at threshold "
+            f"{one.threshold:.4g}"
             for one in self.kept
         )
         return f"Controlled({self.name}: {promised})"

@@ -148,7 +148,9 @@ def find_regions(labeler: Any, batch: list[Doc]) -> Iterator[list[Region]]:
             for start, end, label, p in prediction.candidates
         ]
         found += [Region(ent.start_char, ent.end_char, ent.label_, 1.0) for ent in doc.ents]
-        inside = 1 - of_doc[:, labeler.codec.outside]
+        codec = labeler.codec
+        # The chains side by side are independent: a token is O in all, or inside.
+        inside = 1 - of_doc[:, codec.outside :: codec.n_tags].prod(axis=1)
         yield _merge([*found, *_find_repeats(doc, found, inside)])
 
 
@@ -290,8 +292,12 @@ def _show(left: int, n: int, low: float, high: float) -> str:
     return f"{left:,} of {n:,}, {100 * left / n:.1f}% ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def measure_leaks(gold: Sequence[Doc], regions: Sequence[Sequence[Region]]) -> LeakReport:
-    """Compare the entities of gold documents with the replaced regions of the same texts.
+def measure_leaks(
+    gold: Sequence[Doc], regions: Sequence[Sequence[Region]], *, spans_key: str | None = None
+) -> LeakReport:
+    """Compare the spans of gold documents with the replaced regions of the same texts.
+
+    spans_key: None for `doc.ents`, else a group of `doc.spans`.
 
     Intervals of spans and characters are percentiles of 1,000 bootstrap samples of the documents.
     If all or nothing is left, and for documents, they are exact (Clopper and Pearson 1934).
@@ -299,20 +305,21 @@ def measure_leaks(gold: Sequence[Doc], regions: Sequence[Sequence[Region]]) -> L
     """
     if not gold:
         raise ValueError("expected gold documents, got none")
-    labels = sorted({ent.label_ for doc in gold for ent in doc.ents})
+    by_doc = [doc.ents if spans_key is None else list(doc.spans.get(spans_key, ())) for doc in gold]
+    labels = sorted({span.label_ for spans in by_doc for span in spans})
     counts = np.zeros((len(gold), len(labels) + 1, 4))
     n_other = n_replaced = 0
-    for i, (doc, of_doc) in enumerate(zip(gold, regions, strict=True)):
+    for i, (doc, spans, of_doc) in enumerate(zip(gold, by_doc, regions, strict=True)):
         is_sign = np.array([x.isalnum() for x in doc.text], dtype=bool)
         is_left, is_other = is_sign.copy(), is_sign.copy()
         for region in of_doc:
             is_left[region.start : region.end] = False
-        for ent in doc.ents:
-            part = slice(ent.start_char, ent.end_char)
+        for span in spans:
+            part = slice(span.start_char, span.end_char)
             left = int(is_left[part].sum())
             is_other[part] = False
             found = (left > 0, 1, left, int(is_sign[part].sum()))
-            counts[i, [0, labels.index(ent.label_) + 1]] += found
+            counts[i, [0, labels.index(span.label_) + 1]] += found
         n_other += int(is_other.sum())
         n_replaced += int((is_other & ~is_left).sum())
     rng = np.random.default_rng(0)
@@ -332,6 +339,6 @@ def measure_leaks(gold: Sequence[Doc], regions: Sequence[Sequence[Region]]) -> L
                 found = samples[some, k, at] / samples[some, k, at + 1]
                 bounds = tuple(np.percentile(found, (2.5, 97.5)).tolist())
             shares.append((left, total, *bounds))
-        spans, characters = shares
-        leaks.append(Leak(label, spans, characters, (n_left, n_docs, *exact)))
+        of_spans, of_characters = shares
+        leaks.append(Leak(label, of_spans, of_characters, (n_left, n_docs, *exact)))
     return LeakReport(leaks, len(gold), n_replaced / max(1, n_other))

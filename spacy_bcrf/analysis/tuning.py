@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from spacy.language import Language
 from spacy.training import Example
-from spacy.util import load_model_from_config, registry
+from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from spacy_bcrf.io.atomic import write_text
@@ -22,7 +22,7 @@ from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
 from .cross_fitting import fit_sparse_chain
 from .evaluation import evaluate, read_annotations, read_gold_spans
-from .loading import copy_words
+from .loading import copy_words, read_corpus
 from .resampling import bootstrap_scores, percentile_interval
 
 SHARES = (1 / 9, 1 / 3, 1.0)
@@ -216,11 +216,13 @@ def _load(config: Config) -> tuple[str, Language]:
 
 
 def _read_corpus(nlp: Language, part: str) -> list[Example]:
-    config = nlp.config.interpolate()
-    block: Any = config
-    for key in config["training"][f"{part}_corpus"].split("."):
-        block = block[key]
-    examples = list(registry.resolve({"reader": block})["reader"](nlp))
+    try:
+        examples = list(read_corpus(nlp, part))
+    except ValueError as error:
+        message = " ".join(str(error).split())
+        raise ValueError(
+            f"the {part} corpus of the config cannot be read; --paths.{part} names one: {message}"
+        ) from None
     if not examples:
         raise ValueError(f"[training] {part}_corpus has no documents")
     return examples

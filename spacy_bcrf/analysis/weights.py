@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Corpus
-from spacy.util import registry
 from tqdm import tqdm
 
 from spacy_bcrf.layers.linear_chain import sparse_chain
@@ -26,7 +23,7 @@ from spacy_bcrf.sparse.explain import (
     strongest,
 )
 
-from .loading import annotate_before, find_labeler
+from .loading import annotate_before, find_labeler, read_corpus
 
 
 @dataclass
@@ -88,12 +85,6 @@ def explain(
 
 def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterator[Doc]:
     """Yield the documents of a corpus as the component sees them."""
-    config = nlp.config.interpolate()
-    if path is not None:
-        examples: Iterable[Any] = Corpus(path)(nlp)
-    else:
-        # Resolve only this block: others may have paths that are not set.
-        block = reduce(getitem, config["training"]["train_corpus"].split("."), config)
-        examples = registry.resolve({"reader": block})["reader"](nlp)
+    examples = read_corpus(nlp, "train") if path is None else Corpus(path)(nlp)
     docs = (example.predicted for example in tqdm(examples, "reading", delay=2, leave=False))
     yield from annotate_before(nlp, component, docs)

@@ -48,6 +48,7 @@ class Server:
         self._predictor = Predictor(nlp, names, 0, False)
         self._lock = asyncio.Lock()
         self._waiting: list[tuple[str, asyncio.Future]] = []
+        self._batches: set[asyncio.Task] = set()  # asyncio itself may forget them
         watch_tokenizer(nlp)
 
     def _tokenize(self, text: str) -> Doc | Exception:
@@ -73,20 +74,28 @@ class Server:
         """Return the annotation of a text, or the exception that it raises."""
         result: asyncio.Future = asyncio.Future()
         self._waiting.append((text, result))
-        async with self._lock:  # one batch at a time
-            if not result.done():
-                n = self.limits.batch
-                batch, self._waiting[:n] = self._waiting[:n], []
-                texts = [each for each, _ in batch]
-                self.counts.update(texts=len(texts), batches=1, characters=sum(map(len, texts)))
-                try:
-                    found = await asyncio.to_thread(self.annotate, texts)
-                except Exception as error:
-                    found = [error] * len(batch)
-                for (_, each), value in zip(batch, found, strict=True):
-                    if not each.done():  # the client has left
-                        each.set_result(value)
+        # A task of its own: a client that leaves takes no batch of others with it.
+        task = asyncio.create_task(self._answer_batch())
+        self._batches.add(task)
+        task.add_done_callback(self._batches.discard)
         return await result
+
+    async def _answer_batch(self) -> None:
+        async with self._lock:  # one batch at a time
+            self._waiting = [one for one in self._waiting if not one[1].done()]
+            n = self.limits.batch
+            batch, self._waiting[:n] = self._waiting[:n], []
+            if not batch:
+                return
+            texts = [text for text, _ in batch]
+            self.counts.update(texts=len(texts), batches=1, characters=sum(map(len, texts)))
+            try:
+                found = await asyncio.to_thread(self.annotate, texts)
+            except Exception as error:
+                found = [error] * len(batch)
+            for (_, result), value in zip(batch, found, strict=True):
+                if not result.done():  # the client has left
+                    result.set_result(value)
 
     async def show(self, page: Callable[[str], str], text: str) -> str:
         """Return a page about a text. No batch runs meanwhile: one memory zone at a time."""

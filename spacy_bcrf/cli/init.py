@@ -36,7 +36,11 @@ def init_cli(
     lang: Annotated[str, Opt("--lang", "-l", help="Language of the texts")] = "en",
     pipes: Annotated[
         str | None,
-        Opt("--pipe", "-p", help="ner, tagger, or both; by default what the corpus annotates"),
+        Opt(
+            "--pipe",
+            "-p",
+            help="ner, spans, tagger, or several; by default what the corpus annotates",
+        ),
     ] = None,
     encoder: Annotated[
         str, Opt("--encoder", "-e", help="sparse, cnn, hybrid or transformer")

@@ -55,21 +55,28 @@ def monitor_cli(
             raise ValueError(f"{state}: is given twice; expected two files")
         goes_on = state is not None and state.exists()
         if goes_on == (reference is not None):
-            problem = "goes on with its reference" if goes_on else "needs one"
-            raise ValueError(f"--reference is {'not ' * goes_on}expected: the watch {problem}")
+            problem = (
+                f"{state} goes on with its own reference; leave out --reference"
+                if goes_on
+                else "a new watch needs --reference, the documents of `control`"
+            )
+            raise ValueError(problem)
         setup_gpu(gpu_id, silent=True)
         nlp, name, _ = load_labeler(model, pipe)
         watch = None
         if goes_on and state is not None:
             try:
                 watch = Watch.from_json(json.loads(state.read_text(encoding="utf8")))
-            except ValueError as error:
-                raise ValueError(f"{state}: {error}") from None
+            except ValueError:  # also of `json` and of the decoder
+                problem = "is no file of `monitor`; expected one that it wrote, or a new name and"
+                raise ValueError(f"{state}: {problem} --reference") from None
         lines = []
         for path in new:
             since = watch if reference is None or watch else read_texts(reference, nlp)
             assert since is not None
             found = monitor(nlp, read_texts(path, nlp), since, name, confidence=confidence)
+            if not found.n_docs:
+                raise ValueError(f"{path}: has no texts; expected new documents")
             watch = found.watch
             lines.append(json.dumps({"file": str(path), **found.to_json()}, ensure_ascii=False))
         if state is not None:

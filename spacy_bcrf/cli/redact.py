@@ -48,7 +48,7 @@ def redact_cli(
     ] = None,
     report: Annotated[
         Path | None,
-        Opt("--report", help="TEXTS has gold entities: file for the leaks, .html or .json"),
+        Opt("--report", help="TEXTS has gold spans: file for the leaks, .html or .json"),
     ] = None,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
@@ -56,7 +56,7 @@ def redact_cli(
     """
     Replace the spans of a recall promise in texts, and their further occurrences.
     Writes one JSON object for each text, with its id, the new text, and the replaced spans.
-    With --report, it compares the gold entities of a .spacy corpus with the replaced spans: what is
+    With --report, it compares the gold spans of a .spacy corpus with the replaced spans: what is
     left of them, by label, character and document.
     No software finds all personal data. Read a sample of the output.
     """
@@ -112,7 +112,8 @@ def redact_cli(
             )
         typer.echo(f"{n:,} texts with {n_spans:,} replacements written to {output}")
         if report is not None:
-            leaks = measure_leaks(gold, regions)
+            key_of_gold = labeler.codec.settings.get("spans_key")
+            leaks = measure_leaks(gold, regions, spans_key=key_of_gold)
             page = render(
                 "redaction.html", title=f"Leaks of {name} of {model} in {texts}", report=leaks
             )

@@ -82,6 +82,8 @@ class Inspection:
     """The first MAX_NAMED contradictions, each with its document."""
     tags: dict[str, Tags] = field(default_factory=lambda: {"tag": Tags(), "pos": Tags()})
     labels: set[str] = field(default_factory=set)
+    groups: dict[str, Counter[str]] = field(default_factory=dict)
+    """Counts of the labels of all other span groups, by key."""
     _by_label: dict[str, Counter[str]] = field(
         default_factory=lambda: {name: Counter() for name in Row._fields[1:]}
     )
@@ -95,13 +97,16 @@ class Inspection:
         self.docs += 1
         self.tokens += len(doc)
         self._add_tags(doc)
+        keys = self.ambiguous_key, self.incorrect_key
+        for key in doc.spans.keys() - {*keys}:
+            of_group = (span.label_ for span in doc.spans[key])
+            self.groups.setdefault(key, Counter()).update(of_group)
         try:
             entities = {(ent.start, ent.end): ent.label_ for ent in doc.ents}
         except ValueError as error:  # the entity has no first token
             self.missing += len(doc)
             self._name(doc, place, " ".join(str(error).split()))
             return
-        keys = self.ambiguous_key, self.incorrect_key
         partial = _only(*read_partial_annotation([Example(doc, doc)], *keys), PartialAnnotation())
         self._add_spans(entities, partial)
         self._add_tokens(doc, partial)

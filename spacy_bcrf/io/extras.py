@@ -12,8 +12,9 @@ def require(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         packages = " ".join(f"'{package}'" for package in find_requirements(extra))
+        missing = error.name if isinstance(error, ModuleNotFoundError) and error.name else module
         raise ImportError(
-            f"{module} is not installed; get it with: pip install {packages or module} "
+            f"{missing} is not installed; get it with: pip install {packages or module} "
             f"(the extra {extra} of spacy-bcrf)"
         ) from error
 

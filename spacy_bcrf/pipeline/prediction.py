@@ -125,7 +125,7 @@ def predict(
                 "`python -m spacy bcrf control` again, or set control to None"
             )
         if settings.threshold or control:
-            tags = drop_uncertain(predicted, control, settings.threshold)
+            tags = drop_uncertain(labeling.name, predicted, control, settings.threshold)
             predicted = predicted._replace(tags=tags)
         if control and control.promise == "recall":
             candidates = find_candidates(predicted, control)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.tokens import Doc
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.chain import CRF, Marginals, Potentials
 from spacy_bcrf.chain.distillation import distillation_loss
+from spacy_bcrf.chain.side_by_side import join_chains, rows_by_chain, split_chains
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .prediction import Component
@@ -76,18 +78,23 @@ def rehearse(
     assert view.tags is not None
     check_learns_from_gradients(pipe, "rehearsal")
     _check_listeners(pipe.name, teacher)
-    n_tags, n_old = len(pipe.codec.tags), len(view.tags)
-    allowed = np.zeros((sum(map(len, docs)), n_tags), dtype=bool)
-    allowed[:, :n_old] = True
+    n_tags, n_chains = pipe.codec.n_tags, pipe.codec.n_chains
+    n_old = max(1, len(view.tags) // n_tags)
+    chains = rows_by_chain(doc_lengths(docs), n_chains) % n_chains
+    allowed = np.zeros((len(chains), n_tags), dtype=bool)
+    allowed[chains < n_old, : len(view.tags)] = True
+    # A later chain side by side is certain in both distributions.
+    allowed[chains >= n_old, 0] = True
     lattice = pipe.codec.lattice(docs)
     if lattice is not None:
         allowed &= lattice
-    by_doc = np.split(allowed, doc_lengths(docs).cumsum()[:-1])
+    by_doc = np.split(allowed, n_chains * doc_lengths(docs).cumsum()[:-1])
     kept = [i for i, tags in enumerate(by_doc) if len(tags) and tags.any(axis=1).all()]
     if not kept:
         return 0.0
     docs, mask = [docs[i] for i in kept], view.asarray(np.concatenate([by_doc[i] for i in kept]))
-    chain = view.inference.to_crf(_append_tags(teacher.predict(docs), n_tags).restrict(mask))
+    known = _append_tags(teacher.predict(docs), doc_lengths(docs), n_old, n_tags, n_chains)
+    chain = view.inference.to_crf(known.restrict(mask))
     set_dropout_rate(pipe.labeling.model, drop)
     potentials, backprop = pipe.labeling.model.begin_update(docs)
     target = CRF().marginals(chain, edges=True)
@@ -105,14 +112,22 @@ def _check_listeners(name: str, model: Model) -> None:
             )
 
 
-def _append_tags(potentials: Potentials, n_tags: int) -> Potentials:
-    """Append tags with the score 0."""
-    more = n_tags - potentials.unary.shape[1]
-    pad = potentials.xp.pad
-    around = [(0, 0)] * (potentials.transitions.ndim - 2) + [(0, more)] * 2
-    return potentials.with_scores(
-        pad(potentials.unary, [(0, 0), (0, more)]), pad(potentials.transitions, around)
-    )
+def _append_tags(
+    potentials: Potentials, lengths: NDArray[np.int32], n_old: int, n_tags: int, n_chains: int
+) -> Potentials:
+    """Append tags, or chains side by side, with the score 0.
+
+    lengths: of the documents. n_old: number of the chains of the potentials.
+    """
+    xp, transitions = potentials.xp, potentials.transitions
+    unary = join_chains(potentials.unary, lengths, n_old, xp)
+    if transitions.ndim == 3:  # equal in all chains of a document
+        of_token = join_chains(transitions, lengths, n_old, xp)
+        transitions = of_token.reshape(len(unary), n_old, *transitions.shape[1:])[:, 0]
+    more = n_tags - transitions.shape[-1]
+    around = [(0, 0)] * (transitions.ndim - 2) + [(0, more)] * 2
+    unary = xp.pad(unary, [(0, 0), (0, n_tags * n_chains - unary.shape[1])])
+    return split_chains(unary, xp.pad(transitions, around), lengths, n_chains, xp)
 
 
 def _descend(

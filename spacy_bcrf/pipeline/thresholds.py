@@ -18,13 +18,13 @@ CANDIDATES = "candidates"
 
 
 def drop_uncertain(
-    predicted: Predicted, control: Control | None, threshold: float | dict[str, float]
+    name: str, predicted: Predicted, control: Control | None, threshold: float | dict[str, float]
 ) -> NDArray[np.int32]:
     """Return the tags without predictions below the threshold of their label.
 
-    control, threshold: see `precision_thresholds`.
+    name, control, threshold: see `precision_thresholds`.
     """
-    minimum = precision_thresholds(predicted.codec.labels, control, threshold)
+    minimum = precision_thresholds(name, predicted.codec.labels, control, threshold)
     if not minimum.any():
         return predicted.tags
     _, lengths, posterior, tags, codec, ops, _ = predicted
@@ -33,16 +33,20 @@ def drop_uncertain(
 
 
 def precision_thresholds(
-    labels: Sequence[str], control: Control | None, threshold: float | dict[str, float]
+    name: str,
+    labels: Sequence[str],
+    control: Control | None,
+    threshold: float | dict[str, float],
 ) -> NDArray[np.float64]:
     """Return the least posterior of a prediction by label, 0 for any.
 
-    threshold: of the labels that have none in a precision promise. ValueError for unknown labels.
+    name: of the component. threshold: of the labels that have none in a precision promise.
+    ValueError for unknown labels.
     """
     by_label = threshold if isinstance(threshold, dict) else dict.fromkeys(labels, threshold)
     if unknown := sorted(by_label.keys() - {*labels}):
         raise ValueError(
-            f"threshold names the labels {', '.join(unknown)}; the component has "
+            f"[{name}] threshold names the labels {', '.join(unknown)}; the component has "
             f"{', '.join(labels)}"
         )
     if control is not None and control.promise == "precision":

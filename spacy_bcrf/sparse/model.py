@@ -138,7 +138,7 @@ class SparseChain:
     def fit_first(self, docs: Sequence[Doc], gold: NDArray, tags: Sequence[str]) -> None:
         """Train the first chain of `two_pass`, after `initialize`. See `FirstPass.fit`."""
         assert self.first
-        self.first.fit(docs, gold, tags)
+        self.first.fit(docs, gold, tags, self.n_chains)
         self._forget_rows()
         pooled = [str(t) for t in self.features.templates if _is_pooled(str(t))]
         features = Features(

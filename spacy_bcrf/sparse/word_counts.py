@@ -62,7 +62,7 @@ def too_many_clusters(n_clusters: int, n_words: int, which: str = "") -> ValueEr
     """Return the error of a number of clusters that the words do not allow."""
     return ValueError(
         f"{n_clusters} clusters of {n_words} words{which}; expected from 2 clusters to as many as "
-        "words"
+        "words. Choose fewer clusters, or give more text"
     )
 
 

@@ -3,12 +3,16 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
+from spacy.training import Example
 
-from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
+from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain, train_sparse_chain
+from spacy_bcrf.analysis.loading import copy_words
 from spacy_bcrf.analysis.redaction import Region, Replacer, measure_leaks, redact
+from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.settings import Control
 
 NAMES = ("Ann Lee", "Bob Ray", "Eve May", "Ida Fox")
@@ -133,6 +137,26 @@ def test_leaks_are_counted_by_label_character_and_document(nlp):
     assert "2 of 4 documents with gold spans leak, at most 93.2%" in repr(report)
     assert report.rows()[1][0] == "all" and "<table>" in report._repr_html_()
     assert len(report.plot().axes) == 1
+
+
+def test_spans_that_may_overlap(nlp):
+    """Each label has a chain of its own: a repeated word counts in any of them."""
+    own = spacy.blank("en")
+    pipe = own.add_pipe("bcrf_spans", config={"model": NER_MODEL})
+    docs = make_docs(own.vocab)
+    for doc in docs:
+        doc.spans["sc"] = [*doc.ents, Span(doc, 0, 4, label="EVENT")]
+    fit_sparse_chain(own, [Example(copy_words(doc, own), doc) for doc in docs], 10)
+    pipe.control = Control("recall", ("PER",), (0.3,))
+    text = "Ann Lee saw Rome and will see it . Ann Lee saw Rome and will see it ."
+    labels = [region.label for region in run(own, text, threshold=None).regions]
+    assert labels == ["PER", "PER"]
+    (one,) = redact(own, [copy_words(docs[0], own)], threshold=0.3)
+    leaks = measure_leaks([docs[0]] * 2, [one.regions, []], spans_key="sc").leaks
+    assert [leak.label for leak in leaks] == [None, "EVENT", "LOC", "PER"]
+    assert [leak.spans[:2] for leak in leaks] == [(3, 6), (1, 2), (1, 2), (1, 2)]
+    inside = 1 - np.prod(pipe.token_marginals([docs[0]])[0][:, [0, 5, 10]], axis=1)
+    assert len(pipe.tags) == 15 and (inside[:4] > 0.5).all()
 
 
 def test_leaks_without_an_entity_and_of_one_document(nlp):

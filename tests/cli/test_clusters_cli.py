@@ -51,7 +51,7 @@ def test_too_many_clusters_are_an_error(texts, tmp_path):
 def test_an_error_names_the_extra(texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     result = run(texts, "-o", tmp_path / "clusters.tsv", exit_code=1)
-    assert "'scikit-learn>=1.3'" in result.stderr
+    assert "pip install 'gensim>=4.3.3' 'scikit-learn>=1.3'" in result.stderr
 
 
 def test_brown_clusters_come_from_the_lookups_of_the_language(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from tiny_training import LISTENER, TOK2VEC, network, train
 
-from spacy_bcrf.analysis.combination import Combination
+from spacy_bcrf.analysis.combination import Combination, combine
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.platt_scaling import PlattScaling
 from spacy_bcrf.pipeline.settings import Control
@@ -126,6 +126,19 @@ def test_every_component_can_be_combined(tmp_path, factory):
     output = tmp_path / "both"
     run(tmp_path / "a", tmp_path / "b", "--dev", tmp_path / "dev.spacy", "-o", output)
     assert spacy.load(output)("Ann saw").text == "Ann saw"
+
+
+def test_parts_of_other_layers_are_refused():
+    pipelines = {}
+    for name, spans in (("a", [(0, 1)]), ("b", [(0, 1), (0, 2)])):
+        nlp = spacy.blank("xx")
+        nlp.add_pipe("bcrf_spans", "pipe", config={"model": SPARSE})
+        doc = Doc(nlp.vocab, words=["Ann", "saw"])
+        doc.spans["sc"] = [Span(doc, *bounds, label="PER") for bounds in spans]
+        nlp.initialize(lambda nlp=nlp, doc=doc: [Example(nlp.make_doc(doc.text), doc)])
+        pipelines[name] = nlp
+    with pytest.raises(ValueError, match=r"pipe has other tags: .* in a, but .*PER 2.* in b"):
+        combine(pipelines, [doc], "pipe")
 
 
 def test_noise_gets_no_weight():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy import util
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Span
 from typer.testing import CliRunner
 
 from spacy_bcrf.analysis.first_config import ENCODERS, make_first_config
@@ -50,6 +50,25 @@ def test_the_config_trains_as_it_is(tmp_path, encoder):
     assert nlp("Anna sleeps.").has_annotation("TAG")
 
 
+def test_spans_that_may_overlap_have_a_component(tmp_path):
+    docs = []
+    for key in ("sc", "other"):
+        doc = Doc(spacy.blank("en").vocab, words=["Anna", "sleeps"])
+        doc.spans[key] = [Span(doc, 0, 1, label="PER"), Span(doc, 0, 2, label="EVENT")]
+        docs.append(doc)
+    DocBin(docs=docs[:1] * 20).to_disk(tmp_path / "train.spacy")
+    result = run("-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy")
+    assert result.exit_code == 0, result.output
+    assert "spans: 2 labels: EVENT, PER" in result.output
+    nlp = util.load_model_from_config(util.load_config(tmp_path / "c.cfg"))
+    assert nlp.get_pipe_meta("spans").factory == "bcrf_spans"
+    DocBin(docs=docs[1:] * 20).to_disk(tmp_path / "train.spacy")
+    result = run("-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy", "-p", "spans")
+    assert "component spans: the corpus has no doc.spans['sc']" in result.output
+    result = run("-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy")
+    assert "Its span groups: other" in result.output
+
+
 def test_documents_are_held_out_if_there_is_no_dev_part(tmp_path):
     result = run("-o", tmp_path / "c.cfg", "--train", SAMPLE / "train.conllu", "-p", "ner")
     assert result.exit_code == 0, result.output
@@ -87,7 +106,7 @@ def test_components_follow_the_annotation():
         ({"encoder": "lstm"}, f"encoder 'lstm': expected one of {', '.join(ENCODERS)}"),
         ({"encoder": "transformer"}, "needs the folder or name of a transformer"),
         ({"transformer": "folder"}, "a transformer is given, but the encoder is sparse"),
-        ({"pipes": ["parser"]}, "component 'parser': expected ner, tagger"),
+        ({"pipes": ["parser"]}, "component 'parser': expected ner, spans, tagger"),
         ({"pipes": ["tagger"]}, "component tagger: the corpus has no token.tag"),
         ({"encoder": "cnn", "clusters": SAMPLE}, "cnn reads none; take sparse or hybrid"),
     ],

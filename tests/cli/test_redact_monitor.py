@@ -19,6 +19,7 @@ def folder(pipeline, here):
     docs = make_docs(spacy.blank("xx").vocab) * 20
     DocBin(docs=docs).to_disk("many.spacy")
     (here / "new.txt").write_text("Ann saw Rome .\n\nBob saw Kiel .\n")
+    (here / "empty.txt").write_text("")
     return here
 
 
@@ -102,24 +103,28 @@ def test_a_watch_in_steps(folder):
     assert "78 new documents differ" in second.stderr
     page = (folder / "page.html").read_text(encoding="utf8")
     assert "<script" not in page and "tokens a document" in page and "Drift of ner" in page
+    assert "<thead><tr><th>measure</th><th>reference</th>" in page
 
 
 @pytest.mark.parametrize(
     "args, message",
     [
-        (("new.txt",), "--reference is expected: the watch needs one"),
+        (("new.txt",), "a new watch needs --reference"),
+        (("empty.txt", "--reference", "many.spacy"), "empty.txt: has no texts"),
         (
             ("new.txt", "--reference", "new.txt"),
             "reference has 2 documents with words; expected at",
         ),
         (("new.txt", "--state", "bad.json"), "bad.json: is no file of `monitor`"),
-        (("new.txt", "--state", "bad.json", "--reference", "dev.spacy"), "is not expected"),
+        (("new.txt", "--state", "text.json"), "text.json: is no file of `monitor`"),
+        (("new.txt", "--state", "bad.json", "--reference", "dev.spacy"), "goes on with its own"),
         (("new.txt", "--state", "new.txt", "--reference", "dev.spacy"), "would replace the input"),
         (("many.spacy", "--reference", "many.spacy", "--confidence", "2"), "between 0 and 1"),
     ],
 )
 def test_wrong_input_of_monitor(folder, args, message):
     (folder / "bad.json").write_text("{}")
+    (folder / "text.json").write_text("a secret")
     result = monitor("model", *args, *PIPE, exit_code=1)
     assert message in result.output
     assert (folder / "bad.json").read_text() == "{}" and not result.stdout.startswith("{")

@@ -1,6 +1,8 @@
 """Tests of `serve`: batches, errors by status, health, metrics and the page."""
 
+import asyncio
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -119,6 +121,23 @@ def test_a_text_that_takes_too_long_and_one_that_fails_harm_no_other(client):
 
 def fail_for_memory(docs):
     raise MemoryError
+
+
+def test_a_client_that_leaves_takes_no_other_with_it():
+    from spacy_bcrf.bulk.server import Limits, Server
+
+    async def leave(n):
+        server = Server(spacy.blank("xx"), [], Limits(batch=2))
+        server.annotate = lambda texts: time.sleep(0.05) or [[text] for text in texts]
+        tasks = [asyncio.create_task(server.answer(str(i))) for i in range(8)]
+        await asyncio.sleep(0.01)
+        for task in tasks[:n]:
+            task.cancel()
+        others = await asyncio.wait_for(asyncio.gather(*tasks[n:]), 5)
+        return [text for (text,) in others]
+
+    for n in (1, 5):
+        assert asyncio.run(leave(n)) == [str(i) for i in range(n, 8)]
 
 
 def test_health_metrics_and_the_description(client):

@@ -132,6 +132,11 @@ def test_spans(scheme):
         crf.fit(X, [[(0, 3, "PER")], [], []])
 
 
+def test_spans_stay_tuples_if_all_sequences_have_one():
+    X, y = [[["a"], ["b"]], [["b"], ["a"]]], [[(0, 1, "X")], [(1, 2, "X")]]
+    assert CRF(scheme="BIO").fit(X, y).predict(X).tolist() == y
+
+
 def test_documents():
     nlp = spacy.blank("en")
     docs = [Doc(nlp.vocab, words=["Ann", "left"]), Doc(nlp.vocab, words=["Rome", "fell"])]

@@ -293,6 +293,27 @@ def test_spans_that_no_layer_holds_are_named_and_the_others_learned():
     assert "starts or ends on whitespace" in pipe.codec.find_lost(example)[0]
 
 
+def test_a_label_has_at_most_four_chosen_layers():
+    nlp = spacy.blank("xx")
+    pipe = nlp.add_pipe("bcrf_spans")
+    example = example_of(nlp, list("abcdefgh"), *((i, 8, "A") for i in range(8)))
+    with pytest.warns(UserWarning, match="4 of 8 spans are in no layer"):
+        nlp.initialize(lambda: [example])
+    assert pipe.codec.n_chains == 4
+
+
+@pytest.mark.parametrize("end", [1, 4])
+def test_a_span_of_an_unknown_label_leaves_the_others_annotated(end):
+    nlp, pipe = make()
+    values, _ = pipe.codec.read_gold([example_of(nlp, WORDS, (0, 4, "A"), (0, end, "X"))])
+    lengths = np.array([4])
+    tags, unknown = pipe.codec.encode(values, lengths)
+    assert unknown.tolist() == [i < end for i in range(4)]
+    (starts, ends, labels), correct = pipe.codec.compare_with_gold(tags, values, lengths)
+    assert (starts.tolist(), ends.tolist(), labels.tolist()) == ([0], [4], [0])
+    assert correct.tolist() == [True]
+
+
 def test_labels_of_an_exclusive_group_share_a_chain():
     nlp, pipe = make(labels=["A", "X"], exclusive=[["A", "B"]])
     assert pipe.codec.n_chains == 2
@@ -453,3 +474,17 @@ def test_exclusive_labels_train_and_spans_cross_no_sentence_start():
     }
     doc = nlp(Doc(nlp.vocab, words=["University", "of", "Oslo"], sent_starts=[True, False, True]))
     assert all(span.end < 3 or span.start == 2 for span in doc.spans[KEY])
+
+
+def test_the_probability_of_any_span():
+    nlp, pipe = train_small()
+    doc = nlp("University of Oslo")
+    spans = [Span(doc, *span) for span in ((0, 3, "ORG"), (2, 3, "LOC"), (0, 1, "LOC"))]
+    org, loc, wrong = pipe.span_probabilities(spans)
+    assert [org, loc] == pytest.approx(doc.spans[KEY].attrs["scores"].tolist(), abs=1e-6)
+    assert wrong < 0.1
+    assert pipe.span_probabilities([]) == []
+    with pytest.raises(ValueError, match=r"\[bcrf_spans\] has no label X"):
+        pipe.span_probabilities([Span(doc, 0, 1, "X")])
+    with pytest.raises(ValueError, match="expected spans of one document"):
+        pipe.span_probabilities([spans[0], nlp("Oslo")[:1]])

@@ -109,6 +109,28 @@ def test_a_tagger_rehearses():
     assert probability(nlp, pipe, "N") > forgotten + 0.2
 
 
+def test_spans_that_may_overlap_rehearse():
+    nlp = spacy.blank("xx")
+    pipe = nlp.add_pipe("bcrf_spans", config={"model": network("CRF")})
+    gold = [
+        Example.from_dict(nlp.make_doc("Ann left"), {"spans": {"sc": spans}})
+        for spans in ([(0, 3, "PER"), (0, 8, "EVENT")], [])
+    ]
+    train(nlp, gold[:1], 30)
+    nlp.resume_training(sgd=optimizer())
+    before = nlp.rehearse([raw_example(nlp)])
+    pipe.add_label("LOC")
+    # The entropy of the old chains: the chain of the new label adds nothing.
+    assert nlp.rehearse([raw_example(nlp)]) == pytest.approx(before, abs=1e-5)
+    for _ in range(10):
+        nlp.update(gold[1:])
+    forgotten = probability(nlp, pipe, "U-PER")
+    for _ in range(30):
+        losses = nlp.rehearse([raw_example(nlp)])
+    assert losses["bcrf_spans"] > 0
+    assert probability(nlp, pipe, "U-PER") > forgotten + 0.2
+
+
 def test_nothing_to_rehearse():
     nlp, pipe = make(network())
     nlp.resume_training(sgd=optimizer())

@@ -5,8 +5,8 @@ import pytest
 
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.side_by_side import join_chains, rows_by_chain, split_chains
-from spacy_bcrf.sparse.features import Rows
 from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
+from spacy_bcrf.sparse.rows import Rows
 
 T, F = 5, 30
 LENGTHS = np.array([4, 1, 6, 3], dtype="int32")

@@ -319,12 +319,12 @@ template <class R> struct Extent {
 
 template <class R> BCRF_INLINE Extent<R> extent(const R* x, size_t n) {
     constexpr size_t W = lanes<R>;
-    R few[W];
+    if (!n) return {infinity<R>, -infinity<R>, 0, true};
     if (n < W) {
+        R few[W];
         // Repeating a number changes nothing.
         for (size_t i = 0; i < W; ++i) few[i] = x[i < n ? i : 0];
-        if (n) return extent(few, W);
-        return {infinity<R>, -infinity<R>, 0, true};
+        return extent(few, W);
     }
     const Vec<R> inf = broadcast(infinity<R>);
     Vec<R> low = inf, top = -inf, least = inf, finite = inf;

@@ -41,7 +41,7 @@ from .codec import Ops, Predictions, SpanArrays, Tags, Unit
 from .spans import SpanCodec, check_group_name
 
 UNKNOWN_LABEL = 2**32
-"""The value of a token in a span whose label is unknown."""
+"""Added to the first value of a token in a span whose label is unknown."""
 ENOUGH = 0.99
 """A label has so many layers that they hold this share of its spans in the training data."""
 MAX_LAYERS = 4
@@ -144,7 +144,7 @@ class OverlappingCodec(SpanCodec):
         found = {}
         for label in {label for label, layer in counts if layer > 1}:
             total = sum(n for (name, layer), n in counts.items() if name == label and layer)
-            held = np.cumsum([counts.get((label, k), 0) for k in range(1, MAX_LAYERS + 1)])
+            held = np.cumsum([counts.get((label, k), 0) for k in range(1, MAX_LAYERS)])
             found[label] = int((held < ENOUGH * total).sum()) + 1
         self.state = {"layers_by_label": {k: n for k, n in sorted(found.items()) if n > 1}}
 
@@ -265,9 +265,10 @@ class OverlappingCodec(SpanCodec):
             1 + tags.astype("uint64") for tags in self.entities.span_tags
         )
         lost = []
+        unknown = np.zeros(len(values), dtype=bool)
         for start, end, label, layer, why in self._place(doc, spans):
             if label not in self._place_of:
-                values[start:end, 0] = UNKNOWN_LABEL
+                unknown[start:end] = True
                 continue
             chains, slot = self._place_of[label]
             if not 0 < layer <= len(chains):
@@ -281,12 +282,13 @@ class OverlappingCodec(SpanCodec):
             else:
                 values[start, chain], values[end - 1, chain] = first[slot], last[slot]
                 values[start + 1 : end - 1, chain] = inside[slot]
+        values[unknown, 0] += UNKNOWN_LABEL
         return lost
 
     def encode(self, values: Values, lengths: Tags) -> tuple[NDArray, Bools]:
         """Return gold tags (C N,), and a mask (N,) of tokens with unknown labels."""
-        unknown = (values == UNKNOWN_LABEL).any(axis=1)
-        ids = np.where(values == UNKNOWN_LABEL, 0, values).astype("int32") - 1
+        unknown = np.any(values >= UNKNOWN_LABEL, axis=1)
+        ids = (values % UNKNOWN_LABEL).astype("int32") - 1
         return ids.ravel()[rows_by_chain(lengths, self.n_chains)], unknown
 
     def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
