@@ -221,7 +221,7 @@ def _replace_regions(text: str, regions: list[Region], replacer: Replacer) -> Re
 
 
 class Leak(NamedTuple):
-    """What is left of the gold spans of a label. label: None for all.
+    """The gold spans of a label that redaction leaves. label: None for all.
 
     spans, characters, documents: (left, all, low, high), where low and high bound the share with
     confidence 95%, NaN without any. A span or a document is left if a letter or a digit of it is.
