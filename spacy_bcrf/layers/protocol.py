@@ -17,7 +17,6 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from spacy_bcrf.chain import CRF, Constraints, Inference, Potentials
-from spacy_bcrf.chain.potentials import boundaries
 from spacy_bcrf.kernels import Array
 
 from .decoding import Decoder, get_decoder
@@ -177,19 +176,3 @@ class LabelingModel:
             )
         self.hooks.resize(self.model, len(tags), tags_per_label, n_chains)
         self.output_layer.attrs["tags"] = tags
-
-    def zero_potentials(self, lengths: NDArray[np.int32], allowed: NDArray[np.bool_]) -> Potentials:
-        """Return zero potentials under the hard constraints, -inf outside of `allowed` (N, T)."""
-        n_tags, constraints = allowed.shape[1], self.constraints
-        transitions = np.ones((n_tags, n_tags), dtype=bool)
-        if constraints is not None:
-            starts, ends = boundaries(lengths)
-            allowed = allowed.copy()
-            allowed[starts] &= constraints.start
-            allowed[ends] &= constraints.end
-            transitions = constraints.transitions
-        ops: Any = self.model.ops
-        zero, forbidden = np.float32(0), np.float32("-inf")
-        unary, transitions = (np.where(mask, zero, forbidden) for mask in (allowed, transitions))
-        scores = ops.asarray(unary), ops.asarray(transitions)
-        return Potentials.unchecked(*scores, ops.asarray(lengths), ops.xp)

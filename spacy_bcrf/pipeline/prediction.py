@@ -76,8 +76,9 @@ def find_potentials(
     if not isinstance(docs, DocBatch):
         _check_docs(name, docs)
         if not any(len(doc) for doc in docs):
-            nothing = np.ones((0, max(1, codec.n_tags)), dtype=bool)
-            return labeling.zero_potentials(doc_lengths(docs).repeat(codec.n_chains), nothing)
+            n_tags, ops = max(1, codec.n_tags), labeling.model.ops
+            lengths = labeling.asarray(doc_lengths(docs).repeat(codec.n_chains))
+            return Potentials(ops.alloc2f(0, n_tags), ops.alloc2f(n_tags, n_tags), lengths)
         docs = list(docs)
         if codec.attributes:
             docs = DocBatch(docs, (*codec.attributes, *labeling.columns))

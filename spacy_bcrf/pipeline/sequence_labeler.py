@@ -25,7 +25,7 @@ from spacy_bcrf.layers.protocol import LabelingModel
 
 from . import training
 from .codecs import Codec
-from .gold import Gold, GoldReader, Problems
+from .gold import Gold, Problems, read_gold
 from .platt_scaling import PlattScaling
 from .prediction import Prediction, annotate_each, find_potentials, predict
 from .settings import (
@@ -86,7 +86,6 @@ class SequenceLabeler(TrainablePipe):
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"labels": [], "changed": "{}", **codec.settings, **codec.state}
         self._view = LabelingModel(name, model)
-        self._gold = GoldReader(codec)
         self.loss_terms: list[LossTerm] = []
         """Additional losses, added to the objective's loss and to those of the settings."""
         self._has_warned = False
@@ -184,10 +183,9 @@ class SequenceLabeler(TrainablePipe):
         return self.codec.describe(counts)
 
     def _set_labels(self) -> None:
-        """Update codec, constraints and gold checks after a change of the labels."""
+        """Update codec and constraints after a change of the labels."""
         self.codec.set_labels(self.labels, self.vocab.strings)
         self.labeling.constraints = self.codec.constraints
-        self._gold.forget()
 
     # Settings
 
@@ -300,7 +298,7 @@ class SequenceLabeler(TrainablePipe):
     def read_gold(self, examples: Sequence[Example]) -> Gold:
         """Return what the examples teach, and why some teach nothing."""
         try:
-            return self._gold.read(examples, self.labeling)
+            return read_gold(self.codec, examples, self.labeling)
         except ValueError as error:
             raise ValueError(f"[{self.name}] {error}") from None
 

@@ -25,7 +25,6 @@ from spacy_bcrf.annotation.partial import (
 )
 from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 from spacy_bcrf.layers.linear_chain import sparse_chain
-from spacy_bcrf.pipeline import gold
 
 LABELS = ("ORG", "PER")
 WORDS = ["Ann", "Lee", "met", "Bob"]
@@ -483,28 +482,3 @@ def test_the_tagger_learns_from_allowed_tags():
     scores, _ = pipe.model.begin_update([example.predicted])
     with pytest.warns(UserWarning, match=r"'a' \(token 0\) is N, but may only be V"):
         pipe.get_loss([example], scores)
-
-
-def test_each_gold_is_checked_once(monkeypatch):
-    """A reference is decoded once, alone and beside a partially annotated one, until it changes."""
-    nlp, pipe = recognizer()
-    whole = make(nlp, ["B-PER", "I-PER", OUT, OUT])
-    partial = make(nlp, [OUT] * 4, annotated=["PER"])
-    checked = []
-    feasible = gold.feasible
-
-    def count(docs, constraints):
-        checked.append(len(docs))
-        return feasible(docs, constraints)
-
-    monkeypatch.setattr(gold, "feasible", count)
-    for _ in range(3):
-        for batch in ([whole], [whole, partial], [partial, whole, whole]):
-            assert not pipe.read_gold(batch).problems
-    assert checked == [1, 1]
-    whole.reference.set_ents([Span(whole.reference, 0, 1, "PER")])
-    pipe.read_gold([whole])
-    assert checked == [1, 1, 1]
-    pipe.add_label("LOC")
-    pipe.read_gold([whole, partial])
-    assert checked == [1, 1, 1, 2]
