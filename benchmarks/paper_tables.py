@@ -27,8 +27,8 @@ from experiments.report import make_figure, save_figure
 from spacy_bcrf import kernels
 from spacy_bcrf.chain import BCRF, CRF, Inference, MeanField, Potentials
 from spacy_bcrf.io.extras import require
-from spacy_bcrf.layers.crf import CRF as crf_head
 from spacy_bcrf.layers.decoding import get_decoder
+from spacy_bcrf.layers.heads import CRF as crf_head
 from spacy_bcrf.layers.self_attentive import SelfAttentiveEncoder
 
 # Experiment whose train part gives the sentence lengths, and number of tags. "pos" has lengths in

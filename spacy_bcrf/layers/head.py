@@ -41,12 +41,13 @@ OutT = Potentials
 def make_head(
     name: str,
     objective: Objective,
-    decoder: str,
-    nO: int | None,
-    nI: int | None,
-    transitions: Transitions,
-    transition_width: int,
-    hidden_width: int,
+    nO: int | None = None,
+    nI: int | None = None,
+    *,
+    decoder: str = "viterbi",
+    transitions: Transitions = "shared",
+    transition_width: int = 64,
+    hidden_width: int = 0,
     scale: float = 1.0,
 ) -> Model[InT, OutT]:
     """Head that maps token vectors (N, nI) to potentials of nO tags. All heads share its options.
@@ -59,8 +60,8 @@ def make_head(
 
     name: name of the layer.
     objective: training objective of the potentials.
-    decoder: name of the decoder, see `decoding.DECODERS`.
     nO, nI: number of tags and width of the token vectors; None infers them.
+    decoder: name of the decoder, see `decoding.DECODERS`.
     transitions: "shared" or "pairwise"; "pairwise" adds the scores of a `Pairwise` layer.
     transition_width: width of the hidden layer of `Pairwise`.
     hidden_width: width of a hidden layer (ReLU) that scores tags, as the multilayer perceptron of

@@ -11,14 +11,8 @@ from thinc.api import Model, NumpyOps
 
 from spacy_bcrf.annotation.schemes import BILUO
 from spacy_bcrf.chain import Constraints
-from spacy_bcrf.layers.bregman import BCRF
-from spacy_bcrf.layers.crf import CRF
 from spacy_bcrf.layers.head import Transitions
-from spacy_bcrf.layers.mean_field import MeanField
-from spacy_bcrf.layers.mira import MIRA
-from spacy_bcrf.layers.perceptron import Perceptron
-from spacy_bcrf.layers.sapo import SAPO
-from spacy_bcrf.layers.unstructured import Unstructured
+from spacy_bcrf.layers.heads import BCRF, CRF, MIRA, SAPO, MeanField, Perceptron, Unstructured
 
 BUILDERS = {
     "CRF": CRF,

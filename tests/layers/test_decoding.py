@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spacy_bcrf.annotation.schemes import BILUO
 from spacy_bcrf.chain import Potentials
-from spacy_bcrf.layers.crf import CRF
+from spacy_bcrf.layers.heads import CRF
 
 DECODERS = ("viterbi", "argmax", "mbr", "bcrf(5)", "mf(5)")
 

@@ -19,9 +19,8 @@ from thinc.api import Adam
 from spacy_bcrf import chain
 from spacy_bcrf.annotation.schemes import BILUO
 from spacy_bcrf.chain import Inference, Potentials
-from spacy_bcrf.layers.bregman import BCRF
-from spacy_bcrf.layers.crf import CRF
 from spacy_bcrf.layers.head import resize_head
+from spacy_bcrf.layers.heads import BCRF, CRF
 
 BILUO_TAGS = BILUO.tags(LABELS)
 REGISTERED = ("BCRF", "CRF", "MeanField", "Unstructured", "SAPO", "Perceptron", "MIRA")

@@ -7,7 +7,7 @@ from spacy.ml.models.tok2vec import build_hash_embed_cnn_tok2vec
 from spacy.util import fix_random_seed
 
 from spacy_bcrf.chain import Constraints
-from spacy_bcrf.layers.crf import CRF
+from spacy_bcrf.layers.heads import CRF
 from spacy_bcrf.layers.hybrid import Hybrid
 from spacy_bcrf.layers.linear_chain import LinearChain, sparse_chain
 from spacy_bcrf.layers.potential_sum import Sum, weight_gradients

@@ -7,7 +7,7 @@ import pytest
 import spacy
 
 from spacy_bcrf.chain import BCRF, MIRA, SAPO, MeanField
-from spacy_bcrf.layers import crf
+from spacy_bcrf.layers.heads import CRF
 from spacy_bcrf.sparse.learner import OnlineLearner, OnlineSettings
 from spacy_bcrf.sparse.rows import Rows
 
@@ -23,8 +23,8 @@ from spacy_bcrf.sparse.rows import Rows
         (SAPO, "beam_width"),
         (MIRA, "n"),
         (MIRA, "aggressiveness"),
-        (crf.CRF, "hidden_width"),
-        (crf.CRF, "transition_width"),
+        (CRF, "hidden_width"),
+        (CRF, "transition_width"),
         (OnlineSettings, "n"),
         (OnlineSettings, "l1"),
     ],
