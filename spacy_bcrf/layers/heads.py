@@ -27,7 +27,8 @@ def _register(name: str, **defaults: Any) -> Callable[[Callable[..., Objective]]
     def decorate(make_objective: Callable[..., Objective]) -> Callable[..., Model[InT, OutT]]:
         own = signature(make_objective).parameters
         # Configs read the names and types of the options from the signature.
-        options = Signature([nO, nI, *own.values(), *common])
+        parameters = [nO, nI, *own.values(), *common]
+        options = Signature(parameters, return_annotation=Model[InT, OutT])
 
         @wraps(make_objective)
         def head(*args: Any, **kwargs: Any) -> Model[InT, OutT]:

@@ -11,14 +11,10 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from spacy_bcrf.chain import Potentials
-from spacy_bcrf.sparse.gazetteers import Gazetteers
 from spacy_bcrf.sparse.learner import OnlineSettings
-from spacy_bcrf.sparse.model import SparseChain
-from spacy_bcrf.sparse.template_sets import get_templates
-from spacy_bcrf.sparse.word_tables import WordTables
 
 from . import potential_sum
-from .linear_chain import make_linear_chain, sparse_chain
+from .linear_chain import make_chain, make_linear_chain, sparse_chain
 from .sequence_labeler import SequenceLabeler
 
 
@@ -61,14 +57,12 @@ def Hybrid(
     if not math.isfinite(weight):
         raise ValueError(f"sparse_weight must be finite, got {weight}")
     settings = OnlineSettings("crf", optimizer="adagrad", averaged=False, rate=rate, l2=l2)
-    texts = get_templates(templates) if isinstance(templates, str) else templates
-    sparse = SparseChain(
-        texts,
+    sparse = make_chain(
+        templates,
         settings,
-        min_freq,
-        Gazetteers(gazetteers or {}),
-        WordTables(clusters or {}),
-        template_set=templates if isinstance(templates, str) else None,
+        gazetteers,
+        clusters,
+        min_freq=min_freq,
         feature_dropout=feature_dropout,
         two_pass=two_pass,
     )

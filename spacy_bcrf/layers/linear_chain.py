@@ -1,7 +1,9 @@
 """`spacy-bcrf.LinearChain.v1`: a linear chain over boolean features, trained online."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from dataclasses import fields
+from inspect import Parameter, Signature, signature
+from typing import Any, get_type_hints
 
 from spacy.tokens import Doc
 from thinc.api import Model, NumpyOps
@@ -23,27 +25,13 @@ from .protocol import Hooks, attach, output_attrs
 def LinearChain(
     templates: str | list[str],
     *,
-    objective: Literal[
-        "crf", "bcrf", "mean_field", "sapo", "perceptron", "mira"
-    ] = OnlineSettings.objective,
-    order: Literal[1, 2] = OnlineSettings.order,
-    n: int = OnlineSettings.n,
-    n_iter: int = OnlineSettings.n_iter,
-    search: Literal["astar", "beam"] = OnlineSettings.search,
-    beam_width: int = OnlineSettings.beam_width,
-    averaged: bool = OnlineSettings.averaged,
-    optimizer: Literal["sgd", "adagrad"] = OnlineSettings.optimizer,
-    rate: float = OnlineSettings.rate,
-    decay: float = OnlineSettings.decay,
-    l2: float = OnlineSettings.l2,
-    l1: float = OnlineSettings.l1,
-    threads: int = OnlineSettings.threads,
     min_freq: int = 1,
     feature_dropout: float = 0.0,
     gazetteers: dict[str, str | list[str]] | None = None,
     clusters: dict[str, str | dict[str, str]] | None = None,
     two_pass: bool = False,
     decoder: str = "viterbi",
+    **online: Any,
 ) -> Model[list[Doc], Potentials]:
     """Build a linear chain over boolean features, from documents to potentials.
 
@@ -53,8 +41,6 @@ def LinearChain(
 
     templates: feature templates, see `sparse.templates`, or the name of one of the
         `sparse.template_sets`, such as "chunking".
-    objective, order, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2, l1,
-        threads: see `sparse.learner.OnlineSettings`.
     min_freq: least number of occurrences of a feature in the training data, see
         `sparse.model.SparseChain`.
     feature_dropout: the probability that training drops a feature of a token.
@@ -66,28 +52,49 @@ def LinearChain(
         document, see `sparse.two_pass`. `initialize` then trains the first chain, and keeps the
         training data in memory meanwhile.
     decoder: see `decoding.DECODERS`.
+    online: objective, order, n, n_iter, search, beam_width, averaged, optimizer, rate, decay, l2,
+        l1, threads: see `sparse.learner.OnlineSettings`.
     """
-    settings = OnlineSettings(
-        objective,
-        order=order,
-        n=n,
-        n_iter=n_iter,
-        search=search,
-        beam_width=beam_width,
-        averaged=averaged,
-        optimizer=optimizer,
-        rate=rate,
-        decay=decay,
-        l2=l2,
-        l1=l1,
-        threads=threads,
+    sparse = make_chain(
+        templates,
+        OnlineSettings(**online),
+        gazetteers,
+        clusters,
+        min_freq=min_freq,
+        feature_dropout=feature_dropout,
+        two_pass=two_pass,
     )
+    return make_linear_chain(sparse, decoder)
+
+
+def _signature() -> Signature:
+    """Return the signature of `LinearChain`, from which configs read names and types of options."""
+    own = signature(LinearChain)
+    first, *others, _ = own.parameters.values()
+    types = get_type_hints(OnlineSettings)
+    online = [
+        Parameter(x.name, Parameter.KEYWORD_ONLY, default=x.default, annotation=types[x.name])
+        for x in fields(OnlineSettings)
+        if x.name != "seed"
+    ]
+    return own.replace(parameters=[first, *online, *others])
+
+
+LinearChain.__signature__ = _signature()  # type: ignore[attr-defined]
+
+
+def make_chain(
+    templates: str | list[str],
+    settings: OnlineSettings,
+    gazetteers: dict[str, str | list[str]] | None,
+    clusters: dict[str, str | dict[str, str]] | None,
+    **options: Any,
+) -> SparseChain:
+    """Return a chain of the options of `LinearChain`. options: see `SparseChain`."""
     template_set = templates if isinstance(templates, str) else None
     texts = get_templates(templates) if isinstance(templates, str) else templates
-    lexicons = Gazetteers(gazetteers or {}), WordTables(clusters or {})
-    options: dict[str, Any] = {"template_set": template_set, "feature_dropout": feature_dropout}
-    sparse = SparseChain(texts, settings, min_freq, *lexicons, two_pass=two_pass, **options)
-    return make_linear_chain(sparse, decoder)
+    lexicons = {"gazetteers": Gazetteers(gazetteers or {}), "tables": WordTables(clusters or {})}
+    return SparseChain(texts, settings, template_set=template_set, **lexicons, **options)
 
 
 def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Potentials]:

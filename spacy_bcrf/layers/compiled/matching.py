@@ -5,10 +5,9 @@ A match returns the parts of a layer, None for a layer of another kind, or raise
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spacy.attrs import intify_attr  # type: ignore[import-not-found]
 from spacy.ml.featureextractor import forward as extract
@@ -33,36 +32,41 @@ class Unsupported(ValueError):
     """A layer of the right kind that the kernels do not cover."""
 
 
-def is_layer(node: Model, forward: Callable) -> bool:
-    """Return whether a layer runs one of Thinc's functions."""
-    return node._func is forward
+def shape(node: Model) -> tuple:
+    """Return the functions of a layer and of all layers within."""
+    return (node._func, *map(shape, node.layers))
 
 
-def is_chain(node: Model, length: int) -> bool:
-    """Return whether a layer is a chain of so many layers."""
-    return is_layer(node, chain) and len(node.layers) == length
+MAXOUT = (chain, (chain, (maxout,), (layernorm,)), (dropout,))
+WINDOW = (residual, (chain, (expand_window,), MAXOUT))
+TABLE = (chain, (array_getitem,), (hashembed,))
 
 
 @dataclass
 class MaxoutBlock:
-    """A Maxout with layer normalization and dropout: chain(chain(maxout, layernorm), dropout)."""
+    """A Maxout with layer normalization and dropout, of the shape MAXOUT."""
 
     maxout: Model
     norm: Model
     dropout: Model
+
+    @classmethod
+    def of(cls, node: Model) -> MaxoutBlock:
+        """Return the parts of a layer. Unsupported for a number of pieces without kernels."""
+        inner, dropout = node.layers
+        found = cls(*inner.layers, dropout)
+        if (pieces := found.maxout.get_dim("nP")) not in (2, 3):
+            raise Unsupported(f"the kernels have 2 or 3 pieces, not {pieces}")
+        return found
 
     @property
     def ready(self) -> bool:
         """Whether the layers have parameters."""
         return self.maxout.has_param("W") is True and self.norm.has_param("G") is True
 
-    def inc_grad(self, gradients: tuple[Any, ...]) -> None:
-        """Add gradients of the parameters, in the order of `names`."""
-        for (node, name), gradient in zip(self.names(), gradients, strict=True):
-            node.inc_grad(name, gradient)
-
-    def names(self) -> list[tuple[Model, str]]:
-        """Return the layers and names of the parameters, in the order of the kernels."""
+    @property
+    def params(self) -> list[tuple[Model, str]]:
+        """The layers and names of the parameters, in the order of the kernels."""
         return [(self.maxout, "W"), (self.maxout, "b"), (self.norm, "G"), (self.norm, "b")]
 
     @property
@@ -71,48 +75,21 @@ class MaxoutBlock:
         return self.dropout.attrs["dropout_rate"] if self.dropout.attrs["is_enabled"] else 0.0
 
 
-def _match_maxout(node: Model) -> MaxoutBlock | None:
-    if not (is_chain(node, 2) and is_layer(node.layers[1], dropout)):
-        return None
+def match_encoder(node: Model) -> tuple[list[MaxoutBlock], int] | None:
+    """Return the layers of a Maxout window encoder, and its window. node: a `with_array`."""
     inner = node.layers[0]
-    if not (is_chain(inner, 2) and is_layer(inner.layers[0], maxout)):
+    blocks = inner.layers if inner._func is chain else [inner]
+    if any(shape(block) != WINDOW for block in blocks):
         return None
-    if not is_layer(inner.layers[1], layernorm):
-        return None
-    found = MaxoutBlock(inner.layers[0], inner.layers[1], node.layers[1])
-    if (pieces := found.maxout.get_dim("nP")) not in (2, 3):
-        raise Unsupported(f"the kernels have 2 or 3 pieces, not {pieces}")
-    return found
-
-
-class EncoderParts(NamedTuple):
-    """A Maxout window encoder: with_array(chain(residual(chain(expand_window, Maxout)), ...))."""
-
-    layers: list[MaxoutBlock]
-    window: int
-
-
-def match_encoder(node: Model) -> EncoderParts | None:
-    """Return the parts of a Maxout window encoder. node: a `with_array`."""
-    inner = node.layers[0]
-    blocks = inner.layers if is_layer(inner, chain) else [inner]
-    layers, windows = [], set()
-    for block in blocks:
-        if not (is_layer(block, residual) and is_layer(block.layers[0], chain)):
-            return None
-        parts = block.layers[0].layers
-        if len(parts) != 2 or not is_layer(parts[0], expand_window):
-            return None
-        if (found := _match_maxout(parts[1])) is None:
-            return None
-        layers.append(found)
-        windows.add(parts[0].attrs["window_size"])
-    if len(windows) != 1:
+    windows, layers = zip(*(block.layers[0].layers for block in blocks), strict=True)
+    found = [MaxoutBlock.of(layer) for layer in layers]
+    sizes = {window.attrs["window_size"] for window in windows}
+    if len(sizes) != 1:
         raise Unsupported("its layers have windows of different sizes")
-    window = windows.pop()
-    if node.attrs["pad"] < window * len(layers):
+    size = sizes.pop()
+    if node.attrs["pad"] < size * len(found):
         raise Unsupported("its documents are padded by less than the receptive field")
-    return EncoderParts(layers, window)
+    return found, size
 
 
 class EmbeddingParts(NamedTuple):
@@ -132,32 +109,25 @@ def match_embedding(node: Model) -> EmbeddingParts | None:
     if len(node.layers) < 3:
         return None
     *first, mix, last = node.layers
-    if not (is_layer(mix, with_array) and is_layer(last, ragged2list)):
+    if shape(mix) != (with_array, MAXOUT) or shape(last) != (ragged2list,):
         return None
     vectors = None
-    if len(first) == 1 and is_layer(first[0], concatenate) and len(first[0].layers) == 2:
+    if first[0]._func is concatenate and len(first[0].layers) == 2:
         extractor, vectors = first[0].layers
-        if not (is_layer(extractor, chain) and is_layer(vectors, static_vectors)):
+        if extractor._func is not chain or shape(vectors) != (static_vectors,):
             return None
-        first = extractor.layers
-    if len(first) != 3 or not (is_layer(first[0], extract) and is_layer(first[1], list2ragged)):
+        first = [*extractor.layers, *first[1:]]
+    if [layer._func for layer in first] != [extract, list2ragged, with_array]:
         return None
-    if not (is_layer(first[2], with_array) and (found := _match_maxout(mix.layers[0]))):
+    both = first[2].layers[0]
+    tables = both.layers if both._func is concatenate else [both]
+    if any(shape(table) != TABLE for table in tables):
         return None
     columns = [intify_attr(column) for column in first[0].attrs["columns"]]
-    both = first[2].layers[0]
-    tables = []
-    for i, table in enumerate(both.layers if is_layer(both, concatenate) else [both]):
-        if not is_chain(table, 2):
-            return None
-        if not (is_layer(table.layers[0], array_getitem) and is_layer(table.layers[1], hashembed)):
-            return None
-        if table.attrs.get("column") != i:
-            raise Unsupported("its tables do not embed one attribute each, in order")
-        tables.append(table.layers[1])
-    if len(tables) != len(columns):
+    if [table.attrs.get("column") for table in tables] != list(range(len(columns))):
         raise Unsupported("its tables do not embed one attribute each, in order")
-    return EmbeddingParts(columns, tables, vectors, found)
+    layers = [table.layers[1] for table in tables]
+    return EmbeddingParts(columns, layers, vectors, MaxoutBlock.of(mix.layers[0]))
 
 
 @cache

@@ -45,7 +45,7 @@ class Packing:
     def stack(self, check: bool = True) -> kernels.Stack:
         """Return the packed parameters. `check` raises ValueError if one is not finite."""
         params: Any = [
-            [node.get_param(name) for node, name in layer.names()] for layer in self.layers
+            [node.get_param(name) for node, name in layer.params] for layer in self.layers
         ]
         mark = kernels.fingerprint([array for layer in params for array in layer])
         packed = self._packed
@@ -64,10 +64,11 @@ class Packing:
     def check(self) -> None:
         """Raise ValueError if a parameter is not finite."""
         for i, layer in enumerate(self.layers):
-            for node, name in layer.names():
+            for node, name in layer.params:
                 check_finite(node, name, f"layer {i + 1} of {len(self.layers)}")
 
     def add_gradients(self, gradients: list[tuple[Any, ...]]) -> None:
         """Add the gradients of the kernels to the layers."""
         for layer, gradient in zip(self.layers, gradients, strict=True):
-            layer.inc_grad(gradient)
+            for (node, name), value in zip(layer.params, gradient, strict=True):
+                node.inc_grad(name, value)
