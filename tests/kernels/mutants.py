@@ -68,7 +68,7 @@ LAYOUTS = {
     ),
     "TokenLanes, if_inner": Mutant(
         "token_layouts.hh",
-        "return N::select(BCRF_TARGET::load(inner_.data() + at.number), x, N::load(other, part));",
+        "return N::select(kinds(at), x, N::load(other, part));",
         "return x;",
         "test_lanes.py::test_lanes_are_the_reference",
     ),
@@ -80,7 +80,7 @@ LAYOUTS = {
     ),
     "TokenLanes, is_token": Mutant(
         "token_layouts.hh",
-        "return BCRF_TARGET::load(inner_.data() + at.number) + is_first(at) + is_last(at);",
+        "return one_where<R>(kinds(at) != broadcast(R(NONE)));",
         "return broadcast<R>(1);",
         "test_lanes.py::test_mean_field_in_lanes_is_the_reference",
     ),
@@ -161,14 +161,14 @@ NUMBERS = {
 VISITORS = {
     "edge sum": Mutant(
         "outputs.hh",
-        "from = std::max(from, 1);",
-        "from = std::max(from, 2);",
+        "add_sums(std::max(from, 1), to, failed)",
+        "add_sums(std::max(from, 2), to, failed)",
         "test_kernels.py::test_compiled_is_reference",
     ),
     "edge sum of a failed window": Mutant(
         "outputs.hh",
-        "!any && i < size()",
-        "i < size()",
+        "!any && i < size_t(tags_) * tags_",
+        "i < size_t(tags_) * tags_",
         "test_lanes.py::test_edges_of_a_failed_window_count_once",
     ),
     "each edge": Mutant(
@@ -179,8 +179,8 @@ VISITORS = {
     ),
     "pair marginals": Mutant(
         "outputs.hh",
-        "k + heads_[m] * this->k_.width() + tails_[m]",
-        "k + tails_[m] * this->k_.width() + heads_[m]",
+        "L::IN_LANES ? k : t % W",
+        "0",
         "test_reference.py::test_posterior_queries",
     ),
     "entropy": Mutant(
@@ -191,7 +191,7 @@ VISITORS = {
     ),
     "samples": Mutant(
         "outputs.hh",
-        "size_t(labels_[here + 1]) * width_",
+        "size_t(out_.labels[here + 1]) * width_",
         "size_t(0)",
         "test_reference.py::test_posterior_queries",
     ),
@@ -229,8 +229,8 @@ THRESHOLDS = {
     ),
     "columns of a tile of projections": Mutant(
         "token_layouts.hh",
-        "next.room + columns_of(s.length) > size_t(TOKEN_VECTORS) * W",
-        "next.room + columns_of(s.length) >= size_t(TOKEN_VECTORS) * W",
+        "columns + columns_of(s->length) <= size_t(TOKEN_VECTORS) * W",
+        "columns + columns_of(s->length) < size_t(TOKEN_VECTORS) * W",
         "test_plan.py::test_the_size_of_tiles",
     ),
     "tokens that pay for pairs of tags": Mutant(
@@ -253,10 +253,16 @@ LIMITS = {
         "R(4)",
         "test_precision.py::test_negligible",
     ),
-    "sums in float": Mutant(
+    "sums in float, rows": Mutant(
         "pair_sums.hh",
-        "pending_ >= BLOCK",
-        "pending_ >= 1000 * BLOCK",
+        "if (pending_ >= Precision<R>::MOST_SUMMED) flush(k, sum);",
+        "if (pending_ >= 1000 * Precision<R>::MOST_SUMMED) flush(k, sum);",
+        "test_precision.py::test_most_summed",
+    ),
+    "sums in float, lanes": Mutant(
+        "pair_sums.hh",
+        "if (pending_ >= Precision<R>::MOST_SUMMED) flush(sum);",
+        "if (pending_ >= 1000 * Precision<R>::MOST_SUMMED) flush(sum);",
         "test_precision.py::test_most_summed",
     ),
     "scores without mass": Mutant(

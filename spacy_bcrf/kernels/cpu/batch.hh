@@ -23,7 +23,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include "../shared/precision.hh"
+#include "../shared/projection.hh"
 
 namespace bcrf {
 
@@ -32,13 +32,16 @@ using std::size_t;
 template <class R> constexpr R infinity = std::numeric_limits<R>::infinity();
 constexpr double LOG_2 = 0.69314718055994530942;
 
+// Consecutive tokens of a batch: a sequence, or a window of a long sequence.
 template <class In> struct Sequence {
     const In* unary;        // (length, tags)
     const In* transitions;  // (tags, tags), or (length - 1, tags, tags) if not shared
     int length, tags;
     bool shared;
-    int index = 0;     // position in the batch
-    size_t first = 0;  // flat index of the first token
+    int index = 0;          // position in the batch, or of a window in its sequence
+    size_t first = 0;       // flat index of the first token
+    int from = 0, to = 0;   // of a window: the tokens whose results count; the others are its border
+    const std::uint64_t* alive = nullptr;  // see LiveTags; null to find them
 
     const In* edge(int i) const {
         return shared ? transitions : transitions + size_t(i) * tags * tags;
@@ -73,7 +76,7 @@ template <class In> struct Batch {
     Sequence<In> sequence(int b, size_t first) const {
         const size_t t = tags;
         return {unary + first * t, shared ? transitions : transitions + first * t * t, lengths[b], tags, shared, b,
-                first};
+                first, 0, lengths[b]};
     }
 
     // Return the sequences that have tokens.
@@ -85,6 +88,38 @@ template <class In> struct Batch {
             if (lengths[b] > 0) found.push_back(sequence(b, first));
         return found;
     }
+};
+
+// What one recursion runs on: consecutive sequences of a list.
+template <class In> struct Tile {
+    const Sequence<In>* sequence;
+    int size;
+    int longest = 0;
+    size_t tokens = 0;
+
+    Tile(const Sequence<In>* first, int n) : sequence(first), size(n) {
+        for (int k = 0; k < n; ++k) longest = std::max(longest, first[k].length), tokens += first[k].length;
+    }
+};
+
+// Return a tile of each sequence of a list, which must outlive it.
+template <class In> std::vector<Tile<In>> single_tiles(const std::vector<Sequence<In>>& list) {
+    std::vector<Tile<In>> found;
+    found.reserve(list.size());
+    for (const Sequence<In>& s : list) found.emplace_back(&s, 1);
+    return found;
+}
+
+// Options of the Bregman projections; see BregmanOptions in kernels/__init__.py.
+struct BregmanOptions {
+    int n_iter;
+    double relaxation;  // in [1, 2), or 0 to estimate it
+    double tolerance;   // negative to run all iterations
+    bool lower;         // report the value of a feasible point, not the dual value
+    int unary;          // a projection::Unary
+    double scale;       // the inverse temperature, which multiplies all scores
+
+    bool needs_violation() const { return relaxation == 0 || tolerance >= 0; }
 };
 
 // The outputs of a batch. A null pointer means that the output is not wanted. Gold needs `node`, and `sum` or `each`. In
@@ -158,9 +193,8 @@ class Workspace {
         const size_t used = size;
         // A few sizes, so that a block fits other calls.
         size = std::max<size_t>((size + 4095) / 4096 * 4096, 4096);
-        if (size < used) throw std::bad_alloc();
-        Workspace* own = size < LARGE ? get() : nullptr;
-        if (own)
+        if (used > size_t(std::numeric_limits<std::ptrdiff_t>::max())) throw std::bad_alloc();
+        if (Workspace* own = get())
             for (int i = own->n_; i-- > 0;)
                 if (own->kept_[i].size >= size && own->kept_[i].size <= 2 * size) {
                     const Block found = own->kept_[i];
@@ -169,15 +203,6 @@ class Workspace {
                     if (cleared) std::memset(found.memory, 0, used);
                     return found.memory;
                 }
-#if defined(__linux__)
-        if (size >= LARGE) {
-            size = (size + PAGE - 1) / PAGE * PAGE;
-            void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (memory == MAP_FAILED) throw std::bad_alloc();
-            madvise(memory, size, MADV_HUGEPAGE);
-            return memory;
-        }
-#endif
         void* memory = allocate(size);
         if (!memory) throw std::bad_alloc();
         if (cleared) std::memset(memory, 0, used);
@@ -185,12 +210,6 @@ class Workspace {
     }
 
     __attribute__((noinline)) static void give(void* memory, size_t size) {
-#if defined(__linux__)
-        if (size >= LARGE) {
-            munmap(memory, size);
-            return;
-        }
-#endif
 #if !defined(__SANITIZE_ADDRESS__)
         Workspace* own = get();
         if (own && own->n_ < int(std::size(own->kept_)) && own->size_ + size <= MOST_KEPT) {
@@ -203,13 +222,18 @@ class Workspace {
     }
 
   private:
-    static constexpr size_t PAGE = size_t(2) << 20;  // the size of a huge page
-
 #if defined(_WIN32)
     static void* allocate(size_t size) { return _aligned_malloc(size, 64); }
     static void release(void* memory) { _aligned_free(memory); }
 #else
-    static void* allocate(size_t size) { return std::aligned_alloc(64, size); }
+    static void* allocate(size_t size) {
+        constexpr size_t PAGE = size_t(2) << 20;  // a huge page
+        void* memory = std::aligned_alloc(size < LARGE ? 64 : PAGE, size < LARGE ? size : (size + PAGE - 1) / PAGE * PAGE);
+#if defined(__linux__)
+        if (memory && size >= LARGE) madvise(memory, size, MADV_HUGEPAGE);
+#endif
+        return memory;
+    }
     static void release(void* memory) { std::free(memory); }
 #endif
 };

@@ -15,20 +15,21 @@ template <class R> struct BregmanCall {
     ArcChain<R>* chain;  // for the lower bound, or null
 };
 
-template <class P, class R, class Tile>
-void project_tiles(const Batch<R>& batch, const std::vector<Tile>& tiles, const BregmanCall<R>& call, char* failed) {
-    const size_t room = largest_room(tiles);
+template <class L, class N, class R>
+void project_tiles(const Batch<R>& batch, const std::vector<Tile<R>>& tiles, const BregmanCall<R>& call, char* failed) {
+    using P = Projections<L, N>;
+    const size_t room = largest_room<L>(tiles);
     for_each_tile(
-        batch, tiles, (P::IN_LANES ? 0.3 : 1) * (call.options.n_iter + 3) * pass(batch), call.out.sum,
+        batch, tiles, (L::IN_LANES ? 0.3 : 1) * (call.options.n_iter + 3) * pass(batch), call.out.sum,
         [&] { return P(batch, call.options, room); },
-        [&](P& projections, const Tile& tile, double* sum) {
+        [&](P& projections, const Tile<R>& tile, double* sum) {
             projections.run(tile, call.value, call.out, call.chain, sum, failed);
         },
         [](P& projections, double* sum) { projections.flush(sum); });
 }
 
 // Compute a long sequence in windows, which are tiles of their own. Return whether it needs more range.
-template <class P, class Tile, class R>
+template <class L, class N, class R>
 bool project_windows(const Batch<R>& batch, const Sequence<R>& s, BregmanCall<R> call) {
     LiveTags live_tags(batch.tags, batch.shared);
     std::vector<std::uint64_t> alive;
@@ -36,7 +37,7 @@ bool project_windows(const Batch<R>& batch, const Sequence<R>& s, BregmanCall<R>
         alive.resize(size_t(s.length) * live_tags.words);
         live_tags.find(s, alive.data());
     }
-    const std::vector<Window<R>> all = windows(s, call.options.n_iter, alive.data(), live_tags.words);
+    const std::vector<Sequence<R>> all = windows(s, call.options.n_iter, alive.data(), live_tags.words);
     // A sequence that fails must not change the sum.
     const size_t pairs = call.out.sum ? size_t(batch.tags) * batch.tags : 0;
     Buffer<double> own(pairs);
@@ -45,7 +46,7 @@ bool project_windows(const Batch<R>& batch, const Sequence<R>& s, BregmanCall<R>
     std::vector<char> failed(all.size());
     call.value = values.data();
     call.out.sum = own.data();
-    project_tiles<P>(batch, std::vector<Tile>(all.begin(), all.end()), call, failed.data());
+    project_tiles<L, N>(batch, single_tiles(all), call, failed.data());
     *value = 0;
     for (double x : values) *value += x;
     if (std::count(failed.begin(), failed.end(), 0) < long(all.size())) return true;
@@ -89,13 +90,10 @@ void subtract_gaps(const Batch<R>& batch, const std::vector<char>& done, double 
     Buffer<R> p(batch.tokens() * tags);
     std::vector<R> ignored(batch.size);
     sum_product<R>(chain, chains, Outputs<R>{ignored.data(), p});
-    for_each_tile(
-        batch, std::vector<SequenceTile<R>>(chains.begin(), chains.end()), double(tags), nullptr, [] { return 0; },
-        [&](int, const SequenceTile<R>& s, double*) {
-            const size_t first = s.first * tags, numbers = (s.length - 1) * tags;
-            value[s.index] -= std::max(divergence(p + first, arcs.log_flow + first, numbers), 0.0);
-        },
-        [](int, double*) {});
+    for_each_sequence(batch, chains, double(tags), [] { return 0; }, [&](int, const Sequence<R>& s) {
+        const size_t first = s.first * tags, numbers = (s.length - 1) * tags;
+        value[s.index] -= std::max(divergence(p + first, arcs.log_flow + first, numbers), 0.0);
+    });
 }
 
 template <class R>
@@ -112,27 +110,25 @@ void bregman(const Batch<R>& batch, const BregmanOptions& options, const Outputs
     const BregmanCall<R> call{options, values.data(), out, options.lower ? &chain : nullptr};
     std::vector<char> doubled(batch.size);  // whether a sequence was computed as doubles
     const auto run = [&](auto layout, auto number, const auto& tiles, char* failed) {
-        using P = Projections<typename decltype(layout)::type, typename decltype(number)::type>;
-        using Tile = typename std::decay_t<decltype(tiles)>::value_type;
+        using L = typename decltype(layout)::type;
+        using N = typename decltype(number)::type;
         // Windows do not see the violations of each other.
-        const bool cut = shape.shared && !options.needs_violation() && !P::ANY_RANGE;
-        std::vector<Tile> rest;
-        for (const Tile& tile : tiles) {
+        const bool cut = shape.shared && !options.needs_violation() && !Projections<L, N>::ANY_RANGE;
+        std::vector<Tile<R>> rest;
+        for (const Tile<R>& tile : tiles) {
             const Sequence<R>& s = tile.sequence[0];
             if (!cut || s.length <= LONG_LENGTH) rest.push_back(tile);
-            else failed[s.index] = project_windows<P, Tile>(batch, s, call);
+            else failed[s.index] = project_windows<L, N>(batch, s, call);
         }
-        project_tiles<P>(batch, rest, call, failed);
+        project_tiles<L, N>(batch, rest, call, failed);
     };
     const auto in_double = [&](const std::vector<Sequence<R>>& left) {
-        if constexpr (sizeof(R) == 4) {
-            InDouble copy(batch, left, out);
-            bregman<double>(copy.batch(batch.threads), options, copy.out);
-            copy.write();
-            for (const Sequence<R>& s : left) values[s.index] = out.value[s.index], doubled[s.index] = 1;
-        }
+        run_in_double(batch, left, out, [&](const Batch<double>& doubles, const Outputs<double>& to) {
+            bregman(doubles, options, to);
+        });
+        for (const Sequence<R>& s : left) values[s.index] = out.value[s.index], doubled[s.index] = 1;
     };
-    run_plan<R, TokenLayouts>(batch, batch.sequences(), shape, run, in_double);
+    run_plan<TokenRows, TokenLanes>(batch, batch.sequences(), shape, run, in_double);
     if (options.lower) subtract_gaps(batch, doubled, options.scale, chain, values.data());
     // One after the other, because the sum is complete only now.
     for (const Sequence<R>& s : batch.sequences()) {

@@ -7,8 +7,8 @@
 
 #include "batch.hh"
 #include "features.hh"
+#include "paths.hh"
 #include "threads.hh"
-#include "thresholds.hh"
 
 namespace bcrf {
 
@@ -20,26 +20,22 @@ struct Chunk {
 // Return the work of one pass over the transitions, for each token.
 template <class R> double pass(const Batch<R>& batch) { return double(batch.tags) * batch.tags + TOKEN_WORK; }
 
-// Split n tiles into chunks of similar size. tokens(i) is the size of a tile. Neither the chunks nor
-// the sums, to the last bit, depend on the number of threads.
-template <class Tokens>
-std::vector<Chunk> split(size_t n, Tokens tokens, double work, size_t sums) {
-    size_t left = 0;
-    for (size_t i = 0; i < n; ++i) left += tokens(i);
+// Split tiles into chunks of similar size. Neither the chunks nor the sums, to the last bit, depend on the number of
+// threads.
+template <class R> std::vector<Chunk> split(const std::vector<Tile<R>>& tiles, double work, size_t sums) {
+    size_t left = 0, size = 0;
+    for (const Tile<R>& tile : tiles) left += tile.tokens;
     const double least_work = std::max(LEAST_WORK, LEAST_WORK_A_SUM * double(sums));
     const size_t least = std::max(size_t(least_work / work), left / MOST_CHUNKS) + 1;
-    std::vector<Chunk> chunks;
-    Chunk chunk{0, 0};
-    for (size_t size = 0; chunk.last < n;) {
-        const size_t length = tokens(chunk.last++);
-        size += length;
-        left -= length;
+    std::vector<Chunk> chunks{{0, 0}};
+    for (const Tile<R>& tile : tiles) {
+        size += tile.tokens;
+        left -= tile.tokens;
+        const size_t last = ++chunks.back().last;
         if (size < least || left < least) continue;
-        chunks.push_back(chunk);
-        chunk = {chunk.last, chunk.last};
+        chunks.push_back({last, last});
         size = 0;
     }
-    chunks.push_back({chunk.first, n});
     return chunks;
 }
 
@@ -59,22 +55,22 @@ class Deal {
     }
 };
 
-// Return the length of the longest sequence of a list of tiles.
-template <class Tile> int longest(const std::vector<Tile>& tiles) {
-    int top = 0;
-    for (const Tile& tile : tiles) top = std::max(top, tile.longest);
-    return top;
+// Return the most room that a tile of a list needs in a layout.
+template <class Layout, class R> size_t largest_room(const std::vector<Tile<R>>& tiles) {
+    size_t room = 0;
+    for (const Tile<R>& tile : tiles) room = std::max(room, Layout::room(tile));
+    return room;
 }
 
 // Call run(recursion, tile, sum) for each tile of a list. make() returns the recursion of a thread. `work` is the work
 // for each token, in multiply-adds. `sum` (tags, tags) may be null. Each chunk has a sum of its own, which
 // flush(recursion, sum) completes; the loop adds them in order.
-template <class R, class Tile, class Make, class Run, class Flush>
-void for_each_tile(const Batch<R>& batch, const std::vector<Tile>& tiles, double work, double* sum, Make make, Run run,
-                   Flush flush) {
+template <class R, class Make, class Run, class Flush>
+void for_each_tile(const Batch<R>& batch, const std::vector<Tile<R>>& tiles, double work, double* sum, Make make,
+                   Run run, Flush flush) {
     if (tiles.empty()) return;
     const size_t size = sum ? size_t(batch.tags) * batch.tags : 0;
-    const std::vector<Chunk> chunks = split(tiles.size(), [&](size_t i) { return tiles[i].tokens; }, work, size);
+    const std::vector<Chunk> chunks = split(tiles, work, size);
     Buffer<double> sums(size * (chunks.size() - 1));
     Deal deal(chunks.size());
     in_threads(int(std::min(size_t(batch.threads), chunks.size())), [&] {
@@ -96,19 +92,12 @@ void for_each_tile(const Batch<R>& batch, const std::vector<Tile>& tiles, double
         for (size_t i = 0; i < size; ++i) sum[i] += *own++;
 }
 
-// A tile of one sequence, of searches that are no recursion in a layout.
-template <class R> struct SequenceTile : Sequence<R> {
-    size_t tokens;
-    SequenceTile(const Sequence<R>& s) : Sequence<R>(s), tokens(s.length) {}
-};
-
-// Call run(search, sequence) for all sequences that have tokens.
+// Call run(search, sequence) for the sequences of a list.
 template <class R, class Make, class Run>
-void for_each_sequence(const Batch<R>& batch, double work, Make make, Run run) {
-    const std::vector<Sequence<R>> all = batch.sequences();
+void for_each_sequence(const Batch<R>& batch, const std::vector<Sequence<R>>& list, double work, Make make, Run run) {
     for_each_tile(
-        batch, std::vector<SequenceTile<R>>(all.begin(), all.end()), work, nullptr, make,
-        [&](auto& search, const Sequence<R>& s, double*) { run(search, s); }, [](auto&, double*) {});
+        batch, single_tiles(list), work, nullptr, make,
+        [&](auto& search, const Tile<R>& tile, double*) { run(search, tile.sequence[0]); }, [](auto&, double*) {});
 }
 
 }  // namespace bcrf

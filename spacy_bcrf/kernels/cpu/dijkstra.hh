@@ -108,7 +108,7 @@ template <class R> class Dijkstra {
 template <class R>
 void dijkstra(const Batch<R>& batch, int* tags, R* scores, long long* expanded) {
     for_each_sequence(
-        batch, pass(batch), [&] { return Dijkstra<R>(batch, batch.longest()); },
+        batch, batch.sequences(), pass(batch), [&] { return Dijkstra<R>(batch, batch.longest()); },
         [&](Dijkstra<R>& search, const Sequence<R>& s) {
             scores[s.index] = R(search.run(s, tags + s.first, expanded[s.index]));
         });

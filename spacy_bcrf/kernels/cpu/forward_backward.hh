@@ -7,17 +7,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// An output of the edges of a tile, see outputs.hh.
-template <class R> struct EdgeVisitor {
-    virtual ~EdgeVisitor() = default;
-    // Begin a tile. many: it has several windows of tokens, the last one first.
-    virtual void begin(bool many) { (void)many; }
-    // Tokens [from, to) have their backward weights. failed: 1 for sequences that the number does not hold.
-    virtual void visit(int from, int to, Vec<R> failed) = 0;
-    // End a tile. any: whether a sequence has failed. Return whether all sequences fail with it.
-    virtual bool end(bool any) { return (void)any, false; }
-};
-
 // Forward weights of a token sum to 1. Backward weights get the same scales: their scalar product with the forward
 // weights is 1, so a small overlap shows as a large weight. `inward` is such that the marginal of an edge u -> v into
 // token i is (alpha[i-1, u] K[u, v]) inward[i, v]. A row is `vectors` vectors of each part of a number.
@@ -27,13 +16,14 @@ template <class L, class N> class ForwardBackward {
     using Number = N;
     using R = typename N::R;
     using Value = typename N::Value;
-    using Tile = typename L::Tile;
     using Live = typename L::Live;
 
   private:
     using Total = typename N::template Total<L>;
     static constexpr int W = lanes<R>;
     static constexpr int CHECKED = 256;  // tokens between two looks at the signals
+    // Tokens between two logarithms of a product of scales, whose mantissas are less than 2.
+    static constexpr int SCALES = N::PARTS == 1 ? 32 : 1;
     // The last resort: no range of scores is too large for rows of wide doubles.
     static constexpr bool WALKS = !L::IN_LANES && N::PARTS == 2 && sizeof(R) == 8;
     L layout_;
@@ -41,14 +31,16 @@ template <class L, class N> class ForwardBackward {
     const size_t part_, row_;
     Transitions<L, N> k_;
     Buffer<R> alpha_, emission_, inward_;  // (longest, row); the last two of the tokens of a window
-    Buffer<R> inverse_, beta_, scratch_;
+    const size_t scales_;  // a part of inverse_
+    Buffer<R> inverse_;    // (longest): 1 / scale
+    Buffer<R> beta_, scratch_;
     int start_ = 0;  // of the window
 
     // Set emission = exp(score - maximum of the token). Return the maxima, and lower `lowest`.
     // GCC 12 crashes on rows of wide doubles if this is inlined.
-    BCRF_NOINLINE Vec<R> load_emissions(const Tile& tile, int i, Vec<R>& lowest) {
+    BCRF_NOINLINE Vec<R> load_emissions(int i, Vec<R>& lowest) {
         R* row = emission(i);
-        layout_.load(row, tile, i);
+        layout_.load(row, i);
         // A token without an allowed tag has emissions of 0.
         Vec<R> top = broadcast<R>(std::numeric_limits<R>::lowest());
         for (int v = 0; v < vectors_; ++v) top = max<R>(top, load(row + v * W));
@@ -82,7 +74,7 @@ template <class L, class N> class ForwardBackward {
         held = N::valid(total);
         // The weights of a sequence that has failed or ended are 0, so they stay finite.
         const Value by = live.template keep<N>(N::select(held, N::inverse(total), N::zero()));
-        N::store(inverse(i), W, by);
+        N::store(inverse_ + L::index(i, 0), scales_, by);
         for (int v = 0; v < vectors_; ++v) N::store(a + v * W, part_, N::times(N::load(a + v * W, part_), by));
         return total;
     }
@@ -100,17 +92,16 @@ template <class L, class N> class ForwardBackward {
 
     // Set inward of tokens [from, to), and write the tag marginals. Add the weights. beta_ has the backward weights of
     // token to - 1, and then those of from - 1.
-    BCRF_NOINLINE void backward(const Tile& tile, int from, int to, R* node, Vec<R>& weights) {
+    BCRF_NOINLINE void backward(int from, int to, R* node, Vec<R>& weights) {
         constexpr int DIVIDED = Precision<R>::TOKENS_A_DIVISION;
-        const auto lengths = L::lengths(tile);
-        int end = L::last_end(tile, to);
-        const auto keep = [&](int v, Value beta) BCRF_INLINE_LAMBDA { N::store(beta_ + v * W, part_, beta); };
+        const auto lengths = layout_.lengths();
+        int end = layout_.last_end(to);
         for (int i = to - 1; i >= from; --i) {
             if (i % CHECKED == CHECKED - 1) check_signals();
             const R *a = alpha(i), *e = emission(i);
             R* in = inward_row(i);
-            const Value by = N::load(inverse(i), W);
-            const auto writer = layout_.writer(tile, i, node, layout_.tags);
+            const Value by = L::template each<N>(inverse_, scales_, i);
+            const auto writer = layout_.writer(i, node, layout_.tags);
             Vec<R> own{};  // the sum of all tokens would not stay in a register across calls
             const auto finish = [&](int v, Value beta) BCRF_INLINE_LAMBDA {
                 const Value scaled = N::times(beta, by);
@@ -121,16 +112,16 @@ template <class L, class N> class ForwardBackward {
             if (i != end && i + 1 < to && i % DIVIDED) {
                 k_.product(i, inward(i + 1), W, part_, true, finish);
             } else {
-                if (i + 1 < to) k_.product(i, inward(i + 1), W, part_, true, keep);
+                if (i + 1 < to) k_.write_product(i, inward(i + 1), W, part_, true, beta_, part_);
                 if (i == end) start(L::ended(lengths, i));
-                if (i == end) end = L::last_end(tile, i);
+                if (i == end) end = layout_.last_end(i);
                 if (i % DIVIDED == 0) normalize(a);
                 for (int v = 0; v < vectors_; ++v) finish(v, N::load(beta_ + v * W, part_));
             }
             weights += own;
             writer.end();
         }
-        if (from > 0) k_.product(from - 1, inward(from), W, part_, true, keep);
+        if (from > 0) k_.write_product(from - 1, inward(from), W, part_, true, beta_, part_);
     }
 
     // Set beta to 1 in the sequences that have ended.
@@ -144,7 +135,7 @@ template <class L, class N> class ForwardBackward {
     // `backward` by conditional probabilities. Beyond the range of Exponents, products of forward and backward weights
     // lose the digits of their exponents, but a forward weight's quotient by its sum does not. beta_ has the
     // probabilities of the tags of token to - 1, and then those of from - 1.
-    BCRF_NOINLINE void walk(const Tile& tile, int from, int to, R* node) {
+    BCRF_NOINLINE void walk(int from, int to, R* node) {
         R* p = beta_;
         const auto divide = [&] {
             Vec<R> sum{};
@@ -152,14 +143,14 @@ template <class L, class N> class ForwardBackward {
             const Vec<R> total = L::sum(sum), by = total > Vec<R>{} ? R(1) / total : total;
             for (int v = 0; v < vectors_; ++v) store(p + v * W, load(p + v * W) * by);
         };
-        if (to == tile.longest) {
+        if (to == layout_.lengths()) {
             const R* a = alpha(to - 1);
             for (int v = 0; v < vectors_; ++v) store(p + v * W, N::plain(N::load(a + v * W, part_)));
             divide();
         }
         for (int i = to - 1; i >= from; --i) {
             if (i % CHECKED == CHECKED - 1) check_signals();
-            const auto writer = layout_.writer(tile, i, node, layout_.tags);
+            const auto writer = layout_.writer(i, node, layout_.tags);
             for (int v = 0; v < vectors_; ++v) writer.put(v, load(p + v * W));
             if (i == 0) break;
             const R* a = alpha(i - 1);
@@ -184,37 +175,36 @@ template <class L, class N> class ForwardBackward {
 
     // Write the tag marginals and visit the edges, from the last window to the first. Return `bad`, with 1 also for
     // each sequence in which N has lost a tag.
-    Vec<R> marginals(const Tile& tile, Vec<R> bad, R* node, EdgeVisitor<R>* visitor) {
+    template <class Visitor> Vec<R> marginals(int longest, Vec<R> bad, R* node, Visitor& visitor) {
         const Vec<R> before = bad;
         Vec<R> ignored{}, weights{};
-        if (visitor) visitor->begin(tile.longest > window_);
-        for (int to = tile.longest; to > 0; to = start_) {
-            const bool again = to < tile.longest;
+        visitor.begin(longest > window_);
+        for (int to = longest; to > 0; to = start_) {
+            const bool again = to < longest;
             start_ = (to - 1) / window_ * window_;
             if constexpr (WALKS) {
-                walk(tile, start_, to, node);
+                walk(start_, to, node);
             } else {
-                for (int i = start_; i < to && again; ++i) load_emissions(tile, i, ignored);
-                backward(tile, start_, to, node, weights);
+                for (int i = start_; i < to && again; ++i) load_emissions(i, ignored);
+                backward(start_, to, node, weights);
                 bad += N::lost(L::sum(weights));
             }
-            if (visitor) visitor->visit(start_, to, bad);
+            visitor.visit(start_, to, bad);
         }
-        return visitor && visitor->end(L::any(bad - before)) ? broadcast<R>(1) : bad;
+        return visitor.end(L::any(bad - before)) ? broadcast<R>(1) : bad;
     }
 
     R* row(int i) { return alpha_ + size_t(i) * row_; }
     R* emission(int i) { return emission_ + size_t(i - start_) * row_; }
     R* inward_row(int i) { return inward_ + size_t(i - start_) * row_; }
-    R* inverse(int i) { return inverse_ + size_t(i) * N::PARTS * W; }
 
   public:
     // longest: the most tokens of a tile.
     BCRF_NOINLINE ForwardBackward(const Batch<R>& batch, int longest)
         : layout_(batch), window_(longest > LONG_LENGTH ? WINDOW : longest), vectors_(layout_.vectors),
           part_(size_t(vectors_) * W), row_(N::PARTS * part_), k_(batch, longest), alpha_(longest * row_, Fill::NONE),
-          emission_(window_ * row_, Fill::NONE), inward_(window_ * row_, Fill::NONE),
-          inverse_(size_t(longest) * N::PARTS * W, Fill::NONE), beta_(row_), scratch_(2 * part_) {}
+          emission_(window_ * row_, Fill::NONE), inward_(window_ * row_, Fill::NONE), scales_(L::index(longest, 0) + W),
+          inverse_(N::PARTS * scales_, Fill::NONE), beta_(row_), scratch_(2 * part_) {}
 
     L& layout() { return layout_; }
     Transitions<L, N>& transitions() { return k_; }
@@ -225,21 +215,31 @@ template <class L, class N> class ForwardBackward {
     size_t width() const { return row_; }    // of all parts of a row
     int vectors() const { return vectors_; }
 
-    // Set value (size), if not null, to the log-partitions, and node (N, tags), if not null, to the tag marginals.
-    // visitor: may be null. only_value: do not visit nor find marginals if no number can have underflowed. Set failed[b]
-    // for the sequences b that need a larger range than N has.
-    BCRF_NOINLINE void run(const Tile& tile, R* value, R* node, EdgeVisitor<R>* visitor, bool only_value, char* failed) {
+    // Set value (size) to the log-partitions, and node (N, tags), if not null, to the tag marginals. only_value: do not
+    // visit nor find marginals if no number can have underflowed. Set failed[b] for the sequences b that need a larger
+    // range than N has. The visitor, see outputs.hh, has
+    //   begin(many)             begins a tile; many: it has several windows of tokens, the last one comes first
+    //   visit(from, to, failed) tokens [from, to) have their backward weights; failed: 1 for sequences that N does not hold
+    //   end(any)                any: a sequence has failed; returns whether all sequences fail with it
+    template <class Visitor>
+    BCRF_NOINLINE void run(const Tile<R>& tile, R* value, R* node, Visitor& visitor, bool only_value, char* failed) {
+        layout_.set(tile);
         const Vec<R> one = broadcast<R>(1), none{};
-        const auto lengths = L::lengths(tile);
-        Vec<R> lowest{}, bad{};
+        const auto lengths = layout_.lengths();
+        Vec<R> lowest{}, bad{}, mantissas = one, powers{};
         typename L::Sums tops, logs, exponents;
+        const auto add_scales = [&]() BCRF_INLINE_LAMBDA {
+            logs.add(logarithm(mantissas));
+            exponents.add(powers);
+            mantissas = one, powers = none;
+        };
         k_.prepare(tile.sequence[0]);
         start_ = 0;
         for (int i = 0; i < tile.longest; ++i) {
             if (i % CHECKED == CHECKED - 1) check_signals();
             if (i - start_ == window_) start_ = i;
             const Live live = L::live(lengths, i);
-            const Vec<R> top = load_emissions(tile, i, lowest);
+            const Vec<R> top = load_emissions(i, lowest);
             Vec<R> held;
             const Value total = forward(i, live, held);
             const Vec<R> used = held * live.ones();
@@ -247,10 +247,11 @@ template <class L, class N> class ForwardBackward {
             // A float log would lose digits beside a large exponent.
             const auto scale = Wide<R>::normal({used > none ? N::mantissa(total) : one, N::exponent(total) * used});
             tops.add(top * live.ones());
-            logs.add(logarithm(scale.m));
-            exponents.add(scale.e);
+            mantissas *= scale.m, powers += scale.e;
+            if (i % SCALES == SCALES - 1) add_scales();
             if (i % 4 == 3 && L::all(bad)) break;
         }
+        add_scales();
         lowest = -L::max(-lowest);
         const bool finite = -maximum<R>(-lowest) > -infinity<R> && k_.range() < infinity<double>;
         if (!WALKS) {
@@ -260,20 +261,20 @@ template <class L, class N> class ForwardBackward {
             bad = one;
         }
         const bool certain = N::is_certain(-maximum<R>(-lowest), k_.zeros(), k_.range());
-        if (!L::all(bad) && !(only_value && certain)) bad = marginals(tile, bad, node, visitor);
-        double shifts[W], powers[W], scales[W];
+        if (!L::all(bad) && !(only_value && certain)) bad = marginals(tile.longest, bad, node, visitor);
+        double shifts[W], twos[W], scales[W];
         tops.read(shifts);
-        exponents.read(powers);
+        exponents.read(twos);
         logs.read(scales);
         for (int k = 0; k < tile.size; ++k) {
             const Sequence<R>& s = tile.sequence[k];
             failed[s.index] = !WALKS && bad[k] > 0;
-            R log = R(scales[k] + powers[k] * LOG_2 + shifts[k] + k_.shifts(s.length - 1));
+            R log = R(scales[k] + twos[k] * LOG_2 + shifts[k] + k_.shifts(s.length - 1));
             if (WALKS && bad[k] > 0) {
                 log = finite ? -infinity<R> : std::numeric_limits<R>::quiet_NaN();
                 if (node) std::fill_n(node + s.first * s.tags, s.length * size_t(s.tags), R(0));
             }
-            if (value) value[s.index] = log;
+            value[s.index] = log;
         }
     }
 

@@ -6,84 +6,60 @@
 
 namespace bcrf {
 
-class InDouble {
-    const std::vector<Sequence<float>>& which_;
-    const Outputs<float>& to_;
-    const size_t all_, tags_, pairs_;  // tokens of the batch, numbers of a token and of an edge
-    const bool shared_;
-    std::vector<int> lengths_;
-    size_t tokens_ = 0;
-    Buffer<double> unary_, transitions_;
-    std::vector<double> uniform_;
-    std::vector<int> labels_;
-    std::vector<Buffer<double>> arrays_;  // of `out`
-
-    // Return `width` numbers a token of the sequences.
-    Buffer<double> gather(const float* from, size_t width) const {
-        Buffer<double> to(tokens_ * width, Fill::NONE);
-        double* at = to;
-        for (const Sequence<float>& s : which_) at = std::copy_n(from + s.first * width, size_t(s.length) * width, at);
-        return to;
-    }
-    // Write them back.
-    template <class X, class From> void scatter(const From* from, X* to, size_t width) const {
-        for (const Sequence<float>& s : which_) {
-            for (size_t i = 0; i < size_t(s.length) * width; ++i) to[s.first * width + i] = X(from[i]);
-            from += size_t(s.length) * width;
-        }
-    }
-    void scatter_values(const double* from, float* to) const {
-        for (const Sequence<float>& s : which_) to[s.index] = float(*from++);
-    }
-    // Return an array of n numbers for a wanted output.
-    double* make(const float* wanted, size_t n) {
-        if (!wanted) return nullptr;
-        arrays_.emplace_back(n);
-        return arrays_.back();
-    }
-
-  public:
-    Outputs<double> out;
-
-    // Copy the sequences of a list, which must outlive the copy, as must the outputs.
-    InDouble(const Batch<float>& batch, const std::vector<Sequence<float>>& which, const Outputs<float>& to)
-        : which_(which), to_(to), all_(batch.tokens()), tags_(batch.tags), pairs_(tags_ * tags_), shared_(batch.shared) {
-        for (const Sequence<float>& s : which) lengths_.push_back(s.length), tokens_ += s.length;
-        unary_ = gather(batch.unary, tags_);
-        if (shared_) {
-            transitions_ = Buffer<double>(pairs_, Fill::NONE);
-            std::copy_n(batch.transitions, pairs_, transitions_.data());
-        } else {
-            transitions_ = gather(batch.transitions, pairs_);
-        }
-        out.value = make(to.value, which.size());
-        out.node = make(to.node, tokens_ * tags_);
-        out.sum = to.sum;  // to which the kernels add
-        out.each = make(to.each, tokens_ * pairs_);
-        out.entropies = make(to.entropies, which.size());
-        out.pairs = make(to.pairs, tokens_ * to.n);
+// Call run(batch, outputs) with the sequences of a list as doubles, and copy the outputs to those of the floats, but the
+// sum, to which the kernels add. A batch of doubles has no such sequences.
+template <class R, class Run>
+void run_in_double(const Batch<R>& batch, const std::vector<Sequence<R>>& list, const Outputs<R>& to, Run run) {
+    if constexpr (sizeof(R) == sizeof(float)) {
+        const size_t all = batch.tokens(), tags = batch.tags, pairs = tags * tags;
+        size_t tokens = 0;
+        std::vector<int> lengths;
+        for (const Sequence<R>& s : list) lengths.push_back(s.length), tokens += s.length;
+        // Copy `width` numbers a token of the sequences.
+        const auto gather = [&](const auto* from, double* at, size_t width) {
+            for (const Sequence<R>& s : list) at = std::copy_n(from + s.first * width, s.length * width, at);
+        };
+        const auto scatter = [&](const auto* from, auto* wanted, size_t width) {
+            for (const Sequence<R>& s : list)
+                for (size_t i = 0; wanted && i < s.length * width; ++i)
+                    wanted[s.first * width + i] = std::decay_t<decltype(*wanted)>(*from++);
+        };
+        const auto scatter_values = [&](const double* from, R* wanted) {
+            for (const Sequence<R>& s : list)
+                if (wanted) wanted[s.index] = R(*from++);
+        };
+        std::vector<Buffer<double>> arrays;
+        const auto make = [&](bool is_wanted, size_t n) -> double* {
+            arrays.emplace_back(is_wanted ? n : 0);
+            return arrays.back();
+        };
+        double* unary = make(true, tokens * tags);
+        double* transitions = make(true, batch.shared ? pairs : tokens * pairs);
+        gather(batch.unary, unary, tags);
+        if (batch.shared) std::copy_n(batch.transitions, pairs, transitions);
+        else gather(batch.transitions, transitions, pairs);
+        Outputs<double> out;
+        out.value = make(to.value, list.size());
+        out.node = make(to.node, tokens * tags);
+        out.sum = to.sum;
+        out.each = make(to.each, tokens * pairs);
+        out.entropies = make(to.entropies, list.size());
+        out.pairs = make(to.pairs, tokens * to.n);
         out.n = to.n, out.heads = to.heads, out.tails = to.tails;
-        if (!to.labels) return;
-        labels_.resize(tokens_ * to.n);
-        for (int j = 0; j < to.n; ++j)
-            for (const Sequence<float>& s : which)
-                std::copy_n(to.uniform + j * all_ + s.first, s.length, std::back_inserter(uniform_));
-        out.labels = labels_.data(), out.uniform = uniform_.data();
+        std::vector<int> labels(to.labels ? tokens * to.n : 0);
+        double* uniform = make(to.labels, labels.size());
+        for (int j = 0; j < to.n && to.labels; ++j) gather(to.uniform + j * all, uniform + j * tokens, 1);
+        if (to.labels) out.labels = labels.data(), out.uniform = uniform;
+        run(Batch<double>{unary, transitions, lengths.data(), int(lengths.size()), int(tags), batch.shared,
+                          batch.threads},
+            out);
+        scatter_values(out.value, to.value);
+        scatter(out.node, to.node, tags);
+        scatter(out.each, to.each, pairs);
+        scatter_values(out.entropies, to.entropies);
+        scatter(out.pairs, to.pairs, to.n);
+        for (int j = 0; j < to.n && to.labels; ++j) scatter(out.labels + j * tokens, to.labels + j * all, 1);
     }
-
-    Batch<double> batch(int threads) {
-        return {unary_.data(), transitions_.data(), lengths_.data(), int(lengths_.size()), int(tags_), shared_, threads};
-    }
-
-    // Copy the outputs to those of the batch of floats.
-    void write() const {
-        scatter_values(out.value, to_.value);
-        if (to_.node) scatter(out.node, to_.node, tags_);
-        if (to_.each) scatter(out.each, to_.each, pairs_);
-        if (to_.entropies) scatter_values(out.entropies, to_.entropies);
-        if (to_.pairs) scatter(out.pairs, to_.pairs, to_.n);
-        for (int j = 0; j < to_.n && to_.labels; ++j) scatter(out.labels + j * tokens_, to_.labels + j * all_, 1);
-    }
-};
+}
 
 }  // namespace bcrf

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "batch.hh"
-#include "bregman_options.hh"
 #include "dispatch.hh"
 #include "features.hh"
 #include "paths.hh"

@@ -52,25 +52,23 @@ template <class R> BCRF_INLINE void transpose_lanes(Vec<R>* rows) {
 
 // Set out[t, k] = rows[k][t] for `tags` numbers t; rows of `out` are `stride` apart. A row may load
 // numbers after its end, up to a whole vector, if they are before `end`.
-template <class R, class In>
-void pack(R* out, size_t stride, const In* const* rows, const In* end, int tags) {
+template <class R> void pack(R* out, size_t stride, const R* const* rows, const R* end, int tags) {
     constexpr int W = lanes<R>;
     int t = 0;
     for (; tags - t >= W || tags - t > W / 4; t += W) {
         const int n = tags - t < W ? tags - t : W;
         Vec<R> tile[W];
-        BCRF_UNROLL for (int k = 0; k < W; ++k) tile[k] = load_first<R>(rows[k] + t, n, end);
+        BCRF_UNROLL for (int k = 0; k < W; ++k) tile[k] = load_first(rows[k] + t, n, end);
         transpose_lanes<R>(tile);
         BCRF_UNROLL for (int k = 0; k < W; ++k)
             if (k < n) store(out + (t + k) * stride, tile[k]);
     }
     for (; t < tags; ++t)
-        for (int k = 0; k < W; ++k) out[t * stride + k] = R(rows[k][t]);
+        for (int k = 0; k < W; ++k) out[t * stride + k] = rows[k][t];
 }
 
 // Set rows[k][t] = in[t, k] for each row that is not null.
-template <class R, class In>
-void unpack(In* const* rows, const R* in, size_t stride, int tags) {
+template <class R> void unpack(R* const* rows, const R* in, size_t stride, int tags) {
     constexpr int W = lanes<R>;
     int t = 0;
     for (; tags - t >= W || tags - t > W / 4; t += W) {
@@ -80,11 +78,11 @@ void unpack(In* const* rows, const R* in, size_t stride, int tags) {
             tile[k] = k < n ? load(in + (t + k) * stride) : Vec<R>{};
         transpose_lanes<R>(tile);
         BCRF_UNROLL for (int k = 0; k < W; ++k)
-            if (rows[k]) store_first<R>(rows[k] + t, tile[k], n);
+            if (rows[k]) store_first(rows[k] + t, tile[k], n);
     }
     for (; t < tags; ++t)
         for (int k = 0; k < W; ++k)
-            if (rows[k]) rows[k][t] = In(in[t * stride + k]);
+            if (rows[k]) rows[k][t] = in[t * stride + k];
 }
 
 // Sums of numbers in double, one in each lane.
@@ -106,26 +104,17 @@ template <class R> class LaneSums {
 
 template <class R> class Lanes {
     static constexpr int W = lanes<R>;
-    const R* const end_;
-    Buffer<R> node_;     // (tags, W)
-    Buffer<R> nothing_;  // the scores after the end of a sequence
+    const R *const scores_, *const end_;
+    Buffer<R> node_;  // (tags, W)
+    std::int64_t first_[W], length_[W];  // of the sequences of the tile; 0 for other lanes
+
+  protected:
+    Buffer<R> nothing_;  // the scores of lanes without a token
 
   public:
     static constexpr bool IN_LANES = true;
     const int tags, vectors;
 
-    // Up to W sequences, the longest first.
-    struct Tile {
-        int size = 0, longest = 0;
-        size_t tokens = 0;
-        Sequence<R> sequence[W] = {};
-
-        void add(const Sequence<R>& s) {
-            sequence[size++] = s;
-            longest = s.length > longest ? s.length : longest;
-            tokens += s.length;
-        }
-    };
     struct Live {
         Vec<R> one;
         BCRF_INLINE Vec<R> ones() const { return one; }
@@ -135,37 +124,42 @@ template <class R> class Lanes {
     };
 
     explicit Lanes(const Batch<R>& batch)
-        : end_(batch.end()), node_(size_t(batch.tags) * W), nothing_(batch.tags), tags(batch.tags),
-          vectors(batch.tags) {}
+        : scores_(batch.unary), end_(batch.end()), node_(size_t(batch.tags) * W), nothing_(batch.tags),
+          tags(batch.tags), vectors(batch.tags) {}
 
-    // Move the sequences for which lanes are faster from a list to tiles of similar length. `share` is the least
-    // number of tokens in a tile, as a share of those that it has room for.
-    static std::vector<Tile> tiles(const Batch<R>&, std::vector<Sequence<R>>& which, double share) {
-        std::vector<Tile> found;
-        if (which.size() < share * W) return found;
+    // Return tiles of sequences of similar length, the longest first, that fill at least a share of their lanes. Sort
+    // the list, which must outlive them. Add the other sequences to `rest`.
+    static std::vector<Tile<R>> tiles(const Batch<R>&, std::vector<Sequence<R>>& list, std::vector<Sequence<R>>& rest,
+                                      double share) {
+        std::vector<Tile<R>> found;
+        if (list.size() < share * W) return rest = list, found;
         const auto is_longer = [](const auto& a, const auto& b) { return a.length > b.length; };
-        std::vector<Sequence<R>> sorted;
-        sorted.swap(which);
-        if (!std::is_sorted(sorted.begin(), sorted.end(), is_longer))
-            std::stable_sort(sorted.begin(), sorted.end(), is_longer);
-        found.reserve(sorted.size() / W + 1);
-        for (size_t at = 0; at < sorted.size();) {
-            Tile next;
-            for (size_t i = at; i < sorted.size() && next.size < W; ++i) next.add(sorted[i]);
+        if (!std::is_sorted(list.begin(), list.end(), is_longer))
+            std::stable_sort(list.begin(), list.end(), is_longer);
+        found.reserve(list.size() / W + 1);
+        for (size_t at = 0; at < list.size();) {
+            const Tile<R> next(&list[at], int(std::min<size_t>(W, list.size() - at)));
             if (next.longest <= Precision<R>::MOST_COUNTED && double(next.tokens) >= share * W * next.longest) {
                 at += next.size;
                 found.push_back(next);
             } else {
-                which.push_back(sorted[at++]);
+                rest.push_back(list[at++]);
             }
         }
-        std::sort(which.begin(), which.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
         return found;
     }
+    static size_t room(const Tile<R>& tile) { return tile.longest; }
 
-    static Vec<R> lengths(const Tile& tile) {
+    void set(const Tile<R>& tile) {
+        for (int k = 0; k < W; ++k) {
+            first_[k] = k < tile.size ? tile.sequence[k].first : 0;
+            length_[k] = k < tile.size ? tile.sequence[k].length : 0;
+        }
+    }
+
+    Vec<R> lengths() const {
         R n[W];
-        for (int k = 0; k < W; ++k) n[k] = R(tile.sequence[k].length);
+        for (int k = 0; k < W; ++k) n[k] = R(length_[k]);
         return BCRF_TARGET::load(n);
     }
     static BCRF_INLINE Live live(Vec<R> lengths, int i) { return {one_where<R>(broadcast(R(i)) < lengths)}; }
@@ -178,44 +172,38 @@ template <class R> class Lanes {
     template <class N> static BCRF_INLINE typename N::Value each(const R* row, size_t part, int t) {
         return N::load(row + t * W, part);
     }
-    static int last_end(const Tile& tile, int before) {
+    int last_end(int before) const {
         int end = -1;
-        for (int k = 0; k < tile.size; ++k)
-            if (const int last = tile.sequence[k].length - 1; last < before) end = std::max(end, last);
+        for (int k = 0; k < W; ++k)
+            if (const int last = int(length_[k]) - 1; last < before) end = std::max(end, last);
         return end;
     }
     static BCRF_INLINE Vec<R> ended(Vec<R> lengths, int i) { return one_where<R>(lengths <= broadcast(R(i + 1))); }
 
     // Set numbers (tags, stride) to the scores of W tokens.
-    void load(R* numbers, size_t stride, const R* const* scores) const { pack(numbers, stride, scores, end_, tags); }
-    BCRF_INLINE void load(R* row, const Tile& tile, int i) {
+    void copy(R* numbers, size_t stride, const R* const* scores) const { pack(numbers, stride, scores, end_, tags); }
+    BCRF_INLINE void load(R* row, int i) {
         const R* rows[W];
-        const size_t step = size_t(i) * tags;
         for (int k = 0; k < W; ++k)
-            rows[k] = i < tile.sequence[k].length ? tile.sequence[k].unary + step : nothing_.data();
-        load(row, W, rows);
+            rows[k] = i < length_[k] ? scores_ + size_t(first_[k] + i) * tags : nothing_.data();
+        copy(row, W, rows);
     }
 
     struct Writer {
         Lanes& layout;
-        const Tile& tile;
         int i;
         R* to;
-        size_t stride, place;
+        size_t stride;
         BCRF_INLINE void put(int v, Vec<R> x) const { store(layout.node_ + v * W, x); }
         BCRF_INLINE void end() const {
             if (!to) return;
             R* rows[W];
-            for (int k = 0; k < W; ++k) {
-                const Sequence<R>& s = tile.sequence[k];
-                rows[k] = i < s.length ? to + (s.first + i) * stride + place : nullptr;
-            }
+            for (int k = 0; k < W; ++k)
+                rows[k] = i < layout.length_[k] ? to + size_t(layout.first_[k] + i) * stride : nullptr;
             unpack(rows, layout.node_.data(), W, layout.tags);
         }
     };
-    BCRF_INLINE Writer writer(const Tile& tile, int i, R* to, size_t stride, size_t place = 0) {
-        return {*this, tile, i, to, stride, place};
-    }
+    BCRF_INLINE Writer writer(int i, R* to, size_t stride) { return {*this, i, to, stride}; }
 
     using Sums = LaneSums<R>;
 };

@@ -68,7 +68,7 @@ class LiveTags {
     // Call use(tag) for the tags that a set does not have.
     template <class Use> void for_others(const Bits* bits, Use use) const {
         for (int t = 0; t < tags_; t += 64)
-            for (Bits left = ~bits[t / 64] & every(t); left; left &= left - 1) use(t + lowest_bit(left));
+            for (Bits left = ~bits[t / 64] & every(t); left; left &= left - 1) use(t + __builtin_ctzll(left));
     }
 
     // Find the tags of each token, (length, words). A sequence without an allowed labeling has none.

@@ -9,7 +9,6 @@ namespace BCRF_TARGET {
 // All tokens are updated at once, n_iter times, from the softmax of their scores on. Numbers of neighbours that do not
 // exist are 0.
 template <class L, class R> class MeanField {
-    using Tile = typename L::Tile;
     static constexpr int W = lanes<R>;
     L layout_;
     Messages<L, Scores<R>> messages_;
@@ -34,7 +33,7 @@ template <class L, class R> class MeanField {
     }
     // Call use(position, m), where m (vectors, lanes) are the products of the numbers of the tokens before and after
     // with the transitions between.
-    template <class Use> BCRF_INLINE void for_messages(const Tile& tile, const R* x, Use use) {
+    template <class Use> BCRF_INLINE void for_messages(const Tile<R>& tile, const R* x, Use use) {
         messages_.for_positions(
             tile, x, x, layout_.count(), [&](int k) { return layout_.position(k); },
             [&](const Position& at, R* in, const R* out) BCRF_INLINE_LAMBDA {
@@ -43,7 +42,7 @@ template <class L, class R> class MeanField {
             });
     }
 
-    void load_scores(const Tile& tile) {
+    void load_scores(const Tile<R>& tile) {
         bad_.assign(tile.size, 0);
         for_positions([&](const Position& at) {
             layout_.load(unary_ + at.here, at);
@@ -78,7 +77,7 @@ template <class L, class R> class MeanField {
     }
 
     // Compute all iterates, and for each token the loss of gold, or the entropy if gold is null.
-    void forward(const Tile& tile, const int* gold) {
+    void forward(const Tile<R>& tile, const int* gold) {
         Vec<R> top, total;
         for_positions([&](const Position& at) {
             softmax(at, iterate(0) + at.here, unary_ + at.here, step(), top, total);
@@ -92,7 +91,7 @@ template <class L, class R> class MeanField {
             });
     }
 
-    void set_values(const Tile& tile, const Position& at, const int* gold, const R* logits, const R* out, Vec<R> top,
+    void set_values(const Tile<R>& tile, const Position& at, const int* gold, const R* logits, const R* out, Vec<R> top,
                     Vec<R> total) {
         const Vec<R> log = logarithm(total), none{};
         if (gold) {
@@ -114,7 +113,7 @@ template <class L, class R> class MeanField {
     }
 
     // Add each token's share of <w, r>, where forbidden scores count as 0: each edge has two tokens.
-    void add_scores(const Tile& tile) {
+    void add_scores(const Tile<R>& tile) {
         const R* last = iterate(n_iter_);
         for_messages(tile, last, [&](const Position& at, const R* m) BCRF_INLINE_LAMBDA {
             Vec<R> edges{}, own{};
@@ -130,7 +129,7 @@ template <class L, class R> class MeanField {
 
     // Add the products of the numbers of a at each token with those of b at the next one, to sum (tags, tags) or to
     // each (edges, tags, tags).
-    void add_edges(const Tile& tile, const R* a, const R* b, double* sum, R* each) {
+    void add_edges(const Tile<R>& tile, const R* a, const R* b, double* sum, R* each) {
         if (sum) return layout_.add_edges(messages_.k, a, b, 0, sum);
         if (!each) return;
         const Sequence<R>& s = tile.sequence[0];
@@ -145,7 +144,7 @@ template <class L, class R> class MeanField {
 
     // Back-propagate the loss. The gradient of the unary scores is the sum of the gradients of all iterates' logits.
     // A bad sequence has no loss.
-    void backward(const Tile& tile, const int* gold, double* sum, R* each) {
+    void backward(const Tile<R>& tile, const int* gold, double* sum, R* each) {
         R *delta = delta_, *before = before_, *node = node_;
         const R* last = iterate(n_iter_);
         for_positions([&](const Position& at) {
@@ -188,7 +187,7 @@ template <class L, class R> class MeanField {
 
     // With gold, compute losses and write the gradient; without, compute values and write the tag marginals. The value
     // of a bad sequence is -inf, and its other results are 0. sum: see Outputs.
-    void run(const Tile& tile, const Outputs<R>& out, double* sum) {
+    void run(const Tile<R>& tile, const Outputs<R>& out, double* sum) {
         layout_.set(tile);
         messages_.k.prepare(tile.sequence[0]);
         for (int k = 0; k < (keep_ ? n_iter_ + 1 : 2); ++k) layout_.clear_margins(iterate(k));
@@ -214,13 +213,14 @@ template <class L, class R> class MeanField {
 template <class R>
 void mean_field(const Batch<R>& batch, int n_iter, const Outputs<R>& out) {
     const int passes = out.gold ? 6 : 2;  // forward 2, backward 2, transitions 2
-    run_plan<R, TokenLayouts>(
+    run_plan<TokenRows, TokenLanes>(
         batch, batch.sequences(), shape_of(batch, Operation::MEAN_FIELD, 0),
         [&](auto layout, auto number, const auto& tiles, char*) {
-            using Field = MeanField<typename decltype(layout)::type, R>;
+            using Layout = typename decltype(layout)::type;
+            using Field = MeanField<Layout, R>;
             // No plan has wide numbers.
             if constexpr (decltype(number)::type::PARTS == 1) {
-                const size_t room = largest_room(tiles);
+                const size_t room = largest_room<Layout>(tiles);
                 for_each_tile(
                     batch, tiles, passes * (n_iter + 1.0) * pass(batch), out.sum,
                     [&] { return Field(batch, room, n_iter, out.gold != nullptr); },

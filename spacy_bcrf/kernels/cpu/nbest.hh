@@ -10,33 +10,32 @@ namespace BCRF_TARGET {
 // table, which is exact. So the best labeling that ends in a dequeued suffix is found greedily, and
 // only the other tags on its way enter the queue.
 template <class R> class NBest : Viterbi<Rows<R>, R> {
-    using Base = Viterbi<Rows<R>, R>;
-
     // The suffix that has `tag` at position `at`, followed by the tags of the labeling `parent`.
     // cost: the score of the best labeling minus the score of the best one with this suffix.
     struct Suffix {
         R cost;
         int parent, at, tag;
     };
+    // The tags of a labeling, and the scores of its suffixes from where it leaves its parent back to the first token.
+    struct Labeling {
+        std::vector<int> tags;
+        std::vector<double> scores;
+    };
 
     const int tags_, width_;
-    int n_, longest_, found_ = 0;
+    const size_t n_;
     std::vector<Suffix> queue_;  // by cost; the entries before next_ are done
     size_t next_ = 0;
-    std::vector<int> tags_of_;          // (n, longest), grown as labelings are found
-    std::vector<int> order_;            // (found): labelings by score
-    std::vector<double> suffix_score_;  // (n, longest), up to where a labeling leaves its parent
+    std::vector<Labeling> found_;
+    std::vector<int> order_;  // of the labelings found, by score
     Buffer<R> row_;
     SignalCheck signals_;
 
-    double total(int k) const { return suffix_score_[size_t(k) * longest_]; }
-    int* labeling(int k) { return tags_of_.data() + size_t(k) * longest_; }
-
-    bool full() const { return int(queue_.size() - next_) + found_ >= n_; }
+    bool full() const { return queue_.size() - next_ + found_.size() >= n_; }
 
     // Return the cost below which a suffix is among the n best.
     R limit() const {
-        if (found_ == n_) return -infinity<R>;
+        if (found_.size() == n_) return -infinity<R>;
         return full() ? queue_.back().cost : infinity<R>;
     }
 
@@ -52,10 +51,9 @@ template <class R> class NBest : Viterbi<Rows<R>, R> {
     // Queue the other tags that may be among the n best.
     int choose(int k, int i, R cost, const R* row) {
         Vec<R> tops = broadcast<R>(-infinity<R>), rivals{};
-        for (int t = 0; t < width_; t += lanes<R>) tops = max<R>(tops, BCRF_TARGET::load(row + t));
+        for (int t = 0; t < width_; t += lanes<R>) tops = max<R>(tops, load(row + t));
         const R top = maximum<R>(tops), least = top - (limit() - cost);
-        for (int t = 0; t < width_; t += lanes<R>)
-            rivals += BCRF_TARGET::load(row + t) > least ? broadcast<R>(1) : broadcast<R>(0);
+        for (int t = 0; t < width_; t += lanes<R>) rivals += one_where<R>(load(row + t) > least);
         int best = 0;
         while (best + 1 < tags_ && row[best] != top) ++best;
         // Usually no other tag is good enough.
@@ -67,85 +65,67 @@ template <class R> class NBest : Viterbi<Rows<R>, R> {
 
     // Return the scores of the best prefixes that end in each tag at position i, followed by `to`.
     const R* scores(const Sequence<R>& s, int i, int to) {
-        const R *best = this->at(i), *w = this->k_.matrix(0, true) + size_t(to) * width_, *edge = s.edge(i) + to;
-        if (s.shared)
-            for (int t = 0; t < width_; t += lanes<R>)
-                store(row_ + t, BCRF_TARGET::load(best + t) + BCRF_TARGET::load(w + t));
-        else
-            for (int t = 0; t < tags_; ++t) row_[t] = best[t] + edge[size_t(t) * tags_];
+        const R *best = this->at(i), *w = this->predecessors_.into(s.edge(i), to);
+        for (int t = 0; t < width_; t += lanes<R>) store(row_ + t, load(best + t) + load(w + t));
         return row_;
     }
 
-    // Return the score of a labeling's suffix from position i, given the score from position i + 1.
-    double extended(const Sequence<R>& s, const int* tags, int i, double score) const {
-        score += s.unary[size_t(i) * tags_ + tags[i]];
-        if (i + 1 < s.length) score += s.edge(i)[size_t(tags[i]) * tags_ + tags[i + 1]];
-        return score;
-    }
-
-    // Add the best labeling with a given suffix, whose tags from position i on are set.
-    void complete(const Sequence<R>& s, int i, R cost, double score) {
-        const int k = found_++;
-        int* tags = labeling(k);
-        double* sums = suffix_score_.data() + size_t(k) * longest_;
-        if (i < s.length) sums[i] = score;
+    // Add the best labeling with a suffix of these tags (length), which are set from position i on.
+    void complete(const Sequence<R>& s, std::vector<int> tags, int i, R cost, double score) {
+        const int k = int(found_.size());
+        std::vector<double> sums(s.length);
+        // The queue of rivals counts this labeling.
+        found_.push_back({});
+        const auto extend = [&] {
+            score += s.unary[size_t(i) * tags_ + tags[i]];
+            if (i + 1 < s.length) score += s.edge(i)[size_t(tags[i]) * tags_ + tags[i + 1]];
+            sums[i] = score;
+        };
+        if (i < s.length) extend();
         while (--i >= 0) {
-            const bool last = i + 1 == s.length;
-            tags[i] = choose(k, i, cost, last ? this->at(i) : scores(s, i, tags[i + 1]));
-            sums[i] = score = extended(s, tags, i, score);
+            tags[i] = choose(k, i, cost, i + 1 == s.length ? this->at(i) : scores(s, i, tags[i + 1]));
+            extend();
         }
-    }
-
-    void reserve() {
-        if (tags_of_.size() >= size_t(found_ + 1) * longest_) return;
-        tags_of_.resize(size_t(found_ + 1) * longest_);
-        suffix_score_.resize(tags_of_.size());
+        found_[k] = {std::move(tags), std::move(sums)};
     }
 
   public:
     NBest(const Batch<R>& batch, int n, int longest)
-        : Base(batch, longest), tags_(batch.tags), width_(padded<R>(batch.tags)), n_(n), longest_(longest),
-          row_(width_) {
-        for (int t = 0; t < width_; ++t) row_[t] = -infinity<R>;
-    }
+        : Viterbi<Rows<R>, R>(batch, longest), tags_(batch.tags), width_(padded<R>(batch.tags)), n_(n), row_(width_) {}
 
     // Find the n best labelings. Return their number, at most n.
     int run(const Sequence<R>& s) {
-        found_ = 0;
+        found_.clear();
         next_ = 0;
         queue_.clear();
         order_.clear();
-        if (Rows<R>::any(this->fill(typename Base::Tile(s)))) return 0;
-        reserve();
-        complete(s, s.length, 0, 0);
-        while (found_ < n_ && next_ < queue_.size()) {
+        if (Rows<R>::any(this->fill({&s, 1}))) return 0;
+        complete(s, std::vector<int>(s.length), s.length, 0, 0);
+        while (found_.size() < n_ && next_ < queue_.size()) {
             signals_.add(s.length * double(tags_));
             const Suffix suffix = queue_[next_++];
-            reserve();
-            const int* from = labeling(suffix.parent);
-            std::copy(from + suffix.at + 1, from + s.length, labeling(found_) + suffix.at + 1);
-            const int at = suffix.at, *tags = labeling(found_);
-            labeling(found_)[at] = suffix.tag;
-            const double after = at + 1 < s.length
-                                     ? suffix_score_[size_t(suffix.parent) * longest_ + at + 1] : 0;
-            complete(s, at, suffix.cost, extended(s, tags, at, after));
+            const Labeling& parent = found_[suffix.parent];
+            std::vector<int> tags = parent.tags;
+            tags[suffix.at] = suffix.tag;
+            complete(s, std::move(tags), suffix.at, suffix.cost,
+                     suffix.at + 1 < s.length ? parent.scores[suffix.at + 1] : 0);
         }
         // The costs are rounded to R. The reported scores are sums in double, so they set the order.
-        for (int k = 0; k < found_; ++k) order_.push_back(k);
+        for (size_t k = 0; k < found_.size(); ++k) order_.push_back(int(k));
         std::stable_sort(order_.begin(), order_.end(),
-                         [&](int a, int b) { return total(a) > total(b); });
-        return found_;
+                         [&](int a, int b) { return found_[a].scores[0] > found_[b].scores[0]; });
+        return int(found_.size());
     }
 
-    double score(int k) const { return total(order_[k]); }
-    const int* tags(int k) { return labeling(order_[k]); }
+    double score(int k) const { return found_[order_[k]].scores[0]; }
+    const int* tags(int k) const { return found_[order_[k]].tags.data(); }
 };
 
 // Write the labelings of each sequence to tags (n, N) and scores (size, n). Missing ones keep the initial score, -inf.
 template <class R, class Make>
 void write_labelings(const Batch<R>& batch, double work, int n, Make make, int* tags, R* scores) {
     const size_t tokens = batch.tokens();
-    for_each_sequence(batch, work, make, [&](auto& search, const Sequence<R>& s) {
+    for_each_sequence(batch, batch.sequences(), work, make, [&](auto& search, const Sequence<R>& s) {
         const int found = std::min(search.run(s), n);
         for (int k = 0; k < found; ++k) {
             scores[size_t(s.index) * n + k] = R(search.score(k));

@@ -37,18 +37,6 @@ template <class R> BCRF_INLINE Vec<R> power_of_two(Vec<R> d) {
     return from_bits<R>(bits_of<R>(shifted) << E::MANTISSA);
 }
 
-// power_of_two of a number that is not a vector. It has no branch, which would often be predicted wrong.
-inline double power_of_two(double d) {
-    using E = Exponents<double>;
-    const double shifted = d + (E::ROUND + E::BIAS);
-    std::uint64_t bits;
-    std::memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << E::MANTISSA) & (0 - std::uint64_t(shifted > E::ROUND));
-    double power;
-    std::memcpy(&power, &bits, sizeof power);
-    return power;
-}
-
 // Return the next integer.
 template <class R> BCRF_INLINE Vec<R> rounded(Vec<R> y) {
     using E = Exponents<R>;
@@ -179,8 +167,6 @@ template <class R_> struct Wide {
         return {where > Vec<R>{} ? a.m : b.m, where > Vec<R>{} ? a.e : b.e};
     }
     static BCRF_INLINE Value exponential(Vec<R> x, Vec<R> top, double scale) {
-        constexpr int V = lanes<double>;
-        using D = Exponents<double>;
         const Vec<R> none{}, zero = broadcast<R>(E::ZERO);
         if constexpr (sizeof(R) == 8) {
             // Not an array: GCC 12 crashes on copies between arrays here.
@@ -189,16 +175,13 @@ template <class R_> struct Wide {
             return {x > -infinity<R> ? m : none, x > -infinity<R> ? n : zero};
         } else {
             // Float32 would lose the fraction of a large score.
+            constexpr double ROUND = Exponents<double>::ROUND;
             R from[lanes<R>], tops[lanes<R>], fraction[lanes<R>], whole[lanes<R>];
             BCRF_TARGET::store(from, x);
             BCRF_TARGET::store(tops, top);
-            for (int p = 0; p < lanes<R>; p += V) {
-                const Vec<double> y = (load_as<double>(from + p) - load_as<double>(tops + p)) * (scale / LOG_2);
-                const Vec<double> n = (y + D::ROUND) - D::ROUND, r = (y - n) * LOG_2;
-                double ns[V], rs[V];
-                BCRF_TARGET::store(ns, n);
-                BCRF_TARGET::store(rs, r);
-                for (int i = 0; i < V; ++i) whole[p + i] = R(ns[i]), fraction[p + i] = R(rs[i]);
+            for (int i = 0; i < lanes<R>; ++i) {
+                const double y = (double(from[i]) - double(tops[i])) * (scale / LOG_2), n = (y + ROUND) - ROUND;
+                whole[i] = R(n), fraction[i] = R((y - n) * LOG_2);
             }
             return {x > -infinity<R> ? BCRF_TARGET::exponential(BCRF_TARGET::load(fraction)) : none,
                     x > -infinity<R> ? BCRF_TARGET::load(whole) : zero};
@@ -245,13 +228,10 @@ template <class R_> struct Wide {
 };
 
 // Scores in the max-plus semiring.
-template <class R_> struct Tropical {
+template <class R_> struct Tropical : Plain<R_> {
     using R = R_;
     using Value = Vec<R>;
-    static constexpr int PARTS = 1;
     static constexpr bool IS_EXPONENTIAL = false;
-    static BCRF_INLINE Value load(const R* p, size_t) { return BCRF_TARGET::load(p); }
-    static BCRF_INLINE void store(R* p, size_t, Value x) { BCRF_TARGET::store(p, x); }
     static BCRF_INLINE Value exponential(Vec<R> x, Vec<R>, double) { return x; }
     static BCRF_INLINE Value zero() { return broadcast<R>(-infinity<R>); }
     template <class K, class X> static BCRF_INLINE Value add_product(Value total, K k, X x) {

@@ -1,298 +1,234 @@
-// Outputs of forward-backward: visitors of a token's forward row and backward row. The marginal of an edge u -> v into
-// token i is (alpha[i-1, u] K[u, v]) inward[i, v], multiplied in this order: beside the exponents of huge scores, another
-// order would lose digits.
+// Outputs of forward-backward, from a token's forward row and backward row. The marginal of an edge u -> v into token i is
+// (alpha[i-1, u] K[u, v]) inward[i, v], multiplied in this order: beside the exponents of huge scores, another order would
+// lose digits.
 #pragma once
 
-#include <memory>
-
+#include "features.hh"
 #include "forward_backward.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// A visitor of the edges of a chain, one after the other.
-template <class Chain> class EdgeOutput : public EdgeVisitor<typename Chain::R> {
-  protected:
-    using L = typename Chain::Layout;
-    using N = typename Chain::Number;
-    using R = typename Chain::R;
-    using Value = typename Chain::Value;
-    using Tile = typename Chain::Tile;
+// Forward-backward with the output of edges that a call wants: none or one. See ForwardBackward::run.
+template <class L, class N> class Posterior {
+    using R = typename N::R;
+    using Value = typename N::Value;
     static constexpr int W = lanes<R>;
-    Chain& chain_;
+    const Outputs<R>& out_;
+    const bool shared_;
+    const int tags_, width_;
+    const size_t tokens_;  // of the batch
+    ForwardBackward<L, N> chain_;
     Transitions<L, N>& k_;
-    const int tags_;
     const size_t part_;
-    const Tile* tile_ = nullptr;
+    const Tile<R>* tile_ = nullptr;
+    double* sum_ = nullptr;
+    bool many_ = false;
+    Buffer<double> own_;         // the sum of a tile of several windows
+    Buffer<R> logs_;             // (tags, width): of the mantissas of transitions
+    Buffer<R> before_logs_;      // of the mantissas of a row
+    int logs_edge_ = -1;         // whose transitions logs_ has
+    typename L::Sums entropy_;
+    Buffer<R> row_, weights_;    // (PARTS, width): forward weights of a token; (width)
 
-    // Return the weights of tag u of the token before, of all vectors, and of vector v.
+    // Return the weights of tag u of the token before, and of the tags of vector v.
     BCRF_INLINE Value before(int i, int u) { return L::template each<N>(chain_.alpha(i - 1), part_, u); }
     BCRF_INLINE Value after(int i, int v) { return N::load(chain_.inward(i) + v * W, part_); }
+    // Return the weights of tag u at an edge: of all tags of vector v in rows, of tag v in lanes.
+    BCRF_INLINE Value weight(int edge, int u, int v) { return edge_weight<L, N>(k_, edge, u, v); }
     // Return the largest exponent of the weights of a row, 0 for plain numbers.
     Vec<R> most(const R* row) {
-        Vec<R> top{};
-        if (N::PARTS == 2) top = broadcast<R>(2 * Exponents<R>::ZERO);
+        Vec<R> top = broadcast<R>(N::PARTS == 2 ? 2 * Exponents<R>::ZERO : R(0));
         for (int v = 0; v < chain_.vectors(); ++v) top = max<R>(top, N::exponent(N::load(row + v * W, part_)));
         return L::max(top);
     }
     // Return whether products of these exponents are 0, as exponents of transitions are at most 0.
     static bool are_zero(Vec<R> exponents) { return maximum<R>(exponents) <= -Exponents<R>::BIAS; }
 
-  public:
-    explicit EdgeOutput(Chain& chain)
-        : chain_(chain), k_(chain.transitions()), tags_(chain.layout().tags), part_(chain.part()) {}
-    // Prepare for a tile. sum: see Outputs.
-    virtual void set(const Tile& tile, double* sum) { (void)sum, tile_ = &tile; }
-    // Complete the output of sequence k of the tile, which has an allowed labeling and has not failed.
-    virtual void finish(int k) { (void)k; }
-    // Whether the output needs the backward weights.
-    virtual bool needs_edges() const { return true; }
-};
-
-// The sum over all edges of shared transitions.
-template <class Chain> class EdgeSum : public EdgeOutput<Chain> {
-    using Base = EdgeOutput<Chain>;
-    using typename Base::N, typename Base::R;
-    double* sum_ = nullptr;
-    Buffer<double> own_;  // of a tile of several windows: a sequence that fails in one has added edges of another
-    bool many_ = false;
-
-    size_t size() const { return size_t(this->tags_) * this->tags_; }
-
-  public:
-    EdgeSum(Chain& chain, bool many) : Base(chain), own_(many ? size_t(chain.layout().tags) * chain.layout().tags : 0) {}
-    void set(const typename Base::Tile& tile, double* sum) override { Base::set(tile, sum_ = sum); }
-    void begin(bool many) override {
-        many_ = many;
-        if (!many) return;
-        this->k_.flush(sum_);
-        std::fill_n(own_.data(), size(), 0.0);
-    }
-    void visit(int from, int to, Vec<R> failed) override {
-        constexpr int W = lanes<R>;
-        Chain& chain = this->chain_;
-        from = std::max(from, 1);
+    // Add the edges into tokens [from, to).
+    void add_sums(int from, int to, Vec<R> failed) {
         if (from >= to) return;
         // The weights of a sequence that has failed may be out of range.
-        if (Base::L::any(failed))
+        if (L::any(failed))
             for (int i = from; i < to; ++i)
-                for (int v = 0; v < chain.vectors(); ++v)
-                    for (R* x : {chain.alpha(i - 1) + v * W, chain.inward(i) + v * W})
-                        N::store(x, this->part_, N::select(failed, N::zero(), N::load(x, this->part_)));
-        this->k_.add_edges(chain.alpha(from - 1), chain.inward(from), to - from, chain.width(), this->part_,
-                           many_ ? own_.data() : sum_);
+                for (int v = 0; v < chain_.vectors(); ++v)
+                    for (R* x : {chain_.alpha(i - 1) + v * W, chain_.inward(i) + v * W})
+                        N::store(x, part_, N::select(failed, N::zero(), N::load(x, part_)));
+        k_.add_edges(chain_.alpha(from - 1), chain_.inward(from), to - from, chain_.width(), part_,
+                     many_ ? own_.data() : sum_);
     }
-    bool end(bool any) override {
-        if (!many_) return false;
-        this->k_.flush(own_);
-        for (size_t i = 0; !any && i < size(); ++i) sum_[i] += own_[i];
-        return any;
+
+    // Write the marginals of the edge into token i. Zeros are not written again: nothing then takes memory.
+    void write_each(int i) {
+        const size_t tags = tags_;
+        const Vec<R> most_in = most(chain_.inward(i));
+        for (size_t u = 0; u < tags; ++u) {
+            const Value a = before(i, int(u));
+            if (are_zero(N::exponent(a) + most_in) || !(maximum<R>(N::mantissa(a)) > 0)) continue;
+            const auto writer = chain_.layout().writer(i - 1, out_.each + u * tags, tags * tags);
+            for (int v = 0; v < chain_.vectors(); ++v)
+                writer.put(v, N::plain(N::times(N::times(a, weight(i - 1, int(u), v)), after(i, v))));
+            writer.end();
+        }
     }
-};
 
-// The marginals of each edge, (N, tags, tags), zeros before. Zeros are not written again: nothing then takes memory.
-template <class Chain> class EachEdge : public EdgeOutput<Chain> {
-    using Base = EdgeOutput<Chain>;
-    using typename Base::N, typename Base::R, typename Base::Value;
-    R* each_;
-
-  public:
-    EachEdge(Chain& chain, R* each) : Base(chain), each_(each) {}
-    void visit(int from, int to, Vec<R>) override {
-        const size_t tags = this->tags_;
-        for (int i = std::max(from, 1); i < to; ++i) {
-            const Vec<R> most = this->most(this->chain_.inward(i));
-            for (int u = 0; u < this->tags_; ++u) {
-                const Value a = this->before(i, u);
-                if (this->are_zero(N::exponent(a) + most) || !(maximum<R>(N::mantissa(a)) > 0)) continue;
-                const auto writer = this->chain_.layout().writer(*this->tile_, i - 1, each_, tags * tags, u * tags);
-                for (int v = 0; v < this->chain_.vectors(); ++v)
-                    writer.put(v, N::plain(N::times(N::times(a, weight(this->k_, i - 1, u, v)), this->after(i, v))));
-                writer.end();
+    // Write the marginals of the pairs of tags at the edge into token i.
+    void write_pairs(int i) {
+        for (int m = 0; m < out_.n; ++m) {
+            const int u = out_.heads[m], t = out_.tails[m], v = L::IN_LANES ? t : t / W;
+            const Vec<R> found = N::plain(N::times(N::times(before(i, u), weight(i - 1, u, v)), after(i, v)));
+            for (int k = 0; k < tile_->size; ++k) {
+                const Sequence<R>& s = tile_->sequence[k];
+                if (i < s.length) out_.pairs[(s.first + i - 1) * out_.n + m] = found[L::IN_LANES ? k : t % W];
             }
         }
     }
-};
-
-// The marginals of n pairs of tags: pairs (N, n) of tag heads[m] at a token and tails[m] at the next one.
-template <class Chain> class PairMarginals : public EdgeOutput<Chain> {
-    using Base = EdgeOutput<Chain>;
-    using typename Base::L, typename Base::N, typename Base::R;
-    const int n_, *heads_, *tails_;
-    R* pairs_;
-
-  public:
-    PairMarginals(Chain& chain, const Outputs<R>& out)
-        : Base(chain), n_(out.n), heads_(out.heads), tails_(out.tails), pairs_(out.pairs) {}
-    void begin(bool) override {
-        for (int k = 0; k < this->tile_->size; ++k) {
-            const Sequence<R>& s = this->tile_->sequence[k];
-            std::fill_n(pairs_ + s.first * n_, size_t(s.length) * n_, R(0));
-        }
-    }
-    void visit(int from, int to, Vec<R>) override {
-        for (int i = std::max(from, 1); i < to; ++i) {
-            const R *a = this->chain_.alpha(i - 1), *b = this->chain_.inward(i), *k = this->k_.matrix(i - 1, false);
-            for (int s = 0; s < this->tile_->size; ++s) {
-                const Sequence<R>& sequence = this->tile_->sequence[s];
-                for (int m = 0; m < n_ && i < sequence.length; ++m) {
-                    const auto out = N::times(N::single(a + L::index(heads_[m], s), this->part_),
-                                              single_weight(this->k_, k + heads_[m] * this->k_.width() + tails_[m]));
-                    const auto in = N::single(b + L::index(tails_[m], s), this->part_);
-                    pairs_[(sequence.first + i - 1) * n_ + m] = N::plain(N::times(out, in))[0];
-                }
-            }
-        }
-    }
-};
-
-// The entropies (size) of the sequences: that of the last tag, and of each other tag given the next one. No large numbers
-// cancel. Only mantissas need logarithms, T a token, and the sums of exponents are exact.
-template <class Chain> class Entropy : public EdgeOutput<Chain> {
-    using Base = EdgeOutput<Chain>;
-    using typename Base::L, typename Base::N, typename Base::R, typename Base::Value;
-    using Base::W, Base::k_, Base::tags_;
-    const int width_;
-    const bool shared_;
-    int edge_ = -1;
-    Buffer<R> logs_;         // (tags, width): of the mantissas of transitions
-    Buffer<R> before_logs_;  // of the mantissas of a row
-    typename L::Sums total_;
-    R* entropies_;
 
     // Return the logarithm of a positive number, and 0 for 0.
     static BCRF_INLINE Vec<R> log_mantissa(Vec<R> m) { return logarithm(m > Vec<R>{} ? m : broadcast<R>(1)); }
     static BCRF_INLINE Vec<R> times_log(Vec<R> p) {
         return p * logarithm(max<R>(p, broadcast<R>(Precision<R>::MIN_NORMAL)));
     }
-    void load(int edge) {
-        if (edge_ >= 0 && shared_) return;
-        edge_ = edge;
+    void load_logs(int edge) {
+        if (logs_edge_ >= 0 && shared_) return;
+        logs_edge_ = edge;
         const R* k = k_.matrix(edge, false);
-        for (size_t at = 0; at < size_t(tags_) * width_; at += W)
-            store(logs_ + at, log_mantissa(BCRF_TARGET::load(k + at)));
+        for (size_t at = 0; at < size_t(tags_) * width_; at += W) store(logs_ + at, log_mantissa(load(k + at)));
     }
     BCRF_INLINE Vec<R> log_weight(int u, int v) {
         const R* row = logs_ + size_t(u) * width_;
-        return L::IN_LANES ? broadcast<R>(row[v]) : BCRF_TARGET::load(row + v * W);
+        return L::IN_LANES ? broadcast<R>(row[v]) : load(row + v * W);
     }
 
-  public:
-    Entropy(Chain& chain, bool shared, R* entropies)
-        : Base(chain), width_(padded<R>(chain.layout().tags)), shared_(shared), logs_(size_t(tags_) * width_),
-          before_logs_(chain.part()), entropies_(entropies) {}
-    void begin(bool) override { total_ = typename L::Sums(); }
-    void visit(int from, int to, Vec<R>) override {
-        const auto lengths = L::lengths(*this->tile_);
-        const Vec<R> one = broadcast<R>(1);
-        for (int i = from; i < to; ++i) {
-            const Vec<R> live = L::live(lengths, i).ones(), inner = one - L::ended(lengths, i);
-            Vec<R> sums{};
-            const R* a = this->chain_.alpha(std::max(i - 1, 0));
-            for (int v = 0; v < this->chain_.vectors(); ++v) {
-                const Value x = N::load(a + v * W, this->part_);
-                store(before_logs_ + v * W, log_mantissa(N::mantissa(x)));
-                // Forward weights of the only token are its marginals.
-                if (i == 0) sums += times_log(N::plain(x)) * (inner - live);
-            }
-            if (i > 0) {
-                load(i - 1);
-                const R* weights = k_.matrix(i - 1, false);
-                const Vec<R> most = this->most(a);
-                for (int v = 0; v < this->chain_.vectors(); ++v) {
-                    const Value in = this->after(i, v);
-                    if (this->are_zero(most + N::exponent(in))) continue;
-                    const Vec<R> log_in = log_mantissa(N::mantissa(in));
-                    Vec<R> p{}, p_log{};
-                    for (int u = 0; u < tags_; ++u) {
-                        // In lanes, a forbidden transition is forbidden for all.
-                        if (L::IN_LANES && !(weights[size_t(u) * width_ + v] > 0)) continue;
-                        const Value q = N::times(N::times(this->before(i, u), weight(k_, i - 1, u, v)), in);
-                        const Vec<R> x = N::plain(q), e = N::exponent(q) * R(LOG_2);
-                        const Vec<R> log = L::template each<Plain<R>>(before_logs_, 0, u) + (log_in + log_weight(u, v));
-                        p += x;
-                        p_log += x * (log + e);
-                    }
-                    // The last token has the entropy of its tags, too.
-                    sums += times_log(p) * inner - p_log;
-                }
-            }
-            total_.add(L::sum(sums * live));
+    // Add the entropy of the tag before token i given the tag there, and that of the last tag. No large numbers cancel.
+    // Only mantissas need logarithms, T a token, and the sums of exponents are exact.
+    void add_entropy(int i) {
+        const auto lengths = chain_.layout().lengths();
+        const Vec<R> live = L::live(lengths, i).ones(), inner = broadcast<R>(1) - L::ended(lengths, i);
+        Vec<R> sums{};
+        const R* a = chain_.alpha(std::max(i - 1, 0));
+        for (int v = 0; v < chain_.vectors(); ++v) {
+            const Value x = N::load(a + v * W, part_);
+            store(before_logs_ + v * W, log_mantissa(N::mantissa(x)));
+            // Forward weights of the only token are its marginals.
+            if (i == 0) sums += times_log(N::plain(x)) * (inner - live);
         }
+        if (i > 0) load_logs(i - 1);
+        const R* weights = k_.matrix(std::max(i - 1, 0), false);
+        const Vec<R> most_out = most(a);
+        for (int v = 0; i > 0 && v < chain_.vectors(); ++v) {
+            const Value in = after(i, v);
+            if (are_zero(most_out + N::exponent(in))) continue;
+            const Vec<R> log_in = log_mantissa(N::mantissa(in));
+            Vec<R> p{}, p_log{};
+            for (int u = 0; u < tags_; ++u) {
+                // In lanes, a forbidden transition is forbidden for all.
+                if (L::IN_LANES && !(weights[size_t(u) * width_ + v] > 0)) continue;
+                const Value q = N::times(N::times(before(i, u), weight(i - 1, u, v)), in);
+                const Vec<R> x = N::plain(q), e = N::exponent(q) * R(LOG_2);
+                const Vec<R> log = L::template each<Plain<R>>(before_logs_, 0, u) + (log_in + log_weight(u, v));
+                p += x;
+                p_log += x * (log + e);
+            }
+            // The last token has the entropy of its tags, too.
+            sums += times_log(p) * inner - p_log;
+        }
+        entropy_.add(L::sum(sums * live));
     }
-    bool end(bool) override {
-        double found[W];
-        total_.read(found);
-        for (int k = 0; k < this->tile_->size; ++k)
-            entropies_[this->tile_->sequence[k].index] = R(std::max(found[k], 0.0));
-        return false;
-    }
-};
-
-// Draws labelings by forward filtering and backward sampling. It needs forward weights alone, and visits no edges.
-template <class Chain> class Sampler : public EdgeOutput<Chain> {
-    using Base = EdgeOutput<Chain>;
-    using typename Base::L, typename Base::N, typename Base::R;
-    const int n_;
-    const size_t tokens_;
-    const double* uniform_;
-    int* labels_;
-    const int width_;
-    Buffer<R> row_, weights_;  // (PARTS, width): forward weights of a token; (width)
 
     // Set weights_ to the weights of the tags of row_, times those of a row of transitions, or 1 if it is null.
     void weigh(const R* k) {
-        constexpr int W = lanes<R>;
         const auto product = [&](int t) BCRF_INLINE_LAMBDA {
             const auto x = N::load(row_ + t, width_);
-            return k ? N::times(x, load_weights(this->k_, k + t)) : x;
+            return k ? N::times(x, load_weights<L, N>(k_, k + t)) : x;
         };
         Vec<R> top = broadcast<R>(N::PARTS == 2 ? 2 * Exponents<R>::ZERO : R(0));
         for (int t = 0; t < width_; t += W) top = max<R>(top, N::exponent(product(t)));
-        const R most = maximum<R>(top);
+        const R highest = maximum<R>(top);
         for (int t = 0; t < width_; t += W) {
             const auto x = product(t);
-            store(weights_ + t, N::PARTS == 2 ? N::mantissa(x) * power_of_two<R>(N::exponent(x) - most) : N::plain(x));
+            store(weights_ + t, N::mantissa(x) * power_of_two<R>(N::exponent(x) - highest));
+        }
+    }
+
+    // Draw labelings of sequence k by forward filtering and backward sampling, which needs forward weights alone.
+    void draw(const Sequence<R>& s, int k) {
+        for (int i = s.length - 1; i >= 0; --i) {
+            check_signals();
+            for (int part = 0; part < N::PARTS; ++part)
+                for (int t = 0; t < tags_; ++t)
+                    row_[part * width_ + t] = chain_.alpha(i)[part * part_ + L::index(t, k)];
+            const bool last = i + 1 == s.length;
+            const R* matrix = last ? nullptr : k_.matrix(i, true);
+            for (int j = 0; j < out_.n; ++j) {
+                const size_t here = j * tokens_ + s.first + i;
+                weigh(last ? nullptr : matrix + size_t(out_.labels[here + 1]) * width_);
+                out_.labels[here] =
+                    pick_tag(tags_, out_.uniform[here], [&](int t) { return double(weights_[t]); });
+            }
         }
     }
 
   public:
-    Sampler(Chain& chain, size_t tokens, const Outputs<R>& out)
-        : Base(chain), n_(out.n), tokens_(tokens), uniform_(out.uniform), labels_(out.labels),
-          width_(padded<R>(chain.layout().tags)), row_(size_t(N::PARTS) * width_), weights_(width_) {
-        for (int t = 0; t < width_; ++t) N::clear(row_ + t, width_);
+    // longest: the most tokens of a tile.
+    BCRF_NOINLINE Posterior(const Batch<R>& batch, const Outputs<R>& out, int longest)
+        : out_(out), shared_(batch.shared), tags_(batch.tags), width_(padded<R>(tags_)), tokens_(batch.tokens()),
+          chain_(batch, longest), k_(chain_.transitions()), part_(chain_.part()),
+          own_(out.sum && longest > LONG_LENGTH ? size_t(tags_) * tags_ : 0),
+          logs_(out.entropies ? size_t(tags_) * width_ : 0), before_logs_(out.entropies ? part_ : 0),
+          row_(out.labels ? N::PARTS * width_ : 0), weights_(out.labels ? width_ : 0) {
+        for (int t = 0; t < width_ && out.labels; ++t) N::clear(row_ + t, width_);
     }
-    void visit(int, int, Vec<R>) override {}
-    bool needs_edges() const override { return false; }
-    void finish(int k) override {
-        const Sequence<R>& s = this->tile_->sequence[k];
-        for (int i = s.length - 1; i >= 0; --i) {
-            check_signals();
-            const bool last = i + 1 == s.length;
-            for (int part = 0; part < N::PARTS; ++part)
-                for (int t = 0; t < this->tags_; ++t)
-                    row_[part * width_ + t] = this->chain_.alpha(i)[part * this->part_ + L::index(t, k)];
-            const R* matrix = last ? nullptr : this->k_.matrix(i, true);
-            for (int j = 0; j < n_; ++j) {
-                const size_t here = j * tokens_ + s.first + i;
-                weigh(last ? nullptr : matrix + size_t(labels_[here + 1]) * width_);
-                labels_[here] = pick_tag(this->tags_, uniform_[here], [&](int t) { return double(weights_[t]); });
-            }
+
+    void begin(bool many) {
+        many_ = many;
+        entropy_ = typename L::Sums();
+        if (!many || !out_.sum) return;
+        k_.flush(sum_);
+        std::fill_n(own_.data(), size_t(tags_) * tags_, 0.0);
+    }
+    void visit(int from, int to, Vec<R> failed) {
+        if (out_.sum) return add_sums(std::max(from, 1), to, failed);
+        for (int i = from; i < to; ++i) {
+            if (out_.each && i > 0) write_each(i);
+            if (out_.pairs && i > 0) write_pairs(i);
+            if (out_.entropies) add_entropy(i);
         }
     }
-};
+    // A sequence that fails in one window has added edges of another one.
+    bool end(bool any) {
+        if (!many_ || !out_.sum) return false;
+        k_.flush(own_);
+        for (size_t i = 0; !any && i < size_t(tags_) * tags_; ++i) sum_[i] += own_[i];
+        return any;
+    }
 
-// Return the visitor of the wanted output, of which an operation has one, or null if there is none.
-template <class Chain>
-std::unique_ptr<EdgeOutput<Chain>> make_output(Chain& chain, const Batch<typename Chain::R>& batch,
-                                               const Outputs<typename Chain::R>& out) {
-    if (out.each) return std::make_unique<EachEdge<Chain>>(chain, out.each);
-    if (out.entropies) return std::make_unique<Entropy<Chain>>(chain, batch.shared, out.entropies);
-    if (out.pairs) return std::make_unique<PairMarginals<Chain>>(chain, out);
-    if (out.labels) return std::make_unique<Sampler<Chain>>(chain, batch.tokens(), out);
-    if (out.sum) return std::make_unique<EdgeSum<Chain>>(chain, batch.longest() > LONG_LENGTH);
-    return nullptr;
-}
+    // Compute a tile. sum: see Outputs; failed: see ForwardBackward::run.
+    void run(const Tile<R>& tile, double* sum, char* failed) {
+        tile_ = &tile, sum_ = sum;
+        const bool only_value = !(out_.node || out_.each || out_.entropies || out_.pairs || out_.sum);
+        chain_.run(tile, out_.value, out_.node, *this, only_value, failed);
+        double entropies[W];
+        entropy_.read(entropies);
+        for (int k = 0; k < tile.size; ++k) {
+            const Sequence<R>& s = tile.sequence[k];
+            if (failed[s.index]) {
+                out_.clear_edges(s);
+                continue;
+            }
+            const R value = out_.value[s.index];
+            const bool possible = value > -infinity<R>;
+            if (out_.entropies) out_.entropies[s.index] = possible ? R(std::max(entropies[k], 0.0)) : value;
+            if (out_.pairs)
+                std::fill_n(out_.pairs + (s.first + (possible ? s.length - 1 : 0)) * out_.n,
+                            size_t(possible ? 1 : s.length) * out_.n, R(0));
+            if (out_.labels && possible) draw(s, k);
+            subtract_gold(s, out_, sum);
+        }
+    }
+
+    void flush(double* sum) { k_.flush(sum); }
+};
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

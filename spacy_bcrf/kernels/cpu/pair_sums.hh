@@ -9,17 +9,45 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
+// Sums (tags, width) of some edges in R, before they go on in double.
+template <class R> class PendingSums {
+    const int tags_, width_;
+    int pending_ = 0;
+    Buffer<R> sums_;  // made when needed
+
+  public:
+    explicit PendingSums(int tags) : tags_(tags), width_(padded<R>(tags)) {}
+    R* get() {
+        if (!sums_.data()) sums_ = Buffer<R>(size_t(tags_) * width_);
+        return sums_;
+    }
+    // Count edges whose numbers are in the sums. k: factors of the sums (tags, width), or null.
+    void count(int edges, const R* k, double* sum) {
+        pending_ += edges;
+        if (pending_ >= Precision<R>::MOST_SUMMED) flush(k, sum);
+    }
+    void flush(const R* k, double* sum) {
+        if (!pending_) return;
+        pending_ = 0;
+        R* sums = sums_;
+        for (int u = 0; u < tags_; ++u, sums += width_, sum += tags_)
+            for (int v = 0; v < tags_; ++v) {
+                sum[v] += double(sums[v]) * (k ? k[size_t(u) * width_ + v] : R(1));
+                sums[v] = 0;
+            }
+    }
+};
+
 // Sums of rows of tags.
-template <class R> class RowPairSums {
-    static constexpr int BLOCK = Precision<R>::MOST_SUMMED, ROWS = 4;
-    int tags_, width_, pending_ = 0;
-    Buffer<R> products_;  // (tags, width), made by `add`
+template <class R> class RowPairSums : PendingSums<R> {
+    static constexpr int ROWS = 4;
+    const int tags_, width_;
 
     // Add the products of the numbers of tags u, u + 1, .. of a with the rows of b.
-    template <int N> void add_tags(int u, const R* a, const R* b, int rows) {
+    template <int N> void add_tags(int u, const R* a, const R* b, int rows, R* sums) {
         const R* x[N];
         for (int r = 0; r < N; ++r) x[r] = a + u + r;
-        R* to = products_ + size_t(u) * width_;
+        R* to = sums + size_t(u) * width_;
         row_products<Plain<R>, N>(x, width_, b, rows, width_, [&](int r, int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
             R* at = to + r * width_ + v * lanes<R>;
             store(at, load(at) + sum);
@@ -27,30 +55,18 @@ template <class R> class RowPairSums {
     }
 
   public:
-    explicit RowPairSums(int tags) : tags_(tags), width_(padded<R>(tags)) {}
+    using PendingSums<R>::flush;
+    explicit RowPairSums(int tags) : PendingSums<R>(tags), tags_(tags), width_(padded<R>(tags)) {}
 
     // k: factors of the sums (tags, width), or null.
     void add(const R* a, const R* b, int edges, const R* k, double* sum) {
-        if (!products_.data()) products_ = Buffer<R>(size_t(tags_) * width_);
         for (int rows; edges > 0; edges -= rows, a += rows * width_, b += rows * width_) {
-            rows = std::min(edges, BLOCK);
+            rows = std::min(edges, Precision<R>::MOST_SUMMED);
             int u = 0;
-            for (; u + ROWS <= tags_; u += ROWS) add_tags<ROWS>(u, a, b, rows);
-            for (; u < tags_; ++u) add_tags<1>(u, a, b, rows);
-            pending_ += rows;
-            if (pending_ >= BLOCK) flush(k, sum);
+            for (; u + ROWS <= tags_; u += ROWS) add_tags<ROWS>(u, a, b, rows, this->get());
+            for (; u < tags_; ++u) add_tags<1>(u, a, b, rows, this->get());
+            this->count(rows, k, sum);
         }
-    }
-
-    void flush(const R* k, double* sum) {
-        if (!pending_) return;
-        R* products = products_;
-        for (int u = 0; u < tags_; ++u, products += width_, sum += tags_)
-            for (int v = 0; v < tags_; ++v) {
-                sum[v] += double(products[v]) * (k ? k[size_t(u) * width_ + v] : R(1));
-                products[v] = 0;
-            }
-        pending_ = 0;
     }
 };
 

@@ -1,14 +1,17 @@
-// The operations of the kernels, and the paths by which they compute a sequence. Nothing here depends on the
-// instruction set.
+// The operations of the kernels, the paths by which they compute a sequence, and the thresholds of plan.hh that headers
+// below it need. Nothing here depends on the instruction set.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 
 namespace bcrf {
+
+using std::size_t;
 
 enum class Operation { SUM_PRODUCT, EDGES, POSTERIOR, BREGMAN, BREGMAN_LOWER, MEAN_FIELD, MAX_PRODUCT };
 constexpr std::array<const char*, 7> OPERATIONS{
@@ -17,6 +20,9 @@ constexpr std::array<const char*, 7> OPERATIONS{
 // A layout and a number. FLOAT64 copies float scores to doubles, which have a plan of their own.
 enum class Path { LANES, ROWS, LANES_WIDE, ROWS_WIDE, FLOAT64 };
 constexpr std::array<const char*, 5> PATHS{"lanes", "rows", "lanes wide", "rows wide", "float64"};
+
+constexpr bool is_in_lanes(Path path) { return path == Path::LANES || path == Path::LANES_WIDE; }
+constexpr bool is_wide(Path path) { return path == Path::LANES_WIDE || path == Path::ROWS_WIDE; }
 
 // How many sequences each path of each operation has computed in this process, of float and of double scores.
 using Counts = std::array<std::array<std::atomic<long long>, PATHS.size()>, OPERATIONS.size()>;
@@ -47,5 +53,15 @@ inline int forced_path() {
     throw std::invalid_argument("the environment variable BCRF_PATH must be one of " + listed + ", got '" + wanted +
                                 "'");
 }
+
+// Threads. The least work of a chunk, in multiply-adds, is a multiple of the cost of waking a thread, and of the cost of
+// adding one number of a chunk's sums to the total.
+constexpr double LEAST_WORK = 300'000, LEAST_WORK_A_SUM = 400;
+constexpr size_t MOST_CHUNKS = 16;
+// The work for a token beside the products with the transitions.
+constexpr double TOKEN_WORK = 800;
+
+// Blocks of transitions. Return the most groups of tags that save more than they cost.
+constexpr size_t most_groups(size_t tags) { return (tags + 1) / 2; }
 
 }  // namespace bcrf

@@ -7,7 +7,6 @@
 #include "lanes.hh"
 #include "paths.hh"
 #include "rows.hh"
-#include "thresholds.hh"
 #include "transition_blocks.hh"
 
 namespace bcrf {
@@ -66,12 +65,6 @@ template <class R> Shape shape_of(const Batch<R>& batch, Operation operation, do
             !((double(found.top) - found.least) * scale > Precision<R>::PLAIN_RANGE), found.low > -infinity<R>,
             batch.path};
 }
-
-// The layouts of recursions over the tokens of a sequence.
-struct SequenceLayouts {
-    template <class R> using RowsOf = Rows<R>;
-    template <class R> using LanesOf = Lanes<R>;
-};
 
 struct Step {
     Path path;
@@ -141,7 +134,7 @@ inline bool has_path(const Shape& shape, Path path, bool single) {
     const bool only_plain = shape.operation == Operation::MEAN_FIELD || shape.operation == Operation::MAX_PRODUCT;
     if (path == Path::FLOAT64) return single && !only_plain;
     // Transitions of edges are no weights of several sequences.
-    if ((path == Path::LANES || path == Path::LANES_WIDE) && !shape.shared) return false;
+    if (is_in_lanes(path) && !shape.shared) return false;
     if ((path == Path::LANES_WIDE && !shape.plain) || (!plain && single && shape.doubles)) return false;
     return plain || !only_plain;
 }
@@ -207,37 +200,31 @@ template <class T> struct Type {
 };
 
 // Run the steps of an operation: run(layout, number, tiles, failed) computes tiles, and sets failed[b] for the sequences
-// b that the number cannot hold. in_double(which) computes the sequences of floats of a list as doubles.
-template <class R, class Layouts, class Run, class InDouble>
+// b that the number cannot hold. in_double(list) computes the sequences of floats of a list as doubles.
+template <template <class> class RowsOf, template <class> class LanesOf, class R, class Run, class InDouble>
 void run_plan(const Batch<R>& batch, std::vector<Sequence<R>> left, const Shape& shape, Run run, InDouble in_double) {
     std::vector<char> failed(batch.size);
     for (Step step : plan<R>(shape)) {
         if (left.empty()) return;
+        if (step.path == Path::FLOAT64) break;
         const auto compute = [&](auto layout, auto number) {
-            using Layout = typename decltype(layout)::type;
-            const size_t before = left.size();
-            const auto tiles = Layout::tiles(batch, left, step.share);
-            if (tiles.empty()) return;
-            run(layout, number, tiles, failed.data());
-            const size_t others = left.size();
-            for (const auto& tile : tiles)
+            std::vector<Sequence<R>> list, rest;
+            list.swap(left);
+            const auto tiles = decltype(layout)::type::tiles(batch, list, rest, step.share);
+            left.swap(rest);
+            if (!tiles.empty()) run(layout, number, tiles, failed.data());
+            for (const Tile<R>& tile : tiles)
                 for (int k = 0; k < tile.size; ++k)
                     if (failed[tile.sequence[k].index]) left.push_back(tile.sequence[k]);
-            if (left.size() > others)
-                std::sort(left.begin(), left.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
-            count_path<R>(shape.operation, step.path, before - left.size());
+            std::sort(left.begin(), left.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+            count_path<R>(shape.operation, step.path, list.size() - left.size());
         };
-        switch (step.path) {
-            case Path::LANES:
-                compute(Type<typename Layouts::template LanesOf<R>>(), Type<Plain<R>>());
-                break;
-            case Path::ROWS: compute(Type<typename Layouts::template RowsOf<R>>(), Type<Plain<R>>()); break;
-            case Path::LANES_WIDE:
-                compute(Type<typename Layouts::template LanesOf<R>>(), Type<Wide<R>>());
-                break;
-            case Path::ROWS_WIDE: compute(Type<typename Layouts::template RowsOf<R>>(), Type<Wide<R>>()); break;
-            case Path::FLOAT64: break;
-        }
+        const auto compute_number = [&](auto number) {
+            if (is_in_lanes(step.path)) compute(Type<LanesOf<R>>(), number);
+            else compute(Type<RowsOf<R>>(), number);
+        };
+        if (is_wide(step.path)) compute_number(Type<Wide<R>>());
+        else compute_number(Type<Plain<R>>());
     }
     if (left.empty()) return;
     in_double(left);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../shared/projection.hh"
-#include "bregman_options.hh"
 #include "messages.hh"
 
 namespace bcrf {
@@ -26,7 +25,6 @@ template <class L, class N> class Projections {
     using R = typename N::R;
     using Value = typename N::Value;
     using Total = typename N::template Total<L>;
-    using Tile = typename L::Tile;
     static constexpr int W = lanes<R>;
     static constexpr double LIMIT = N::PARTS == 1 ? Precision<R>::MAX_RANGE
                                     : ANY_RANGE   ? std::numeric_limits<double>::max()
@@ -75,13 +73,13 @@ template <class L, class N> class Projections {
     }
 
     // Find the tags that an allowed labeling uses. Without forbidden transitions, it uses every allowed tag.
-    void prune(const Tile& tile) {
+    void prune(const Tile<R>& tile) {
         alive_.assign(tile.size, nullptr);
         if (!k_.zeros()) return;
         live_.resize(tile.tokens * live_tags_.words);
         std::uint64_t* next = live_.data();
         for (int q = 0; q < tile.size; ++q) {
-            const Window<R>& s = tile.sequence[q];
+            const Sequence<R>& s = tile.sequence[q];
             alive_[q] = s.alive;
             if (s.alive) continue;
             live_tags_.find(s, next);
@@ -125,7 +123,7 @@ template <class L, class N> class Projections {
     }
 
     // Call use(position, in, out) for n positions, where in = K^T g[i-1] and out = K f[i+1].
-    template <class Get, class Use> BCRF_INLINE void for_positions(const Tile& tile, int n, Get get, Use use) {
+    template <class Get, class Use> BCRF_INLINE void for_positions(const Tile<R>& tile, int n, Get get, Use use) {
         messages_.for_positions(tile, g_.data(), f_.data(), n, get, use);
     }
 
@@ -178,7 +176,7 @@ template <class L, class N> class Projections {
     }
 
     // Project every second inner token.
-    template <bool RELAXED, bool WATCHED> void project_all(const Tile& tile, int parity, R excess) {
+    template <bool RELAXED, bool WATCHED> void project_all(const Tile<R>& tile, int parity, R excess) {
         for_positions(
             tile, layout_.count_inner(parity), [&](int k) { return layout_.inner(parity, k); },
             [&](const Position& at, R* in, R* out) {
@@ -189,7 +187,7 @@ template <class L, class N> class Projections {
     }
 
     // Run the iterations, of each sequence until its violation is within the tolerance.
-    void iterate(const Tile& tile) {
+    void iterate(const Tile<R>& tile) {
         // Sequences of one or two tokens have nothing to project.
         if (layout_.count_inner(0) + layout_.count_inner(1) == 0) return;
         const bool watched = options_.needs_violation();
@@ -220,7 +218,7 @@ template <class L, class N> class Projections {
     }
 
     // Divide the factors of the ends such that the arcs of the first and the last edge sum to 1.
-    void normalize_ends(const Tile& tile) {
+    void normalize_ends(const Tile<R>& tile) {
         for (int k = 0; k < layout_.count(); ++k)
             for_positions(
                 tile, 1, [&](int) { return layout_.position(k); },
@@ -316,30 +314,25 @@ template <class L, class N> class Projections {
     }
 
     // Add the arcs of the sequences that R has held.
-    void add_arcs(const Tile& tile, const char* failed, double* sum) {
-        if constexpr (IN_LANES) {
-            R* used = excess_;
-            std::fill_n(used, layout_.numbers(), R(0));
-            for (int q = 0; q < tile.size; ++q) {
-                const Window<R>& s = tile.sequence[q];
-                for (int i = s.from; !failed[s.index] && i < std::min(s.to, s.length - 1); ++i)
-                    used[layout_.number(q, i)] = 1;
-            }
-            const int half = layout_.count() / 2;
-            for (int k = 0; k < 2 * half; ++k) {
-                const Position at = layout_.position(k);
-                const Vec<R> here = load(used + at.number);
-                if (L::all(here)) continue;
-                for (int v = 0; v < vectors_; ++v)
-                    for (R* x : {g_ + at.here + v * step(), f_ + at.after + v * step()})
-                        N::store(x, part_, N::select(here, N::load(x, part_), N::zero()));
-            }
+    void add_arcs(const Tile<R>& tile, const char* failed, double* sum) {
+        for (int k = 0; IN_LANES && k < layout_.count(); ++k) {
+            const Position at = layout_.position(k);
+            R used[W] = {};
+            layout_.for_tokens(at, [&](int lane, int q, int i) {
+                const Sequence<R>& s = tile.sequence[q];
+                used[lane] = R(!failed[s.index] && s.from <= i && i < std::min(s.to, s.length - 1));
+            });
+            const Vec<R> here = load(used);
+            if (L::all(here)) continue;
+            for (int v = 0; v < vectors_; ++v)
+                for (R* x : {g_ + at.here + v * step(), f_ + at.after + v * step()})
+                    N::store(x, part_, N::select(here, N::load(x, part_), N::zero()));
         }
         layout_.add_edges(k_, g_, f_, part_, sum);
     }
 
     // Write the arcs of each edge to `each`, and add them to `sum`. Either may be null. In rows.
-    void write_arcs(const Window<R>& s, R* each, double* sum) {
+    void write_arcs(const Sequence<R>& s, R* each, double* sum) {
         const size_t tags = layout_.tags, part = part_;
         for (int i = s.from; i < std::min(s.to, s.length - 1); ++i) {
             const Position at = layout_.position(i);
@@ -348,7 +341,7 @@ template <class L, class N> class Projections {
             const Value all = ANY_RANGE ? N::load(arcs_ + at.number, layout_.numbers()) : N::one();
             for (size_t u = 0; u < tags; ++u)
                 for (int v = 0; v < vectors_; ++v) {
-                    const Value after = N::times(weight(k_, i, int(u), v), N::load(f + v * W, part));
+                    const Value after = N::times(edge_weight(k_, i, int(u), v), N::load(f + v * W, part));
                     const Vec<R> q = share(N::times(N::single(g + u, part), after), all);
                     const int n = std::min(W, int(tags) - v * W);
                     if (to) store_first<R>(to + u * tags + v * W, q, n);
@@ -358,14 +351,14 @@ template <class L, class N> class Projections {
     }
 
     // Return the largest of the `bad` numbers of a sequence.
-    R worst(const Window<R>& s, int q) {
+    R worst(const Sequence<R>& s, int q) {
         R bad = 0;
         for (int i = s.from; i < s.to; ++i) bad = std::max(bad, bad_[layout_.number(q, i)]);
         return bad;
     }
 
     // Return the dual value of a sequence: the scores' maxima and the scales that the factors leave out.
-    double dual_value(const Window<R>& s, int q) {
+    double dual_value(const Sequence<R>& s, int q) {
         double total = k_.shifts(std::min(s.to, s.length - 1) - s.from);
         for (int i = s.from; i < s.to; ++i) {
             const size_t at = layout_.number(q, i);
@@ -387,7 +380,7 @@ template <class L, class N> class Projections {
           arcs_(ANY_RANGE ? 2 * layout_.numbers() : 0) {}
 
     // Compute a tile. Set failed[k] for the results k that need more range than R has. chain, sum: may be null.
-    void run(const Tile& tile, double* value, const Outputs<R>& to, ArcChain<R>* chain, double* sum, char* failed) {
+    void run(const Tile<R>& tile, double* value, const Outputs<R>& to, ArcChain<R>* chain, double* sum, char* failed) {
         layout_.set(tile);
         k_.prepare(tile.sequence[0]);
         prune(tile);
@@ -395,7 +388,7 @@ template <class L, class N> class Projections {
         int left = 0;
         bool short_ones = false;
         for (int q = 0; q < tile.size; ++q) {
-            const Window<R>& s = tile.sequence[q];
+            const Sequence<R>& s = tile.sequence[q];
             const R bad = worst(s, q);
             failed[s.index] = bad > 0;
             left += bad == 0;
@@ -413,12 +406,12 @@ template <class L, class N> class Projections {
             tile, layout_.count(), [&](int k) { return layout_.position(k); },
             [&](const Position& at, R* in, R* out) { finish(at, in, out, to.node, chain); });
         for (int q = 0; q < tile.size; ++q) {
-            const Window<R>& s = tile.sequence[q];
+            const Sequence<R>& s = tile.sequence[q];
             failed[s.index] |= worst(s, q) > 0;
             if (!failed[s.index]) value[s.index] = dual_value(s, q);
         }
         if constexpr (!IN_LANES) {
-            const Window<R>& s = tile.sequence[0];
+            const Sequence<R>& s = tile.sequence[0];
             if (failed[s.index]) return;
             if (to.each || (ANY_RANGE && sum)) write_arcs(s, to.each, ANY_RANGE ? sum : nullptr);
         }

@@ -13,19 +13,13 @@ template <class R> class Rows {
     const R* const end_;
     Buffer<R> padding_, ignored_;  // infinity, and 0, beyond the tags
 
+  protected:
+    const Sequence<R>* s_ = nullptr;
+
   public:
     static constexpr bool IN_LANES = false;
     const int tags, vectors;
 
-    struct Tile {
-        static constexpr int size = 1;
-        int longest = 0;
-        size_t tokens = 0;
-        Sequence<R> sequence[1];
-
-        Tile() = default;
-        explicit Tile(const Sequence<R>& s) : longest(s.length), tokens(s.length), sequence{s} {}
-    };
     // All tokens of the sequence are live.
     struct Live {
         BCRF_INLINE Vec<R> ones() const { return broadcast<R>(1); }
@@ -41,14 +35,14 @@ template <class R> class Rows {
         }
     }
 
-    // Move all sequences of a list to tiles.
-    static std::vector<Tile> tiles(const Batch<R>&, std::vector<Sequence<R>>& which, double) {
-        std::vector<Tile> found(which.begin(), which.end());
-        which.clear();
-        return found;
+    static std::vector<Tile<R>> tiles(const Batch<R>&, std::vector<Sequence<R>>& list, std::vector<Sequence<R>>&,
+                                      double) {
+        return single_tiles(list);
     }
+    static size_t room(const Tile<R>& tile) { return tile.longest; }
 
-    static BCRF_INLINE int lengths(const Tile& tile) { return tile.longest; }
+    void set(const Tile<R>& tile) { s_ = tile.sequence; }
+    BCRF_INLINE int lengths() const { return s_->length; }
     static BCRF_INLINE Live live(int, int) { return {}; }
     static BCRF_INLINE bool all(Vec<R> flags) { return flags[0] > 0; }
     static BCRF_INLINE bool any(Vec<R> flags) { return flags[0] > 0; }
@@ -64,32 +58,32 @@ template <class R> class Rows {
         return N::single(row + t, part);
     }
     // Return the largest i such that a sequence ends with token i < before, or -1.
-    static int last_end(const Tile& tile, int before) { return tile.longest - 1 < before ? tile.longest - 1 : -1; }
+    int last_end(int before) const { return s_->length - 1 < before ? s_->length - 1 : -1; }
     // Return 1 where token i, or one before, is the last one.
     static BCRF_INLINE Vec<R> ended(int length, int i) { return broadcast(R(length <= i + 1)); }
 
     // Set a row to scores. The padding is -inf.
-    BCRF_INLINE void load(R* row, const R* scores) {
+    BCRF_INLINE void copy(R* row, const R* scores) {
         for (int t = 0; t < vectors * W; t += W)
-            store(row + t, load_first<R>(scores + t, std::min(W, tags - t), end_) - BCRF_TARGET::load(padding_ + t));
+            store(row + t, load_first(scores + t, std::min(W, tags - t), end_) - BCRF_TARGET::load(padding_ + t));
     }
-    BCRF_INLINE void load(R* row, const Tile& tile, int i) {
-        const R* from = tile.sequence[0].unary + size_t(i) * tags;
-        if (i + TOKENS_AHEAD < tile.longest) prefetch(from + TOKENS_AHEAD * tags, tags);
-        load(row, from);
+    BCRF_INLINE void load(R* row, int i) {
+        const R* from = s_->unary + size_t(i) * tags;
+        if (i + TOKENS_AHEAD < s_->length) prefetch(from + TOKENS_AHEAD * tags, tags);
+        copy(row, from);
     }
 
-    // Writes a row of each sequence to `stride` numbers a token from `to` on. `place`: of the row in a token's numbers.
+    // Writes a row of each sequence to the first of `stride` numbers a token.
     struct Writer {
         R* to;
         int tags;
         BCRF_INLINE void put(int v, Vec<R> x) const {
-            if (to) store_first<R>(to + v * W, x, std::min(W, tags - v * W));
+            if (to) store_first(to + v * W, x, std::min(W, tags - v * W));
         }
         BCRF_INLINE void end() const {}
     };
-    BCRF_INLINE Writer writer(const Tile& tile, int i, R* to, size_t stride, size_t place = 0) const {
-        return {to ? to + (tile.sequence[0].first + i) * stride + place : nullptr, tags};
+    BCRF_INLINE Writer writer(int i, R* to, size_t stride) const {
+        return {to ? to + (s_->first + i) * stride : nullptr, tags};
     }
 
     struct Sums {

@@ -17,4 +17,3 @@
 #include "kernels.hh"
 #include "paths.hh"
 #include "prefetch.hh"
-#include "thresholds.hh"

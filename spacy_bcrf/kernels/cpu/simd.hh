@@ -48,52 +48,45 @@ template <class R, class In> BCRF_INLINE Vec<R> load_as(const In* p) {
 }
 
 // Copy n <= N numbers, N a power of two, in pieces of constant size.
-template <int N, class To, class From> BCRF_INLINE void copy_short(To* to, const From* from, int n) {
+template <int N, class R> BCRF_INLINE void copy_short(R* to, const R* from, int n) {
     if constexpr (N == 1) {
-        if (n) to[0] = To(from[0]);
+        if (n) *to = *from;
     } else if (n >= N / 2) {
-        for (int i = 0; i < N / 2; ++i) to[i] = To(from[i]);
         const int last = n - N / 2;
-        for (int i = 0; i < N / 2; ++i) to[last + i] = To(from[last + i]);
+        std::memcpy(to, from, N / 2 * sizeof(R));
+        std::memcpy(to + last, from + last, N / 2 * sizeof(R));
     } else {
         copy_short<N / 2>(to, from, n);
     }
 }
 
-// Store the first n numbers of a vector, converted to In.
-template <class R, class In> BCRF_INLINE void store_first(In* to, Vec<R> v, int n) {
+// Store the first n numbers of a vector.
+template <class R> BCRF_INLINE void store_first(R* to, Vec<R> v, int n) {
 #if BCRF_VECTOR_BYTES == 64
-    if constexpr (std::is_same<R, In>::value) {
-        if constexpr (sizeof(R) == 4)
-            __builtin_ia32_storeups512_mask(to, v, (unsigned short)((1u << n) - 1));
-        else
-            __builtin_ia32_storeupd512_mask(to, v, (unsigned char)((1u << n) - 1));
-        return;
-    }
-#endif
+    if constexpr (sizeof(R) == 4) __builtin_ia32_storeups512_mask(to, v, (unsigned short)((1u << n) - 1));
+    else __builtin_ia32_storeupd512_mask(to, v, (unsigned char)((1u << n) - 1));
+#else
+    if (n == lanes<R>) return store(to, v);
     R copy[lanes<R>];
     store(copy, v);
-    if (n == lanes<R>)
-        for (int i = 0; i < lanes<R>; ++i) to[i] = In(copy[i]);
-    else
-        copy_short<lanes<R>>(to, copy, n);
+    copy_short<lanes<R>>(to, copy, n);
+#endif
 }
 
-// Load the first n numbers of a row, converted to R. Others may follow, up to a whole vector, if they are before `end`.
-template <class R, class In> BCRF_INLINE Vec<R> load_first(const In* from, int n, const In* end) {
-    constexpr int W = lanes<R>;
+// Load the first n numbers of a row. Others may follow, up to a whole vector, if they are before `end`.
+template <class R> BCRF_INLINE Vec<R> load_first(const R* from, int n, const R* end) {
 #if BCRF_VECTOR_BYTES == 64
-    if constexpr (std::is_same<R, In>::value) {
-        if constexpr (sizeof(R) == 4)
-            return __builtin_ia32_loadups512_mask(from, Vec<R>{}, (unsigned short)((1u << n) - 1));
-        else
-            return __builtin_ia32_loadupd512_mask(from, Vec<R>{}, (unsigned char)((1u << n) - 1));
-    }
-#endif
-    if (n == W || std::less_equal<const In*>()(from + W, end)) return load_as<R>(from);
+    (void)end;
+    if constexpr (sizeof(R) == 4)
+        return __builtin_ia32_loadups512_mask(from, Vec<R>{}, (unsigned short)((1u << n) - 1));
+    else return __builtin_ia32_loadupd512_mask(from, Vec<R>{}, (unsigned char)((1u << n) - 1));
+#else
+    constexpr int W = lanes<R>;
+    if (n == W || std::less_equal<const R*>()(from + W, end)) return load(from);
     R copy[W] = {};
     copy_short<W>(copy, from, n);
     return load(copy);
+#endif
 }
 
 // x - 0 is x, so compilers drop the subtraction. They keep an addition, because -0 + 0 is 0.
@@ -113,41 +106,15 @@ template <int... J, class V> BCRF_INLINE V shuffle(V a, V b) {
 }
 template <class R, int... J> BCRF_INLINE Vec<R> shuffle(Vec<R> a, Vec<R> b) { return shuffle<J...>(a, b); }
 
-// Intrinsics of Clang take these integers, and std::int64_t may be a long.
-typedef long long Places __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-
 // Return lane at[k] of the table in each lane k. Bits of at[k] above the number of lanes do not matter.
 template <class R> BCRF_INLINE Vec<R> permute(Vec<R> table, IntVec<R> at) {
-#if !defined(__clang__)
-    return __builtin_shuffle(table, at);
-#elif BCRF_VECTOR_BYTES == 64
-    if constexpr (sizeof(R) == 4)
-        return __builtin_ia32_permvarsf512(table, at);
-    else
-        return __builtin_ia32_permvardf512(table, (Places)at);
-#elif BCRF_VECTOR_BYTES == 32
-    // AVX2 permutes words of 32 bits only, and a double is two of them.
-    if constexpr (sizeof(R) == 8) at = at * 0x200000002 + 0x100000000;
-    return (Vec<R>)__builtin_ia32_permvarsf256((Vec<float>)table, (IntVec<float>)at);
-#else
+#if defined(__clang__)
     R from[lanes<R>], to[lanes<R>];
     store(from, table);
     for (int k = 0; k < lanes<R>; ++k) to[k] = from[at[k] & (lanes<R> - 1)];
     return load(to);
-#endif
-}
-
-// Return lane at[k] of the pair (low, high) in each lane k; lanes of `high` count from lanes<R>.
-template <class R> BCRF_INLINE Vec<R> permute(Vec<R> low, Vec<R> high, IntVec<R> at) {
-#if !defined(__clang__)
-    return __builtin_shuffle(low, high, at);
-#elif BCRF_VECTOR_BYTES == 64
-    if constexpr (sizeof(R) == 4)
-        return __builtin_ia32_vpermi2varps512(low, at, high);
-    else
-        return __builtin_ia32_vpermi2varpd512(low, (Places)at, high);
 #else
-    return (at & lanes<R>) != 0 ? permute<R>(high, at) : permute<R>(low, at);
+    return __builtin_shuffle(table, at);
 #endif
 }
 
@@ -179,12 +146,12 @@ template <class R> BCRF_INLINE R sum(Vec<R> v) { return lane_sums<R>(v)[0]; }
 
 template <class R> BCRF_INLINE R maximum(Vec<R> v) { return lane_maxima<R>(v)[0]; }
 
-template <class R> BCRF_INLINE Vec<R> square_root(Vec<R> v) {
+// Return 1 / sqrt(x), as exact as the processor computes it.
+template <class R> BCRF_INLINE Vec<R> exact_inverse_root(Vec<R> v) {
     R x[lanes<R>];
-    std::memcpy(x, &v, sizeof v);
+    store(x, v);
     for (int i = 0; i < lanes<R>; ++i) x[i] = std::sqrt(x[i]);
-    std::memcpy(&v, x, sizeof v);
-    return v;
+    return R(1) / load(x);
 }
 
 // Return 1 / sqrt(x). Some instruction sets have an approximation that one Newton step, or two, refine.
@@ -200,7 +167,7 @@ BCRF_INLINE Vec<float> inverse_square_root(Vec<float> x) {
 #endif
     return y * (1.5f - 0.5f * x * y * y);
 #else
-    return 1.0f / square_root<float>(x);
+    return exact_inverse_root<float>(x);
 #endif
 }
 
@@ -210,7 +177,7 @@ BCRF_INLINE Vec<double> inverse_square_root(Vec<double> x) {
     y *= 1.5 - 0.5 * x * y * y;
     return y * (1.5 - 0.5 * x * y * y);
 #else
-    return 1.0 / square_root<double>(x);
+    return exact_inverse_root<double>(x);
 #endif
 }
 
@@ -283,31 +250,6 @@ BCRF_INLINE Vec<double> logarithm(Vec<double> x) {
                   2.857142874366239149e-01) + 6.666666666666735130e-01);
     const Vec<double> low = s * (half + (even + odd)) + n * 1.90821492927058770002e-10;
     return n * 6.93147180369123816490e-01 - ((half - low) - f);
-}
-
-// Transpose a 4 x 4 block of a matrix whose rows have length `width`.
-template <class R> BCRF_INLINE void transpose_block(R* to, const R* from, int width) {
-    typedef R Four __attribute__((vector_size(4 * sizeof(R))));
-    Four rows[4];
-    for (int i = 0; i < 4; ++i) std::memcpy(&rows[i], from + size_t(i) * width, sizeof rows[i]);
-    const Four low = shuffle<0, 4, 1, 5>(rows[0], rows[1]), high = shuffle<2, 6, 3, 7>(rows[0], rows[1]);
-    const Four under = shuffle<0, 4, 1, 5>(rows[2], rows[3]), over = shuffle<2, 6, 3, 7>(rows[2], rows[3]);
-    rows[0] = shuffle<0, 1, 4, 5>(low, under);
-    rows[1] = shuffle<2, 3, 6, 7>(low, under);
-    rows[2] = shuffle<0, 1, 4, 5>(high, over);
-    rows[3] = shuffle<2, 3, 6, 7>(high, over);
-    for (int i = 0; i < 4; ++i) std::memcpy(to + size_t(i) * width, &rows[i], sizeof rows[i]);
-}
-
-// Transpose a matrix (tags, tags) whose rows have length `width`.
-template <class R> void transpose(R* to, const R* from, int tags, int width) {
-    const int whole = tags / 4 * 4;
-    for (int u = 0; u < whole; u += 4)
-        for (int v = 0; v < whole; v += 4)
-            transpose_block(to + size_t(v) * width + u, from + size_t(u) * width + v, width);
-    for (int u = 0; u < tags; ++u)
-        for (int v = u < whole ? whole : 0; v < tags; ++v)
-            to[size_t(v) * width + u] = from[size_t(u) * width + v];
 }
 
 // The smallest and the largest of some numbers, the smallest one that is not -inf, 0 if there is none, and whether all

@@ -18,16 +18,16 @@ template <class R> std::vector<std::string> plan_text(Operation operation, const
     std::vector<std::string> found;
     const std::string type = sizeof(R) == 4 ? "float32" : "float64";
     for (Step step : plan<R>(shape_of(batch, operation, range))) {
-        const bool wide = step.path == Path::LANES_WIDE || step.path == Path::ROWS_WIDE;
         std::string text = "rows";
-        if (step.path == Path::LANES || step.path == Path::LANES_WIDE) {
-            std::vector<Sequence<R>> which = batch.sequences();
-            const bool any = is_over_tokens(operation) ? !TokenLanes<R>::tiles(batch, which, step.share).empty()
-                                                       : !Lanes<R>::tiles(batch, which, step.share).empty();
-            if (!any) continue;
+        if (is_in_lanes(step.path)) {
+            std::vector<Sequence<R>> list = batch.sequences(), rest;
+            if (is_over_tokens(operation) ? TokenLanes<R>::tiles(batch, list, rest, step.share).empty()
+                                          : Lanes<R>::tiles(batch, list, rest, step.share).empty())
+                continue;
             text = "lanes of " + std::to_string(lanes<R>);
         }
-        found.push_back(step.path == Path::FLOAT64 ? "as float64" : text + (wide ? ", wide " : ", ") + type);
+        text += (is_wide(step.path) ? ", wide " : ", ") + type;
+        found.push_back(step.path == Path::FLOAT64 ? "as float64" : text);
     }
     return found;
 }

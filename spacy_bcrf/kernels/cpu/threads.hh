@@ -29,9 +29,8 @@ class Threads {
     alignas(64) std::atomic<int> wanted_{0};
     alignas(64) std::atomic<int> running_{0};
     alignas(64) std::atomic<int> sleeping_{0};
-    std::atomic<bool> waiting_{false};
     std::mutex mutex_;
-    std::condition_variable wake_, done_;
+    std::condition_variable wake_;
 
     // Wait for a short time until a condition holds. To wake a thread that sleeps takes as long as a
     // small call. A thread that yields leaves the processor to others, but the system call takes time, too.
@@ -60,14 +59,8 @@ class Threads {
         ++running_;
         for (int n = wanted_; n > 0;)
             if (wanted_.compare_exchange_weak(n, n - 1)) return true;
-        leave();
+        --running_;
         return false;
-    }
-
-    void leave() {
-        if (--running_ > 0 || !waiting_) return;
-        std::lock_guard<std::mutex> lock(mutex_);
-        done_.notify_one();
     }
 
     void wait_and_work() {
@@ -81,7 +74,7 @@ class Threads {
             }
             if (!enlist()) continue;
             (*task_)();
-            leave();
+            --running_;
         }
     }
 
@@ -136,16 +129,9 @@ class Threads {
         }
         task();
         wanted_ = 0;
-        const auto is_done = [&] { return running_ == 0; };
-        if (!spin(is_done)) {
-            std::unique_lock<std::mutex> lock(mutex_);
-            waiting_ = true;
-            while (!done_.wait_for(lock, Call::INTERVAL, is_done)) {
-                lock.unlock();
-                call.look_at_signals();
-                lock.lock();
-            }
-            waiting_ = false;
+        while (!spin([&] { return running_ == 0; })) {
+            call.look_at_signals();
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
         taken_.clear(std::memory_order_release);
     }

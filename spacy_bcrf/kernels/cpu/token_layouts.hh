@@ -11,15 +11,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Consecutive tokens: a sequence, or a part of a long sequence and its neighbourhood.
-template <class R> struct Window : Sequence<R> {
-    int from = 0, to = 0;                  // the tokens whose results are exact
-    const std::uint64_t* alive = nullptr;  // see LiveTags; null to find them
-
-    Window() = default;
-    Window(const Sequence<R>& s) : Sequence<R>(s), to(s.length) {}
-};
-
 struct Position {
     size_t here, before, after;  // offsets in arrays of the numbers of tokens: of the tokens and of their neighbours
     size_t number;               // offset in arrays with one number a token
@@ -28,8 +19,8 @@ struct Position {
 
 template <class R> class TokenRows : public Rows<R> {
     static constexpr int W = lanes<R>;
+    using Rows<R>::s_;
     const int width_, longest_;
-    const Window<R>* s_ = nullptr;
 
     static Vec<R> flag(bool x) { return broadcast(R(x)); }
 
@@ -37,24 +28,9 @@ template <class R> class TokenRows : public Rows<R> {
     using Layout = Rows<R>;
     static constexpr int MOST = 4;  // positions that are projected together
 
-    struct Tile {
-        static constexpr int size = 1;
-        int room;  // in positions
-        size_t tokens;
-        Window<R> sequence[1];
-        Tile(const Window<R>& s) : room(s.length), tokens(s.length), sequence{s} {}
-    };
+    // room: the most tokens of a tile.
+    TokenRows(const Batch<R>& batch, size_t room) : Rows<R>(batch), width_(this->vectors * W), longest_(int(room)) {}
 
-    TokenRows(const Batch<R>& batch, int room)
-        : Rows<R>(batch), width_(this->vectors * W), longest_(room) {}
-
-    static std::vector<Tile> tiles(const Batch<R>&, std::vector<Sequence<R>>& which, double) {
-        const std::vector<Tile> found(which.begin(), which.end());
-        which.clear();
-        return found;
-    }
-
-    void set(const Tile& tile) { s_ = tile.sequence; }
     size_t size() const { return size_t(longest_ + 2) * width_; }  // of the numbers of tokens
     size_t step() const { return W; }                              // between vectors of numbers
     size_t numbers() const { return size_t(longest_) * W; }        // of arrays with one number a token
@@ -100,13 +76,12 @@ template <class R> class TokenRows : public Rows<R> {
     static size_t place(int t, int) { return t; }
 
     // Set the numbers of a position to its scores, -inf for padding.
-    void load(R* row, const Position& at) { Rows<R>::load(row, s_->unary + size_t(at.token) * this->tags); }
+    void load(R* row, const Position& at) { this->copy(row, s_->unary + size_t(at.token) * this->tags); }
     // Write the numbers of a position, of vectors `step` apart, to an array (N, tags).
     void write(const Position& at, const R* numbers, size_t, R* to) const {
-        if (at.token < s_->from || at.token >= s_->to) return;
-        to += (s_->first + at.token) * this->tags;
-        for (int v = 0; v < this->vectors; ++v)
-            store_first<R>(to + v * W, BCRF_TARGET::load(numbers + v * W), std::min(W, this->tags - v * W));
+        const auto writer = this->writer(at.token, to, this->tags);
+        for (int v = 0; v < this->vectors && s_->from <= at.token && at.token < s_->to; ++v)
+            writer.put(v, BCRF_TARGET::load(numbers + v * W));
     }
     // Set the numbers beyond both ends to 0.
     void clear_margins(R* array) const {
@@ -125,12 +100,12 @@ template <class R> class TokenLanes : public Lanes<R> {
     static constexpr int W = lanes<R>;
     const size_t longest_;            // columns
     size_t columns_ = 0, stride_ = 0;
-    Buffer<R> inner_, first_, last_;  // (2, longest): 1 for such tokens
-    Buffer<R> nothing_;               // the scores of a column without a token
+    enum Kind { LAST = -2, FIRST, NONE, INNER };
+    Buffer<R> kind_;                  // (2, longest): of tokens; a single token is the last one
     std::vector<int> owner_, token_;  // (2, longest): the sequence of a token in the tile, or -1; its position there
     std::vector<size_t> column_;      // the first column of each sequence
     std::vector<int> busy_[2];        // columns j such that inner tokens are in W columns from j on
-    static size_t filled(size_t columns) { return (columns + W - 1) / W * W; }
+    const Tile<R>* tile_ = nullptr;
     static size_t columns_of(int length) { return size_t(length) / 2 + 1; }
 
     Position at(int parity, size_t column) const {
@@ -138,11 +113,13 @@ template <class R> class TokenLanes : public Lanes<R> {
         const size_t other = (1 - parity) * this->tags * stride_ + W + column;
         return {here, other - (parity == 0), other + (parity == 1), parity * longest_ + column, 0};
     }
+    BCRF_INLINE Vec<R> kinds(const Position& at) const { return BCRF_TARGET::load(kind_.data() + at.number); }
+    BCRF_INLINE Vec<R> is(Kind kind, const Position& at) const { return one_where<R>(kinds(at) == broadcast(R(kind))); }
     void find_busy() {
         for (int p = 0; p < 2; ++p) {
             busy_[p].clear();
             for (size_t j = 0; j < columns_; j += W)
-                if (this->any(BCRF_TARGET::load(inner_ + at(p, j).number))) busy_[p].push_back(int(j));
+                if (this->any(kinds(at(p, j)))) busy_[p].push_back(int(j));
         }
     }
 
@@ -150,63 +127,45 @@ template <class R> class TokenLanes : public Lanes<R> {
     using Layout = Lanes<R>;
     static constexpr int MOST = 1;
 
-    struct Tile {
-        int size = 0;
-        size_t room = 0, tokens = 0;  // room: in columns
-        std::vector<Window<R>> sequence;
-
-        Tile() = default;
-        Tile(const Window<R>& s) { add(s); }
-        void add(const Window<R>& s) {
-            sequence.push_back(s);
-            room += columns_of(s.length);
-            tokens += s.length;
-            ++size;
-        }
-    };
-
-  private:
-    const Tile* tile_ = nullptr;
-
-  public:
     TokenLanes(const Batch<R>& batch, size_t room)
-        : Lanes<R>(batch), longest_(filled(room)), inner_(2 * longest_), first_(2 * longest_), last_(2 * longest_),
-          nothing_(batch.tags), owner_(2 * longest_), token_(2 * longest_) {}
+        : Lanes<R>(batch), longest_(room), kind_(2 * longest_), owner_(2 * longest_), token_(2 * longest_) {}
 
-    // Move sequences of at least three tokens from a list to tiles that fill at least a share of their lanes.
-    static std::vector<Tile> tiles(const Batch<R>& batch, std::vector<Sequence<R>>& which, double share) {
-        std::vector<Tile> found;
-        std::vector<Sequence<R>> rest;
-        Tile next;
+    // Return tiles of sequences of at least three tokens that fill at least a share of their lanes, see Lanes.
+    static std::vector<Tile<R>> tiles(const Batch<R>& batch, std::vector<Sequence<R>>& list,
+                                      std::vector<Sequence<R>>& rest, double share) {
+        const auto middle = std::stable_partition(list.begin(), list.end(), [](const auto& s) { return s.length > 2; });
+        rest.assign(middle, list.end());
+        std::vector<Tile<R>> found;
         const size_t least = least_tokens(batch, share);
-        const auto close = [&] {
-            const bool full = double(next.tokens) >= 2 * share * double(filled(next.room));
-            if (next.size && full && next.tokens >= least) found.push_back(std::move(next));
-            else rest.insert(rest.end(), next.sequence.begin(), next.sequence.end());
-            next = Tile();
-        };
-        for (const Sequence<R>& s : which) {
-            if (s.length < 3) {
-                rest.push_back(s);
+        const Sequence<R>*first = list.data(), *end = first + (middle - list.begin());
+        size_t columns = 0;
+        for (const Sequence<R>* s = first; s < end; ++s) {
+            columns += columns_of(s->length);
+            // A long sequence has a tile of its own.
+            if (s + 1 < end && columns + columns_of(s->length) <= size_t(TOKEN_VECTORS) * W && s[1].length <= LONG_LENGTH)
                 continue;
-            }
-            if (s.length > LONG_LENGTH) close();
-            next.add(s);
-            if (next.room + columns_of(s.length) > size_t(TOKEN_VECTORS) * W) close();
+            const Tile<R> next(first, int(s + 1 - first));
+            if (double(next.tokens) >= 2 * share * double(room(next)) && next.tokens >= least) found.push_back(next);
+            else rest.insert(rest.end(), first, s + 1);
+            first = s + 1, columns = 0;
         }
-        close();
-        which = std::move(rest);
         return found;
+    }
+    // Return the columns of a tile, a whole number of vectors.
+    static size_t room(const Tile<R>& tile) {
+        size_t columns = 0;
+        for (int q = 0; q < tile.size; ++q) columns += columns_of(tile.sequence[q].length);
+        return (columns + W - 1) / W * W;
     }
 
     // Assign columns to the tokens of a tile.
-    void set(const Tile& tile) {
+    void set(const Tile<R>& tile) {
         tile_ = &tile;
-        columns_ = filled(tile.room);
+        columns_ = room(tile);
         stride_ = columns_ + 2 * W;
         column_.clear();
         std::fill(owner_.begin(), owner_.end(), -1);
-        for (Buffer<R>* flags : {&inner_, &first_, &last_}) std::fill_n(flags->data(), 2 * longest_, R(0));
+        std::fill_n(kind_.data(), 2 * longest_, R(NONE));
         size_t next = 0;
         for (int q = 0; q < tile.size; ++q) {
             const int length = tile.sequence[q].length;
@@ -214,9 +173,8 @@ template <class R> class TokenLanes : public Lanes<R> {
             for (int i = 0; i < length; ++i) {
                 owner_[number(q, i)] = q;
                 token_[number(q, i)] = i;
-                inner_[number(q, i)] = R(i > 0 && i + 1 < length);
+                kind_[number(q, i)] = R(i + 1 == length ? LAST : i == 0 ? FIRST : INNER);
             }
-            first_[number(q, 0)] = last_[number(q, length - 1)] = 1;
             next += columns_of(length);
         }
         find_busy();
@@ -235,23 +193,21 @@ template <class R> class TokenLanes : public Lanes<R> {
     int count_inner(int parity) const { return int(busy_[parity].size()); }
     Position inner(int parity, int k) const { return at(parity, busy_[parity][k]); }
 
-    Vec<R> is_first(const Position& at) const { return BCRF_TARGET::load(first_.data() + at.number); }
-    Vec<R> is_last(const Position& at) const { return BCRF_TARGET::load(last_.data() + at.number); }
-    // A token that is first and last is one, too. Before `stop`.
-    Vec<R> is_token(const Position& at) const {
-        return BCRF_TARGET::load(inner_.data() + at.number) + is_first(at) + is_last(at);
-    }
+    Vec<R> is_first(const Position& at) const { return is(FIRST, at); }
+    Vec<R> is_last(const Position& at) const { return is(LAST, at); }
+    // Before `stop`, after which the inner tokens of a sequence are none.
+    Vec<R> is_token(const Position& at) const { return one_where<R>(kinds(at) != broadcast(R(NONE))); }
     // Return x for inner tokens, and the number at `other` for the rest.
     template <class N>
     BCRF_INLINE typename N::Value if_inner(const Position& at, typename N::Value x, const R* other, size_t part) const {
-        return N::select(BCRF_TARGET::load(inner_.data() + at.number), x, N::load(other, part));
+        return N::select(kinds(at), x, N::load(other, part));
     }
     size_t number(int q, int i) const { return i % 2 * longest_ + column_[q] + i / 2; }
     template <class Use> void for_numbers(int q, Use use) const {
         for (int p = 0; p < 2; ++p) use(p * longest_ + column_[q], columns_of(tile_->sequence[q].length));
     }
     void stop(int q) {
-        for_numbers(q, [&](size_t first, size_t n) { std::fill_n(inner_ + first, n, R(0)); });
+        for_numbers(q, [&](size_t first, size_t n) { std::replace(kind_ + first, kind_ + first + n, R(INNER), R(NONE)); });
         find_busy();
     }
     static Vec<R> likeliest(Vec<R> x, Vec<R>) { return x; }
@@ -264,14 +220,14 @@ template <class R> class TokenLanes : public Lanes<R> {
 
     void load(R* rows, const Position& at) {
         const R* scores[W];
-        std::fill_n(scores, W, nothing_.data());
+        std::fill_n(scores, W, this->nothing_.data());
         for_tokens(at, [&](int k, int q, size_t i) { scores[k] = tile_->sequence[q].unary + i * this->tags; });
-        Lanes<R>::load(rows, stride_, scores);
+        this->copy(rows, stride_, scores);
     }
     void write(const Position& at, const R* numbers, size_t step, R* to) const {
         R* rows[W] = {};
         for_tokens(at, [&](int k, int q, int i) {
-            const Window<R>& s = tile_->sequence[q];
+            const Sequence<R>& s = tile_->sequence[q];
             if (s.from <= i && i < s.to) rows[k] = to + (s.first + i) * this->tags;
         });
         unpack(rows, numbers, step, this->tags);
@@ -289,32 +245,19 @@ template <class R> class TokenLanes : public Lanes<R> {
     }
 };
 
-// The layouts of recursions over tokens, see plan.hh.
-struct TokenLayouts {
-    template <class R> using RowsOf = TokenRows<R>;
-    template <class R> using LanesOf = TokenLanes<R>;
-};
-
-// Return the most positions of a tile.
-template <class Tile> size_t largest_room(const std::vector<Tile>& tiles) {
-    size_t room = 0;
-    for (const Tile& tile : tiles) room = std::max(room, size_t(tile.room));
-    return room;
-}
-
-// Cut a long sequence with shared transitions into windows that stay in the cache, through all iterations. An iteration moves information to
-// the next token, so the tokens in the middle of a window have exact results. The index of a window is its position in
-// the list. alive: see LiveTags, or null.
+// Cut a long sequence with shared transitions into windows that stay in the cache, through all iterations. An iteration
+// moves information to the next token, so the tokens in the middle of a window have exact results. alive: see LiveTags,
+// or null.
 template <class R>
-std::vector<Window<R>> windows(const Sequence<R>& s, int n_iter, const std::uint64_t* alive, int words) {
+std::vector<Sequence<R>> windows(const Sequence<R>& s, int n_iter, const std::uint64_t* alive, int words) {
     const int border = std::min(n_iter, s.length) + 2;
     const int size = token_window(border, s.length);
-    std::vector<Window<R>> found;
+    std::vector<Sequence<R>> found;
     for (int from = 0, to; from < s.length; from = to) {
         to = s.length - from < 2 * size ? s.length : from + size;
         // An even start keeps the parities.
         const int start = std::max(from - border, 0) / 2 * 2, stop = std::min(to + border, s.length);
-        Window<R> window(s);
+        Sequence<R> window = s;
         window.unary += size_t(start) * s.tags;
         window.length = stop - start;
         window.index = int(found.size());

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "paths.hh"
 #include "simd.hh"
-#include "thresholds.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -23,22 +23,10 @@ template <class R> struct TransitionBlock {
     bool is_all() const { return copy.empty(); }  // whether this is the only block
 };
 
-// Return the position of the lowest bit of a positive number.
-inline int lowest_bit(std::uint64_t x) {
-    return __builtin_ctzll(x);
-}
-
 // Return the bits of up to 64 scores that are not -inf. NaN is not forbidden.
 template <class In> std::uint64_t allowed_bits(const In* scores, size_t n) {
-    std::uint8_t allowed[64] = {};
-    for (size_t k = 0; k < n; ++k) allowed[k] = scores[k] != -infinity<In>;
     std::uint64_t bits = 0;
-    for (int k = 0; k < 64; k += 8) {
-        // The product moves the lowest bits of 8 bytes to the highest byte.
-        std::uint64_t bytes = 0;
-        for (int i = 0; i < 8; ++i) bytes |= std::uint64_t(allowed[k + i]) << 8 * i;
-        bits |= (bytes * 0x0102040810204080u) >> 56 << k;
-    }
+    for (size_t k = 0; k < n; ++k) bits |= std::uint64_t(scores[k] != -infinity<In>) << k;
     return bits;
 }
 
@@ -54,7 +42,7 @@ template <class In> std::vector<int> group_tags(const Batch<In>& batch, bool tra
             if (transposed) others[u * words + v / 64] = after;
             else
                 for (; after; after &= after - 1)
-                    others[(v + lowest_bit(after)) * words + u / 64] |= std::uint64_t(1) << u % 64;
+                    others[(v + __builtin_ctzll(after)) * words + u / 64] |= std::uint64_t(1) << u % 64;
         }
     std::vector<int> groups(tags), first;  // first: a tag of each group
     for (size_t v = 0; v < tags; ++v) {

@@ -1,7 +1,8 @@
 // Transitions of a layout and a number: products of a row with them, and sums of edge marginals.
 //
 // product(edge, x, step, part, transposed, visit) calls visit(v, sum) with each vector of x K, or of K x if
-// `transposed`, while it is in registers. step: between the vectors of x; part: between its parts.
+// `transposed`, while it is in registers. step: between the vectors of x; part: between its parts. write_product sets `to`
+// to the product; it is not inlined.
 #pragma once
 
 #include "lanes.hh"
@@ -33,6 +34,9 @@ class Transitions<Rows<R>, Number<R>> : public Weights<Number<R>> {
     BCRF_INLINE void product(int edge, const R* x, size_t, size_t, bool transposed, Visit visit) {
         row_products<N, 1>(&x, 1, this->matrix(edge, transposed), this->tags(), this->width(),
                            [&](int, int v, Vec<R> sum) BCRF_INLINE_LAMBDA { visit(v, sum); });
+    }
+    BCRF_NOINLINE void write_product(int edge, const R* x, size_t, size_t, bool transposed, R* to, size_t) {
+        product(edge, x, 1, 0, transposed, [&](int v, Vec<R> sum) BCRF_INLINE_LAMBDA { store(to + v * lanes<R>, sum); });
     }
     // Call visit(r, v, sum) for the products of 1 to 4 rows with shared transitions, loaded once for all.
     template <class Visit> BCRF_INLINE void products(int rows, const R* const* x, bool transposed, Visit visit) {
@@ -102,8 +106,7 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
         for (const TransitionBlock<R>& block : blocks_[0]) pairs_.emplace_back(block, batch.tags, N::IS_EXPONENTIAL);
     }
 
-    // Set `to` (PARTS, tags, W) to a product.
-    BCRF_NOINLINE void write_product(const R* x, size_t step, size_t part, bool transposed, R* to, size_t to_part) {
+    BCRF_NOINLINE void write_product(int, const R* x, size_t step, size_t part, bool transposed, R* to, size_t to_part) {
         for (const TransitionBlock<R>& block : blocks_[transposed])
             if constexpr (WIDE) {
                 const Vec<R> top = largest_exponents(block.from, x + part, step);
@@ -135,7 +138,7 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
         if constexpr (!WIDE)
             if (first.is_all()) return lane_product<N, true>(x, step, first, visit);
         // Inlined, it would slow down products without blocks.
-        write_product(x, step, part, transposed, out_, row_);
+        write_product(0, x, step, part, transposed, out_, row_);
         for (int v = 0; v < this->tags(); ++v) visit(v, N::load(out_ + v * W, row_));
     }
     // stride: between the numbers of a row. The wide arcs of an edge sum to 1. So no product of the largest numbers of a
@@ -170,9 +173,8 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
     using Value = typename N::Value;
     static constexpr int W = lanes<R>;
     Buffer<int> near_;
-    Buffer<R> out_;   // (2, width): of a product, whose sums take more time than a store
-    Buffer<R> sums_;  // (tags, width): of edge marginals
-    int pending_ = 0;
+    Buffer<R> out_;  // (2, width): of a product, whose sums take more time than a store
+    PendingSums<R> sums_;
 
     // Set near_ to the tags whose exponent in a row is at least `least`. Return their number. Those of transitions are
     // at most 0.
@@ -215,7 +217,7 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
   public:
     BCRF_NOINLINE Transitions(const Batch<R>& batch, int longest, double scale = 1)
         : Weights<N>(batch, longest, scale), near_(batch.tags + 1), out_(2 * size_t(this->width())),
-          sums_(size_t(batch.tags) * this->width()) {}
+          sums_(batch.tags) {}
 
     // Call visit(v, sum) with sums that are not normalized: their exponents are exactly the largest sum of exponents.
     template <class Visit>
@@ -227,11 +229,15 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
     BCRF_INLINE void product(int edge, const R* x, size_t, size_t part, bool transposed, Visit visit) {
         raw_product(edge, x, part, transposed, [&](int v, Value sum) BCRF_INLINE_LAMBDA { visit(v, N::normal(sum)); });
     }
+    void write_product(int edge, const R* x, size_t, size_t part, bool transposed, R* to, size_t to_part) {
+        product(edge, x, W, part, transposed, [&](int v, Value y) BCRF_INLINE_LAMBDA { N::store(to + v * W, to_part, y); });
+    }
 
     void add_edges(const R* a, const R* b, int edges, size_t step, size_t part, double* sum) {
         const size_t width = this->width();
         const R *km = this->matrix(0, false), *ke = km + this->part();
         for (; edges > 0; --edges, a += step, b += step) {
+            R* sums = sums_.get();
             Vec<R> tops = broadcast<R>(2 * E::ZERO);
             for (size_t t = 0; t < width; t += W) tops = max<R>(tops, load(b + part + t));
             const int n = find_near(a + part, -maximum<R>(tops) - E::BIAS);
@@ -240,40 +246,25 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
                 for (size_t v = 0; v < width; v += W) {
                     const Vec<R> e = (load(ke + at + v) + a[part + u]) + load(b + part + v);
                     const Vec<R> m = (load(km + at + v) * a[u]) * load(b + v);
-                    store(sums_ + at + v, load(sums_ + at + v) + m * power_of_two<R>(e));
+                    store(sums + at + v, load(sums + at + v) + m * power_of_two<R>(e));
                 }
             }
-            if (++pending_ == Precision<R>::MOST_SUMMED) flush(sum);
+            sums_.count(1, nullptr, sum);
         }
     }
-    void flush(double* sum) {
-        if (!pending_) return;
-        for (int u = 0; u < this->tags(); ++u)
-            for (int v = 0; v < this->tags(); ++v) {
-                R& x = sums_[size_t(u) * this->width() + v];
-                sum[size_t(u) * this->tags() + v] += double(x);
-                x = 0;
-            }
-        pending_ = 0;
-    }
+    void flush(double* sum) { sums_.flush(nullptr, sum); }
 };
 
-// Return the weight at `at` of a matrix, in all lanes, and the weights of tag u at an edge: of all tags v of a vector in
-// rows, of tag v in lanes.
-template <class L, class N, class R>
-BCRF_INLINE typename N::Value single_weight(Transitions<L, N>& k, const R* at) {
-    if constexpr (L::IN_LANES) return N::of(broadcast(*at));
-    else return N::single(at, k.part());
-}
-template <class L, class N, class R>
-BCRF_INLINE typename N::Value load_weights(Transitions<L, N>& k, const R* at) {
+// Return a vector of weights at `at` of a matrix.
+template <class L, class N> BCRF_INLINE typename N::Value load_weights(Transitions<L, N>& k, const typename N::R* at) {
     if constexpr (L::IN_LANES) return N::of(load(at));
     else return N::load(at, k.part());
 }
-template <class L, class N> BCRF_INLINE typename N::Value weight(Transitions<L, N>& k, int edge, int u, int v) {
+// Return the weights of tag u at an edge: of all tags of vector v in rows, of tag v in lanes.
+template <class L, class N> BCRF_INLINE typename N::Value edge_weight(Transitions<L, N>& k, int edge, int u, int v) {
     const auto* row = k.matrix(edge, false) + size_t(u) * k.width();
-    if constexpr (L::IN_LANES) return single_weight(k, row + v);
-    else return load_weights(k, row + v * lanes<typename N::R>);
+    if constexpr (L::IN_LANES) return N::of(broadcast(row[v]));
+    else return N::load(row + v * lanes<typename N::R>, k.part());
 }
 
 }  // namespace BCRF_TARGET

@@ -18,18 +18,17 @@ template <class R> class Predecessors<Rows<R>> {
     Transitions<Rows<R>, Tropical<R>>& k_;
     const int tags_;
     const bool shared_;
-    Buffer<R> count_;  // 0, 1, .. for each lane
+    Buffer<R> count_;          // 0, 1, .. for each lane
+    Buffer<R> into_, nothing_;  // (width): transitions into a tag, and zeros
 
-    // Return the tag with the largest score.
-    template <class Score> int argmax(Score score) {
-        int best = 0;
-        for (int t = 1; t < tags_; ++t)
-            if (score(t) > score(best)) best = t;
-        return best;
-    }
     // Return the tag with the largest best[t] + w[t]. The padding of `best` is -inf.
-    int argmax_of_sum(const R* best, const R* w) {
-        if (tags_ < MIN_VECTOR_ARGMAX_TAGS) return argmax([&](int t) { return best[t] + w[t]; });
+    int argmax(const R* best, const R* w) {
+        if (tags_ < MIN_VECTOR_ARGMAX_TAGS) {
+            int found = 0;
+            for (int t = 1; t < tags_; ++t)
+                if (best[t] + w[t] > best[found] + w[found]) found = t;
+            return found;
+        }
         Vec<R> top = broadcast<R>(-infinity<R>), at{}, tag = load(count_.data());
         for (int t = 0; t < tags_; t += W, tag += R(W)) {
             const Vec<R> v = load(best + t) + load(w + t);
@@ -44,17 +43,20 @@ template <class R> class Predecessors<Rows<R>> {
     using Tags = int;
 
     Predecessors(const Batch<R>& batch, Transitions<Rows<R>, Tropical<R>>& k)
-        : k_(k), tags_(batch.tags), shared_(batch.shared), count_(W) {
+        : k_(k), tags_(batch.tags), shared_(batch.shared), count_(W), into_(k.width()), nothing_(k.width()) {
         for (int i = 0; i < W; ++i) count_[i] = R(i);
     }
 
+    // Return the transitions (width) into a tag.
+    const R* into(const R* w, int to) {
+        if (shared_) return k_.matrix(0, true) + size_t(to) * k_.width();
+        for (int u = 0; u < tags_; ++u) into_[u] = w[size_t(u) * tags_ + to];
+        return into_;
+    }
     int find(const R* w, const R* best, int to, Vec<R> ended, Vec<R>& arc) {
-        arc = Vec<R>{};
-        if (ended[0] > 0) return argmax([&](int t) { return best[t]; });
-        // Without sharing, this reads one column of each matrix, so a transpose does not pay.
-        const int tag = shared_ ? argmax_of_sum(best, k_.matrix(0, true) + size_t(to) * k_.width())
-                                : argmax([&](int u) { return best[u] + w[size_t(u) * tags_ + to]; });
-        arc = broadcast<R>(w[size_t(tag) * tags_ + to]);
+        const R* row = ended[0] > 0 ? nothing_.data() : into(w, to);
+        const int tag = argmax(best, row);
+        arc = broadcast<R>(row[tag]);
         return tag;
     }
     static int tag(Tags tags, int) { return tags; }
@@ -62,14 +64,12 @@ template <class R> class Predecessors<Rows<R>> {
 
 // Return table[at[k]] in each lane k, for a table of 1 to 4 vectors.
 template <int VECTORS, class R> BCRF_INLINE Vec<R> pick(const R* table, IntVec<R> at) {
-    constexpr int W = lanes<R>;
     if constexpr (VECTORS == 1) {
         return permute<R>(load(table), at);
-    } else if constexpr (VECTORS == 2) {
-        return permute<R>(load(table), load(table + W), at);
     } else {
-        const Vec<R> low = pick<2>(table, at), high = pick<VECTORS - 2>(table + 2 * W, at);
-        return (at & IntOf<R>(2 * W)) != 0 ? high : low;
+        constexpr int LOW = VECTORS > 2 ? 2 : 1, PLACES = LOW * lanes<R>;
+        const Vec<R> low = pick<LOW>(table, at), high = pick<VECTORS - LOW>(table + PLACES, at);
+        return (at & IntOf<R>(PLACES)) != 0 ? high : low;
     }
 }
 
@@ -116,7 +116,7 @@ template <class R> class Predecessors<Lanes<R>> {
         } else {
             const R* rows[W];
             for (int k = 0; k < W; ++k) rows[k] = back_ + size_t(to[k]) * width_;
-            pack<R, R>(into_, W, rows, back_ + size_t(tags_) * width_, tags_);
+            pack<R>(into_, W, rows, back_ + size_t(tags_) * width_, tags_);
             const R* into = into_.data();
             found = argmax(best, ended, arc, [&](int u) BCRF_INLINE_LAMBDA { return load(into + u * W); });
         }
@@ -129,9 +129,6 @@ template <class R> class Predecessors<Lanes<R>> {
 // back-pointers: finding a predecessor afterwards costs O(T). The operations on each score are the same in both
 // layouts, so the labelings are.
 template <class L, class R> class Viterbi {
-  public:
-    using Tile = typename L::Tile;
-
   protected:
     static constexpr int W = lanes<R>;
     static constexpr int CHECKED = 1024;  // tokens between two looks at the signals
@@ -145,11 +142,11 @@ template <class L, class R> class Viterbi {
     R* at(int i) { return best_ + size_t(i) * row_; }
 
     // Set the scores of token i, and return the largest. Not inlined: the product needs the registers.
-    BCRF_NOINLINE Vec<R> step(const Tile& tile, int i) {
+    BCRF_NOINLINE Vec<R> step(const Sequence<R>& s, int i) {
         R *best = at(i), *unary = i ? unary_.data() : best;
         Vec<R> top = broadcast<R>(-infinity<R>);
-        layout_.load(unary, tile, i);
-        if (const Sequence<R>& s = tile.sequence[0]; i > 0 && !s.shared) k_.set(0, s.edge(i - 1));
+        layout_.load(unary, i);
+        if (i > 0 && !s.shared) k_.set(0, s.edge(i - 1));
         if (i == 0)
             for (int v = 0; v < vectors_; ++v) top = max<R>(top, load(best + v * W));
         else
@@ -165,12 +162,13 @@ template <class L, class R> class Viterbi {
     }
 
     // Set the scores of the best prefixes. Return 1 or more for each sequence that has none at some token.
-    Vec<R> fill(const Tile& tile) {
-        const auto lengths = L::lengths(tile);
+    Vec<R> fill(const Tile<R>& tile) {
+        layout_.set(tile);
+        const auto lengths = layout_.lengths();
         Vec<R> bad{};
         for (int i = 0; i < tile.longest; ++i) {
             if (i % CHECKED == CHECKED - 1) check_signals();
-            const Vec<R> top = step(tile, i);
+            const Vec<R> top = step(tile.sequence[0], i);
             bad = top > -infinity<R> ? bad : bad + L::live(lengths, i).ones();
             if (!L::IN_LANES && L::any(bad)) break;
         }
@@ -178,8 +176,8 @@ template <class L, class R> class Viterbi {
     }
 
     // Write the labelings to `tags` (N), and the scores of the tile's sequences.
-    void trace(const Tile& tile, int* tags, double* scores) {
-        const auto lengths = L::lengths(tile);
+    void trace(const Tile<R>& tile, int* tags, double* scores) {
+        const auto lengths = layout_.lengths();
         const R* unary[W];  // of the current token
         int* next[W];       // the tag of the next one
         for (int k = 0; k < tile.size; ++k) {
@@ -219,7 +217,7 @@ template <class L, class R> class Viterbi {
           best_(longest * row_, Fill::NONE), unary_(row_) {}
 
     // Write the best labelings to `tags` (N), and their scores (size): zeros and -inf if there is none.
-    void run(const Tile& tile, int* tags, R* scores) {
+    void run(const Tile<R>& tile, int* tags, R* scores) {
         const Vec<R> bad = fill(tile);
         double found[W] = {};
         if (!L::all(bad)) trace(tile, tags, found);
@@ -232,7 +230,7 @@ template <class L, class R> class Viterbi {
 };
 
 template <class R> void max_product(const Batch<R>& batch, int* tags, R* scores) {
-    run_plan<R, SequenceLayouts>(
+    run_plan<Rows, Lanes>(
         batch, batch.sequences(), shape_of(batch, Operation::MAX_PRODUCT, 0),
         [&](auto layout, auto number, const auto& tiles, char*) {
             using Layout = typename decltype(layout)::type;
@@ -241,8 +239,8 @@ template <class R> void max_product(const Batch<R>& batch, int* tags, R* scores)
             if constexpr (decltype(number)::type::PARTS == 1)
                 for_each_tile(
                     batch, tiles, (Layout::IN_LANES ? 0.3 : 2) * pass(batch), nullptr,
-                    [&] { return Search(batch, longest(tiles)); },
-                    [&](Search& search, const auto& tile, double*) { search.run(tile, tags, scores); },
+                    [&] { return Search(batch, int(largest_room<Layout>(tiles))); },
+                    [&](Search& search, const Tile<R>& tile, double*) { search.run(tile, tags, scores); },
                     [](Search&, double*) {});
         },
         [](const std::vector<Sequence<R>>&) {});

@@ -1,7 +1,7 @@
 // Transition matrices of a number, with their transposes.
 #pragma once
 
-#include "numbers.hh"
+#include "lanes.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -16,6 +16,7 @@ template <class N> class Weights {
     const double scale_;
     const size_t part_, stride_;  // of a matrix: N::PARTS parts
     Buffer<R> rows_, columns_;
+    Buffer<R> none_;  // (PARTS, width): zeros, the padding of columns
     Buffer<double> shift_;
     bool zeros_ = false;
     double range_ = 0;
@@ -25,7 +26,8 @@ template <class N> class Weights {
     Weights(const Batch<R>& batch, int edges, double scale = 1)
         : tags_(batch.tags), width_(padded<R>(tags_)), shared_(batch.shared), scale_(scale),
           part_(size_t(tags_) * width_), stride_(N::PARTS * part_), rows_((shared_ ? 1 : edges) * stride_, Fill::NONE),
-          columns_((shared_ ? 1 : edges) * stride_, Fill::NONE), shift_(shared_ ? 1 : edges) {
+          columns_((shared_ ? 1 : edges) * stride_, Fill::NONE), none_(N::PARTS * width_), shift_(shared_ ? 1 : edges) {
+        for (int v = 0; v < width_; v += W) N::store(none_ + v, width_, N::zero());
         if (shared_) set(0, batch.transitions);
     }
 
@@ -48,10 +50,14 @@ template <class N> class Weights {
                 const Vec<R> x = load(v + W > tags_ ? few : w + v);
                 N::store(row + v, part_, N::exponential(x, broadcast(top), scale_));
             }
-            N::store(columns + size_t(u + 1) * width_ - W, part_, N::zero());
         }
         for (int part = 0; part < N::PARTS; ++part)
-            transpose<R>(columns + part * part_, rows + part * part_, tags_, width_);
+            for (int u = 0; u < width_; u += W) {
+                const R* from[W];
+                for (int k = 0; k < W; ++k)
+                    from[k] = u + k < tags_ ? rows + part * part_ + size_t(u + k) * width_ : none_ + part * width_;
+                pack(columns + part * part_ + u, width_, from, rows + stride_, tags_);
+            }
     }
 
     // Prepare for the edges of a sequence.
