@@ -19,7 +19,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 
 from . import doc_attributes, word_attributes
 from .doc_attributes import POOLED, Values
-from .gazetteers import KINDS, Gazetteers
+from .gazetteers import EXACT, KINDS, PLACES, Gazetteers
 from .quantized_vectors import (
     VECTOR,
     check_dimensions,
@@ -47,6 +47,8 @@ STRINGS = {
     *("pos", "tag", "dep", "morph", "ent_type", "ent_id", "ent_kb_id"),
 }
 
+_PLACE_HASHES = np.array([hash_string(place) for place in PLACES], dtype="uint64")
+
 # Attributes without an argument and without a name after a dot, other than spaCy's.
 _PLAIN = (*word_attributes.PLAIN, *doc_attributes.PLAIN, FREQUENCY, VECTOR, POOLED)
 
@@ -58,14 +60,14 @@ class Tokens(NamedTuple):
     values: (N, A) values of the A attributes in `Features.columns`, 0 for a missing value.
     lengths: (B,) numbers of tokens of the sequences.
     text: returns the word of a hash; called for words that the cache does not have.
-    listed: (N, L) bags with the values of the L attributes in `Features.listed`.
+    listed: for each attribute in `Features.listed`, the bags (N,) of the tokens' values.
     """
 
     orths: Keys
     values: Keys
     lengths: NDArray[np.int32]
     text: Callable[[int], str]
-    listed: Bags | None = None
+    listed: Sequence[Bags] = ()
 
 
 class Features:
@@ -215,7 +217,7 @@ class Features:
         else:
             values, lengths = read_docs(docs, self.attributes), doc_lengths(docs)
             text = docs[0].vocab.strings.__getitem__
-        listed = self._list(docs, held_out) if self.listed else None
+        listed = [self._list(docs, attribute, held_out) for attribute in self.listed]
         return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
 
     def extract(self, tokens: Tokens, origins: bool = False) -> tuple[Keys, Any, Any]:
@@ -233,8 +235,8 @@ class Features:
         """
         cells, bags = self._words.find(np.ascontiguousarray(tokens.orths), tokens.text)
         n_bags = len(self._of_word)
-        if tokens.listed is not None:
-            bags = _join(bags, cells, n_bags, tokens.listed, len(self.listed))
+        if tokens.listed:
+            bags = _join(bags, cells, n_bags, tokens.listed)
             cells, n_bags = np.arange(len(tokens.orths), dtype="int32"), n_bags + len(self.listed)
         return np.ascontiguousarray(tokens.values), cells, *bags, n_bags, tokens.lengths
 
@@ -300,19 +302,22 @@ class Features:
         """Return (n, 1 + A) hashes of the words and values of `columns`."""
         return read_doc(doc, self.attributes)
 
-    def _list(self, docs: Sequence[Doc], held_out: bool) -> Bags:
-        """Hash the values of the listed attributes into (N, L) bags."""
-        sizes: list[int] = []
-        hashes: list[int] = []
-        # The first chain takes all documents at once.
-        pooled: Sequence[Values] = self.first.values(docs, held_out) if self.first else ()
-        for i, doc in enumerate(docs):
-            columns = [pooled[i] if a.name == POOLED else self._values(doc, a) for a in self.listed]
-            for values in chain.from_iterable(zip(*columns, strict=True)):
-                sizes.append(len(values))
-                hashes.extend(map(hash_string, values))
-        starts = np.cumsum([0, *sizes], dtype="int64")
-        return Bags(starts, np.array(hashes, dtype="uint64"))
+    def _list(self, docs: Sequence[Doc], attribute: Attribute, held_out: bool) -> Bags:
+        """Hash the values of a listed attribute into bags (N,)."""
+        kind, _, name = attribute.name.partition(".")
+        if kind in KINDS:
+            places = self.gazetteers.find(name, docs, kind == EXACT)
+            is_inside = places >= 0
+            return Bags(np.append(0, is_inside.cumsum()), _PLACE_HASHES[places[is_inside]])
+        if name == "" and kind == POOLED:
+            assert self.first
+            # The first chain takes all documents at once.
+            by_doc = self.first.values(docs, held_out)
+        else:
+            by_doc = [self._values(doc, attribute) for doc in docs]
+        by_token = list(chain.from_iterable(by_doc))
+        hashes = np.array(list(map(hash_string, chain.from_iterable(by_token))), dtype="uint64")
+        return Bags(np.cumsum([0, *map(len, by_token)], dtype="int64"), hashes)
 
     def _values(self, doc: Doc, attribute: Attribute) -> Values:
         """Return each token's values of a listed attribute."""
@@ -357,7 +362,7 @@ class Features:
                 self._of_word[attribute] = partial(self.gazetteers.find_partial, rest)
             else:
                 self._of_doc[attribute] = partial(
-                    _find_phrases, self.gazetteers, rest, kind == "exact"
+                    _find_phrases, self.gazetteers, rest, kind == EXACT
                 )
         elif kind == CLUSTER and dot:
             self._of_word[attribute] = self._cluster(attribute, rest)
@@ -427,21 +432,21 @@ class Features:
         return WordScores(self._compile(), len(self.columns) + len(self._of_word))
 
 
-def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Bags, n_listed: int) -> Bags:
-    """Concatenate the bags of each token's word type and of its listed attributes.
+def _join(words: Bags, types: NDArray[np.int32], n_words: int, listed: Sequence[Bags]) -> Bags:
+    """Concatenate the bags of each token's word type and of its L listed attributes.
 
-    words: (types, n_words) bags; types: (N,) the tokens' word types; listed: (N, n_listed) bags.
-    Returns (N, n_words + n_listed) bags.
+    words: (types, n_words) bags; types: (N,) the tokens' word types; listed: L times (N,) bags.
+    Returns (N, n_words + L) bags.
     """
-    n = len(types)
     by_type = types.astype("int64")[:, None] * n_words + np.arange(n_words)
-    by_token = np.arange(n * n_listed).reshape(n, n_listed) + (len(words.starts) - 1)
-    cells = np.concatenate([by_type, by_token], axis=1).ravel()
-    values = np.concatenate([words.values, listed.values])
-    froms = np.concatenate([words.starts[:-1], listed.starts[:-1] + len(words.values)])[cells]
-    sizes = np.concatenate([np.diff(words.starts), np.diff(listed.starts)])[cells]
-    starts = np.concatenate([[0], sizes.cumsum()]).astype("int64")
-    at = np.repeat(froms - starts[:-1], sizes) + np.arange(starts[-1])
+    offsets = np.cumsum([len(words.values), *(len(bags.values) for bags in listed)])
+    firsts = [bags.starts[:-1] + offset for bags, offset in zip(listed, offsets, strict=False)]
+    sizes = [np.diff(bags.starts) for bags in listed]
+    froms = np.column_stack([words.starts[:-1][by_type], *firsts]).ravel()
+    counts = np.column_stack([np.diff(words.starts)[by_type], *sizes]).ravel()
+    values = np.concatenate([words.values, *(bags.values for bags in listed)])
+    starts = np.append(0, counts.cumsum()).astype("int64")
+    at = np.repeat(froms - starts[:-1], counts) + np.arange(starts[-1])
     return Bags(starts, values[at])
 
 
@@ -472,7 +477,7 @@ def _read_extension(name: str, doc: Doc) -> Values:
 
 
 def _find_phrases(gazetteers: Gazetteers, name: str, exact: bool, doc: Doc) -> Values:
-    return [[value] if value else [] for value in gazetteers.find(name, doc, exact)]
+    return [[PLACES[k]] if k >= 0 else [] for k in gazetteers.find(name, [doc], exact).tolist()]
 
 
 def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) -> Values:

@@ -7,6 +7,7 @@ partial.name[0]    the positions of the word in any phrase, without its neighbou
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,14 +21,16 @@ from spacy.strings import hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from spacy_bcrf.annotation.arrays import read_doc
+from spacy_bcrf.annotation.arrays import doc_lengths, read_docs
 from spacy_bcrf.io.text import CorpusError, Line, read_lines, text_suffix
 
-KINDS = ("gazetteer", "exact", "partial")
+EXACT = "exact"
+KINDS = ("gazetteer", EXACT, "partial")
 """The attributes, which a dot and the name of a list follow."""
 FIELDS = ("pattern", "name", "text", "alias", "aliases")
 """Fields of JSONL with a phrase, or a list of phrases. Without them, `label` is a phrase."""
-_PLACES = ("B", "I", "L", "U")
+PLACES = ("B", "I", "L", "U")
+_PHRASE = re.compile("[^\n]+")
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -38,52 +41,68 @@ class Gazetteers:
         the tokens of a phrase.
 
     `load` reads the files when a model is initialized. The saved model contains the phrases. A
-    matcher keeps 64 bits for each beginning of a phrase, not its words.
+    list is kept as one string, and a matcher has 64 bits for each beginning of a phrase.
     """
 
     def __init__(self, sources: Mapping[str, str | Sequence[str]]) -> None:
         self._sources = dict(sources)
         self.names = sorted(sources)
-        self.phrases: dict[str, list[str]] = {
-            name: [] if isinstance(source, str) else list(source)
-            for name, source in sources.items()
-        }
-        self._matchers: dict[tuple[str, int], _Matcher] = {}
-        self._words: dict[str, tuple[Any, NDArray[np.uint8]]] = {}
+        self.restore(
+            {name: [] if isinstance(list_, str) else list_ for name, list_ in sources.items()}
+        )
+
+    @property
+    def phrases(self) -> dict[str, list[str]]:
+        """The phrases of each list."""
+        return {name: text.split("\n") if text else [] for name, text in self._texts.items()}
 
     def copy(self) -> Gazetteers:
         """Copy sources and phrases."""
-        return _restore(self._sources, self.phrases)
+        return _restore(self._sources, self._texts)
 
     def __reduce__(self) -> tuple:
         # Matchers depend on a vocabulary, so another process makes its own.
-        return _restore, (self._sources, self.phrases)
+        return _restore, (self._sources, self._texts)
 
     def load(self) -> None:
         """Read the files. Raises CorpusError if one cannot be read or is empty."""
-        for name, source in self._sources.items():
-            if isinstance(source, str):
-                self.phrases[name] = read_phrases(Path(source))
-        self._matchers, self._words = {}, {}
+        read = {
+            name: _join_phrases(read_phrases(Path(source)))
+            for name, source in self._sources.items()
+            if isinstance(source, str)
+        }
+        self._set(self._texts | read)
 
-    def restore(self, phrases: Mapping[str, list[str]]) -> None:
+    def restore(self, phrases: Mapping[str, Sequence[str]]) -> None:
         """Set the phrases of a saved model, without reading the sources."""
-        self.phrases, self._matchers, self._words = dict(phrases), {}, {}
+        self._set({name: _join_phrases(list_) for name, list_ in phrases.items()})
 
-    def find(self, name: str, doc: Doc, exact: bool = False) -> list[str]:
-        """Match the phrases of a list; of overlapping matches only the longest counts.
+    def _set(self, texts: dict[str, str]) -> None:
+        self._texts = texts
+        self._matchers: dict[tuple[str, int], _Matcher] = {}
+        self._words: dict[str, tuple[Any, NDArray[np.uint8]]] = {}
 
-        exact: whether case matters. Returns each token's position in its phrase: B, I, L, U (a
-        phrase of one token), or "".
+    def find(self, name: str, docs: Sequence[Doc], exact: bool = False) -> NDArray[np.int8]:
+        """Match the phrases of a list; of overlapping matches only the longest, then first, counts.
+
+        exact: whether case matters. Returns the place of each of N tokens in its phrase (N,): the
+        index in `PLACES`, -1 outside of phrases. U is a phrase of one token.
         """
         key = name, ORTH if exact else LOWER
         if key not in self._matchers:
-            self._matchers[key] = _Matcher(self.phrases[name], exact)
-        places = [""] * len(doc)
-        matches = self._matchers[key].find(read_doc(doc, [key[1]])[:, 0]) if len(doc) else []
-        for start, end in sorted(matches, key=lambda match: (match[0] - match[1], match[0])):
-            if not (places[start] or places[end - 1]):
-                places[start:end] = _places(end - start)
+            self._matchers[key] = _Matcher(self._texts[name], exact)
+        words, lengths = read_docs(docs, [key[1]])[:, 0], doc_lengths(docs)
+        starts, sizes = self._matchers[key].find(words, np.repeat(lengths.cumsum(), lengths))
+        places = np.full(len(words), -1, dtype="int8")
+        is_long = sizes > 1
+        order = np.lexsort((starts[is_long], -sizes[is_long]))
+        longer = np.stack([starts[is_long], starts[is_long] + sizes[is_long]], axis=1)[order]
+        for start, end in longer.tolist():
+            if places[start] < 0 and places[end - 1] < 0:
+                places[start:end] = 1
+                places[start], places[end - 1] = 0, 2
+        alone = starts[~is_long]
+        places[alone[places[alone] < 0]] = 3
         return places
 
     def find_partial(self, name: str, word: str) -> Iterator[str]:
@@ -92,11 +111,11 @@ class Gazetteers:
         The word alone decides: the phrase need not follow in the text.
         """
         if name not in self._words:
-            self._words[name] = _index_words(self.phrases[name])
+            self._words[name] = _index_words(self._texts[name])
         index, found = self._words[name]
         row = int(index.find(np.array([hash_string(word.lower())], dtype="uint64"))[0])
         if row >= 0:
-            yield from (place for k, place in enumerate(_PLACES) if found[row] >> k & 1)
+            yield from (place for k, place in enumerate(PLACES) if found[row] >> k & 1)
 
 
 class _Matcher:
@@ -105,24 +124,29 @@ class _Matcher:
     Two phrases or texts have the same hash by chance in one of about 2^64 / (number of hashes).
     """
 
-    def __init__(self, phrases: Sequence[str], exact: bool) -> None:
+    def __init__(self, text: str, exact: bool) -> None:
         from spacy_bcrf.kernels.sparse import Dictionary
 
         self._index: Any = Dictionary()
-        flat, lengths = _hash_words(phrases, lower=not exact)
-        firsts, keys = lengths.cumsum() - lengths, np.zeros(len(phrases), dtype="uint64")
-        ends = []
+        flat, lengths = _hash_words(text, lower=not exact)
+        firsts, keys = lengths.cumsum() - lengths, np.zeros(len(lengths), dtype="uint64")
+        ends = [np.zeros(0, "int64")]
         for n in range(int(lengths.max(initial=0))):
             longer = lengths > n
             keys[longer] = _extend(keys[longer], flat[firsts[longer] + n])
             rows = self._index.find(keys[longer], True)
             ends.append(rows[lengths[longer] == n + 1])
         self._is_end = np.zeros(len(self._index), dtype=bool)
-        self._is_end[np.concatenate([np.zeros(0, "int64"), *ends])] = True
+        self._is_end[np.concatenate(ends)] = True
 
-    def find(self, words: NDArray[np.uint64]) -> list[tuple[int, int]]:
-        """Return the starts and ends of all matches. words: (n,) hashes."""
-        found: list[tuple[int, int]] = []
+    def find(
+        self, words: NDArray[np.uint64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the starts and the numbers of tokens of all matches.
+
+        words: (N,) hashes. ends: (N,) one past the last token of each token's document.
+        """
+        starts, sizes = [np.zeros(0, "int64")], [np.zeros(0, "int64")]
         at, keys, n = np.arange(len(words)), np.zeros(len(words), dtype="uint64"), 0
         while len(at):
             keys = _extend(keys, words[at + n])
@@ -130,19 +154,18 @@ class _Matcher:
             n += 1
             known = rows >= 0
             at, keys, rows = at[known], keys[known], rows[known]
-            found += [(start, start + n) for start in at[self._is_end[rows]].tolist()]
-            inside = at + n < len(words)
+            starts.append(at[self._is_end[rows]])
+            sizes.append(np.full(len(starts[-1]), n))
+            inside = at + n < ends[at]
             at, keys = at[inside], keys[inside]
-        return found
+        return np.concatenate(starts), np.concatenate(sizes)
 
 
-def _hash_words(
-    phrases: Sequence[str], lower: bool
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _hash_words(text: str, lower: bool) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the hashes of the words of all phrases, and the number of words of each."""
     flat, lengths = array("Q"), array("q")
-    for phrase in phrases:
-        words = (phrase.lower() if lower else phrase).split()
+    for match in _PHRASE.finditer(text):
+        words = (match[0].lower() if lower else match[0]).split()
         flat.extend(map(hash_string, words))
         lengths.append(len(words))
     return np.array(flat, dtype="uint64"), np.array(lengths, dtype="int64")
@@ -154,11 +177,11 @@ def _extend(keys: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.u
     return mixed ^ (mixed >> np.uint64(32))
 
 
-def _index_words(phrases: Sequence[str]) -> tuple[Any, NDArray[np.uint8]]:
+def _index_words(text: str) -> tuple[Any, NDArray[np.uint8]]:
     """Return an index of the lowercased words of phrases, and the bits of their positions."""
     from spacy_bcrf.kernels.sparse import Dictionary
 
-    flat, lengths = _hash_words(phrases, lower=True)
+    flat, lengths = _hash_words(text, lower=True)
     # Places of the tokens: B 0, I 1, L 2, U 3.
     places = np.ones(len(flat), dtype="uint8")
     ends = lengths.cumsum()
@@ -229,14 +252,11 @@ def _read_aliases(path: Path) -> list[str]:
         raise CorpusError(f"{path}: expected a spaCy knowledge base ({error})") from error
 
 
-def _places(n: int) -> list[str]:
-    """Return the positions of the n tokens of a phrase."""
-    return ["U"] if n == 1 else ["B", *["I"] * (n - 2), "L"][:n]
+def _join_phrases(phrases: Sequence[str]) -> str:
+    return "\n".join(" ".join(phrase.split()) for phrase in phrases)
 
 
-def _restore(
-    sources: Mapping[str, str | Sequence[str]], phrases: Mapping[str, list[str]]
-) -> Gazetteers:
+def _restore(sources: Mapping[str, str | Sequence[str]], texts: dict[str, str]) -> Gazetteers:
     new = Gazetteers(sources)
-    new.restore(phrases)
+    new._set(texts)
     return new

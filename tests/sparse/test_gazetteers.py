@@ -9,7 +9,7 @@ from spacy.kb import InMemoryLookupKB
 from spacy.tokens import Doc
 
 from spacy_bcrf.io.text import CorpusError
-from spacy_bcrf.sparse.gazetteers import Gazetteers, read_phrases
+from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, read_phrases
 
 NLP = spacy.blank("en")
 
@@ -35,8 +35,12 @@ def test_matches_equal_those_of_all_spans(exact):
     for _ in range(60):
         phrases = [" ".join(rng.choices(alphabet, k=rng.randint(1, 4))) for _ in range(6)]
         words = rng.choices(alphabet, k=rng.randint(0, 15))
-        found = Gazetteers({"x": phrases}).find("x", Doc(NLP.vocab, words=words), exact)
-        assert found == matches(phrases, words, exact)
+        more = rng.choices(alphabet, k=rng.randint(0, 5))
+        docs = [Doc(NLP.vocab, words=part) for part in (words, [], more)]
+        found = Gazetteers({"x": phrases}).find("x", docs, exact)
+        # No match crosses the end of a document.
+        right = matches(phrases, words, exact) + matches(phrases, more, exact)
+        assert [PLACES[k] if k >= 0 else "" for k in found] == right
 
 
 def test_parts_of_phrases():
@@ -90,7 +94,7 @@ def test_matchers_are_small():
     phrases = [f"{make()} {make()}" for _ in range(20_000)]
     lists = Gazetteers({"x": phrases})
     tracemalloc.start()
-    lists.find("x", NLP.make_doc("a"))
+    lists.find("x", [NLP.make_doc("a")])
     list(lists.find_partial("x", "a"))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
