@@ -13,6 +13,8 @@ The module `cimport`s neither NumPy nor Thinc nor spaCy, so a wheel works with a
 
 from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport INFINITY
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
@@ -354,6 +356,101 @@ def hildreth(xp, const double[:, ::1] gains, const double[:, :, ::1] gram, doubl
     with nogil:
         c_hildreth(size, n, &gains[0, 0], &gram[0, 0, 0], most, &steps_[0, 0])
     return steps
+
+
+# Padded tensors (B, L, T) of `spacy_bcrf.torch`, which checks their shapes.
+
+
+def take_padded(
+    const real[:, :, :] scores, const unsigned char[:, :] mask, const real[::1] start,
+    const real[::1] end, const int64_t[:, :] tags
+):
+    """Return the scores (N, T) of the tokens with those of start and end, lengths, and int32 tags.
+
+    mask, start, end and tags may be None. The tag -100, unknown, becomes -1. Returns None if a tag
+    or a shape is wrong, or a sequence has no token or a hole: the caller says where.
+    """
+    cdef Py_ssize_t size = scores.shape[0], steps = scores.shape[1], n_tags = scores.shape[2]
+    cdef Py_ssize_t b, i, k = 0, n = 0
+    cdef bint wrong = scores.strides[2] != sizeof(real)
+    wrong |= start is not None and start.shape[0] != n_tags
+    wrong |= end is not None and end.shape[0] != n_tags
+    cdef bint is_block = scores.strides[1] == <Py_ssize_t>(n_tags * sizeof(real))
+    cdef int64_t tag
+    lengths = numpy.empty(size, "int32")
+    cdef int[::1] lengths_ = lengths
+    for b in range(size):
+        i = steps
+        if mask is not None:
+            i = 0
+            while i < steps and mask[b, i]:
+                i += 1
+            for k in range(i, steps):
+                wrong |= mask[b, k]
+        wrong |= i == 0
+        lengths_[b] = <int>i
+        n += i
+    if wrong:
+        return None
+    unary = numpy.empty((n, n_tags), FLOAT32 if real is float else FLOAT64)
+    gold = None if tags is None else numpy.empty(n, "int32")
+    cdef real[:, ::1] unary_ = unary
+    cdef int[::1] gold_ = gold
+    cdef real* row = &unary_[0, 0]
+    k = 0
+    for b in range(size):
+        n = lengths_[b]
+        if is_block:
+            memcpy(row, &scores[b, 0, 0], n * n_tags * sizeof(real))
+        else:
+            for i in range(n):
+                memcpy(row + i * n_tags, &scores[b, i, 0], n_tags * sizeof(real))
+        if start is not None:
+            _add(&start[0], row, n_tags)
+        row += n * n_tags
+        if end is not None:
+            _add(&end[0], row - n_tags, n_tags)
+        if tags is not None:
+            for i in range(n):
+                tag = tags[b, i]
+                wrong |= not (0 <= tag < n_tags or tag == -100)
+                gold_[k + i] = -1 if tag == -100 else <int>tag
+        k += n
+    return None if wrong else (unary, lengths, gold)
+
+
+def pad_rows(
+    const real[:, ::1] rows, const int[::1] lengths, real[:, :, :] padded, real[::1] first,
+    real[::1] last
+):
+    """Copy rows (N, T) to padded (B, L, T), with zeros for its padding.
+
+    Adds the rows of first and last tokens to `first` and `last` (T,).
+    """
+    check_lengths(lengths, rows.shape[0])
+    cdef Py_ssize_t b, i, n, n_tags = rows.shape[1], steps = padded.shape[1]
+    cdef size_t size = n_tags * sizeof(real)
+    cdef const real* row = &rows[0, 0]
+    for b in range(padded.shape[0]):
+        n = lengths[b]
+        if padded.strides[1] == <Py_ssize_t>size:
+            memcpy(&padded[b, 0, 0], row, n * size)
+            memset(&padded[b, 0, 0] + n * n_tags, 0, (steps - n) * size)
+        else:
+            for i in range(n):
+                memcpy(&padded[b, i, 0], row + i * n_tags, size)
+            for i in range(n, steps):
+                memset(&padded[b, i, 0], 0, size)
+        if n:
+            _add(row, &first[0], n_tags)
+            row += n * n_tags
+            _add(row - n_tags, &last[0], n_tags)
+
+
+cdef inline void _add(const real* x, real* sums, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t t
+    for t in range(n):
+        sums[t] += x[t]
 
 
 cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] lengths):
