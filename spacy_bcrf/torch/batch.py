@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from spacy_bcrf import chain
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.kernels import Array, array_module
+from spacy_bcrf.kernels.native import pad_rows, take_padded
 
 UNKNOWN = -100
 """The tag of a token without annotation, as `ignore_index` of PyTorch's losses."""
@@ -19,11 +21,17 @@ Scores = tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
 
 class Batch:
-    """Padded scores as potentials of a ragged batch, in arrays of NumPy or CuPy."""
+    """Padded scores as potentials of a ragged batch, in arrays of NumPy or CuPy.
 
-    def __init__(self, scores: Scores, batch_first: bool) -> None:
-        emissions, *others = scores
-        for name, x in zip(("transitions", "start", "end", "mask"), others, strict=True):
+    gold: the tags, if given, as gold of `chain`.
+    """
+
+    def __init__(self, scores: Scores, batch_first: bool, tags: Tensor | None = None) -> None:
+        self.shape, self.batch_first = tuple(scores[0].shape), batch_first
+        if not scores[0].is_cuda and self._read_plain(scores, tags):
+            return
+        emissions, transitions, start, end, mask = scores
+        for name, x in zip(("transitions", "start", "end", "mask"), scores[1:], strict=True):
             if x is None:
                 continue
             if x.device != emissions.device:
@@ -32,9 +40,7 @@ class Batch:
                 raise TypeError(
                     f"emissions are {emissions.dtype}, {name} {x.dtype}: convert one of them"
                 )
-        transitions, start, end, mask = others
-        self.shape, self.batch_first = tuple(emissions.shape), batch_first
-        self._find_tokens(as_array(emissions if mask is None else mask), mask is not None)
+        self._find_lengths(as_array(emissions if mask is None else mask), mask is not None)
         unary, edges = self.take(emissions), as_array(transitions)
         n_tags = self.shape[2]
         if edges.ndim == 4:
@@ -44,66 +50,102 @@ class Batch:
                     f"transitions must be {expected} or {expected[2:]}, got {edges.shape}"
                 )
             edges = self.take(transitions)
-        edges = self.xp.ascontiguousarray(edges)
         for name, x, tokens in (("start", start, self.starts), ("end", end, self.ends)):
             if x is not None:
                 if tuple(x.shape) != (n_tags,):
                     raise ValueError(f"{name} must be {(n_tags,)}, got {tuple(x.shape)}")
                 unary[tokens] += as_array(x)
-        self.has_ends = start is not None, end is not None
-        self.potentials = chain.Potentials.unchecked(unary, edges, self.lengths, self.xp)
-        # The batch is well-formed, so only its numbers need a look.
-        is_finite = not unary.size or (unary.max() < np.inf and edges.max() < np.inf)
-        if edges.shape[-2:] != (n_tags, n_tags) or not is_finite:
-            self.potentials = chain.Potentials(unary, edges, self.lengths)
+        self.potentials = chain.Potentials(unary, edges, self.lengths)
+        self.gold = None if tags is None else self._find_gold(tags)
 
-    def _find_tokens(self, mask: Array, is_mask: bool) -> None:
-        """Find the flat padded index of each token, sequence by sequence, and the lengths."""
+    def _read_plain(self, scores: Scores, tags: Tensor | None) -> bool:
+        """Read CPU tensors by one compiled loop.
+
+        Returns False if that fails. The slow way then finds out what is wrong, and where, or takes
+        tensors of another layout.
+        """
+        emissions, transitions, start, end, mask = scores
+        is_plain = tags is not None and tags.dtype == torch.int64
+        try:
+            padded, edges = emissions.detach().numpy(), transitions.detach().numpy()
+            ends = [None if x is None else x.detach().numpy() for x in (start, end)]
+            on = None if mask is None else mask.numpy()
+            gold = tags.numpy() if tags is not None and is_plain else None
+            if on is not None:
+                on = (on if on.dtype == bool else on != 0).view("uint8")
+            if not self.batch_first:
+                padded = padded.swapaxes(0, 1)
+                on, gold = (None if x is None else x.T for x in (on, gold))
+            found = take_padded(padded, on, *ends, gold)
+        except (TypeError, ValueError):
+            return False
+        if found is None or edges.shape != (self.shape[2], self.shape[2]):
+            return False
+        unary, lengths, self.gold = found
+        # One maximum detects both NaN and +inf.
+        if unary.size and not (unary.max() < np.inf and edges.max() < np.inf):
+            return False
+        if edges.dtype != unary.dtype or not edges.flags.c_contiguous:
+            return False
+        self.xp, self.lengths = np, lengths
+        self.potentials = chain.Potentials.unchecked(unary, edges, lengths, np)
+        if tags is not None and not is_plain:
+            self.gold = self._find_gold(tags)
+        return True
+
+    def _find_lengths(self, mask: Array, is_mask: bool) -> None:
+        """Find the lengths. Raises ValueError for sequences without a token, or with holes."""
         xp = self.xp = array_module(mask)
         steps, size = self.shape[1::-1] if self.batch_first else self.shape[:2]
         if size and not steps:
             raise ValueError(f"emissions have no timestep: their shape is {self.shape}")
-        self.index: Array | None = None
-        if is_mask:
-            on = mask if mask.dtype == bool else mask != 0
-            on = on if self.batch_first else on.T
-            if not on[:, :1].all():
-                raise ValueError("mask of the first timestep must all be on")
-            holes = on[:, 1:] > on[:, :-1]
-            if holes.any():
-                sequence, step = divmod(int(holes.argmax()), steps - 1)
-                raise ValueError(
-                    f"mask has a hole in sequence {sequence} before step {step + 1}; padding comes "
-                    "after the tokens"
-                )
-            self.lengths = on.sum(axis=1, dtype="int32")
-            grid = xp.arange(steps * size).reshape(*self.shape[:2])
-            self.index = (grid if self.batch_first else grid.T)[on]
-        else:
+        if not is_mask:
             self.lengths = xp.full(size, steps, "int32")
-        stops = self.lengths.cumsum()
-        self.starts, self.ends = stops - self.lengths, stops - 1
+            return
+        on = mask if mask.dtype == bool else mask != 0
+        on = on if self.batch_first else on.T
+        if not on[:, :1].all():
+            raise ValueError("mask of the first timestep must all be on")
+        holes = on[:, 1:] > on[:, :-1]
+        if holes.any():
+            sequence, step = divmod(int(holes.argmax()), steps - 1)
+            raise ValueError(
+                f"mask has a hole in sequence {sequence} before step {step + 1}; padding comes "
+                "after the tokens"
+            )
+        self.lengths = on.sum(axis=1, dtype="int32")
+
+    @cached_property
+    def index(self) -> Array:
+        """The flat padded index of each token, sequence by sequence."""
+        xp, (first, second) = self.xp, self.shape[:2]
+        grid = xp.arange(first * second).reshape(first, second)
+        grid = grid if self.batch_first else grid.T
+        return grid[xp.arange(grid.shape[1]) < self.lengths[:, None]]
+
+    @cached_property
+    def ends(self) -> Array:
+        """The flat index of each sequence's last token."""
+        return self.lengths.cumsum() - 1
+
+    @cached_property
+    def starts(self) -> Array:
+        """The flat index of each sequence's first token."""
+        return self.ends - self.lengths + 1
 
     def take(self, padded: Tensor) -> Array:
         """Return a copy (N, ...) of the tokens' rows of a padded tensor."""
         rows = as_array(padded)
-        if self.index is not None:
-            return rows.reshape(-1, *rows.shape[2:]).take(self.index, axis=0)
-        rows = self.xp.array(rows if self.batch_first else rows.swapaxes(0, 1), order="C")
-        return rows.reshape(-1, *rows.shape[2:])
+        return rows.reshape(-1, *rows.shape[2:]).take(self.index, axis=0)
 
     def pad(self, rows: Array, fill: float = 0) -> Array:
         """Return the rows (N, ...) in the padded layout; padding has `fill`."""
         first, second = self.shape[:2]
-        if self.index is None:
-            if self.batch_first:
-                return rows.reshape(first, second, *rows.shape[1:])
-            return rows.reshape(second, first, *rows.shape[1:]).swapaxes(0, 1)
         padded = self.xp.full((first * second, *rows.shape[1:]), fill, rows.dtype)
         padded[self.index] = rows
         return padded.reshape(first, second, *rows.shape[1:])
 
-    def gold(self, tags: Tensor) -> Array:
+    def _find_gold(self, tags: Tensor) -> Array:
         """Return the tags as gold of `chain`. Raises ValueError naming the first wrong tag."""
         n_tags = self.shape[2]
         if tags.dtype == torch.bool:
@@ -116,30 +158,35 @@ class Batch:
                 f"{tuple(tags.shape)}"
             )
         gold = self.take(tags).astype("int64", copy=False)
-        # As unsigned numbers, negative tags are the largest.
-        if len(gold) and not gold.view("uint64").max() < n_tags:
-            wrong = ((gold < 0) & (gold != UNKNOWN)) | (gold >= n_tags)
-            if wrong.any():
-                token = int(wrong.argmax())
-                sequence = self.potentials.sequence_of(token)
-                raise ValueError(
-                    f"tags has {int(gold[token])} in sequence {sequence} at step "
-                    f"{token - int(self.starts[sequence])}; tags go from 0 to {n_tags - 1}, "
-                    f"{UNKNOWN} is unknown"
-                )
-            gold[gold == UNKNOWN] = -1
+        wrong = ((gold < 0) & (gold != UNKNOWN)) | (gold >= n_tags)
+        if wrong.any():
+            token = int(wrong.argmax())
+            sequence = self.potentials.sequence_of(token)
+            raise ValueError(
+                f"tags has {int(gold[token])} in sequence {sequence} at step "
+                f"{token - int(self.starts[sequence])}; tags go from 0 to {n_tags - 1}, "
+                f"{UNKNOWN} is unknown"
+            )
+        gold[gold == UNKNOWN] = -1
         return gold.astype("int32")
 
     def gradients(self, gradient: chain.Potentials, factor: float = 1) -> tuple[Tensor, ...]:
         """Return the gradients of emissions, transitions, start and end, times a factor."""
         unary, edges = gradient.unary, gradient.transitions
-        if factor != 1:
-            unary *= factor
-            edges *= factor
-        bounds = zip(self.has_ends, (self.starts, self.ends), strict=True)
-        at_ends = [unary.take(at if has else at[:0], axis=0).sum(axis=0) for has, at in bounds]
         edges = edges if edges.ndim == 2 else self.pad(edges)
-        return tuple(map(as_tensor, (self.pad(unary), edges, *at_ends)))
+        if self.xp is np:
+            padded = np.empty(self.shape, unary.dtype)
+            ends = np.zeros((2, self.shape[2]), unary.dtype)
+            rows = padded if self.batch_first else padded.swapaxes(0, 1)
+            pad_rows(unary, self.lengths, rows, *ends)
+        else:
+            padded = self.pad(unary)
+            ends = self.xp.stack([unary[at].sum(axis=0) for at in (self.starts, self.ends)])
+        if factor != 1:
+            padded *= factor
+            ends *= factor
+            edges = edges * factor
+        return tuple(map(as_tensor, (padded, edges, *ends)))
 
     def weigh(
         self, weights: Array, differentiate: Callable[[chain.Potentials], chain.Potentials]

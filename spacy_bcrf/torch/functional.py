@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any, NoReturn
 
 import torch
@@ -17,6 +18,7 @@ from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, on_stream
 REDUCTIONS = ("none", "sum", "mean", "token_mean")
 
 
+@cache
 def describe(inference: chain.Inference) -> str:
     """Return an inference as text, which operators accept."""
     return json.dumps([type(inference).__name__, asdict(inference)])  # type: ignore[call-overload]
@@ -31,6 +33,31 @@ def _inference(text: str) -> chain.Inference:
 # Operators, which compilers keep as one step. They take and return tensors, numbers and texts.
 
 
+def _find_loss(
+    emissions: Tensor,
+    transitions: Tensor,
+    start: Tensor | None,
+    end: Tensor | None,
+    mask: Tensor | None,
+    tags: Tensor,
+    reduction: str,
+    inference: str,
+    batch_first: bool,
+) -> tuple[Tensor, Batch, chain.Potentials, float]:
+    """Return the log-likelihood, the batch, and the gradient, to be multiplied by a factor."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"invalid reduction: {reduction}; expected one of {', '.join(REDUCTIONS)}")
+    with on_stream(emissions):
+        batch = Batch((emissions, transitions, start, end, mask), batch_first, tags)
+        losses, gradient = _inference(inference).loss(batch.potentials, batch.gold)
+        counts = {"mean": len(losses), "token_mean": len(batch.potentials.unary)}
+        factor = -1 / max(1, counts.get(reduction, 1))
+        losses *= factor
+        if reduction != "none":
+            losses = losses.sum(out=batch.xp.empty((), losses.dtype))
+        return as_tensor(losses), batch, gradient, factor
+
+
 def _log_likelihood(
     emissions: Tensor,
     transitions: Tensor,
@@ -42,17 +69,12 @@ def _log_likelihood(
     inference: str,
     batch_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return the log-likelihood, and its gradients: emissions, transitions, start and end."""
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"invalid reduction: {reduction}; expected one of {', '.join(REDUCTIONS)}")
+    """Return the log-likelihood and its gradients: emissions, transitions, start and end."""
+    value, batch, gradient, factor = _find_loss(
+        emissions, transitions, start, end, mask, tags, reduction, inference, batch_first
+    )
     with on_stream(emissions):
-        batch = Batch((emissions, transitions, start, end, mask), batch_first)
-        losses, gradient = _inference(inference).loss(batch.potentials, batch.gold(tags))
-        counts = {"mean": len(losses), "token_mean": len(batch.potentials.unary)}
-        factor = -1 / max(1, counts.get(reduction, 1))
-        losses *= factor
-        value = as_tensor(losses)
-        return (value if reduction == "none" else value.sum(), *batch.gradients(gradient, factor))
+        return (value, *batch.gradients(gradient, factor))
 
 
 def _weigh(
@@ -78,10 +100,22 @@ def _weigh(
         factor = weights[:1].sum()
         return tuple(factor * d for d in (d_emissions, d_transitions, d_start, d_end))
     with on_stream(emissions):
-        batch = Batch((emissions, transitions, start, end, mask), batch_first)
-        gold, exact = batch.gold(tags), _inference(inference)
-        found = batch.weigh(-as_array(weights), lambda w: exact.loss(w, gold)[1])
+        batch = Batch((emissions, transitions, start, end, mask), batch_first, tags)
+        exact = _inference(inference)
+        found = batch.weigh(-as_array(weights), lambda w: exact.loss(w, batch.gold)[1])
         return batch.gradients(found)
+
+
+def find_labelings(*args: Any) -> tuple[Batch, Array]:
+    """Return the batch, and the best tags (N,). The arguments are those of `_decode`."""
+    *scores, inference, batch_first = args
+    with on_stream(scores[0]):
+        batch, exact = Batch(tuple(scores), batch_first), _inference(inference)
+        # The decoding of a Bregman CRF can use a forbidden transition.
+        if isinstance(exact, chain.BCRF):
+            w = batch.potentials
+            return batch, chain.minimum_risk(w, exact.decoding_marginals(w))
+        return batch, exact.decode(batch.potentials)
 
 
 def _decode(
@@ -94,16 +128,10 @@ def _decode(
     batch_first: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return the tags (B, L), with -100 for padding, and the lengths (B,), as int64."""
+    batch, found = find_labelings(emissions, transitions, start, end, mask, inference, batch_first)
     with on_stream(emissions):
-        batch = Batch((emissions, transitions, start, end, mask), batch_first)
-        exact, w = _inference(inference), batch.potentials
-        # The decoding of a Bregman CRF can use a forbidden transition.
-        is_bregman = isinstance(exact, chain.BCRF)
-        found = (
-            chain.minimum_risk(w, exact.decoding_marginals(w)) if is_bregman else exact.decode(w)
-        )
         tags = batch.pad(found.astype("int64"), UNKNOWN)
-        tags = tags if batch_first else w.xp.ascontiguousarray(tags.T)
+        tags = tags if batch_first else batch.xp.ascontiguousarray(tags.T)
         return as_tensor(tags), as_tensor(batch.lengths.astype("int64"))
 
 
@@ -244,20 +272,22 @@ class _DirectLogLikelihood(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Tensor:
         *tensors, ctx.reduction, ctx.inference, ctx.batch_first = args
-        value, *gradients = _log_likelihood(*args)
-        _save(ctx, *gradients, *tensors)
+        value, *ctx.found = _find_loss(*args)
+        _save(ctx, *tensors)
         return value
 
     @staticmethod
     def backward(ctx: Any, weights: Tensor | None) -> tuple[Tensor | None, ...]:
         if weights is None:
             return _for_inputs(ctx, ())
-        saved = ctx.saved_tensors
-        if torch.is_grad_enabled() or ctx.reduction == "none":
-            is_scalar = ctx.reduction != "none"
-            args = (weights, *saved, ctx.inference, ctx.batch_first, is_scalar)
-            return _for_inputs(ctx, _Weigh.apply(*args))
-        return _for_inputs(ctx, tuple(weights * x for x in saved[:4]))
+        batch, gradient, factor = ctx.found
+        is_scalar = ctx.reduction != "none"
+        with on_stream(weights):
+            if is_scalar and not weights.is_cuda and not torch.is_grad_enabled():
+                return _for_inputs(ctx, batch.gradients(gradient, factor * float(weights)))
+            gradients = batch.gradients(gradient, factor)
+        args = (weights, *gradients, *ctx.saved_tensors, ctx.inference, ctx.batch_first, is_scalar)
+        return _for_inputs(ctx, _Weigh.apply(*args))
 
 
 class _Query(_Function):
@@ -342,6 +372,8 @@ def check(emissions: Tensor, num_tags: int, tags: Tensor | None, mask: Tensor | 
         if x is not None:
             if x.dim() < 2:
                 raise ValueError(f"{name} must have at least 2 dimensions, got {x.dim()}")
+            if x.dim() > 2 and name == "mask":
+                raise ValueError(f"mask must have 2 dimensions, got {x.dim()}")
             if x.shape[:2] != emissions.shape[:2]:
                 raise ValueError(
                     f"the first two dimensions of emissions and {name} must match, "
@@ -397,14 +429,17 @@ def apply_log_likelihood(*args: Any) -> Tensor:
         return log_likelihood_operator(*args)[0]
     if torch._C._are_functorch_transforms_active():
         return _LogLikelihood.apply(*args)[0]
-    return (
-        _DirectLogLikelihood.apply(*args) if torch.is_grad_enabled() else _log_likelihood(*args)[0]
-    )
+    return _DirectLogLikelihood.apply(*args) if torch.is_grad_enabled() else _find_loss(*args)[0]
 
 
-def apply_decode(*args: Any) -> tuple[Tensor, Tensor]:
-    """Return tags (B, L) and lengths (B,)."""
-    return (decode_operator if torch.compiler.is_compiling() else _decode)(*args)
+def decode(*args: Any) -> list[list[int]]:
+    """Return the best labeling of each sequence. The arguments are those of the operator."""
+    if torch.compiler.is_compiling():
+        rows, lengths = decode_operator(*args)
+        return [row[:n] for row, n in zip(rows.tolist(), lengths.tolist(), strict=True)]
+    batch, tags = find_labelings(*args)
+    labels, bounds = tags.tolist(), [0, *accumulate(batch.lengths.tolist())]
+    return [labels[start:end] for start, end in pairwise(bounds)]
 
 
 def log_partition(

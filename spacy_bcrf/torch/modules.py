@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from spacy_bcrf import chain
 
 from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, on_stream
-from .functional import apply_decode, apply_log_likelihood, check, describe, query
+from .functional import apply_log_likelihood, check, decode, describe, query
 
 PARAMETERS = "start_transitions", "end_transitions", "transitions"
 
@@ -42,17 +42,19 @@ class _Head(nn.Module):
         self.num_tags, self.batch_first = num_tags, batch_first
         self.inference = self._inference(**options)
         self._inference_text = describe(self.inference)
+        self._is_constrained = constraints is not None
         shapes = ((num_tags,), (num_tags,), (num_tags, num_tags))
         for name, shape in zip(PARAMETERS, shapes, strict=True):
             setattr(self, name, nn.Parameter(torch.empty(shape)))
             field = name if name == "transitions" else name.partition("_")[0]
-            allowed = None if constraints is None else np.asarray(getattr(constraints, field))
-            if allowed is not None and (allowed.shape != shape or allowed.dtype != bool):
+            allowed = np.ones(shape, bool)
+            if constraints is not None:
+                allowed = np.asarray(getattr(constraints, field))
+            if allowed.shape != shape or allowed.dtype != bool:
                 raise ValueError(
                     f"constraints.{field} must be bool {shape}, got {allowed.dtype} {allowed.shape}"
                 )
-            forbidden = None if allowed is None else torch.from_numpy(~allowed)
-            self.register_buffer(f"_forbidden_{field}", forbidden, persistent=False)
+            self.register_buffer(f"_forbidden_{field}", torch.from_numpy(~allowed), False)
         self.reset_parameters()
 
     @classmethod
@@ -116,11 +118,10 @@ class _Head(nn.Module):
             found, sizes = torch.ops.spacy_bcrf.decode(
                 emissions, transitions, start, end, mask, text, first
             )
-        else:
-            found, sizes = apply_decode(emissions, transitions, start, end, mask, text, first)
-        rows: list[list[int]] = found.tolist()
-        lengths: list[int] = sizes.tolist()
-        return [row[:length] for row, length in zip(rows, lengths)]  # noqa: B905 TorchScript
+            rows: list[list[int]] = found.tolist()
+            lengths: list[int] = sizes.tolist()
+            return [row[:length] for row, length in zip(rows, lengths)]  # noqa: B905 TorchScript
+        return decode(emissions, transitions, start, end, mask, text, first)
 
     def log_partition(
         self, emissions: Tensor, mask: Tensor | None = None, edges: Tensor | None = None
@@ -222,15 +223,10 @@ class _Head(nn.Module):
     def _scores(self, edges: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return transitions, start and end under the constraints."""
         transitions, start, end = self.transitions, self.start_transitions, self.end_transitions
-        no_transition, no_start, no_end = (
-            self._forbidden_transitions,
-            self._forbidden_start,
-            self._forbidden_end,
-        )
-        if no_transition is not None and no_start is not None and no_end is not None:
-            transitions = transitions.masked_fill(no_transition, float("-inf"))
-            start = start.masked_fill(no_start, float("-inf"))
-            end = end.masked_fill(no_end, float("-inf"))
+        if self._is_constrained:
+            transitions = transitions.masked_fill(self._forbidden_transitions, float("-inf"))
+            start = start.masked_fill(self._forbidden_start, float("-inf"))
+            end = end.masked_fill(self._forbidden_end, float("-inf"))
         if edges is not None:
             transitions = transitions + edges
         return transitions, start, end
