@@ -696,15 +696,14 @@ def shuffled(int n, uint64_t seed):
 
 cdef uint64_t _attribute_key(PyObject* key, PyObject* value) except? 1:
     """Return a key of an attribute whose value is 1, 0 for a value of 0, 1 if it has no key."""
-    cdef object number = <object>value
     cdef uint64_t of_value
     if key != NULL and not isinstance(<object>key, str):
         return 1
-    if isinstance(number, str):
-        of_value = <uint64_t>hash(number)
-    elif number is True or (isinstance(number, (float, int)) and number == 1):
+    if isinstance(<object>value, str):
+        of_value = <uint64_t>hash(<object>value)
+    elif <object>value is True or (isinstance(<object>value, (float, int)) and <object>value == 1):
         of_value = 0x9e3779b97f4a7c15ULL
-    elif number is False or (isinstance(number, (float, int)) and number == 0):
+    elif <object>value is False or (isinstance(<object>value, (float, int)) and <object>value == 0):
         return 0
     else:
         return 1
@@ -723,40 +722,44 @@ def find_attributes(list tokens not None, Dictionary seen not None):
     Raises TypeError for other tokens.
     """
     cdef vector[uint64_t] keys
-    cdef vector[PyObject*] names, values
-    cdef Py_ssize_t i, k, at, before
+    cdef Py_ssize_t i, k, at, end = 0
+    cdef bint is_missing
     cdef PyObject* key
     cdef PyObject* value
     cdef list missing = []
     sizes = numpy.empty(len(tokens), dtype="int64")
     cdef int64_t[::1] size_of = sizes
-    # The tokens keep the objects that the pointers refer to.
+    keys.reserve(16 * len(tokens))
     for i in range(len(tokens)):
         token = tokens[i]
-        before = keys.size()
         if isinstance(token, dict):
             at = 0
             while PyDict_Next(token, &at, &key, &value):
                 keys.push_back(_attribute_key(key, value))
-                names.push_back(key)
-                values.push_back(value)
         elif isinstance(token, list):
             for name in <list>token:
                 keys.push_back(_attribute_key(NULL, <PyObject*>name) if isinstance(name, str) else 1)
-                names.push_back(NULL)
-                values.push_back(<PyObject*>name)
         else:
             raise TypeError(f"token {i} is neither a dict nor a list")
-        size_of[i] = keys.size() - before
+        size_of[i] = keys.size() - end
+        end = keys.size()
     rows = numpy.empty(keys.size(), dtype="int32")
     cdef int[::1] out = rows
     if keys.size():
         seen.c.find(keys.data(), keys.size(), False, &out[0])
-    for k in range(<Py_ssize_t>keys.size()):
-        if keys[k] == 0:
-            out[k] = -1
-        elif out[k] < 0:
-            out[k] = -2
-            name = None if names[k] == NULL else <object>names[k]
-            missing.append((k, name, <object>values[k], keys[k]))
+    end = 0
+    for i in range(len(tokens)):
+        is_missing = False
+        for k in range(end, end + size_of[i]):
+            is_missing |= out[k] < 0
+        if is_missing:
+            token = tokens[i]
+            pairs = token.items() if isinstance(token, dict) else ((None, name) for name in token)
+            for k, (name, content) in enumerate(pairs, end):
+                if keys[k] == 0:
+                    out[k] = -1
+                elif out[k] < 0:
+                    out[k] = -2
+                    missing.append((k, name, content, keys[k]))
+        end += size_of[i]
     return rows, sizes, missing
