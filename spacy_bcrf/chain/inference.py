@@ -165,7 +165,7 @@ class Inference(ABC):
         check_gold(potentials, gold)
         found = self.fused_loss(potentials, gold)
         if found is not None:
-            return finite(found.value), potentials.gradient(*unary_and_edges(found))
+            return found.value, potentials.gradient(*unary_and_edges(found))
         lattice = GoldLattice(potentials, gold)
         edges: kernels.Edges = "sum" if potentials.transitions.ndim == 2 else "each"
         if lattice.tags is not None:

@@ -362,21 +362,26 @@ def hildreth(xp, const double[:, ::1] gains, const double[:, :, ::1] gram, doubl
 
 
 def take_padded(
-    const real[:, :, :] scores, const unsigned char[:, :] mask, const real[::1] start,
-    const real[::1] end, const int64_t[:, :] tags
+    const real[:, :, :] scores, const real[:, ::1] transitions, const real[::1] start,
+    const real[::1] end, const unsigned char[:, :] mask, const int64_t[:, :] tags
 ):
     """Return the scores (N, T) of the tokens with those of start and end, lengths, and int32 tags.
 
-    mask, start, end and tags may be None. The tag -100, unknown, becomes -1. Returns None if a tag
+    start, end, mask and tags may be None. The tag -100, unknown, becomes -1. Returns None if a tag
     or a shape is wrong, or a sequence has no token or a hole: the caller says where.
     """
     cdef Py_ssize_t size = scores.shape[0], steps = scores.shape[1], n_tags = scores.shape[2]
-    cdef Py_ssize_t b, i, k = 0, n = 0
+    cdef Py_ssize_t b, i, n = 0
     cdef bint wrong = scores.strides[2] != sizeof(real)
+    wrong |= transitions.shape[0] != n_tags or transitions.shape[1] != n_tags
     wrong |= start is not None and start.shape[0] != n_tags
     wrong |= end is not None and end.shape[0] != n_tags
-    cdef bint is_block = scores.strides[1] == <Py_ssize_t>(n_tags * sizeof(real))
+    wrong |= mask is not None and (mask.shape[0] != size or mask.shape[1] != steps)
+    wrong |= tags is not None and (tags.shape[0] != size or tags.shape[1] != steps)
+    if wrong:
+        return None
     cdef int64_t tag
+    cdef vector[Py_ssize_t] first = vector[Py_ssize_t](size)
     lengths = numpy.empty(size, "int32")
     cdef int[::1] lengths_ = lengths
     for b in range(size):
@@ -388,7 +393,7 @@ def take_padded(
             for k in range(i, steps):
                 wrong |= mask[b, k]
         wrong |= i == 0
-        lengths_[b] = <int>i
+        first[b], lengths_[b] = n, <int>i
         n += i
     if wrong:
         return None
@@ -396,26 +401,27 @@ def take_padded(
     gold = None if tags is None else numpy.empty(n, "int32")
     cdef real[:, ::1] unary_ = unary
     cdef int[::1] gold_ = gold
-    cdef real* row = &unary_[0, 0]
-    k = 0
+    cdef real* rows = &unary_[0, 0]
+    cdef size_t row_size = n_tags * sizeof(real)
+    if scores.strides[1] == <Py_ssize_t>row_size:
+        for b in range(size):
+            memcpy(rows + first[b] * n_tags, &scores[b, 0, 0], lengths_[b] * row_size)
+    else:
+        for i in range(steps):
+            for b in range(size):
+                if i < lengths_[b]:
+                    memcpy(rows + (first[b] + i) * n_tags, &scores[b, i, 0], row_size)
     for b in range(size):
-        n = lengths_[b]
-        if is_block:
-            memcpy(row, &scores[b, 0, 0], n * n_tags * sizeof(real))
-        else:
-            for i in range(n):
-                memcpy(row + i * n_tags, &scores[b, i, 0], n_tags * sizeof(real))
+        n = first[b] + lengths_[b] - 1
         if start is not None:
-            _add(&start[0], row, n_tags)
-        row += n * n_tags
+            _add(&start[0], rows + first[b] * n_tags, n_tags)
         if end is not None:
-            _add(&end[0], row - n_tags, n_tags)
+            _add(&end[0], rows + n * n_tags, n_tags)
         if tags is not None:
-            for i in range(n):
+            for i in range(lengths_[b]):
                 tag = tags[b, i]
                 wrong |= not (0 <= tag < n_tags or tag == -100)
-                gold_[k + i] = -1 if tag == -100 else <int>tag
-        k += n
+                gold_[first[b] + i] = -1 if tag == -100 else <int>tag
     return None if wrong else (unary, lengths, gold)
 
 

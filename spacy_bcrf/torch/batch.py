@@ -30,6 +30,7 @@ class Batch:
         self.shape, self.batch_first = tuple(scores[0].shape), batch_first
         if not scores[0].is_cuda and self._read_plain(scores, tags):
             return
+        check_shapes(scores, tags)
         emissions, transitions, start, end, mask = scores
         for name, x in zip(("transitions", "start", "end", "mask"), scores[1:], strict=True):
             if x is None:
@@ -68,27 +69,27 @@ class Batch:
         is_plain = tags is not None and tags.dtype == torch.int64
         try:
             padded, edges = emissions.detach().numpy(), transitions.detach().numpy()
-            ends = [None if x is None else x.detach().numpy() for x in (start, end)]
+            first = None if start is None else start.detach().numpy()
+            last = None if end is None else end.detach().numpy()
             on = None if mask is None else mask.numpy()
-            gold = tags.numpy() if tags is not None and is_plain else None
             if on is not None:
                 on = (on if on.dtype == bool else on != 0).view("uint8")
+            gold = tags.numpy() if tags is not None and is_plain else None
             if not self.batch_first:
                 padded = padded.swapaxes(0, 1)
-                on, gold = (None if x is None else x.T for x in (on, gold))
-            found = take_padded(padded, on, *ends, gold)
+                on = None if on is None else on.T
+                gold = None if gold is None else gold.T
+            found = take_padded(padded, edges, first, last, on, gold)
         except (TypeError, ValueError):
             return False
-        if found is None or edges.shape != (self.shape[2], self.shape[2]):
+        if found is None:
             return False
-        unary, lengths, self.gold = found
+        unary, self.lengths, self.gold = found
         # One maximum detects both NaN and +inf.
         if unary.size and not (unary.max() < np.inf and edges.max() < np.inf):
             return False
-        if edges.dtype != unary.dtype or not edges.flags.c_contiguous:
-            return False
-        self.xp, self.lengths = np, lengths
-        self.potentials = chain.Potentials.unchecked(unary, edges, lengths, np)
+        self.xp = np
+        self.potentials = chain.Potentials.unchecked(unary, edges, self.lengths, np)
         if tags is not None and not is_plain:
             self.gold = self._find_gold(tags)
         return True
@@ -202,6 +203,30 @@ class Batch:
         edges = found.transitions * by_token[:, None, None]
         edges = edges.sum(axis=0) if w.transitions.ndim == 2 else edges
         return found.gradient(found.unary * by_token[:, None], edges)
+
+
+def check_shapes(scores: Scores, tags: Tensor | None = None) -> None:
+    """Raise pytorch-crf's errors of wrong shapes of emissions, mask and tags."""
+    emissions, transitions, _, _, mask = scores
+    if emissions.dim() != 3:
+        raise ValueError(f"emissions must have dimension of 3, got {emissions.dim()}")
+    n_tags = transitions.shape[-1]
+    if emissions.shape[2] != n_tags:
+        raise ValueError(
+            f"expected last dimension of emissions is {n_tags}, got {emissions.shape[2]}"
+        )
+    for name, x in (("tags", tags), ("mask", mask)):
+        if x is None:
+            continue
+        if x.dim() < 2:
+            raise ValueError(f"{name} must have at least 2 dimensions, got {x.dim()}")
+        if x.dim() > 2 and name == "mask":
+            raise ValueError(f"mask must have 2 dimensions, got {x.dim()}")
+        if x.shape[:2] != emissions.shape[:2]:
+            raise ValueError(
+                f"the first two dimensions of emissions and {name} must match, "
+                f"got {tuple(emissions.shape[:2])} and {tuple(x.shape[:2])}"
+            )
 
 
 def as_array(tensor: Tensor) -> Array:

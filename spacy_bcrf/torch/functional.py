@@ -13,7 +13,7 @@ from spacy_bcrf import chain
 from spacy_bcrf.chain.inference import unary_and_edges
 from spacy_bcrf.kernels import Array
 
-from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, on_stream
+from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, check_shapes, on_stream
 
 REDUCTIONS = ("none", "sum", "mean", "token_mean")
 
@@ -50,11 +50,13 @@ def _find_loss(
     with on_stream(emissions):
         batch = Batch((emissions, transitions, start, end, mask), batch_first, tags)
         losses, gradient = _inference(inference).loss(batch.potentials, batch.gold)
-        counts = {"mean": len(losses), "token_mean": len(batch.potentials.unary)}
-        factor = -1 / max(1, counts.get(reduction, 1))
-        losses *= factor
+        factor = -1.0
+        if reduction in ("mean", "token_mean"):
+            over = losses if reduction == "mean" else batch.potentials.unary
+            factor /= max(1, len(over))
         if reduction != "none":
-            losses = losses.sum(out=batch.xp.empty((), losses.dtype))
+            losses = batch.xp.asarray(losses.sum())
+        losses *= factor
         return as_tensor(losses), batch, gradient, factor
 
 
@@ -271,9 +273,9 @@ class _DirectLogLikelihood(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Tensor:
-        *tensors, ctx.reduction, ctx.inference, ctx.batch_first = args
         value, *ctx.found = _find_loss(*args)
-        _save(ctx, *tensors)
+        _save(ctx, *args[:6])
+        ctx.options = args[6:]
         return value
 
     @staticmethod
@@ -281,12 +283,13 @@ class _DirectLogLikelihood(torch.autograd.Function):
         if weights is None:
             return _for_inputs(ctx, ())
         batch, gradient, factor = ctx.found
-        is_scalar = ctx.reduction != "none"
+        reduction, *options = ctx.options
+        is_scalar = reduction != "none"
         with on_stream(weights):
             if is_scalar and not weights.is_cuda and not torch.is_grad_enabled():
                 return _for_inputs(ctx, batch.gradients(gradient, factor * float(weights)))
             gradients = batch.gradients(gradient, factor)
-        args = (weights, *gradients, *ctx.saved_tensors, ctx.inference, ctx.batch_first, is_scalar)
+        args = (weights, *gradients, *ctx.saved_tensors, *options, is_scalar)
         return _for_inputs(ctx, _Weigh.apply(*args))
 
 
@@ -360,39 +363,11 @@ def query(kind: str, scores: Scores, inference: chain.Inference, batch_first: bo
     return _Query.apply(*scores, kind, describe(inference), batch_first)
 
 
-def check(emissions: Tensor, num_tags: int, tags: Tensor | None, mask: Tensor | None) -> Tensor:
-    """Return the emissions, at least as float32. Raises pytorch-crf's errors. TorchScript."""
-    if emissions.dim() != 3:
-        raise ValueError(f"emissions must have dimension of 3, got {emissions.dim()}")
-    if emissions.size(2) != num_tags:
-        raise ValueError(
-            f"expected last dimension of emissions is {num_tags}, got {emissions.size(2)}"
-        )
-    for name, x in (("tags", tags), ("mask", mask)):
-        if x is not None:
-            if x.dim() < 2:
-                raise ValueError(f"{name} must have at least 2 dimensions, got {x.dim()}")
-            if x.dim() > 2 and name == "mask":
-                raise ValueError(f"mask must have 2 dimensions, got {x.dim()}")
-            if x.shape[:2] != emissions.shape[:2]:
-                raise ValueError(
-                    f"the first two dimensions of emissions and {name} must match, "
-                    f"got {(emissions.size(0), emissions.size(1))} and {(x.size(0), x.size(1))}"
-                )
+def widen(emissions: Tensor) -> Tensor:
+    """Return the emissions, at least as float32. TorchScript."""
     if emissions.dtype == torch.float16 or emissions.dtype == torch.bfloat16:
         return emissions.float()
     return emissions
-
-
-def _prepare(
-    emissions: Tensor,
-    transitions: Tensor,
-    start: Tensor | None,
-    end: Tensor | None,
-    mask: Tensor | None,
-    tags: Tensor | None = None,
-) -> Scores:
-    return check(emissions, transitions.shape[-1], tags, mask), transitions, start, end, mask
 
 
 # Public functions.
@@ -419,13 +394,14 @@ def log_likelihood(
     Raises ValueError naming the first wrong tag, the first sequence with NaN, or without a labeling
     that scores and tags allow.
     """
-    scores = _prepare(emissions, transitions, start, end, mask, tags)
+    scores = widen(emissions), transitions, start, end, mask
     return apply_log_likelihood(*scores, tags, reduction, describe(inference), batch_first)
 
 
 def apply_log_likelihood(*args: Any) -> Tensor:
     """Return the log-likelihood. Only compilers need the operator, which is slower."""
     if torch.compiler.is_compiling():
+        check_shapes(args[:5], args[5])
         return log_likelihood_operator(*args)[0]
     if torch._C._are_functorch_transforms_active():
         return _LogLikelihood.apply(*args)[0]
@@ -435,6 +411,7 @@ def apply_log_likelihood(*args: Any) -> Tensor:
 def decode(*args: Any) -> list[list[int]]:
     """Return the best labeling of each sequence. The arguments are those of the operator."""
     if torch.compiler.is_compiling():
+        check_shapes(args[:5])
         rows, lengths = decode_operator(*args)
         return [row[:n] for row, n in zip(rows.tolist(), lengths.tolist(), strict=True)]
     batch, tags = find_labelings(*args)
@@ -453,7 +430,7 @@ def log_partition(
     batch_first: bool = False,
 ) -> Tensor:
     """Return the log-partition of each sequence, (B,); of a BCRF, B(w)."""
-    scores = _prepare(emissions, transitions, start, end, mask)
+    scores = widen(emissions), transitions, start, end, mask
     return query("log_partition", scores, inference, batch_first)
 
 
@@ -468,7 +445,7 @@ def entropy(
     batch_first: bool = False,
 ) -> Tensor:
     """Return the entropy of each sequence's distribution over labelings, (B,), in nats."""
-    scores = _prepare(emissions, transitions, start, end, mask)
+    scores = widen(emissions), transitions, start, end, mask
     return query("entropy", scores, inference, batch_first)
 
 
@@ -483,7 +460,7 @@ def marginals(
     batch_first: bool = False,
 ) -> Tensor:
     """Return the marginal of each tag, in the shape of the emissions; 0 for padding."""
-    scores = _prepare(emissions, transitions, start, end, mask)
+    scores = widen(emissions), transitions, start, end, mask
     return query("marginals", scores, inference, batch_first)
 
 
@@ -497,4 +474,4 @@ def potentials(
     batch_first: bool = False,
 ) -> chain.Potentials:
     """Return the scores without padding, for all functions of `spacy_bcrf.chain`."""
-    return Batch(_prepare(emissions, transitions, start, end, mask), batch_first).potentials
+    return Batch((widen(emissions), transitions, start, end, mask), batch_first).potentials

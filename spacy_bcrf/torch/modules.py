@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from spacy_bcrf import chain
 
 from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, on_stream
-from .functional import apply_log_likelihood, check, decode, describe, query
+from .functional import apply_log_likelihood, decode, describe, query, widen
 
 PARAMETERS = "start_transitions", "end_transitions", "transitions"
 
@@ -95,7 +95,7 @@ class _Head(nn.Module):
         edges: Tensor | None = None,
     ) -> Tensor:
         """Return the log-likelihood of tags, see `log_likelihood`."""
-        emissions = check(emissions, self.num_tags, tags, mask)
+        emissions = widen(emissions)
         transitions, start, end = self._scores(edges)
         text, first = self._inference_text, self.batch_first
         if torch.jit.is_scripting():
@@ -111,7 +111,7 @@ class _Head(nn.Module):
         self, emissions: Tensor, mask: Tensor | None = None, edges: Tensor | None = None
     ) -> list[list[int]]:
         """Return the best labeling of each sequence that the constraints allow."""
-        emissions = check(emissions, self.num_tags, None, mask)
+        emissions = widen(emissions)
         transitions, start, end = self._scores(edges)
         text, first = self._inference_text, self.batch_first
         if torch.jit.is_scripting():
@@ -232,9 +232,7 @@ class _Head(nn.Module):
         return transitions, start, end
 
     def _all_scores(self, emissions: Tensor, mask: Tensor | None, edges: Tensor | None) -> Scores:
-        emissions = check(emissions, self.num_tags, None, mask)
-        transitions, start, end = self._scores(edges)
-        return emissions, transitions, start, end, mask
+        return widen(emissions), *self._scores(edges), mask
 
     def _query(
         self, kind: str, emissions: Tensor, mask: Tensor | None, edges: Tensor | None
