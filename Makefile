@@ -14,6 +14,7 @@
 # make model        train on assets/english, calibrate and package en_bcrf_sm
 # make test-model   install both wheels in a new environment, and print entities with probabilities; push
 #                   the model to a stand-in of the Hugging Face hub
+# make test-image   run the steps of the Dockerfile in clean environments, and ask its server
 # make check-wheel  check the wheel and the source distribution in dist/ as PyPI does
 # make compile-commands   write compile_commands.json, which tells an editor how to compile a C++ file
 # make gpu          run everything that needs a GPU, and write gpu-report.md; needs
@@ -143,16 +144,25 @@ reproducible: $(VENV)/$(EXTRAS)
 	done
 	cmp build/reproducible-1/*.whl build/reproducible-2/*.whl
 
-# The site needs an extra of its own. Warnings are errors, and so is a page that loads from a network.
+# The site needs an extra of its own, and nothing compiled: it reads the sources. Warnings are errors, and so is a page
+# that loads from a network.
+DOCS := .venv-docs
+
+$(DOCS)/installed: setup.cfg
+	test -d $(DOCS) || $(PYTHON) -m venv $(DOCS)
+	$(PYTHON) -c 'import configparser as c; f = c.ConfigParser(); f.read("setup.cfg", "utf8"); \
+		print(*f["options.extras_require"]["docs"].split(), sep="\0", end="\0")' \
+		| xargs -0 $(DOCS)/bin/pip install --quiet
+	touch $@
+
 .PHONY: docs
-docs:
-	$(MAKE) EXTRAS=docs $(VENV)/docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(DOCS)/installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 	! grep -rE '<(script|link|img)[^>]* (src|href)="?https?:' --include='*.html' build/site
 
 MODEL := build/model
 
-.PHONY: model test-model check-wheel
+.PHONY: model test-model test-image check-wheel
 model: $(VENV)/$(EXTRAS)
 	$(BIN)/python -m experiments.model assets/english $(MODEL)
 
@@ -161,6 +171,9 @@ test-model: $(VENV)/$(EXTRAS)
 	test -n "$(wildcard dist/*.whl)" || $(BIN)/python -m build --no-isolation --wheel --outdir dist .
 	BCRF_MODEL_WHEELS="$(wildcard $(MODEL)/*.whl)" BCRF_WHEEL="$$(ls $(CURDIR)/dist/*.whl)" \
 		$(BIN)/python -m pytest -rs tests/test_model_wheel.py
+
+test-image: $(VENV)/$(EXTRAS)
+	BCRF_IMAGE=1 $(BIN)/python -m pytest -rs tests/cli/test_image.py
 
 check-wheel: $(VENV)/$(EXTRAS)
 	$(BIN)/pip install --quiet twine check-wheel-contents auditwheel
@@ -210,7 +223,7 @@ compile-commands:
 	done | sed '1s/^/[/; $$!s/$$/,/; $$s/$$/]/' > compile_commands.json
 
 clean:
-	rm -rf $(VENV) $(LABEL_STUDIO) build dist corpus training metrics project.lock
+	rm -rf $(VENV) $(LABEL_STUDIO) $(DOCS) build dist corpus training metrics project.lock
 
 # Run everything that needs a GPU, and write a report. On a machine without one, the command names
 # what is missing.

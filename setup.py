@@ -98,6 +98,14 @@ def find_clang_cl(msvc: str) -> str:
     return found
 
 
+def tell(text: str) -> None:
+    """Print a line, and show it on the terminal too if pip hides the output."""
+    print(text, flush=True)
+    if not sys.stdout.isatty():
+        with suppress(OSError), Path("/dev/tty").open("w") as terminal:
+            terminal.write(f"{text}\n")
+
+
 class ParallelBuild(build_ext):
     """Compile the changed source files of all extensions in parallel.
 
@@ -140,7 +148,7 @@ class ParallelBuild(build_ext):
             compiled = Path(f"{objects[0]}.sha256")
             is_current = compiled.exists() and compiled.read_text() == digest.hexdigest()
             if self.force or not is_current or not Path(objects[0]).exists():
-                print(f"compiling {source} into {output_dir}", flush=True)
+                tell(f"spacy-bcrf: compiling {source} ({Path(output_dir).name})")
                 compiled.unlink(missing_ok=True)
                 if Path(source).name in WRAPPERS:
                     options["extra_postargs"] = [x.replace("-O3", "-O1") for x in compile_args]
