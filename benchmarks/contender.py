@@ -24,7 +24,7 @@ from spacy.training.loop import create_train_batches
 from spacy.util import minibatch, registry
 
 from spacy_bcrf.analysis.calibration import Calibration, measure_reliability
-from spacy_bcrf.cli.labeler import annotate_before
+from spacy_bcrf.analysis.loading import annotate_before
 
 LAST = "model-last"
 BEST = "model-best"

@@ -20,6 +20,7 @@ _MODULES = {
     "distill_annotators": "distillation",
     "explain": "weights",
     "extend": "extension",
+    "learning_curve": "curve",
     "list_promises": "promises",
     "make_examples": "loading",
     "migrate_config": "migration",

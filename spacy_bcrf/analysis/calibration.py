@@ -15,9 +15,7 @@ from spacy.training import Example
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import Potentials
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.confidence import find_keys
 from spacy_bcrf.pipeline.platt_scaling import GROUPINGS, PlattScaling
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
@@ -25,6 +23,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.settings import check_grouping
 
 from .loading import check_common, find_labeler, hash_texts, make_examples
+from .result import Result, as_json, make_figure
 
 # Clip p at 1 - eps so that one wrong prediction has a finite loss.
 _EPS = 1e-6
@@ -188,8 +187,8 @@ def golden_section(function: Callable[[float], float], low: float, high: float) 
     return (low + high) / 2
 
 
-@dataclass
-class Calibrated:
+@dataclass(repr=False)
+class Calibrated(Result):
     """A calibrated component.
 
     name: of the component. temperature, scaling: the new settings. n: number of predictions with
@@ -215,21 +214,19 @@ class Calibrated:
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
         tables = {
-            title: {"error": table.error} | {k: v.tolist() for k, v in table._asdict().items()}
-            for title, table in self.tables.items()
+            title: {"error": table.error, **as_json(table)} for title, table in self.tables.items()
         }
-        scaling = None if self.scaling is None else asdict(self.scaling)
-        return {**vars(self), "scaling": scaling, "tables": tables}
+        return super().to_json() | {"tables": tables}
 
-    def _repr_html_(self) -> str:
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
         rows = [(title, f"{table.error:.4f}") for title, table in self.tables.items()]
-        return html_table(("", "expected calibration error"), rows)
+        return [("", "expected calibration error"), *rows]
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: accuracy and number of predictions by confidence."""
         tables = self.tables
-        matplotlib = require("matplotlib.figure", "plot")
-        figure = matplotlib.Figure(figsize=(5 * len(tables), 5), layout="constrained")
+        figure = make_figure(5 * len(tables), 5)
         axes = figure.subplots(2, len(tables), height_ratios=(3, 1), sharex=True, squeeze=False)
         for (what, table), (above, below) in zip(tables.items(), axes.T, strict=True):
             n_bins = len(table.counts)

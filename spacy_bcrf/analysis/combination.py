@@ -23,6 +23,7 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .loading import make_examples
+from .result import Result
 
 # Precision of the Gaussian prior of the weights. It keeps them finite if the sum is always right.
 _PRIOR = 1e-3
@@ -271,8 +272,8 @@ def sum_pipelines(name: str, pipelines: dict[str, Language], weights: Sequence[f
     return nlp
 
 
-@dataclass
-class Combined:
+@dataclass(repr=False)
+class Combined(Result):
     """A component that sums the potentials of several pipelines.
 
     nlp: the first pipeline, with the sum. name: of the component. weights: by pipeline. n_tokens:
@@ -289,9 +290,13 @@ class Combined:
         shown = ", ".join(f"{part} {weight:.4f}" for part, weight in self.weights.items())
         return f"Combined({self.name}: weights {shown})"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all values but the pipeline."""
-        return {key: value for key, value in vars(self).items() if key != "nlp"}
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        found = [
+            (part, f"{self.weights.get(part, 1):.4f}", f"{value:.4f}")
+            for part, value in self.log_likelihoods.items()
+        ]
+        return [("pipeline", "weight", "log-likelihood per token"), *found]
 
 
 def combine(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import spacy
@@ -23,8 +24,9 @@ from spacy_bcrf.annotation.arrays import doc_lengths
 from spacy_bcrf.io.shards import write_all
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.factories import NER_MODEL
+from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .loading import copy_words
+from .loading import copy_words, find_labeler
 
 PASSES = 5
 
@@ -113,3 +115,51 @@ def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: s
         output.mkdir()
         train(nlp, output, stdout=log, stderr=log)
         return spacy.load(output / "model-best")
+
+
+class Trainer(NamedTuple):
+    """How to train a pipeline for a fold.
+
+    name: of the component. train: returns the pipeline that it trained on documents. settings:
+    identifies the training in the files of the folds.
+    """
+
+    name: str
+    train: Callable[[Sequence[Doc]], Language]
+    settings: str
+
+
+def find_labels(corpus: str, gold: Sequence[Doc], pipe: SequenceLabeler, name: str) -> set[str]:
+    """Return the labels of the corpus. ValueError without any annotation."""
+    labels = set().union(*(pipe.codec.find_labels(doc) for doc in gold))
+    if not labels:
+        raise ValueError(
+            f"{corpus}: none of the {len(gold):,} documents has {pipe.codec.what}, which [{name}] "
+            "predicts"
+        )
+    return labels
+
+
+def find_trainer(
+    corpus: str, gold: Sequence[Doc], config: str | Path | None, name: str | None, lang: str
+) -> Trainer:
+    """Return the training of a config, or of the default sparse chain."""
+    if config is None:
+        pipe: Any = spacy.blank(lang).add_pipe("bcrf_ner")
+        labels = sorted(find_labels(corpus, gold, pipe, "ner"))
+        return Trainer(
+            "ner",
+            lambda part: train_sparse_chain(part, labels, lang),
+            json.dumps([lang, NER_MODEL]),
+        )
+    path = Path(config)
+    if not path.is_file():
+        raise ValueError(f"{config}: there is no such training config")
+    nlp = load_model_from_config(load_config(path), auto_fill=True)
+    component, pipe = find_labeler(nlp, name, str(config))
+    labels = sorted(find_labels(corpus, gold, pipe, component))
+    return Trainer(
+        component,
+        lambda part: train_config(path, part, labels, component),
+        path.read_text("utf8"),
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,10 +22,11 @@ from thinc.api import Optimizer
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.chain import CRF, Marginals, Potentials
+from spacy_bcrf.chain import CRF, Marginals, Potentials, viterbi
 from spacy_bcrf.corpora.formats.annotators import Annotated
 from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.identity import keep_identity
+from spacy_bcrf.kernels import Array
 from spacy_bcrf.layers.protocol import get_hooks
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -34,38 +35,61 @@ from spacy_bcrf.pipeline.soft_gold import update_towards
 from .combination import own_tok2vec
 from .crowd import Reliability, aggregate
 from .loading import annotate_before, find_labeler
+from .result import Result
+
+HELD_OUT = 20
+"""The student does not learn each so many documents of a shard, but is compared on them."""
 
 
-@dataclass
-class Distilled:
+@dataclass(repr=False)
+class Distilled(Result):
     """A student. nlp: its pipeline. name: of the component. losses: mean loss a document by pass.
 
-    reliability: of the annotators, empty for a pipeline as the teacher. n_reused: number of shards
-    that an earlier call had labeled, of n_shards.
+    reliability: of the annotators, empty for a pipeline as the teacher. agreement: by label, F of
+    the student's predictions against the teacher's on `n_held_out` documents that it did not learn.
+    n_reused: number of shards that an earlier call had labeled, of n_shards.
     """
 
     nlp: Language
     name: str
     losses: list[float]
     reliability: dict[str, Reliability]
+    agreement: dict[str, float] = field(default_factory=dict)
+    n_held_out: int = 0
     n_reused: int = 0
     n_shards: int = 1
 
     def __repr__(self) -> str:
         return f"{self.name}: mean loss a document {self.losses[0]:.3f} to {self.losses[-1]:.3f}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all values but the pipeline."""
-        reliability = {name: one._asdict() for name, one in self.reliability.items()}
-        values = {key: value for key, value in vars(self).items() if key != "nlp"}
-        return {**values, "reliability": reliability}
+    def lines(self) -> Iterator[str]:
+        """Yield the reliability of annotators, the agreement by label, and the loss, as text."""
+        for annotator, (n_docs, recall, precision) in self.reliability.items():
+            yield (
+                f"{annotator or 'no name'}: {n_docs:,} documents, estimated recall {recall:.3f} "
+                f"and precision {precision:.3f} of entity tokens"
+            )
+        if self.agreement:
+            yield f"agreement with the teacher on {self.n_held_out:,} texts not learned, F"
+            yield from (f"  {label}: {100 * f:.1f}" for label, f in self.agreement.items())
+        yield repr(self)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        rows = [(label, f"{f:.3f}") for label, f in self.agreement.items()]
+        return [("label", "agreement"), *rows]
 
 
 class Shard(NamedTuple):
-    """Documents and their targets. find_target: of the documents with these indices."""
+    """Documents and their targets. find_target: of the documents with these indices.
+
+    held_out: documents that are not learned. best: the teacher's labelings (N,) of them.
+    """
 
     docs: list[Doc]
     find_target: Callable[[Sequence[int]], Marginals]
+    held_out: Sequence[Doc] = ()
+    best: Array | None = None
 
 
 Shards = list[Callable[[], Shard]]
@@ -116,7 +140,8 @@ def distill(
         student.codec.state = labeler.codec.state
         _initialize(nlp, name, labeler.labels, shards[0]().docs)
         losses = _train(nlp, name, shards, passes, batch_size, seed)
-    return Distilled(nlp, name, losses, {}, n_reused, len(paths))
+        agreement, n_held_out = _compare(student, shards)
+    return Distilled(nlp, name, losses, {}, agreement, n_held_out, n_reused, len(paths))
 
 
 def distill_annotators(
@@ -219,7 +244,7 @@ def _train(
         for number in range(passes):
             total, n_docs = 0.0, 0
             for i in order.permutation(len(shards)).tolist():
-                docs, find_target = shards[i]()
+                docs, find_target, *_ = shards[i]()
                 (loss,) = learn(
                     pipe, docs, find_target, passes=1, batch_size=batch_size, seed=seed + number
                 )
@@ -227,6 +252,28 @@ def _train(
                 bar.update()
             losses.append(total / n_docs)
     return losses
+
+
+def _compare(student: SequenceLabeler, shards: Shards) -> tuple[dict[str, float], int]:
+    """Return F against the teacher's best labelings by label, and the number of documents."""
+    codec, counts, n_docs = student.codec, np.zeros((3, len(student.labels))), 0
+    for make in shards:
+        *_, docs, best = make()
+        if best is None:
+            continue
+        n_docs += len(docs)
+        found = student.decode(student.find_potentials(docs))
+        one, other = (
+            set(zip(*(x.tolist() for x in codec.predictions(tags, doc_lengths(docs))), strict=True))
+            for tags in (best, found)
+        )
+        for row, spans in enumerate((one & other, one, other)):
+            np.add.at(counts[row], [label for *_, label in spans], 1)
+    both, of_teacher, of_student = counts
+    f = 2 * both / (of_teacher + of_student).clip(min=1)
+    is_known = of_teacher + of_student > 0
+    by_label = zip(student.labels, f.tolist(), is_known.tolist(), strict=True)
+    return {label: value for label, value, known in by_label if known}, n_docs
 
 
 def _make_student(
@@ -301,8 +348,16 @@ def _read_shard(path: Path, nlp: Language) -> Shard:
     n_chains = max(1, len(unary) // max(1, int(lengths.sum())))
     chain = Potentials(unary, transitions, lengths.repeat(n_chains))
 
-    def find_target(at: Sequence[int]) -> Marginals:
-        sequences = [i * n_chains + c for i in at for c in range(n_chains)]
-        return CRF().marginals(chain.take(sequences), edges=True)
+    learned, held_out = (
+        [i for i in range(len(docs)) if (i % HELD_OUT == HELD_OUT - 1) == is_held_out]
+        for is_held_out in (False, True)
+    )
 
-    return Shard(docs, find_target)
+    def of_teacher(at: Iterable[int]) -> Potentials:
+        return chain.take([i * n_chains + c for i in at for c in range(n_chains)])
+
+    def find_target(at: Sequence[int]) -> Marginals:
+        return CRF().marginals(of_teacher(learned[i] for i in at), edges=True)
+
+    best = viterbi(of_teacher(held_out))[0] if held_out else None
+    return Shard([docs[i] for i in learned], find_target, [docs[i] for i in held_out], best)

@@ -16,8 +16,6 @@ from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
@@ -25,6 +23,7 @@ from spacy_bcrf.pipeline.thresholds import precision_thresholds
 
 from .loading import annotate_before, find_labeler
 from .promises import GRIDS, Loss, Promise, describe_promise, split_level
+from .result import Result, as_json, make_figure
 from .risk_control import Floats, estimate_documents, fewest_documents
 
 MIN_REFERENCE = 50
@@ -157,7 +156,8 @@ class Watch:
 
     def to_json(self) -> dict[str, Any]:
         """Return all values as JSON values."""
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in vars(self).items()}
+        found: dict[str, Any] = as_json(self)
+        return found
 
     @classmethod
     def from_json(cls, values: Any) -> Watch:
@@ -198,8 +198,8 @@ def _ks_p_value(distance: float, n: int, m: int) -> float:
     return float((-2 * (-1.0) ** k @ np.exp(-2 * (k * x) ** 2)).clip(0, 1))
 
 
-@dataclass
-class Monitored:
+@dataclass(repr=False)
+class Monitored(Result):
     """What new documents say about a promise.
 
     name: of the component. n_docs: new documents of this call, n_empty: without words. alarm: the
@@ -245,8 +245,8 @@ class Monitored:
 
     def to_json(self) -> dict[str, Any]:
         """Return all values but the watch as JSON values."""
-        values = {k: v for k, v in vars(self).items() if k not in ("watch", "comparisons")}
-        measures = {one.measure: one._asdict() for one in self.comparisons}
+        values = super().to_json()
+        measures = {one["measure"]: one for one in values.pop("comparisons")}
         return {**values, "evidence": self.evidence, "measures": measures, "message": self.message}
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -260,13 +260,9 @@ class Monitored:
             ),
         ]
 
-    def _repr_html_(self) -> str:
-        header, *rows = self.rows()
-        return html_table(header, rows)
-
     def plot(self) -> Any:
         """Return a Matplotlib figure: the distribution of each measure, reference and new."""
-        figure = require("matplotlib.figure", "plot").Figure(figsize=(9, 6), layout="constrained")
+        figure = make_figure(9, 6)
         for axes, one in zip(figure.subplots(2, 3).ravel(), self.comparisons, strict=False):
             axes.set_title(one.measure)
         for axes, (_, *shares) in zip(figure.axes, self.histograms(), strict=False):

@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.training import Example
 
 from spacy_bcrf.pipeline.codecs import Codec
 
@@ -259,3 +261,17 @@ def evaluate(
         n_left_out += len(found) - len(judged)
         pairs.append(match_spans(right, judged))
     return Evaluation(pairs, list(labels), n_left_out)
+
+
+def count_exact(nlp: Language, name: str, examples: Sequence[Example]) -> Counts:
+    """Return the exact counts (D, 4) of a component's predictions, of all labels together.
+
+    All earlier components must have annotated the predicted documents.
+    """
+    pipe: Any = nlp.get_pipe(name)
+    references = [example.reference for example in examples]
+    gold = [read_gold_spans(pipe.codec, doc) for doc in references]
+    docs = pipe.pipe(example.predicted for example in examples)
+    predicted = [read_annotations(pipe.codec, doc) for doc in docs]
+    labels = sorted({span.label for spans in (*gold, *predicted) for span in spans})
+    return evaluate(pipe.codec, references, gold, predicted, labels).count("exact")[:, 0]

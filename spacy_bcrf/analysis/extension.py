@@ -23,6 +23,7 @@ from spacy_bcrf.pipeline.training import check_learns_from_gradients
 from .combination import own_tok2vec
 from .distillation import learn, teacher_chain
 from .loading import find_labeler, make_examples
+from .result import Result
 
 RATE = 0.3
 """Rate of AdaGrad in a sparse linear chain."""
@@ -99,8 +100,8 @@ def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: 
     return rename_tags(marginals, xp.asarray(tags), n_tags)
 
 
-@dataclass
-class Extended:
+@dataclass(repr=False)
+class Extended(Result):
     """The result of `extend`.
 
     losses: mean loss a document of each pass. problems: by example, why it taught nothing.
@@ -114,10 +115,6 @@ class Extended:
     def __repr__(self) -> str:
         left_out = f", {len(self.problems):,} documents left out" if self.problems else ""
         return f"mean loss a document: {self.losses[0]:.3f} to {self.losses[-1]:.3f}{left_out}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all values as JSON values."""
-        return vars(self)
 
 
 def extend(

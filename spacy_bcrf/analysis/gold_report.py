@@ -22,6 +22,7 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .loading import find_labelers
+from .result import Result
 
 PARTS = ("train", "dev")
 MAX_NAMED = 10
@@ -29,7 +30,7 @@ MAX_NAMED = 10
 
 
 @dataclass
-class GoldReport:
+class GoldReport(Result):
     """Counts of gold annotation.
 
     docs = complete + partial + unannotated + infeasible. Training treats infeasible documents as
@@ -115,8 +116,7 @@ class GoldReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return all counts as JSON values."""
-        return {
-            **vars(self),
+        return super().to_json() | {
             "labels": dict(sorted(self.labels.items())),
             "lengths": {str(length): n for length, n in sorted(self.lengths.items())},
         }

@@ -17,12 +17,11 @@ from spacy.util import minibatch
 from tqdm import tqdm
 
 from spacy_bcrf.annotation.arrays import doc_lengths
-from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import PROMISES, Control, check_promise
 
 from .loading import check_common, check_unseen, find_labeler, make_examples
+from .result import Result, make_figure
 from .risk_control import (
     MAX_DOCUMENTS,
     Counts,
@@ -319,8 +318,8 @@ def _read_gold_spans(pipe: Any, batch: Sequence[Example]) -> tuple[NDArray, ...]
     return of_doc, labels, p, np.ones(len(rows), dtype=bool)
 
 
-@dataclass
-class Controlled:
+@dataclass(repr=False)
+class Controlled(Result):
     """A component with a promise.
 
     name: of the component. kind: "precision" or "recall". kept: the promises and their thresholds.
@@ -344,12 +343,8 @@ class Controlled:
         )
         return f"Controlled({self.name}: {promised})"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all values as JSON values."""
-        kept = [{**one._asdict(), "promise": one.promise._asdict()} for one in self.kept]
-        return {**vars(self), "kept": kept}
-
-    def _repr_html_(self) -> str:
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
         rows = [
             (
                 ", ".join(one.promise.labels),
@@ -360,11 +355,11 @@ class Controlled:
             )
             for one in self.kept
         ]
-        return html_table(("labels", "promised", "threshold", "measured", "kept share"), rows)
+        return [("labels", "promised", "threshold", "measured", "kept share"), *rows]
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: promised and measured values of each promise."""
-        figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
+        figure = make_figure()
         axes = figure.subplots()
         names = [", ".join(one.promise.labels) for one in self.kept]
         axes.barh(names, [one.measured for one in self.kept], color="silver", label="measured")
@@ -517,8 +512,8 @@ class Offer(NamedTuple):
     reason: str = ""
 
 
-@dataclass
-class PromiseTable:
+@dataclass(repr=False)
+class PromiseTable(Result):
     """The promises that a component can make, all at once, and their costs.
 
     confidence: that all of them are kept. confidence_each: of one alone, for `control`.
@@ -541,13 +536,6 @@ class PromiseTable:
         found = ", ".join(f"{kind} up to {value:g}" for kind, value in best.items())
         return f"PromiseTable({self.name}: {found or 'none'})"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all values as JSON values, None for unknown ones."""
-        offers = [
-            {k: None if v != v else v for k, v in offer._asdict().items()} for offer in self.offers
-        ]
-        return {**vars(self), "offers": offers}
-
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table, with a header."""
         header = ("promise", "threshold", "measured", "recall", "spans a document")
@@ -565,13 +553,9 @@ class PromiseTable:
         ]
         return [header, *cells]
 
-    def _repr_html_(self) -> str:
-        header, *rows = self.rows()
-        return html_table(header, rows)
-
     def plot(self) -> Any:
         """Return a Matplotlib figure: recall by promised precision, spans by promised recall."""
-        figure = require("matplotlib.figure", "plot").Figure(figsize=(9, 4), layout="constrained")
+        figure = make_figure(9, 4)
         costs = {"precision": ("recall", "recall"), "recall": ("spans", "candidates a document")}
         for axes, kind in zip(figure.subplots(1, 2), PROMISES, strict=True):
             cost, label = costs[kind]

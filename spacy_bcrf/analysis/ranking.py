@@ -16,6 +16,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .diversity import NearDuplicates, document_vectors, facility_location
 from .loading import annotate_before, find_labeler
+from .result import Result
 
 POOL_FACTOR, MAX_POOL = 4, 4096
 """A diverse choice compares each document of the pool with all others."""
@@ -36,8 +37,8 @@ class Scored(NamedTuple):
     number: int
 
 
-@dataclass
-class Ranking:
+@dataclass(repr=False)
+class Ranking(Result):
     """Chosen documents, the most uncertain first, or the most representative first.
 
     n_docs: number of all documents. n_similar: number of near duplicates that are left out.
@@ -51,9 +52,10 @@ class Ranking:
         similar = f", {self.n_similar:,} near duplicates left out" if self.n_similar else ""
         return f"Ranking({len(self.chosen):,} of {self.n_docs:,} documents{similar})"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all values as JSON values."""
-        return {**vars(self), "chosen": [one._asdict() for one in self.chosen]}
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table of the first 50 documents, with a header."""
+        rows = [(str(one.number), f"{one.uncertainty:.4f}") for one in self.chosen[:50]]
+        return [("document", "uncertainty"), *rows]
 
 
 def rank(

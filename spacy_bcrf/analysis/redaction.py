@@ -17,12 +17,11 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import Control, check_promise
 
 from .loading import annotate_before, find_labeler
+from .result import Result, make_figure
 from .risk_control import binomial_interval
 
 STYLES = ("label", "surrogate", "mask")
@@ -233,8 +232,8 @@ class Leak(NamedTuple):
     documents: tuple[int, int, float, float]
 
 
-@dataclass
-class LeakReport:
+@dataclass(repr=False)
+class LeakReport(Result):
     """The leaks by label, all labels first. replaced: the share of other characters replaced."""
 
     leaks: list[Leak]
@@ -249,17 +248,6 @@ class LeakReport:
             f"{100 * self.replaced:.1f}% of the other characters are replaced)"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all values as JSON values, None for unknown bounds."""
-        leaks = [
-            {
-                k: [None if x != x else x for x in v] if isinstance(v, tuple) else v
-                for k, v in leak._asdict().items()
-            }
-            for leak in self.leaks
-        ]
-        return {**vars(self), "leaks": leaks}
-
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table, with a header."""
         rows: list[tuple[str, ...]] = [
@@ -269,13 +257,9 @@ class LeakReport:
             rows.append((label or "all", *(_show(*share) for share in shares)))
         return rows
 
-    def _repr_html_(self) -> str:
-        header, *rows = self.rows()
-        return html_table(header, rows)
-
     def plot(self) -> Any:
         """Return a Matplotlib figure: the share of documents with a leak by label."""
-        figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
+        figure = make_figure()
         axes = figure.subplots()
         for leak in self.leaks[::-1]:
             left, n, low, high = leak.documents

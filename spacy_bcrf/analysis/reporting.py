@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,6 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tqdm import tqdm
 
-from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
@@ -22,10 +19,11 @@ from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
 from .loading import check_common, find_labeler, make_examples, make_input
 from .promises import Evidence, measure_promises
 from .report_values import compare, describe
+from .result import Result, make_figure
 
 
-@dataclass
-class Report:
+@dataclass(repr=False)
+class Report(Result):
     """What gold documents say about a component. values: JSON values, see `report_values`."""
 
     values: dict[str, Any]
@@ -53,11 +51,8 @@ class Report:
         """Return the values."""
         return self.values
 
-    def to_text(self) -> str:
-        """Return the JSON text."""
-        return json.dumps(self.values, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-
-    def _repr_html_(self) -> str:
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
         rows = [
             (
                 row["label"] or "all",
@@ -66,11 +61,11 @@ class Report:
             )
             for row in self.values["scores"]["exact"]
         ]
-        return html_table(("label", "gold", "precision", "recall", "F"), rows)
+        return [("label", "gold", "precision", "recall", "F"), *rows]
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: F by label with its interval, and reliability."""
-        figure = require("matplotlib.figure", "plot").Figure(figsize=(9, 4), layout="constrained")
+        figure = make_figure(9, 4)
         left, right = figure.subplots(1, 2)
         for row in self.values["scores"]["exact"]:
             f, name = row["f"], row["label"] or "all"

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
-from spacy.util import load_config, load_model_from_config
 from tqdm import tqdm
 
 from spacy_bcrf import __version__
 from spacy_bcrf.annotation.extensions import set_extensions
-from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.extras import require
 from spacy_bcrf.io.identity import keep_identity
-from spacy_bcrf.pipeline.factories import NER_MODEL
-from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from . import cross_fitting
+from .cross_fitting import Trainer, assign_folds, find_labels, find_trainer
 from .label_errors import Suspect, find_suspects
 from .loading import annotate_before, copy_words, find_labeler
+from .result import Result, make_figure
 
 
-@dataclass
-class Audit:
+@dataclass(repr=False)
+class Audit(Result):
     """Suspects of label errors.
 
     records: JSON values of each suspect, the most suspicious first: doc (index), text, start and
@@ -56,7 +51,8 @@ class Audit:
         """Return the records."""
         return self.records
 
-    def _repr_html_(self) -> str:
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table of the first 50 suspects, with a header."""
         rows = [
             (
                 f"{record['score']:.2f}",
@@ -68,11 +64,11 @@ class Audit:
             )
             for record in self.records[:50]
         ]
-        return html_table(("score", "kind", "document", "text", "gold", "suggestion"), rows)
+        return [("score", "kind", "document", "text", "gold", "suggestion"), *rows]
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: the scores of the suspects by kind."""
-        figure = require("matplotlib.figure", "plot").Figure(layout="constrained")
+        figure = make_figure()
         axes = figure.subplots()
         kinds = sorted({record["kind"] for record in self.records})
         scores = [[r["score"] for r in self.records if r["kind"] == kind] for kind in kinds]
@@ -81,18 +77,6 @@ class Audit:
         axes.set_ylabel("suspects")
         axes.legend()
         return figure
-
-
-class Trainer(NamedTuple):
-    """How to train a pipeline for a fold.
-
-    name: of the component. train: returns the pipeline that it trained on documents. settings:
-    identifies the training in the files of the folds.
-    """
-
-    name: str
-    train: Callable[[Sequence[Doc]], Language]
-    settings: str
 
 
 def audit(
@@ -121,7 +105,7 @@ def audit(
     set_extensions()
     if isinstance(source, Language):
         name, labeler = find_labeler(source, pipe)
-        labels = _find_labels(corpus, gold, labeler, name)
+        labels = find_labels(corpus, gold, labeler, name)
         if unknown := sorted(labels - set(labeler.labels)):
             raise ValueError(
                 f"{corpus}: the documents have the labels {', '.join(unknown)}, but [{name}] has "
@@ -129,7 +113,7 @@ def audit(
             )
         suspects = judge(source, name, gold)
     else:
-        trainer = _find_trainer(corpus, gold, source, pipe, lang)
+        trainer = find_trainer(corpus, gold, source, pipe, lang)
         suspects = _cross_fit(gold, folds, trainer, work, corpus)
     records = [
         _to_record(i, gold[i], suspect)
@@ -151,44 +135,12 @@ def judge(nlp: Language, name: str, gold: Sequence[Doc]) -> list[list[Suspect]]:
     return find_suspects(pipe, examples)
 
 
-def _find_labels(corpus: str, gold: Sequence[Doc], pipe: SequenceLabeler, name: str) -> set[str]:
-    """Return the labels of the corpus. ValueError without any annotation."""
-    labels = set().union(*(pipe.codec.find_labels(doc) for doc in gold))
-    if not labels:
-        raise ValueError(
-            f"{corpus}: none of the {len(gold):,} documents has {pipe.codec.what}, which [{name}] "
-            "predicts"
-        )
-    return labels
-
-
-def _find_trainer(
-    corpus: str, gold: Sequence[Doc], config: str | Path | None, name: str | None, lang: str
-) -> Trainer:
-    """Return the training of a config, or of the default sparse chain."""
-    if config is None:
-        pipe: Any = spacy.blank(lang).add_pipe("bcrf_ner")
-        labels = sorted(_find_labels(corpus, gold, pipe, "ner"))
-        return Trainer(
-            "ner",
-            lambda part: cross_fitting.train_sparse_chain(part, labels, lang),
-            json.dumps([lang, NER_MODEL]),
-        )
-    path = Path(config)
-    if not path.is_file():
-        raise ValueError(f"{config}: there is no such training config")
-    nlp = load_model_from_config(load_config(path), auto_fill=True)
-    component, pipe = find_labeler(nlp, name, str(config))
-    labels = sorted(_find_labels(corpus, gold, pipe, component))
-    return Trainer(
-        component,
-        lambda part: cross_fitting.train_config(path, part, labels, component),
-        path.read_text("utf8"),
-    )
-
-
 def _cross_fit(
-    gold: Sequence[Doc], n_folds: int, trainer: Trainer, work: Path | None, corpus: str
+    gold: Sequence[Doc],
+    n_folds: int,
+    trainer: Trainer,
+    work: Path | None,
+    corpus: str,
 ) -> list[list[Suspect]]:
     """Return the suspects of each document, judged by training on the other folds.
 
@@ -200,7 +152,7 @@ def _cross_fit(
             f"{corpus}: {len(gold):,} documents are too few for {n_folds} folds; each fold needs "
             "one"
         )
-    fold_of = cross_fitting.assign_folds(len(gold), n_folds).tolist()
+    fold_of = assign_folds(len(gold), n_folds).tolist()
     if work is not None:
         content = DocBin(docs=gold, store_user_data=True).to_bytes()
         identity = {"version": __version__, "folds": n_folds, "training": trainer.settings}

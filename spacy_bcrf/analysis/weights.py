@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from spacy.language import Language
@@ -24,10 +23,11 @@ from spacy_bcrf.sparse.explain import (
 )
 
 from .loading import annotate_before, find_labeler, read_corpus
+from .result import Result
 
 
-@dataclass
-class Weights:
+@dataclass(repr=False)
+class Weights(Result):
     """Weights of a component by tag. general: of transitions and of bias, start and end.
 
     features: of features. n_unnamed: number of these that the corpus does not have; they have keys
@@ -42,10 +42,11 @@ class Weights:
     def __repr__(self) -> str:
         return f"Weights({len(self.general):,} general, {len(self.features):,} of features)"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all values as JSON values."""
-        lists = {key: [w._asdict() for w in getattr(self, key)] for key in ("general", "features")}
-        return {**vars(self), **lists}
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        weights = [*self.general, *self.features]
+        rows = [(w.tag, w.feature, f"{w.weight:+.3f}") for w in weights]
+        return [("tag", "feature", "weight"), *rows]
 
 
 def explain(

@@ -27,12 +27,18 @@ from .predictions import Annotation, Predictor
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes of a body, characters of a text, seconds in the tokenizer, texts of a batch."""
+    """Bytes of a body, characters of a text, seconds in the tokenizer, texts of a batch, and texts
+    that wait for one."""
 
     bytes: int = 2_000_000
     characters: int = 100_000
     seconds: float = 2.0
     batch: int = 64
+    waiting: int = 1000
+
+
+class BusyError(Exception):
+    """Too many texts wait."""
 
 
 class Server:
@@ -72,6 +78,8 @@ class Server:
 
     async def answer(self, text: str) -> list[Annotation] | Exception:
         """Return the annotation of a text, or the exception that it raises."""
+        if len(self._waiting) >= self.limits.waiting:
+            return BusyError(f"{self.limits.waiting} texts wait already; try again later")
         result: asyncio.Future = asyncio.Future()
         self._waiting.append((text, result))
         # A task of its own: a client that leaves takes no batch of others with it.
@@ -163,7 +171,7 @@ def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
         return found
 
     def failure(error: Exception) -> Exception:
-        busy = isinstance(error, TookTooLongError) or is_out_of_memory(error)
+        busy = isinstance(error, TookTooLongError | BusyError) or is_out_of_memory(error)
         reason: Exception = fastapi.HTTPException(
             503 if busy else 500, str(error) or type(error).__name__
         )

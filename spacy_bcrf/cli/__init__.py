@@ -11,8 +11,10 @@ import typer
 from spacy.cli import app as spacy_app
 from typer.core import TyperGroup
 
+from .errors import make_command
+
 PANELS = {
-    "Data": ("convert", "inspect", "debug", "mask", "clusters"),
+    "Data": ("convert", "inspect", "debug", "mask", "clusters", "curve"),
     "Learning": ("init", "migrate", "import", "tune", "combine", "extend", "distill"),
     "Judging": ("calibrate", "control", "report", "explain", "monitor"),
     "Annotating": ("rank", "review", "audit"),
@@ -51,7 +53,7 @@ EXTRA = {"debug": _OVERRIDES, "tune": _OVERRIDES}
 try:
     for _name in chain.from_iterable(PANELS.values()):
         _command = getattr(import_module(f".{_name}", __package__), f"{_name}_cli")
-        app.command(_name, context_settings=EXTRA.get(_name))(_command)
+        app.command(_name, context_settings=EXTRA.get(_name))(make_command(_command))
 except KeyboardInterrupt:  # Typer handles Ctrl-C only once a command runs.
     raise SystemExit(130) from None
 

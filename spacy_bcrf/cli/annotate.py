@@ -14,7 +14,7 @@ from spacy.cli._util import Arg, Opt, setup_gpu
 from tqdm import tqdm
 
 from .errors import RESUMES, exit_on
-from .options import GpuId
+from .options import GpuId, Model
 
 if TYPE_CHECKING:
     from spacy_bcrf.bulk.shards import Counts
@@ -41,7 +41,7 @@ class EngineName(str, Enum):
 
 
 def annotate_cli(
-    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
+    model: Model,
     inputs: Annotated[
         list[str],
         Arg(
@@ -93,7 +93,7 @@ def annotate_cli(
         bool, Opt("--log-json", help="Write progress to stdout as JSON lines")
     ] = False,
     gpu_id: GpuId = -1,
-) -> None:
+) -> str:
     """
     Annotate any number of documents in shards.
     Started again, the same command goes on where it ended, and writes each document once.
@@ -103,7 +103,7 @@ def annotate_cli(
     """
     from spacy_bcrf.bulk.worker import BulkError, Settings, Worker
 
-    with exit_on(BulkError, ValueError, ImportError, OSError, stopped=RESUMES):
+    with exit_on(BulkError, stopped=RESUMES):
         from functools import partial
 
         from spacy_bcrf.bulk.engines import run_here, run_processes
@@ -170,6 +170,7 @@ def annotate_cli(
         progress.finish(counts)
         if counts.failed:
             raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
+    return f"read the files in {output}/shards, which {output}/manifest.json lists"
 
 
 class _Progress:

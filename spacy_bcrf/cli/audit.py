@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from spacy_bcrf.io.shards import read_docs
 
 from .errors import RESUMES, exit_on
 from .options import PipeName
-from .paths import check_corpus, check_output_file
+from .paths import check_corpus, check_output_file, write_json_lines
 
 
 def audit_cli(
@@ -43,7 +42,7 @@ def audit_cli(
         float, Opt("--min-score", help="Least log-odds of an error to write")
     ] = 0.0,
     pipe: PipeName = None,
-) -> None:
+) -> str:
     """
     Find label errors: gold annotation that is less likely than another one. Trains on all parts of
     the corpus but one, judges that part, and does so for each part. Writes the most suspicious
@@ -57,7 +56,7 @@ def audit_cli(
     from .labeler import load_labeler
     from .pages.audit import audit_page
 
-    with exit_on(ValueError, TypeError, OSError, stopped=RESUMES):
+    with exit_on(TypeError, stopped=RESUMES):
         for path in (output, page):
             if path is not None:
                 check_output_file(path, corpus, None if source is None else Path(source))
@@ -85,8 +84,9 @@ def audit_cli(
         )
         if page is not None:
             write_text(page, audit_page(corpus.name, found.records))
-        lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in found.records)
-        write_text(output, "".join(lines))
+        write_json_lines(output, found.records)
         if work is None:
             shutil.rmtree(folder, ignore_errors=True)
     typer.echo(f"{output}: {found!r}")
+    reviewed = f"MODEL {corpus} --suspects {output} --output page.html"
+    return f"python -m spacy bcrf review {reviewed}, with any pipeline that has these labels"

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.atomic import check_new_folder, replacing_folder
+from spacy_bcrf.io.atomic import check_new_folder
 
-from .errors import exit_on
+from .options import NewFolder
 from .paths import check_corpus
 
 
@@ -20,12 +20,12 @@ def combine_cli(
     dev: Annotated[
         Path, Opt("--dev", help="Annotated documents outside of the training data, .spacy")
     ],
-    output: Annotated[Path, Opt("--output", "-o", help="New folder to save the pipeline to")],
+    output: NewFolder,
     pipe: Annotated[
         str | None,
         Opt("--pipe", "-p", help="Name of the component (default: the only common one)"),
     ] = None,
-) -> None:
+) -> str:
     """
     Combine a component of several pipelines: save the first pipeline, in which the component sums
     the potentials of all. The weights of the sum maximize the likelihood of the dev documents.
@@ -34,26 +34,24 @@ def combine_cli(
     from spacy_bcrf.analysis.combination import combine
     from spacy_bcrf.analysis.loading import load_pipeline
 
-    from .labeler import read_gold
+    from .labeler import read_gold, store
 
-    with exit_on(ValueError, OSError):
-        if len(models) < 2:
-            raise ValueError(f"expected at least two pipelines to combine, got {', '.join(models)}")
-        check_new_folder(output)
-        check_corpus(dev)
-        pipelines = dict(zip(name_parts(models), map(load_pipeline, models), strict=True))
-        first = next(iter(pipelines.values()))
-        found = combine(pipelines, read_gold(first, dev), pipe)
-        with replacing_folder(output) as part:
-            found.nlp.to_disk(part)
-        typer.echo(f"{found.name}: {found.n_tokens:,} tokens of dev")
-        for shown, weight in found.weights.items():
-            typer.echo(
-                f"{shown}: weight {weight:.4f}, log-likelihood per token alone "
-                f"{found.log_likelihoods[shown]:.4f}"
-            )
-        typer.echo(f"sum: log-likelihood per token {found.log_likelihoods['sum']:.4f}")
-        typer.echo(f"stored in {output}")
+    if len(models) < 2:
+        raise ValueError(f"expected at least two pipelines to combine, got {', '.join(models)}")
+    check_new_folder(output)
+    check_corpus(dev)
+    pipelines = dict(zip(name_parts(models), map(load_pipeline, models), strict=True))
+    first = next(iter(pipelines.values()))
+    found = combine(pipelines, read_gold(first, dev), pipe)
+    typer.echo(f"{found.name}: {found.n_tokens:,} tokens of dev")
+    for shown, weight in found.weights.items():
+        typer.echo(
+            f"{shown}: weight {weight:.4f}, log-likelihood per token alone "
+            f"{found.log_likelihoods[shown]:.4f}"
+        )
+    typer.echo(f"sum: log-likelihood per token {found.log_likelihoods['sum']:.4f}")
+    store(found.nlp, output)
+    return f"python -m spacy bcrf calibrate {output} {dev} --output calibrated"
 
 
 def name_parts(models: list[str]) -> list[str]:

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Opt
 
-from spacy_bcrf.io.atomic import replacing
 from spacy_bcrf.io.extras import require
 
-from .errors import exit_on
-from .options import GpuId, Inplace, PipeName, TargetFolder
-from .paths import check_corpus, check_output_file
+from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
+from .paths import check_corpus, check_output_file, draw, print_notes
 
 
 class Unit(str, Enum):
@@ -27,8 +25,8 @@ class Unit(str, Enum):
 
 
 def control_cli(
-    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
-    dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
+    model: Model,
+    dev: Gold,
     output: TargetFolder = None,
     inplace: Inplace = False,
     pipe: PipeName = None,
@@ -66,7 +64,7 @@ def control_cli(
         Path | None, Opt("--plot", help="Without a promise: file of the diagram to draw, .png")
     ] = None,
     gpu_id: GpuId = -1,
-) -> None:
+) -> str:
     """
     Find posterior thresholds that keep a promise on new documents, and store them.
     The promise is the mean over documents of a document's precision or recall, for all labels
@@ -78,60 +76,50 @@ def control_cli(
     """
     from spacy_bcrf.analysis.promises import ASSUMPTION, control, list_promises
 
-    from .labeler import check_destination, load_labeler, read_gold, store_setting
+    from .labeler import check_destination, load_labeler, read_gold, store
 
-    with exit_on(ValueError, ImportError, OSError):
-        of_labels = read_label_promises(label or [])
-        is_table = recall is None and precision is None and not (output or inplace or of_labels)
-        if is_table:
-            check_corpus(dev)
-            if plot is not None:
-                check_output_file(plot, dev)
-                require("matplotlib", "plot")
-        elif (recall is None) == (precision is None):
-            raise ValueError("expected either --recall or --precision, such as --precision 0.95")
-        else:
-            check_destination(model, dev, output, inplace)
-        setup_gpu(gpu_id, silent=True)
-        nlp, name, _ = load_labeler(model, pipe, inplace)
-        gold = read_gold(nlp, dev)
-        options: Any = {"confidence": confidence, "unit": unit.value, "max_units": max_units}
-        if is_table:
-            table = list_promises(nlp, gold, name, **options)
-            for row in table.rows():
-                typer.echo("  ".join(f"{cell:>16}" for cell in row))
-            print_notes(table.notes)
-            typer.echo(
-                f"All hold at once with confidence {confidence:g}. {ASSUMPTION}. To store one, "
-                f"give it with --confidence {table.confidence_each:.6g}"
-            )
-            if plot is not None:
-                with replacing(plot) as part:
-                    table.plot().savefig(part, format="png", dpi=120)
-                typer.echo(f"drawn in {plot}")
-            return
-        found = control(
-            nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options
+    of_labels = read_label_promises(label or [])
+    is_table = recall is None and precision is None and not (output or inplace or of_labels)
+    if is_table:
+        check_corpus(dev)
+        if plot is not None:
+            check_output_file(plot, dev)
+            require("matplotlib", "plot")
+    elif (recall is None) == (precision is None):
+        raise ValueError("expected either --recall or --precision, such as --precision 0.95")
+    else:
+        check_destination(model, dev, output, inplace)
+    nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
+    gold = read_gold(nlp, dev)
+    options: Any = {"confidence": confidence, "unit": unit.value, "max_units": max_units}
+    if is_table:
+        table = list_promises(nlp, gold, name, **options)
+        for row in table.rows():
+            typer.echo("  ".join(f"{cell:>16}" for cell in row))
+        print_notes(table.notes)
+        typer.echo(
+            f"All hold at once with confidence {confidence:g}. {ASSUMPTION}. To store one, "
+            f"give it with --confidence {table.confidence_each:.6g}"
         )
-        target = store_setting(nlp, model, output)
-        for one in found.kept:
-            units = "predictions" if found.kind == "precision" else "gold spans"
-            per = " a document" if found.unit == "document" else ""
-            typer.echo(
-                f"{', '.join(one.promise.labels)}: {found.kind} {one.promise.value:g}{per} at "
-                f"threshold {one.threshold:.4g}; on these {one.n_docs:,} documents "
-                f"{one.measured:.4f}, with {100 * one.share:.1f}% of the {units}"
-            )
-        if found.kind == "recall":
-            typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
-        print_notes([*found.notes, ASSUMPTION])
-        typer.echo(f"stored in {target}")
-
-
-def print_notes(notes: Sequence[str]) -> None:
-    """Print notes to stderr."""
-    for note in notes:
-        typer.echo(f"Note: {note}", err=True)
+        if plot is not None:
+            draw(table, plot)
+        return "the same command with a promise of the table and --output FOLDER"
+    found = control(
+        nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options
+    )
+    for one in found.kept:
+        units = "predictions" if found.kind == "precision" else "gold spans"
+        per = " a document" if found.unit == "document" else ""
+        typer.echo(
+            f"{', '.join(one.promise.labels)}: {found.kind} {one.promise.value:g}{per} at "
+            f"threshold {one.threshold:.4g}; on these {one.n_docs:,} documents "
+            f"{one.measured:.4f}, with {100 * one.share:.1f}% of the {units}"
+        )
+    if found.kind == "recall":
+        typer.echo(f"{found.n_candidates / max(1, found.n_docs):.2f} candidates a document")
+    print_notes([*found.notes, ASSUMPTION])
+    target = store(nlp, output, model)
+    return f"python -m spacy bcrf report {target} TEST.spacy --output report.html"
 
 
 def read_label_promises(options: Sequence[str]) -> dict[tuple[str, ...], float]:

@@ -17,7 +17,6 @@ from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
 from spacy_bcrf.io.text import find_file, text_suffix
 
-from .errors import exit_on
 from .labels import read_labels
 
 _ENT_KEY = "NER"
@@ -151,7 +150,7 @@ def convert_cli(
             "bcrf_spans, whose spans may overlap",
         ),
     ] = None,
-) -> None:
+) -> str:
     """
     Convert annotated files to spaCy's binary format: CoNLL-U, CoNLL columns (one word and its tags
     a line, as in CoNLL-2000 and 2003, WNUT, JNLPBA, Universal NER, GermEval), JSON lines, exports
@@ -160,54 +159,54 @@ def convert_cli(
     bcrf_segmenter trains on the same documents.
     """
     report = partial(tqdm.write, file=sys.stderr)
-    with exit_on(ValueError, OSError):
-        sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]
-        if any(name in _RECORDS for _, name in sources):
-            known_labels = read_labels(labels)
-            if not all(name in _RECORDS for _, name in sources):
-                raise ValueError("JSON and brat cannot be converted with CoNLL")
-            counts: object = convert_records(
-                [(path, None if name == "json" else name) for path, name in sources],
-                output,
-                lang=lang,
-                labels=known_labels,
-                spans_key=spans_key,
-                shard=shard,
-                strict=skip_malformed is False,
-                report=report,
+    sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]
+    if any(name in _RECORDS for _, name in sources):
+        known_labels = read_labels(labels)
+        if not all(name in _RECORDS for _, name in sources):
+            raise ValueError("JSON and brat cannot be converted with CoNLL")
+        counts: object = convert_records(
+            [(path, None if name == "json" else name) for path, name in sources],
+            output,
+            lang=lang,
+            labels=known_labels,
+            spans_key=spans_key,
+            shard=shard,
+            strict=skip_malformed is False,
+            report=report,
+        )
+    else:
+        if labels is not None:
+            raise ValueError("--labels is only for JSON and brat")
+        if len(ent_column or ()) > 1 and spans_key is None:
+            raise ValueError(
+                "several --ent-column need --spans-key: entities of a Doc do not overlap"
             )
-        else:
-            if labels is not None:
-                raise ValueError("--labels is only for JSON and brat")
-            if len(ent_column or ()) > 1 and spans_key is None:
-                raise ValueError(
-                    "several --ent-column need --spans-key: entities of a Doc do not overlap"
-                )
-            readers = {
-                "conllu": partial(read_conllu, tag=tag.value, ent_key=ent_key),
-                "columns": partial(
-                    read_columns,
-                    word_column=word_column,
-                    tag_column=tag_column,
-                    ent_columns=ent_column or (-1,),
-                ),
-            }
-            counts = converted = convert(
-                [(path, readers[name]) for path, name in sources],
-                output,
-                lang=lang,
-                n_sents=n_sents,
-                scheme=scheme.value,
-                ent_complete=ent_complete,
-                spans_key=spans_key,
-                shard=shard,
-                skip_malformed=bool(skip_malformed),
-                report=report,
-            )
-            without = converted.missing_entities + converted.assumed_outside
-            if ent_key != _ENT_KEY and converted.tokens and without == converted.tokens:
-                report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
+        readers = {
+            "conllu": partial(read_conllu, tag=tag.value, ent_key=ent_key),
+            "columns": partial(
+                read_columns,
+                word_column=word_column,
+                tag_column=tag_column,
+                ent_columns=ent_column or (-1,),
+            ),
+        }
+        counts = converted = convert(
+            [(path, readers[name]) for path, name in sources],
+            output,
+            lang=lang,
+            n_sents=n_sents,
+            scheme=scheme.value,
+            ent_complete=ent_complete,
+            spans_key=spans_key,
+            shard=shard,
+            skip_malformed=bool(skip_malformed),
+            report=report,
+        )
+        without = converted.missing_entities + converted.assumed_outside
+        if ent_key != _ENT_KEY and converted.tokens and without == converted.tokens:
+            report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
     typer.echo(f"{output}: {counts}")
+    return f"python -m spacy bcrf inspect {output}"
 
 
 def _find_format(path: Path, format: Format) -> str:

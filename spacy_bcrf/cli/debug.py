@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from configparser import Error as InterpolationError
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
+from spacy.cli._util import Opt, import_code, parse_config_overrides
 
-from .errors import exit_on
-from .registry_names import explain_name
+from .options import Code, TrainingConfig
+from .registry_names import naming_config
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.gold_report import GoldReport
@@ -23,34 +22,33 @@ TOKENS = ("tokens", "annotated", "ambiguous", "missing")
 
 def debug_cli(
     ctx: typer.Context,
-    config: Annotated[Path, Arg(help="Training config", exists=True, dir_okay=False)],
-    code: Annotated[
-        Path | None, Opt("--code", "-c", help="Python file with registered functions")
-    ] = None,
+    config: TrainingConfig,
+    code: Code = None,
     as_json: Annotated[bool, Opt("--json", help="Print JSON in place of tables")] = False,
-) -> None:
+) -> str:
     """
     Count the gold annotation of the training config's corpora, for each component of spacy-bcrf:
-    labels, partial and missing annotation, infeasible gold with its reason, lengths of spans,
-    overlaps, and spans with whitespace at an edge. Overrides as in `spacy train`:
+    labels, partial and missing annotation, forbidden annotation with the reason, lengths of
+    spans, overlaps, and spans with whitespace at an edge. Overrides as in `spacy train`:
     --paths.train train.spacy.
     """
-    with exit_on(ValueError, OSError):
-        overrides = parse_config_overrides(ctx.args)
-        import_code(code)
-        reports, notes = report(config, overrides)
+    overrides = parse_config_overrides(ctx.args)
+    import_code(code)
+    reports, notes = report(config, overrides)
     for note in notes:
         typer.echo(f"Warning: {note}", err=as_json)
+    step = " ".join(["python -m spacy train", str(config), "--output out", *ctx.args])
     if as_json:
         parts = {
             name: {part: found.to_json() for part, found in by_part.items()}
             for name, by_part in reports.items()
         }
         typer.echo(json.dumps(parts, indent=2, ensure_ascii=False))
-        return
+        return step
     for name, by_part in reports.items():
         for line in show(name, by_part):
             typer.echo(line)
+    return step
 
 
 def report(
@@ -61,12 +59,10 @@ def report(
 
     from spacy_bcrf.analysis.gold_report import report_config
 
-    try:
+    with naming_config(path):
         loaded = util.load_config(path, overrides=overrides)
         nlp = util.load_model_from_config(loaded, auto_fill=True)
         nlp.config.interpolate()
-    except (ValueError, InterpolationError) as error:
-        raise ValueError(f"{path}: {explain_name(error)}") from None
     return report_config(nlp, str(path))
 
 
@@ -80,7 +76,8 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
             (part, *(f"{getattr(found, column):,}" for column in columns))
             for part, found in reports.items()
         ]
-        yield table(rows, header=("", *columns), divider=True, aligns=("l", *"r" * len(columns)))
+        header = ("", *columns[:-1], "forbidden" if columns is DOCS else columns[-1])
+        yield table(rows, header=header, divider=True, aligns=("l", *"r" * len(columns)))
     labels = sorted({label for found in reports.values() for label in found.labels})
     rows = [
         (label or "(none)", *(f"{found.labels[label]:,}" for found in reports.values()))
@@ -109,8 +106,8 @@ def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:
         yield from (f"- {problem}" for problem in found.named_lost)
         if found.infeasible:
             yield (
-                f"Warning: {part}: {found.infeasible:,} documents are infeasible. Training treats "
-                "them as unannotated. The first:"
+                f"Warning: {part}: {found.infeasible:,} documents have forbidden annotation. "
+                "Training treats them as unannotated. The first:"
             )
             yield from (f"- {problem}" for problem in found.named)
     yield ""

@@ -8,17 +8,17 @@ from typing import Annotated, Any
 
 import spacy
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
 from spacy_bcrf import __version__
 from spacy_bcrf.corpora.formats.annotators import read_annotators
-from spacy_bcrf.io.atomic import check_new_folder, replacing_folder
+from spacy_bcrf.io.atomic import check_new_folder
 from spacy_bcrf.io.identity import hash_files
 from spacy_bcrf.io.text import text_suffix
 
 from .errors import RESUMES, exit_on
-from .options import PipeName
+from .options import GpuId, Passes, PipeName, Seed
 
 JSON = (".jsonl", ".ndjson", ".json")
 
@@ -45,7 +45,7 @@ def distill_cli(
             "--templates", help="Template set of the sparse chain (default: pos for tags, else ner)"
         ),
     ] = None,
-    passes: Annotated[int, Opt(help="Passes over the documents", min=1)] = 5,
+    passes: Passes = 5,
     rate: Annotated[float, Opt("--rate", help="Learning rate of AdaGrad")] = 0.3,
     batch_size: Annotated[int, Opt("--batch-size", help="Documents in a step", min=1)] = 1,
     shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 2000,
@@ -56,9 +56,9 @@ def distill_cli(
     lang: Annotated[
         str, Opt("--lang", "-l", help="Language, for JSON lines as the teacher")
     ] = "xx",
-    seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
-    gpu_id: Annotated[int, Opt("--gpu-id", "-g", help="GPU ID of the teacher or -1 for CPU")] = -1,
-) -> None:
+    seed: Seed = 0,
+    gpu_id: GpuId = -1,
+) -> str:
     """
     Train a small sparse linear chain on the soft labels of a teacher: the marginals of a trained
     pipeline on raw texts, or the annotation of a crowd or another tool, weighted by the estimated
@@ -66,10 +66,10 @@ def distill_cli(
     """
     from spacy_bcrf.analysis.distillation import distill, distill_annotators
 
-    from .labeler import load_labeler
+    from .labeler import load_labeler, store
     from .texts import read_texts
 
-    with exit_on(ValueError, TypeError, OSError, stopped=RESUMES):
+    with exit_on(TypeError, stopped=RESUMES):
         if output is None:
             raise ValueError("expected --output, a new folder to save the pipeline to")
         check_new_folder(output)
@@ -94,8 +94,7 @@ def distill_cli(
                     f"expected texts for the pipeline {teacher} to label, or JSON lines with "
                     "annotation in its place"
                 )
-            setup_gpu(gpu_id, silent=True)
-            base, name, labeler = load_labeler(teacher, pipe)
+            base, name, labeler = load_labeler(teacher, pipe, gpu_id)
             assert base.path is not None
             identity = {
                 "version": __version__,
@@ -117,16 +116,11 @@ def distill_cli(
                 corpus=str(texts),
                 **options,
             )
-        with replacing_folder(output) as part:
-            found.nlp.to_disk(part)
+        store(found.nlp, output)
         if work is None:
             shutil.rmtree(folder, ignore_errors=True)
-    for annotator, (n_docs, recall, precision) in found.reliability.items():
-        typer.echo(
-            f"{annotator or 'no name'}: {n_docs:,} documents, estimated recall {recall:.3f} and "
-            f"precision {precision:.3f} of entity tokens"
-        )
     if found.n_reused:
         typer.echo(f"{folder}: {found.n_reused:,} of {found.n_shards:,} shards are labeled already")
-    typer.echo(repr(found))
-    typer.echo(f"stored in {output}")
+    for line in found.lines():
+        typer.echo(line)
+    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html"

@@ -1,13 +1,13 @@
-"""End of a command with wrong input: one line on stderr, exit code 1, no traceback."""
+"""Ends of a command: one line for a wrong input, and the next step after success."""
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any
 
 import typer
-
-from spacy_bcrf.kernels.not_compiled import NotCompiledError
 
 RESUMES = "Stopped. The same command goes on from here"
 """Message after Ctrl-C of a command that keeps its finished parts."""
@@ -15,8 +15,12 @@ RESUMES = "Stopped. The same command goes on from here"
 
 @contextmanager
 def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None]:
-    """End the command with the message of an error of these types, or of Ctrl-C."""
-    expected: tuple[type[Exception], ...] = (*errors, NotCompiledError)
+    """End the command with one line on stderr and exit code 1 for a wrong input.
+
+    errors: further types than those of wrong values, files and missing extras. stopped: the line
+    after Ctrl-C, which has exit code 130.
+    """
+    caught: tuple[type[Exception], ...] = (ValueError, OSError, ImportError, *errors)
     try:
         yield
     except BrokenPipeError:
@@ -26,7 +30,7 @@ def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None
     except KeyboardInterrupt:
         typer.echo(stopped, err=True)
         raise typer.Exit(130) from None
-    except expected as err:
+    except caught as err:
         # wasabi's printer would wrap the line.
         typer.secho(explain(err), fg="red", err=True)
         raise typer.Exit(1) from None
@@ -37,3 +41,17 @@ def explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
+
+
+def make_command(function: Callable[..., str | None]) -> Callable[..., None]:
+    """Return a command that ends as `exit_on` says, and prints the next step that it returns."""
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> None:
+        with exit_on():
+            step = function(*args, **kwargs)
+        if step:
+            # stdout may have data for another program.
+            typer.echo(f"next: {step}", err=True)
+
+    return run

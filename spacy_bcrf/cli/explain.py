@@ -6,22 +6,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.cli._util import Arg, Opt
+from spacy.cli._util import Opt
 
+from spacy_bcrf.analysis.loading import annotate_before
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.sparse.explain import Weight
 
-from .errors import exit_on
-from .labeler import annotate_before, load_labeler
-from .options import PipeName
+from .labeler import load_labeler
+from .options import Model, PipeName
 from .pages.lattice import lattice_page
 from .paths import check_output_file
 
 
 def explain_cli(
-    model: Annotated[
-        str, Arg(help="Trained pipeline: a folder, or the name of a package", metavar="MODEL")
-    ],
+    model: Model,
     text: Annotated[
         str | None, Opt("--text", "-t", help="Explain the tags of this text on an HTML page")
     ] = None,
@@ -44,44 +42,44 @@ def explain_cli(
     n: Annotated[
         int, Opt("--n", "-n", min=1, help="Number of features and transitions of each tag")
     ] = 10,
-) -> None:
+) -> str:
     """
     Show the strongest features and transitions of each tag, for a component with a linear chain.
     With --text, show the marginals of each token and its decisive features.
     """
     from spacy_bcrf.analysis.weights import explain
 
-    with exit_on(ValueError, OSError):
-        if output is not None:
-            check_output_file(output, corpus)
-        nlp, name, pipe = load_labeler(model, pipe_name)
-        if text is not None:
-            page = Path("explain.html") if output is None else output
-            doc = next(annotate_before(nlp, name, [nlp.make_doc(text)]))
-            if not len(doc):
-                raise ValueError("the text has no tokens")
-            write_text(page, lattice_page(pipe, doc))
-            typer.echo(f"{page}: {len(doc)} tokens, {len(pipe.tags)} tags")
-            return
-        found = explain(nlp, name, n=n if output is None else None, corpus=corpus)
-        if found.problem:
-            typer.secho(found.problem, err=True)
-        if output is not None:
-            weights = [*found.general, *found.features]
-            lines = [
-                "tag\tfeature\tweight",
-                *(f"{w.tag}\t{w.feature}\t{w.weight:.6g}" for w in weights),
-            ]
-            write_text(output, "\n".join(lines) + "\n")
-            typer.echo(f"{output}: {len(weights):,} weights")
-        else:
-            _print(pipe.tags, found.general, found.features, n)
-        if found.n_unnamed:
-            typer.secho(
-                f"{found.n_unnamed:,} features are shown by their keys, because the corpus does "
-                "not have them; expected the training corpus as --corpus",
-                err=True,
-            )
+    if output is not None:
+        check_output_file(output, corpus)
+    nlp, name, pipe = load_labeler(model, pipe_name)
+    if text is not None:
+        page = Path("explain.html") if output is None else output
+        doc = next(annotate_before(nlp, name, [nlp.make_doc(text)]))
+        if not len(doc):
+            raise ValueError("the text has no tokens")
+        write_text(page, lattice_page(pipe, doc))
+        typer.echo(f"{page}: {len(doc)} tokens, {len(pipe.tags)} tags")
+        return f"open {page}"
+    found = explain(nlp, name, n=n if output is None else None, corpus=corpus)
+    if found.problem:
+        typer.secho(found.problem, err=True)
+    if output is not None:
+        weights = [*found.general, *found.features]
+        lines = [
+            "tag\tfeature\tweight",
+            *(f"{w.tag}\t{w.feature}\t{w.weight:.6g}" for w in weights),
+        ]
+        write_text(output, "\n".join(lines) + "\n")
+        typer.echo(f"{output}: {len(weights):,} weights")
+    else:
+        _print(pipe.tags, found.general, found.features, n)
+    if found.n_unnamed:
+        typer.secho(
+            f"{found.n_unnamed:,} features are shown by their keys, because the corpus does "
+            "not have them; expected the training corpus as --corpus",
+            err=True,
+        )
+    return f"python -m spacy bcrf explain {model} --text TEXT"
 
 
 def _print(

@@ -4,17 +4,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.atomic import check_new_folder, replacing_folder
+from spacy_bcrf.io.atomic import check_new_folder
 
-from .errors import exit_on
-from .options import GpuId, PipeName
+from .options import GpuId, Model, NewFolder, Passes, PipeName, Seed
 from .paths import check_corpus
 
 
 def extend_cli(
-    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
+    model: Model,
     corpus: Annotated[
         Path,
         Arg(help="Documents in which only the new labels are annotated, .spacy", metavar="NEW"),
@@ -22,9 +21,9 @@ def extend_cli(
     labels: Annotated[
         list[str], Opt("--labels", help="New label. Several: --labels A,B or --labels A --labels B")
     ],
-    output: Annotated[Path, Opt("--output", "-o", help="New folder to save the pipeline to")],
+    output: NewFolder,
     pipe: PipeName = None,
-    passes: Annotated[int, Opt(help="Passes over the documents", min=1)] = 5,
+    passes: Passes = 5,
     learn_rate: Annotated[
         float | None,
         Opt(
@@ -42,9 +41,9 @@ def extend_cli(
         ),
     ] = None,
     dropout: Annotated[float, Opt("--dropout", help="Of a network", min=0, max=0.99)] = 0.1,
-    seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
+    seed: Seed = 0,
     gpu_id: GpuId = -1,
-) -> None:
+) -> str:
     """
     Add labels to a component without forgetting the old ones. The new documents teach the new
     labels, and the marginals of the old component teach the old labels on the same documents.
@@ -55,30 +54,26 @@ def extend_cli(
     from spacy_bcrf.analysis.extension import extend
     from spacy_bcrf.annotation.extensions import set_extensions
 
-    from .labeler import load_labeler, read_gold
+    from .labeler import load_labeler, read_gold, store
 
-    with exit_on(ValueError, OSError):
-        check_new_folder(output)
-        check_corpus(corpus)
-        names = [name.strip() for option in labels for name in option.split(",")]
-        set_extensions()
-        setup_gpu(gpu_id, silent=True)
-        fix_random_seed(seed)
-        nlp, name, _ = load_labeler(model, pipe)
-        gold = read_gold(nlp, corpus)
-        result = extend(
-            nlp,
-            gold,
-            names,
-            name,
-            passes=passes,
-            batch_size=batch_size,
-            drop=dropout,
-            learn_rate=learn_rate,
-            seed=seed,
-        )
-        with replacing_folder(output) as part:
-            nlp.to_disk(part)
+    check_new_folder(output)
+    check_corpus(corpus)
+    names = [name.strip() for option in labels for name in option.split(",")]
+    set_extensions()
+    fix_random_seed(seed)
+    nlp, name, _ = load_labeler(model, pipe, gpu_id)
+    gold = read_gold(nlp, corpus)
+    result = extend(
+        nlp,
+        gold,
+        names,
+        name,
+        passes=passes,
+        batch_size=batch_size,
+        drop=dropout,
+        learn_rate=learn_rate,
+        seed=seed,
+    )
     n_problems = len(result.problems)
     typer.echo(f"{name}: learned {', '.join(names)} from {len(gold) - n_problems:,} documents")
     if n_problems:
@@ -90,4 +85,5 @@ def extend_cli(
     typer.echo(f"mean loss a document: {result.losses[0]:.3f} to {result.losses[-1]:.3f}")
     if result.had_control:
         typer.echo("the promise of `control` is removed: run `control` again")
-    typer.echo(f"stored in {output}")
+    store(nlp, output)
+    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html --against {model}"

@@ -11,7 +11,6 @@ from spacy.cli._util import Opt
 
 from spacy_bcrf.io.atomic import replacing
 
-from .errors import exit_on
 from .paths import check_output_file
 
 if TYPE_CHECKING:
@@ -46,13 +45,17 @@ def init_cli(
         str, Opt("--encoder", "-e", help="sparse, cnn, hybrid or transformer")
     ] = "sparse",
     clusters: Annotated[
-        Path | None,
-        Opt("--clusters", help="Word clusters, a file that `clusters` wrote", exists=True),
+        str | None,
+        Opt(
+            "--clusters",
+            help="A file of word clusters that `clusters` wrote; or brown: make Brown clusters of "
+            "the raw text beside TRAIN, or take those of spacy-lookups-data",
+        ),
     ] = None,
     transformer: Annotated[
         str | None, Opt("--transformer", help="Folder or name of a transformer")
     ] = None,
-) -> None:
+) -> str:
     """
     Look at a corpus and write a training config that fits it: components for its annotation,
     passes and evaluation interval. Corpora in other formats than .spacy are converted into the
@@ -60,28 +63,26 @@ def init_cli(
     """
     from spacy_bcrf.analysis.first_config import make_first_config
 
-    with exit_on(ValueError, OSError):
-        check_output_file(output, train, dev)
-        paths = _prepare(output.parent, train, dev, lang)
-        made = make_first_config(
-            _inspect(paths["train"]),
-            lang,
-            pipes=[name.strip() for name in pipes.split(",")] if pipes else (),
-            encoder=encoder,
-            clusters=clusters,
-            transformer=transformer,
-            paths={name: str(path) for name, path in paths.items()},
-        )
-        with replacing(output) as part:
-            made.config.to_disk(part, interpolate=False)
+    check_output_file(output, train, dev)
+    raw = _find_raw_text(train)
+    clusters_file = _find_clusters(clusters, raw, output.parent, lang)
+    paths = _prepare(output.parent, train, dev, lang)
+    made = make_first_config(
+        _inspect(paths["train"]),
+        lang,
+        pipes=[name.strip() for name in pipes.split(",")] if pipes else (),
+        encoder=encoder,
+        clusters=clusters_file,
+        transformer=transformer,
+        paths={name: str(path) for name, path in paths.items()},
+    )
+    with replacing(output) as part:
+        made.config.to_disk(part, interpolate=False)
     for note in made.notes:
         typer.echo(note)
-    if clusters is None and encoder == "sparse" and (raw := _find_raw_text(train)):
-        typer.echo(
-            f"{raw} may be raw text: clusters of its words raise F. "
-            f"python -m spacy bcrf clusters {raw} clusters.tsv, then add --clusters clusters.tsv"
-        )
-    typer.echo(f"next: python -m spacy train {output} --output {output.parent / 'out'}")
+    if clusters is None and encoder == "sparse" and raw is not None:
+        typer.echo(f"{raw} may be raw text: clusters of its words raise F. Add --clusters brown")
+    return f"python -m spacy train {output} --output {output.parent / 'out'}"
 
 
 def _prepare(folder: Path, train: Path, dev: Path | None, lang: str) -> dict[str, Path]:
@@ -147,6 +148,25 @@ def _inspect(corpus: Path) -> Inspection:
     if not found.docs:
         raise ValueError(f"{corpus}: has no documents")
     return found
+
+
+def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str) -> Path | None:
+    """Return the file of --clusters, which `brown` makes."""
+    if option != "brown":
+        if option is not None and not Path(option).is_file():
+            raise ValueError(f"--clusters {option}: no such file; expected a file, or brown")
+        return None if option is None else Path(option)
+    from .clusters import Kind, clusters_cli
+
+    path = folder / "clusters.tsv"
+    check_output_file(path, raw)
+    if path.exists():
+        typer.echo(f"{path}: taken as it is")
+    elif raw is not None:
+        clusters_cli(path, raw, kind=Kind.brown, lang=lang)
+    else:
+        clusters_cli(path, brown=True, lang=lang)
+    return path
 
 
 def _find_raw_text(corpus: Path) -> Path | None:

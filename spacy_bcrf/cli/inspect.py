@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from .errors import exit_on
 from .labels import read_labels
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def inspect_cli(
     strict: Annotated[
         bool, Opt("--strict", help="Exit with code 1 if the corpus has contradictions")
     ] = False,
-) -> None:
+) -> str:
     """
     Count the annotation of a corpus by label: documents with an entity of the label, spans,
     documents with contradictions, and tokens: in an entity of the label, in no entity (O), in
@@ -62,18 +61,18 @@ def inspect_cli(
     set_extensions()
     found = Inspection(ambiguous_key, incorrect_key)
     vocab = Vocab()
-    with exit_on(ValueError, OSError):
-        expected = read_labels(labels)
-        files = [file for corpus in corpora for file in find_files(corpus)]
-        with tqdm(desc="inspecting", unit="docs", delay=1.0, disable=None) as progress:
-            for file in files:
-                for i, doc in enumerate(read_docs(file, vocab)):
-                    found.add(doc, f"{file}: document {i}")
-                    progress.update()
+    expected = read_labels(labels)
+    files = [file for corpus in corpora for file in find_files(corpus)]
+    with tqdm(desc="inspecting", unit="docs", delay=1.0, disable=None) as progress:
+        for file in files:
+            for i, doc in enumerate(read_docs(file, vocab)):
+                found.add(doc, f"{file}: document {i}")
+                progress.update()
     for line in show(found, expected):
         typer.echo(line)
     if strict and found.contradictory:
         raise typer.Exit(1)
+    return f"python -m spacy bcrf init --output config.cfg --train {corpora[0]}"
 
 
 def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:

@@ -2,27 +2,28 @@
 
 from pathlib import Path
 
+import typer
+from spacy.cli._util import setup_gpu
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_bcrf.analysis.loading import annotate_before, find_labeler, load_pipeline
+from spacy_bcrf.analysis.loading import find_labeler, load_pipeline
 from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder
 from spacy_bcrf.io.shards import read_docs
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .paths import check_corpus
 
-__all__ = ["annotate_before", "check_destination", "load_labeler", "read_gold", "store_setting"]
-
 
 def load_labeler(
-    model: str, name: str | None, inplace: bool = False
+    model: str, name: str | None, gpu_id: int = -1, inplace: bool = False
 ) -> tuple[Language, str, SequenceLabeler]:
     """Load a pipeline. Return it with the name of a component of spacy-bcrf, and the component.
 
     name: None for the only component. ValueError lists the components if none fits, and refuses a
     package if a command is to change it in place.
     """
+    setup_gpu(gpu_id, silent=True)
     nlp = load_pipeline(model)
     name, labeler = find_labeler(nlp, name, model)
     if inplace and not Path(model).is_dir():
@@ -56,15 +57,17 @@ def read_gold(nlp: Language, dev: Path) -> list[Doc]:
     return docs
 
 
-def store_setting(nlp: Language, model: str, output: Path | None) -> Path:
-    """Store a pipeline whose config has new settings. RETURNS the folder.
+def store(nlp: Language, output: Path | None, model: str = "") -> Path:
+    """Store a pipeline, say so, and return the folder.
 
     output: a new folder, None to change the config of the folder `model`.
     """
     if output is not None:
         with replacing_folder(output) as part:
             nlp.to_disk(part)
-        return output
-    with replacing(Path(model) / "config.cfg") as part:
-        nlp.config.to_disk(part)
-    return Path(model)
+    else:
+        with replacing(Path(model) / "config.cfg") as part:
+            nlp.config.to_disk(part)
+    target = Path(model) if output is None else output
+    typer.echo(f"stored in {target}")
+    return target

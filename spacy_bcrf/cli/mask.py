@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import replacing_folder
 
-from .errors import exit_on
+from .options import Seed
 from .paths import check_output_file
 
 
@@ -41,8 +41,8 @@ def mask_cli(
     forget: Annotated[
         float | None, Opt(help="Make this share of entities and tokens missing", min=0, max=1)
     ] = None,
-    seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
-) -> None:
+    seed: Seed = 0,
+) -> str:
     """
     Make partial annotation from full annotation, to compare models trained on both. Expects one of
     --by-label, --drop and --forget.
@@ -54,46 +54,46 @@ def mask_cli(
     from spacy_bcrf.io.shards import read_docs, write_all
 
     set_extensions()
-    with exit_on(ValueError, OSError):
-        if sum([by_label, drop is not None, forget is not None]) != 1:
-            raise ValueError("expected one of --by-label, --drop SHARE and --forget SHARE")
-        if not by_label:
-            check_output_file(output, corpus)
-        if others is not None and drop is None:
-            raise ValueError("--others is only for --drop")
-        docs = list(tqdm(read_docs(corpus, Vocab()), "reading", delay=1, unit="docs"))
-        for i, doc in enumerate(docs):
-            if len(doc) and not doc.has_annotation("ENT_IOB", require_complete=True):
-                raise ValueError(
-                    f"{corpus}: document {i}, {doc.text[:60]!r}, has missing entity annotation"
-                )
-        before = sum(len(doc.ents) for doc in docs)
-        if not by_label:
-            if drop is not None:
-                masked = list(drop_entities(docs, drop, seed, (others or Others.outside).value))
-            else:
-                masked = list(forget_tokens(docs, forget or 0.0, seed))
-            write_all(masked, output)
-            after = sum(len(doc.ents) for doc in masked)
-            missing = sum(not token.ent_iob for doc in masked for token in doc)
-            typer.echo(
-                f"{output}: {len(masked):,} docs, {after:,} of {before:,} entities, "
-                f"{missing:,} of {sum(map(len, docs)):,} tokens missing"
+    if sum([by_label, drop is not None, forget is not None]) != 1:
+        raise ValueError("expected one of --by-label, --drop SHARE and --forget SHARE")
+    if not by_label:
+        check_output_file(output, corpus)
+    if others is not None and drop is None:
+        raise ValueError("--others is only for --drop")
+    docs = list(tqdm(read_docs(corpus, Vocab()), "reading", delay=1, unit="docs"))
+    for i, doc in enumerate(docs):
+        if len(doc) and not doc.has_annotation("ENT_IOB", require_complete=True):
+            raise ValueError(
+                f"{corpus}: document {i}, {doc.text[:60]!r}, has missing entity annotation"
             )
-            return
-        labels = sorted({ent.label_ for doc in docs for ent in doc.ents})
-        if not labels:
-            raise ValueError(f"{corpus}: found no entities")
-        if unfit := [label for label in labels if Path(label).name != label]:
-            raise ValueError(f"{corpus}: label {unfit[0]!r} cannot be the name of a file")
-        masked_by_label = list(one_label_each(docs, labels, seed))
-        lines = []
-        with replacing_folder(output) as part:
-            for label in labels:
-                masked = [doc for name, doc in masked_by_label if name == label]
-                write_all(masked, part / f"{label}.spacy")
-                after = sum(len(doc.ents) for doc in masked)
-                before = sum(ent.label_ == label for doc in docs for ent in doc.ents)
-                path = output / f"{label}.spacy"
-                lines.append(f"{path}: {len(masked):,} docs, {after:,} of {before:,} entities")
-        typer.echo("\n".join(lines))
+    before = sum(len(doc.ents) for doc in docs)
+    if not by_label:
+        if drop is not None:
+            masked = list(drop_entities(docs, drop, seed, (others or Others.outside).value))
+        else:
+            masked = list(forget_tokens(docs, forget or 0.0, seed))
+        write_all(masked, output)
+        after = sum(len(doc.ents) for doc in masked)
+        missing = sum(not token.ent_iob for doc in masked for token in doc)
+        typer.echo(
+            f"{output}: {len(masked):,} docs, {after:,} of {before:,} entities, "
+            f"{missing:,} of {sum(map(len, docs)):,} tokens missing"
+        )
+        return f"python -m spacy bcrf inspect {output}"
+    labels = sorted({ent.label_ for doc in docs for ent in doc.ents})
+    if not labels:
+        raise ValueError(f"{corpus}: found no entities")
+    if unfit := [label for label in labels if Path(label).name != label]:
+        raise ValueError(f"{corpus}: label {unfit[0]!r} cannot be the name of a file")
+    masked_by_label = list(one_label_each(docs, labels, seed))
+    lines = []
+    with replacing_folder(output) as part:
+        for label in labels:
+            masked = [doc for name, doc in masked_by_label if name == label]
+            write_all(masked, part / f"{label}.spacy")
+            after = sum(len(doc.ents) for doc in masked)
+            before = sum(ent.label_ == label for doc in docs for ent in doc.ents)
+            path = output / f"{label}.spacy"
+            lines.append(f"{path}: {len(masked):,} docs, {after:,} of {before:,} entities")
+    typer.echo("\n".join(lines))
+    return f"python -m spacy bcrf inspect {output}"

@@ -1,41 +1,38 @@
 """`python -m spacy bcrf migrate`"""
 
-from configparser import Error as InterpolationError
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.cli._util import Arg, Opt, import_code
+from spacy.cli._util import Opt, import_code
 
 from spacy_bcrf.io.atomic import replacing
 
-from .errors import exit_on
-from .paths import check_output_file
-from .registry_names import explain_name
+from .options import Code, TrainingConfig
+from .paths import check_output_file, print_notes
+from .registry_names import naming_config
 
 HEADS = "CRF, BCRF, MeanField, Unstructured, SAPO, Perceptron, MIRA"
 
 
 def migrate_cli(
-    config: Annotated[Path, Arg(help="Training config of spaCy", exists=True, dir_okay=False)],
+    config: TrainingConfig,
     output: Annotated[Path, Opt("--output", "-o", help="Config to write")],
     head: Annotated[str, Opt("--head", help=f"One of {HEADS}")] = "BCRF",
-    code: Annotated[
-        Path | None, Opt("--code", "-c", help="Python file with registered functions")
-    ] = None,
-) -> None:
+    code: Code = None,
+) -> str:
     """
     Replace `ner`, `tagger` and `spancat` in a training config by `bcrf_ner`, `bcrf_tagger` and
     `bcrf_chunker`. Names, tok2vec, listeners and all other settings stay.
     """
-    with exit_on(ValueError, OSError):
-        if head not in HEADS.split(", "):
-            raise ValueError(f"--head {head}: expected one of {HEADS}")
-        check_output_file(output, config)
-        import_code(code)
-        for name, (old, new) in migrate(config, output, f"spacy-bcrf.{head}.v1"):
-            typer.echo(f"[components.{name}] {old} -> {new}")
-        typer.echo(f"{output}: train it by `python -m spacy train {output} --output FOLDER`")
+    if head not in HEADS.split(", "):
+        raise ValueError(f"--head {head}: expected one of {HEADS}")
+    check_output_file(output, config)
+    import_code(code)
+    for name, (old, new) in migrate(config, output, f"spacy-bcrf.{head}.v1"):
+        typer.echo(f"[components.{name}] {old} -> {new}")
+    typer.echo(f"written to {output}")
+    return f"python -m spacy train {output} --output out"
 
 
 def migrate(path: Path, output: Path, head: str) -> list[tuple[str, tuple[str, str]]]:
@@ -44,15 +41,12 @@ def migrate(path: Path, output: Path, head: str) -> list[tuple[str, tuple[str, s
 
     from spacy_bcrf.analysis.migration import migrate_config
 
-    try:
+    with naming_config(path):
         migrated = migrate_config(util.load_config(path, interpolate=False), head)
         # References to removed settings and unknown functions show here.
         migrated.config.interpolate()
         util.load_model_from_config(migrated.config, auto_fill=True)
-    except (ValueError, InterpolationError) as error:
-        raise ValueError(f"{path}: {explain_name(error)}") from None
     with replacing(output) as part:
         migrated.config.to_disk(part, interpolate=False)
-    for note in migrated.notes:
-        typer.echo(f"Note: {note}")
+    print_notes(migrated.notes)
     return list(migrated.components.items())

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
 
 from spacy_bcrf.io.atomic import write_text
 
-from .errors import exit_on
 from .options import GpuId, PipeName
 from .paths import check_output_file
 
@@ -35,7 +34,7 @@ def monitor_cli(
     ] = 0.95,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
-) -> None:
+) -> str:
     """
     Watch whether new texts are like the documents of a promise.
     Prints one JSON line for each file. It may run daily: with --state, all calls together raise a
@@ -48,44 +47,45 @@ def monitor_cli(
     from .pages import render
     from .texts import read_texts
 
-    with exit_on(ValueError, ImportError, OSError):
-        for path in filter(None, (state, page)):
-            check_output_file(path, reference, *new)
-        if state is not None and state == page:
-            raise ValueError(f"{state}: is given twice; expected two files")
-        goes_on = state is not None and state.exists()
-        if goes_on == (reference is not None):
-            problem = (
-                f"{state} goes on with its own reference; leave out --reference"
-                if goes_on
-                else "a new watch needs --reference, the documents of `control`"
-            )
-            raise ValueError(problem)
-        setup_gpu(gpu_id, silent=True)
-        nlp, name, _ = load_labeler(model, pipe)
-        watch = None
-        if goes_on and state is not None:
-            try:
-                watch = Watch.from_json(json.loads(state.read_text(encoding="utf8")))
-            except ValueError:  # also of `json` and of the decoder
-                problem = "is no file of `monitor`; expected one that it wrote, or a new name and"
-                raise ValueError(f"{state}: {problem} --reference") from None
-        lines = []
-        for path in new:
-            since = watch if reference is None or watch else read_texts(reference, nlp)
-            assert since is not None
-            found = monitor(nlp, read_texts(path, nlp), since, name, confidence=confidence)
-            if not found.n_docs:
-                raise ValueError(f"{path}: has no texts; expected new documents")
-            watch = found.watch
-            lines.append(json.dumps({"file": str(path), **found.to_json()}, ensure_ascii=False))
-        if state is not None:
-            write_text(state, json.dumps(found.watch.to_json()))
-        if page is not None:
-            title = f"Drift of {name} of {model}"
-            write_text(page, render("drift.html", title=title, found=found))
-        for line in lines:
-            typer.echo(line)
-        typer.echo(found.message, err=True)
-        if found.alarm:
-            raise typer.Exit(DRIFT)
+    for path in filter(None, (state, page)):
+        check_output_file(path, reference, *new)
+    if state is not None and state == page:
+        raise ValueError(f"{state}: is given twice; expected two files")
+    goes_on = state is not None and state.exists()
+    if goes_on == (reference is not None):
+        problem = (
+            f"{state} goes on with its own reference; leave out --reference"
+            if goes_on
+            else "a new watch needs --reference, the documents of `control`"
+        )
+        raise ValueError(problem)
+    nlp, name, _ = load_labeler(model, pipe, gpu_id)
+    watch = None
+    if goes_on and state is not None:
+        try:
+            watch = Watch.from_json(json.loads(state.read_text(encoding="utf8")))
+        except ValueError:  # also of `json` and of the decoder
+            problem = "is no file of `monitor`; expected one that it wrote, or a new name and"
+            raise ValueError(f"{state}: {problem} --reference") from None
+    lines = []
+    for path in new:
+        since = watch if reference is None or watch else read_texts(reference, nlp)
+        assert since is not None
+        found = monitor(nlp, read_texts(path, nlp), since, name, confidence=confidence)
+        if not found.n_docs:
+            raise ValueError(f"{path}: has no texts; expected new documents")
+        watch = found.watch
+        lines.append(json.dumps({"file": str(path), **found.to_json()}, ensure_ascii=False))
+    if state is not None:
+        write_text(state, json.dumps(found.watch.to_json()))
+    if page is not None:
+        title = f"Drift of {name} of {model}"
+        write_text(page, render("drift.html", title=title, found=found))
+    for line in lines:
+        typer.echo(line)
+    typer.echo(found.message, err=True)
+    if found.alarm:
+        raise typer.Exit(DRIFT)
+    if state is None:
+        return "the same command with --state watch.json, to go on with these counts"
+    return f"python -m spacy bcrf monitor {model} NEW --state {state}"

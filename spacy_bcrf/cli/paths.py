@@ -1,7 +1,13 @@
-"""Checks of the paths that a command gets, before its work begins."""
+"""Files of a command: checks before its work begins, and reports and figures at its end."""
 
+import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import typer
+
+from spacy_bcrf.io.atomic import replacing, write_text
 from spacy_bcrf.io.shards import find_files
 
 
@@ -24,3 +30,41 @@ def check_output_file(path: Path, *inputs: Path | None) -> None:
         source = given.resolve()
         if target == source or (source.is_dir() and source in target.parents):
             raise ValueError(f"{path}: would replace the input {given}; expected another file")
+
+
+def check_report_file(path: Path, *inputs: Path | None) -> None:
+    """Raise ValueError for a report to write that is neither HTML nor JSON, or an input."""
+    if path.suffix not in (".html", ".json"):
+        raise ValueError(f"{path}: expected a file with the suffix .html or .json")
+    check_output_file(path, *inputs)
+
+
+def write_report(path: Path, page: Callable[[], str], values: Any) -> None:
+    """Write the page of a report, or its JSON values."""
+    if path.suffix == ".html":
+        return write_text(path, page())
+    write_json(path, values)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Write a value as JSON."""
+    write_text(path, json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+
+
+def write_json_lines(path: Path, values: Iterable[Any]) -> None:
+    """Write one line of JSON for each value."""
+    with replacing(path) as part, part.open("w", encoding="utf8") as file:
+        file.writelines(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+
+
+def draw(found: Any, path: Path) -> None:
+    """Write the figure of a result as PNG, and say so."""
+    with replacing(path) as part:
+        found.plot().savefig(part, format="png", dpi=120)
+    typer.echo(f"drawn in {path}")
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes to stderr."""
+    for note in notes:
+        typer.echo(f"Note: {note}", err=True)

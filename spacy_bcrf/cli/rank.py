@@ -1,22 +1,21 @@
 """`python -m spacy bcrf rank`"""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
-from tqdm import tqdm
+from spacy.cli._util import Arg, Opt
 
 from spacy_bcrf.io.atomic import replacing
-from spacy_bcrf.io.json_objects import parse_object
-from spacy_bcrf.io.text import MAX_LINE
 
-from .errors import exit_on
-from .options import GpuId, PipeName
+from .options import GpuId, Model, PipeName
 from .paths import check_output_file
+
+_HALVES = "backslashreplace"
+"""Halves of surrogate pairs in meta data are written as JSON escapes them."""
 
 
 class Measure(str, Enum):
@@ -43,93 +42,9 @@ class Format(str, Enum):
     label_studio = "label-studio"
 
 
-class Lines:
-    """Documents of a file of JSON lines with a `text`. The first reading keeps their offsets.
-
-    make_doc: makes a document of a text; ValueError if it cannot. advance: gets the bytes that were
-    read. Iteration raises ValueError with file and line of a bad one; `skip_bad` counts it instead.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        skip_bad: bool,
-        make_doc: Callable[[str], Any],
-        advance: Callable[[int], object],
-    ) -> None:
-        self.path, self.skip_bad, self.make_doc, self.advance = path, skip_bad, make_doc, advance
-        self.offsets: list[int] = []
-        self.n_bad = 0
-        self.first_bad = ""
-
-    def __iter__(self) -> Iterator[Any]:
-        self.offsets.clear()
-        offset = 0
-        with self.path.open("rb") as file:
-            for number, line in enumerate(_read_lines(file), start=1):
-                try:
-                    if len(line) > MAX_LINE:
-                        raise ValueError(
-                            f"the line is longer than {MAX_LINE >> 20} MiB; expected one text"
-                        )
-                    if line.strip():
-                        doc = self.make_doc(parse_line(line)["text"])
-                        self.offsets.append(offset)
-                        yield doc
-                except ValueError as error:
-                    problem = f"{self.path}:{number}: {error}"
-                    if not self.skip_bad:
-                        raise ValueError(f"{problem}. --skip-bad skips such lines") from None
-                    self.first_bad = self.first_bad or problem
-                    self.n_bad += 1
-                self.advance(file.tell() - offset)
-                offset = file.tell()
-
-    def __getitem__(self, i: int) -> Any:
-        return self.make_doc(self.fields(i)["text"])
-
-    def fields(self, i: int) -> dict[str, Any]:
-        """Return the object of a document."""
-        with self.path.open("rb") as file:
-            file.seek(self.offsets[i])
-            return parse_line(file.readline())
-
-
-def _read_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a file, of a longer one only the first MAX_LINE + 1 bytes."""
-    while line := file.readline(MAX_LINE + 1):
-        rest = line
-        while len(rest) > MAX_LINE and not rest.endswith(b"\n"):
-            rest = file.readline(MAX_LINE + 1)
-        yield line
-
-
-def parse_line(line: bytes) -> dict[str, Any]:
-    """Parse an object with a `text`. ValueError for another value, or half a surrogate pair."""
-    fields = parse_object(line.strip())
-    if not isinstance(fields.get("text"), str):
-        raise ValueError('no "text" that is a string')
-    try:
-        json.dumps(fields, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = f"\\u{ord(error.object[error.start]):04x}"
-        raise ValueError(f"{half} is half a surrogate pair") from None
-    return fields
-
-
-def check_texts(path: Path) -> None:
-    """Raise ValueError if `path` cannot be a file of JSON lines."""
-    if not path.exists():
-        raise ValueError(f"{path}: there is no such file; expected JSON lines with a text")
-    if not path.is_file():
-        raise ValueError(f"{path}: expected a file, because rank reads it twice")
-    if path.suffix in (".txt", ".spacy", ".gz", ".xz", ".bz2"):
-        raise ValueError(f'{path}: expected JSON lines, {{"text": "..."}} on each line')
-
-
 def rank_cli(
-    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
-    texts: Annotated[Path, Arg(help="JSON lines: one object with a text on each line")],
+    model: Model,
+    texts: Annotated[Path, Arg(help="Texts: a file as for `annotate`, or a folder of such files")],
     output: Annotated[
         Path | None, Opt("--output", "-o", help="File to write (default: standard output)")
     ] = None,
@@ -178,73 +93,72 @@ def rank_cli(
     ] = 5,
     pipe: PipeName = None,
     skip_bad: Annotated[
-        bool, Opt("--skip-bad", help="Skip and count bad lines instead of stopping")
+        bool, Opt("--skip-bad", help="Skip and count bad texts instead of stopping")
     ] = False,
     gpu_id: GpuId = -1,
-) -> None:
+) -> str | None:
     """
     Order documents for annotation, the most uncertain first. Writes each document with its
-    uncertainty, predictions, scores and alternatives. Keeps only one number for each document in
+    uncertainty, predictions, scores and alternatives. Keeps only two numbers for each document in
     memory; --max-similarity keeps the pairs of words of the chosen ones.
     """
+    from spacy_bcrf.analysis.loading import annotate_before
     from spacy_bcrf.analysis.predictions import predict_spans
     from spacy_bcrf.analysis.ranking import MAX_POOL, rank
 
     from . import annotation_tasks as tasks
-    from .labeler import annotate_before, load_labeler
+    from .labeler import load_labeler
     from .review.page import check_labeler
+    from .texts import Texts
 
-    with exit_on(ValueError, OSError):
-        setup_gpu(gpu_id, silent=True)
-        check_texts(texts)
-        if output is not None:
-            check_output_file(output, texts)
-        if diverse and not 0 < n <= MAX_POOL:
-            raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
-        nlp, name, labeler = load_labeler(model, pipe)
-        if format != Format.jsonl:
-            check_labeler(labeler, one_mark=False)
-        with tqdm(
-            total=texts.stat().st_size, unit="B", unit_scale=True, desc="reading", disable=None
-        ) as progress:
-            lines = Lines(texts, skip_bad, nlp.make_doc, progress.update)
-            ranking = rank(
-                nlp,
-                lines,
-                name,
-                by=by.value,
-                per=per.value,
-                n=n,
-                diverse=diverse,
-                max_similarity=max_similarity,
-            )
-        make = {
-            Format.jsonl: tasks.make_record,
-            Format.prodigy: tasks.make_prodigy_task,
-            Format.label_studio: tasks.make_label_studio_task,
-        }[format]
-        docs = annotate_before(nlp, name, (lines[one.number] for one in ranking.chosen))
-        records = (
-            make(lines.fields(one.number), round(one.uncertainty, 6), *found, name)
-            for one, found in zip(
-                ranking.chosen, predict_spans(labeler, docs, max_alternatives), strict=True
-            )
+    if output is not None:
+        check_output_file(output, texts)
+    if diverse and not 0 < n <= MAX_POOL:
+        raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id)
+    if format != Format.jsonl:
+        check_labeler(labeler, one_mark=False)
+    given = Texts(texts, nlp, skip_bad)
+    ranking = rank(
+        nlp,
+        given,
+        name,
+        by=by.value,
+        per=per.value,
+        n=n,
+        diverse=diverse,
+        max_similarity=max_similarity,
+    )
+    make = {
+        Format.jsonl: tasks.make_record,
+        Format.prodigy: tasks.make_prodigy_task,
+        Format.label_studio: tasks.make_label_studio_task,
+    }[format]
+    docs = annotate_before(nlp, name, (given[one.number] for one in ranking.chosen))
+    records = (
+        make(given.fields(one.number), round(one.uncertainty, 6), *found, name)
+        for one, found in zip(
+            ranking.chosen, predict_spans(labeler, docs, max_alternatives), strict=True
         )
-        if output is None:
-            write(records, format, typer.get_text_stream("stdout"))
-        else:
-            with replacing(output) as part, part.open("w", encoding="utf8") as file:
-                write(records, format, file)
-        similar = f"; left out {ranking.n_similar:,} near duplicates" if ranking.n_similar else ""
-        skipped = f"; skipped {lines.n_bad} bad lines" if lines.n_bad else ""
-        first = f", the first: {lines.first_bad}" if lines.n_bad else ""
-        typer.echo(
-            f"{ranking.n_docs:,} documents ranked by {by.value} per {per.value}, "
-            f"{len(ranking.chosen):,} written{similar}{skipped}{first}",
-            err=True,
-        )
-        if format == Format.label_studio:
-            typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
+    )
+    if output is None:
+        write(records, format, typer.get_text_stream("stdout", errors=_HALVES))
+    else:
+        with replacing(output) as part, part.open("w", encoding="utf8", errors=_HALVES) as file:
+            write(records, format, file)
+    similar = f"; left out {ranking.n_similar:,} near duplicates" if ranking.n_similar else ""
+    n_bad, first = len(given.problems), "".join(given.problems[:1])
+    skipped = f"; skipped {n_bad:,} bad texts, the first: {first}" if n_bad else ""
+    typer.echo(
+        f"{ranking.n_docs:,} documents ranked by {by.value} per {per.value}, "
+        f"{len(ranking.chosen):,} written{similar}{skipped}",
+        err=True,
+    )
+    if format == Format.label_studio:
+        typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
+    if output is None or format != Format.jsonl:
+        return None
+    return f"python -m spacy bcrf review {model} {output} --output page.html"
 
 
 def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:

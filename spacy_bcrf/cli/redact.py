@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import secrets
+from collections.abc import Iterable, Iterator
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
+from spacy.tokens import Doc
 
-from spacy_bcrf.io.atomic import replacing, write_text
-
-from .errors import exit_on
 from .options import GpuId, PipeName
-from .paths import check_corpus, check_output_file
+from .paths import (
+    check_corpus,
+    check_output_file,
+    check_report_file,
+    print_notes,
+    write_json_lines,
+    write_report,
+)
 
 
 class Style(str, Enum):
@@ -52,7 +58,7 @@ def redact_cli(
     ] = None,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
-) -> None:
+) -> str:
     """
     Replace the spans of a recall promise in texts, and their further occurrences.
     Writes one JSON object for each text, with its id, the new text, and the replaced spans.
@@ -68,58 +74,49 @@ def redact_cli(
     from .pages import render
     from .texts import read_text_records
 
-    with exit_on(ValueError, ImportError, OSError):
-        check_output_file(output, texts, key)
-        if report is not None:
-            if report.suffix not in (".html", ".json"):
-                raise ValueError(f"{report}: expected a file with the suffix .html or .json")
-            check_output_file(report, texts, key, output)
-            check_corpus(texts)
-        secret = secrets.token_bytes(32) if key is None else key.read_bytes().strip()
-        if not secret:
-            raise ValueError(f"{key}: is empty; expected a secret, such as 32 random characters")
-        setup_gpu(gpu_id, silent=True)
-        nlp, name, labeler = load_labeler(model, pipe)
-        options: Any = {"style": style.value, "threshold": threshold, "key": secret}
-        unpromised: list[str] = []
-        if threshold is None and labeler.control is not None:
-            unpromised = sorted({*labeler.labels} - {*labeler.control.labels})
-        gold = read_gold(nlp, texts) if report is not None else []
-        ids: list[Any] = []
+    check_output_file(output, texts, key)
+    if report is not None:
+        check_report_file(report, texts, key, output)
+        check_corpus(texts)
+    secret = secrets.token_bytes(32) if key is None else key.read_bytes().strip()
+    if not secret:
+        raise ValueError(f"{key}: is empty; expected a secret, such as 32 random characters")
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id)
+    options: Any = {"style": style.value, "threshold": threshold, "key": secret}
+    if threshold is None and labeler.control is not None:
+        unpromised = sorted({*labeler.labels} - {*labeler.control.labels})
+        names = ", ".join(unpromised)
+        print_notes([f"no promise for {names}: not replaced. Give --threshold"] * bool(unpromised))
+    gold = read_gold(nlp, texts) if report is not None else []
+    ids: list[Any] = []
+    regions, n_spans = [], 0
 
-        def read() -> Any:
-            if report is not None:
-                for i, doc in enumerate(gold):
-                    ids.append(i)
-                    yield make_input(nlp, doc)
-            else:
-                for record, doc in read_text_records(texts, nlp):
-                    ids.append(record.id)
-                    yield doc
+    def read() -> Iterator[Doc]:
+        given: Iterable[Any] = ((i, make_input(nlp, doc)) for i, doc in enumerate(gold))
+        if report is None:
+            given = ((record.id, doc) for record, doc in read_text_records(texts, nlp))
+        for key, doc in given:
+            ids.append(key)
+            yield doc
 
-        regions, n, n_spans = [], 0, 0
-        with replacing(output) as part, part.open("w", encoding="utf8") as file:
-            for found in redact(nlp, read(), name, **options):
-                line = {"id": ids[n], **found.to_json()}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-                n, n_spans = n + 1, n_spans + len(found.spans)
-                if report is not None:
-                    regions.append(found.regions)
-        if unpromised:
-            typer.echo(
-                f"Note: no promise for {', '.join(unpromised)}: not replaced. Give --threshold",
-                err=True,
-            )
-        typer.echo(f"{n:,} texts with {n_spans:,} replacements written to {output}")
-        if report is not None:
-            key_of_gold = labeler.codec.settings.get("spans_key")
-            leaks = measure_leaks(gold, regions, spans_key=key_of_gold)
-            page = render(
-                "redaction.html", title=f"Leaks of {name} of {model} in {texts}", report=leaks
-            )
-            is_page = report.suffix == ".html"
-            write_text(report, page if is_page else json.dumps(leaks.to_json(), indent=1) + "\n")
-            for row in leaks.rows():
-                typer.echo("  ".join(f"{cell:<32}" for cell in row).rstrip())
-            typer.echo(f"{report}: {leaks!r}")
-        typer.echo(f"Note: {ASSUMPTION}", err=True)
+    def replace() -> Iterator[dict[str, Any]]:
+        nonlocal n_spans
+        for n, found in enumerate(redact(nlp, read(), name, **options)):
+            n_spans += len(found.spans)
+            regions.append(found.regions if report is not None else [])
+            yield {"id": ids[n], **found.to_json()}
+
+    write_json_lines(output, replace())
+    typer.echo(f"{len(regions):,} texts with {n_spans:,} replacements written to {output}")
+    if report is not None:
+        leaks = measure_leaks(gold, regions, spans_key=labeler.codec.settings.get("spans_key"))
+        title = f"Leaks of {name} of {model} in {texts}"
+        page = partial(render, "redaction.html", title=title, report=leaks)
+        write_report(report, page, leaks.to_json())
+        for row in leaks.rows():
+            typer.echo("  ".join(f"{cell:<32}" for cell in row).rstrip())
+        typer.echo(f"{report}: {leaks!r}")
+    print_notes([ASSUMPTION])
+    if report is not None:
+        return f"open {report}"
+    return f"python -m spacy bcrf redact {model} GOLD.spacy --output {output} --report leaks.html"

@@ -1,8 +1,21 @@
 """Hints for wrong names of registered functions in a config."""
 
 import re
+from collections.abc import Iterator
+from configparser import Error as InterpolationError
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
+
+
+@contextmanager
+def naming_config(path: Path) -> Iterator[None]:
+    """Raise ValueError with the name of a training config for an error in it."""
+    try:
+        yield
+    except (ValueError, InterpolationError) as error:
+        raise ValueError(f"{path}: {explain_name(error)}") from None
 
 
 def explain_name(error: Exception) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from spacy.cli._util import Arg, Opt
+from spacy.cli._util import Opt
 from spacy.language import Language
 
-from .errors import exit_on
+from .options import Model
+
+if TYPE_CHECKING:
+    from spacy_bcrf.bulk.server import Limits
 
 
 def serve_cli(
-    model: Annotated[str, Arg(help="Trained pipeline: a folder, or the name of a package")],
+    model: Model,
     host: Annotated[str, Opt("--host", help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, Opt("--port", help="Port to listen on", min=1, max=65535)] = 8000,
     pipe: Annotated[
@@ -23,22 +26,29 @@ def serve_cli(
     timeout: Annotated[
         float, Opt("--timeout", help="Seconds that the tokenizer may take for a text", min=0.0)
     ] = 2.0,
+    max_characters: Annotated[
+        int, Opt("--max-characters", help="Longest text in characters", min=1)
+    ] = 100_000,
+    max_waiting: Annotated[
+        int, Opt("--max-waiting", help="Texts that may wait; further ones get status 503", min=1)
+    ] = 1000,
 ) -> None:
     """
     Serve a pipeline over HTTP: POST /annotate takes {"text": ".."}, GET / is a page on which one
     types a text, GET /healthz and /metrics watch the server, /docs describes it.
     """
     from spacy_bcrf.analysis.loading import load_pipeline
+    from spacy_bcrf.bulk.server import Limits
     from spacy_bcrf.io.extras import require
 
-    with exit_on(ValueError, OSError, ImportError):
-        uvicorn = require("uvicorn", "serve")
-        app = make_app_of(load_pipeline(model), pipe or (), timeout)
-        typer.echo(f"next: open http://{host}:{port}/ in a browser")
-        uvicorn.run(app, host=host, port=port, log_level="warning")
+    uvicorn = require("uvicorn", "serve")
+    limits = Limits(seconds=timeout, characters=max_characters, waiting=max_waiting)
+    app = make_app_of(load_pipeline(model), pipe or (), limits)
+    typer.echo(f"next: open http://{host}:{port}/ in a browser", err=True)
+    uvicorn.run(app, host=host, port=port, log_level="warning")
 
 
-def make_app_of(nlp: Language, chosen: Sequence[str], timeout: float = 2.0) -> Any:
+def make_app_of(nlp: Language, chosen: Sequence[str], limits: Limits | None = None) -> Any:
     """Return the application of `serve`. chosen: the components to answer, by default all."""
     from spacy_bcrf.analysis.loading import find_labelers
     from spacy_bcrf.bulk.server import Limits, Server, make_app
@@ -46,5 +56,5 @@ def make_app_of(nlp: Language, chosen: Sequence[str], timeout: float = 2.0) -> A
     from .pages.typed_text import typed_text_page
 
     names = list(find_labelers(nlp, chosen))
-    server = Server(nlp, names, Limits(seconds=timeout))
+    server = Server(nlp, names, limits or Limits())
     return make_app(server, lambda text: typed_text_page(nlp, names, text))

@@ -1,13 +1,16 @@
 """Texts of a command line argument, as documents without annotation."""
 
-from collections.abc import Iterator
+import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
+from tqdm import tqdm
 
-from spacy_bcrf.corpora.texts import Rejected, TextRecord, read_records
-from spacy_bcrf.io.shards import find_files
+from spacy_bcrf.corpora.texts import Rejected, TextRecord, as_json, find_inputs, read_records
 
 
 def read_texts(path: Path, nlp: Language) -> Iterator[Doc]:
@@ -15,18 +18,62 @@ def read_texts(path: Path, nlp: Language) -> Iterator[Doc]:
     return (doc for _, doc in read_text_records(path, nlp))
 
 
-def read_text_records(path: Path, nlp: Language) -> Iterator[tuple[TextRecord, Doc]]:
+def read_text_records(
+    path: Path, nlp: Language, skip: Callable[[str], object] | None = None
+) -> Iterator[tuple[TextRecord, Doc]]:
     """Yield the records of a file, and their texts as documents without annotation.
 
-    path: a file that `corpora.texts.read_records` reads, or a folder of `.spacy` files. Given
-    tokens stay. ValueError names file and line of a bad text.
+    path: a file that `corpora.texts.read_records` reads, or a folder of such files. Given tokens
+    stay. skip: receives place and reason of a bad text; without it, they are a ValueError.
     """
-    is_corpus = path.is_dir() or path.suffix == ".spacy"
-    for file in find_files(path) if is_corpus else [path]:
-        for item in read_records(file):
-            if isinstance(item, Rejected):
-                raise ValueError(f"{item.place}: {item.reason}")
-            try:
-                yield item, item.make_doc(nlp)
-            except ValueError as error:  # spaCy's limit of characters, or other words than the text
-                raise ValueError(f"{item.place}: {error}") from None
+    files, _ = find_inputs([str(path)])
+    size = sum(file.stat().st_size for file in files)
+    with tqdm(total=size, unit="B", unit_scale=True, desc="reading", delay=1, disable=None) as bar:
+        for file in files:
+            for item in read_records(file, advance=bar.update):
+                try:
+                    if isinstance(item, Rejected):
+                        raise ValueError(item.reason)
+                    pair = item, item.make_doc(nlp)
+                except ValueError as error:  # also spaCy's limit of characters
+                    problem = f"{item.place}: {error}"
+                    if skip is None:
+                        raise ValueError(problem) from None
+                    skip(problem)
+                else:
+                    yield pair
+
+
+class Texts:
+    """The texts of a file as documents: read once, then by number from a temporary file.
+
+    problems: place and reason of the bad texts, which are left out if `skip_bad`, else a
+    ValueError.
+    """
+
+    def __init__(self, path: Path, nlp: Language, skip_bad: bool) -> None:
+        self.path, self.nlp, self.skip_bad = path, nlp, skip_bad
+        self.problems: list[str] = []
+        self._kept = TemporaryFile()  # noqa: SIM115 (closed with this object)
+        self._offsets: list[int] = []
+
+    def __iter__(self) -> Iterator[Doc]:
+        skip = self.problems.append if self.skip_bad else None
+        for record, doc in read_text_records(self.path, self.nlp, skip):
+            self._offsets.append(self._kept.tell())
+            pickle.dump(record, self._kept)
+            yield doc
+
+    def __getitem__(self, i: int) -> Doc:
+        return self._record(i).make_doc(self.nlp)
+
+    def fields(self, i: int) -> dict[str, Any]:
+        """Return id, text and all other columns of a document, as JSON values."""
+        record = self._record(i)
+        own_id = {} if record.id == record.place else {"id": record.id}
+        return {**own_id, "text": self[i].text, **as_json(record.meta)}
+
+    def _record(self, i: int) -> TextRecord:
+        self._kept.seek(self._offsets[i])
+        found: TextRecord = pickle.load(self._kept)
+        return found

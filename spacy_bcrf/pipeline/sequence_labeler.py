@@ -19,6 +19,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer
 
 from spacy_bcrf.annotation.extensions import set_extensions
+from spacy_bcrf.annotation.html_table import html_table
 from spacy_bcrf.chain import Inference, Potentials
 from spacy_bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.layers.protocol import LabelingModel
@@ -37,6 +38,7 @@ from .settings import (
     check_labels,
     check_loaded,
     check_spans_key,
+    check_vectors,
     check_weights,
     record_changes,
 )
@@ -222,6 +224,15 @@ class SequenceLabeler(TrainablePipe):
         self.labeling.set_decoder(name)
 
     # Prediction
+
+    def __repr__(self) -> str:
+        labels = f"{len(self.labels)} labels" if self.labels else "no labels"
+        return f"<{type(self).__name__} {self.name!r}: {self.model.name}, {labels}>"
+
+    def _repr_html_(self) -> str:
+        shown = {"model": self.model.name, "labels": ", ".join(self.labels) or "none"}
+        shown |= {key: str(value) for key, value in self.settings.items()}
+        return html_table((type(self).__name__, self.name), shown.items())
 
     def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
         """Return the potentials of the tags, with -inf outside of each document's lattice.
@@ -410,6 +421,7 @@ class SequenceLabeler(TrainablePipe):
         check_lexeme_norms(self.vocab, self.name)
         if nlp is not None:
             check_spans_key(nlp, self.name, self._codec.settings.get("spans_key"))
+            check_vectors(nlp, self.name, self.model)
         known = list(self.labels)
 
         def set_labels(found: Iterable[str]) -> None:

@@ -300,6 +300,21 @@ def check_spans_key(nlp: Language, name: str, key: str | None) -> None:
             )
 
 
+def check_vectors(nlp: Language, name: str, model: Model) -> None:
+    """Warn if the config loads word vectors, and no component reads them."""
+    vectors = nlp.config.interpolate()["initialize"]["vectors"]
+    if not vectors or model.name != "linear_chain":
+        return
+    models: Any = (pipe.model for _, pipe in nlp.pipeline if hasattr(pipe, "model"))
+    if not any(node.name == "static_vectors" for each in models for node in each.walk()):
+        warnings.warn(
+            f"[{name}] the model is a linear chain over features, and reads no word vectors: "
+            f"[initialize] vectors = {vectors!r} has no effect. For a network that reads them, see "
+            "`python -m spacy bcrf init --help`, or set vectors = null",
+            stacklevel=3,
+        )
+
+
 def check_weights(name: str, model: Model) -> None:
     """Raise ValueError if a layer of a loaded model lacks weights, or if their shapes differ."""
     for node in model.walk():

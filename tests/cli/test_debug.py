@@ -88,7 +88,7 @@ def test_tables_and_warnings(folder):
     assert "Warning: labels that only dev has: ORG" in result.stdout
     assert "train: spans of 1 to 2; half of them up to 1, 95% up to 2" in result.stdout
     assert "Warning: train: 1 spans start or end on whitespace" in result.stdout
-    assert "Warning: train: 1 documents are infeasible" in result.stdout
+    assert "Warning: train: 1 documents have forbidden annotation" in result.stdout
     assert "- document 3, 'Ann saw New York" in result.stdout
 
 

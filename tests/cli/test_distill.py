@@ -121,7 +121,8 @@ def test_annotators_are_weighted_by_their_reliability(folder):
         ],
     )
     result = run("crowd.jsonl", "-o", "out", *PASSES)
-    lines = result.stdout.splitlines()
+    stored, *lines = result.stdout.splitlines()
+    assert stored == "stored in out"
     assert [line.split(":")[0] for line in lines[:4]] == ["ann", "bob", "eve", "new"]
     assert lines[3].startswith("new: 2 documents, estimated recall 0.0")
     recalls = [float(line.split("recall ")[1].split()[0]) for line in lines[:4]]

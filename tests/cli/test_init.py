@@ -137,4 +137,36 @@ def test_raw_text_beside_the_corpus_is_found(tmp_path):
     corpus.write_bytes((SAMPLE / "train.conllu").read_bytes())
     (tmp_path / "raw.txt").write_text("some words\n" * 40_000)
     result = run("-o", tmp_path / "out" / "c.cfg", "--train", corpus)
-    assert f"python -m spacy bcrf clusters {tmp_path / 'raw.txt'}" in result.output
+    assert f"{tmp_path / 'raw.txt'} may be raw text" in result.output
+
+
+def test_vectors_that_no_component_reads_are_named(tmp_path):
+    """`spacy init config -o accuracy` sets vectors, which a sparse chain does not read."""
+    from spacy.cli.init_config import init_config
+    from spacy.training import Example
+
+    config = init_config(lang="en", pipeline=["bcrf_ner"], optimize="accuracy", gpu=False)
+    assert config["initialize"]["vectors"]
+    nlp = util.load_model_from_config(config, auto_fill=True)
+    doc = Doc(nlp.vocab, words=["Anna", "sleeps"], ents=["B-PER", "O"])
+    config = nlp.config
+    config["initialize"]["vectors"] = "en_core_web_lg"
+    with pytest.warns(UserWarning, match="reads no word vectors: .*'en_core_web_lg' has no effect"):
+        nlp.get_pipe("bcrf_ner").initialize(lambda: [Example(doc, doc)], nlp=nlp)
+
+
+def test_brown_clusters_of_the_raw_text_beside_the_corpus(tmp_path):
+    corpus = tmp_path / "train.conllu"
+    corpus.write_bytes((SAMPLE / "train.conllu").read_bytes())
+    words = ("Anna", "saw", "Rome", *(f"w{i}" for i in range(300)))
+    (tmp_path / "raw.txt").write_text(f"{' '.join(words)}\n" * 200)
+    options = "-o", tmp_path / "c.cfg", "--train", corpus, "-p", "ner", "--clusters", "brown"
+    result = run(*options)
+    assert result.exit_code == 0, result.output
+    lines = (tmp_path / "clusters.tsv").read_text().splitlines()
+    assert {line.split("\t")[0] for line in lines} == set(words)
+    model = util.load_config(tmp_path / "c.cfg")["components"]["ner"]["model"]
+    assert model["templates"] == "ner-brown"
+    assert model["clusters"] == {"brown": str(tmp_path / "clusters.tsv")}
+    result = run(*options[:-1], "none.tsv")
+    assert "--clusters none.tsv: no such file; expected a file, or brown" in result.output

@@ -1,17 +1,20 @@
 """The command `python -m spacy bcrf rank`."""
 
+import gzip
 import json
+import re
+from pathlib import Path
 
 import pytest
 import spacy
 from commands import command
 from spacy.tokens import DocBin
 
-from spacy_bcrf.cli.rank import Lines
+from spacy_bcrf.cli.texts import Texts
 from spacy_bcrf.io.text import MAX_LINE
 
 run, convert = command("rank"), command("convert")
-TEXTS = ["Ann saw Rome .", "", "Why on earth not ?", "Bob saw Oslo .", "Ann saw Rome ."]
+TEXTS = ["Ann saw Rome .", " ", "Why on earth not ?", "Bob saw Oslo .", "Ann saw Rome ."]
 
 
 @pytest.fixture
@@ -177,13 +180,12 @@ def test_label_studio_round_trip(pipeline, folder):
             assert region["type"] == "labels" and region["score"] == value["score"]
             assert task["data"]["text"][value["start"] : value["end"]] == value["text"]
         annotation = {"id": i, "was_cancelled": False, "result": best["result"]}
-        if task["data"]["text"]:
-            exported.append({"id": i, **task, "annotations": [annotation]})
+        exported.append({"id": i, **task, "annotations": [annotation]})
     (folder / "export.json").write_text(json.dumps(exported))
     convert("export.json", "out.spacy")
     docs = list(DocBin().from_disk("out.spacy").get_docs(nlp.vocab))
     assert [spans_of(doc) for doc in docs] == [spans_of(nlp(doc.text)) for doc in docs]
-    assert len(docs) == 4
+    assert len(docs) == 5
 
 
 def test_no_documents_for_label_studio(pipeline, folder):
@@ -208,14 +210,14 @@ def test_n_limits_the_output(pipeline, folder):
 
 BAD = {
     "{": "no JSON: Expecting property name enclosed in double quotes at column 2",
-    '{"txt": "x"}': 'no "text" that is a string',
+    '{"txt": "x"}': 'no "text"',
     '["text"]': 'expected an object, got ["text"]',
     "[" * 100_000: "no JSON that can be read: nested too deep",
     '{"text": "x", "score": 1e400}': "1e400 is not a finite number",
     '{"text": "x", "text": "y"}': 'an object has 2 values of "text"; expected one',
-    " " * (2 * MAX_LINE + 3) + '{"text": "x"}': "the line is longer than 16 MiB; expected one text",
-    r'{"text": "\ud800 x"}': r"\ud800 is half a surrogate pair",
-    r'{"text": "x", "note": "\udfff"}': r"\udfff is half a surrogate pair",
+    " " * (2 * MAX_LINE + 3) + '{"text": "x"}': "more than 16,777,216 characters",
+    r'{"text": "\ud800 x"}': '"text" has half a surrogate pair at character 0',
+    '{"text": ""}': '"text" is empty',
     json.dumps({"text": "a " * 600_000}): "[E088] Text of length 1200000 exceeds",
 }
 
@@ -224,15 +226,14 @@ BAD = {
 def test_bad_lines_are_errors_unless_skipped(tmp_path, line):
     path = tmp_path / "texts.jsonl"
     path.write_text(f'{{"text": "a"}}\n\n{line}\n{line}\n{{"text": "b"}}\n')
-    steps = []
     with pytest.raises(ValueError) as caught:
-        list(Lines(path, False, spacy.blank("xx").make_doc, steps.append))
+        list(Texts(path, spacy.blank("xx"), False))
     assert str(caught.value).startswith(f"{path}:3: {BAD[line]}")
-    reader = Lines(path, True, spacy.blank("xx").make_doc, steps.append)
+    reader = Texts(path, spacy.blank("xx"), True)
     assert [doc.text for doc in reader] == ["a", "b"]
     assert reader[1].text == "b" and reader.fields(0) == {"text": "a"}
-    assert sum(steps) >= path.stat().st_size
-    assert reader.n_bad == 2 and reader.first_bad.startswith(f"{path}:3: {BAD[line]}")
+    assert [problem.split(": ")[0] for problem in reader.problems] == [f"{path}:3", f"{path}:4"]
+    assert reader.problems[0].startswith(f"{path}:3: {BAD[line]}")
 
 
 def test_skip_bad(pipeline, folder):
@@ -243,25 +244,54 @@ def test_skip_bad(pipeline, folder):
     assert "texts.jsonl:7: no JSON: " in stopped.output
     assert not list(folder.glob("*out.jsonl*"))
     skipped = run(*args, "--skip-bad")
-    assert "skipped 1 bad lines, the first: texts.jsonl:7: no JSON: " in skipped.output
+    assert "skipped 1 bad texts, the first: texts.jsonl:7: no JSON: " in skipped.output
     assert len((folder / "out.jsonl").read_text().splitlines()) == len(TEXTS)
 
 
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("nope.jsonl", "nope.jsonl: there is no such file; expected JSON lines"),
-        ("folder", "folder: expected a file, because rank reads it twice"),
-        ("dev.spacy", 'dev.spacy: expected JSON lines, {"text": "..."} on each line'),
-        ("texts.txt", 'texts.txt: expected JSON lines, {"text": "..."} on each line'),
-    ],
-)
-def test_other_inputs(tmp_path, monkeypatch, name, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder").mkdir()
-    for file in ("dev.spacy", "texts.txt"):
-        (tmp_path / file).touch()
-    assert run("no_model", name, exit_code=1).output.startswith(message)
+def write_texts(path):
+    """Write TEXTS without the blank one in the format of the extension."""
+    texts = [text for text in TEXTS if text.strip()]
+    if path.suffix == ".spacy":
+        nlp = spacy.blank("xx")
+        DocBin(docs=[nlp.make_doc(text) for text in texts]).to_disk(path)
+    elif path.suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table({"text": texts, "note": list("abcd")}), path)
+    elif path.suffix == ".csv":
+        path.write_text("note,text\n" + "".join(f"{i},{text}\n" for i, text in enumerate(texts)))
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress("\n".join(texts).encode()))
+    else:
+        path.write_text("\n".join(texts) + "\n")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.csv", "a.spacy", "a.parquet"])
+def test_all_formats_of_annotate_are_ranked(pipeline, here, name):
+    write_texts(here / name)
+    run(pipeline / "model", name, "-p", "ner", "-o", "out.jsonl")
+    (here / "folder").mkdir()
+    (here / name).rename(here / "folder" / name)
+    (here / "folder/b.jsonl").write_text('{"text": "Why on earth not ?", "id": 7}\n')
+    run(pipeline / "model", "folder", "-p", "ner", "-o", "both.jsonl")
+    records, both = read(here / "out.jsonl"), read(here / "both.jsonl")
+    assert sorted(r["text"] for r in records) == sorted(text for text in TEXTS if text.strip())
+    assert records[0]["text"] == "Why on earth not ?" and len(both) == 5
+    assert [r.get("id") for r in both if r["text"] == records[0]["text"]] == [None, 7]
+    assert all(("note" in r) == (name in ("a.csv", "a.parquet")) for r in records)
+
+
+def test_unreadable_inputs_are_named(here):
+    (here / "folder").mkdir()
+    (here / "texts.doc").touch()
+    for name, message in [
+        ("nope.jsonl", "nope.jsonl: there is no such file or folder"),
+        ("folder", "folder: the folder has no file with one of .txt, .jsonl"),
+        ("texts.doc", "texts.doc: unknown extension '.doc'; expected one of .txt, .jsonl"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            list(Texts(Path(name), spacy.blank("xx"), True))
 
 
 def test_earlier_components_annotate_first(pipeline, folder):
@@ -283,3 +313,10 @@ def test_a_disabled_component(pipeline, folder):
     nlp.to_disk(folder / "disabled")
     result = run(folder / "disabled", "texts.jsonl", "-p", "ner", exit_code=1)
     assert "disabled: ner is disabled; remove it from disabled in [nlp]" in result.output
+
+
+def test_half_a_surrogate_pair_in_meta_data_is_kept(pipeline, here):
+    line = r'{"text": "x", "note": "\udfff"}'
+    (here / "texts.jsonl").write_text(f"{line}\n")
+    run(pipeline / "model", "texts.jsonl", "-p", "ner", "-o", "out.jsonl")
+    assert read(here / "out.jsonl")[0]["note"] == json.loads(line)["note"]

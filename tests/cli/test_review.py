@@ -180,11 +180,11 @@ def test_a_line_that_is_no_record(pipeline, folder, line):
 @pytest.mark.parametrize(
     "texts, output, pipe, message",
     [
-        ("nope.txt", "page.html", "ner", "nope.txt: cannot be read: No such file or directory"),
-        ("nope.spacy", "page.html", "ner", "nope.spacy: found no such file"),
-        ("folder", "page.html", "ner", "folder: the folder has no .spacy file"),
+        ("nope.txt", "page.html", "ner", "nope.txt: there is no such file or folder"),
+        ("nope.spacy", "page.html", "ner", "nope.spacy: there is no such file or folder"),
+        ("folder", "page.html", "ner", "folder: the folder has no file with one of .txt"),
         ("empty.txt", "page.html", "ner", "empty.txt: found no texts; expected some with at least"),
-        ("texts.rtf", "page.html", "ner", "texts.rtf: unknown extension '.rtf'; expected one"),
+        ("texts.rtf", "page.html", "ner", "texts.rtf: there is no such file"),
         ("texts.txt", "folder", "ner", "folder: expected the name of a file to write, this is a"),
         ("texts.txt", "page.html", "tagger", "tagger predicts no spans; expected a component bcrf"),
         ("texts.txt", "page.html", "x", "no component 'x' of spacy-bcrf; expected --pipe to be"),

@@ -47,9 +47,10 @@ def review_cli(
     button writes JSON lines that `convert` reads: accepted and rejected entities as partial
     annotation, and documents marked as complete.
     """
+    from spacy_bcrf.analysis.loading import annotate_before
     from spacy_bcrf.analysis.predictions import read_predictions
 
-    from ..labeler import annotate_before, load_labeler
+    from ..labeler import load_labeler
     from ..texts import read_texts
     from .annotation import keep_suspects, read_annotation
     from .page import check_labeler, review_page

@@ -1,0 +1,196 @@
+"""`learning_curve`: F against the number of training documents, and what more would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc
+from tqdm import tqdm
+
+from .cross_fitting import find_trainer
+from .evaluation import Counts, count_exact, score
+from .loading import make_examples
+from .resampling import percentile_interval
+from .result import Result, make_figure
+
+SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+"""Shares of the training documents."""
+FACTORS = (2, 4)
+"""The forecast is for so many times the training documents."""
+POWERS = np.linspace(0.05, 1.5, 30)
+"""Powers of the curve."""
+RESAMPLES = 1000
+
+
+class Point(NamedTuple):
+    """F with a number of training documents. low, high: its 95% interval."""
+
+    n_docs: int
+    f: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.f:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
+@dataclass(repr=False)
+class LearningCurve(Result):
+    """F on dev documents against the number of training documents.
+
+    name: of the component. measured, forecast: points of the curve. gain: of twice the documents,
+    in F, with its 95% interval. curve: (ceiling, scale, power) of F = ceiling - scale n^-power.
+    n_dev: number of dev documents.
+    """
+
+    name: str
+    measured: list[Point]
+    forecast: list[Point]
+    gain: Point
+    curve: tuple[float, float, float]
+    n_dev: int
+
+    def __repr__(self) -> str:
+        last, gain = self.measured[-1], self.gain
+        return (
+            f"LearningCurve({self.name}: F {last} with {last.n_docs:,} documents; twice as many "
+            f"would change F by {100 * gain.f:+.1f} ({100 * gain.low:+.1f} to "
+            f"{100 * gain.high:+.1f}))"
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of a table, with a header."""
+        points = [("measured", p) for p in self.measured] + [("forecast", p) for p in self.forecast]
+        return [("documents", "F", ""), *((f"{p.n_docs:,}", str(p), what) for what, p in points)]
+
+    def plot(self) -> Any:
+        """Return a Matplotlib figure: measured F with its interval, and the forecast."""
+        figure = make_figure()
+        axes = figure.subplots()
+        for points, line, label in (
+            (self.measured, "none", "measured, 95% interval"),
+            (self.forecast, "none", "forecast, 95% interval"),
+        ):
+            n, f, low, high = np.array(points).T
+            bars = np.stack([f - low, high - f]).clip(min=0)
+            axes.errorbar(n, f, bars, linestyle=line, marker="o", capsize=3, label=label)
+        n = np.geomspace(self.measured[0].n_docs, self.forecast[-1].n_docs, 100)
+        ceiling, scale, power = self.curve
+        axes.plot(n, ceiling - scale * n**-power, color="gray", linestyle="--", label="fitted")
+        axes.set(xscale="log", xlabel="training documents", ylabel="F on dev")
+        axes.legend()
+        return figure
+
+
+def learning_curve(
+    gold: Sequence[Doc],
+    dev: Sequence[Doc],
+    config: str | Path | None = None,
+    pipe: str | None = None,
+    *,
+    shares: Sequence[float] = SHARES,
+    repeats: int = 3,
+    lang: str = "xx",
+    seed: int = 0,
+    corpus: str = "the corpus",
+) -> LearningCurve:
+    """Train on growing parts of a corpus, and forecast F with more documents.
+
+    The curve is an inverse power law, F = ceiling - scale n^-power (Figueroa et al. 2012), fitted
+    by least squares that are weighted by the variances. Intervals are percentiles of bootstrap
+    samples of the dev documents and of the parts, each with a curve of its own. The forecast
+    assumes that more documents come from the same source.
+
+    gold: training documents. config: a training config, None for a sparse linear chain for
+    entities. pipe: name of the component, None for the only one. shares: of `gold`, the largest
+    last. repeats: number of random parts of each share. lang: of the sparse chain. corpus: its
+    name, for errors. ValueError without annotation, for fewer than three sizes, and without dev
+    documents.
+    """
+    sizes = sorted({max(1, round(share * len(gold))) for share in shares})
+    if len(sizes) < 3:
+        raise ValueError(
+            f"{corpus}: {len(gold):,} documents are too few for a curve of three sizes"
+        )
+    trainer = find_trainer(corpus, gold, config, pipe, lang)
+    counts: list[list[Counts]] = [[] for _ in sizes]
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(len(gold)) for _ in range(repeats)]
+    runs = [(i, order) for i in range(len(sizes) - 1) for order in orders]
+    runs.append((len(sizes) - 1, np.arange(len(gold))))
+    for i, order in tqdm(runs, "training", unit="parts"):
+        nlp = trainer.train([gold[j] for j in sorted(order[: sizes[i]].tolist())])
+        counts[i].append(_judge(nlp, trainer.name, dev))
+    return fit_curve(trainer.name, np.array(sizes), [np.stack(each) for each in counts], rng)
+
+
+def _judge(nlp: Language, name: str, dev: Sequence[Doc]) -> Counts:
+    """Return the exact counts (D, 4) of all labels together."""
+    return count_exact(nlp, name, make_examples(nlp, name, dev))
+
+
+def fit_curve(
+    name: str, sizes: NDArray, counts: list[Counts], rng: np.random.Generator
+) -> LearningCurve:
+    """Return the curve of counts (R, D, 4) by size."""
+    n_dev = counts[0].shape[1]
+    draws = rng.multinomial(n_dev, np.full(n_dev, 1 / n_dev), RESAMPLES)
+    samples = np.empty((RESAMPLES, len(sizes)))
+    for i, of_size in enumerate(counts):
+        sums = np.tensordot(draws, of_size, (1, 1))  # (RESAMPLES, R, 4)
+        f = np.nan_to_num(score(sums)[..., 2])
+        # The mean of as many parts as there are, drawn again.
+        chosen = rng.integers(0, f.shape[1], f.shape)
+        samples[:, i] = np.take_along_axis(f, chosen, 1).mean(1)
+    f = np.array([np.nan_to_num(score(x.sum(1))[:, 2]).mean() for x in counts])
+    weights = 1 / (samples.var(0) + 1e-6)
+    curve = fit_power_law(sizes, f[None], weights)
+    curves = fit_power_law(sizes, samples, weights)
+    # The intervals lie around the curve of the whole corpus.
+    more = sizes[-1] * np.array((1, *FACTORS))
+    (now, *later), drawn = value(curve, more)[0], value(curves, more)
+    bounds, of_gain = percentile_interval(drawn), percentile_interval(drawn[:, 1] - drawn[:, 0])
+    low, high = percentile_interval(samples)
+    points = [Point(int(n), *map(float, x)) for n, *x in zip(sizes, f, low, high, strict=True)]
+    forecast = [
+        Point(int(n), *map(float, x))
+        for n, *x in zip(more[1:], later, *(bound[1:] for bound in bounds), strict=True)
+    ]
+    gain = Point(int(more[1]), float(later[0] - now), *map(float, of_gain))
+    ceiling, scale, power = curve[0].tolist()
+    return LearningCurve(name, points, forecast, gain, (ceiling, scale, power), n_dev)
+
+
+def fit_power_law(sizes: NDArray, f: NDArray, weights: NDArray) -> NDArray[np.float64]:
+    """Return the curves (B, 3) of F (B, S): ceiling, scale and power.
+
+    Weighted least squares for each of POWERS, with a scale of at least 0 and a ceiling of at most
+    1. sizes, weights: (S,).
+    """
+    w = weights / weights.sum()
+    x = sizes[:, None].astype("float64") ** -POWERS  # (S, P)
+    mean_x, mean_f = w @ x, f @ w
+    spread = w @ (x - mean_x) ** 2
+    slope = ((f - mean_f[:, None]) * w) @ (x - mean_x) / spread
+    slope = slope.clip(max=0)
+    ceiling = mean_f[:, None] - slope * mean_x
+    is_high = ceiling > 1
+    slope = np.where(is_high, ((f - 1) * w) @ x / (w @ x**2), slope)
+    ceiling = np.where(is_high, 1, ceiling)
+    fitted = ceiling[:, None] + slope[:, None] * x
+    best = (w[:, None] * (f[:, :, None] - fitted) ** 2).sum(1).argmin(1)[:, None]
+    columns = [np.take_along_axis(part, best, 1)[:, 0] for part in (ceiling, -slope)]
+    return np.stack([*columns, POWERS[best[:, 0]]], 1)
+
+
+def value(curves: NDArray, sizes: NDArray) -> NDArray[np.float64]:
+    """Return F (B, S) of curves (B, 3) with numbers of documents (S,)."""
+    ceiling, scale, power = curves.T[:, :, None]
+    found: NDArray[np.float64] = ceiling - scale * sizes.astype("float64") ** -power
+    return found

@@ -1,0 +1,108 @@
+"""Learning curves: known power laws, intervals of simulated scores, and a small corpus."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_bcrf import analysis
+from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
+from spacy_bcrf.analysis.curve import POWERS, fit_curve, fit_power_law, value
+from spacy_bcrf.cli.curve import curve_cli
+from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+
+SAMPLE = Path(__file__).resolve().parents[2] / "assets/sample"
+SIZES = np.array([60, 120, 240, 480, 960])
+
+
+@pytest.mark.parametrize("power", POWERS[::7])
+@pytest.mark.parametrize("ceiling", [0.5, 0.93, 1.0])
+def test_a_power_law_is_recovered(power, ceiling):
+    scale = 0.4 * 60**power
+    f = ceiling - scale * SIZES.astype(float) ** -power
+    weights = np.array([1.0, 2, 3, 4, 5])
+    found = fit_power_law(SIZES, f[None], weights)
+    assert found[0] == pytest.approx([ceiling, scale, power], rel=1e-5)
+    more = np.array([2_000, 10_000])
+    assert value(found, more)[0] == pytest.approx(ceiling - scale * more.astype(float) ** -power)
+
+
+def test_the_curve_never_falls_and_stays_below_1():
+    f = np.array([[0.6, 0.59, 0.58, 0.57, 0.56], [0.1, 0.2, 0.4, 0.7, 0.99]])
+    found = value(fit_power_law(SIZES, f, np.ones(5)), np.array([1_000, 10**6]))
+    assert found[0] == pytest.approx([0.58, 0.58])
+    assert (np.diff(found, axis=1) >= 0).all() and (found <= 1).all()
+
+
+def simulate(rng, n_dev=400, repeats=3):
+    """Return counts by size of documents whose spans are found with the probability of a curve."""
+    counts = []
+    for p in 0.85 - 2.5 * SIZES.astype(float) ** -0.5:
+        n = 1 if len(counts) == len(SIZES) - 1 else repeats
+        gold = rng.integers(0, 4, n_dev) * np.ones((n, 1), dtype=int)
+        found = rng.binomial(gold, p)
+        counts.append(np.stack([gold, gold, found, found], -1).astype("float64"))
+    return counts
+
+
+def test_the_intervals_cover_the_truth():
+    rng = np.random.default_rng(0)
+    truth = 0.85 - 2.5 * (SIZES[-1] * np.array([1.0, 2, 4])) ** -0.5
+    hits = np.zeros(4)
+    for _ in range(60):
+        curve = fit_curve("ner", SIZES, simulate(rng), np.random.default_rng(1))
+        points = [curve.measured[-1], *curve.forecast]
+        covered = [p.low <= x <= p.high for p, x in zip(points, truth, strict=True)]
+        gain = curve.gain.low <= truth[1] - truth[0] <= curve.gain.high
+        hits += [*covered, gain]
+    # Intervals of 95%, of 60 uses: 6 misses of a true 95% have a probability of 3%.
+    assert (hits >= 60 - 9).all(), hits
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample")
+    for part in ("train", "dev"):
+        convert([(SAMPLE / f"{part}.conllu", read_conllu)], folder / f"{part}.spacy", lang="en")
+    return folder
+
+
+def read(path):
+    return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
+
+
+def test_a_curve_of_a_corpus(parts):
+    train, dev = (read(parts / f"{part}.spacy") for part in ("train", "dev"))
+    found = analysis.learning_curve(train, dev, shares=(0.25, 0.5, 1), repeats=2, lang="en")
+    assert [point.n_docs for point in found.measured] == [78, 156, 313]
+    assert [point.n_docs for point in found.forecast] == [626, 1252]
+    labels = sorted({ent.label_ for doc in train for ent in doc.ents})
+    nlp = train_sparse_chain(train, labels, lang="en")
+    expected = analysis.report(nlp, dev, resamples=100).values["scores"]["exact"][0]["f"]["value"]
+    assert found.measured[-1].f == pytest.approx(expected, abs=1e-6)
+    assert all(point.low <= point.f <= point.high for point in found.measured)
+    assert found.measured[0].f < found.measured[-1].f <= found.forecast[0].f
+    values = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert values["measured"][2]["n_docs"] == 313 and values["n_dev"] == len(dev)
+    assert "626" in found._repr_html_() and "twice as many would change F by" in repr(found)
+    figure = found.plot()
+    assert figure.axes[0].get_xlabel() == "training documents"
+    with pytest.raises(ValueError, match="2 documents are too few for a curve of three sizes"):
+        analysis.learning_curve(train[:2], dev)
+
+
+def test_the_command_writes_values_and_a_figure(parts, tmp_path, capsys):
+    output, plot = tmp_path / "curve.json", tmp_path / "curve.png"
+    step = curve_cli(
+        parts / "dev.spacy", parts / "train.spacy", output=output, plot=plot, repeats=1, lang="en"
+    )
+    shown = capsys.readouterr().out
+    values = json.loads(output.read_text())
+    for point in (*values["measured"], *values["forecast"]):
+        assert f"{point['n_docs']:,}  {100 * point['f']:.1f} (" in shown
+    assert plot.read_bytes()[:4] == b"\x89PNG"
+    assert step.startswith("annotate more: ") == (values["gain"]["low"] > 0)
