@@ -166,7 +166,7 @@ def test_brown_clusters_of_the_raw_text_beside_the_corpus(tmp_path):
     lines = (tmp_path / "clusters.tsv").read_text().splitlines()
     assert {line.split("\t")[0] for line in lines} == set(words)
     model = util.load_config(tmp_path / "c.cfg")["components"]["ner"]["model"]
-    assert model["templates"] == "ner-brown"
+    assert model["templates"] == "social-brown"
     assert model["clusters"] == {"brown": str(tmp_path / "clusters.tsv")}
     result = run(*options[:-1], "none.tsv")
     assert "--clusters none.tsv: no such file; expected a file, or brown" in result.output
