@@ -1,4 +1,7 @@
-"""The loggers of docs/loggers.md, without network: trainings end in the files of the tracker."""
+"""The loggers of docs/loggers.md, without network: trainings end in the files of the tracker.
+
+They need the extra `loggers`: `make test EXTRAS=dev,loggers`.
+"""
 
 import json
 import re
@@ -49,6 +52,7 @@ def run(tmp_path, monkeypatch):
 
 def test_mlflow(run, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
+    pytest.importorskip("pandas")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "mlruns")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     best = run("MLflow")
@@ -59,7 +63,8 @@ def test_mlflow(run, monkeypatch):
     assert found.info.run_name == "sparse chain"
     scores = [metric.value for metric in client.get_metric_history(found.info.run_id, "ents_f")]
     assert len(scores) >= 2 and max(scores) == pytest.approx(best)
-    assert not any(key.startswith("paths") for key in found.data.params)
+    assert {"paths.train", "paths.dev"}.isdisjoint(found.data.params)
+    assert found.data.params["nlp.lang"] == "en"
 
 
 def test_weights_and_biases(run, monkeypatch):
@@ -67,10 +72,13 @@ def test_weights_and_biases(run, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     logged = []
-    log = wandb.log
-    monkeypatch.setattr(
-        wandb, "log", lambda values, *a, **k: logged.append(values) or log(values, *a, **k)
-    )
+    log = wandb.Run.log
+
+    def record(self, values, *args, **kwargs):
+        logged.append(values)
+        log(self, values, *args, **kwargs)
+
+    monkeypatch.setattr(wandb.Run, "log", record)
     best = run("Wandb")
     wandb.finish()
     (folder,) = Path("wandb").glob("offline-run-*")
