@@ -16,6 +16,7 @@ import io
 import json
 import lzma
 import re
+import runpy
 import shlex
 import sys
 from collections.abc import Iterator
@@ -385,3 +386,9 @@ def test_the_readme_is_short_and_has_the_two_commands():
     lines = PAGES["README.md"].splitlines()
     assert len(lines) <= 130
     assert {line.split("#")[0].strip() for line in lines} >= {"make quickstart", "make test"}
+
+
+def test_the_reference_of_commands_is_their_help():
+    """`python docs/theme/commands.py > docs/commands.md` writes it."""
+    page = runpy.run_path(str(ROOT / "docs/theme/commands.py"))
+    assert "\n".join(page["lines"]()) + "\n" == PAGES["docs/commands.md"]

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.io.text import read_lines
 
-from .errors import exit_on
+from .options import Seed
 from .paths import check_output_file
 
 
@@ -50,8 +50,8 @@ def clusters_cli(
     n_clusters: Annotated[int, Opt("--n-clusters", "-k", help="Number of clusters", min=2)] = 256,
     min_freq: Annotated[int, Opt("--min-freq", help="Least frequency of a word", min=1)] = 3,
     dimensions: Annotated[int, Opt("--dimensions", help="Size of the word vectors", min=1)] = 50,
-    seed: Annotated[int, Opt("--seed", help="Random seed")] = 0,
-) -> None:
+    seed: Seed = 0,
+) -> str:
     """
     Cluster the words of raw text by their neighbours, for the attribute cluster.NAME of sparse
     linear chains. The kinds svd and skipgram need the extra clusters.
@@ -68,47 +68,47 @@ def clusters_cli(
     from spacy_bcrf.sparse.skipgram_vectors import train_vectors
     from spacy_bcrf.sparse.word_counts import Checkpoint, count_words
 
-    with exit_on(ValueError, OSError, ImportError):
-        if brown == (texts is not None):
-            raise ValueError("expected either a file of texts or --brown")
-        check_output_file(output, texts)
-        if vectors is not None:
-            if kind is not Kind.skipgram:
-                raise ValueError(f"--vectors needs --kind skipgram, got {kind.value}")
-            check_output_file(vectors, texts)
-        if texts is None:
-            paths = load_brown_clusters(lang)
-        else:
-            tokenizer = spacy.blank(lang).tokenizer
+    if brown == (texts is not None):
+        raise ValueError("expected either a file of texts or --brown")
+    check_output_file(output, texts)
+    if vectors is not None:
+        if kind is not Kind.skipgram:
+            raise ValueError(f"--vectors needs --kind skipgram, got {kind.value}")
+        check_output_file(vectors, texts)
+    if texts is None:
+        paths = load_brown_clusters(lang)
+    else:
+        tokenizer = spacy.blank(lang).tokenizer
 
-            def read() -> Iterator[list[str]]:
-                for line in tqdm(read_lines(texts), "reading", delay=1, unit="texts"):
-                    yield [token.text for token in tokenizer(line.text) if not token.is_space]
+        def read() -> Iterator[list[str]]:
+            for line in tqdm(read_lines(texts), "reading", delay=1, unit="texts"):
+                yield [token.text for token in tokenizer(line.text) if not token.is_space]
 
-            stat = texts.stat()
-            settings = [kind.value, n_clusters, min_freq, dimensions, seed, lang]
-            identity = f"{texts.absolute()} {stat.st_size} {stat.st_mtime_ns} {settings}"
-            state = Checkpoint(output.with_name(f"{output.name}.state"), identity)
-            if kind is Kind.svd:
-                options = {"min_freq": min_freq, "dimensions": dimensions, "seed": seed}
-                paths = cluster_words(read, n_clusters, **options)
-            elif kind is Kind.skipgram:
-                words, found = train_vectors(
-                    read, dimensions, min_freq=min_freq, threads=threads, seed=seed, state=state
+        stat = texts.stat()
+        settings = [kind.value, n_clusters, min_freq, dimensions, seed, lang]
+        identity = f"{texts.absolute()} {stat.st_size} {stat.st_mtime_ns} {settings}"
+        state = Checkpoint(output.with_name(f"{output.name}.state"), identity)
+        if kind is Kind.svd:
+            options = {"min_freq": min_freq, "dimensions": dimensions, "seed": seed}
+            paths = cluster_words(read, n_clusters, **options)
+        elif kind is Kind.skipgram:
+            words, found = train_vectors(
+                read, dimensions, min_freq=min_freq, threads=threads, seed=seed, state=state
+            )
+            if vectors is not None:
+                lines = (
+                    f"{word} {' '.join(f'{x:.5g}' for x in row)}"
+                    for word, row in zip(words, found.tolist(), strict=True)
                 )
-                if vectors is not None:
-                    lines = (
-                        f"{word} {' '.join(f'{x:.5g}' for x in row)}"
-                        for word, row in zip(words, found.tolist(), strict=True)
-                    )
-                    header = f"{len(words)} {dimensions}"
-                    write_text(vectors, "\n".join([header, *lines]) + "\n")
-                paths = cluster_vectors(words, found, n_clusters, seed)
+                header = f"{len(words)} {dimensions}"
+                write_text(vectors, "\n".join([header, *lines]) + "\n")
+            paths = cluster_vectors(words, found, n_clusters, seed)
+        else:
+            counts = count_words(read, n_clusters, min_freq)
+            if kind is Kind.brown:
+                paths = brown_clusters(counts, n_clusters, state)
             else:
-                counts = count_words(read, n_clusters, min_freq)
-                if kind is Kind.brown:
-                    paths = brown_clusters(counts, n_clusters, state)
-                else:
-                    paths = clark_clusters(counts, n_clusters, seed=seed, state=state)
-        write_text(output, "".join(f"{word}\t{path}\n" for word, path in paths.items()))
+                paths = clark_clusters(counts, n_clusters, seed=seed, state=state)
+    write_text(output, "".join(f"{word}\t{path}\n" for word, path in paths.items()))
     typer.echo(f"{output}: {len(paths):,} words in {len(set(paths.values())):,} clusters")
+    return f"python -m spacy bcrf init --output config.cfg --train TRAIN --clusters {output}"

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Arg, Opt
 
-from spacy_bcrf.io.atomic import check_new_folder, replacing_folder
+from spacy_bcrf.io.atomic import check_new_folder
 
-from .errors import exit_on
+from .options import NewFolder
 
 
 def import_cli(
@@ -20,23 +20,24 @@ def import_cli(
             dir_okay=False,
         ),
     ],
-    output: Annotated[Path, Opt("--output", "-o", help="New folder to save the pipeline to")],
+    output: NewFolder,
     lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer")] = "en",
-) -> None:
+) -> str:
     """
     Make a pipeline with a bcrf_tagger from a trained CRFsuite model: equal labels and marginals
     for tokens with the same features.
     """
-    with exit_on(ValueError, ImportError, OSError):
-        from spacy_bcrf.analysis.crfsuite_import import import_crfsuite
+    from spacy_bcrf.analysis.crfsuite_import import import_crfsuite
 
-        check_new_folder(output)
-        nlp = import_crfsuite(model, lang)
-        with replacing_folder(output) as part:
-            nlp.to_disk(part)
-        typer.echo(f"{output}: a bcrf_tagger with {len(nlp.pipe_labels['bcrf_tagger'])} labels")
-        typer.echo(
-            "Note: token._.crfsuite has the names of features. Values other than 1 have no "
-            f"counterpart in a pipeline. Saved weights are float16. For values, and for marginals "
-            f"within 1e-6: spacy_bcrf.sklearn.CRF(model_filename={str(model)!r})"
-        )
+    from .labeler import store
+
+    check_new_folder(output)
+    nlp = import_crfsuite(model, lang)
+    store(nlp, output)
+    typer.echo(f"{output}: a bcrf_tagger with {len(nlp.pipe_labels['bcrf_tagger'])} labels")
+    typer.echo(
+        "Note: token._.crfsuite has the names of features. Values other than 1 have no "
+        f"counterpart in a pipeline. Saved weights are float16. For values, and for marginals "
+        f"within 1e-6: spacy_bcrf.sklearn.CRF(model_filename={str(model)!r})"
+    )
+    return f"python -m spacy bcrf report {output} TEST.spacy --output report.html"

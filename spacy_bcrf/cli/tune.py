@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from spacy.cli._util import Arg, Opt, import_code, parse_config_overrides
+from spacy.cli._util import Opt, import_code, parse_config_overrides
 
-from .errors import exit_on
+from spacy_bcrf.io.atomic import replacing
+
+from .options import Code, Seed, TrainingConfig
 from .paths import check_output_file
 from .registry_names import explain_name
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def tune_cli(
     ctx: typer.Context,
-    config: Annotated[Path, Arg(help="Training config", exists=True, dir_okay=False)],
+    config: TrainingConfig,
     output: Annotated[Path, Opt("--output", "-o", help="Config to write")],
     minutes: Annotated[
         float, Opt("--minutes", help="No training starts after these minutes", min=0)
@@ -27,11 +29,9 @@ def tune_cli(
     n_candidates: Annotated[
         int, Opt("--candidates", "-n", help="Number of settings in the first round", min=2)
     ] = 18,
-    seed: Annotated[int, Opt("--seed", help="Random seed of the settings")] = 0,
-    code: Annotated[
-        Path | None, Opt("--code", "-c", help="Python file with registered functions")
-    ] = None,
-) -> None:
+    seed: Seed = 0,
+    code: Code = None,
+) -> str:
     """
     Search the settings of a sparse linear chain on the dev corpus of a training config: templates,
     clusters of the config, l2, passes, order, objective and two_pass. Prints all trials with 95%
@@ -44,36 +44,37 @@ def tune_cli(
     from spacy_bcrf.analysis.tuning import apply_settings, tune
 
     state = output.with_name(f"{output.name}.state.json")
-    with exit_on(ValueError, OSError):
-        check_output_file(output, config)
-        overrides = parse_config_overrides(ctx.args)
-        import_code(code)
-        try:
-            loaded = load_config(config, overrides=overrides, interpolate=False)
-            interpolated = loaded.interpolate()
-        except (ValueError, InterpolationError) as error:
-            raise ValueError(f"{config}: {explain_name(error)}") from None
-        try:
-            found = tune(
-                interpolated,
-                state,
-                minutes,
-                n_candidates,
-                seed,
-                lambda trial: typer.echo(_describe(trial), err=True),
-            )
-        except KeyboardInterrupt:
-            typer.echo(f"interrupted: the same command goes on from {state}", err=True)
-            raise typer.Exit(130) from None
-        best = found.best
-        if best is None:
-            raise ValueError("no training ended in time; expected more minutes")
-        for line in _table(found):
-            typer.echo(line)
-        apply_settings(loaded, best.settings).to_disk(output)
+    check_output_file(output, config)
+    overrides = parse_config_overrides(ctx.args)
+    import_code(code)
+    try:
+        loaded = load_config(config, overrides=overrides, interpolate=False)
+        interpolated = loaded.interpolate()
+    except (ValueError, InterpolationError) as error:
+        raise ValueError(f"{config}: {explain_name(error)}") from None
+    try:
+        found = tune(
+            interpolated,
+            state,
+            minutes,
+            n_candidates,
+            seed,
+            lambda trial: typer.echo(_describe(trial), err=True),
+        )
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted: the same command goes on from {state}", err=True)
+        raise typer.Exit(130) from None
+    best = found.best
+    if best is None:
+        raise ValueError("no training ended in time; expected more minutes")
+    for line in _table(found):
+        typer.echo(line)
+    with replacing(output) as part:
+        apply_settings(loaded, best.settings).to_disk(part)
     if not found.is_done:
         typer.echo(f"the time is over: the same command goes on from {state}")
     typer.echo(f"{output}: {_name(best)}")
+    return " ".join(["python -m spacy train", str(output), "--output out", *ctx.args])
 
 
 def _table(found: Tuning) -> list[str]:

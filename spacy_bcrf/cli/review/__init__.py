@@ -40,7 +40,7 @@ def review_cli(
         Opt("--suspects", help="What `audit` wrote of the file: review its suspects alone"),
     ] = None,
     gpu_id: GpuId = -1,
-) -> None:
+) -> str:
     """
     Write a page to review predicted entities in a browser, without server or network, or to correct
     the annotation of a corpus. Its Save
@@ -70,3 +70,4 @@ def review_cli(
         page, counts = review_page(nlp, labeler, predictions, texts, max_alternatives)
         part.write_text(page, encoding="utf8")
     typer.echo(f"{output}: {counts}")
+    return f"open {output} in a browser; then python -m spacy bcrf convert SAVED.jsonl new.spacy"

@@ -1,0 +1,124 @@
+"""Write docs/commands.md, the reference of `python -m spacy bcrf`, from the commands' help.
+
+    python docs/theme/commands.py > docs/commands.md
+
+The site's build has no compiled modules, so the page is stored. `tests/test_docs.py` compares it.
+"""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from enum import Enum
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from typer import Context
+from typer.models import ArgumentInfo
+
+from spacy_bcrf.cli import PANELS, app
+
+HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`. A
+command ends with exit code 0 and, on standard error, a line `next:` with a command that often
+follows; or with exit code 1 and one line that says what is wrong. Ctrl-C has exit code 130."""
+
+
+class Parameter(NamedTuple):
+    """An argument or option. kind: of its value, or its choices; empty for a flag."""
+
+    names: str
+    kind: str
+    help: str
+    default: str
+    is_argument: bool
+
+
+def main() -> None:
+    print("\n".join(lines()))
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of the page."""
+    functions = {command.name: command.callback for command in app.registered_commands}
+    yield f"# Commands\n\n{fill(HEAD)}\n"
+    for panel, names in PANELS.items():
+        yield f"## {panel}\n"
+        for name in names:
+            yield from describe(name, functions[name])
+
+
+def describe(name: str, function: Any) -> Iterator[str]:
+    """Yield heading, call, text and options of a command."""
+    found = list(parameters(function))
+    call = ["python -m spacy bcrf", name]
+    for each in found:
+        if each.is_argument:
+            call.append(each.names if each.default == "required" else f"[{each.names}]")
+        elif each.default == "required":
+            call.append(f"{each.names.split(',')[0]} {each.kind}")
+    yield f"### {name}\n\n```text\n{' '.join(call)} [OPTIONS]\n```\n"
+    for paragraph in re.split(r"\n\s*\n", inspect.getdoc(function) or ""):
+        yield fill(paragraph) + "\n"
+    yield "| argument, option | meaning | default |\n|---|---|---|"
+    for names, kind, text, default, is_argument in found:
+        value = "" if is_argument or not kind else f" {kind}"
+        yield f"| `{names}{value}` | {escape(text)} | {default} |"
+    yield ""
+
+
+def fill(text: str) -> str:
+    """Return a paragraph in lines as long as those of the other pages."""
+    return textwrap.fill(" ".join(text.split()), 130, break_on_hyphens=False)
+
+
+def parameters(function: Any) -> Iterator[Parameter]:
+    """Yield the arguments and options in their order."""
+    hints = get_type_hints(inspect.unwrap(function), include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        annotation, *infos = get_args(hints[name]) or (hints[name],)
+        if annotation is Context:
+            continue
+        (info,) = infos
+        is_argument = isinstance(info, ArgumentInfo)
+        # In Annotated, Typer takes the first name of an option for its default.
+        given = (info.default, *(info.param_decls or ()))
+        names = [each for each in given if isinstance(each, str) and each.startswith("-")]
+        shown = ", ".join(names or [f"--{name.replace('_', '-')}"])
+        if is_argument:
+            shown = name.upper() + "..." * (get_origin(annotation) is list)
+        yield Parameter(
+            shown,
+            kind_of(annotation),
+            info.help or "",
+            default_of(parameter.default),
+            is_argument,
+        )
+
+
+def kind_of(annotation: Any) -> str:
+    """Return the kind of a value, or its choices. Empty for a flag."""
+    kind = annotation
+    while inner := [each for each in get_args(kind) if each is not NoneType]:
+        kind = inner[0]  # of T | None, list[T]
+    if issubclass(kind, Enum):
+        return ", ".join(each.value for each in kind)
+    names = {bool: "", int: "INTEGER", float: "NUMBER", str: "TEXT"}
+    return names.get(kind, "PATH")
+
+
+def default_of(value: Any) -> str:
+    """Return a default as a reader types it."""
+    if value is inspect.Parameter.empty:
+        return "required"
+    if value is None or value is False or value == "":
+        return ""
+    return f"`{value.value if isinstance(value, Enum) else value}`"
+
+
+def escape(text: str) -> str:
+    """Escape the characters that end a cell or start a tag."""
+    return re.sub(r"([|<*_])", r"\\\1", " ".join(text.split()))
+
+
+if __name__ == "__main__":
+    main()
