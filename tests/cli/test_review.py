@@ -243,25 +243,36 @@ def candidates(nlp):
     return nlp.get_pipe("ner").entity_candidates([doc], 0.01)[0]
 
 
-def test_suspects_alone_are_open(corpus, pipeline, folder):
+def test_suspects_are_choices_between_gold_and_suggestion(corpus, pipeline, folder, nlp):
     page, suspects = folder / "page.html", folder / "audit.jsonl"
+    per, loc = (nlp.get_pipe("ner").labels.index(label) for label in ("PERSON", "LOC"))
     text = "Ann saw Rome . "
     suggestion = {"start": 0, "end": 3, "label": "PERSON"}
-    record = {"doc": 1, "text": text, "start": 0, "end": 3, "label": "LOC"}
-    suspects.write_text(json.dumps({**record, "suggestion": suggestion}) + "\n")
+    record = {"doc": 1, "text": text, "start": 0, "end": 3, "label": "LOC", "kind": "type"}
+    record |= {"suggestion": suggestion, "p_gold": 0.1, "p_suggestion": 0.9, "score": 2.5}
+    missing = {**record, "doc": 2, "label": None, "kind": "missing", "score": 1.0}
+    suspects.write_text(f"{json.dumps(record)}\n{json.dumps(missing)}\n")
     arguments = (pipeline / "model", corpus, "-p", "ner", "--suspects", suspects, "-o", page)
     run(*arguments)
-    (document,) = read_data(page.read_text(encoding="utf8"))["documents"]
-    assert [(s[0], s[5]) for s in document["spans"] if s[4]] == [(0, "open"), (2, "accepted")]
+    first, second = read_data(page.read_text(encoding="utf8"))["documents"]
+    statuses = {(start, label): status for start, _, label, _, _, status in first["spans"]}
+    assert statuses == {(0, loc): "open", (0, per): "open", (2, loc): "accepted"}
+    names = ["gold", "suggestion"]
+    assert first["choices"] == [
+        {"kind": "type", "names": names, "pair": [f"0:1:{loc}", f"0:1:{per}"]}
+    ]
+    assert second["choices"] == [{"kind": "missing", "names": names, "pair": [None, f"0:1:{per}"]}]
+    assert (first["score"], second["score"]) == (2.5, 1.0) and first["closes"]
     for change, message in [
         ({"text": "other"}, "audit.jsonl:1: document 1 of the corpus has another text"),
         ({"doc": 7}, "audit.jsonl:1: the corpus has only 3 documents"),
         ({"doc": None}, "audit.jsonl:1: no suspect; expected a line that `audit` wrote"),
+        ({"label": "NEW"}, "audit.jsonl:1: label 'NEW'; expected one of "),
+        ({"label": "PERSON"}, "audit.jsonl:1: the corpus has no such annotation"),
+        ({"end": 2}, "audit.jsonl:1: the suspect does not begin and end with tokens"),
     ]:
-        line = {**record, "suggestion": None, **change}
-        suspects.write_text(json.dumps(line) + "\n")
-        result = run(*arguments, exit_code=1)
-        assert message in result.output
+        suspects.write_text(json.dumps({**record, **change}) + "\n")
+        assert message in run(*arguments, exit_code=1).output
     suspects.write_text("no JSON\n")
     assert "no suspect; expected a line that `audit` wrote" in run(*arguments, exit_code=1).output
 

@@ -37,7 +37,7 @@ def review_cli(
     ] = False,
     suspects: Annotated[
         Path | None,
-        Opt("--suspects", help="What `audit` wrote of the file: review its suspects alone"),
+        Opt("--suspects", help="What `audit` wrote of the file: decide between gold and suggestion"),
     ] = None,
     gpu_id: GpuId = -1,
 ) -> str:
@@ -61,12 +61,14 @@ def review_cli(
         setup_gpu(gpu_id, silent=True)
         nlp, name, labeler = load_labeler(model, pipe)
         check_labeler(labeler)
-        spans = read_annotation(nlp, labeler, texts) if gold or suspects else None
+        is_complete: list[bool] = []
+        is_gold = gold or suspects is not None
+        spans = read_annotation(nlp, labeler, texts, is_complete) if is_gold else None
         docs = tqdm(read_texts(texts, nlp), "predicting", unit="docs", delay=1, disable=None)
         before = annotate_before(nlp, name, docs)
         predictions = read_predictions(labeler, before, max_alternatives, spans)
         if suspects:
-            predictions = keep_suspects(predictions, suspects, labeler.labels)
+            predictions = keep_suspects(predictions, suspects, labeler.labels, is_complete)
         page, counts = review_page(nlp, labeler, predictions, texts, max_alternatives)
         part.write_text(page, encoding="utf8")
     typer.echo(f"{output}: {counts}")

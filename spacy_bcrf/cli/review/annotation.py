@@ -19,9 +19,12 @@ from ..paths import check_corpus
 
 
 def read_annotation(
-    nlp: Language, labeler: SequenceLabeler, corpus: Path
+    nlp: Language, labeler: SequenceLabeler, corpus: Path, is_complete: list[bool]
 ) -> Iterator[Sequence[Span]]:
-    """Yield the spans of each document. ValueError names the document of an unknown label."""
+    """Yield the spans of each document. ValueError names the document of an unknown label.
+
+    is_complete: gets, for each document, whether all of its tokens are annotated.
+    """
     check_corpus(corpus)
     for file in find_files(corpus):
         for i, doc in enumerate(read_docs(file, nlp.vocab)):
@@ -32,16 +35,21 @@ def read_annotation(
                         f"{file}: document {i} has the label {span.label_!r}, but "
                         f"{labeler.name} has {', '.join(labeler.labels)}"
                     )
+            is_complete.append(all(token.ent_iob for token in doc))
             yield spans
 
 
 def keep_suspects(
-    documents: Iterable[dict[str, Any]], path: Path, labels: Sequence[str]
+    documents: Iterable[dict[str, Any]],
+    path: Path,
+    labels: Sequence[str],
+    is_complete: Sequence[bool],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the documents with suspects. All other spans count as accepted.
+    """Yield the documents with suspects, as choices between gold and suggestion.
 
-    documents: of `read_predictions` with gold spans. path: JSON lines that `audit` wrote.
-    CorpusError names a line that does not fit the documents.
+    All other gold spans count as accepted. documents: of `read_predictions` with gold spans. path:
+    JSON lines that `audit` wrote. is_complete: of the corpus; the last decision completes such a
+    document. CorpusError names a line that does not fit the documents.
     """
     suspects: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
     for line in read_lines(path):
@@ -55,19 +63,50 @@ def keep_suspects(
     n = 0
     for i, document in enumerate(documents):
         n = i + 1
-        places = []
-        for number, record in suspects.get(i, ()):
-            if record["text"] != document["text"]:
-                raise CorpusError(f"{path}:{number}: document {i} of the corpus has another text")
-            for part in (record, record["suggestion"] or {}):
-                places.append((part.get("start", 0), part.get("end", 0)))
-        if not places:
-            continue
-        starts, ends = document["starts"], document["ends"]
-        for span in document["spans"]:
-            start, end = starts[span[0]], ends[span[1] - 1]
-            is_suspect = any(start < last and first < end for first, last in places)
-            span.append("open" if is_suspect or not span[4] else "accepted")
-        yield document
+        if i in suspects:
+            for number, record in suspects[i]:
+                if record["text"] != document["text"]:
+                    raise CorpusError(
+                        f"{path}:{number}: document {i} of the corpus has another text"
+                    )
+                try:
+                    _add_choice(document, record, labels)
+                except ValueError as error:
+                    raise CorpusError(f"{path}:{number}: {error}") from None
+            document["spans"] = sorted(
+                [*span, "accepted"] if span[4] and len(span) == 5 else span
+                for span in document["spans"]
+                if span[4] or len(span) == 6
+            )
+            yield {**document, "closes": is_complete[i]}
     if beyond := [number for i, found in suspects.items() if i >= n for number, _ in found]:
         raise CorpusError(f"{path}:{min(beyond)}: the corpus has only {n:,} documents")
+
+
+def _add_choice(document: dict[str, Any], record: dict[str, Any], labels: Sequence[str]) -> None:
+    """Add the choice of a suspect, and open its spans."""
+    pair: list[str | None] = []
+    gold = record if record["label"] else None
+    versions = ((gold, record["p_gold"]), (record["suggestion"], record["p_suggestion"]))
+    for version, p in versions:
+        if version is None:
+            pair.append(None)
+            continue
+        if version["label"] not in labels:
+            raise ValueError(f"label {version['label']!r}; expected one of {', '.join(labels)}")
+        try:
+            start = document["starts"].index(version["start"])
+            end = document["ends"].index(version["end"]) + 1
+        except ValueError:
+            raise ValueError("the suspect does not begin and end with tokens") from None
+        place = [start, end, labels.index(version["label"])]
+        found = next((span for span in document["spans"] if span[:3] == place), None)
+        if found is None:
+            if version is gold:
+                raise ValueError("the corpus has no such annotation")
+            document["spans"].append(found := [*place, round(p, 4), False])
+        found[5:] = ["open"]
+        pair.append(":".join(map(str, place)))
+    choice = {"kind": record["kind"], "names": ["gold", "suggestion"], "pair": pair}
+    document.setdefault("choices", []).append(choice)
+    document["score"] = max(record["score"], document.get("score", record["score"]))

@@ -7,8 +7,10 @@ const STORAGE_KEY = `spacy-bcrf-review:${data.key}`;
 const CHUNK = 20; // number of documents added to the page at a time
 const byId = (id) => document.getElementById(id);
 
-// A state is {spans, complete} of one document and never changes: undo restores the earlier one.
-// A span is {start, end, label, status} in tokens. status: "open", "accepted" or "rejected".
+// A state is {spans, complete, choices} of one document and never changes: undo restores the earlier
+// one. A span is {start, end, label, status} in tokens. status: "open", "accepted" or "rejected".
+// A choice is {kind, names, pair}: the keys of two versions of a span, null for no span. The versions
+// are gold and suggestion of a suspect, or what two annotators decided.
 let work = restore(); // states of changed documents, by index
 let past = []; // [index, earlier state or undefined]
 let isStored = true;
@@ -20,6 +22,7 @@ let selection = null; // {index, start, end} of the selected text, in tokens
 const keyOf = (span) => `${span.start}:${span.end}:${span.label}`;
 const compare = (a, b) => a.start - b.start || a.end - b.end || a.label - b.label;
 const overlap = (a, b) => a.start < b.end && b.start < a.end;
+const contradict = (a, b) => !data.overlap && overlap(a, b);
 
 // ---- Documents
 
@@ -52,6 +55,8 @@ function initialState(index) {
   doc.initial ??= {
     spans: doc.spans.map(([start, end, label, , , status = "open"]) => ({ start, end, label, status })),
     complete: false,
+    choices: doc.choices ?? [],
+    closes: doc.closes, // complete with the last decision
   };
   return doc.initial;
 }
@@ -59,12 +64,22 @@ function initialState(index) {
 const stateOf = (index) => work.get(index) ?? initialState(index);
 const spanOf = (index, key) => stateOf(index).spans.find((span) => keyOf(span) === key);
 
+/** Return the choice that a span belongs to, an open one first. */
+function choiceOf(index, key) {
+  const found = stateOf(index).choices.filter(({ pair }) => pair.includes(key));
+  return found.find((choice) => isOpen(index, choice)) ?? found[0];
+}
+
+const leadOf = ({ pair: [first, second] }) => first ?? second;
+const isOpen = (index, choice) => spanOf(index, leadOf(choice))?.status === "open";
+
 /** Return the spans that can replace a span, the most probable first. */
 function alternativesOf(index, span) {
   const { spans, alternatives } = data.documents[index];
+  const isShown = (other) => keyOf(other) === keyOf(span) || (data.overlap && spanOf(index, keyOf(other)));
   return [...spans, ...alternatives]
     .map(([start, end, label, p]) => ({ start, end, label, p }))
-    .filter((other) => overlap(other, span) && keyOf(other) !== keyOf(span))
+    .filter((other) => overlap(other, span) && !isShown(other))
     .sort((a, b) => b.p - a.p)
     .slice(0, data.maxAlternatives);
 }
@@ -73,7 +88,7 @@ function alternativesOf(index, span) {
 function withSpan(spans, added) {
   const isKept = (span) =>
     keyOf(span) !== keyOf(added) &&
-    (added.status === "rejected" || span.status === "rejected" || !overlap(span, added));
+    (added.status === "rejected" || span.status === "rejected" || !contradict(span, added));
   return [...spans.filter(isKept), added].sort(compare);
 }
 
@@ -97,9 +112,11 @@ function store() {
   }
 }
 
-function change(index, state, key, message) {
+function change(index, changed, key, message) {
   past.push([index, work.get(index)]);
-  work.set(index, state);
+  const state = { ...stateOf(index), ...changed };
+  const isDecided = state.spans.every((span) => span.status !== "open");
+  work.set(index, { ...state, complete: state.complete || Boolean(state.closes && isDecided) });
   tell(message);
   store();
   rebuild(index, key);
@@ -117,15 +134,15 @@ function undo() {
   rebuild(index, key ?? (stateOf(index).spans.length ? keyOf(stateOf(index).spans[0]) : null));
 }
 
-/** Select the next open span after the selected one, and stay if there is none. */
-function advance() {
+/** Select the next open span after `here`, from the start of the list after its end. */
+function advance(here) {
   const { index } = current;
-  const here = selectedSpan();
   const filter = readFilter();
-  const open = (at) => matchingSpans(at, filter).filter((span) => span.status === "open");
+  const open = (at) => stopsOf(at, filter).filter((span) => span.status === "open");
   const ahead = open(index).filter((span) => compare(span, here) > 0);
   if (ahead.length) return select(index, keyOf(ahead[0]));
-  const next = list.slice(list.indexOf(index) + 1).find((at) => open(at).length);
+  const after = list.indexOf(index) + 1;
+  const next = [...list.slice(after), ...list.slice(0, after)].find((at) => open(at).length);
   if (next === undefined) return;
   while (list.indexOf(next) >= nRendered) renderMore();
   select(next, keyOf(open(next)[0]));
@@ -134,28 +151,49 @@ function advance() {
 /** Replace the selected span, or drop it with `null`, and put `added` in its place. */
 function decide(added, message) {
   const { index, key } = current;
-  const { spans, complete } = stateOf(index);
-  const others = spans.filter((span) => keyOf(span) !== key);
-  change(index, { spans: withSpan(others, added), complete }, keyOf(added), message);
+  const others = stateOf(index).spans.filter((span) => keyOf(span) !== key);
+  change(index, { spans: withSpan(others, added) }, keyOf(added), message);
 }
 
 function describe(index, { start, end, label }) {
   return `${data.labels[label]} “${textOf(index, start, end)}”`;
 }
 
-function accept() {
+/** Accept or reject the selected span, or each version of its choice, and go on. */
+function settle(isFirst, isSecond) {
   const span = selectedSpan();
   if (!span) return;
-  decide({ ...span, status: "accepted" }, `Accepted ${describe(current.index, span)}.`);
-  advance();
+  const { index, key } = current;
+  const choice = choiceOf(index, key);
+  if (!choice) {
+    const status = isFirst ? "accepted" : "rejected";
+    decide({ ...span, status }, `${isFirst ? "Accepted" : "Rejected"} ${describe(index, span)}.`);
+    return advance(span);
+  }
+  const isTaken = new Map([[choice.pair[0], isFirst], [choice.pair[1], isSecond]]);
+  const { spans } = stateOf(index);
+  const decided = spans
+    .filter((one) => isTaken.has(keyOf(one)))
+    .map((one) => ({ ...one, status: isTaken.get(keyOf(one)) ? "accepted" : "rejected" }));
+  const taken = decided.filter((one) => one.status === "accepted");
+  const haveSameBounds = taken.every((one) => one.start === taken[0].start && one.end === taken[0].end);
+  if (!haveSameBounds && contradict(...taken)) return tell("Entities of this component do not overlap.");
+  const others = spans.filter(
+    (one) =>
+      !isTaken.has(keyOf(one)) &&
+      (one.status === "rejected" || !taken.some((other) => contradict(one, other))),
+  );
+  const names = choice.names.filter((_, i) => [isFirst, isSecond][i]);
+  const all = [...others, ...decided].sort(compare);
+  change(index, { spans: all }, leadOf(choice), `Took ${names.join(" and ") || "neither"}.`);
+  advance(spanOf(index, leadOf(choice)) ?? span);
 }
 
-function reject() {
-  const span = selectedSpan();
-  if (!span) return;
-  decide({ ...span, status: "rejected" }, `Rejected ${describe(current.index, span)}.`);
-  advance();
-}
+const isChoice = () => current && choiceOf(current.index, current.key);
+const accept = () => settle(true, false);
+const reject = () => settle(false, false);
+const takeSecond = () => isChoice() && settle(false, true);
+const takeBoth = () => isChoice() && settle(true, true);
 
 function replaceBy({ start, end, label }) {
   const span = { start, end, label, status: "accepted" };
@@ -170,11 +208,10 @@ function setLabel(label) {
   if (selection) {
     const { index, start, end } = selection;
     const added = { start, end, label, status: "accepted" };
-    const { spans, complete } = stateOf(index);
     getSelection().removeAllRanges();
     selection = null;
-    const state = { spans: withSpan(spans, added), complete };
-    change(index, state, keyOf(added), `Added ${describe(index, added)}.`);
+    const spans = withSpan(stateOf(index).spans, added);
+    change(index, { spans }, keyOf(added), `Added ${describe(index, added)}.`);
   } else if (span) {
     replaceBy({ ...span, label });
   } else {
@@ -189,7 +226,7 @@ function toggleComplete(index) {
     .filter((span) => span.status !== "open" || scoreOf(index, span).isPredicted)
     .map((span) => (span.status === "open" ? { ...span, status: "accepted" } : span));
   const key = current?.index === index ? current.key : null;
-  const state = complete ? { spans, complete: false } : { spans: closed, complete: true };
+  const state = complete ? { complete: false, closes: false } : { spans: closed, complete: true };
   change(index, state, key, complete ? "No longer complete." : `Document ${index + 1} complete.`);
 }
 
@@ -212,8 +249,15 @@ function recordOf(index) {
         label: data.labels[label],
       }));
   const tokens = starts.map((_, i) => textOf(index, i, i + 1));
-  const [accepted, rejected] = [withStatus("accepted"), withStatus("rejected")];
-  return { text, tokens, spans: accepted, rejected, complete };
+  let accepted = withStatus("accepted");
+  if (!data.overlap) {
+    // One of several labels: a list.
+    const byPlace = Map.groupBy(accepted, ({ start, end }) => `${start}:${end}`);
+    accepted = [...byPlace.values()].map((same) =>
+      same.length === 1 ? same[0] : { ...same[0], label: same.map(({ label }) => label) },
+    );
+  }
+  return { text, tokens, spans: accepted, rejected: withStatus("rejected"), complete };
 }
 
 function save() {
@@ -231,31 +275,58 @@ function stateOfRecord(index, record) {
   const { starts, ends } = data.documents[index];
   const read = (status) => (span) => {
     const made = { start: starts.indexOf(span.start), end: ends.indexOf(span.end) + 1 };
-    const label = data.labels.indexOf(span.label);
-    if (label < 0) throw Error(`the page has no label ${span.label}`);
     if (made.start < 0 || made.end <= made.start) throw Error("other tokens");
-    return { ...made, label, status };
+    return [span.label].flat().map((name) => {
+      const label = data.labels.indexOf(name);
+      if (label < 0) throw Error(`the page has no label ${name}`);
+      return { ...made, label, status };
+    });
   };
   const decided = [
-    ...(record.spans ?? []).map(read("accepted")),
-    ...(record.rejected ?? []).map(read("rejected")),
+    ...(record.spans ?? []).flatMap(read("accepted")),
+    ...(record.rejected ?? []).flatMap(read("rejected")),
   ];
   const isDecided = (span) =>
-    decided.some((other) => keyOf(other) === keyOf(span) || overlap(other, span));
-  const open = initialState(index).spans.filter((span) => !record.complete && !isDecided(span));
-  return { spans: [...decided, ...open].sort(compare), complete: Boolean(record.complete) };
+    decided.some((other) => keyOf(other) === keyOf(span) || contradict(other, span));
+  const initial = initialState(index);
+  const open = initial.spans.filter((span) => !record.complete && !isDecided(span));
+  const spans = [...decided, ...open].sort(compare);
+  return { ...initial, spans, complete: Boolean(record.complete) };
 }
 
-/** Merge two people's states: what they decide alike stays, everything else is open again. */
-function mergeStates(one, other) {
-  const statusOf = ({ spans }, span) => spans.find((each) => keyOf(each) === keyOf(span))?.status;
+/** Return the status of a span for an annotator. It is implied if the span itself is not annotated. */
+function impliedStatus({ spans, complete }, span) {
+  const found = spans.find((other) => keyOf(other) === keyOf(span));
+  if (found) return found.status;
+  const isExcluded = spans.some((other) => other.status === "accepted" && contradict(other, span));
+  return complete || isExcluded ? "rejected" : "open";
+}
+
+/** Merge the states of two annotators. Spans that they decide differently are open, as choices. */
+function mergeStates(one, other, names) {
   const all = new Map([...one.spans, ...other.spans].map((span) => [keyOf(span), span]));
-  const spans = [...all.values()].map((span) => {
-    const [a, b] = [statusOf(one, span), statusOf(other, span)];
-    return { ...span, status: a === b || b === "open" ? a : a === "open" ? b : "open" };
+  const versions = [[], []]; // what one annotator alone accepts
+  const spans = [...all.values()].sort(compare).map((span) => {
+    const [a, b] = [impliedStatus(one, span), impliedStatus(other, span)];
+    if (a === b || b === "open") return { ...span, status: a };
+    if (a === "open") return { ...span, status: b };
+    versions[a === "accepted" ? 0 : 1].push(span);
+    return { ...span, status: "open" };
   });
+  const choices = versions[0].map((span) => {
+    const rival = versions[1].findIndex((second) => overlap(span, second));
+    const [second] = rival < 0 ? [] : versions[1].splice(rival, 1);
+    return { kind: "conflict", names, pair: [keyOf(span), second ? keyOf(second) : null] };
+  });
+  choices.push(...versions[1].map((span) => ({ kind: "conflict", names, pair: [null, keyOf(span)] })));
+  const isComplete = one.complete && other.complete;
   const isAgreed = spans.every((span) => span.status !== "open");
-  return { spans: spans.sort(compare), complete: one.complete && other.complete && isAgreed };
+  return {
+    spans,
+    complete: isComplete && isAgreed,
+    closes: isComplete,
+    choices: [...one.choices, ...choices],
+  };
 }
 
 /** Add the work of saved files to the work of this page. */
@@ -266,6 +337,7 @@ async function load(files) {
     byText.set(text, [...(byText.get(text) ?? []), index]);
   }
   const [loaded, problems] = [new Set(), []];
+  let nConflicts = 0;
   for (const file of files) {
     const left = new Map([...byText].map(([text, indices]) => [text, [...indices]]));
     for (const [i, line] of (await file.text()).split("\n").entries()) {
@@ -276,7 +348,11 @@ async function load(files) {
         if (index === undefined) throw Error("the page has no such text");
         const state = stateOfRecord(index, record);
         past.push([index, work.get(index)]);
-        work.set(index, work.has(index) ? mergeStates(work.get(index), state) : state);
+        const before = work.get(index);
+        const names = [before?.from ?? "this page", file.name];
+        const merged = before ? mergeStates(before, state, names) : state;
+        nConflicts += merged.choices.length - (before ?? state).choices.length;
+        work.set(index, { ...merged, from: before ? undefined : file.name });
         loaded.add(index);
       } catch (error) {
         problems.push(`${file.name}, line ${i + 1}: ${error.message}`);
@@ -284,24 +360,30 @@ async function load(files) {
     }
   }
   store();
+  showKinds();
   showList();
+  const conflicts = nConflicts ? ` ${nConflicts} conflicts are open.` : "";
   const left = problems.length ? ` ${problems.length} lines left out; ${problems[0]}.` : "";
-  tell(`Loaded ${loaded.size} documents.${left}`);
+  tell(`Loaded ${loaded.size} documents.${conflicts}${left}`);
 }
 
 // ---- Filter and order
 
 function readFilter() {
-  const boxes = [...byId("labels").querySelectorAll("input")];
-  const labels = new Set(boxes.flatMap((box, label) => (box.checked ? [label] : [])));
+  const boxes = (id) => [...byId(id).querySelectorAll("input")];
+  const labels = new Set(boxes("labels").flatMap((box, label) => (box.checked ? [label] : [])));
+  const without = boxes("kinds").filter((box) => !box.checked);
+  const kinds = without.length && new Set(boxes("kinds").flatMap((box) => (box.checked ? [box.value] : [])));
   const [low, high] = [byId("low").valueAsNumber || 0, byId("high").valueAsNumber];
-  return { labels, low: low / 100, high: Number.isNaN(high) ? 1 : high / 100, show: byId("show").value };
+  const show = byId("show").value;
+  return { labels, kinds, low: low / 100, high: Number.isNaN(high) ? 1 : high / 100, show };
 }
 
 function matches(index, span, filter) {
   const { p } = scoreOf(index, span);
   return (
     filter.labels.has(span.label) &&
+    (!filter.kinds || filter.kinds.has(choiceOf(index, keyOf(span))?.kind)) &&
     (p === null || (filter.low <= p && p <= filter.high)) &&
     (filter.show !== "open" || span.status === "open")
   );
@@ -312,10 +394,11 @@ const matchingSpans = (index, filter) =>
 
 function showList() {
   const filter = readFilter();
-  const isOpen = filter.low <= 0 && filter.high >= 1 && filter.labels.size === data.labels.length;
+  const hasAllSpans =
+    filter.low <= 0 && filter.high >= 1 && filter.labels.size === data.labels.length && !filter.kinds;
   const order = byId("order").value;
   list = [...data.documents.keys()].filter(
-    (index) => (isOpen && filter.show === "all") || matchingSpans(index, filter).length,
+    (index) => (hasAllSpans && filter.show === "all") || matchingSpans(index, filter).length,
   );
   if (order !== "file") {
     list.sort((a, b) => data.documents[b][order] - data.documents[a][order]);
@@ -327,10 +410,12 @@ function showList() {
   showPanel();
 }
 
-/** Return the keys of a document's matching spans; [null] stands for the document without any. */
-function stopsOf(index) {
-  const spans = matchingSpans(index, readFilter());
-  return spans.length ? spans.map(keyOf) : [null];
+/** Return the matching spans at which the keys stop: one for each choice. */
+function stopsOf(index, filter) {
+  return matchingSpans(index, filter).filter((span) => {
+    const choice = choiceOf(index, keyOf(span));
+    return !choice || keyOf(span) === leadOf(choice);
+  });
 }
 
 /** Select the next (step 1) or previous (step -1) matching span. */
@@ -340,7 +425,7 @@ function move(step) {
   let position = current ? list.indexOf(current.index) : -1;
   if (position >= 0) {
     const span = selectedSpan();
-    const ahead = matchingSpans(current.index, readFilter()).filter((other) =>
+    const ahead = stopsOf(current.index, readFilter()).filter((other) =>
       span ? step * compare(other, span) > 0 : step > 0,
     );
     if (ahead.length) return select(current.index, keyOf(ahead.at(step > 0 ? 0 : -1)));
@@ -348,7 +433,8 @@ function move(step) {
   position += step;
   if (position < 0 || position >= list.length) return tell("No more documents.");
   while (position >= nRendered) renderMore();
-  select(list[position], stopsOf(list[position]).at(step > 0 ? 0 : -1));
+  const stop = stopsOf(list[position], readFilter()).at(step > 0 ? 0 : -1);
+  select(list[position], stop ? keyOf(stop) : null);
 }
 
 // ---- Rendering
@@ -375,12 +461,15 @@ function percent(p) {
 
 const MARKS = { accepted: "✓", rejected: "✗", open: "" };
 
-function buildEntity(index, span, filter, content) {
+/** Build the mark of a span, or a piece of it where it crosses another span. */
+function buildEntity(index, span, filter, content, { depth = 0, isFirst = true, isLast = true } = {}) {
   const { p, isPredicted } = scoreOf(index, span);
   const label = data.labels[span.label];
   const classes = ["entity", span.status];
   if (!isPredicted && span.status === "open") classes.push("suggested");
   if (!matches(index, span, filter)) classes.push("dimmed");
+  if (!isFirst) classes.push("goes-on-before");
+  if (!isLast) classes.push("goes-on-after");
   const kind = span.status === "open" ? (isPredicted ? "predicted" : "suggested") : span.status;
   const key = keyOf(span);
   const made = element(
@@ -393,31 +482,30 @@ function buildEntity(index, span, filter, content) {
       "aria-label": `${label}: ${textOf(index, span.start, span.end)}, ${percent(p)} ${kind}`,
     },
     ...content,
-    element("small", { "aria-hidden": "true" }, `${MARKS[span.status]} ${label} ${percent(p)}`),
   );
+  const about = `${MARKS[span.status]} ${label} ${percent(p)}`;
+  if (isLast) made.append(element("small", { "aria-hidden": "true" }, about));
   made.style.setProperty("--hue", hueOf(span.label));
   made.style.setProperty("--p", p ?? 1);
+  made.style.setProperty("--depth", depth);
   if (current?.index === index && current.key === key) made.setAttribute("aria-current", "true");
   return made;
 }
 
-/** Split spans into those without overlaps, decided ones first, and the others. */
-function splitOverlaps(spans) {
-  const priority = ["accepted", "open", "rejected"];
-  const inline = [];
+/** Split spans into those marked in the text, and rejected ones that overlap these. */
+function splitRejected(spans) {
+  const inline = spans.filter((span) => span.status !== "rejected");
   const others = [];
-  for (const status of priority) {
-    for (const span of spans.filter((span) => span.status === status)) {
-      (inline.some((other) => overlap(span, other)) ? others : inline).push(span);
-    }
+  for (const span of spans.filter((span) => span.status === "rejected")) {
+    (inline.some((other) => overlap(span, other)) ? others : inline).push(span);
   }
-  return [inline.sort(compare), others];
+  return [inline, others];
 }
 
+/** Build a text with nested marks. A mark that crosses another one is cut where that one ends. */
 function buildText(index, inline, filter) {
   const { starts, ends } = data.documents[index];
   const chars = codePoints(index);
-  const text = element("p", { class: "text" });
   let at = 0; // character
   const tokens = (from, to) => {
     const nodes = [];
@@ -428,22 +516,38 @@ function buildText(index, inline, filter) {
     }
     return nodes;
   };
-  let token = 0;
-  for (const span of inline) {
-    text.append(...tokens(token, span.start));
-    text.append(chars.slice(at, starts[span.start]).join(""));
-    at = starts[span.start];
-    text.append(buildEntity(index, span, filter, tokens(span.start, span.end)));
-    token = span.end;
-  }
-  text.append(...tokens(token, starts.length), chars.slice(at).join(""));
+  const build = (from, to, pieces) => {
+    const nodes = [];
+    let [token, deepest] = [from, 0];
+    const left = [...pieces];
+    while (left.length) {
+      left.sort((a, b) => a.start - b.start || b.end - a.end);
+      const { span, start, end } = left.shift();
+      nodes.push(...tokens(token, start), chars.slice(at, starts[start]).join(""));
+      at = starts[start];
+      const inner = left.splice(0, left.findLastIndex((piece) => piece.start < end) + 1);
+      left.push(...inner.filter((p) => p.end > end).map((p) => ({ ...p, start: end })));
+      const cut = inner.map((piece) => ({ ...piece, end: Math.min(piece.end, end) }));
+      const [content, depth] = build(start, end, cut);
+      const [isFirst, isLast] = [start === span.start, end === span.end];
+      nodes.push(buildEntity(index, span, filter, content, { depth, isFirst, isLast }));
+      deepest = Math.max(deepest, depth + 1);
+      token = end;
+    }
+    nodes.push(...tokens(token, to));
+    return [nodes, deepest];
+  };
+  const pieces = inline.map((span) => ({ span, start: span.start, end: span.end }));
+  const [nodes, depth] = build(0, starts.length, pieces);
+  const text = element("p", { class: "text" }, ...nodes, chars.slice(at).join(""));
+  text.style.setProperty("--depth", Math.max(0, depth - 1));
   return text;
 }
 
 function buildArticle(index) {
   const { spans, complete } = stateOf(index);
   const filter = readFilter();
-  const [inline, others] = splitOverlaps(spans);
+  const [inline, others] = splitRejected(spans);
   const { errors, entropy } = data.documents[index];
   const number = `Document ${index + 1}`;
   const about = element(
@@ -522,8 +626,9 @@ function select(index, key) {
   current = { index, key };
   const article = articleOf(index);
   article?.classList.add("current");
-  const target = (key && article?.querySelector(`[data-key="${key}"]`)) || article;
-  if (target !== article) target?.setAttribute("aria-current", "true");
+  const marks = key && article ? [...article.querySelectorAll(`[data-key="${key}"]`)] : [];
+  for (const mark of marks) mark.setAttribute("aria-current", "true");
+  const target = marks[0] ?? article;
   showPanel();
   target?.focus({ preventScroll: true });
   target?.scrollIntoView({ block: "nearest" });
@@ -558,6 +663,45 @@ function labelButtons() {
   });
 }
 
+const CHOICE_TITLES = {
+  type: "Another label is more probable",
+  boundary: "Another boundary is more probable",
+  missing: "An entity may be missing",
+  spurious: "There may be no entity",
+  conflict: "The annotators differ",
+};
+const CONTEXT = 8; // tokens on each side of a version
+
+/** Build one version of a choice: its name, its label and probability, and its mark in the text. */
+function buildVersion(index, choice, key, i) {
+  const { starts, ends } = data.documents[index];
+  const keys = choice.pair.filter((one) => one);
+  const places = keys.map((one) => one.split(":").map(Number));
+  const first = Math.max(0, Math.min(...places.map(([start]) => start)) - CONTEXT);
+  const last = Math.min(starts.length, Math.max(...places.map(([, end]) => end)) + CONTEXT);
+  const text = (from, to) => codePoints(index).slice(from, to).join("");
+  const version = element("div", {}, element("h3", {}, choice.names[i]));
+  if (!key) {
+    version.append(element("p", {}, element("b", {}, "no entity")));
+    return version;
+  }
+  const [start, end, label] = key.split(":").map(Number);
+  const { p } = scoreOf(index, { start, end, label });
+  version.append(
+    element("p", {}, element("b", {}, data.labels[label]), ` ${percent(p)}`),
+    element(
+      "p",
+      { class: "context" },
+      first > 0 ? "… " : "",
+      text(starts[first], starts[start]),
+      element("mark", {}, text(starts[start], ends[end - 1])),
+      text(ends[end - 1], ends[last - 1]),
+      last < starts.length ? " …" : "",
+    ),
+  );
+  return version;
+}
+
 function showPanel() {
   const panel = byId("panel");
   const row = (...children) => element("div", { class: "buttons" }, ...children);
@@ -566,11 +710,28 @@ function showPanel() {
     button("Next", () => move(1), "j"),
   ];
   const span = selectedSpan();
+  const choice = span && choiceOf(current.index, current.key);
   if (selection) {
     const text = textOf(selection.index, selection.start, selection.end);
     panel.replaceChildren(
       element("h2", {}, `New entity “${text}”`, element("small", {}, "choose its label")),
       row(...labelButtons()),
+    );
+  } else if (choice) {
+    const { index } = current;
+    const [kept, taken] = choice.kind === "conflict" ? choice.names : ["Keep", "Replace"];
+    const isPair = choice.pair.every((key) => key && spanOf(index, key));
+    panel.replaceChildren(
+      element("h2", {}, CHOICE_TITLES[choice.kind] ?? choice.kind),
+      element("div", { class: "versions" }, ...choice.pair.map((key, i) => buildVersion(index, choice, key, i))),
+      row(
+        button(kept, accept, "a", { "data-action": "first" }),
+        button(taken, takeSecond, "s", { "data-action": "second" }),
+        button(choice.kind === "conflict" ? "Neither" : "Remove", reject, "r", { "data-action": "neither" }),
+        ...(isPair ? [button("Both", takeBoth, "b", { "data-action": "both" })] : []),
+        ...labelButtons(),
+        ...moves,
+      ),
     );
   } else if (span) {
     const { index } = current;
@@ -650,6 +811,8 @@ document.addEventListener("selectionchange", () => {
 const ACTIONS = {
   a: accept,
   r: reject,
+  s: takeSecond,
+  b: takeBoth,
   u: undo,
   j: () => move(1),
   k: () => move(-1),
@@ -688,7 +851,9 @@ byId("documents").addEventListener("click", (event) => {
   const article = event.target.closest("article");
   if (!article || readSelection()) return;
   const index = Number(article.dataset.index);
-  const entity = event.target.closest(".entity");
+  let entity = event.target.closest(".entity");
+  // A click on the selected mark selects the mark around it.
+  if (entity?.hasAttribute("aria-current")) entity = entity.parentElement.closest(".entity") ?? entity;
   if (event.target.closest("[data-complete]")) toggleComplete(index);
   else select(index, entity?.dataset.key ?? null);
 });
@@ -729,9 +894,19 @@ addEventListener("beforeunload", (event) => {
 document.title = `Review ${data.title}`;
 byId("title").textContent = data.title;
 byId("settings").open = matchMedia("(min-width: 40rem)").matches;
-byId("labels").append(
-  ...data.labels.map((label) =>
-    element("label", {}, element("input", { type: "checkbox", checked: "" }), label),
-  ),
-);
+const checkbox = (text) =>
+  element("label", {}, element("input", { type: "checkbox", checked: "", value: text }), text);
+
+/** Show a filter of the kinds of choices, if there are choices. */
+function showKinds() {
+  const all = [...data.documents.keys()].flatMap((index) => stateOf(index).choices);
+  const kinds = [...new Set(all.map(({ kind }) => kind))].sort();
+  byId("kinds").hidden = !kinds.length;
+  byId("kinds").replaceChildren(element("legend", {}, "Kinds"), ...kinds.map(checkbox));
+}
+
+byId("labels").append(...data.labels.map(checkbox));
+showKinds();
+if (data.documents.some(({ score }) => score !== undefined)) byId("order").value = "score";
+else byId("order").querySelector('[value="score"]').remove();
 showList();

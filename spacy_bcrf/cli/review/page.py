@@ -66,13 +66,15 @@ def review_page(
     documents = [document for document in found if document["starts"]]
     if not documents:
         raise ValueError(f"{texts}: found no texts; expected some with at least one token")
-    reviewed = [(document["text"], document["starts"], document["spans"]) for document in documents]
+    keys = ("text", "starts", "spans", "choices")
+    reviewed = [[document.get(key) for key in keys] for document in documents]
     identity = [nlp.meta["name"], nlp.meta["version"], labeler.name, labeler.labels, reviewed]
     data = {
         "key": hashlib.sha256(json.dumps(identity).encode()).hexdigest(),
         "title": f"{texts.name}: {labeler.name} of {nlp.meta['lang']}_{nlp.meta['name']}",
         "file": f"{texts.name.split('.')[0] or 'texts'}.reviewed.jsonl",
         "labels": labeler.labels,
+        "overlap": labeler.codec.has_scores,
         "maxAlternatives": max_alternatives,
         "documents": documents,
     }
