@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import shutil
 import time
 
 import pytest
@@ -14,21 +13,12 @@ from spacy_bcrf.cli.review.page import fill_page
 from spacy_bcrf.io.shards import read_docs
 
 pytest.importorskip("selenium", reason="needs the extra browser")
-from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (CHROMIUM and DRIVER), reason="needs Debian's packages chromium and chromium-driver"
-    ),
-]
+pytestmark = pytest.mark.slow
 
 LABELS = ["LOC", "PER", "ORG"]
 LOC, PER, ORG = range(3)
@@ -61,18 +51,6 @@ DOCUMENTS = [
     document("Nothing here", errors=0.1, entropy=0.3),
     document("Oslo is big", [(0, 1, LOC, 0.8, True)], errors=0.2, entropy=0.2),
 ]
-
-
-@pytest.fixture(scope="module")
-def driver():
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,1000"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 class Page:
@@ -342,12 +320,12 @@ def test_order(page):
 
 
 def test_entities_are_buttons_for_keyboard_and_screen_reader(page):
-    entity = page.find('[data-key="8:9:1"]')
+    entity = page.find('[data-key="8:9:1"] > small')
     assert entity.get_attribute("role") == "button" and entity.get_attribute("tabindex") == "0"
-    assert entity.get_attribute("aria-label") == "PER: May, 20% suggested"
+    assert entity.get_attribute("aria-label") == "PER 20%: May, suggested"
     entity.send_keys("\n")
     assert page.current() == "May"
-    assert page.driver.switch_to.active_element == page.find("[aria-current]")
+    assert page.driver.switch_to.active_element == page.find("[aria-current] > small")
 
 
 def test_texts_and_labels_do_nothing(driver, tmp_path):
@@ -550,7 +528,8 @@ def test_1000_suspects_take_one_key_each(driver, tmp_path):
     documents = [suspects() for _ in range(250)]
     page = Page(driver, tmp_path, documents)
     page.press("j")
-    ActionChains(driver).send_keys("asrs" * 250).perform()
+    for _ in range(25):
+        ActionChains(driver).send_keys("asrs" * 10).perform()
     assert page.find("#progress").text == "1750 decided, 0 open, 250 of 250 documents complete"
     records = page.save()
     assert len(records) == 250

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import render
+from .report import split_context
 
 MAX_SHOWN = 2000
 """Largest number of suspects on a page."""
@@ -16,22 +17,24 @@ def audit_page(name: str, records: Sequence[dict[str, Any]]) -> str:
     """Return the page of the records of `audit`. name: of the corpus."""
     return render(
         "audit.html",
+        script="rows.js",
         title=f"Label suspects of {name}",
         n=len(records),
         rows=[_row(record) for record in records[:MAX_SHOWN]],
+        split=split_context,
     )
 
 
 def _row(record: dict[str, Any]) -> dict[str, Any]:
-    text, start, end, other = (record[key] for key in ("text", "start", "end", "suggestion"))
-    suggestion = "no span" if other is None else other["label"]
-    if record["kind"] == "boundary":
-        suggestion = f"{suggestion}: {text[other['start'] : other['end']]}"
+    gold, suggestion = record if record["label"] else None, record["suggestion"]
+    spans = [span for span in (gold, suggestion) if span]
+    first = max(0, min(span["start"] for span in spans) - CONTEXT)
+    last = max(span["end"] for span in spans) + CONTEXT
     return {
         **record,
-        "before": text[max(0, start - CONTEXT) : start],
-        "marked": text[start:end],
-        "after": text[end : end + CONTEXT],
-        "gold": record["label"] or "no span",
-        "suggestion": suggestion,
+        "context": record["text"][first:last],
+        "offset": first,
+        "gold": gold,
+        "predicted": suggestion,
+        "labels": [span["label"] for span in spans],
     }

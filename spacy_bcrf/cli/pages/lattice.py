@@ -11,7 +11,7 @@ from spacy_bcrf.layers.potential_sum import sparse_weight
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.explain import Choice, explain_choice, name_known
 
-from . import render
+from . import render, show_probability
 
 
 def lattice_page(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> str:
@@ -54,14 +54,12 @@ def lattice(pipe: SequenceLabeler, doc: Doc, n_reasons: int = 8) -> dict[str, An
 
 
 def _row(word: str, tags: list[str], choice: Choice, p: np.ndarray, n: int) -> dict[str, Any]:
-    tag, rival = (f"{tags[t]} {p[t]:.3f}" for t in (choice.tag, choice.rival))
+    tag, rival = (f"{tags[t]} {show_probability(p[t])}" for t in (choice.tag, choice.rival))
     features = [
-        (
-            name,
-            "for" if value > 0 else "against",
-            f"{value:+.2f}" if np.isfinite(value) else "(forbidden)",
-        )
+        (name, "for" if value > 0 else "against", f"{value:+.2f}")
         for name, value in choice.reasons[:n]
-        if value
+        if value and np.isfinite(value)
     ]
-    return {"word": word, "tag": tag, "rival": rival, "features": features}
+    # The constraints forbid the rival between the neighbours' tags.
+    forbidden = [name for name, value in choice.reasons if np.isinf(value)]
+    return {"word": word, "tag": tag, "rival": rival, "features": features, "forbidden": forbidden}

@@ -11,7 +11,7 @@ from spacy_bcrf.analysis.evaluation import OUTCOMES
 
 from . import render
 
-MAX_GROUPS = 15
+MAX_GROUPS = 100
 """Largest number of confusions of a kind on a page. JSON has all."""
 MAX_SPAN = 200
 """Largest number of characters of one part of a context."""
@@ -37,6 +37,7 @@ def report_page(report: dict[str, Any]) -> str:
     totals = {kind: sum(counts[kind] for counts in outcomes.values()) for kind in OUTCOMES}
     return render(
         "report.html",
+        script="rows.js",
         title=f"{report['component']} of {report['model']} on {report['corpus']}",
         report=report,
         noun="entities" if report["predicts"] == "entities" else NOUNS[report["unit"]],

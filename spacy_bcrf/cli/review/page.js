@@ -22,6 +22,7 @@ let selection = null; // {index, start, end} of the selected text, in tokens
 const keyOf = (span) => `${span.start}:${span.end}:${span.label}`;
 const compare = (a, b) => a.start - b.start || a.end - b.end || a.label - b.label;
 const overlap = (a, b) => a.start < b.end && b.start < a.end;
+const hasSameBounds = (a, b) => a.start === b.start && a.end === b.end;
 const contradict = (a, b) => !data.overlap && overlap(a, b);
 
 // ---- Documents
@@ -176,8 +177,7 @@ function settle(isFirst, isSecond) {
     .filter((one) => isTaken.has(keyOf(one)))
     .map((one) => ({ ...one, status: isTaken.get(keyOf(one)) ? "accepted" : "rejected" }));
   const taken = decided.filter((one) => one.status === "accepted");
-  const haveSameBounds = taken.every((one) => one.start === taken[0].start && one.end === taken[0].end);
-  if (!haveSameBounds && contradict(...taken)) return tell("Entities of this component do not overlap.");
+  if (taken[1] && !hasSameBounds(...taken) && contradict(...taken)) return tell("Entities of this component do not overlap.");
   const others = spans.filter(
     (one) =>
       !isTaken.has(keyOf(one)) &&
@@ -474,17 +474,15 @@ function buildEntity(index, span, filter, content, { depth = 0, isFirst = true, 
   const key = keyOf(span);
   const made = element(
     "span",
-    {
-      class: classes.join(" "),
-      role: "button",
-      tabindex: "0",
-      "data-key": key,
-      "aria-label": `${label}: ${textOf(index, span.start, span.end)}, ${percent(p)} ${kind}`,
-    },
+    { class: classes.join(" "), "data-key": key },
     ...content,
   );
-  const about = `${MARKS[span.status]} ${label} ${percent(p)}`;
-  if (isLast) made.append(element("small", { "aria-hidden": "true" }, about));
+  if (isLast) {
+    // The button, because buttons must not nest as marks do.
+    const about = `${MARKS[span.status]} ${label} ${percent(p)}`.trim();
+    const name = `${about}: ${textOf(index, span.start, span.end)}, ${kind}`;
+    made.append(element("small", { role: "button", tabindex: "0", "aria-label": name }, about));
+  }
   made.style.setProperty("--hue", hueOf(span.label));
   made.style.setProperty("--p", p ?? 1);
   made.style.setProperty("--depth", depth);
@@ -628,7 +626,7 @@ function select(index, key) {
   article?.classList.add("current");
   const marks = key && article ? [...article.querySelectorAll(`[data-key="${key}"]`)] : [];
   for (const mark of marks) mark.setAttribute("aria-current", "true");
-  const target = marks[0] ?? article;
+  const target = marks.at(-1)?.querySelector(":scope > small") ?? article;
   showPanel();
   target?.focus({ preventScroll: true });
   target?.scrollIntoView({ block: "nearest" });
@@ -720,7 +718,8 @@ function showPanel() {
   } else if (choice) {
     const { index } = current;
     const [kept, taken] = choice.kind === "conflict" ? choice.names : ["Keep", "Replace"];
-    const isPair = choice.pair.every((key) => key && spanOf(index, key));
+    const [first, second] = choice.pair.map((key) => key && spanOf(index, key));
+    const canBeBoth = first && second && (hasSameBounds(first, second) || !contradict(first, second));
     panel.replaceChildren(
       element("h2", {}, CHOICE_TITLES[choice.kind] ?? choice.kind),
       element("div", { class: "versions" }, ...choice.pair.map((key, i) => buildVersion(index, choice, key, i))),
@@ -728,7 +727,7 @@ function showPanel() {
         button(kept, accept, "a", { "data-action": "first" }),
         button(taken, takeSecond, "s", { "data-action": "second" }),
         button(choice.kind === "conflict" ? "Neither" : "Remove", reject, "r", { "data-action": "neither" }),
-        ...(isPair ? [button("Both", takeBoth, "b", { "data-action": "both" })] : []),
+        ...(canBeBoth ? [button("Both", takeBoth, "b", { "data-action": "both" })] : []),
         ...labelButtons(),
         ...moves,
       ),
@@ -831,7 +830,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches("select, input[type=number]")) return;
   if (event.key === "Enter" || event.key === " ") {
-    if (event.target.matches(".entity")) {
+    if (event.target.matches(".entity > small")) {
       event.preventDefault();
       event.target.click();
     }
@@ -858,14 +857,6 @@ byId("documents").addEventListener("click", (event) => {
   else select(index, entity?.dataset.key ?? null);
 });
 
-// In Chromium a drag from the left edge of an element that takes the focus selects nothing.
-byId("documents").addEventListener("pointerdown", (event) => {
-  const entity = event.target.closest(".entity");
-  if (!entity) return;
-  entity.removeAttribute("tabindex");
-  const restore = () => entity.setAttribute("tabindex", "0");
-  addEventListener("pointerup", restore, { once: true });
-});
 byId("panel").addEventListener("pointerdown", (event) => event.preventDefault());
 byId("undo").addEventListener("click", undo);
 byId("save").addEventListener("click", save);
