@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import time
 
 import pytest
 import spacy
@@ -347,14 +346,15 @@ def test_texts_and_labels_do_nothing(driver, tmp_path):
     assert "Content Security Policy" in log["message"]
 
 
-def test_500_documents_load_in_two_seconds(driver, tmp_path):
+def test_documents_out_of_sight_are_not_rendered(driver, tmp_path):
     text = " ".join(["Ann", *["word"] * 98, "Oslo"])
     spans = [(0, 1, PER, 0.9, True), (99, 100, LOC, 0.8, True)]
-    start = time.perf_counter()
-    page = Page(driver, tmp_path, [document(text, spans, entropy=i) for i in range(500)])
-    assert len(page.shown()) < 100
-    assert time.perf_counter() - start < 2
+    documents = [document(text, spans, entropy=i) for i in range(500)]
+    page = Page(driver, tmp_path, documents)
     n = len(page.shown())
+        # 100 tokens and the spaces between them, marks, and the head of a document.
+    nodes = len(page.find_all("*"))
+    assert n <= 40 and nodes < 200 + 130 * n
     driver.execute_script("arguments[0].scrollIntoView()", page.find("#end"))
     WebDriverWait(driver, 5).until(lambda _: len(page.shown()) > n)
     Select(page.find("#order")).select_by_value("entropy")

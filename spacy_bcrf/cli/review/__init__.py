@@ -37,7 +37,7 @@ def review_cli(
     ] = False,
     suspects: Annotated[
         Path | None,
-        Opt("--suspects", help="What `audit` wrote of the file: decide between gold and suggestion"),
+        Opt("--suspects", help="What `audit` wrote of the file: choose gold or suggestion"),
     ] = None,
     gpu_id: GpuId = -1,
 ) -> str:
