@@ -230,7 +230,7 @@ class Monitored(Result):
         worst = max(self.comparisons, key=lambda one: one.evidence)
         found = (
             f"drift: {n} differ from the reference, most in {worst.measure} "
-            f"({worst.reference:.3g}, now {worst.new:.3g}; evidence {worst.evidence:.3g})"
+            f"({worst.reference:.3g}, now {worst.new:.3g}; evidence {worst.evidence:,.0f})"
         )
         if not self.promises:
             return found

@@ -1,8 +1,10 @@
 """Every page of the commands passes axe-core: in light, in dark, and on a phone of 390 px.
 
-`npm install axe-core` in a folder that BCRF_AXE names, by default /work/envs/axe.
+`npm install axe-core` in a folder that BCRF_AXE names, by default node in the home folder.
+BCRF_SCREENSHOTS names a folder for pictures of the pages.
 """
 
+import base64
 import json
 import os
 import re
@@ -18,7 +20,7 @@ from tiny_training import train
 
 from spacy_bcrf.cli.pages.typed_text import typed_text_page
 
-AXE = Path(os.environ.get("BCRF_AXE", "/work/envs/axe"), "node_modules/axe-core/axe.min.js")
+AXE = Path(os.environ.get("BCRF_AXE", Path.home() / "node"), "node_modules/axe-core/axe.min.js")
 PAGES = ("report", "against", "review", "overlap", "suspects", "audit", "explain", "monitor")
 PAGES += ("redact", "serve")
 MODES = ("light", "dark", "phone", "dark phone")
@@ -93,7 +95,8 @@ def test_axe_finds_nothing(name, mode, pages, driver):
         driver.find_element("tag name", "body").send_keys("j")
     driver.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
     if folder := os.environ.get("BCRF_SCREENSHOTS"):
-        driver.save_screenshot(f"{folder}/{name} {mode}.png")
+        whole = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+        Path(folder, f"{name} {mode}.png").write_bytes(base64.b64decode(whole["data"]))
     driver.execute_script(AXE.read_text(encoding="utf8"))
     found = driver.execute_async_script(
         "const done = arguments[0];"

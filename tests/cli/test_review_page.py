@@ -352,7 +352,7 @@ def test_documents_out_of_sight_are_not_rendered(driver, tmp_path):
     documents = [document(text, spans, entropy=i) for i in range(500)]
     page = Page(driver, tmp_path, documents)
     n = len(page.shown())
-        # 100 tokens and the spaces between them, marks, and the head of a document.
+    # 100 tokens and the spaces between them, marks, and the head of a document.
     nodes = len(page.find_all("*"))
     assert n <= 40 and nodes < 200 + 130 * n
     driver.execute_script("arguments[0].scrollIntoView()", page.find("#end"))
