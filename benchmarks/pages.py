@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,7 @@ def table(name: str, title: str | None = None) -> str:
 # Plots
 
 ROLES = ("corpus", "system")
+MARKERS = "osD^vP*X"
 CORPORA = {"wnut17": "WNUT 2017", "uner": "UNER EWT", "ewt-pos": "EWT tags", "jnlpba": "JNLPBA"}
 SYSTEMS = {
     "spacy": "spaCy",
@@ -118,12 +119,9 @@ def draw_speed_and_score(axes: Any) -> None:
             1e6 / float(row["us/word"]),
             number(row["score"]),
             color=f"C{systems.index(row['system'])}",
-            marker="osD^v"[corpora.index(row["corpus"])],
+            marker=MARKERS[corpora.index(row["corpus"])],
         )
-    for i, system in enumerate(systems):
-        axes.scatter([], [], color=f"C{i}", marker="o", label=SYSTEMS.get(system, system))
-    for marker, corpus in zip("osD^v", corpora, strict=False):
-        axes.scatter([], [], color="gray", marker=marker, label=CORPORA.get(corpus, corpus))
+    name_points(axes, [SYSTEMS.get(name, name) for name in systems], corpora)
     axes.set_xscale("log")
     axes.set_xlabel("words a second, one thread")
     axes.set_ylabel("score on test")
@@ -167,20 +165,34 @@ def draw_calibration(axes: Any) -> None:
 
 def draw_promises(axes: Any) -> None:
     """Draw promised values against what the other half of the documents had."""
-    found = [row for row in rows_of("control") if number(row["on the other half"]) is not None]
+    found = [
+        row
+        for row in rows_of("control")
+        if row["max units"] == "1" and number(row["on the other half"]) is not None
+    ]
     values = [number(row["promise"]) or 0 for row in found]
     axes.plot([min(values), max(values)], [min(values), max(values)], color="gray", linewidth=1)
-    for i, kind in enumerate(("precision", "recall")):
-        points = [
-            (number(row["promise"]), number(row["on the other half"]))
-            for row in found
-            if row["promise"].startswith(kind) and row["max units"] == "1"
-        ]
-        if points:
-            axes.scatter(*zip(*points, strict=True), color=f"C{i}", label=kind)
+    kinds = ("precision", "recall")
+    corpora = list(dict.fromkeys(row["corpus"].partition(",")[0] for row in found))
+    for row in found:
+        axes.scatter(
+            number(row["promise"]),
+            number(row["on the other half"]),
+            color=f"C{kinds.index(row['promise'].split()[0])}",
+            marker=MARKERS[corpora.index(row["corpus"].partition(",")[0])],
+        )
+    name_points(axes, kinds, corpora)
     axes.set_xlabel("promised")
     axes.set_ylabel("mean on the other half; kept above the line")
     put_legend(axes)
+
+
+def name_points(axes: Any, colors: Sequence[str], corpora: Sequence[str]) -> None:
+    """Name the colours in the legend, and the corpora that the markers stand for."""
+    for i, name in enumerate(colors):
+        axes.scatter([], [], color=f"C{i}", marker="o", label=name)
+    for marker, corpus in zip(MARKERS, corpora, strict=False):
+        axes.scatter([], [], color="gray", marker=marker, label=CORPORA.get(corpus, corpus))
 
 
 def put_legend(axes: Any) -> None:

@@ -35,8 +35,14 @@ def mean_and_deviation(values: Sequence[float], digits: int = 2) -> str:
     return average if len(values) == 1 else f"{average} ± {stdev(values):.{digits}f}"
 
 
+COLORS = ("#0072b2", "#e69f00", "#56b4e9", "#cc79a7", "#000000", "#f0e442")
+"""Okabe and Ito (2008), without its red and green: they differ for colour-blind readers too."""
+
+
 def make_figure(width: float, height: float) -> Any:
     """Make a matplotlib figure of this size in inches. ImportError names the missing extra."""
+    cycler = require("cycler", "plot").cycler
+    require("matplotlib", "plot").rcParams["axes.prop_cycle"] = cycler(color=COLORS)
     figure = require("matplotlib.figure", "plot").Figure
     return figure(figsize=(width, height), layout="constrained")
 

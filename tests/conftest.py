@@ -1,6 +1,7 @@
 """Fixtures and settings of all tests."""
 
 import os
+import shutil
 import sys
 
 # Each worker of pytest-xdist has a core. More threads of BLAS only wait for one another. The
@@ -83,3 +84,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture, attribute in (("head", "some_heads"), ("any_head", "heads")):
         if fixture in metafunc.fixturenames and hasattr(metafunc.cls, attribute):
             metafunc.parametrize(fixture, getattr(metafunc.cls, attribute))
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """A headless Chromium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra browser")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    chromedriver = shutil.which("chromedriver")
+    if not (chromium and chromedriver):
+        pytest.skip("needs Debian's packages chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,1000"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(chromedriver))
+    yield driver
+    driver.quit()

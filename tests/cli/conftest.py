@@ -1,6 +1,4 @@
-"""Commands in this process, a trained pipeline for them, and a browser for their pages."""
-
-import shutil
+"""Commands in this process, and a trained pipeline for them."""
 
 import pytest
 import spacy
@@ -36,21 +34,3 @@ def pipeline(tmp_path_factory):
     dev = make_docs(nlp.vocab, wrong=3)
     DocBin(docs=dev).to_disk(folder / "dev.spacy")
     return folder
-
-
-@pytest.fixture(scope="module")
-def driver():
-    """A headless Chromium."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra browser")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    chromedriver = shutil.which("chromedriver")
-    if not (chromium and chromedriver):
-        pytest.skip("needs Debian's packages chromium and chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,1000"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(chromedriver))
-    yield driver
-    driver.quit()
