@@ -32,6 +32,8 @@ from .label_errors import KINDS, error_kind
 CORRECT = "correct"
 OUTCOMES = (CORRECT, *KINDS)
 MEASURES = ("exact", "boundaries", "overlap")
+OVERLAPS = ("alone", "nested", "crossing", "same label")
+"""How a span overlaps the other spans of its side: not at all, or in one or more of these ways."""
 
 Counts = NDArray[np.float64]
 """Counts (..., 4): gold spans, predicted spans, found gold spans, right predicted spans."""
@@ -121,6 +123,24 @@ def _match_equal(
     return left, [span for spans in waiting.values() for span in spans]
 
 
+def find_overlaps(spans: Sequence[Annotation]) -> list[set[str]]:
+    """Return some of OVERLAPS for each span of a text. "nested" are inner and outer spans."""
+    found: list[set[str]] = [set() for _ in spans]
+    order = sorted(range(len(spans)), key=lambda i: spans[i][:2])
+    for n, i in enumerate(order):
+        for j in order[n + 1 :]:
+            one, other = spans[i], spans[j]
+            if other.start >= one.end:
+                break
+            is_nested = one.start == other.start or other.end <= one.end
+            kinds = {"nested" if is_nested else "crossing"}
+            if one.label == other.label:
+                kinds.add("same label")
+            found[i] |= kinds
+            found[j] |= kinds
+    return [kinds or {"alone"} for kinds in found]
+
+
 # Reading
 
 
@@ -196,6 +216,23 @@ class Evaluation:
                         rows.append((i, 1 + ids[predicted.label], 3))
         np.add.at(counts, tuple(np.array(rows, dtype="int64").reshape(-1, 3).T), 1)
         counts[:, 0] = counts[:, 1:].sum(axis=1)
+        return counts
+
+    def count_overlaps(self) -> Counts:
+        """Return the exact counts (D, 4, 4) of the spans of each of OVERLAPS.
+
+        Each side has its own kinds: a gold span can be nested where the predicted one is alone.
+        """
+        counts = np.zeros((len(self.pairs), len(OVERLAPS), 4))
+        for i, pairs in enumerate(self.pairs):
+            for side in (0, 1):
+                known = [(pair[side], pair.kind == CORRECT) for pair in pairs]
+                spans = [(span, is_hit) for span, is_hit in known if span is not None]
+                kinds = find_overlaps([span for span, _ in spans])
+                for (_, is_hit), of_span in zip(spans, kinds, strict=True):
+                    rows = [OVERLAPS.index(kind) for kind in of_span]
+                    counts[i, rows, side] += 1
+                    counts[i, rows, side + 2] += is_hit
         return counts
 
     def outcomes(self) -> dict[str, Counter[str]]:

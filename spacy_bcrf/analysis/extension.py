@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,12 +13,13 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_bcrf.annotation.arrays import Bools, allowed_tags, find_bounds
+from spacy_bcrf.annotation.arrays import Bools, allowed_tags, doc_lengths, find_bounds
 from spacy_bcrf.chain import CRF, Marginals, Potentials
 from spacy_bcrf.chain.distillation import rename_tags
 from spacy_bcrf.layers.linear_chain import sparse_chains
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.soft_gold import append_tags
 from spacy_bcrf.pipeline.training import check_learns_from_gradients
 
 from .combination import own_tok2vec
@@ -100,6 +102,36 @@ def extended_target(chain: Potentials, extensions: Sequence[Extension], n_tags: 
     return rename_tags(marginals, xp.asarray(tags), n_tags)
 
 
+def read_chains(
+    pipe: SequenceLabeler, n_old: int, examples: Sequence[Example], chain: Potentials
+) -> tuple[list[Bools], dict[int, str]]:
+    """Read the annotation of new labels with chains of their own, see `read_extension`.
+
+    n_old: number of the chains without them. RETURNS the allowed tags (C n, T) of each example.
+    """
+    gold, codec = pipe.read_gold(examples), pipe.codec
+    problems = dict(gold.problems)
+    for rejection in gold.rejections:
+        problems.setdefault(
+            rejection.sequence // codec.n_chains, "an incorrect span of several tokens"
+        )
+    ops: Any = pipe.model.ops
+    lengths = doc_lengths([example.predicted for example in examples])
+    allowed = allowed_tags(ops.to_numpy(gold.tags), codec.n_tags)
+    by_doc = np.split(allowed, codec.n_chains * lengths.cumsum()[:-1])
+    old = np.concatenate([tags[: n_old * n] for tags, n in zip(by_doc, lengths, strict=True)])
+    values = ops.to_numpy(CRF().infer(chain.restrict(ops.asarray(old)), marginals=False).value)
+    is_possible = (values > -np.inf).reshape(-1, n_old).all(axis=1)
+    for i, (tags, n) in enumerate(zip(by_doc, lengths.tolist(), strict=True)):
+        if (is_open := tags[n_old * n :].sum(axis=1) > 1).any():
+            token = int(is_open.argmax()) % n
+            word = examples[i].predicted[token].text
+            problems.setdefault(i, f"{word!r} (token {token}) has no annotation of a new label")
+        elif not is_possible[i]:
+            problems.setdefault(i, f"{codec.restrictions} forbid it")
+    return by_doc, problems
+
+
 @dataclass(repr=False)
 class Extended(Result):
     """The result of `extend`.
@@ -131,10 +163,10 @@ def extend(
 ) -> Extended:
     """Add labels to a trained component, and learn them from documents without forgetting.
 
-    pipe: name of a `bcrf_ner` or `bcrf_tagger`, None for the only component. Its marginals before
-    the extension teach the old labels. gold: documents that annotate the new labels. learn_rate: of
-    the pipeline's optimizer, by default the config's, or of AdaGrad in a sparse linear chain, by
-    default `RATE`.
+    pipe: name of a `bcrf_ner`, `bcrf_spans` or `bcrf_tagger`, None for the only component. Its
+    marginals before the extension teach the old labels. gold: documents that annotate the new
+    labels. learn_rate: of the pipeline's optimizer, by default the config's, or of AdaGrad in a
+    sparse linear chain, by default `RATE`.
 
     The component gets a network of its own. An entity document without `annotated_labels` gets the
     new labels there. Documents with problems of `read_extension` are left out.
@@ -176,20 +208,30 @@ def _extend(
 ) -> Extended:
     """Extend a component. rate: of AdaGrad. options: of `learn`."""
     _check_extension(pipe, examples, labels)
-    n_old = len(pipe.tags)
+    codec, n_old, n_chains = pipe.codec, len(pipe.tags), pipe.codec.n_chains
     # Without the temperature, which the component keeps.
     chain = teacher_chain(pipe, [example.predicted for example in examples], 1.0)
     for example in examples:
-        pipe.codec.annotate_only(example.reference, labels)
+        codec.annotate_only(example.reference, labels)
+    counts = sum((codec.count_layers(example) for example in examples), Counter[tuple[str, int]]())
+    pipe.choose_layers(Counter({key: n for key, n in counts.items() if key[0] in labels}))
     for label in labels:
         pipe.add_label(label)
-    extensions: list[Extension] = []
+
+    def of_docs(at: Iterable[int]) -> Potentials:
+        """Return the teacher's chains of documents."""
+        return chain.take([i * n_chains + k for i in at for k in range(n_chains)])
+
+    extensions: list[Any] = []
     problems: dict[int, str] = {}
     for start in range(0, len(examples), BATCH_SIZE):
         batch = examples[start : start + BATCH_SIZE]
-        found, of_batch = read_extension(
-            pipe, n_old, batch, chain.take(range(start, start + len(batch)))
-        )
+        known = of_docs(range(start, start + len(batch)))
+        found: Sequence[Any]
+        if codec.may_overlap:
+            found, of_batch = read_chains(pipe, n_chains, batch, known)
+        else:
+            found, of_batch = read_extension(pipe, n_old, batch, known)
         extensions += found
         problems.update((start + i, problem) for i, problem in of_batch.items())
     if len(problems) == len(examples):
@@ -203,7 +245,13 @@ def _extend(
 
     def find_target(at: Sequence[int]) -> Marginals:
         chosen = [kept[i] for i in at]
-        return extended_target(chain.take(chosen), [extensions[i] for i in chosen], len(pipe.tags))
+        known, gold = of_docs(chosen), [extensions[i] for i in chosen]
+        if not codec.may_overlap:
+            return extended_target(known, gold, len(pipe.tags))
+        lengths = doc_lengths([examples[i].predicted for i in chosen])
+        every = append_tags(known, lengths, n_chains, codec.n_tags, codec.n_chains)
+        allowed = every.xp.asarray(np.concatenate(gold))
+        return CRF().marginals(every.restrict(allowed), edges=True)
 
     losses = learn(
         pipe,
@@ -225,9 +273,8 @@ def _check_extension(
     name, codec = pipe.name, pipe.codec
     if not codec.can_extend:
         raise ValueError(
-            f"[{name}] predicts {codec.what}; only bcrf_ner and bcrf_tagger can be extended. A new "
-            "label of bcrf_spans has chains of its own: call add_label, and train on documents "
-            "whose annotated_labels are the new ones"
+            f"[{name}] predicts {codec.what}; only bcrf_ner, bcrf_spans and bcrf_tagger can be "
+            "extended"
         )
     if known := [label for label in labels if label in pipe.labels]:
         raise ValueError(

@@ -43,8 +43,9 @@ def read_predictions(
     gold: the spans of each document in its tokens, which take the place of the predicted ones.
 
     - `text`, and `starts` and `ends` of its tokens in characters (code points).
-    - `spans`: [start, end, label, probability, whether it is predicted] without overlaps, in
-      tokens. The others are suggestions, of at least MIN_SUGGESTION.
+    - `spans`: [start, end, label, probability, whether it is predicted] in tokens. The others are
+      suggestions, of at least MIN_SUGGESTION. None overlaps another one; of a component whose
+      spans may overlap, a suggestion overlaps none of its own label.
     - `alternatives`: [start, end, label, probability] of further spans that overlap these.
     - `errors`: the expected number of wrong and of missed spans, that is 1 - p of each predicted
       span and p of all others of at least MIN_CANDIDATE. `entropy`: in nats per token.
@@ -76,21 +77,29 @@ def read_predictions(
                 "text": doc.text,
                 "starts": [token.idx for token in doc],
                 "ends": [token.idx + len(token) for token in doc],
-                **_choose(spans, others, max_alternatives),
+                **_choose(spans, others, max_alternatives, codec.may_overlap),
                 "entropy": round(value / max(1, len(doc)), 4),
             }
 
 
 def _choose(
-    predicted: Sequence[ScoredSpan], candidates: Sequence[ScoredSpan], max_alternatives: int
+    predicted: Sequence[ScoredSpan],
+    candidates: Sequence[ScoredSpan],
+    max_alternatives: int,
+    may_overlap: bool,
 ) -> dict[str, Any]:
     """Return `spans`, `alternatives` and `errors` of a document, see `read_predictions`."""
+
+    def is_excluded(span: ScoredSpan) -> bool:
+        others = (s for s in shown if _overlap(s, span))
+        return any(not may_overlap or s.label == span.label for s in others)
+
     shown = list(predicted)
     known = {span[:3] for span in predicted}
     others = [span for span in candidates if span[:3] not in known]
     others.sort(key=lambda span: -span.probability)
     for span in others:
-        if span.probability >= MIN_SUGGESTION and not any(_overlap(span, s) for s in shown):
+        if span.probability >= MIN_SUGGESTION and not is_excluded(span):
             shown.append(span)
     known = {span[:3] for span in shown}
     alternatives = {

@@ -15,7 +15,9 @@ from spacy_bcrf.analysis.evaluation import (
     CORRECT,
     MEASURES,
     OUTCOMES,
+    OVERLAPS,
     Annotation,
+    Counts,
     Evaluation,
     Pair,
     score,
@@ -45,6 +47,7 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
     """Return all values about one pipeline. texts: of the documents. n: bootstrap samples.
 
     - `scores`: by measure, a list of all labels together (label None) and each label.
+    - `overlaps`: exact scores of the spans of each of OVERLAPS as `label`, empty if none overlap.
     - `outcomes`: by label, the number of each outcome.
     - `calibration`: as `scores`, reliability tables, with the error that a perfectly calibrated
       model would have on so many predictions. Empty without probabilities.
@@ -53,22 +56,10 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
       the missing gold spans of the least and of the highest probability.
     """
     labels = [None, *evaluation.labels]
-    scores = {}
-    for measure in MEASURES:
-        counts = evaluation.count(measure)
-        values, bounds = score(counts.sum(axis=0)), _interval(counts, n, seed)
-        scores[measure] = [
-            {
-                "label": label,
-                "gold": int(counts[:, i, 0].sum()),
-                "predicted": int(counts[:, i, 1].sum()),
-                **{
-                    name: _with_bounds(values[i, j], bounds[:, i, j])
-                    for j, name in enumerate(SCORES)
-                },
-            }
-            for i, label in enumerate(labels)
-        ]
+    scores = {
+        measure: _score_rows(labels, evaluation.count(measure), n, seed) for measure in MEASURES
+    }
+    overlaps = evaluation.count_overlaps()
     outcomes = {
         label: {kind: of_label[kind] for kind in OUTCOMES}
         for label, of_label in evaluation.outcomes().items()
@@ -85,6 +76,7 @@ def describe(evaluation: Evaluation, texts: Sequence[str], n: int, seed: int) ->
     most_missing, least_missing = _by_certainty(missing, texts)
     return {
         "scores": scores,
+        "overlaps": _score_rows(OVERLAPS, overlaps, n, seed) if overlaps[:, 1:].any() else [],
         "outcomes": outcomes,
         "calibration": list(_calibrate(evaluation, labels)),
         "errors": _group(errors, texts),
@@ -148,6 +140,22 @@ def compare(
             },
         },
     }
+
+
+def _score_rows(
+    labels: Sequence[str | None], counts: Counts, n: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return the numbers and scores of each label. counts: (D, L, 4)."""
+    values, bounds = score(counts.sum(axis=0)), _interval(counts, n, seed)
+    return [
+        {
+            "label": label,
+            "gold": int(counts[:, i, 0].sum()),
+            "predicted": int(counts[:, i, 1].sum()),
+            **{name: _with_bounds(values[i, j], bounds[:, i, j]) for j, name in enumerate(SCORES)},
+        }
+        for i, label in enumerate(labels)
+    ]
 
 
 def _interval(counts: NDArray, n: int, seed: int) -> NDArray[np.float64]:

@@ -47,7 +47,7 @@ def extend_cli(
     """
     Add labels to a component without forgetting the old ones. The new documents teach the new
     labels, and the marginals of the old component teach the old labels on the same documents.
-    Supports bcrf_ner and bcrf_tagger.
+    Supports bcrf_ner, bcrf_spans and bcrf_tagger.
     """
     from spacy.util import fix_random_seed
 

@@ -117,7 +117,7 @@ def rank_cli(
         raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
     if format != Format.jsonl:
-        check_labeler(labeler, one_mark=False)
+        check_labeler(labeler)
     given = Texts(texts, nlp, skip_bad)
     ranking = rank(
         nlp,

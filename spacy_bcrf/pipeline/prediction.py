@@ -32,7 +32,8 @@ class Prediction(NamedTuple):
     """The prediction of one document.
 
     tags: int32 (n,). user_data: new entries of `Doc.user_data`. candidates: the spans of a recall
-    promise, None without one. scores: the probabilities of the predictions, see `Codec.has_scores`.
+    promise, None without one. scores: the probabilities of the predictions, None unless they may
+    overlap.
     """
 
     tags: NDArray[np.int32]
@@ -115,7 +116,7 @@ def predict(
     candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
     lengths = doc_lengths(docs)
     scores: Sequence[NDArray | None] = [None] * len(docs)
-    if settings.annotate or settings.threshold or control or codec.has_scores:
+    if settings.annotate or settings.threshold or control or codec.may_overlap:
         t = settings.temperature
         posterior = labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
         predicted = Predicted(docs, lengths, posterior, tags, codec, ops, settings.calibration)
@@ -131,7 +132,7 @@ def predict(
         if control and control.promise == "recall":
             candidates = find_candidates(predicted, control)
         user_data = annotate_predictions(settings.annotate, predicted)
-        if codec.has_scores:
+        if codec.may_overlap:
             scores = find_scores(predicted)
     # np.split costs four times as much for many short documents.
     bounds = pairwise([0, *(codec.n_chains * lengths.cumsum()).tolist()])

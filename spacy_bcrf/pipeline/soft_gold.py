@@ -93,7 +93,7 @@ def rehearse(
     if not kept:
         return 0.0
     docs, mask = [docs[i] for i in kept], view.asarray(np.concatenate([by_doc[i] for i in kept]))
-    known = _append_tags(teacher.predict(docs), doc_lengths(docs), n_old, n_tags, n_chains)
+    known = append_tags(teacher.predict(docs), doc_lengths(docs), n_old, n_tags, n_chains)
     chain = view.inference.to_crf(known.restrict(mask))
     set_dropout_rate(pipe.labeling.model, drop)
     potentials, backprop = pipe.labeling.model.begin_update(docs)
@@ -112,7 +112,7 @@ def _check_listeners(name: str, model: Model) -> None:
             )
 
 
-def _append_tags(
+def append_tags(
     potentials: Potentials, lengths: NDArray[np.int32], n_old: int, n_tags: int, n_chains: int
 ) -> Potentials:
     """Append tags, or chains side by side, with the score 0.

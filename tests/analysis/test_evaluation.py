@@ -15,6 +15,7 @@ from spacy_bcrf.analysis.evaluation import (
     Annotation,
     Evaluation,
     evaluate,
+    find_overlaps,
     match_spans,
     read_annotations,
     score,
@@ -27,6 +28,33 @@ set_extensions()
 
 def spans(*found):
     return [Annotation(*span) for span in found]
+
+
+def test_nested_crossing_and_same_label_spans_are_counted_apart():
+    gold = spans((0, 9, "ORG"), (5, 9, "LOC"), (7, 12, "LOC"), (20, 22, "PER"), (20, 22, "ORG"))
+    predicted = spans((0, 9, "ORG"), (5, 9, "LOC"), (20, 22, "PER"), (30, 31, "PER"))
+    pairs = match_spans(gold, predicted)
+    (counts,) = Evaluation([pairs], LABELS).count_overlaps()
+    # Rows: alone, nested, crossing, same label. Columns: gold, predicted, found, right.
+    assert counts.tolist() == [[0, 2, 0, 1], [4, 2, 3, 2], [3, 0, 2, 0], [2, 0, 1, 0]]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4), st.sampled_from(LABELS)), max_size=6)
+)
+def test_overlaps_equal_a_comparison_of_all_pairs(found):
+    some = spans(*((start, start + n, label) for start, n, label in found))
+    for i, kinds in enumerate(find_overlaps(some)):
+        one, tokens = some[i], set(range(*some[i][:2]))
+        expected = set()
+        for other in some[:i] + some[i + 1 :]:
+            shared = tokens & set(range(*other[:2]))
+            if shared:
+                is_nested = len(shared) in (len(tokens), other.end - other.start)
+                expected.add("nested" if is_nested else "crossing")
+                if other.label == one.label:
+                    expected.add("same label")
+        assert kinds == (expected or {"alone"})
 
 
 def test_each_kind_of_error():

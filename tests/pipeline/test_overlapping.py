@@ -387,7 +387,7 @@ def test_two_hundred_labels():
 def test_a_long_document():
     nlp, _ = train_small()
     doc = nlp(Doc(nlp.vocab, words=["in", "Oslo"] * 50_000))
-    assert len(doc.spans[KEY]) >= 50_000
+    assert len(doc) == 100_000 and len(doc.spans[KEY]) >= 50_000
     assert len(doc.spans[KEY].attrs["scores"]) == len(doc.spans[KEY])
 
 
@@ -474,6 +474,33 @@ def test_exclusive_labels_train_and_spans_cross_no_sentence_start():
     }
     doc = nlp(Doc(nlp.vocab, words=["University", "of", "Oslo"], sent_starts=[True, False, True]))
     assert all(span.end < 3 or span.start == 2 for span in doc.spans[KEY])
+
+
+def test_preset_spans_stay_and_condition_the_others():
+    nlp, pipe = train_small()
+    words = ["University", "of", "Oslo"]
+
+    def preset(*spans):
+        doc = Doc(nlp.vocab, words=words)
+        doc.spans[KEY] = [Span(doc, *span) for span in spans]
+        return doc
+
+    doc = nlp(preset((0, 1, "LOC"), (1, 2, "OTHER"), (1, 3, "ORG")))
+    found = [(span.start, span.end, span.label_) for span in doc.spans[KEY]]
+    # ORG has one layer, so the whole is no ORG.
+    assert found == [(0, 1, "LOC"), (1, 3, "ORG"), (2, 3, "LOC"), (1, 2, "OTHER")]
+    assert doc.spans[KEY].attrs["scores"][[0, 1, 3]] == pytest.approx(1)
+    # Predictions have scores, so a second prediction replaces them. Queries can ignore presets.
+    twice = nlp(nlp(preset()))
+    assert [span.label_ for span in twice.spans[KEY]] == ["ORG", "LOC"]
+    ignoring, conditioned = (
+        {(c.span.start, c.span.end, c.span.label_): c.probability for c in found}
+        for ignore in (True, False)
+        for found in pipe.entity_candidates([preset((1, 3, "ORG"))], 1e-9, ignore_annotation=ignore)
+    )
+    assert conditioned[1, 3, "ORG"] == pytest.approx(1) and (0, 3, "ORG") not in conditioned
+    assert ignoring[0, 3, "ORG"] > 0.5
+    assert conditioned[2, 3, "LOC"] == pytest.approx(ignoring[2, 3, "LOC"])
 
 
 def test_the_probability_of_any_span():

@@ -16,19 +16,12 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from ..pages import as_json, render
 
 
-def check_labeler(labeler: SequenceLabeler, one_mark: bool = True) -> None:
-    """Raise ValueError for a component that predicts no spans, or has no labels.
-
-    one_mark: whether spans that may overlap cannot be shown.
-    """
-    if labeler.codec.has_scores and one_mark:
-        raise ValueError(
-            f"{labeler.name} predicts {labeler.codec.what}, whose spans may overlap, but the page "
-            "has one mark a token; expected `rank --format label-studio` or prodigy"
-        )
+def check_labeler(labeler: SequenceLabeler) -> None:
+    """Raise ValueError for a component that predicts no spans, or has no labels."""
     if labeler.codec.unit != "span":
         raise ValueError(
-            f"{labeler.name} predicts no spans; expected a component bcrf_ner or bcrf_chunker"
+            f"{labeler.name} predicts no spans; expected a component bcrf_ner, bcrf_spans or "
+            "bcrf_chunker"
         )
     if not labeler.labels:
         raise ValueError(f"{labeler.name} has no labels; expected a trained component")
@@ -74,7 +67,7 @@ def review_page(
         "title": f"{texts.name}: {labeler.name} of {nlp.meta['lang']}_{nlp.meta['name']}",
         "file": f"{texts.name.split('.')[0] or 'texts'}.reviewed.jsonl",
         "labels": labeler.labels,
-        "overlap": labeler.codec.has_scores,
+        "overlap": labeler.codec.may_overlap,
         "maxAlternatives": max_alternatives,
         "documents": documents,
     }

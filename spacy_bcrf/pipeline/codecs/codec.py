@@ -58,8 +58,8 @@ class Codec(Protocol):
     state: dict[str, Any] = {}  # noqa: RUF012
     """JSON values that initialization finds and that define the tags. They are saved."""
 
-    has_scores: ClassVar[bool] = False
-    """Whether `write_scores` stores the probabilities of all predictions."""
+    may_overlap: ClassVar[bool] = False
+    """Whether predictions may overlap. `write_scores` then stores their probabilities."""
 
     tags_per_label: int
 

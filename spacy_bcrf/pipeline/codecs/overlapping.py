@@ -60,7 +60,8 @@ class OverlappingCodec(SpanCodec):
     """
 
     tag_unit: ClassVar[Unit] = "span"
-    has_scores: ClassVar[bool] = True
+    may_overlap: ClassVar[bool] = True
+    can_extend: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -137,12 +138,10 @@ class OverlappingCodec(SpanCodec):
     def choose_layers(self, counts: Mapping[tuple[str, int], int]) -> None:
         """Choose the least number of layers of each label that hold ENOUGH of its spans.
 
-        counts: of the training data, see `count_layers`. Without a span, the layers stay.
+        counts: of the training data, see `count_layers`. A label without a span keeps its layers.
         """
-        if not counts:
-            return
-        found = {}
-        for label in {label for label, layer in counts if layer > 1}:
+        found = dict(self.state["layers_by_label"])
+        for label in {label for label, _ in counts}:
             total = sum(n for (name, layer), n in counts.items() if name == label and layer)
             held = np.cumsum([counts.get((label, k), 0) for k in range(1, MAX_LAYERS)])
             found[label] = int((held < ENOUGH * total).sum()) + 1
@@ -362,15 +361,31 @@ class OverlappingCodec(SpanCodec):
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False
     ) -> tuple[Bools | None, Bools | None]:
-        """Return the tags (C N, T) that sentence starts, whitespace and the groups allow."""
+        """Return the tags (C N, T) that sentence starts, whitespace, groups and presets allow."""
         sent_start, is_space = (batch.values[:, :2] == 1).T
         missing = np.zeros(len(is_space), dtype="uint64")
         allowed = self.entities.lattice(missing, missing, sent_start, is_space, batch.is_first)
-        if allowed is None and self._open.all():
+        docs: Sequence[Doc] = () if ignore_annotation else batch
+        presets = {i: found for i, doc in enumerate(docs) if (found := self._presets(doc))}
+        if allowed is None and self._open.all() and not presets:
             return None, None
         tokens, chains = np.divmod(rows_by_chain(batch.lengths, self.n_chains), self.n_chains)
-        of_groups = self._open[chains]
-        return of_groups if allowed is None else allowed[tokens] & of_groups, is_space[tokens]
+        lattice = self._open[chains]
+        if allowed is not None:
+            lattice &= allowed[tokens]
+        starts = self.n_chains * (batch.lengths.cumsum(dtype="int64") - batch.lengths)
+        for i, spans in presets.items():
+            values = np.ones((len(batch[i]), self.n_chains), dtype="uint64")
+            self._encode(batch[i], spans, values)
+            ids = (values.T.ravel() % UNKNOWN_LABEL).astype("int64") - 1
+            pinned = starts[i] + np.flatnonzero(ids)
+            lattice[pinned] = np.arange(lattice.shape[1]) == ids[ids > 0][:, None]
+        return lattice, is_space[tokens]
+
+    def _presets(self, doc: Doc) -> list[Span]:
+        """Return the spans that the group has before prediction. Predicted spans have scores."""
+        group = doc.spans.get(self._key)
+        return [] if group is None or "scores" in group.attrs else list(group)
 
     # Predictions
 
@@ -509,16 +524,21 @@ class OverlappingCodec(SpanCodec):
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
-        """Replace the span group of each document."""
+        """Replace the span group of each document. Presets that no layer holds come last."""
         found = self._predictions(np.concatenate(tags), doc_lengths(docs))
         for doc, spans, user_data in zip(docs, split_spans(docs, *found), data, strict=True):
-            doc.spans[self._key] = [self.make_span(doc, *span) for span in spans]
+            presets, made = self._presets(doc), [self.make_span(doc, *span) for span in spans]
+            known = {(span.start, span.end, span.label) for span in made} if presets else set()
+            made += [s for s in presets if (s.start, s.end, s.label) not in known]
+            doc.spans[self._key] = made
             doc.user_data.update(user_data)
         return list(docs)
 
     def write_scores(self, doc: Doc, scores: NDArray[np.floating]) -> None:
-        """Set the scores of the group that `write` has written, in its order."""
-        doc.spans[self._key].attrs["scores"] = scores.astype("float32")
+        """Set the scores of the group that `write` has written, in its order; 1 for presets."""
+        group = doc.spans[self._key]
+        group.attrs["scores"] = np.ones(len(group), dtype="float32")
+        group.attrs["scores"][: len(scores)] = scores
 
 
 def take_sequences(potentials: Potentials, sequences: NDArray[np.integer]) -> Potentials:
