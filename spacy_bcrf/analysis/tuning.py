@@ -96,7 +96,10 @@ def tune(
     known = _read_state(state, identity)
     found = Tuning()
     order = np.random.default_rng(seed).permutation(len(train))
-    kept = list(_candidates(model, n_candidates, seed))
+    pipe: Any = nlp.get_pipe(name)
+    # A second-order chain has no chains side by side.
+    orders = [1] if pipe.codec.may_overlap else [1, 2]
+    kept = list(_candidates(model, n_candidates, seed, orders))
     for share in SHARES:
         part = [train[i] for i in order[: max(1, round(share * len(train)))]]
         of_round = []
@@ -127,12 +130,12 @@ def apply_settings(config: Config, settings: Settings) -> Config:
     return changed
 
 
-def _candidates(model: Settings, n: int, seed: int) -> Iterator[Settings]:
+def _candidates(model: Settings, n: int, seed: int, orders: Sequence[int]) -> Iterator[Settings]:
     """Yield the unchanged config, then distinct random settings."""
     space: dict[str, list[Any]] = {
         "templates": list(_template_choices(model)),
         "objective": ["crf", "sapo"],
-        "order": [1, 2],
+        "order": list(orders),
         "l2": [0.0, 0.1, 1.0],
         "passes": [5, 10, 20],
         "two_pass": [False, True],

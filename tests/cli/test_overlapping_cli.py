@@ -12,6 +12,7 @@ from spacy.training import Example
 from spacy_commands import run_spacy
 from typer.testing import CliRunner
 
+from spacy_bcrf.analysis.extension import extend
 from spacy_bcrf.cli import app
 
 PLACES = ("Oslo", "Bergen", "Paris", "Rome")
@@ -88,6 +89,8 @@ def test_annotate_writes_overlapping_spans_with_probabilities(folder):
 
 def test_report_calibrate_and_control(folder):
     run(folder, "report", "DIR/model", "DIR/dev.spacy", "--output", "DIR/report.html")
+    page = (folder / "report.html").read_text()
+    assert "<h2>Overlapping" in page and ">nested</th>" in page and ">crossing</th>" not in page
     run(
         folder, "calibrate", "DIR/model", "DIR/dev.spacy", "--output", "DIR/calibrated", "--no-plot"
     )
@@ -169,6 +172,18 @@ def test_extend_adds_chains_and_keeps_the_old_ones(folder):
         assert after == before | {(n - 1, n, "VERB"), (n - 2, n, "VERB")}
 
 
+def test_tune_tries_no_second_order(folder):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_spans")
+    nlp.config.to_disk(folder / "tuned.cfg")
+    paths = ("--paths.train", "DIR/train.spacy", "--paths.dev", "DIR/dev.spacy")
+    run(folder, "tune", "DIR/tuned.cfg", "-o", "DIR/best.cfg", "-n", "4", *paths)
+    (state,) = folder.glob("best*.json")
+    trials = json.loads(state.read_text())[1]
+    assert {trial["settings"].get("order", 1) for trial in trials} == {1}
+    assert not any(trial["problem"] for trial in trials)
+
+
 @pytest.mark.slow
 def test_a_config_trains_and_evaluates_from_spacys_command_line(folder):
     config = folder / "config.cfg"
@@ -199,3 +214,14 @@ def test_debug_names_spans_that_no_layer_holds(folder):
     output = run(folder, "debug", "DIR/deep.cfg", *paths)
     assert "are in no layer. Training leaves them out. The first:" in output
     assert "is in layer 2, but the label has 1" in output
+
+
+def test_a_label_of_an_exclusive_group_extends_no_chain(folder):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("bcrf_spans", config={"exclusive": [["LOC", "CITY"]]})
+    docs = make_docs(nlp.vocab, 20)
+    nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc) for doc in docs])
+    for doc in docs:
+        doc.spans["sc"] = [Span(doc, 0, 1, "CITY")]
+    with pytest.raises(ValueError, match=r"CITY shares its chain with LOC by `exclusive`"):
+        extend(nlp, docs, ["CITY"])

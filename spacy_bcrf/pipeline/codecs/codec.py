@@ -120,6 +120,10 @@ class Codec(Protocol):
         """Describe what `choose_layers` has chosen, and what it leaves out; or nothing."""
         return "", ""
 
+    def find_mates(self, label: str) -> Collection[str]:
+        """Return the labels that share the chains of a label by `exclusive`."""
+        return ()
+
     def find_lost(self, example: Example) -> list[str]:
         """Describe gold spans that tags cannot express. Training leaves them out."""
         return []
