@@ -177,7 +177,7 @@ def test_tune_tries_no_second_order(folder):
     nlp.add_pipe("bcrf_spans")
     nlp.config.to_disk(folder / "tuned.cfg")
     paths = ("--paths.train", "DIR/train.spacy", "--paths.dev", "DIR/dev.spacy")
-    run(folder, "tune", "DIR/tuned.cfg", "-o", "DIR/best.cfg", "-n", "4", *paths)
+    run(folder, "tune", "DIR/tuned.cfg", "-o", "DIR/best.cfg", "-n", "6", "--seed", "2", *paths)
     (state,) = folder.glob("best*.json")
     trials = json.loads(state.read_text())[1]
     assert {trial["settings"].get("order", 1) for trial in trials} == {1}
