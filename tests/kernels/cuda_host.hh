@@ -30,7 +30,7 @@ using std::size_t;
 using std::sqrt;
 
 struct Dim {
-    unsigned x = 1, y = 1, z = 1;
+    unsigned x = 1;
 };
 
 namespace host {
@@ -171,7 +171,7 @@ inline bool run_block() {
 // Run a kernel. Return the number of blocks that wrote beyond their `shared` bytes of shared memory,
 // or -1 if some threads of a block wait at a barrier and others do not.
 template <class... Args>
-int launch(void (*kernel)(Args...), const int* size, int n_threads, size_t shared, void** args) {
+int launch(void (*kernel)(Args...), int n_blocks, int n_threads, size_t shared, void** args) {
     constexpr unsigned char GARBAGE = 0xff;  // NaN
     auto* memory = reinterpret_cast<unsigned char*>(shared_memory);
     const size_t end = shared + 4096 < sizeof shared_memory ? shared + 4096 : sizeof shared_memory;
@@ -187,20 +187,18 @@ int launch(void (*kernel)(Args...), const int* size, int n_threads, size_t share
     Kernel<Args...>::function = kernel;
     Kernel<Args...>::args = args;
     threads = {unsigned(n_threads)};
-    grid = {unsigned(size[0]), unsigned(size[1]), unsigned(size[2])};
+    grid = {unsigned(n_blocks)};
     int outside = 0;
-    for (block.z = 0; block.z < grid.z; ++block.z)
-        for (block.y = 0; block.y < grid.y; ++block.y)
-            for (block.x = 0; block.x < grid.x; ++block.x) {
-                std::memset(memory, GARBAGE, end);
-                if (!run_block()) {
-                    std::memset(is_started, 0, sizeof is_started);
-                    return -1;
-                }
-                bool wrote = false;
-                for (size_t k = shared; k < end; ++k) wrote |= memory[k] != GARBAGE;
-                outside += wrote;
-            }
+    for (block.x = 0; block.x < grid.x; ++block.x) {
+        std::memset(memory, GARBAGE, end);
+        if (!run_block()) {
+            std::memset(is_started, 0, sizeof is_started);
+            return -1;
+        }
+        bool wrote = false;
+        for (size_t k = shared; k < end; ++k) wrote |= memory[k] != GARBAGE;
+        outside += wrote;
+    }
     return outside;
 }
 

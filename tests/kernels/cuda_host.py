@@ -56,9 +56,6 @@ class HostDevice:
     array_bytes: bytes of all arrays of each launch. A kernel reads or writes each at least once.
     """
 
-    multiprocessors = 4
-    shared_memory_total = 228 << 10
-
     def __init__(self, folder: Path, threads: int = 64, shared_memory: int = 48 << 10) -> None:
         self.folder, self.threads, self.shared_memory = folder, threads, shared_memory
         self.launches: list[str] = []
@@ -86,10 +83,9 @@ class HostDevice:
             for i, (arg, parameter) in enumerate(declared)
         ]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(v) for v in values))
-        size = (ctypes.c_int * 3)(*launch.grid, *(1,) * (3 - len(launch.grid)))
         function = getattr(library, f"launch_{kernel}")
         threads = threads if launch.width else min(threads, self.threads)
-        outside = function(size, threads, ctypes.c_size_t(memory), pointers)
+        outside = function(launch.blocks, threads, ctypes.c_size_t(memory), pointers)
         assert outside >= 0, f"{kernel}: not all threads of a block meet at each barrier"
         assert not outside, f"{kernel} wrote beyond its shared memory in {outside} blocks"
 
@@ -118,8 +114,8 @@ def load(folder: Path, file: str, types: tuple[str, str], width: int) -> ctypes.
     """Build a shared library with a function launch_KERNEL for each kernel."""
     assert COMPILER is not None
     launches = "\n".join(
-        f'extern "C" int launch_{kernel}(const int* grid, int threads, size_t shared, void** args)'
-        f"{{ return host::launch({kernel}, grid, threads, shared, args); }}"
+        f'extern "C" int launch_{kernel}(int blocks, int threads, size_t shared, void** args)'
+        f"{{ return host::launch({kernel}, blocks, threads, shared, args); }}"
         for kernel in parameters(file)
     )
     name = f"{file}-{'-'.join(types)}-{width}"

@@ -14,8 +14,6 @@ from . import device
 
 WARP = 32
 MAX_THREADS = 1024
-FETCHED_ROWS = 16  # as in viterbi.cu
-RESERVED_BYTES = 1 << 10  # of shared memory, for each block
 
 
 class Batch:
@@ -52,33 +50,6 @@ class Batch:
         stops = self.lengths.cumsum(dtype="int64")
         return self.xp.searchsorted(stops, self.xp.arange(self.n), side="right").astype("int32")
 
-    @cached_property
-    def longest_first(self) -> tuple[Array, Array]:
-        """Starts and lengths, the longest sequence first unless all sequences run at once.
-
-        Long sequences take longest, so they start first.
-        """
-        if self.size <= self.device.multiprocessors:
-            return self.starts, self.lengths
-        order = self.xp.argsort(-self.lengths)
-        return self.starts[order], self.lengths[order]
-
-    def scan_memory(self) -> tuple[bool, int]:
-        """Return whether `scan` can cache the transitions, and the shared memory that it takes.
-
-        `scan` of viterbi.cu caches in shared memory, if that is large enough. The size is in
-        doubles.
-        """
-        size = self.unary.dtype.itemsize
-        rows = (2 + FETCHED_ROWS) * self.tags * size
-        matrix = self.tags * (self.tags | 1) * size
-        fits = self.shared and rows + matrix + 8 * MAX_THREADS <= self.device.shared_memory
-        return fits, (rows + matrix * fits) // 8 + 1
-
-    def blocks_at_once(self, shared_memory: int) -> int:
-        """Return how many blocks with so much shared memory, in bytes, a multiprocessor runs."""
-        return max(self.device.shared_memory_total // (shared_memory + RESERVED_BYTES), 1)
-
     def empty(self, *shape: int, dtype: Any = None) -> Array:
         """Create an uninitialized array, by default of the scores' dtype."""
         return self.xp.empty(shape, dtype=dtype or self.unary.dtype)
@@ -91,14 +62,14 @@ class Batch:
         self,
         file: str,
         kernel: str,
-        grid: int | tuple[int, ...],
+        blocks: int,
         *args: Any,
         threads: int = 0,
         doubles: int = 0,
         real: Any = None,
         width: int = 0,
     ) -> None:
-        """Launch a kernel of `file`.cu over `grid` blocks.
+        """Launch a kernel of `file`.cu over so many blocks.
 
         threads: threads a block, by default one a tag. doubles: shared memory, besides one double
         for each thread. real: dtype of the inner loops, by default the dtype of the scores.
@@ -106,8 +77,7 @@ class Batch:
 
         Raises ValueError if the GPU has too little shared memory for a block.
         """
-        grid = grid if isinstance(grid, tuple) else (grid,)
-        if 0 in grid:
+        if blocks == 0:
             return
         threads = min(-(-(threads or self.tags) // WARP) * WARP, MAX_THREADS)
         types = str(self.unary.dtype), str(np.dtype(real or self.unary.dtype))
@@ -118,4 +88,4 @@ class Batch:
                 f"{types[1]}, but this GPU gives a block {self.device.shared_memory}: use fewer "
                 "tags, or NumPy arrays"
             )
-        self.device.launch(device.Launch(file, kernel, types, grid, threads, memory, args, width))
+        self.device.launch(device.Launch(file, kernel, types, blocks, threads, memory, args, width))

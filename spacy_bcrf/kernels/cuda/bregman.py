@@ -1,7 +1,4 @@
-"""Iterative Bregman projections on a GPU.
-
-Sequences take three launches. Few, long ones are cut into chunks, and each step is then a launch.
-"""
+"""Iterative Bregman projections on a GPU, in three launches."""
 
 from __future__ import annotations
 
@@ -12,19 +9,12 @@ import numpy as np
 from spacy_bcrf.kernels.backend import UNARIES, Array, BregmanOptions, Edges, Result
 
 from .batch import WARP, Batch
-from .chunks import BLOCKS, Chunks, chunk_length, cut
 from .errors import error_flag
 from .memory import within_memory
 from .prepare import gold_arrays, held_width, prepare
 
 THREADS = 128
 """THREADS of bregman.cu: the threads of a block with matrices in registers."""
-
-LOCAL_PRUNINGS = 3
-"""LOCAL_PRUNINGS of bregman.cu."""
-
-ALL, EXPONENTIATE, PRUNE, PRUNE_SCAN, INITIALIZE, PROJECT, FINISH = range(7)
-"""Step of bregman.cu."""
 
 
 @within_memory
@@ -52,7 +42,7 @@ def bregman_loss(
     # Sums of two passes stay in registers.
     if held_width(batch, inner_dtype(batch, options)):
         return _project(batch, options, "sum", gold)
-    if batch.shared or chunk_length(batch):
+    if batch.shared:
         return None
     return _project(batch, options, "each", gold)
 
@@ -76,40 +66,30 @@ def _project(
     row = max((3 * columns + 1) * real.itemsize // 8 + 1, 3 * tags + 1)
     workspace = batch.empty(row * n, dtype="float64")
     factors, capacity = workspace.view(real), factor_capacity(batch, width, real)
-    chunks, tiles, steps = Chunks(), size, [(ALL, 0)]
-    left = right = changed = states = violations = None
+    left = right = None
     if edges == "sum" and not width:
         factors, capacity = batch.empty((3 * tags + 1) * n, dtype=real), 0
         left, right = batch.empty(n, tags, dtype=real), factors[n * tags : 2 * n * tags]
-    if chunk_length(batch):
-        # A token for each block that the GPU runs at once, or more.
-        chunks = cut(batch, max(n // (BLOCKS * batch.device.multiprocessors), 1))
-        tiles, steps, capacity = len(chunks.starts), _steps(options.n_iter), 0
-        changed = batch.zeros(LOCAL_PRUNINGS, size, dtype="int32")
-        states = batch.empty(options.n_iter, size, 4, dtype="float64")
-        violations = batch.zeros(options.n_iter, size, dtype="int64")
-    values = batch.empty(2, tiles, dtype="float64")
+    values = batch.empty(2, size, dtype="float64")
     annotation = gold_arrays(batch, gold)
     numbers = (
         *(options.n_iter, float(options.relaxation or 0)),
         -1.0 if options.tolerance is None else float(options.tolerance),
         *(UNARIES.index(options.unary), int(options.bound == "lower"), float(options.scale)),
     )
-    for step in steps:
-        batch.launch(
-            *("bregman", "bregman", tiles, batch.unary, found.matrices, found.transposed),
-            *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *chunks[:3]),
-            *(*annotation, factors, left, unary, each, found.sums, values, found.failed),
-            *(changed, states, violations, *numbers, capacity, size, np.int64(n), tags),
-            *(batch.stride, *step),
-            threads=THREADS if width else columns,
-            doubles=_factor_bytes(columns, width, real, capacity) // 8,
-            real=real,
-            width=width,
-        )
+    batch.launch(
+        *("bregman", "bregman", size, batch.unary, found.matrices, found.transposed),
+        *(found.edge_shifts, found.edge_lows, found.starts, batch.lengths, *annotation),
+        *(factors, left, unary, each, found.sums, values, found.failed, *numbers, capacity),
+        *(np.int64(n), tags, batch.stride),
+        threads=THREADS if width else columns,
+        doubles=_factor_bytes(columns, width, real, capacity) // 8,
+        real=real,
+        width=width,
+    )
     batch.launch(
         *("log_space_bregman", "finish", size, batch.unary, batch.transitions, found.starts),
-        *(batch.lengths, *annotation, values, *chunks[3:], found.failed, found.edge_shifts),
+        *(batch.lengths, *annotation, values, found.failed, found.edge_shifts),
         *(workspace, left, right, value, unary, each, found.sums),
         *(result if each is None else None, error_flag(batch), found.counter, *numbers),
         *(np.int64(n), tags, batch.stride),
@@ -120,14 +100,6 @@ def _project(
         products = found.matrices * (left[:-1].T @ right.reshape(n, tags)[1:])
         result = (products + found.sums).astype(unary.dtype)
     return Result(value, unary, result)
-
-
-def _steps(n_iter: int) -> list[tuple[int, int]]:
-    """Return the steps on chunks: `step` and `k` of bregman.cu."""
-    prunings = [(PRUNE, k) for k in range(LOCAL_PRUNINGS)]
-    projections = [(PROJECT, k) for k in range(n_iter)]
-    start = [(EXPONENTIATE, 0), *prunings, (PRUNE_SCAN, 0), (INITIALIZE, 0)]
-    return [*start, *projections, (FINISH, 0)]
 
 
 def factor_capacity(batch: Batch, width: int, real: np.dtype) -> int:

@@ -23,7 +23,7 @@ C_TYPES = {"float32": "float", "float64": "double"}
 class Launch(NamedTuple):
     """One launch of a kernel of a .cu file.
 
-    types: dtype of the scores, dtype of the inner loops. grid: blocks. threads: threads a block.
+    types: dtype of the scores, dtype of the inner loops. threads: threads a block.
     shared_memory: bytes a block. args: arrays, None for a null pointer, int for a C int, np.int64
     for a long long, float for a double. width: of the matrices in registers, see
     registers.cuh, or 0.
@@ -32,7 +32,7 @@ class Launch(NamedTuple):
     file: str
     kernel: str
     types: tuple[str, str]
-    grid: tuple[int, ...]
+    blocks: int
     threads: int
     shared_memory: int
     args: Sequence[Any]
@@ -42,13 +42,10 @@ class Launch(NamedTuple):
 class Device(Protocol):
     """A GPU, or its emulation in tests.
 
-    multiprocessors: their number; each runs one block or more at once. shared_memory: maximum
-    bytes of a block. shared_memory_total: bytes for the blocks that a multiprocessor runs at once.
+    shared_memory: maximum bytes of a block.
     """
 
-    multiprocessors: int
     shared_memory: int
-    shared_memory_total: int
 
     def current(self) -> AbstractContextManager:
         """Return a context that creates arrays on this device."""
@@ -117,9 +114,7 @@ class _CupyDevice:
                 f"{version[0]}.{version[1]}: install cupy-cuda12x or cupy-cuda13x and its toolkit"
             )
         self._index = index
-        self.multiprocessors = attributes["MultiProcessorCount"]
         self.shared_memory = attributes["MaxSharedMemoryPerBlockOptin"]
-        self.shared_memory_total = attributes["MaxSharedMemoryPerMultiprocessor"]
         self._kernels: dict[tuple[str, str, tuple[str, str], int], Any] = {}
 
     def current(self) -> AbstractContextManager:
@@ -133,7 +128,7 @@ class _CupyDevice:
         if launch.shared_memory > function.max_dynamic_shared_size_bytes:
             function.max_dynamic_shared_size_bytes = launch.shared_memory
         passed = [_null_or(arg) for arg in launch.args]
-        function(launch.grid, (launch.threads,), passed, shared_mem=launch.shared_memory)
+        function((launch.blocks,), (launch.threads,), passed, shared_mem=launch.shared_memory)
 
     def _find(self, file: str, kernel: str, types: tuple[str, str], width: int) -> Any:
         key = file, kernel, types, width

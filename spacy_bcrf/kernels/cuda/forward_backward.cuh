@@ -1,5 +1,4 @@
-// The forward-backward algorithm of the linear-chain CRF. One block runs on a tile: a sequence, or a
-// chunk of a long one.
+// The forward-backward algorithm of the linear-chain CRF. One block runs on a sequence.
 #ifndef BCRF_CUDA_FORWARD_BACKWARD_CUH
 #define BCRF_CUDA_FORWARD_BACKWARD_CUH
 #include "registers.cuh"
@@ -8,7 +7,7 @@
 #include "outputs.cuh"
 
 // With -DBCRF_WIDTH, the threads hold the shared transitions in registers, and the sums of their
-// marginals. A tile is then a sequence, and its edges have no other output.
+// marginals. Its edges then have no other output.
 constexpr bool HELD = WIDTH > 0;
 
 __device__ void sync_row() {
@@ -26,24 +25,20 @@ __device__ inline bool is_kept(Real overlap, Real before) {
 }
 __device__ inline bool is_kept(Log, Log) { return true; }
 
-// The recursions on one tile, over numbers N.
+// The recursions on one sequence, over numbers N.
 template <class N> struct Chain {
     Arcs<N> transitions;
     long long first;
     int length, tags;
-    // The forward row ahead of the tile, and the backward row at its last token. Null where the
-    // sequence starts or ends.
-    const N *ahead, *behind;
-    N* alpha;  // (N, tags): workspace, or null
-    Score* tops;  // (N,): workspace, or null
-    N* totals;  // (N,): workspace, or null
-    N *rows, *scratch;     // in shared memory: three rows, and a number for each thread
-    N total_ahead, total;  // the sums of `ahead` and of the last forward row
+    N* alpha;     // (N, tags): workspace
+    Score* tops;  // (N,): workspace
+    N* totals;    // (N,): workspace
+    N *rows, *scratch;  // in shared memory: three rows, and a number for each thread
+    N total;  // the sum of the last forward row
     Column column;
     Real arcs[CELLS];  // the expected arcs from this thread's tag, divided by k
 
     __device__ int size() const { return WIDTH ? WIDTH : tags; }
-    __device__ bool has_previous(int j) const { return j > 0 || (!HELD && ahead); }
     __device__ N* row(int j) const { return rows + (j & 1) * size(); }
 
     // Return the log-partition without the shifts of the scores. Add these to `shifts`.
@@ -51,26 +46,23 @@ template <class N> struct Chain {
         if constexpr (HELD) column.load(transitions.matrices, threadIdx.x, tags);
         LogProduct product;
         N part = 0;
-        for (int t = threadIdx.x; t < tags && ahead; t += blockDim.x) part += row(-1)[t] = ahead[t];
         for (int j = 0; j < length; ++j) {
             const long long i = first + j;
-            const bool has_previous = this->has_previous(j);
             Score top = -infinity();
             for (int t = threadIdx.x; t < tags; t += blockDim.x) top = larger(top, scores(i, t));
             top = largest_of(top, (Score*)scratch);
             if (top == -infinity()) top = 0;
             shifts += top;
-            if (has_previous) {
+            if (j > 0) {
                 total = sum_of(part, scratch);
                 shifts += transitions.shift(i - 1);
-                if (j == 0) total_ahead = total;
-                if (j > 0) product.multiply(total);
-                if (j > 0 && totals && threadIdx.x == 0) totals[i - 1] = total;
+                product.multiply(total);
+                if (threadIdx.x == 0) totals[i - 1] = total;
             }
             part = 0;
             for (int t = threadIdx.x; t < size(); t += blockDim.x) {
                 N y = t < tags ? exponential<N>(scores(i, t), top) : N(0);
-                if (has_previous) {
+                if (j > 0) {
                     N in;
                     if constexpr (HELD)
                         in = column.message(row(j - 1));
@@ -79,13 +71,13 @@ template <class N> struct Chain {
                     y = total > 0 ? y * in / total : N(0);
                 }
                 part += row(j)[t] = y;
-                if (alpha && t < tags) alpha[i * tags + t] = y;
+                if (t < tags) alpha[i * tags + t] = y;
             }
-            if (tops && threadIdx.x == 0) tops[i] = top;
+            if (threadIdx.x == 0) tops[i] = top;
             sync_row();
         }
         total = sum_of(part, scratch);
-        if (totals && threadIdx.x == 0) totals[first + length - 1] = total;
+        if (threadIdx.x == 0) totals[first + length - 1] = total;
         sync_row();
         product.multiply(total);
         return product.log_value();
@@ -100,7 +92,7 @@ template <class N> struct Chain {
         bool is_precise = true;
         for (int j = length - 1; j >= 0; --j) {
             const long long i = first + j;
-            const bool has_next = j + 1 < length, is_last = !has_next && (HELD || !behind);
+            const bool has_next = j + 1 < length, has_previous = j > 0;
             const N sum = has_next ? sum_of(part, scratch) : N(1);
             N *here = row(j), overlap = 0;
             part = 0;
@@ -108,7 +100,7 @@ template <class N> struct Chain {
                 const bool is_tag = t < tags;
                 const N a = is_tag ? alpha[i * tags + t] : N(0);
                 const N e = is_tag ? exponential<N>(scores(i, t), tops[i]) : N(0);
-                N beta = !HELD && behind && is_tag ? behind[t] : N(is_tag);
+                N beta = is_tag;
                 if (has_next) {
                     N out;
                     if constexpr (HELD) {
@@ -124,18 +116,17 @@ template <class N> struct Chain {
             }
             overlap = sum_of(overlap, scratch);
             weight = 1 / overlap;
-            const bool has_previous = this->has_previous(j);
-            const N total_before = j > 0 ? totals[i - 1] : has_previous ? total_ahead : N(1);
+            const N total_before = has_previous ? totals[i - 1] : N(1);
             is_precise &= is_kept(overlap, sum > total_before ? total_before : sum);
             const Share share = normalize(tags, [&](int t) { return masses[t]; }, overlap);
             const auto probability = [&](int t) { return share.of(masses[t]); };
             for (int t = threadIdx.x; t < tags; t += blockDim.x) {
                 const double p = probability(t);
                 to.tag(i, t, Score(p));
-                if (to.entropies && is_last && p > 0) entropy -= p * log(p);
+                if (to.entropies && !has_next && p > 0) entropy -= p * log(p);
             }
             if (!HELD && has_previous) {
-                const N *previous = j > 0 ? alpha + (i - 1) * tags : ahead, by = 1 / total_before;
+                const N *previous = alpha + (i - 1) * tags, by = 1 / total_before;
                 const auto arc = [&](int u, int v) {
                     return previous[u] * by * (here[v] * weight) * transitions.at(i - 1, u, v);
                 };
@@ -148,10 +139,10 @@ template <class N> struct Chain {
                         if (p > q) entropy += q * (log(p) - log(q));
                     });
             }
-            if (!HELD && is_last) to.last(i);
+            if (!HELD && !has_next) to.last(i);
             for (int t = threadIdx.x; !HELD && t < tags && right; t += blockDim.x) {
                 right[i * tags + t] = has_previous ? here[t] * weight : N(0);
-                alpha[i * tags + t] = is_last ? N(0) : alpha[i * tags + t] / totals[i];
+                alpha[i * tags + t] = has_next ? alpha[i * tags + t] / totals[i] : N(0);
             }
         }
         return is_precise;
@@ -180,8 +171,8 @@ template <class N> struct Chain {
         return {total, 1};
     }
 
-    // Run all passes. Return whether N has the range. values: of this tile, see `forward_backward`; the
-    // second one is `step` after it.
+    // Run all passes. Return whether N has the range. values: of this sequence, see `forward_backward`;
+    // the second one is `step` after it.
     __device__ bool run(const Score* unary, const Gold& gold, Outputs to, double* sums, N* right, double* values,
                         int step) {
 #pragma unroll

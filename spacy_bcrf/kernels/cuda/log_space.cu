@@ -5,15 +5,13 @@
 // After `forward_backward`: compute its failed sequences again, and set the values (B,): losses with
 // gold, else log-partitions or entropies. Subtract the features of complete gold. The last block
 // sets edges from sums, both (tags, tags) or null.
-// values (2, tiles): the values of `forward_backward`. With firsts and counts, sequence b has
-// counts[b] tiles from firsts[b] on; if these are null, one. left, right (N, tags), or null: the
-// factors of the edge marginals; cleared in failed sequences. alpha (N, tags), tops (N,), totals (N,):
-// workspace.
+// values (2, B): the values of `forward_backward`. left, right (N, tags), or null: the factors of the edge
+// marginals; cleared in failed sequences. alpha (N, tags), tops (N,), totals (N,): workspace.
 // errors: see Problem. counter: of finished blocks, 0 before. Other results: see Outputs.
 // shared memory: (3 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const double* edge_shifts,
               const long long* starts, const int* lengths, const int* gold, const signed char* allowed, const double* values,
-              const long long* firsts, const int* counts, const int* failed, double* alpha, Score* tops,
+              const int* failed, double* alpha, Score* tops,
               double* totals, Real* left,
               Real* right, Score* value, Score* marginals, Score* each, double* sums, Score* pairs,
               const int* heads, const int* tails, int n, int entropies, Score* edges, int* errors,
@@ -26,15 +24,14 @@ KERNEL finish(const Score* unary, const Score* transitions, const double* edge_s
     double free = 0, target = 0;
     if (length > 0 && failed[b]) {
         const Outputs to{tags, marginals, each, sums, pairs, heads, tails, n, bool(entropies), false};
-        Chain<Log> chain{{transitions, 1, edge_shifts, stride, tags}, first, length, tags, nullptr, nullptr,
-                         (Log*)alpha, tops, (Log*)totals, (Log*)shared_memory, (Log*)scratch};
+        Chain<Log> chain{{transitions, 1, edge_shifts, stride, tags}, first, length, tags, (Log*)alpha, tops, (Log*)totals, (Log*)shared_memory, (Log*)scratch};
         double found[2] = {0, 0};
         chain.run(unary, annotation, to, nullptr, nullptr, found, 1);
         free = found[0], target = found[1];
         clear_factors(left, right, first, length, tags);
         __syncthreads();
     } else if (length > 0) {
-        free = sum_tiles(values, firsts, counts);
+        free = values[b];
         if (kind == PARTIAL) target = values[gridDim.x + b];
     }
     if (entropies && free < 0 && free > -infinity()) free = 0;

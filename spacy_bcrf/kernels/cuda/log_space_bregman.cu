@@ -9,7 +9,7 @@
 // shared memory: (2 tags + threads) doubles.
 KERNEL finish(const Score* unary, const Score* transitions, const long long* starts,
               const int* lengths, const int* gold, const signed char* allowed, const double* values,
-              const long long* firsts, const int* counts, const int* failed, const double* edge_shifts,
+              const int* failed, const double* edge_shifts,
               double* workspace, Real* left, Real* right, Score* value, Score* result, Score* each,
               double* sums, Score* edges, int* errors, int* counter, int n_iter, double relaxation,
               double tolerance, int rule, int lower, double scale, long long tokens, int tags,
@@ -48,7 +48,7 @@ KERNEL finish(const Score* unary, const Score* transitions, const long long* sta
         free += sum_of(nan, scratch);
         clear_factors(left, right, first, length, tags);
     } else if (length > 0) {
-        free = sum_tiles(values, firsts, counts);
+        free = values[b];
         if (kind == PARTIAL) target = values[gridDim.x + b];
     }
     finish_loss(annotation, kind, transitions, unary, first, length, free, target, value, result, each,

@@ -1,19 +1,13 @@
 // Mean field: one parallel update of all tokens, and its backward pass. One block a token, unless a
-// kernel says otherwise. Transitions w are 0 where they are forbidden. With shared transitions and
-// many tags, messages_in and messages_out are the rows of r w and r w^T; otherwise they are null.
+// kernel says otherwise. Transitions w are 0 where they are forbidden.
 #include "messages.cuh"
 
 // Sum the messages to a tag of token i from its neighbors' rows of x.
 __device__ Real messages(long long i, int t, const Real* x, const Real* w, const Real* transposed,
-                         const Real* messages_in, const Real* messages_out, bool is_first,
-                         bool is_last, int tags, long long stride) {
+                         bool is_first, bool is_last, int tags, long long stride) {
     Real sum = 0;
-    if (!is_first)
-        sum += messages_in ? messages_in[(i - 1) * tags + t]
-                           : message_in(x + (i - 1) * tags, w + (i - 1) * stride, t, tags);
-    if (!is_last)
-        sum += messages_out ? messages_out[(i + 1) * tags + t]
-                            : message_out(x + (i + 1) * tags, w + i * stride, transposed, t, tags);
+    if (!is_first) sum += message_in(x + (i - 1) * tags, w + (i - 1) * stride, t, tags);
+    if (!is_last) sum += message_out(x + (i + 1) * tags, w + i * stride, transposed, t, tags);
     return sum;
 }
 
@@ -21,9 +15,8 @@ __device__ Real messages(long long i, int t, const Real* x, const Real* w, const
 // terms (N,), or null: -log out[gold], or the entropy of out if gold is null.
 // failed[b]: a token has no allowed tag.
 KERNEL update(const Real* unary, const Real* w, const Real* transposed, const Real* r,
-              const Real* messages_in, const Real* messages_out, const int* sequence_ids,
-              const long long* starts, const int* lengths, Real* out, const int* gold, double* terms,
-              int* failed, int tags, long long stride) {
+              const int* sequence_ids, const long long* starts, const int* lengths, Real* out,
+              const int* gold, double* terms, int* failed, int tags, long long stride) {
     double* scratch = shared_memory;
     Real* logits = (Real*)(scratch + blockDim.x);
     const long long i = blockIdx.x;
@@ -32,9 +25,7 @@ KERNEL update(const Real* unary, const Real* w, const Real* transposed, const Re
     Real top = -infinity(), total = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
         logits[t] = unary[i * tags + t];
-        if (r)
-            logits[t] += messages(i, t, r, w, transposed, messages_in, messages_out, is_first, is_last,
-                                  tags, stride);
+        if (r) logits[t] += messages(i, t, r, w, transposed, is_first, is_last, tags, stride);
         top = larger(top, logits[t]);
     }
     top = largest_of(top, (Real*)scratch);
@@ -61,9 +52,9 @@ KERNEL update(const Real* unary, const Real* w, const Real* transposed, const Re
 }
 
 // Add each token's part of <w, r> to its term. The edge counts for its later token.
-KERNEL add_expected_scores(const Real* unary, const Real* w, const Real* messages_in,
-                           const int* sequence_ids, const long long* starts, const Real* r,
-                           double* terms, int tags, long long stride) {
+KERNEL add_expected_scores(const Real* unary, const Real* w, const int* sequence_ids,
+                           const long long* starts, const Real* r, double* terms, int tags,
+                           long long stride) {
     double* scratch = shared_memory;
     const long long i = blockIdx.x;
     const bool is_first = i == starts[sequence_ids[i]];
@@ -72,9 +63,7 @@ KERNEL add_expected_scores(const Real* unary, const Real* w, const Real* message
         const Real p = r[i * tags + t];
         if (!(p > 0)) continue;
         score += p * unary[i * tags + t];
-        if (!is_first)
-            score += p * (messages_in ? messages_in[(i - 1) * tags + t]
-                                      : message_in(r + (i - 1) * tags, w + (i - 1) * stride, t, tags));
+        if (!is_first) score += p * message_in(r + (i - 1) * tags, w + (i - 1) * stride, t, tags);
     }
     score = sum_of(score, scratch);
     if (threadIdx.x == 0) terms[i] += score;
@@ -94,17 +83,15 @@ KERNEL start_backward(const Real* r, const int* gold, const int* sequence_ids, c
 // out: the gradient of the logits of iterate r, from delta, the gradient of the next logits. The
 // kernel also adds it to `gradient`.
 KERNEL backward(const Real* w, const Real* transposed, const Real* r, const Real* delta,
-                const Real* messages_in, const Real* messages_out, const int* sequence_ids,
-                const long long* starts, const int* lengths, Real* out, Real* gradient, int tags,
-                long long stride) {
+                const int* sequence_ids, const long long* starts, const int* lengths, Real* out,
+                Real* gradient, int tags, long long stride) {
     Real *by_r = (Real*)shared_memory, *scratch = by_r + tags;
     const long long i = blockIdx.x;
     const int b = sequence_ids[i];
     const bool is_first = i == starts[b], is_last = i == starts[b] + lengths[b] - 1;
     Real mean = 0;
     for (int t = threadIdx.x; t < tags; t += blockDim.x) {
-        by_r[t] = messages(i, t, delta, w, transposed, messages_in, messages_out, is_first, is_last,
-                           tags, stride);
+        by_r[t] = messages(i, t, delta, w, transposed, is_first, is_last, tags, stride);
         mean += r[i * tags + t] * by_r[t];
     }
     mean = sum_of(mean, scratch);

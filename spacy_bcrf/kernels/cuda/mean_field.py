@@ -12,9 +12,6 @@ from spacy_bcrf.kernels.backend import Array, Result
 from .batch import Batch
 from .memory import within_memory
 
-CUBLAS_TAGS = 64
-"""Use cuBLAS for messages through shared transitions from this many tags."""
-
 
 @within_memory
 def mean_field(
@@ -81,9 +78,8 @@ class _MeanField:
         """
         batch = self.batch
         out = batch.empty(batch.n, batch.tags) if out is None else out
-        messages_in, messages_out = (None, None) if r is None else self._messages(r)
         self._launch(
-            *("update", batch.unary, self.w, self.transposed, r, messages_in, messages_out),
+            *("update", batch.unary, self.w, self.transposed, r),
             *(*self.tokens, out, gold, self.terms if terms else None, self.failed, *self.sizes),
             doubles=batch.tags,
         )
@@ -91,9 +87,8 @@ class _MeanField:
 
     def add_expected_scores(self, r: Array) -> Array:
         """Complete the terms. Return the marginals: r, but 0 in infeasible sequences."""
-        messages_in, _ = self._messages(r)
         self._launch(
-            *("add_expected_scores", self.batch.unary, self.w, messages_in, *self.tokens[:2]),
+            *("add_expected_scores", self.batch.unary, self.w, *self.tokens[:2]),
             *(r, self.terms, *self.sizes),
         )
         return self.batch.xp.where((self.failed == 0)[self.batch.sequence_ids][:, None], r, 0)
@@ -110,9 +105,8 @@ class _MeanField:
 
     def backward(self, r: Array, delta: Array, out: Array, gradient: Array) -> None:
         """Set `out`, the gradient of the logits of r, from `delta`, the gradient of the next."""
-        messages_in, messages_out = self._messages(delta)
         self._launch(
-            *("backward", self.w, self.transposed, r, delta, messages_in, messages_out),
+            *("backward", self.w, self.transposed, r, delta),
             *(*self.tokens, out, gradient, *self.sizes),
             doubles=self.batch.tags,
         )
@@ -141,12 +135,6 @@ class _MeanField:
             threads=256,
         )
         return value
-
-    def _messages(self, x: Array) -> tuple[Array | None, Array | None]:
-        """Return the messages to the next and to the previous token, if cuBLAS computes them."""
-        if self.batch.shared and self.batch.tags >= CUBLAS_TAGS:
-            return x @ self.w, self.batch.xp.ascontiguousarray(x @ self.w.T)
-        return None, None
 
     def _launch(self, kernel: str, *args: Any, **options: Any) -> None:
         self.batch.launch("mean_field", kernel, self.batch.n, *args, **options)

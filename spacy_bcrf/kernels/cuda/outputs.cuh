@@ -59,13 +59,4 @@ __device__ void clear_factors(Real* left, Real* right, long long first, int leng
         left[first * tags + k] = right[first * tags + k] = 0;
 }
 
-// Sum the values of the tiles of a sequence, counts[b] from firsts[b] on; one if these are null.
-__device__ double sum_tiles(const double* values, const long long* firsts, const int* counts) {
-    const int b = blockIdx.x;
-    if (!firsts) return values[b];
-    double sum = 0;
-    for (int k = 0; k < counts[b]; ++k) sum += values[firsts[b] + k];
-    return sum;
-}
-
 #endif

@@ -9,7 +9,6 @@ import numpy as np
 from spacy_bcrf.kernels.backend import Array, Edges
 
 from .batch import Batch
-from .chunks import chunk_length
 
 COLUMN_BYTES = 256
 """Largest column of transitions in registers: 64 tags in float32, 32 in float64."""
@@ -18,12 +17,11 @@ COLUMN_BYTES = 256
 def held_width(batch: Batch, real: Any = None) -> int:
     """Return the width of the matrices that threads hold in registers, or 0 if they hold none.
 
-    Registers take shared transitions of few tags, and whole sequences. real: dtype of the inner
-    loops.
+    Registers take shared transitions of few tags. real: dtype of the inner loops.
     """
     width = -(-batch.tags // 8) * 8
     fits = width * np.dtype(real or batch.unary.dtype).itemsize <= COLUMN_BYTES
-    return width if batch.n > 0 and batch.shared and fits and not chunk_length(batch) else 0
+    return width if batch.n > 0 and batch.shared and fits else 0
 
 
 class Prepared(NamedTuple):

@@ -1,7 +1,5 @@
 // Iterative Bregman projections on the factors f and g of ../shared/projection.hh, over numbers N.
-//
-// One block runs all steps on a sequence. For few, long sequences, one block runs one step on a chunk:
-// each step is then a launch, because a step reads what the last one wrote to the chunks next to it.
+// One block runs on a sequence.
 #ifndef BCRF_CUDA_PROJECTIONS_CUH
 #define BCRF_CUDA_PROJECTIONS_CUH
 #include "registers.cuh"
@@ -11,9 +9,6 @@
 #include "../shared/projection.hh"
 
 using Limits = bcrf::Precision<Real>;
-
-// In the order of bregman.py.
-enum Step { ALL, EXPONENTIATE, PRUNE, PRUNE_SCAN, INITIALIZE, PROJECT, FINISH };
 
 // Rounds that prune tags without a neighbor at all tokens at once, before a scan prunes the others.
 constexpr int LOCAL_PRUNINGS = 3;
@@ -121,9 +116,9 @@ template <class N> struct Projections {
     }
 
     // Set e. Add the shifts to `value`. Return whether the scores have too large a range.
-    __device__ bool exponentiate(const Scores& scores, int from, int end, double& value) {
+    __device__ bool exponentiate(const Scores& scores, double& value) {
         bool is_wide = false;
-        for_each_token(from, 1, end, [&](int j, bool active) {
+        for_each_token(0, 1, length, [&](int j, bool active) {
             Score top = -infinity(), low = infinity();
             for (int t = lane; t < tags; t += lanes()) top = larger(top, scores(first + j, t));
             top = team_reduce<Score>(top, (Score*)scratch, larger<Score>);
@@ -161,9 +156,9 @@ template <class N> struct Projections {
     }
 
     // Clear e of the tags without an arc in or without an arc out. Return whether it cleared one.
-    __device__ int prune(int from, int end) {
+    __device__ int prune() {
         int cleared = 0;
-        for (int j = from + team; j < end; j += TEAMS)
+        for (int j = team; j < length; j += TEAMS)
             for (int t = lane; t < tags; t += lanes()) {
                 N& x = e[(long long)j * size() + t];
                 if (!(x > 0) || (has_in(j, t) && has_out(j, t))) continue;
@@ -184,9 +179,9 @@ template <class N> struct Projections {
     }
 
     // Set the first f and g. Return whether a token has no tag.
-    __device__ bool initialize(int from, int end) {
+    __device__ bool initialize() {
         bool is_empty = false;
-        for_each_token(from, 1, end, [&](int j, bool active) {
+        for_each_token(0, 1, length, [&](int j, bool active) {
             N total = 0;
             for (int t = lane; t < size(); t += lanes()) {
                 const long long here = (long long)j * size() + t;
@@ -203,13 +198,11 @@ template <class N> struct Projections {
 
     // Project the inner tokens of the parity of iteration k. Return the largest violation before, if
     // `measured`.
-    __device__ double project_all(int k, int from, int end, Plain excess, bool measured) {
-        const int least = bcrf::projection::first_position(k);
-        const int start = from < least ? least : from + (from - least) % 2;
+    __device__ double project_all(int k, Plain excess, bool measured) {
         using bcrf::projection::project;
         using ::project;
         Plain largest = 0;
-        for_each_token(start, 2, end < length ? end : length - 1, [&](int j, bool active) {
+        for_each_token(bcrf::projection::first_position(k), 2, length - 1, [&](int j, bool active) {
             N sum_f = 0, sum_g = 0;
             Plain total_gap = 0;
             // Rounding errors of huge logarithms cancel in normalized arcs.
@@ -246,14 +239,13 @@ template <class N> struct Projections {
     // Set the result of each tag, or subtract it, and add to `value` the tokens' part of the dual
     // value. left (N, tags), or null: the factors of the edge marginals left[i, u] k[u, v] f[i + 1, v].
     // Return whether N lacks the range.
-    __device__ bool finish(int from, int end, const Outputs& to, N* left, bool lower,
-                           double& value) {
+    __device__ bool finish(const Outputs& to, N* left, bool lower, double& value) {
         using bcrf::projection::CHAIN;
         using bcrf::projection::MEAN;
         const double low = 1 / double(Limits::MAX_FACTOR);
         N *masses_in = rows + 2 * team * size(), *masses_out = masses_in + size();
         bool out_of_range = false;
-        for_each_token(from, 1, end, [&](int j, bool active) {
+        for_each_token(0, 1, length, [&](int j, bool active) {
             const bool is_first = j == 0, is_last = j + 1 == length;
             const long long row = (long long)j * size();
             Sum z_in = 0, z_out = 0;
@@ -312,8 +304,8 @@ template <class N> struct Projections {
         return Score(bcrf::projection::chain_score(score, log(flow)) - shift);
     }
 
-    __device__ void visit_edges(int from, int end, const Outputs& to) const {
-        for (int j = from; j < end; ++j) {
+    __device__ void visit_edges(const Outputs& to) const {
+        for (int j = 0; j < length; ++j) {
             const N *here = g + (long long)j * size(), *next = f + (long long)(j + 1) * size();
             if (j + 1 == length)
                 to.last(first + j);
@@ -378,56 +370,33 @@ template <class N> struct Projections {
     __device__ double run(const Scores& scores, const Outputs& to, N* left, bool sums, bool lower,
                           bool& is_failed) {
         double value = 0;
-        int bad = exponentiate(scores, 0, length, value);
+        int bad = exponentiate(scores, value);
         bool changed = true;
         for (int round = 0; round < LOCAL_PRUNINGS && changed; ++round) {
             __syncthreads();
-            changed = prune(0, length);
+            changed = prune();
         }
         if (changed) prune_scan();
         __syncthreads();
-        bad |= initialize(0, length);
+        bad |= initialize();
         is_failed = largest_of(bad, (int*)scratch);
         if (is_failed) return 0;
         const bool measured = options.relaxation == 0 || options.tolerance >= 0;
         bcrf::projection::Relaxation state;
         for (int k = 0; k < options.n_iter; ++k) {
             __syncthreads();
-            const double found = project_all(k, 0, length, Plain(state.omega - 1), measured);
+            const double found = project_all(k, Plain(state.omega - 1), measured);
             if (state.update(k, found, options.relaxation, options.tolerance)) break;
         }
         __syncthreads();
-        bad = finish(0, length, to, left, lower, value);
+        bad = finish(to, left, lower, value);
         is_failed = largest_of(bad, (int*)scratch);
         if (is_failed) return 0;
         if (lower && length > 1) value += lower_bound();
         if constexpr (HELD)
             if (sums) add_arcs(to.subtract ? -1 : 1);
-        if (to.has_edges()) visit_edges(0, length, to);
+        if (to.has_edges()) visit_edges(to);
         return sum_of(value, scratch);
-    }
-
-    // Run iteration k on a chunk. states (n_iter, B, 4): the Relaxation of each iteration, and whether to
-    // stop; violations (n_iter, B): the bits of the largest one, 0 before.
-    __device__ void project_chunk(int k, int from, int end, double* states, long long* violations,
-                                  int b, int batch) {
-        bcrf::projection::Relaxation state;
-        bool is_done = false;
-        if (k > 0) {
-            const double* last = states + 4 * ((long long)(k - 1) * batch + b);
-            state = {last[0], last[1], last[2]};
-            const double found = __longlong_as_double(violations[(long long)(k - 1) * batch + b]);
-            is_done = last[3] || state.update(k - 1, found, options.relaxation, options.tolerance);
-        }
-        if (from == 0 && threadIdx.x == 0) {
-            double* now = states + 4 * ((long long)k * batch + b);
-            now[0] = state.omega, now[1] = state.sweep, now[2] = state.latest, now[3] = is_done;
-        }
-        if (is_done) return;
-        const double found = project_all(k, from, end, Plain(state.omega - 1), true);
-        // The bits of non-negative doubles have the same order.
-        if (threadIdx.x == 0)
-            atomicMax(&violations[(long long)k * batch + b], __double_as_longlong(found));
     }
 };
 

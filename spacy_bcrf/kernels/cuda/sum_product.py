@@ -1,7 +1,4 @@
-"""The forward-backward algorithm of the CRF on a GPU: log-partition, marginals and entropy.
-
-Sequences take three launches. Few, long ones are cut into chunks, which takes two more.
-"""
+"""The forward-backward algorithm of the CRF on a GPU, in three launches."""
 
 from __future__ import annotations
 
@@ -10,10 +7,9 @@ from types import ModuleType
 from spacy_bcrf.kernels.backend import Array, Edges, Result
 
 from .batch import Batch
-from .chunks import Chunks, chunk_length, cut
 from .errors import error_flag
 from .memory import within_memory
-from .prepare import Prepared, gold_arrays, held_width, prepare
+from .prepare import gold_arrays, held_width, prepare
 
 
 @within_memory
@@ -36,7 +32,7 @@ def sum_product_loss(
     # Sums of two passes stay in registers.
     if held_width(batch):
         return _forward_backward(batch, "sum", True, gold=gold)
-    if batch.shared or chunk_length(batch):
+    if batch.shared:
         return None
     return _forward_backward(batch, "each", True, gold=gold)
 
@@ -85,17 +81,13 @@ def _forward_backward(
     result = batch.empty(tags, tags) if edges == "sum" and width else each
     if edges == "sum" and not width:
         alpha, right = batch.empty(n, tags), batch.empty(n, tags)
-    chunks, bounds, tiles = Chunks(), None, batch.size
-    if length := chunk_length(batch):
-        chunks = cut(batch, length)
-        bounds, tiles = _bounds(batch, found, chunks), len(chunks.starts)
-    values = batch.empty(2, tiles, dtype="float64")
+    values = batch.empty(2, batch.size, dtype="float64")
     annotation = gold_arrays(batch, gold)
     asked = *(pairs or 3 * (None,)), pairs[0].shape[1] if pairs else 0, int(entropies)
     batch.launch(
-        *("forward_backward", "forward_backward", tiles, batch.unary),
+        *("forward_backward", "forward_backward", batch.size, batch.unary),
         *(found.matrices, found.transposed, found.edge_shifts, found.starts, batch.lengths),
-        *(*chunks, bounds, *annotation, alpha, tops, totals.view(alpha.dtype), right),
+        *(*annotation, alpha, tops, totals.view(alpha.dtype), right),
         *(unary, each, found.sums, *asked, values, found.failed, tags, batch.stride),
         threads=columns,
         doubles=3 * columns,
@@ -103,7 +95,7 @@ def _forward_backward(
     )
     batch.launch(
         *("log_space", "finish", batch.size, batch.unary, batch.transitions, found.edge_shifts),
-        *(found.starts, batch.lengths, *annotation, values, *chunks[3:], found.failed, workspace),
+        *(found.starts, batch.lengths, *annotation, values, found.failed, workspace),
         *(tops, totals),
         *(None if right is None else alpha, right, value, unary, each, found.sums, *asked),
         *(result if each is None else None, error_flag(batch), found.counter, tags, batch.stride),
@@ -113,24 +105,3 @@ def _forward_backward(
         products = found.matrices * (alpha[:-1].T @ right[1:])
         result = (products + found.sums).astype(batch.unary.dtype)
     return Result(value, unary, result)
-
-
-def _bounds(batch: Batch, found: Prepared, chunks: Chunks) -> Array:
-    """Return the forward and the backward rows at the bounds of chunks, (2, G, T)."""
-    size, tags = len(chunks.starts), batch.tags
-    rows = batch.zeros(size, tags, tags)
-    scales = batch.zeros(size, tags, dtype="float64")
-    identity = batch.xp.eye(tags, dtype=rows.dtype)
-    batch.launch(
-        *("forward_backward", "chunk_transfers", (size, tags), batch.unary, found.matrices),
-        *(found.edge_shifts, chunks.starts, chunks.lengths, chunks.sequences, chunks.firsts),
-        *(identity, rows, scales, tags, batch.stride),
-        doubles=3 * tags,
-    )
-    bounds = batch.zeros(2, size, tags)
-    batch.launch(
-        *("forward_backward", "chunk_bounds", (batch.size, 2), rows, scales),
-        *(chunks.firsts, chunks.counts, bounds, size, tags),
-        doubles=2 * tags,
-    )
-    return bounds

@@ -17,12 +17,11 @@ def max_product(
     batch = Batch(xp, unary, transitions, lengths)
     tags = batch.zeros(batch.n, dtype="int32")
     backpointers = batch.empty(batch.n, batch.tags, dtype="uint16")
-    cached, doubles = batch.scan_memory()
     batch.launch(
         *("viterbi", "max_product", batch.size),
-        *(batch.unary, batch.transitions, *batch.longest_first, backpointers, tags),
-        *(batch.tags, batch.stride, int(cached)),
-        doubles=doubles,
+        *(batch.unary, batch.transitions, batch.starts, batch.lengths, backpointers, tags),
+        *(batch.tags, batch.stride),
+        doubles=2 * batch.tags,
     )
     return tags, _path_scores(batch, tags)
 
