@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from spacy_bcrf.corpora.texts import Rejected
 
@@ -30,81 +30,112 @@ def run_here(worker: Worker, shards: Iterable[Shard]) -> Iterator[Finished]:
     return map(worker.annotate, shards)
 
 
-def run_processes(
-    settings: Settings, n_processes: int, shards: Iterable[Shard]
-) -> Iterator[Finished]:
-    """Annotate in new processes of one thread each.
+class Died(NamedTuple):
+    """The death of a worker, in place of its result. end: how it ended."""
 
-    The texts of a shard go to a process, which writes the shard's file. Only counts and failures
-    come back. If a process dies, a new one gets its shard, see `after_death`. Processes end when
-    their parent does. BulkError if a process cannot load the pipeline or write, or if several
-    processes die before their first shard or with the same one.
+    end: str
+
+
+class Pool(Protocol):
+    """Workers in processes of their own. A worker sends None once it is ready."""
+
+    def start(self) -> Any:
+        """Start a worker. RETURNS a name for it."""
+
+    def give(self, worker: Any, shard: Shard) -> None:
+        """Let a worker annotate a shard."""
+
+    def wait(self) -> tuple[Any, Finished | BulkError | Died | None]:
+        """Return the next worker with a result, and the result."""
+
+    def stop(self) -> None:
+        """End all workers."""
+
+
+def run_pool(
+    pool: Pool, settings: Settings, n_workers: int, shards: Iterable[Shard]
+) -> Iterator[Finished]:
+    """Annotate by the workers of a pool, which write the files of the shards.
+
+    Only counts and failures come back. If a worker dies, the next free one gets its shard, see
+    `after_death`, and a new worker starts. BulkError if a worker cannot load the pipeline or write,
+    or if several die before their first shard or with the same one.
     """
     source = iter(shards)
     again: list[Shard] = []
     attempts: Counter[int] = Counter()
-    n_unready = 0  # processes that died before their first shard
-    pool: dict[Any, _Process] = {}
+    n_unready = 0  # workers that died before one was ready
     try:
-        for _ in range(n_processes):
-            _start(pool, settings)
-        # Read ahead while all processes work.
-        following = next(source, None)
-        while pool:
-            for connection in wait(list(pool)):
-                process = pool[connection]
-                try:
-                    result = process.receive()
-                except (EOFError, OSError):
-                    del pool[connection]
-                    end = process.stop()
-                    shard = process.shard
-                    if shard is not None:
-                        again.append(after_death(settings, shard, attempts[shard.number], end))
-                    elif (n_unready := n_unready + 1) == MAX_ATTEMPTS:
-                        raise BulkError(
-                            f"{MAX_ATTEMPTS} processes ended before their first shard ({end})"
-                        ) from None
-                    _start(pool, settings)
-                    continue
-                if isinstance(result, BulkError):
-                    raise result
-                shard = again.pop() if again else following
-                process.shard = shard
-                process.send(shard)
-                if shard is None:
-                    del pool[connection]
-                    process.stop()
-                else:
-                    attempts[shard.number] += 1
-                    if shard is following:
-                        following = next(source, None)
-                if result is not None:
-                    del attempts[result.number]
-                    yield result
+        working: dict[Any, Shard | None] = {pool.start(): None for _ in range(n_workers)}
+        following = next(source, None)  # read ahead while all workers work
+        while following or again or any(working.values()):
+            worker, result = pool.wait()
+            shard = working.pop(worker)
+            if isinstance(result, BulkError):
+                raise result
+            if isinstance(result, Died):
+                if shard is not None:
+                    again.append(after_death(settings, shard, attempts[shard.number], result.end))
+                elif (n_unready := n_unready + 1) == MAX_ATTEMPTS:
+                    raise BulkError(
+                        f"{MAX_ATTEMPTS} workers ended before their first shard ({result.end})"
+                    )
+                working[pool.start()] = None
+                continue
+            n_unready = 0
+            if more := again.pop() if again else following:
+                attempts[more.number] += 1
+                working[worker] = more
+                pool.give(worker, more)
+                following = next(source, None) if more is following else following
+            if result is not None:
+                del attempts[result.number]
+                yield result
     finally:
-        for process in pool.values():
-            process.stop(kill=True)
+        pool.stop()
 
 
-class _Process(Child):
-    """A process of a worker. shard: the one that it annotates."""
+def run_processes(
+    settings: Settings, n_processes: int, shards: Iterable[Shard]
+) -> Iterator[Finished]:
+    """Annotate in new processes of one thread each, see `run_pool`. They end when this one does."""
+    return run_pool(_Processes(settings), settings, n_processes, shards)
 
-    shard: Shard | None = None
 
+class _Processes:
+    """A pool of processes."""
 
-def _start(pool: dict[Any, _Process], settings: Settings) -> None:
-    process = _Process(_serve, settings)
-    pool[process.connection] = process
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.children: dict[Any, Child] = {}
+
+    def start(self) -> Any:
+        child = Child(_serve, self.settings)
+        self.children[child.connection] = child
+        return child.connection
+
+    def give(self, worker: Any, shard: Shard) -> None:
+        self.children[worker].send(shard)
+
+    def wait(self) -> tuple[Any, Finished | BulkError | Died | None]:
+        worker: Any = wait(list(self.children))[0]
+        try:
+            return worker, self.children[worker].receive()
+        except (EOFError, OSError):
+            return worker, Died(self.children.pop(worker).stop())
+
+    def stop(self) -> None:
+        for child in self.children.values():
+            child.stop(kill=True)
 
 
 def _serve(settings: Settings, connection: Any) -> None:
-    """Annotate shards until None comes or the parent ends."""
+    """Annotate shards until the parent ends."""
     try:
         worker = Worker(settings)
         connection.send(None)
-        while (shard := connection.recv()) is not None:
-            connection.send(worker.annotate(shard))
+        while True:
+            connection.send(worker.annotate(connection.recv()))
     except BulkError as error:
         connection.send(error)
 

@@ -7,14 +7,13 @@ the manifest counts it once. Ray Data may write the output of a repeated task tw
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from spacy_bcrf.io.extras import require
 
-from .engines import MAX_ATTEMPTS, after_death
+from .engines import MAX_ATTEMPTS, Died, run_pool
 from .learner import Learned, Learner, Share, raise_error
 from .shards import Finished, Shard
 from .worker import MAX_REASON, BulkError, Settings, Worker
@@ -28,13 +27,11 @@ def run_ray(
     n_actors: by default the CPUs of the cluster. address: of a cluster; None starts Ray on this
     machine, or uses the connection of this process. All nodes need the package, the model and the
     folder of the output at the same paths. The texts travel through Ray's object store, and actors
-    write the shards. If an actor or its node dies, the next free actor gets its shard, and a new
-    actor starts as soon as there is a CPU for it. BulkError if an actor cannot load the pipeline or
-    write, or if a shard ends several actors.
+    write the shards. A new actor starts as soon as there is a CPU for it, see `run_pool`.
     """
     with _connection(address) as ray:
         n_actors = n_actors or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        yield from _Pool(ray, settings, n_actors).run(iter(shards))
+        yield from run_pool(_Actors(ray, settings), settings, n_actors, shards)
 
 
 @contextmanager
@@ -98,56 +95,34 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error)[:MAX_REASON].split())
 
 
-class _Pool:
-    """Actors, each with the one call that it works on."""
+class _Actors:
+    """A pool of actors."""
 
-    def __init__(self, ray: Any, settings: Settings, n_actors: int) -> None:
+    def __init__(self, ray: Any, settings: Settings) -> None:
         self.ray, self.settings = ray, settings
-        self.calls: dict[Any, tuple[Any, Shard | None]] = {}
-        """By the reference of a call's result, its actor, and its shard or None while it loads."""
-        self.attempts: Counter[int] = Counter()
-        for _ in range(n_actors):
-            self._start()
+        self.calls: dict[Any, Any] = {}
+        """The actors by the reference of the result of their call."""
 
-    def _start(self) -> None:
+    def start(self) -> Any:
         # Ray would keep a restarted actor's shard waiting until there is a CPU for the actor.
         actor = _make_actor(self.ray, _Actor, self.settings, max_restarts=0)
-        self.calls[actor.get_ready.remote()] = actor, None
+        self.calls[actor.get_ready.remote()] = actor
+        return actor
 
-    def run(self, source: Iterator[Shard]) -> Iterator[Finished]:
-        """Yield finished shards in any order."""
-        again: list[Shard] = []
-        following = next(source, None)
-        n_unready = 0  # actors that died before one has loaded
+    def give(self, worker: Any, shard: Shard) -> None:
+        self.calls[worker.annotate.remote(shard)] = worker
+
+    def wait(self) -> tuple[Any, Finished | BulkError | Died | None]:
+        (done,), _ = self.ray.wait(list(self.calls), num_returns=1)
+        worker = self.calls.pop(done)
         try:
-            while following or again or any(shard for _, shard in self.calls.values()):
-                (done,), _ = self.ray.wait(list(self.calls), num_returns=1)
-                actor, shard = self.calls.pop(done)
-                try:
-                    result = self.ray.get(done)
-                except _deaths(self.ray) as error:
-                    end = _reason(error)
-                    if shard is not None:
-                        n_deaths = self.attempts[shard.number]
-                        again.append(after_death(self.settings, shard, n_deaths, end))
-                    elif (n_unready := n_unready + 1) == MAX_ATTEMPTS:
-                        raise BulkError(f"{MAX_ATTEMPTS} Ray actors died: {end}") from None
-                    self._start()
-                    continue
-                if isinstance(result, BulkError):
-                    raise result
-                if more := again.pop() if again else following:
-                    self.attempts[more.number] += 1
-                    self.calls[actor.annotate.remote(more)] = actor, more
-                    following = next(source, None) if more is following else following
-                if shard is None:
-                    n_unready = 0
-                else:
-                    del self.attempts[shard.number]
-                    yield result
-        finally:
-            for actor, _ in self.calls.values():
-                self.ray.kill(actor)
+            return worker, self.ray.get(done)
+        except _deaths(self.ray) as error:
+            return worker, Died(_reason(error))
+
+    def stop(self) -> None:
+        for actor in self.calls.values():
+            self.ray.kill(actor)
 
 
 class _Actor:

@@ -22,6 +22,14 @@ N_DOCS = 1500
 @pytest.fixture(scope="module")
 def cluster():
     """Two nodes on this machine, with one CPU each. The driver joins the first."""
+    # Ray gives a node 30 seconds to start, and 10 to answer: too few on a busy machine.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_raylet_start_wait_time_s", "300")
+        patch.setenv("RAY_health_check_timeout_ms", "120000")
+        yield from start_cluster()
+
+
+def start_cluster():
     ray = pytest.importorskip("ray")
     Cluster = pytest.importorskip("ray.cluster_utils").Cluster
     memory = {"num_cpus": 1, "object_store_memory": 80_000_000}
@@ -41,7 +49,7 @@ def texts(here):
     return here / "a.jsonl"
 
 
-def wait_until(condition, seconds=120):
+def wait_until(condition, seconds=500):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"
