@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -11,10 +12,11 @@ import typer
 from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
-from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.convert import Reader, convert
 from spacy_bcrf.corpora.convert_records import convert_records
 from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.corpora.recognition import Columns, guess_columns, recognize_format
 from spacy_bcrf.io.text import find_file, text_suffix
 
 from .labels import read_labels
@@ -108,6 +110,13 @@ def convert_cli(
             "write nothing if there are any (CoNLL: the default)",
         ),
     ] = None,
+    drop_words: Annotated[
+        bool,
+        Opt(
+            "--drop-words",
+            help="Columns: leave out a malformed line alone, not its sentence, and count it",
+        ),
+    ] = False,
     n_sents: Annotated[
         int,
         Opt(
@@ -123,8 +132,12 @@ def convert_cli(
         str, Opt("--ent-key", "-k", help="CoNLL-U: key of the entity tag in MISC")
     ] = _ENT_KEY,
     word_column: Annotated[
-        int, Opt("--word-column", help="Columns: number of the word column, from 1; -1 is the last")
-    ] = 1,
+        int | None,
+        Opt(
+            "--word-column",
+            help="Columns: number of the word column, from 1; -1 is the last (default: by content)",
+        ),
+    ] = None,
     tag_column: Annotated[
         int, Opt("--tag-column", help="Columns: number of the tag column (0 for none)")
     ] = 0,
@@ -132,7 +145,7 @@ def convert_cli(
         list[int] | None,
         Opt(
             "--ent-column",
-            help="Columns: number of the entity column (0 for none; the last by default). Several "
+            help="Columns: number of the entity column (0 for none; default: by content). Several "
             "times, with --spans-key, for columns whose entities overlap",
         ),
     ] = None,
@@ -159,7 +172,7 @@ def convert_cli(
     bcrf_segmenter trains on the same documents.
     """
     report = partial(tqdm.write, file=sys.stderr)
-    sources = [(path, _find_format(path, format)) for path in map(find_file, inputs)]
+    sources = [(path, _find_format(path, format, report)) for path in map(find_file, inputs)]
     if any(name in _RECORDS for _, name in sources):
         known_labels = read_labels(labels)
         if not all(name in _RECORDS for _, name in sources):
@@ -181,17 +194,23 @@ def convert_cli(
             raise ValueError(
                 "several --ent-column need --spans-key: entities of a Doc do not overlap"
             )
-        readers = {
-            "conllu": partial(read_conllu, tag=tag.value, ent_key=ent_key),
-            "columns": partial(
+
+        def reader(path: Path, name: str) -> Reader:
+            if name == "conllu":
+                return partial(read_conllu, tag=tag.value, ent_key=ent_key)
+            word, entity = Columns()
+            if word_column is None and ent_column is None and not tag_column:
+                word, entity = _guess_columns(path, report)
+            return partial(
                 read_columns,
-                word_column=word_column,
+                word_column=word_column or word,
                 tag_column=tag_column,
-                ent_columns=ent_column or (-1,),
-            ),
-        }
+                ent_columns=ent_column or (entity,),
+                drop_words=drop_words,
+            )
+
         counts = converted = convert(
-            [(path, readers[name]) for path, name in sources],
+            [(path, reader(path, name)) for path, name in sources],
             output,
             lang=lang,
             n_sents=n_sents,
@@ -209,18 +228,33 @@ def convert_cli(
     return f"python -m spacy bcrf inspect {output}"
 
 
-def _find_format(path: Path, format: Format) -> str:
+def _find_format(path: Path, format: Format, report: Callable[[str], object]) -> str:
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; expected files{_suggest(path)}")
     if format != Format.auto:
         return format.value
     suffix = text_suffix(path)
-    if suffix not in _FORMATS:
+    if suffix in _FORMATS:
+        return _FORMATS[suffix]
+    found = recognize_format(path)
+    if found is None:
         raise ValueError(
-            f"{path}: unknown extension {suffix!r}; expected one of {' '.join(_FORMATS)}, or "
+            f"{path}: unknown extension {suffix!r}, and content; expected one of "
+            f"{' '.join(_FORMATS)}, or "
             f"--format {', '.join(name.value for name in Format if name != Format.auto)}"
         )
-    return _FORMATS[suffix]
+    report(f"{path}: is read as {found}, by its content (see --format)")
+    return found
+
+
+def _guess_columns(path: Path, report: Callable[[str], object]) -> Columns:
+    found = guess_columns(path)
+    if found != Columns():
+        report(
+            f"{path}: the words are in column {found.word}, the entity tags in column "
+            f"{found.entity}, by their content (see --word-column and --ent-column)"
+        )
+    return found
 
 
 def _suggest(folder: Path) -> str:

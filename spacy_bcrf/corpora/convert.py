@@ -8,18 +8,15 @@ from typing import Protocol
 from spacy.tokens import Doc, Span
 from spacy.util import get_lang_class
 from spacy.vocab import Vocab
-from tqdm import tqdm
 
 from spacy_bcrf.annotation.schemes import read_spans
 from spacy_bcrf.io.shards import Writer
 from spacy_bcrf.io.text import CorpusError, Line, read_lines
 
 from .entity_tag_reader import EntityTagReader
+from .problems import AllProblems, Problems, each_file
 from .sentence import OnMalformed, Sentence, raise_error
 from .spacing import UNSPACED
-
-MAX_REPORTS = 20
-"""Largest number of malformed sentences that `convert` reports."""
 
 
 class Reader(Protocol):
@@ -54,6 +51,8 @@ class Counts:
     """The scheme of the entity tags, which the `repaired` tags violate."""
     repaired: int = 0
     empty_nodes: int = 0
+    dropped: int = 0
+    """Malformed words that their sentences leave out."""
     unknown_spaces: int = 0
     """Sentences with unknown spaces: neither the file nor the language decides about them."""
 
@@ -68,7 +67,7 @@ class Counts:
             f"entity tags: {entity_tags:,} ({self.scheme}, {self.repaired:,} repaired) "
             f"+ {self.assumed_outside:,} taken as O + {self.missing_entities:,} missing; "
             f"{self.entities:,} entities; {self.empty_nodes:,} empty nodes left out"
-        )
+        ) + f"; {self.dropped:,} malformed words left out" * bool(self.dropped)
 
 
 def convert(
@@ -98,9 +97,10 @@ def convert(
     shard: number of Docs in a file, see `shards.Writer`; 0 for one file.
 
     skip_malformed: skip and count sentences with a malformed line.
-    report: receives the errors of the first MAX_REPORTS skipped sentences, each with file and line.
+    report: receives the first `problems.MAX_REPORTS` errors of skipped sentences and of left out
+        words, each with file and line.
 
-    CorpusError names the malformed line of a source, ValueError a wrong argument; `output` then
+    CorpusError names the malformed lines of the sources, ValueError a wrong argument; `output` then
     stays as it was.
     """
     if n_sents < 0:
@@ -113,12 +113,13 @@ def convert(
     entity_reader = EntityTagReader(scheme, complete=ent_complete)
     vocab = Vocab()
 
-    def skip(error: CorpusError) -> None:
-        counts.skipped += 1
-        if counts.skipped <= MAX_REPORTS:
-            report(str(error))
-
-    sentences = _read(sources, entity_reader, skip if skip_malformed else _advise)
+    dropped = Problems(report, "malformed words")
+    problems = (
+        Problems(report, "skipped sentences")
+        if skip_malformed
+        else AllProblems("malformed sentences", "--skip-malformed skips such sentences")
+    )
+    sentences = _read(sources, entity_reader, problems, dropped)
     with Writer(output, shard, _ATTRS) as writer:
         for group in _group(sentences, n_sents):
             if lang in UNSPACED:
@@ -133,8 +134,9 @@ def convert(
                 counts.missing_pos += sentence.pos.count(None)
                 counts.empty_nodes += sentence.empty_nodes
                 counts.unknown_spaces += sentence.spaces is None
-    if counts.skipped > MAX_REPORTS:
-        report(f"and {counts.skipped - MAX_REPORTS:,} more skipped sentences")
+        dropped.finish()
+        problems.finish()
+    counts.skipped, counts.dropped = problems.n, dropped.n
     counts.docs = writer.n_docs
     counts.entities = entity_reader.n_entities
     counts.missing_entities = entity_reader.n_missing
@@ -149,41 +151,42 @@ def convert(
     return counts
 
 
-def _advise(error: CorpusError) -> None:
-    raise CorpusError(f"{error}. --skip-malformed skips such sentences") from None
-
-
 def _read(
     sources: Sequence[tuple[Path, Reader]],
     entity_reader: EntityTagReader,
-    on_malformed: OnMalformed,
+    problems: Problems,
+    dropped: Problems,
 ) -> Iterator[Sentence]:
-    """Yield the sentences of all files, with IOB2 tags, under a progress bar.
+    """Yield the sentences of all files, with IOB2 tags. Each file starts a document.
 
-    Each file starts a document. CorpusError if nothing is left of a file.
+    CorpusError if nothing is left of a file.
     """
-    n_bytes = sum(path.stat().st_size for path, _ in sources if path.is_file())
-    with tqdm(total=n_bytes, unit="B", unit_scale=True, delay=1.0, disable=None) as progress:
-        for path, reader in sources:
-            progress.set_description(path.name, refresh=False)
-            starts_document, n_sentences = True, 0
-            for sentence in reader(read_lines(path, progress.update), on_malformed=on_malformed):
-                sentence.starts_document |= starts_document
-                try:
-                    layers = [
-                        entity_reader.read(replace(sentence, entities=layer))
-                        for layer in (sentence.entities, *sentence.layers)
-                    ]
-                    sentence.entities, *sentence.layers = layers
-                except CorpusError as error:
-                    on_malformed(error)
-                    starts_document = sentence.starts_document
-                    continue
-                starts_document = False
-                n_sentences += 1
-                yield sentence
-            if not n_sentences:
-                raise CorpusError(f"{path}: no sentences; expected at least one")
+
+    def skip(error: CorpusError) -> None:
+        problems.add(str(error))
+
+    for path, reader, advance in each_file(sources):
+        starts_document, n_sentences = True, 0
+        for sentence in reader(read_lines(path, advance), on_malformed=skip):
+            sentence.starts_document |= starts_document
+            try:
+                layers = [
+                    entity_reader.read(replace(sentence, entities=layer))
+                    for layer in (sentence.entities, *sentence.layers)
+                ]
+                sentence.entities, *sentence.layers = layers
+            except CorpusError as error:
+                skip(error)
+                starts_document = sentence.starts_document
+                continue
+            for error in sentence.dropped:
+                dropped.add(str(error))
+            starts_document = False
+            n_sentences += 1
+            yield sentence
+        if not n_sentences:
+            problems.finish()
+            raise CorpusError(f"{path}: no sentences; expected at least one")
 
 
 def _group(sentences: Iterable[Sentence], n_sents: int) -> Iterator[list[Sentence]]:

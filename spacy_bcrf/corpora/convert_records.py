@@ -21,9 +21,8 @@ from spacy_bcrf.io.shards import Writer
 from spacy_bcrf.io.text import CorpusError
 
 from .formats import brat, jsonl, label_studio, prodigy
+from .problems import Problems, each_file
 from .record import Ignored, Record, make_doc
-
-MAX_REPORTS = 20
 
 
 @dataclass
@@ -123,7 +122,7 @@ def convert_records(
     spans_key: the span group of the spans, which may overlap; None for entities.
     shard: number of documents in a file, see `shards.Writer`; 0 for one file.
     strict: write nothing if a record has a problem.
-    report: receives the first MAX_REPORTS problems, each with file and line.
+    report: receives the first `problems.MAX_REPORTS` problems, each with file and line.
 
     A record with a problem is skipped as a whole. Otherwise the tokens of a skipped span would
     become O. CorpusError, without any output, if a file cannot be read, if no record is left, or if
@@ -156,9 +155,9 @@ class _Conversion:
         report: Callable[[str], object],
     ) -> None:
         labels, self.tags = _split_names(names)
-        self.nlp, self.spans_key, self.report = nlp, spans_key, report
+        self.nlp, self.spans_key = nlp, spans_key
         self.counts = RecordCounts()
-        self._n_unreported = 0
+        self._problems = Problems(report, "skipped records")
         self._readers: dict[str, Callable[[dict[str, Any], str], Record]] = {
             "jsonl": partial(jsonl.read_record, known_labels=labels, tags=self.tags),
             "brat": partial(jsonl.read_record, known_labels=labels),
@@ -177,33 +176,27 @@ class _Conversion:
             else:
                 self.counts.add(record, doc, self.spans_key)
                 yield doc
-        if self._n_unreported:
-            self.report(f"and {self._n_unreported:,} more skipped records")
+        self._problems.finish()
 
     def _read(self, sources: Sequence[tuple[Path, str | None]]) -> Iterator[tuple[str, Record]]:
-        """Yield records with their format, under a progress bar."""
-        n_bytes = sum(path.stat().st_size for path, _ in sources if path.is_file())
-        with tqdm(total=n_bytes, unit="B", unit_scale=True, delay=1.0, disable=None) as progress:
-            for path, name in sources:
-                progress.set_description(path.name, refresh=False)
-                items = (
-                    self._read_brat(path) if name == "brat" else read_objects(path, progress.update)
-                )
-                if name is None:
-                    name, items = _detect_format(items)
-                for place, value in items:
-                    if isinstance(value, Problem):
-                        self._skip([place], 0, value)
-                        continue
-                    try:
-                        record = self._readers[name](value, place)
-                    except Problem as problem:
-                        self._skip([place], self._count_spans(value), problem)
-                    except Ignored as reason:
-                        self.counts.ignored[str(reason)] += 1
-                        self.counts.ignored_spans += self._count_spans(value)
-                    else:
-                        yield name, record
+        """Yield records with their format."""
+        for path, name, advance in each_file(sources):
+            items = self._read_brat(path) if name == "brat" else read_objects(path, advance)
+            if name is None:
+                name, items = _detect_format(items)
+            for place, value in items:
+                if isinstance(value, Problem):
+                    self._skip([place], 0, value)
+                    continue
+                try:
+                    record = self._readers[name](value, place)
+                except Problem as problem:
+                    self._skip([place], self._count_spans(value), problem)
+                except Ignored as reason:
+                    self.counts.ignored[str(reason)] += 1
+                    self.counts.ignored_spans += self._count_spans(value)
+                else:
+                    yield name, record
 
     def _read_brat(self, path: Path) -> Iterator[Item]:
         try:
@@ -232,13 +225,9 @@ class _Conversion:
         return label_studio.count_regions(fields) or jsonl.count_spans(fields, self.tags)
 
     def _skip(self, places: Sequence[str], n_spans: int, problem: Problem) -> None:
-        n_before = self.counts.skipped.total()
         self.counts.skipped[problem.reason] += len(places)
         self.counts.skipped_spans += n_spans
-        if n_before < MAX_REPORTS:
-            self.report(f"{', '.join(places)}: {problem}")
-        else:
-            self._n_unreported += len(places)
+        self._problems.add(f"{', '.join(places)}: {problem}", len(places))
 
 
 def _detect_format(items: Iterator[Item]) -> tuple[str, Iterator[Item]]:

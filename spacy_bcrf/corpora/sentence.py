@@ -35,3 +35,5 @@ class Sentence:
     starts_document: bool = False
     empty_nodes: int = 0
     """Number of CoNLL-U empty nodes. They are not in the text, so the sentence leaves them out."""
+    dropped: list[CorpusError] = field(default_factory=list)
+    """Malformed lines that the sentence leaves out."""

@@ -8,7 +8,7 @@ from commands import command
 from spacy.tokens import DocBin
 from spacy_commands import run_spacy
 
-from spacy_bcrf.corpora.convert import MAX_REPORTS
+from spacy_bcrf.corpora.problems import MAX_REPORTS
 
 run = command("convert")
 GOOD = "EU\tB-ORG\nrejects\tO\n\nPeter\tI-PER\n"
@@ -125,15 +125,54 @@ def test_several_files_and_options(folder):
     assert load("o.spacy")[0][0].ent_iob_ == "O" and "0 with unknown spaces" in result.output
 
 
-def test_the_extension_or_the_option_decides_the_format(folder):
+def test_the_extension_the_content_or_the_option_decides_the_format(folder):
     (folder / "more.tsv.xz").rename(folder / "data.annotated.xz")
-    result = run("data.annotated.xz", "o.spacy", exit_code=1)
+    result = run("data.annotated.xz", "o.spacy")
     assert result.stderr == (
-        "data.annotated.xz: unknown extension '.annotated'; expected one of .conllu .conll .iob "
-        ".iob2 .bio .tsv .txt .jsonl .ndjson .json .ann, or --format conllu, columns, jsonl, "
-        "prodigy, label-studio, brat\n"
+        "data.annotated.xz: is read as columns, by its content (see --format)\n"
+    )
+    (folder / "text.annotated").write_text("words\n")
+    result = run("text.annotated", "o.spacy", exit_code=1)
+    assert result.stderr == (
+        "text.annotated: unknown extension '.annotated', and content; expected one of .conllu "
+        ".conll .iob .iob2 .bio .tsv .txt .jsonl .ndjson .json .ann, or --format conllu, columns, "
+        "jsonl, prodigy, label-studio, brat\n"
     )
     run("data.annotated.xz", "o.spacy", "--format", "columns")
+
+
+def test_a_guess_of_the_columns_is_printed(folder):
+    (folder / "uner.iob2").write_text("1\tin\tO\t-\tann\n2\tRome\tB-LOC\t-\tann\n")
+    result = run("uner.iob2", "o.spacy")
+    assert result.stderr == (
+        "uner.iob2: the words are in column 2, the entity tags in column 3, by their content "
+        "(see --word-column and --ent-column)\n"
+    )
+    assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Rome", "LOC")]
+    # What the user says stands.
+    run("uner.iob2", "o.spacy", "--word-column", 5, "--ent-column", 3)
+    assert load("o.spacy")[0][0].text == "ann"
+
+
+def test_all_malformed_places_are_listed_at_once(folder):
+    (folder / "a.conll").write_text("EU\tO\noops\n\nEU\tZ-X\n\n\tO\n\nis\tO\n")
+    (folder / "b.conll").write_text("EU\tO\n\nEU\n")
+    result = run("a.conll", "b.conll", "o.spacy", exit_code=1)
+    places = [line.partition(": ")[0] for line in result.stderr.splitlines()]
+    assert places == ["a.conll:2", "a.conll:4", "a.conll:6", "b.conll:3"]
+    assert result.stderr.endswith("in line 1. --skip-malformed skips such sentences\n")
+    assert not (folder / "o.spacy").exists()
+
+
+def test_a_malformed_word_is_left_out_alone(folder):
+    (folder / "tweets.conll").write_text("@ann\tO\n\tO\nEU\tB-ORG\noops\n\n\tO\n\nhi\tO\n")
+    result = run("tweets.conll", "o.spacy", "--drop-words", "--skip-malformed")
+    assert [[token.text for token in doc] for doc in load("o.spacy")] == [["@ann", "EU"], ["hi"]]
+    # A sentence of no other words is skipped.
+    assert "2 sentences (2 with unknown spaces) + 1 skipped, 3 tokens" in result.stdout
+    assert result.stdout.endswith("; 2 malformed words left out\n")
+    places = [line.partition(": ")[0] for line in result.stderr.splitlines()]
+    assert places == ["tweets.conll:2", "tweets.conll:4", "tweets.conll:6"]
 
 
 @pytest.mark.parametrize(

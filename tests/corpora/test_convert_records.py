@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import spacy
 
-from spacy_bcrf.corpora.convert_records import MAX_REPORTS, convert_records
+from spacy_bcrf.corpora.convert_records import convert_records
+from spacy_bcrf.corpora.problems import MAX_REPORTS
 from spacy_bcrf.io.json_objects import read_objects
 from spacy_bcrf.io.shards import find_files, read_docs
 from spacy_bcrf.io.text import CorpusError

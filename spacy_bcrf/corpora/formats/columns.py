@@ -6,6 +6,7 @@ CoNLL-2000, CoNLL-2003, WNUT-17, JNLPBA and Universal NER (.iob2) are in this fo
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 
 from spacy_bcrf.corpora.sentence import OnMalformed, Sentence, raise_error
 from spacy_bcrf.corpora.spacing import align
@@ -28,6 +29,7 @@ def read_columns(
     word_column: int = 1,
     tag_column: int = 0,
     ent_columns: Sequence[int] = (-1,),
+    drop_words: bool = False,
     on_malformed: OnMalformed = raise_error,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a file of columns.
@@ -38,6 +40,7 @@ def read_columns(
         entities that may overlap; 0 for none.
     on_malformed: receives the first error of a sentence with a row of other columns or without a
         word. If it returns, the sentence is skipped.
+    drop_words: leave out such a row alone, unless its sentence has no other.
 
     Tabs separate the columns if the first row has one, else blanks. `-DOCSTART-`, `# newdoc` and
     `###MEDLINE:` start a document. `# key = value` is a comment; in a file with tabs, so is every
@@ -46,43 +49,48 @@ def read_columns(
     if it lacks a column.
     """
     lines = iter(lines)
-    tabs, head = _find_separator(lines)
+    tabs, head = find_separator(lines)
     n_columns, first_row = 0, 0
     most = min(2, max(map(abs, (word_column, tag_column, *ent_columns))) - 1)
     text: str | None = None
     starts_document = False
     sentence = Sentence()
     error: CorpusError | None = None
-    for line in chain(head, lines):
-        marks_document = _DOCUMENT.match(line.text) is not None
-        is_comment = line.text.startswith("#") and (
-            _COMMENT.match(line.text) is not None
-            or (tabs and "\t" not in line.text)
-            or (not sentence.words and line.text.startswith("#\t") and line.text.count("\t") < most)
+    for line in chain(head, lines, [Line(Path(), 0, "")]):
+        is_source = (
+            not sentence.words and line.text.startswith("#\t") and line.text.count("\t") < most
         )
-        if marks_document or is_comment or not line.text.strip(" \t"):
+        if is_source or not is_row(line, tabs):
+            if not sentence.words and sentence.dropped:
+                error = sentence.dropped[0]
             if error is not None:
                 on_malformed(error)
                 sentence, text, error = Sentence(), None, None
             elif sentence.words:
                 yield _finish(sentence, text, starts_document)
                 sentence, text, starts_document = Sentence(), None, False
-            starts_document |= marks_document
+            starts_document |= _DOCUMENT.match(line.text) is not None
             if match := _TEXT.match(line.text):
                 text = match[1].strip()
             continue
-        row = line.text.split("\t") if tabs else _BLANKS.split(line.text.strip(" \t"))
+        row = split_row(line, tabs)
         if not n_columns:
             n_columns, first_row = len(row), line.number
             word, tag, ents = _find_columns(line, n_columns, word_column, tag_column, ent_columns)
+        bad: CorpusError | None = None
         if len(row) != n_columns:
-            error = error or line.error(
+            bad = line.error(
                 f"{len(row)} columns; expected {n_columns}, separated by "
                 f"{'tabs' if tabs else 'blanks'}, as in line {first_row}"
             )
         elif not row[word].strip(" "):
-            error = error or line.error(f"empty word; expected one in column {word + 1}")
-        if error is not None:
+            bad = line.error(f"empty word; expected one in column {word + 1}")
+        if bad is not None:
+            if drop_words:
+                sentence.dropped.append(bad)
+            else:
+                error = error or bad
+        if bad is not None or error is not None:
             continue
         sentence.lines.append(line)
         sentence.words.append(row[word])
@@ -93,13 +101,26 @@ def read_columns(
         sentence.layers = sentence.layers or [[] for _ in entities[1:]]
         for layer, entity in zip(sentence.layers, entities[1:], strict=True):
             layer.append(entity)
-    if error is not None:
-        on_malformed(error)
-    elif sentence.words:
-        yield _finish(sentence, text, starts_document)
 
 
-def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
+def is_row(line: Line, tabs: bool) -> bool:
+    """Return whether a line is neither blank nor a comment, nor starts a document."""
+    return not (
+        not line.text.strip(" \t")
+        or _DOCUMENT.match(line.text)
+        or (
+            line.text.startswith("#")
+            and (_COMMENT.match(line.text) or (tabs and "\t" not in line.text))
+        )
+    )
+
+
+def split_row(line: Line, tabs: bool) -> list[str]:
+    """Return the columns of a row."""
+    return line.text.split("\t") if tabs else _BLANKS.split(line.text.strip(" \t"))
+
+
+def find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
     """Return whether tabs separate the columns, and the lines read so far."""
     head = []
     for line in lines:
@@ -107,13 +128,7 @@ def _find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
         if line.text.strip(" \t") and not line.text.lstrip(" ").startswith(("#", "-DOCSTART-")):
             break
     # The word of the first rows may be "#".
-    return any(
-        "\t" in line.text
-        for line in head
-        if line.text.strip(" \t")
-        and not _COMMENT.match(line.text)
-        and not _DOCUMENT.match(line.text)
-    ), head
+    return any("\t" in line.text for line in head if is_row(line, tabs=False)), head
 
 
 def _find_columns(

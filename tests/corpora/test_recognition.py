@@ -1,0 +1,91 @@
+"""The format and the columns of a file by its content."""
+
+import os
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from spacy_bcrf.corpora.recognition import Columns, guess_columns, recognize_format
+from spacy_bcrf.io.text import scan_lines
+
+NER2003 = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\nGerman JJ B-NP B-MISC\n"
+UNER = "# sent_id = 1\n# text = in tampa\n1\tin\tO\t-\tann\n2\ttampa\tB-LOC\t-\tann\n"
+TWEETS = "@ann\tO\n\tO\nhi\tO\nRome\tB-LOC\nis\tO\nfar\tO\n" * 3
+GERMEVAL = "#\thttp://a.de\n1\tGleich\tO\tO\n2\tRom\tB-LOC\tI-LOC\n"
+TAG_FIRST = "O\tin\nB-LOC\tRome\nO\tand\n\nB-LOC\tOslo\n"
+POS_FIRST = "P\tin\tO\nN\tRome\tB-LOC\nP\ton\tO\nN\tOslo\tB-LOC\nP\tat\tO\nN\tBonn\tB-LOC\n"
+
+
+@pytest.mark.parametrize(
+    "text, columns",
+    [
+        (NER2003, Columns()),
+        (UNER, Columns(2, 3)),
+        (TWEETS, Columns()),
+        (GERMEVAL, Columns(2, -1)),
+        (TAG_FIRST, Columns(2, 1)),
+        (POS_FIRST, Columns(2, -1)),
+        ("a\tI\nb\tZ\n", Columns()),
+        ("1\t2\n3\t4\n", Columns()),
+        ("", Columns()),
+    ],
+)
+def test_columns_by_content(tmp_path, text, columns):
+    path = tmp_path / "a.unknown"
+    path.write_text(text)
+    assert guess_columns(path) == columns
+    assert recognize_format(path) == ("columns" if text else None)
+
+
+@pytest.mark.parametrize(
+    "text, format",
+    [
+        ('\n{"text": "a"}\n', "json"),
+        ('[{"text": "a"}]', "json"),
+        ("[\n  {}\n]", "json"),
+        ("# newdoc\n1-2\tdu\t" + "\t".join("_" * 8) + "\n", "conllu"),
+        ("The first sentence .\n\nAnother one .\nOf five words it is\n", None),
+        ("word\nword\n", None),
+        ("\n\n", None),
+    ],
+)
+def test_formats_by_content(tmp_path, text, format):
+    path = tmp_path / "a.unknown"
+    path.write_text(text)
+    assert recognize_format(path) == format
+
+
+FOLDER = os.environ.get("BCRF_CORPORA")
+CORPORA = {
+    "conll2000/test.txt": ("columns", Columns(), Columns(3, 1)),
+    "genia/dev.iob2": ("columns", Columns(), Columns(3, 2)),
+    "germeval2014/dev.iob2": ("columns", Columns(), Columns(3, 2)),
+    "jnlpba/devel.tsv": ("columns", Columns(), Columns(2, 1)),
+    "wnut17/emerging.test.annotated": ("columns", Columns(), Columns(2, 1)),
+    "uner-english-ewt/en_ewt-ud-dev.iob2": ("columns", Columns(2, 3), Columns(4, 3)),
+    "ud-german-gsd/de_gsd-ud-dev.conllu": ("conllu", None, None),
+}
+"""Format, columns, and columns in the reverse order. Of several columns of tags, the last counts."""
+
+
+@pytest.mark.skipif(not FOLDER, reason="BCRF_CORPORA names no folder of published corpora")
+@pytest.mark.parametrize("name", CORPORA)
+def test_slices_of_published_corpora(tmp_path, name):
+    format, columns, reverse = CORPORA[name]
+    lines = [line.text for line in islice(scan_lines(Path(FOLDER, name)), 300)]
+    path = tmp_path / "a.unknown"
+    path.write_text("\n".join(lines))
+    assert recognize_format(path) == format
+    if columns is None:
+        return
+    assert guess_columns(path) == columns
+    separator = "\t" if any("\t" in line for line in lines) else " "
+    lines = [
+        line if line.startswith("#") else separator.join(line.split(separator)[::-1])
+        for line in lines
+    ]
+    path.write_text("\n".join(lines))
+    found = guess_columns(path)
+    width = max(len(line.split(separator)) for line in lines if line[:1] not in ("", "#"))
+    assert found._replace(entity=found.entity % (width + 1)) == reverse
