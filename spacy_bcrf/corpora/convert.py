@@ -179,8 +179,8 @@ def _read(
                 skip(error)
                 starts_document = sentence.starts_document
                 continue
-            for error in sentence.dropped:
-                dropped.add(str(error))
+            for line in sentence.dropped:
+                dropped.add(str(line))
             starts_document = False
             n_sentences += 1
             yield sentence

@@ -93,8 +93,14 @@ def make_chain(
     """Return a chain of the options of `LinearChain`. options: see `SparseChain`."""
     template_set = templates if isinstance(templates, str) else None
     texts = get_templates(templates) if isinstance(templates, str) else templates
-    lexicons = {"gazetteers": Gazetteers(gazetteers or {}), "tables": WordTables(clusters or {})}
-    return SparseChain(texts, settings, template_set=template_set, **lexicons, **options)
+    return SparseChain(
+        texts,
+        settings,
+        template_set=template_set,
+        gazetteers=Gazetteers(gazetteers or {}),
+        tables=WordTables(clusters or {}),
+        **options,
+    )
 
 
 def make_linear_chain(sparse: SparseChain, decoder: str) -> Model[list[Doc], Potentials]:

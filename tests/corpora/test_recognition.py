@@ -66,7 +66,7 @@ CORPORA = {
     "uner-english-ewt/en_ewt-ud-dev.iob2": ("columns", Columns(2, 3), Columns(4, 3)),
     "ud-german-gsd/de_gsd-ud-dev.conllu": ("conllu", None, None),
 }
-"""Format, columns, and columns in the reverse order. Of several columns of tags, the last counts."""
+"""Format, columns, and columns in the reverse order. The last of several tag columns counts."""
 
 
 @pytest.mark.skipif(not FOLDER, reason="BCRF_CORPORA names no folder of published corpora")

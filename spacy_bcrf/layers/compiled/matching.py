@@ -54,7 +54,8 @@ class MaxoutBlock:
     def of(cls, node: Model) -> MaxoutBlock:
         """Return the parts of a layer. Unsupported for a number of pieces without kernels."""
         inner, dropout = node.layers
-        found = cls(*inner.layers, dropout)
+        maxout, norm = inner.layers
+        found = cls(maxout, norm, dropout)
         if (pieces := found.maxout.get_dim("nP")) not in (2, 3):
             raise Unsupported(f"the kernels have 2 or 3 pieces, not {pieces}")
         return found
