@@ -22,8 +22,8 @@ def import_crfsuite(path: Path, lang: str = "en") -> Language:
     """Make a pipeline with a `bcrf_tagger` that has the labels and the weights of a model file.
 
     It reads the names of features from `token._.crfsuite`, see `corpora.formats.set_features`.
-    Features with values other than 1 have no counterpart. Weights become float32, and saved ones
-    float16: marginals differ by about 1e-6 and 1e-4. `sklearn.CRF(model_filename=path)` is exact.
+    Features with values other than 1 have no counterpart. Weights become float32, also those that
+    the pipeline saves. `sklearn.CRF(model_filename=path)` keeps float64.
 
     Raises ValueError naming the file if it is no CRFsuite model, or has no label.
     """
@@ -49,4 +49,5 @@ def import_crfsuite(path: Path, lang: str = "en") -> Language:
     weights[:n_tags, :n_tags] = model.transitions[np.ix_(order, order)]
     weights[n_tags + 3 + rows, :n_tags] = model.weights[:, order]
     chain.learner.weights = weights
+    chain.full = True
     return nlp

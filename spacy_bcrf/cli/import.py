@@ -37,7 +37,7 @@ def import_cli(
     typer.echo(f"{output}: a bcrf_tagger with {len(nlp.pipe_labels['bcrf_tagger'])} labels")
     typer.echo(
         "Note: token._.crfsuite has the names of features. Values other than 1 have no "
-        f"counterpart in a pipeline. Saved weights are float16. For values, and for marginals "
-        f"within 1e-6: spacy_bcrf.sklearn.CRF(model_filename={str(model)!r})"
+        "counterpart in a pipeline. For values: "
+        f"spacy_bcrf.sklearn.CRF(model_filename={str(model)!r})"
     )
     return f"python -m spacy bcrf report {output} TEST.spacy --output report.html"

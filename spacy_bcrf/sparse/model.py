@@ -68,6 +68,8 @@ class SparseChain:
         `pooled`, see `two_pass`. `fit_first` trains it.
 
     n_chains: number of chains side by side, see `OnlineLearner`. `initialize` reads it.
+    full: whether saved weights are float32, not float16, and inference is in float64. An import
+        sets it, so that marginals equal those of the other library.
 
     `dictionary` and `learner` exist after `initialize` or `from_bytes`.
     """
@@ -109,6 +111,7 @@ class SparseChain:
         self.template_set = template_set
         self.feature_dropout = feature_dropout
         self.n_chains = 1
+        self.full = False
         self._learner: OnlineLearner | None = None
         self._counts: _Counts | None = None
         self._forget_rows()
@@ -267,6 +270,8 @@ class SparseChain:
             docs, self.dictionary, weights, learner.n_tags, learner.n_chains
         )
         transitions = weights[: learner.n_states, : learner.n_states]
+        if self.full:
+            unary, transitions = unary.astype("float64"), transitions.astype("float64")
         lengths = docs.lengths if isinstance(docs, DocBatch) else doc_lengths(docs)
         potentials = split_chains(unary, transitions, lengths, learner.n_chains, np)
         potentials = potentials.constrain(constraints)
@@ -394,6 +399,7 @@ class SparseChain:
             self.template_set,
             self.first.chain.save() if self.first and self.first.chain.is_ready else None,
             self.first.tags if self.first else [],
+            self.full,
         )
 
     def from_bytes(self, data: bytes) -> SparseChain:
@@ -438,6 +444,7 @@ class SparseChain:
         self.dictionary = dictionary
         self._forget_rows()
         self._learner = learner
+        self.full = saved.full
         self._add_pairs()
         return self
 

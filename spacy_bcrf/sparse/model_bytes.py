@@ -39,6 +39,7 @@ class SavedChain(NamedTuple):
     general: (S + 3, T) float32, weights of the transitions, the bias, the start and the end. C
         chains side by side have S = T / C tags each.
     keys: (F,) uint64, feature keys. features: (F, T) float32, their weights.
+    full: whether the weights of features are stored as float32, not float16.
     """
 
     templates: list[str]
@@ -51,6 +52,7 @@ class SavedChain(NamedTuple):
     template_set: str | None = None
     first: SavedChain | None = None
     first_tags: Sequence[str] = ()
+    full: bool = False
 
 
 def mix(chains: Sequence[SavedChain], shares: Sequence[float]) -> SavedChain:
@@ -72,7 +74,7 @@ def mix(chains: Sequence[SavedChain], shares: Sequence[float]) -> SavedChain:
 
 
 def pack(saved: SavedChain) -> bytes:
-    """Serialize a chain: feature weights as float16, compressed, and a checksum of all bytes.
+    """Serialize a chain: feature weights as float16 or, if `full`, float32, and a checksum.
 
     Raises ValueError if there are weights that are not finite.
     """
@@ -82,9 +84,10 @@ def pack(saved: SavedChain) -> bytes:
             "training diverged. Lower rate, the learning rate of the chain, and train it again"
         )
     # Larger weights would overflow float16.
-    limit = float(np.finfo("float16").max)
-    scale = max(1.0, float(np.abs(saved.features).max(initial=0)) / limit)
-    packed = (saved.features / np.float32(scale)).astype("float16")
+    dtype = "float32" if saved.full else "float16"
+    largest = float(np.abs(saved.features).max(initial=0))
+    scale = max(1.0, largest / float(np.finfo(dtype).max))
+    packed = (saved.features / np.float32(scale)).astype(dtype)
     # Small weights become 0.
     used = packed.any(axis=1)
     content = srsly.msgpack_dumps(
@@ -100,8 +103,9 @@ def pack(saved: SavedChain) -> bytes:
             "keys": saved.keys[used].tobytes(),
             # Zeros of one tag come in runs along the features, which compress well.
             "features": zlib.compress(np.ascontiguousarray(packed[used].T).tobytes(), 1),
-            # Files without a first chain equal those of versions that had none.
+            # Files without a first chain, and of float16, equal those of versions without these.
             **_pack_first(saved),
+            **({"full": True} if saved.full else {}),
         }
     )
     data = {"version": VERSION, "checksum": zlib.crc32(content), "content": content}
@@ -120,7 +124,7 @@ def unpack(data: bytes) -> SavedChain:
 
     Checks types, sizes, the checksum and that weights are finite. Raises ValueError naming what is
     wrong. Allocates at most 3 * 1,032 times the size of the bytes for the feature weights: their
-    float16 array has at most 1,032 times that size, and their float32 array twice as much.
+    stored array has at most 1,032 times that size, and their float32 array at most twice as much.
     """
     msg = _read(data, {"version": int})
     if msg["version"] == VERSION:
@@ -156,7 +160,13 @@ def unpack(data: bytes) -> SavedChain:
     _check_tables(tables)
     keys = np.frombuffer(msg["keys"], dtype="uint64")
     general = np.frombuffer(msg["general"], dtype="float32").reshape(n_general, n_tags)
-    packed = np.frombuffer(_decompress(msg["features"], 2 * n_tags * len(keys)), dtype="float16")
+    full = msg.get("full", False)
+    if not isinstance(full, bool):
+        raise _damaged(f"full has the type {type(full).__name__}")
+    n_bytes = (4 if full else 2) * n_tags * len(keys)
+    packed = np.frombuffer(
+        _decompress(msg["features"], n_bytes), dtype="float32" if full else "float16"
+    )
     by_tag = packed.reshape(n_tags, len(keys))
     features = np.empty((len(keys), n_tags), dtype="float32")
     # Transpose in blocks that fit the cache.
@@ -169,7 +179,7 @@ def unpack(data: bytes) -> SavedChain:
     if not (np.isfinite(general).all() and np.isfinite(features).all()):
         raise _damaged("there are weights that are not finite")
     texts = msg["templates"], msg["gazetteers"], tables
-    saved = SavedChain(*texts, n_sequences, general, keys, features, template_set)
+    saved = SavedChain(*texts, n_sequences, general, keys, features, template_set, full=full)
     return _unpack_first(saved, msg) if "first" in msg else saved
 
 

@@ -91,9 +91,7 @@ def test_the_pipeline_has_equal_labelings_and_marginals(model, tmp_path):
     tagger = nlp.get_pipe("bcrf_tagger")
     order = [CRF(model_filename=path).classes_.index(label) for label in tagger.labels]
     found = np.concatenate(tagger.token_marginals(docs))
-    assert np.allclose(
-        found, np.array(marginals)[:, order], rtol=0, atol=1e-4
-    )  # saved weights are float16
+    assert np.allclose(found, np.array(marginals)[:, order], rtol=0, atol=1e-6)
 
 
 def test_damaged_files_are_errors(model, tmp_path):
