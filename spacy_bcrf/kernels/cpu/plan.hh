@@ -51,31 +51,11 @@ struct Shape {
     bool blocks;   // see are_blocks_faster
     double range;  // of most tokens' scores, see guess_range
     bool plain;    // the weights of shared transitions are numbers of R, which lanes of wide numbers need
-    bool dense;    // all transitions are allowed
+    bool alone;    // forbidden transitions leave no blocks of tags, so that each tag is a block of wide numbers
     int path = -1;  // the Path to take first, or -1
     // Wide floats would lose digits: a lower bound after one iteration weighs large scores that nearly cancel.
     bool doubles = false;
 };
-
-// scale: see BregmanOptions.
-template <class R> Shape shape_of(const Batch<R>& batch, Operation operation, double range, double scale = 1) {
-    const size_t n = batch.shared ? size_t(batch.tags) * batch.tags : 0;
-    const Extent<R> found = extent(batch.transitions, n);
-    return {operation, batch.tags, batch.shared, are_blocks_faster(batch), range,
-            !((double(found.top) - found.least) * scale > Precision<R>::PLAIN_RANGE), found.low > -infinity<R>,
-            batch.path};
-}
-
-struct Step {
-    Path path;
-    double share = 0;  // the least share of its lanes that a tile must fill
-};
-
-// Return the least tokens of a tile of Bregman projections in lanes: the sums of all pairs of tags take a time of their
-// own. share: see Step; 0 if rows are slow.
-template <class R> size_t least_tokens(const Batch<R>& batch, double share) {
-    return share == 0 || are_blocks_faster(batch) ? 0 : size_t(batch.tags) * batch.tags / PAIRS_A_TOKEN;
-}
 
 inline bool is_bregman(Operation operation) {
     return operation == Operation::BREGMAN || operation == Operation::BREGMAN_LOWER;
@@ -89,6 +69,27 @@ template <class R> bool fits_plain(Operation operation, double range) {
     if (operation == Operation::MEAN_FIELD || operation == Operation::MAX_PRODUCT) return true;
     if (is_bregman(operation)) return !(range > Precision<R>::MAX_RANGE);
     return !(range > (sizeof(R) == 4 ? 150 : 1500));
+}
+
+// scale: see BregmanOptions.
+template <class R> Shape shape_of(const Batch<R>& batch, Operation operation, double range, double scale = 1) {
+    const size_t n = batch.shared ? size_t(batch.tags) * batch.tags : 0;
+    const Extent<R> found = extent(batch.transitions, n);
+    // Plain numbers do not ask.
+    const bool alone = n && found.low == -infinity<R> && !fits_plain<R>(operation, range) && group_tags(batch, false).empty();
+    return {operation, batch.tags, batch.shared, are_blocks_faster(batch), range,
+            !((double(found.top) - found.least) * scale > Precision<R>::PLAIN_RANGE), alone, batch.path};
+}
+
+struct Step {
+    Path path;
+    double share = 0;  // the least share of its lanes that a tile must fill
+};
+
+// Return the least tokens of a tile of Bregman projections in lanes: the sums of all pairs of tags take a time of their
+// own. share: see Step; 0 if rows are slow.
+template <class R> size_t least_tokens(const Batch<R>& batch, double share) {
+    return share == 0 || are_blocks_faster(batch) ? 0 : size_t(batch.tags) * batch.tags / PAIRS_A_TOKEN;
 }
 
 // Return the share of lanes that a tile must fill to be faster than rows of plain numbers, or more than 1 if none is.
@@ -123,8 +124,7 @@ template <class R> double wide_lane_share(const Shape& shape) {
     const bool doubles = sizeof(R) == 4 && !shape.blocks && fits_plain<double>(shape.operation, shape.range);
     // Rows are slow. Plain doubles are faster than wide floats without blocks.
     if (is_bregman(shape.operation)) return doubles ? 2 : 0;
-    // If many tags have no blocks, each tag is a block.
-    if (doubles && !shape.dense && shape.tags >= MIN_BLOCK_TAGS) return 2;
+    if (doubles && shape.alone) return 2;
     const double share = std::min(0.1 + 0.0095 * shape.tags, 0.75) * (sizeof(R) == 4 ? 1 : 1.6);
     return shape.blocks ? std::min(share, 0.5) : share;
 }
