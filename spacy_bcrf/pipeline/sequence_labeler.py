@@ -413,8 +413,9 @@ class SequenceLabeler(TrainablePipe):
     ) -> None:
         """Set the labels, by default all labels of the examples, and initialize the model.
 
-        Reads the examples once and keeps none of them. See `training.read_corpus`. ValueError for a
-        config with another number of tags, or for losses that a sparse chain cannot learn.
+        Reads the examples once and keeps none of them, see `training.read_corpus`. A chain with
+        `two_pass` reads them once more, and keeps them until its first chain is trained. ValueError
+        for a config with another number of tags, or for losses that a sparse chain cannot learn.
         """
         if self._terms or self.loss_terms:
             training.check_learns_from_gradients(self, LOSS_TERMS)
