@@ -22,8 +22,8 @@ def import_crfsuite(path: Path, lang: str = "en") -> Language:
     """Make a pipeline with a `bcrf_tagger` that has the labels and the weights of a model file.
 
     It reads the names of features from `token._.crfsuite`, see `corpora.formats.set_features`.
-    Features with values other than 1 have no counterpart. Weights become float32, also those that
-    the pipeline saves. `sklearn.CRF(model_filename=path)` keeps float64.
+    Features with values other than 1 have no counterpart. The pipeline has and saves weights of
+    float32; `sklearn.CRF(model_filename=path)` keeps float64.
 
     Raises ValueError naming the file if it is no CRFsuite model, or has no label.
     """
