@@ -91,6 +91,7 @@ class Batch:
         self.xp = np
         self.potentials = chain.Potentials.unchecked(unary, edges, self.lengths, np)
         if tags is not None and not is_plain:
+            check_shapes(scores, tags)
             self.gold = self._find_gold(tags)
         return True
 
@@ -171,10 +172,12 @@ class Batch:
         gold[gold == UNKNOWN] = -1
         return gold.astype("int32")
 
-    def gradients(self, gradient: chain.Potentials, factor: float = 1) -> tuple[Tensor, ...]:
-        """Return the gradients of emissions, transitions, start and end, times a factor."""
-        unary, edges = gradient.unary, gradient.transitions
-        edges = edges if edges.ndim == 2 else self.pad(edges)
+    def gradients(self, unary: Array, edges: Array, factor: float = 1) -> tuple[Tensor, ...]:
+        """Return the gradients of emissions, transitions, start and end, times a factor.
+
+        They share no memory with the arrays, because PyTorch adds further gradients in place.
+        """
+        edges = edges.copy() if edges.ndim == 2 else self.pad(edges)
         if self.xp is np:
             padded = np.empty(self.shape, unary.dtype)
             ends = np.zeros((2, self.shape[2]), unary.dtype)
@@ -184,9 +187,8 @@ class Batch:
             padded = self.pad(unary)
             ends = self.xp.stack([unary[at].sum(axis=0) for at in (self.starts, self.ends)])
         if factor != 1:
-            padded *= factor
-            ends *= factor
-            edges = edges * factor
+            for x in (padded, edges, ends):
+                x *= factor
         return tuple(map(as_tensor, (padded, edges, *ends)))
 
     def weigh(

@@ -33,22 +33,16 @@ def _inference(text: str) -> chain.Inference:
 # Operators, which compilers keep as one step. They take and return tensors, numbers and texts.
 
 
-def _find_loss(
-    emissions: Tensor,
-    transitions: Tensor,
-    start: Tensor | None,
-    end: Tensor | None,
-    mask: Tensor | None,
-    tags: Tensor,
-    reduction: str,
-    inference: str,
-    batch_first: bool,
-) -> tuple[Tensor, Batch, chain.Potentials, float]:
-    """Return the log-likelihood, the batch, and the gradient, to be multiplied by a factor."""
+def _find_loss(*args: Any) -> tuple[Tensor, Batch, Array, Array, float]:
+    """Return the log-likelihood, its batch, and its gradient without padding, with a factor.
+
+    The arguments are those of `_log_likelihood`. The gradient is of unary and edges.
+    """
+    *scores, tags, reduction, inference, batch_first = args
     if reduction not in REDUCTIONS:
         raise ValueError(f"invalid reduction: {reduction}; expected one of {', '.join(REDUCTIONS)}")
-    with on_stream(emissions):
-        batch = Batch((emissions, transitions, start, end, mask), batch_first, tags)
+    with on_stream(scores[0]):
+        batch = Batch(tuple(scores), batch_first, tags)
         losses, gradient = _inference(inference).loss(batch.potentials, batch.gold)
         factor = -1.0
         if reduction in ("mean", "token_mean"):
@@ -57,7 +51,7 @@ def _find_loss(
         if reduction != "none":
             losses = batch.xp.asarray(losses.sum())
         losses *= factor
-        return as_tensor(losses), batch, gradient, factor
+        return as_tensor(losses), batch, gradient.unary, gradient.transitions, factor
 
 
 def _log_likelihood(
@@ -72,11 +66,11 @@ def _log_likelihood(
     batch_first: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the log-likelihood and its gradients: emissions, transitions, start and end."""
-    value, batch, gradient, factor = _find_loss(
+    value, batch, *gradient = _find_loss(
         emissions, transitions, start, end, mask, tags, reduction, inference, batch_first
     )
     with on_stream(emissions):
-        return (value, *batch.gradients(gradient, factor))
+        return (value, *batch.gradients(*gradient))
 
 
 def _weigh(
@@ -105,7 +99,7 @@ def _weigh(
         batch = Batch((emissions, transitions, start, end, mask), batch_first, tags)
         exact = _inference(inference)
         found = batch.weigh(-as_array(weights), lambda w: exact.loss(w, batch.gold)[1])
-        return batch.gradients(found)
+        return batch.gradients(found.unary, found.transitions)
 
 
 def find_labelings(*args: Any) -> tuple[Batch, Array]:
@@ -273,23 +267,25 @@ class _DirectLogLikelihood(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Tensor:
-        value, *ctx.found = _find_loss(*args)
-        _save(ctx, *args[:6])
-        ctx.options = args[6:]
+        value, batch, unary, edges, ctx.factor = _find_loss(*args)
+        # PyTorch frees saved tensors after `backward`, which needs only the layout of the batch.
+        _save(ctx, as_tensor(unary), as_tensor(edges), *args[:6])
+        del batch.potentials, batch.gold
+        ctx.batch, ctx.options = batch, args[6:]
         return value
 
     @staticmethod
     def backward(ctx: Any, weights: Tensor | None) -> tuple[Tensor | None, ...]:
         if weights is None:
             return _for_inputs(ctx, ())
-        batch, gradient, factor = ctx.found
+        found, factor = tuple(map(as_array, ctx.saved_tensors[:2])), ctx.factor
         reduction, *options = ctx.options
         is_scalar = reduction != "none"
         with on_stream(weights):
             if is_scalar and not weights.is_cuda and not torch.is_grad_enabled():
-                return _for_inputs(ctx, batch.gradients(gradient, factor * float(weights)))
-            gradients = batch.gradients(gradient, factor)
-        args = (weights, *gradients, *ctx.saved_tensors, *options, is_scalar)
+                return _for_inputs(ctx, ctx.batch.gradients(*found, factor * float(weights)))
+            gradients = ctx.batch.gradients(*found, factor)
+        args = (weights, *gradients, *ctx.saved_tensors[2:], *options, is_scalar)
         return _for_inputs(ctx, _Weigh.apply(*args))
 
 
@@ -337,7 +333,8 @@ class _QueryGradients(_Gradients):
                 )
             else:
                 found = batch.weigh(as_array(weights), lambda v: _value_gradient(exact, v))
-            return batch.gradients(found.astype(w.unary.dtype.name))
+            found = found.astype(w.unary.dtype.name)
+            return batch.gradients(found.unary, found.transitions)
 
 
 def _value_gradient(inference: chain.Inference, w: chain.Potentials) -> chain.Potentials:

@@ -421,6 +421,33 @@ def test_bad_input_is_named(message):
         CRF(3)(**given | BAD[message])
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64, torch.bool])
+@pytest.mark.parametrize("shape", [(3, 2), (2, 5), (2, 2)])
+def test_tags_of_another_shape_are_named(shape, dtype):
+    shape = (*shape, 4) if dtype == torch.bool else shape
+    with pytest.raises(ValueError, match="first two dimensions of emissions and tags must match"):
+        CRF(4)(torch.zeros(2, 3, 4), torch.ones(shape, dtype=dtype))
+
+
+@pytest.mark.parametrize("factor", [-1, 1, 2])
+def test_a_graph_gives_its_gradients_again(scores, tags, factor):
+    parameters = [*scores]
+    loss = factor * log_likelihood(scores[0], tags, *scores[1:], MASK)
+    expected = torch.autograd.grad(loss, parameters, retain_graph=True)
+    expected = [x.clone() for x in expected]
+    for _ in range(3):
+        loss.backward(retain_graph=True)
+    for x, once in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(x.grad, 3 * once)
+        x.grad.zero_()
+    loss.backward()
+    for x, once in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(x.grad, once)
+    # PyTorch has freed what the loss saved.
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
 def test_mixed_dtypes_are_named(tags):
     with pytest.raises(TypeError, match=r"emissions are torch.float64, transitions torch.float32"):
         CRF(TAGS)(torch.zeros(STEPS, SIZE, TAGS).double(), tags)
