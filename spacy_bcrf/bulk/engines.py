@@ -48,6 +48,9 @@ class Pool(Protocol):
     def wait(self) -> tuple[Any, Finished | BulkError | Died | None]:
         """Return the next worker with a result, and the result."""
 
+    def retire(self, worker: Any) -> None:
+        """End a worker that has no shard."""
+
     def stop(self) -> None:
         """End all workers."""
 
@@ -82,13 +85,16 @@ def run_pool(
                     )
                 working[pool.start()] = None
                 continue
-            n_unready = 0
             if more := again.pop() if again else following:
                 attempts[more.number] += 1
                 working[worker] = more
                 pool.give(worker, more)
                 following = next(source, None) if more is following else following
-            if result is not None:
+            else:
+                pool.retire(worker)
+            if result is None:
+                n_unready = 0
+            else:
                 del attempts[result.number]
                 yield result
     finally:
@@ -123,6 +129,9 @@ class _Processes:
             return worker, self.children[worker].receive()
         except (EOFError, OSError):
             return worker, Died(self.children.pop(worker).stop())
+
+    def retire(self, worker: Any) -> None:
+        self.children.pop(worker).stop(kill=True)
 
     def stop(self) -> None:
         for child in self.children.values():

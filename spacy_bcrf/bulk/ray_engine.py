@@ -120,6 +120,9 @@ class _Actors:
         except _deaths(self.ray) as error:
             return worker, Died(_reason(error))
 
+    def retire(self, worker: Any) -> None:
+        self.ray.kill(worker)
+
     def stop(self) -> None:
         for actor in self.calls.values():
             self.ray.kill(actor)
