@@ -198,14 +198,14 @@ def convert_cli(
         def reader(path: Path, name: str) -> Reader:
             if name == "conllu":
                 return partial(read_conllu, tag=tag.value, ent_key=ent_key)
-            word, entity = Columns()
+            word, entities = Columns()
             if word_column is None and ent_column is None and not tag_column:
-                word, entity = _guess_columns(path, report)
+                word, entities = _guess_columns(path, spans_key is not None, report)
             return partial(
                 read_columns,
                 word_column=word_column or word,
                 tag_column=tag_column,
-                ent_columns=ent_column or (entity,),
+                ent_columns=ent_column or entities,
                 drop_words=drop_words,
             )
 
@@ -247,13 +247,20 @@ def _find_format(path: Path, format: Format, report: Callable[[str], object]) ->
     return found
 
 
-def _guess_columns(path: Path, report: Callable[[str], object]) -> Columns:
+def _guess_columns(path: Path, may_overlap: bool, report: Callable[[str], object]) -> Columns:
     found = guess_columns(path)
     if found != Columns():
+        listed = " and ".join(map(str, found.entities))
         report(
-            f"{path}: the words are in column {found.word}, the entity tags in column "
-            f"{found.entity}, by their content (see --word-column and --ent-column)"
+            f"{path}: the words are in column {found.word}, the entity tags in column {listed}, by "
+            "their content (see --word-column and --ent-column)"
         )
+    if len(found.entities) > 1 and not may_overlap:
+        report(
+            f"{path}: entities overlap, and only those of column {found.entities[0]} are read: "
+            "--spans-key sc reads all, for bcrf_spans"
+        )
+        return found._replace(entities=found.entities[:1])
     return found
 
 

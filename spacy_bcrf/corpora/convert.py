@@ -159,34 +159,36 @@ def _read(
 ) -> Iterator[Sentence]:
     """Yield the sentences of all files, with IOB2 tags. Each file starts a document.
 
-    CorpusError if nothing is left of a file.
+    CorpusError if a file cannot be read, or nothing is left of it.
     """
 
     def skip(error: CorpusError) -> None:
         problems.add(str(error))
 
     for path, reader, advance in each_file(sources):
-        starts_document, n_sentences = True, 0
-        for sentence in reader(read_lines(path, advance), on_malformed=skip):
-            sentence.starts_document |= starts_document
-            try:
-                layers = [
-                    entity_reader.read(replace(sentence, entities=layer))
-                    for layer in (sentence.entities, *sentence.layers)
-                ]
-                sentence.entities, *sentence.layers = layers
-            except CorpusError as error:
-                skip(error)
-                starts_document = sentence.starts_document
-                continue
-            for line in sentence.dropped:
-                dropped.add(str(line))
-            starts_document = False
-            n_sentences += 1
-            yield sentence
-        if not n_sentences:
-            problems.finish()
-            raise CorpusError(f"{path}: no sentences; expected at least one")
+        starts_document, n_sentences, n_problems = True, 0, problems.n
+        try:
+            for sentence in reader(read_lines(path, advance), on_malformed=skip):
+                sentence.starts_document |= starts_document
+                try:
+                    sentence.entities, *sentence.layers = [
+                        entity_reader.read(replace(sentence, entities=layer))
+                        for layer in (sentence.entities, *sentence.layers)
+                    ]
+                except CorpusError as error:
+                    skip(error)
+                    starts_document = sentence.starts_document
+                    continue
+                for line in sentence.dropped:
+                    dropped.add(str(line))
+                starts_document = False
+                n_sentences += 1
+                yield sentence
+            is_named = problems.in_error and problems.n > n_problems
+            if not (n_sentences or is_named):
+                raise CorpusError(f"{path}: no sentences; expected at least one")
+        except CorpusError as error:
+            problems.fail(error)
 
 
 def _group(sentences: Iterable[Sentence], n_sents: int) -> Iterator[list[Sentence]]:

@@ -22,6 +22,9 @@ class Problems:
     report: receives each message. unit: what the problems leave out, in the plural.
     """
 
+    in_error = False
+    """Whether the problems become an error."""
+
     def __init__(self, report: Callable[[str], object], unit: str) -> None:
         self.report, self.unit = report, unit
         self.n = self.n_more = 0
@@ -34,6 +37,11 @@ class Problems:
             self.n_more += n
         self.n += n
 
+    def fail(self, error: CorpusError) -> None:
+        """Raise an error of a whole file, after the reports."""
+        self.finish()
+        raise error
+
     def finish(self) -> None:
         """Report how many others there are."""
         if self.n_more:
@@ -43,16 +51,22 @@ class Problems:
 class AllProblems(Problems):
     """Collects the reports, for one error that names all bad places. advice: its last sentence."""
 
+    in_error = True
+
     def __init__(self, unit: str, advice: str) -> None:
         self.lines: list[str] = []
         self.advice = advice
         super().__init__(self.lines.append, unit)
 
+    def fail(self, error: CorpusError) -> None:
+        """Add an error of a whole file."""
+        self.report(str(error))
+
     def finish(self) -> None:
         """Raise CorpusError if there are problems."""
         super().finish()
-        if self.n:
-            raise CorpusError("\n".join(self.lines) + f". {self.advice}")
+        if self.lines:
+            raise CorpusError("\n".join(self.lines) + (f". {self.advice}" if self.n else ""))
 
 
 def each_file(

@@ -19,22 +19,27 @@ MOST_BAD = 0.1
 """Largest share of malformed rows and tags."""
 
 _TAG = re.compile(r"O|[_-]?|[BILUES]-\S+")
-_ENTITY = re.compile(r"[BILUES]-\S+")
+_LABEL = re.compile(r"[BILUES]-(\S+)")
+# A record, or a list of records. A word of a column may be a bracket.
+_JSON = re.compile(r"\[?\s*\{\s*(?:[\"}]|$)|\[\s*(?:\]|$)")
 _CONLLU_ID = re.compile(r"[1-9]\d*([-.][1-9]\d*)?")
 
 
 class Columns(NamedTuple):
-    """Numbers of the columns of word and entity tag, from 1, or from the end as -1."""
+    """Numbers of the columns of word and entity tags, from 1, or from the end as -1.
+
+    entities: several if entities overlap, the outer ones first.
+    """
 
     word: int = 1
-    entity: int = -1
+    entities: tuple[int, ...] = (-1,)
 
 
 def recognize_format(path: Path) -> str | None:
     """Return "json", "conllu" or "columns", or None if the content is none of them."""
     lines = [line.text for line in islice(scan_lines(path), N_LINES)]
     first = next((text.strip() for text in lines if text.strip()), "")
-    if first.startswith(("{", "[{")) or first == "[":
+    if _JSON.match(first):
         return "json"
     rows = _read_rows(path)
     if rows and all(len(row) == 10 and _CONLLU_ID.fullmatch(row[0]) for row in rows):
@@ -45,12 +50,15 @@ def recognize_format(path: Path) -> str | None:
 def guess_columns(path: Path) -> Columns:
     """Return the columns of a file, by default the first and the last.
 
-    The entity tags are the last column of tags such as O and B-PER. If the first column has
-    numbers, entity tags or few different values, the word is the column with the most values.
+    The entity tags are the last column of tags such as O and B-PER, with all columns before it that
+    share a label with it, as in GENIA and GermEval; the chunks of CoNLL-2003 share none. If the
+    first column has numbers, entity tags or few different values, the word is the column with the
+    most values.
     """
     rows = _read_rows(path)
     columns = [*zip(*rows, strict=True)]
-    tags = [i for i, column in enumerate(columns) if _are_tags(column)]
+    labels = {i: _find_labels(column) for i, column in enumerate(columns) if _are_tags(column)}
+    tags = [i for i, found in labels.items() if found]
     if not tags:
         return Columns()
     n_values = {
@@ -63,12 +71,17 @@ def guess_columns(path: Path) -> Columns:
     word = max(n_values, key=lambda i: n_values[i])
     if 2 * n_values.get(0, 0) >= n_values[word]:
         word = 0
-    return Columns(word + 1, -1 if tags[-1] == len(columns) - 1 else tags[-1] + 1)
+    layers = [i for i in tags if labels[i] & labels[tags[-1]]]
+    return Columns(word + 1, tuple(-1 if i == len(columns) - 1 else i + 1 for i in layers))
 
 
 def _are_tags(column: Sequence[str]) -> bool:
     n_tags = sum(_TAG.fullmatch(value) is not None for value in column)
-    return n_tags >= (1 - MOST_BAD) * len(column) and any(map(_ENTITY.fullmatch, column))
+    return n_tags >= (1 - MOST_BAD) * len(column)
+
+
+def _find_labels(column: Sequence[str]) -> set[str]:
+    return {match[1] for match in map(_LABEL.fullmatch, column) if match}
 
 
 def _read_rows(path: Path) -> list[list[str]]:

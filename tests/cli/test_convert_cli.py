@@ -164,6 +164,38 @@ def test_all_malformed_places_are_listed_at_once(folder):
     assert not (folder / "o.spacy").exists()
 
 
+def test_malformed_files_do_not_hide_each_other(folder):
+    (folder / "a.conll").write_text("EU\tO\noops\n")
+    (folder / "b.conll").write_text("EU\n")
+    (folder / "c.conll").write_text("\n")
+    (folder / "d.conll").write_bytes(b"M\xe4rz\tO\n")
+    (folder / "e.conll").write_text("EU\tZ-X\n")
+    files = [f"{name}.conll" for name in "abcde"]
+    result = run(*files, "o.spacy", exit_code=1)
+    places = [line.partition(": ")[0] for line in result.stderr.splitlines()]
+    assert places == ["a.conll:2", "b.conll:1", "c.conll", "d.conll:1", "e.conll:1"]
+    assert not (folder / "o.spacy").exists()
+    # A file without a sentence is an error, also if malformed sentences are skipped.
+    result = run("a.conll", "good.conll", "o.spacy", "--skip-malformed", exit_code=1)
+    assert result.stderr.splitlines()[-1] == "a.conll: no sentences; expected at least one"
+
+
+def test_overlapping_entities_by_content(folder):
+    (folder / "nested.tsv").write_text(
+        "#\thttp://a.de\n1\tUni\tB-ORG\tO\n2\tOslo\tI-ORG\tB-LOC\n3\tBonn\tB-LOC\tO\n"
+    )
+    result = run("nested.tsv", "o.spacy")
+    assert "the entity tags in column 3 and -1, by their content" in result.stderr
+    assert "nested.tsv: entities overlap, and only those of column 3 are read" in result.stderr
+    (doc,) = load("o.spacy")
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [("Uni Oslo", "ORG"), ("Bonn", "LOC")]
+    result = run("nested.tsv", "o.spacy", "--spans-key", "sc")
+    assert "entities overlap" not in result.stderr
+    (doc,) = load("o.spacy")
+    spans = [(span.text, span.label_) for span in doc.spans["sc"]]
+    assert spans == [("Uni Oslo", "ORG"), ("Oslo", "LOC"), ("Bonn", "LOC")]
+
+
 def test_a_malformed_word_is_left_out_alone(folder):
     (folder / "tweets.conll").write_text("@ann\tO\n\tO\nEU\tB-ORG\noops\n\n\tO\n\nhi\tO\n")
     result = run("tweets.conll", "o.spacy", "--drop-words", "--skip-malformed")

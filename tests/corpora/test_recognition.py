@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spacy_bcrf.corpora.formats.columns import read_columns
 from spacy_bcrf.corpora.recognition import Columns, guess_columns, recognize_format
-from spacy_bcrf.io.text import scan_lines
+from spacy_bcrf.io.text import read_lines, scan_lines
 
 NER2003 = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\nGerman JJ B-NP B-MISC\n"
 UNER = "# sent_id = 1\n# text = in tampa\n1\tin\tO\t-\tann\n2\ttampa\tB-LOC\t-\tann\n"
@@ -21,11 +22,11 @@ POS_FIRST = "P\tin\tO\nN\tRome\tB-LOC\nP\ton\tO\nN\tOslo\tB-LOC\nP\tat\tO\nN\tBo
     "text, columns",
     [
         (NER2003, Columns()),
-        (UNER, Columns(2, 3)),
+        (UNER, Columns(2, (3,))),
         (TWEETS, Columns()),
-        (GERMEVAL, Columns(2, -1)),
-        (TAG_FIRST, Columns(2, 1)),
-        (POS_FIRST, Columns(2, -1)),
+        (GERMEVAL, Columns(2, (3, -1))),
+        (TAG_FIRST, Columns(2, (1,))),
+        (POS_FIRST, Columns(2)),
         ("a\tI\nb\tZ\n", Columns()),
         ("1\t2\n3\t4\n", Columns()),
         ("", Columns()),
@@ -36,6 +37,12 @@ def test_columns_by_content(tmp_path, text, columns):
     path.write_text(text)
     assert guess_columns(path) == columns
     assert recognize_format(path) == ("columns" if text else None)
+    if columns != Columns() and text:
+        found = read_columns(
+            read_lines(path), word_column=columns.word, ent_columns=columns.entities
+        )
+        words = [word for sentence in found for word in sentence.words]
+        assert {"Rome", "Rom", "tampa"} & {*words} and "http://a.de" not in words
 
 
 @pytest.mark.parametrize(
@@ -44,6 +51,11 @@ def test_columns_by_content(tmp_path, text, columns):
         ('\n{"text": "a"}\n', "json"),
         ('[{"text": "a"}]', "json"),
         ("[\n  {}\n]", "json"),
+        ('[ {"text": "a"} ]', "json"),
+        ("[]", "json"),
+        ('{\n "text": "a"}', "json"),
+        ("{\tO\nx\tO\n", "columns"),
+        ("[ O\nx O\n", "columns"),
         ("# newdoc\n1-2\tdu\t" + "\t".join("_" * 8) + "\n", "conllu"),
         ("The first sentence .\n\nAnother one .\nOf five words it is\n", None),
         ("word\nword\n", None),
@@ -58,15 +70,15 @@ def test_formats_by_content(tmp_path, text, format):
 
 FOLDER = os.environ.get("BCRF_CORPORA")
 CORPORA = {
-    "conll2000/test.txt": ("columns", Columns(), Columns(3, 1)),
-    "genia/dev.iob2": ("columns", Columns(), Columns(3, 2)),
-    "germeval2014/dev.iob2": ("columns", Columns(), Columns(3, 2)),
-    "jnlpba/devel.tsv": ("columns", Columns(), Columns(2, 1)),
-    "wnut17/emerging.test.annotated": ("columns", Columns(), Columns(2, 1)),
-    "uner-english-ewt/en_ewt-ud-dev.iob2": ("columns", Columns(2, 3), Columns(4, 3)),
+    "conll2000/test.txt": ("columns", Columns(), Columns(3, (1,))),
+    "genia/dev.iob2": ("columns", Columns(1, (2, -1)), Columns(3, (1, 2))),
+    "germeval2014/dev.iob2": ("columns", Columns(1, (2, -1)), Columns(3, (1, 2))),
+    "jnlpba/devel.tsv": ("columns", Columns(), Columns(2, (1,))),
+    "wnut17/emerging.test.annotated": ("columns", Columns(), Columns(2, (1,))),
+    "uner-english-ewt/en_ewt-ud-dev.iob2": ("columns", Columns(2, (3,)), Columns(4, (3,))),
     "ud-german-gsd/de_gsd-ud-dev.conllu": ("conllu", None, None),
 }
-"""Format, columns, and columns in the reverse order. The last of several tag columns counts."""
+"""Format, columns, and columns in the reverse order."""
 
 
 @pytest.mark.skipif(not FOLDER, reason="BCRF_CORPORA names no folder of published corpora")
@@ -88,4 +100,5 @@ def test_slices_of_published_corpora(tmp_path, name):
     path.write_text("\n".join(lines))
     found = guess_columns(path)
     width = max(len(line.split(separator)) for line in lines if line[:1] not in ("", "#"))
-    assert found._replace(entity=found.entity % (width + 1)) == reverse
+    entities = tuple(column % (width + 1) for column in found.entities)
+    assert found._replace(entities=entities) == reverse

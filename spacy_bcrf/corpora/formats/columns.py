@@ -51,14 +51,18 @@ def read_columns(
     lines = iter(lines)
     tabs, head = find_separator(lines)
     n_columns, first_row = 0, 0
-    most = min(2, max(map(abs, (word_column, tag_column, *ent_columns))) - 1)
+    columns = word_column, tag_column, ent_columns
+    is_short = isinstance(_find_columns(2, *columns), str)
     text: str | None = None
     starts_document = False
     sentence = Sentence()
     error: CorpusError | None = None
     for line in chain(head, lines, [Line(Path(), 0, "")]):
         is_source = (
-            not sentence.words and line.text.startswith("#\t") and line.text.count("\t") < most
+            is_short
+            and not sentence.words
+            and line.text.startswith("#\t")
+            and line.text.count("\t") == 1
         )
         if is_source or not is_row(line, tabs):
             if not sentence.words and sentence.dropped:
@@ -76,7 +80,10 @@ def read_columns(
         row = split_row(line, tabs)
         if not n_columns:
             n_columns, first_row = len(row), line.number
-            word, tag, ents = _find_columns(line, n_columns, word_column, tag_column, ent_columns)
+            found = _find_columns(n_columns, *columns)
+            if isinstance(found, str):
+                raise line.error(found)
+            word, tag, ents = found
         bad: CorpusError | None = None
         if len(row) != n_columns:
             bad = line.error(
@@ -132,25 +139,20 @@ def find_separator(lines: Iterator[Line]) -> tuple[bool, list[Line]]:
 
 
 def _find_columns(
-    line: Line, n_columns: int, word_column: int, tag_column: int, ent_columns: Sequence[int]
-) -> tuple[int, int | None, list[int]]:
-    """Return the indices of word, tag and entity tags in a row. CorpusError if one is missing."""
-
-    def index(column: int) -> int:
+    n_columns: int, word_column: int, tag_column: int, ent_columns: Sequence[int]
+) -> tuple[int, int | None, list[int]] | str:
+    """Return the indices of word, tag and entity tags in a row, or what is wrong with it."""
+    given = [word_column, *filter(None, (tag_column, *ent_columns))]
+    for column in given:
         if not 1 <= abs(column) <= n_columns:
-            raise line.error(f"{n_columns} columns; column {column} does not exist")
-        return column - 1 if column > 0 else n_columns + column
-
-    word = index(word_column)
-    tag = index(tag_column) if tag_column else None
-    ents = [index(column) for column in ent_columns if column]
-    all_columns = [word, *([] if tag is None else [tag]), *ents]
-    if len(set(all_columns)) < len(all_columns):
-        raise line.error(
+            return f"{n_columns} columns; column {column} does not exist"
+    word, *others = ((column - (column > 0)) % n_columns for column in given)
+    if len({word, *others}) < len(given):
+        return (
             f"{n_columns} columns; expected different columns for word ({word_column}), "
             f"tag ({tag_column}) and entity tag ({', '.join(map(str, ent_columns))})"
         )
-    return word, tag, ents
+    return word, others.pop(0) if tag_column else None, others
 
 
 def _finish(sentence: Sentence, text: str | None, starts_document: bool) -> Sentence:
