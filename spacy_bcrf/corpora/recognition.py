@@ -18,6 +18,9 @@ N_LINES = 2000
 MOST_BAD = 0.1
 """Largest share of malformed rows and tags."""
 
+CHUNKS = frozenset("NP VP PP ADVP ADJP SBAR PRT CONJP INTJ LST UCP NC VC PC AC".split())
+"""Labels of chunks: of CoNLL-2000 and CoNLL-2003, English and German."""
+
 _TAG = re.compile(r"O|[_-]?|[BILUES]-\S+")
 _LABEL = re.compile(r"[BILUES]-(\S+)")
 # A record, or a list of records. A word of a column may be a bracket.
@@ -50,10 +53,9 @@ def recognize_format(path: Path) -> str | None:
 def guess_columns(path: Path) -> Columns:
     """Return the columns of a file, by default the first and the last.
 
-    The entity tags are the last column of tags such as O and B-PER, with all columns before it that
-    share a label with it, as in GENIA and GermEval; the chunks of CoNLL-2003 share none. If the
-    first column has numbers, entity tags or few different values, the word is the column with the
-    most values.
+    The entity tags are all columns of tags such as O and B-PER, as in GENIA and GermEval, but the
+    chunks of CoNLL-2003; only chunks are the last column. If the first column has numbers, entity
+    tags or few different values, the word is the column with the most values.
     """
     rows = _read_rows(path)
     columns = [*zip(*rows, strict=True)]
@@ -71,7 +73,7 @@ def guess_columns(path: Path) -> Columns:
     word = max(n_values, key=lambda i: n_values[i])
     if 2 * n_values.get(0, 0) >= n_values[word]:
         word = 0
-    layers = [i for i in tags if labels[i] & labels[tags[-1]]]
+    layers = [i for i in tags if not labels[i] <= CHUNKS] or tags[-1:]
     return Columns(word + 1, tuple(-1 if i == len(columns) - 1 else i + 1 for i in layers))
 
 

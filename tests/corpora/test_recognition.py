@@ -13,7 +13,7 @@ from spacy_bcrf.io.text import read_lines, scan_lines
 NER2003 = "-DOCSTART- -X- -X- O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\nGerman JJ B-NP B-MISC\n"
 UNER = "# sent_id = 1\n# text = in tampa\n1\tin\tO\t-\tann\n2\ttampa\tB-LOC\t-\tann\n"
 TWEETS = "@ann\tO\n\tO\nhi\tO\nRome\tB-LOC\nis\tO\nfar\tO\n" * 3
-GERMEVAL = "#\thttp://a.de\n1\tGleich\tO\tO\n2\tRom\tB-LOC\tI-LOC\n"
+GERMEVAL = "#\thttp://a.de\n1\tUni\tB-ORG\tO\n2\tRom\tI-ORG\tB-LOC\n"
 TAG_FIRST = "O\tin\nB-LOC\tRome\nO\tand\n\nB-LOC\tOslo\n"
 POS_FIRST = "P\tin\tO\nN\tRome\tB-LOC\nP\ton\tO\nN\tOslo\tB-LOC\nP\tat\tO\nN\tBonn\tB-LOC\n"
 
