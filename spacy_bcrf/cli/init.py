@@ -48,13 +48,16 @@ def init_cli(
         str | None,
         Opt(
             "--clusters",
-            help="A file of word clusters that `clusters` wrote; or brown: make Brown clusters of "
-            "the raw text beside TRAIN, or take those of spacy-lookups-data",
+            help="A file that `clusters` wrote, or brown: make Brown clusters of the raw text "
+            "beside TRAIN, or take those of spacy-lookups-data",
         ),
     ] = None,
     transformer: Annotated[
         str | None, Opt("--transformer", help="Folder or name of a transformer")
     ] = None,
+    force: Annotated[
+        bool, Opt("--force", "-F", help="Replace .spacy files beside the config")
+    ] = False,
 ) -> str:
     """
     Look at a corpus and write a training config that fits it: components for its annotation,
@@ -62,22 +65,27 @@ def init_cli(
     folder of the config.
     """
     from spacy_bcrf.analysis.first_config import make_first_config
+    from spacy_bcrf.corpora.convert import check_language
 
     check_output_file(output, train, dev)
+    check_language(lang)
     raw = _find_raw_text(train)
-    clusters_file = _find_clusters(clusters, raw, output.parent, lang)
-    paths = _prepare(output.parent, train, dev, lang)
-    made = make_first_config(
-        _inspect(paths["train"]),
-        lang,
-        pipes=[name.strip() for name in pipes.split(",")] if pipes else (),
-        encoder=encoder,
-        clusters=clusters_file,
-        transformer=transformer,
-        paths={name: str(path) for name, path in paths.items()},
-    )
-    with replacing(output) as part:
-        made.config.to_disk(part, interpolate=False)
+    chosen = [name.strip() for name in pipes.split(",")] if pipes else []
+    parts = _Parts(output.parent, (train, dev), lang, "sc" if "spans" in chosen else None, force)
+    with parts:
+        clusters_file = _find_clusters(clusters, raw, output.parent, lang)
+        paths = parts.prepare(train, dev)
+        made = make_first_config(
+            _inspect(paths["train"]),
+            lang,
+            pipes=chosen,
+            encoder=encoder,
+            clusters=clusters_file,
+            transformer=transformer,
+            paths={name: str(path) for name, path in paths.items()},
+        )
+        with replacing(output) as part:
+            made.config.to_disk(part, interpolate=False)
     for note in made.notes:
         typer.echo(note)
     if clusters is None and encoder == "sparse" and raw is not None:
@@ -85,24 +93,79 @@ def init_cli(
     return f"python -m spacy train {output} --output {output.parent / 'out'}"
 
 
-def _prepare(folder: Path, train: Path, dev: Path | None, lang: str) -> dict[str, Path]:
-    """Return .spacy files of both parts, which are converted and split where they must be."""
-    if dev is not None and not dev.exists():
-        raise ValueError(f"{dev}: no such file or folder")
-    paths = {"train": _convert(train, folder / "train.spacy", lang)}
-    if dev is not None:
-        return paths | {"dev": _convert(dev, folder / "dev.spacy", lang)}
-    return _hold_out(paths["train"], folder)
+class _Parts:
+    """The .spacy files of the train and the dev part, beside the config.
 
+    It replaces no input, and another file only if `force`. If its block fails, new files are
+    removed. spans_key: of `convert`.
+    """
 
-def _convert(corpus: Path, output: Path, lang: str) -> Path:
-    if corpus.is_dir() or corpus.suffix == ".spacy":
-        return corpus
-    from .convert import convert_cli
+    def __init__(
+        self,
+        folder: Path,
+        inputs: tuple[Path | None, ...],
+        lang: str,
+        spans_key: str | None,
+        force: bool,
+    ) -> None:
+        self.folder, self.inputs, self.lang = folder, inputs, lang
+        self.spans_key, self.force = spans_key, force
+        self.new: list[Path] = []
 
-    check_output_file(output, corpus)
-    convert_cli([corpus], output, lang=lang)
-    return output
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for path in self.new:
+                path.unlink(missing_ok=True)
+
+    def prepare(self, train: Path, dev: Path | None) -> dict[str, Path]:
+        """Return the files of both parts, converted and split where they must be."""
+        if dev is not None and not dev.exists():
+            raise ValueError(f"{dev}: no such file or folder")
+        found = self._convert(train, "train.spacy")
+        if dev is None:
+            return self._hold_out(found)
+        return {"train": found, "dev": self._convert(dev, "dev.spacy")}
+
+    def _claim(self, name: str) -> Path:
+        """Return the path of a file to write."""
+        path = self.folder / name
+        check_output_file(path, *self.inputs)
+        if not path.exists():
+            self.new.append(path)
+        elif not self.force:
+            raise ValueError(f"{path}: exists already; expected another folder, or --force")
+        return path
+
+    def _convert(self, corpus: Path, name: str) -> Path:
+        if corpus.is_dir() or corpus.suffix == ".spacy":
+            return corpus
+        from .convert import convert_cli
+
+        output = self._claim(name)
+        convert_cli([corpus], output, lang=self.lang, spans_key=self.spans_key)
+        return output
+
+    def _hold_out(self, corpus: Path) -> dict[str, Path]:
+        """Write each `HELD_OUT`th document to a dev part, and the others to a train part."""
+        from spacy.tokens import DocBin
+
+        parts = {"train": DocBin(store_user_data=True), "dev": DocBin(store_user_data=True)}
+        for i, doc in enumerate(_read(corpus)):
+            parts["dev" if i % HELD_OUT == HELD_OUT - 1 else "train"].add(doc)
+        if not len(parts["dev"]):
+            raise ValueError(
+                f"{corpus}: {len(parts['train'])} documents are too few to hold some out; expected "
+                f"--dev, or at least {HELD_OUT}"
+            )
+        paths = {name: self._claim(f"{corpus.stem}-{name}.spacy") for name in parts}
+        for name, docs in parts.items():
+            with replacing(paths[name]) as part:
+                part.write_bytes(docs.to_bytes())
+            typer.echo(f"{paths[name]}: {len(docs):,} documents")
+        return paths
 
 
 def _read(corpus: Path) -> Iterator[Doc]:
@@ -113,27 +176,6 @@ def _read(corpus: Path) -> Iterator[Doc]:
 
     set_extensions()
     return read_docs(corpus, Vocab())
-
-
-def _hold_out(corpus: Path, folder: Path) -> dict[str, Path]:
-    """Write each `HELD_OUT`th document to a dev part, and the others to a train part."""
-    from spacy.tokens import DocBin
-
-    parts = {"train": DocBin(store_user_data=True), "dev": DocBin(store_user_data=True)}
-    for i, doc in enumerate(_read(corpus)):
-        parts["dev" if i % HELD_OUT == HELD_OUT - 1 else "train"].add(doc)
-    if not len(parts["dev"]):
-        raise ValueError(
-            f"{corpus}: {len(parts['train'])} documents are too few to hold some out; expected "
-            f"--dev, or at least {HELD_OUT}"
-        )
-    paths = {}
-    for name, docs in parts.items():
-        paths[name] = folder / f"{corpus.stem}-{name}.spacy"
-        with replacing(paths[name]) as part:
-            part.write_bytes(docs.to_bytes())
-        typer.echo(f"{paths[name]}: {len(docs):,} documents")
-    return paths
 
 
 def _inspect(corpus: Path) -> Inspection:
@@ -155,7 +197,12 @@ def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str
     if option != "brown":
         if option is not None and not Path(option).is_file():
             raise ValueError(f"--clusters {option}: no such file; expected a file, or brown")
-        return None if option is None else Path(option)
+        if option is None:
+            return None
+        from spacy_bcrf.sparse.word_tables import read_clusters
+
+        read_clusters(Path(option))  # training would find out what is wrong with it
+        return Path(option)
     from .clusters import Kind, clusters_cli
 
     path = folder / "clusters.tsv"

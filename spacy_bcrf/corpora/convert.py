@@ -105,10 +105,7 @@ def convert(
     """
     if n_sents < 0:
         raise ValueError(f"{n_sents} sentences per document; expected 0 (all) or more")
-    try:
-        get_lang_class(lang)
-    except ImportError:
-        raise ValueError(f"unknown language {lang!r}; expected a code that spaCy knows") from None
+    check_language(lang)
     counts = Counts()
     entity_reader = EntityTagReader(scheme, complete=ent_complete)
     vocab = Vocab()
@@ -149,6 +146,14 @@ def convert(
             f"fewer are in {better}; expected --scheme {better} or auto"
         )
     return counts
+
+
+def check_language(lang: str) -> None:
+    """Raise ValueError for a language that spaCy does not know."""
+    try:
+        get_lang_class(lang)
+    except ImportError:
+        raise ValueError(f"unknown language {lang!r}; expected a code that spaCy knows") from None
 
 
 def _read(

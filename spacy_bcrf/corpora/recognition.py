@@ -18,7 +18,10 @@ N_LINES = 2000
 MOST_BAD = 0.1
 """Largest share of malformed rows and tags."""
 
-CHUNKS = frozenset("NP VP PP ADVP ADJP SBAR PRT CONJP INTJ LST UCP NC VC PC AC".split())
+CHUNKS = {
+    *("NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"),
+    *("NC", "VC", "PC", "AC"),
+}
 """Labels of chunks: of CoNLL-2000 and CoNLL-2003, English and German."""
 
 _TAG = re.compile(r"O|[_-]?|[BILUES]-\S+")

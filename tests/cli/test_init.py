@@ -63,9 +63,10 @@ def test_spans_that_may_overlap_have_a_component(tmp_path):
     nlp = util.load_model_from_config(util.load_config(tmp_path / "c.cfg"))
     assert nlp.get_pipe_meta("spans").factory == "bcrf_spans"
     DocBin(docs=docs[1:] * 20).to_disk(tmp_path / "train.spacy")
-    result = run("-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy", "-p", "spans")
+    options = "-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy", "--force"
+    result = run(*options, "-p", "spans")
     assert "component spans: the corpus has no doc.spans['sc']" in result.output
-    result = run("-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy")
+    result = run(*options)
     assert "Its span groups: other" in result.output
 
 
@@ -79,6 +80,70 @@ def test_documents_are_held_out_if_there_is_no_dev_part(tmp_path):
     whole = DocBin().from_disk(tmp_path / "train.spacy").get_docs(vocab)
     texts = {name: [doc.text for doc in part.get_docs(vocab)] for name, part in parts.items()}
     assert sorted(texts["train"] + texts["dev"]) == sorted(doc.text for doc in whole)
+
+
+@pytest.mark.parametrize("train, dev", [("dev.spacy", "a.conll"), ("a.conll", "train.spacy")])
+def test_no_part_replaces_an_input(tmp_path, train, dev):
+    DocBin(docs=[Doc(spacy.blank("en").vocab, words=["a"])] * 20).to_disk(tmp_path / "dev.spacy")
+    (tmp_path / "train.spacy").write_bytes((tmp_path / "dev.spacy").read_bytes())
+    (tmp_path / "a.conll").write_text("Anna\tB-PER\n\n" * 20)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for force in ([], ["--force"]):
+        result = run("-o", tmp_path / "c.cfg", "-t", tmp_path / train, "-d", tmp_path / dev, *force)
+        assert result.exit_code == 1 and "would replace the input" in result.output
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_other_files_are_replaced_by_force_alone(tmp_path):
+    files = [tmp_path / name for name in ("train.spacy", "train-train.spacy", "train-dev.spacy")]
+    for path in files:
+        path.write_bytes(b"mine")
+        result = run("-o", tmp_path / "c.cfg", "--train", SAMPLE / "train.conllu")
+        assert result.exit_code == 1
+        assert f"{path}: exists already; expected another folder, or --force" in result.output
+        assert [*tmp_path.iterdir()] == [path] and path.read_bytes() == b"mine"
+        path.unlink()
+    for path in files:
+        path.write_bytes(b"mine")
+    result = run("-o", tmp_path / "c.cfg", "--train", SAMPLE / "train.conllu", "-F")
+    assert result.exit_code == 0, result.output
+    assert b"mine" not in [path.read_bytes() for path in files]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--lang", "qq"], "unknown language 'qq'"),
+        (["--encoder", "foo"], "encoder 'foo'"),
+        (["--pipe", "foo"], "component 'foo'"),
+        (["--clusters", "latin.txt"], "latin.txt:1: byte 0xe9"),
+        (["--clusters", "empty.txt"], "empty.txt: no clusters"),
+        (["--clusters", "plain.txt"], "plain.txt:1: expected word<TAB>cluster"),
+    ],
+)
+def test_a_bad_option_leaves_no_part(tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    Path("latin.txt").write_bytes(b"caf\xe9\t1\n")
+    Path("empty.txt").touch()
+    Path("plain.txt").write_text("word\n")
+    before = sorted(Path().iterdir())
+    result = run("-o", "c.cfg", "--train", SAMPLE / "train.conllu", *options)
+    assert result.exit_code == 1 and message in result.output
+    assert sorted(Path().iterdir()) == before
+
+
+def test_columns_of_overlapping_entities_for_spans(tmp_path):
+    rows = "Uni\tB-ORG\tO\nOslo\tI-ORG\tB-LOC\nsagt\tO\tO\n\n"
+    (tmp_path / "train.tsv").write_text(rows * 20)
+    options = "-o", tmp_path / "c.cfg", "--train", tmp_path / "train.tsv"
+    result = run(*options, "-p", "spans")
+    assert result.exit_code == 0, result.output
+    assert util.load_config(tmp_path / "c.cfg")["nlp"]["pipeline"] == ["spans"]
+    doc = next(DocBin().from_disk(tmp_path / "train-dev.spacy").get_docs(spacy.blank("de").vocab))
+    assert [span.label_ for span in doc.spans["sc"]] == ["ORG", "LOC"]
+    result = run(*options, "--force")
+    assert util.load_config(tmp_path / "c.cfg")["nlp"]["pipeline"] == ["ner"]
+    assert "entities overlap" in result.output
 
 
 @pytest.mark.parametrize(("n", "passes"), [(3, 20), (1_000, 10)])
