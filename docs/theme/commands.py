@@ -19,8 +19,9 @@ from typer.models import ArgumentInfo
 from spacy_bcrf.cli import PANELS, app
 
 HEAD = """`docs/theme/commands.py` generates this page from the help of `python -m spacy bcrf`. A
-command ends with exit code 0 and, on standard error, a line `next:` with a command that often
-follows; or with exit code 1 and one line that says what is wrong. Ctrl-C has exit code 130."""
+command that succeeds has exit code 0, and most print a line `next:` with a command that often
+follows on standard error. One that fails has exit code 1, for a wrong option 2, and says what is
+wrong. Ctrl-C has exit code 130."""
 
 
 class Parameter(NamedTuple):

@@ -57,11 +57,16 @@ class LearningCurve(Result):
     n_dev: int
 
     def __repr__(self) -> str:
+        return f"LearningCurve({self.name}: {self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """F now, and how much the fitted curve rises from there to twice the documents."""
         last, gain = self.measured[-1], self.gain
+        low, high = 100 * gain.low, 100 * gain.high
         return (
-            f"LearningCurve({self.name}: F {last} with {last.n_docs:,} documents; twice as many "
-            f"would change F by {100 * gain.f:+.1f} ({100 * gain.low:+.1f} to "
-            f"{100 * gain.high:+.1f}))"
+            f"F {last} with {last.n_docs:,} documents; the fitted curve rises by "
+            f"{100 * gain.f:.1f} ({low:.1f} to {high:.1f}) to {gain.n_docs:,} documents"
         )
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -99,6 +104,7 @@ def learning_curve(
     lang: str = "xx",
     seed: int = 0,
     corpus: str = "the corpus",
+    dev_corpus: str = "the dev corpus",
 ) -> LearningCurve:
     """Train on growing parts of a corpus, and forecast F with more documents.
 
@@ -109,21 +115,30 @@ def learning_curve(
 
     gold: training documents. config: a training config, None for a sparse linear chain for
     entities. pipe: name of the component, None for the only one. shares: of `gold`, the largest
-    last. repeats: number of random parts of each share. lang: of the sparse chain. corpus: its
-    name, for errors. ValueError without annotation, for fewer than three sizes, and without dev
-    documents.
+    last. repeats: number of random parts of each share. lang: of the sparse chain. corpus,
+    dev_corpus: names of the parts, for errors. ValueError without annotation in either part, for
+    fewer than three sizes, and for shares that are not above 0 and at most 1.
     """
+    if not all(0 < share <= 1 for share in shares):
+        raise ValueError(f"shares must be above 0 and at most 1, got {list(shares)}")
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}")
     sizes = sorted({max(1, round(share * len(gold))) for share in shares})
     if len(sizes) < 3:
         raise ValueError(
             f"{corpus}: {len(gold):,} documents are too few for a curve of three sizes"
         )
     trainer = find_trainer(corpus, gold, config, pipe, lang)
+    find_trainer(dev_corpus, dev, config, pipe, lang)  # checks the annotation of dev
     counts: list[list[Counts]] = [[] for _ in sizes]
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(len(gold)) for _ in range(repeats)]
-    runs = [(i, order) for i in range(len(sizes) - 1) for order in orders]
-    runs.append((len(sizes) - 1, np.arange(len(gold))))
+    # Of all documents there is one part.
+    runs = [
+        (i, order)
+        for i, size in enumerate(sizes)
+        for order in orders[: 1 if size == len(gold) else None]
+    ]
     for i, order in tqdm(runs, "training", unit="parts"):
         nlp = trainer.train([gold[j] for j in sorted(order[: sizes[i]].tolist())])
         counts[i].append(_judge(nlp, trainer.name, dev))

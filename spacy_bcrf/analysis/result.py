@@ -1,4 +1,4 @@
-"""What all results of an analysis have: JSON values, a table in notebooks, a figure."""
+"""What results of an analysis share: JSON values, a table in notebooks, an empty figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spacy_bcrf.io.extras import require
 
 
 class Result:
-    """A dataclass with JSON values. One with `rows` has a table in notebooks."""
+    """A dataclass with JSON values, and a table in notebooks: of its fields, or of its `rows`."""
 
     def to_json(self) -> Any:
         """Return all values but pipelines as JSON values, None for unknown numbers."""
@@ -35,7 +35,7 @@ def as_json(value: Any) -> Any:
         value = {each.name: getattr(value, each.name) for each in fields(value) if each.repr}
     elif isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
-    elif isinstance(value, np.ndarray):
+    elif isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, dict):
         return {k: as_json(v) for k, v in value.items() if not isinstance(v, Language)}

@@ -57,9 +57,12 @@ def audit_cli(
     from .pages.audit import audit_page
 
     with exit_on(TypeError, stopped=RESUMES):
-        for path in (output, page):
-            if path is not None:
-                check_output_file(path, corpus, None if source is None else Path(source))
+        inputs = corpus, None if source is None else Path(source)
+        check_output_file(output, *inputs)
+        if page is not None:
+            check_output_file(page, *inputs)
+            if page.resolve() == output.resolve():
+                raise ValueError(f"{page}: is --output already; expected another file for --page")
         check_corpus(corpus)
         set_extensions()
         docs = list(read_docs(corpus, Vocab()))

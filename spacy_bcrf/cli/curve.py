@@ -50,11 +50,19 @@ def curve_cli(
         [doc for doc in read_docs(path, Vocab()) if len(doc)] for path in (train, dev)
     )
     found = learning_curve(
-        gold, held_out, config, pipe, repeats=repeats, lang=lang, seed=seed, corpus=str(train)
+        gold,
+        held_out,
+        config,
+        pipe,
+        repeats=repeats,
+        lang=lang,
+        seed=seed,
+        corpus=str(train),
+        dev_corpus=str(dev),
     )
     for row in found.rows():
         typer.echo(f"{row[0]:>12}  {row[1]:<22}{row[2]}".rstrip())
-    typer.echo(repr(found))
+    typer.echo(found.summary)
     if output is not None:
         write_json(output, found.to_json())
     if plot is not None:

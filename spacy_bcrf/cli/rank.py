@@ -156,7 +156,7 @@ def rank_cli(
     )
     if format == Format.label_studio:
         typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
-    if output is None or format != Format.jsonl:
+    if output is None or format != Format.jsonl or output.suffix != ".jsonl":
         return None
     return f"python -m spacy bcrf review {model} {output} --output page.html"
 

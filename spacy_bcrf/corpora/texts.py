@@ -355,7 +355,8 @@ def _read_header(path: Path, rows: _Rows) -> list[str]:
 def _check_header(path: Path, header: Iterable[str], columns: TextColumns) -> None:
     if columns.text not in header:
         raise ValueError(
-            f"{path}: no column {columns.text!r}; --text-column names one of {', '.join(header)}"
+            f"{path}: no column {columns.text!r} among {', '.join(header)}; `annotate` has "
+            "--text-column"
         )
 
 

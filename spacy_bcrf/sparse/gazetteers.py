@@ -253,7 +253,8 @@ def _read_aliases(path: Path) -> list[str]:
 
 
 def _join_phrases(phrases: Sequence[str]) -> str:
-    return "\n".join(" ".join(phrase.split()) for phrase in phrases)
+    words = (" ".join(phrase.split()) for phrase in phrases)
+    return "\n".join(filter(None, words))
 
 
 def _restore(sources: Mapping[str, str | Sequence[str]], texts: dict[str, str]) -> Gazetteers:

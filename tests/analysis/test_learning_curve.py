@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 
 from spacy_bcrf import analysis
 from spacy_bcrf.analysis.cross_fitting import train_sparse_chain
@@ -88,11 +88,48 @@ def test_a_curve_of_a_corpus(parts):
     assert found.measured[0].f < found.measured[-1].f <= found.forecast[0].f
     values = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert values["measured"][2]["n_docs"] == 313 and values["n_dev"] == len(dev)
-    assert "626" in found._repr_html_() and "twice as many would change F by" in repr(found)
+    assert "626" in found._repr_html_() and "the fitted curve rises by" in repr(found)
     figure = found.plot()
     assert figure.axes[0].get_xlabel() == "training documents"
     with pytest.raises(ValueError, match="2 documents are too few for a curve of three sizes"):
         analysis.learning_curve(train[:2], dev)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"shares": (0.5, 1, 2)}, r"shares must be above 0 and at most 1, got \[0.5, 1, 2\]"),
+        ({"shares": (0, 0.5, 1)}, "shares must be above 0"),
+        ({"repeats": 0}, "repeats must be at least 1, got 0"),
+    ],
+)
+def test_impossible_parts_are_named(parts, options, message):
+    dev = read(parts / "dev.spacy")
+    with pytest.raises(ValueError, match=message):
+        analysis.learning_curve(dev, dev, **options)
+
+
+def test_the_largest_part_is_random_too(parts, monkeypatch):
+    train, dev = (read(parts / f"{part}.spacy") for part in ("train", "dev"))
+    taken = []
+
+    def train_part(docs, *_):
+        taken.append([doc.text for doc in docs])
+        return train_sparse_chain(docs, ["PERSON"], "en")
+
+    monkeypatch.setattr("spacy_bcrf.analysis.cross_fitting.train_sparse_chain", train_part)
+    analysis.learning_curve(train, dev, shares=(0.1, 0.2, 0.5), repeats=2, lang="en")
+    assert [len(part) for part in taken] == [31, 31, 63, 63, 156, 156]
+    assert taken[-1] != taken[-2] != [doc.text for doc in train[:156]]
+
+
+def test_dev_documents_are_checked_before_a_training(parts, tmp_path):
+    docs = read(parts / "dev.spacy")
+    for name, found in {"none": [], "bare": [Doc(docs[0].vocab, words=["a"])]}.items():
+        path = tmp_path / f"{name}.spacy"
+        DocBin(docs=found).to_disk(path)
+        with pytest.raises(ValueError, match=f"{name}.spacy"):
+            curve_cli(parts / "train.spacy", path, lang="en")
 
 
 def test_the_command_writes_values_and_a_figure(parts, tmp_path, capsys):

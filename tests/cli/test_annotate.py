@@ -654,7 +654,10 @@ def test_an_endless_device_is_no_input(pipeline, here):
         (["a.jsonl", "./a.jsonl"], "a.jsonl: is given twice"),
         (["empty"], "empty: the folder has no file with one of .txt"),
         (["a.jsonl", "-p", "x"], "no component 'x' of spacy-bcrf; expected --pipe to be"),
-        (["a.jsonl", "a.csv"], "a.csv: no column 'text'; --text-column names one of id, body"),
+        (
+            ["a.jsonl", "a.csv"],
+            "a.csv: no column 'text' among id, body; `annotate` has",
+        ),
         (["a.jsonl", "--address", "auto"], "--address is only for --engine ray"),
         (["a.jsonl", "-o", "taken"], "taken: has mine.txt, but no manifest.json"),
         (["taken", "-o", "taken"], "taken: is in the folder of the output"),

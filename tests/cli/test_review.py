@@ -7,8 +7,9 @@ from itertools import pairwise
 import pytest
 import spacy
 from commands import command
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
+from spacy_bcrf.cli.review.annotation import read_annotation
 from spacy_bcrf.cli.review.page import fill_page
 from spacy_bcrf.cli.texts import read_texts
 from spacy_bcrf.io.shards import write_all
@@ -275,6 +276,24 @@ def test_suspects_are_choices_between_gold_and_suggestion(corpus, pipeline, fold
         assert message in run(*arguments, exit_code=1).output
     suspects.write_text("no JSON\n")
     assert "no suspect; expected a line that `audit` wrote" in run(*arguments, exit_code=1).output
+    page.unlink()
+    result = run(*arguments[:-1], suspects, exit_code=1)
+    assert "would replace the input" in result.output and suspects.read_text() == "no JSON\n"
+    suspects.write_text("")
+    assert "audit.jsonl: has no suspects" in run(*arguments, exit_code=1).output
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("factory, key", [("bcrf_spans", "sc"), ("bcrf_chunker", "chunks")])
+def test_annotation_of_span_groups_can_be_complete(folder, nlp, factory, key):
+    labeler = spacy.blank("en").add_pipe(factory)
+    labeler.add_label("LOC")
+    docs = [Doc(nlp.vocab, ["Rome"]) for _ in range(2)]
+    docs[0].spans[key] = [Span(docs[0], 0, 1, "LOC")]
+    write_all(docs, folder / "groups.spacy")
+    is_complete = []
+    assert len(list(read_annotation(nlp, labeler, folder / "groups.spacy", is_complete))) == 2
+    assert is_complete == [True, False]
 
 
 def test_gold_needs_a_corpus_and_known_labels(pipeline, folder, nlp):

@@ -123,6 +123,25 @@ def fail_for_memory(docs):
     raise MemoryError
 
 
+def test_a_request_beyond_those_that_wait_is_refused(client):
+    client.server.limits = replace(client.server.limits, waiting=0)
+    answer = client.post("/annotate", json={"text": TEXTS[0]})
+    assert answer.status_code == 503 and "0 texts wait already" in answer.json()["detail"]
+
+
+def test_only_so_many_texts_wait():
+    from spacy_bcrf.bulk.server import BusyError, Limits, Server
+
+    async def ask():
+        server = Server(spacy.blank("xx"), [], Limits(waiting=3))
+        server.annotate = lambda texts: [[text] for text in texts]
+        return await asyncio.gather(*(server.answer(str(i)) for i in range(5)))
+
+    found = asyncio.run(ask())
+    assert found[:3] == [["0"], ["1"], ["2"]]
+    assert all(isinstance(each, BusyError) for each in found[3:])
+
+
 def test_a_client_that_leaves_takes_no_other_with_it():
     from spacy_bcrf.bulk.server import Limits, Server
 

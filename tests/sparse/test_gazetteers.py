@@ -100,3 +100,9 @@ def test_matchers_are_small():
     tracemalloc.stop()
     # Compiled dictionaries have 8 to 24 bytes an entry besides, and strings are not copied.
     assert kept < 10 * len(phrases)
+
+
+def test_blank_phrases_are_left_out():
+    for phrases in ([" "], ["  ", ""], []):
+        assert Gazetteers({"x": phrases}).phrases == {"x": []}
+    assert Gazetteers({"x": ["", " a  b ", " "]}).phrases == {"x": ["a b"]}

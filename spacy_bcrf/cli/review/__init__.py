@@ -56,7 +56,7 @@ def review_cli(
     from .page import check_labeler, review_page
 
     with exit_on(ValueError, OSError):
-        check_output_file(output, texts)
+        check_output_file(output, texts, suspects)
     with exit_on(ValueError, OSError), replacing(output) as part:
         setup_gpu(gpu_id, silent=True)
         nlp, name, labeler = load_labeler(model, pipe)

@@ -35,7 +35,7 @@ def read_annotation(
                         f"{file}: document {i} has the label {span.label_!r}, but "
                         f"{labeler.name} has {', '.join(labeler.labels)}"
                     )
-            is_complete.append(all(token.ent_iob for token in doc))
+            is_complete.append(not labeler.codec.unannotated(doc).any())
             yield spans
 
 
@@ -60,6 +60,8 @@ def keep_suspects(
             raise CorpusError(
                 f"{path}:{line.number}: no suspect; expected a line that `audit` wrote"
             ) from None
+    if not suspects:
+        raise CorpusError(f"{path}: has no suspects; expected what `audit` wrote")
     n = 0
     for i, document in enumerate(documents):
         n = i + 1
