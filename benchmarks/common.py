@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -183,6 +184,20 @@ def _processor() -> str:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def start_chromium(*arguments: str) -> Any:
+    """Start a headless Chromium, a context manager of Selenium.
+
+    Needs the extra `browser` and Debian's packages chromium and chromium-driver.
+    """
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", *arguments):
+        options.add_argument(argument)
+    return webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
 
 
 def print_table(title: str, rows: Sequence[Row], notes: str, csv_path: Path | None = None) -> None:

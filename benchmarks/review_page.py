@@ -6,16 +6,13 @@ Needs the extra `browser` and Debian's packages chromium and chromium-driver.
 """
 
 import argparse
-import shutil
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from selenium import webdriver
-
-from benchmarks.common import add_csv_option, describe_machine, print_table
+from benchmarks.common import add_csv_option, describe_machine, print_table, start_chromium
 from spacy_bcrf.cli.review.page import fill_page
 
 N_WORDS = 100
@@ -27,13 +24,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     add_csv_option(parser)
     args = parser.parse_args()
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(argument)
-    service = webdriver.ChromeService(shutil.which("chromedriver"))
     rows = []
-    with tempfile.TemporaryDirectory() as folder, webdriver.Chrome(options, service) as driver:
+    with tempfile.TemporaryDirectory() as folder, start_chromium() as driver:
         for n_docs in args.documents:
             file = Path(folder, "page.html")
             file.write_text(fill_page(page_data(n_docs)), encoding="utf8")

@@ -7,14 +7,12 @@ chromium-driver.
 """
 
 import argparse
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from selenium import webdriver
-
+from benchmarks.common import start_chromium
 from experiments.site_figures import ROOT
 
 KEYS = {"review": "jarjjj", "report": ""}
@@ -27,12 +25,10 @@ def main() -> None:
     parser.add_argument("gold", type=Path, help="gold documents")
     parser.add_argument("--output", type=Path, default=ROOT / "docs", metavar="FOLDER")
     args = parser.parse_args()
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--no-sandbox", "--window-size=1120,960"):
-        options.add_argument(argument)
-    service = webdriver.ChromeService(shutil.which("chromedriver"))
-    with tempfile.TemporaryDirectory() as folder, webdriver.Chrome(options, service) as driver:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start_chromium("--window-size=1120,960") as driver,
+    ):
         for name, keys in KEYS.items():
             page = Path(folder, f"{name}.html")
             command = [sys.executable, "-m", "spacy", "bcrf", name, args.model, args.gold]

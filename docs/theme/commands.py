@@ -68,7 +68,7 @@ def describe(name: str, function: Any) -> Iterator[str]:
 
 
 def fill(text: str) -> str:
-    """Return a paragraph in lines as long as those of the other pages."""
+    """Wrap a paragraph at the width of the other pages."""
     return textwrap.fill(" ".join(text.split()), 130, break_on_hyphens=False)
 
 

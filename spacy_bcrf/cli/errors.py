@@ -17,8 +17,8 @@ RESUMES = "Stopped. The same command goes on from here"
 def exit_on(*errors: type[Exception], stopped: str = "Stopped") -> Iterator[None]:
     """End the command with one line on stderr and exit code 1 for a wrong input.
 
-    errors: further types than those of wrong values, files and missing extras. stopped: the line
-    after Ctrl-C, which has exit code 130.
+    errors: types of errors besides ValueError, OSError and ImportError. stopped: the line after
+    Ctrl-C, which has exit code 130.
     """
     caught: tuple[type[Exception], ...] = (ValueError, OSError, ImportError, *errors)
     try:

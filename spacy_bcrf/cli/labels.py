@@ -14,6 +14,8 @@ def read_labels(option: str | None) -> list[str] | None:
         return None
     path = Path(option)
     if not path.is_file():
+        if path.suffix in (".txt", ".json"):
+            raise ValueError(f"{path}: no such file; expected a list with commas, or a file")
         labels = option.split(",")
     else:
         try:

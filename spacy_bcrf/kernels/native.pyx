@@ -365,7 +365,7 @@ def take_padded(
     const real[:, :, :] scores, const real[:, ::1] transitions, const real[::1] start,
     const real[::1] end, const unsigned char[:, :] mask, const int64_t[:, :] tags
 ):
-    """Return the scores (N, T) of the tokens with those of start and end, lengths, and int32 tags.
+    """Return the scores (N, T) of the tokens, start and end added, the lengths, and int32 tags.
 
     start, end, mask and tags may be None. The tag -100, unknown, becomes -1. Returns None if a tag
     or a shape is wrong, or a sequence has no token or a hole: the caller says where.

@@ -6,8 +6,8 @@
 
 namespace bcrf {
 
-// Call run(batch, outputs) with the sequences of a list as doubles, and copy the outputs to those of the floats, but the
-// sum, to which the kernels add. A batch of doubles has no such sequences.
+// Call run(batch, outputs) with the sequences of a list as doubles, and copy its outputs to `to`. The kernels add to the
+// sum themselves. A batch of doubles has no such sequences.
 template <class R, class Run>
 void run_in_double(const Batch<R>& batch, const std::vector<Sequence<R>>& list, const Outputs<R>& to, Run run) {
     if constexpr (sizeof(R) == sizeof(float)) {
