@@ -15,6 +15,7 @@ import argparse
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ def read_results(name: str) -> dict[str, Any]:
     for part in found["tables"]:
         if any(len(row) != len(part["columns"]) for row in part["rows"]):
             raise ValueError(f"{path}: {part['title']}: a row has not one cell a column")
+        if len({*part["columns"]}) < len(part["columns"]):
+            raise ValueError(f"{path}: {part['title']}: two columns have the same name")
     return found
 
 
@@ -66,19 +69,28 @@ def find_table(found: dict[str, Any], title: str | None) -> dict[str, Any]:
     return next(part for part in found["tables"] if title in (None, part["title"]))
 
 
-def table(name: str, title: str | None = None) -> str:
+def table(name: str, title: str | None = None, **only: str) -> str:
     """Return a table in Markdown under its command, machine and commit.
 
-    title: of the table, by default the first one of the benchmark.
+    title: of the table, by default the first one of the benchmark. only: the value of a column in
+        all rows, for instance `batch="64"`. The caption has it in place of the column.
     """
     found = read_results(name)
     chosen = find_table(found, title)
-    notes = f" {chosen['notes']}." if chosen["notes"] else ""
-    caption = f"*{chosen['title']}.{notes} {found['machine']}; {found['commit']}.*"
-    rows = [[str(cell).replace("|", "\\|") for cell in row] for row in chosen["rows"]]
-    return (
-        f"{caption} `{found['command']}`\n\n{markdown_table([chosen['columns'], *rows])}".rstrip()
-    )
+    columns = [column for column in chosen["columns"] if column not in only]
+    rows = [[row[column] for column in columns] for row in rows_of(name, title, **only)]
+    if not rows:
+        raise ValueError(f"{name}: {chosen['title']}: no row has {only}")
+    for above, row in reversed([*pairwise(rows)]):
+        if above[0] == row[0]:
+            row[0] = ""
+    is_part = len(rows) < len(chosen["rows"])
+    notes = [chosen["notes"], *(" ".join(choice) for choice in only.items())]
+    notes += [f"all rows are in `benchmarks/results/{name}.json`"] * is_part
+    caption = "; ".join(filter(None, notes))
+    caption = f"*{chosen['title']}.{f' {caption}.' if caption else ''} {found['machine']}; "
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in (columns, *rows)]
+    return f"{caption}{found['commit']}.* `{found['command']}`\n\n{markdown_table(cells)}".rstrip()
 
 
 # Plots
@@ -95,13 +107,15 @@ SYSTEMS = {
 }
 
 
-def rows_of(name: str, title: str | None = None) -> Iterator[dict[str, str]]:
+def rows_of(name: str, title: str | None = None, **only: str) -> Iterator[dict[str, str]]:
     """Yield the rows of a table, see `table`. An empty first cell repeats the one above."""
     part = find_table(read_results(name), title)
     above = ""
     for row in part["rows"]:
         above = row[0] or above
-        yield dict(zip(part["columns"], [above, *row[1:]], strict=True))
+        fields = dict(zip(part["columns"], [above, *row[1:]], strict=True))
+        if all(fields[column] == value for column, value in only.items()):
+            yield fields
 
 
 def number(cell: str) -> float | None:

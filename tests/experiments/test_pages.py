@@ -46,3 +46,17 @@ def test_a_benchmark_writes_machine_commit_and_command(monkeypatch, tmp_path, ca
 )
 def test_the_first_number_of_a_cell(cell, value):
     assert pages.number(cell) == value
+
+
+def test_a_table_can_have_the_rows_of_one_value(monkeypatch, tmp_path):
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    part = {"title": "T", "notes": "us", "columns": ["head", "batch", "us"]}
+    part["rows"] = [["CRF", "1", "9"], ["", "8", "7"], ["BCRF", "1", "6"], ["", "8", "5"]]
+    fields = dict.fromkeys(("name", "command", "commit", "date", "machine"), "x")
+    (tmp_path / "t.json").write_text(json.dumps({**fields, "tables": [part]}))
+    found = pages.table("t", batch="8")
+    assert found.endswith("| head | us |\n| --- | --- |\n| CRF | 7 |\n| BCRF | 5 |")
+    assert "us; batch 8; all rows are in `benchmarks/results/t.json`" in found
+    assert pages.table("t").endswith("| BCRF | 1 | 6 |\n|  | 8 | 5 |")
+    with pytest.raises(ValueError, match="no row has"):
+        pages.table("t", batch="9")
