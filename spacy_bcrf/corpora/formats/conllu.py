@@ -46,7 +46,7 @@ def read_conllu(
             sentence = builder.finish()
         except CorpusError as error:
             on_malformed(error)
-            starts_document |= builder.starts_document
+            starts_document |= builder.sentence.starts_document
             continue
         sentence.starts_document |= starts_document
         starts_document = False
@@ -85,14 +85,9 @@ class _Builder:
         self.tag_column = tag_column
         self.ent_key = ent_key
         self.text: str | None = None
-        self.starts_document = False
-        self.lines: list[Line] = []
-        self.words: list[str] = []
-        self.tags: list[str | None] = []
-        self.pos: list[str | None] = []
-        self.entities: list[str | None] = []
+        self.sentence = Sentence()
+        self.words = self.sentence.words
         self.spaces: list[bool] = []
-        self.empty_nodes = 0
         self.last_row: Line | None = None
         self.range: _Range | None = None
         self.forms_differ = False
@@ -110,7 +105,7 @@ class _Builder:
         if key.strip() == "text" and equals:
             self.text = value.strip()
         elif key.split()[:1] == ["newdoc"]:
-            self.starts_document = True
+            self.sentence.starts_document = True
 
     def _add_row(self, line: Line) -> None:
         self.last_row = line
@@ -131,7 +126,7 @@ class _Builder:
                     f"empty node {columns[0]} after word {len(self.words)}; "
                     f"expected {len(self.words)}.1 and so on"
                 )
-            self.empty_nodes += 1
+            self.sentence.empty_nodes += 1
         else:
             raise line.error(
                 f"ID {columns[0]!r}; expected a word (3), a range (3-4) or an empty node (3.1)"
@@ -145,13 +140,12 @@ class _Builder:
             raise line.error(f"UPOS {upos!r}; expected _ or one of {' '.join(sorted(_UPOS))}")
         misc = _read_misc(columns[9])
         entity = misc.get(self.ent_key, "")
-        self.lines.append(line)
+        tag = columns[self.tag_column]
+        self.sentence.lines.append(line)
         self.words.append(columns[1])
-        self.tags.append(
-            None if columns[self.tag_column] in ("_", "") else columns[self.tag_column]
-        )
-        self.pos.append(None if upos == "_" else upos)
-        self.entities.append(None if entity in _MISSING_ENTITY else entity)
+        self.sentence.tags.append(None if tag in ("_", "") else tag)
+        self.sentence.pos.append(None if upos == "_" else upos)
+        self.sentence.entities.append(None if entity in _MISSING_ENTITY else entity)
         self._add_space(misc.get("SpaceAfter") != "No")
 
     def _add_range(self, line: Line, first: int, last: int, columns: list[str]) -> None:
@@ -188,16 +182,8 @@ class _Builder:
         elif self.text is not None and join(self.words, self.spaces) != self.text:
             # Some files have a text but no SpaceAfter.
             spaces = align(self.words, self.text)
-        return Sentence(
-            lines=self.lines,
-            words=self.words,
-            tags=self.tags,
-            pos=self.pos,
-            entities=self.entities,
-            spaces=spaces,
-            starts_document=self.starts_document,
-            empty_nodes=self.empty_nodes,
-        )
+        self.sentence.spaces = spaces
+        return self.sentence
 
 
 def _read_misc(column: str) -> dict[str, str]:
