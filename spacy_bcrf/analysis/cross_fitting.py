@@ -87,7 +87,9 @@ def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) ->
             f"several tokens. The first is document {left_out[0]}",
             stacklevel=2,
         )
-    chain.learner.fit(chain.rows(docs, held_out=True), doc_lengths(docs), gold.tags, passes)
+    rows, lengths = chain.rows(docs, held_out=True), doc_lengths(docs)
+    for _ in range(passes):
+        chain.learner.fit(chain.drop_features(rows), lengths, gold.tags, 1)
     return chain.learner.n_features
 
 

@@ -285,9 +285,7 @@ class SparseChain:
         gold, lattice, errors: see `OnlineLearner.step`.
         """
         learner, rows = self._prepare(docs)
-        if self.feature_dropout:
-            rows = self._drop_features(rows)
-        return learner.step(rows, doc_lengths(docs), gold, lattice)
+        return learner.step(self.drop_features(rows), doc_lengths(docs), gold, lattice)
 
     def begin_update(self, docs: Sequence[Doc]) -> tuple[Potentials, Callable[[Potentials], None]]:
         """Compute the potentials for a gradient step, and return the function that makes it.
@@ -303,8 +301,7 @@ class SparseChain:
         self.learner.check_descends()
         learner, rows = self._prepare(docs)
         lengths = doc_lengths(docs)
-        if self.feature_dropout:
-            rows = self._drop_features(rows)
+        rows = self.drop_features(rows)
         potentials = learner.current_potentials(rows, lengths)
         if self.feature_dropout:
             # Bias, start and end are always there.
@@ -314,7 +311,10 @@ class SparseChain:
             potentials = potentials.with_scores(unary, potentials.transitions)
         return potentials, lambda gradient: learner.descend(rows, lengths, gradient)
 
-    def _drop_features(self, rows: Rows) -> Rows:
+    def drop_features(self, rows: Rows) -> Rows:
+        """Return the features without a random share, `feature_dropout`."""
+        if not self.feature_dropout:
+            return rows
         dropped = np.random.random(len(rows.rows)) < self.feature_dropout
         return known_rows(np.where(dropped, np.int32(-1), rows.rows), rows.starts)
 
