@@ -103,24 +103,32 @@ $(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/$(EXTRAS)
 	LDFLAGS="$(if $(findstring asan,$@),$(ASAN),$(TSAN))" \
 		$(BIN)/python setup.py --quiet build --build-lib $@
 
+# Pytest captures what a sanitizer prints, and a test may ignore how a process that it starts ends. So all reports
+# go to files, and NO_REPORTS prints them and fails if there are some.
+REPORTS := $(CURDIR)/$(SANITIZERS)/reports
+NO_REPORTS = status=$$?; cat $(REPORTS)/* 2>/dev/null && exit 1; exit $$status
+
 # The folder of the sanitized package comes before the clone on the path. detect_leaks: Python keeps
 # memory until it exits.
-RUN_ASAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/asan:$(CURDIR) LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) \
-	$$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
-RUN_TSAN = PYTHONPATH=$(CURDIR)/$(SANITIZERS)/tsan:$(CURDIR) LD_PRELOAD=$$($(CXX) -print-file-name=libtsan.so) \
-	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp"
+RUN_ASAN = rm -rf $(REPORTS); mkdir -p $(REPORTS); \
+	PYTHONPATH=$(CURDIR)/$(SANITIZERS)/asan:$(CURDIR) LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) \
+	$$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:log_path=$(REPORTS)/asan \
+	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS)/ubsan
+RUN_TSAN = rm -rf $(REPORTS); mkdir -p $(REPORTS); \
+	PYTHONPATH=$(CURDIR)/$(SANITIZERS)/tsan:$(CURDIR) LD_PRELOAD=$$($(CXX) -print-file-name=libtsan.so) \
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp:log_path=$(REPORTS)/tsan"
 
 sanitize: $(SANITIZERS)/asan $(SANITIZERS)/tsan
 	$(RUN_ASAN) $(BIN)/pytest -x -o pythonpath= -m "not slow and not gpu" \
 		-p no:cacheprovider tests/kernels tests/attack tests/chain tests/sparse tests/layers/test_cnn.py \
 		--ignore tests/kernels/test_cuda.py --ignore tests/kernels/test_headers.py \
-		-k "not running_out_of_memory"
+		-k "not running_out_of_memory"; $(NO_REPORTS)
 	$(RUN_TSAN) $(BIN)/pytest -x -o pythonpath= -m "not slow and not gpu" \
 		-p no:cacheprovider tests/kernels/test_threads.py tests/sparse/test_parameter_mixing.py tests/layers/test_cnn.py \
-		-k "not running_out_of_memory and not worker_processes"
+		-k "not running_out_of_memory and not worker_processes"; $(NO_REPORTS)
 
 fuzz: $(SANITIZERS)/asan
-	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS)
+	cd tests && $(RUN_ASAN) $(abspath $(BIN)/python) -m tests.fuzz --seconds $(SECONDS); $(NO_REPORTS)
 
 MINUTES ?= 1
 

@@ -238,6 +238,19 @@ def test_max_factor(dtype, limit, path):
     assert path in rans
 
 
+@pytest.mark.parametrize("path", ["lanes", "rows"])
+@pytest.mark.parametrize("relaxation", [1.0, 1.25])
+def test_a_factor_that_the_last_iteration_loses(relaxation, path):
+    """It is below the smallest normal number, and the mass of its tag above 1e-3.
+
+    Of factors that an earlier iteration loses, a later one makes NaN, which another check finds.
+    """
+    unary = np.zeros((5, 2))
+    unary[:, 1] = -36, -58, 0, 58, 29
+    arrays = batch("float32", unary, [[0, NONE], [NONE, 0]])
+    assert projections(path, BregmanOptions(8, relaxation, None), *arrays) == "float64"
+
+
 @pytest.mark.parametrize("mass", [1e-5, 1e-6, 1e-7, 1e-12])
 @pytest.mark.parametrize("path", ["lanes", "rows", "lanes wide", "rows wide"])
 def test_small_mass(path, mass):
