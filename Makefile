@@ -9,7 +9,7 @@
 # make attack       run random attacks for MINUTES=1; SEED=... repeats one
 # make conformance   run the tests of other libraries on ours, and write docs/conformance.md;
 #                   PEERS=DIR has checkouts of those that PyPI lacks, SUITES=... selects
-# make reproducible build two wheels of the last commit, and compare their bytes
+# make reproducible build the last commit twice, and compare the bytes of the wheels and source distributions
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train on assets/english, calibrate and package en_bcrf_sm
 # make test-model   install both wheels in a new environment, and print entities with probabilities; push
@@ -142,15 +142,16 @@ conformance: $(VENV)/$(EXTRAS)
 	$(BIN)/python -m tests.conformance $(if $(PEERS),--sources $(PEERS)) $(SUITES)
 
 # Two builds of the last commit in two folders, without shared object files. SOURCE_DATE_EPOCH is the time of all files in
-# the wheel.
+# the wheel and the source distribution.
 .PHONY: reproducible
 reproducible: $(VENV)/$(EXTRAS)
 	for n in 1 2; do \
 		rm -rf build/reproducible-$$n && git clone -q . build/reproducible-$$n/source || exit 1; \
 		env -u BCRF_OBJECTS SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation \
-			--wheel --outdir build/reproducible-$$n build/reproducible-$$n/source || exit 1; \
+			--outdir build/reproducible-$$n build/reproducible-$$n/source || exit 1; \
 	done
 	cmp build/reproducible-1/*.whl build/reproducible-2/*.whl
+	cmp build/reproducible-1/*.tar.gz build/reproducible-2/*.tar.gz
 
 # The site needs an extra of its own, and nothing compiled: it reads the sources. Warnings are errors, and so is a page
 # that loads from a network.

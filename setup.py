@@ -1,11 +1,13 @@
 """Build of the compiled extensions, and README for PyPI. setup.cfg holds all other metadata."""
 
 import configparser
+import gzip
 import os
 import re
 import shlex
 import shutil
 import sys
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -17,6 +19,7 @@ from typing import Any
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 from setuptools.errors import CompileError, PlatformError
 
 # No -march=native: a wheel must run on any processor, so it contains the kernels for several
@@ -171,6 +174,36 @@ class ParallelBuild(build_ext):
             super().build_extensions()
 
 
+class ReproducibleArchive(sdist):
+    """Write an archive of names, contents and executable bits alone.
+
+    All files have the time of the environment variable SOURCE_DATE_EPOCH, in seconds, by default 0.
+    """
+
+    def make_archive(
+        self, base_name: str, format: str, root_dir: str | None = None, base_dir: str = "", **_: Any
+    ) -> str:
+        if format != "gztar":
+            raise PlatformError(f"a source distribution is a gztar file, not {format}")
+        path = Path(f"{base_name}.tar.gz")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        seconds = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+
+        def strip(member: tarfile.TarInfo) -> tarfile.TarInfo:
+            member.mtime, member.uid, member.gid, member.uname, member.gname = seconds, 0, 0, "", ""
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            return member
+
+        # The header of gzip has a name and a time too.
+        with (
+            path.open("wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=seconds) as packed,
+            tarfile.open(fileobj=packed, mode="w") as archive,
+        ):
+            archive.add(Path(root_dir or "", base_dir), base_dir, filter=strip)
+        return str(path)
+
+
 def absolute_links(text: str, source: str | None, version: str) -> str:
     """Replace the relative links of a Markdown file, which PyPI cannot resolve.
 
@@ -203,6 +236,6 @@ def read_description() -> str:
 if __name__ == "__main__":
     setup(
         ext_modules=cythonize(extensions, language_level=3),
-        cmdclass={"build_ext": ParallelBuild},
+        cmdclass={"build_ext": ParallelBuild, "sdist": ReproducibleArchive},
         long_description=read_description(),
     )

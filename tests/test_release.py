@@ -8,10 +8,12 @@ import re
 import runpy
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 import srsly
+from setuptools import Distribution
 from setuptools.errors import PlatformError
 
 import spacy_bcrf
@@ -103,3 +105,25 @@ def test_without_a_compiler_the_error_says_what_to_install(tmp_path):
     run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert run.returncode != 0
     assert "no-compiler" in run.stderr and "apt-get install g++" in run.stderr
+
+
+def test_an_archive_has_equal_bytes_from_files_of_any_time_owner_and_mask(tmp_path, monkeypatch):
+    command = runpy.run_path(str(ROOT / "setup.py"))["ReproducibleArchive"](Distribution())
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    found = []
+    for i, modes in enumerate([(0o644, 0o755), (0o600, 0o700)]):
+        folder = tmp_path / str(i) / "a-1.0"
+        folder.mkdir(parents=True)
+        for name, mode in zip(("a.py", "run"), modes, strict=True):
+            (folder / name).write_text(name)
+            (folder / name).chmod(mode)
+            os.utime(folder / name, (i, i))
+        path = Path(
+            command.make_archive(str(tmp_path / f"{i}/out"), "gztar", folder.parent, "a-1.0")
+        )
+        found.append(path.read_bytes())
+    assert found[0] == found[1]
+    with tarfile.open(path) as archive:
+        members = {each.name: (each.mode, each.mtime) for each in archive}
+    modes = {"a-1.0": 0o755, "a-1.0/a.py": 0o644, "a-1.0/run": 0o755}
+    assert members == {name: (mode, 1_700_000_000) for name, mode in modes.items()}
