@@ -125,6 +125,9 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
                      float*) except +
     vector[int] c_shuffled "bcrf::shuffled"(int, uint64_t) except +
 
+cdef extern from "cpu/prefetch.hh" namespace "bcrf" nogil:
+    void prefetch(const void*)
+
 cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:
     cdef cppclass Weights:
         const float* table
@@ -694,72 +697,137 @@ def shuffled(int n, uint64_t seed):
     return _copy(order.data(), order.size() * 4, "int32")
 
 
-cdef uint64_t _attribute_key(PyObject* key, PyObject* value) except? 1:
-    """Return a key of an attribute whose value is 1, 0 for a value of 0, 1 if it has no key."""
-    cdef uint64_t of_value
-    if key != NULL and not isinstance(<object>key, str):
-        return 1
-    if isinstance(<object>value, str):
-        of_value = <uint64_t>hash(<object>value)
-    elif <object>value is True or (isinstance(<object>value, (float, int)) and <object>value == 1):
-        of_value = 0x9e3779b97f4a7c15ULL
-    elif <object>value is False or (isinstance(<object>value, (float, int)) and <object>value == 0):
-        return 0
-    else:
-        return 1
-    # As boost::hash_combine, and odd multiples. 0 and 1 have other meanings.
-    if key != NULL:
-        of_value ^= (<uint64_t>hash(<object>key) + (of_value << 6)) * 0xff51afd7ed558ccdULL
-    return of_value if of_value > 1 else 2
-
-
-def find_attributes(list tokens not None, Dictionary seen not None):
-    """Look up the attributes of tokens. Return rows int32, sizes int64 (N,), and the missing ones.
-
-    tokens: dicts, and lists of names. A pair of a dict whose value is not 1 is missing, unless it is
-    0, with the row -1. A missing attribute has the row -2, and a tuple (index, key, value, hash). Its
-    key is None in a list, and its hash 1 if it cannot be kept in `seen`.
-    Raises TypeError for other tokens.
+cdef extern from *:
     """
-    cdef vector[uint64_t] keys
-    cdef Py_ssize_t i, k, at, end = 0
-    cdef bint is_missing
-    cdef PyObject* key
-    cdef PyObject* value
-    cdef list missing = []
-    sizes = numpy.empty(len(tokens), dtype="int64")
-    cdef int64_t[::1] size_of = sizes
-    keys.reserve(16 * len(tokens))
-    for i in range(len(tokens)):
-        token = tokens[i]
-        if isinstance(token, dict):
-            at = 0
-            while PyDict_Next(token, &at, &key, &value):
-                keys.push_back(_attribute_key(key, value))
-        elif isinstance(token, list):
-            for name in <list>token:
-                keys.push_back(_attribute_key(NULL, <PyObject*>name) if isinstance(name, str) else 1)
-        else:
-            raise TypeError(f"token {i} is neither a dict nor a list")
-        size_of[i] = keys.size() - end
-        end = keys.size()
-    rows = numpy.empty(keys.size(), dtype="int32")
-    cdef int[::1] out = rows
-    if keys.size():
-        seen.c.find(keys.data(), keys.size(), False, &out[0])
-    end = 0
-    for i in range(len(tokens)):
-        is_missing = False
-        for k in range(end, end + size_of[i]):
-            is_missing |= out[k] < 0
-        if is_missing:
-            token = tokens[i]
-            pairs = token.items() if isinstance(token, dict) else ((None, name) for name in token)
-            for k, (name, content) in enumerate(pairs, end):
-                if keys[k] == 0:
-                    out[k] = -1
-                elif out[k] < 0:
-                    out[k] = -2
-                    missing.append((k, name, content, keys[k]))
-        end += size_of[i]
-    return rows, sizes, missing
+    // Return the hash of a str, which keeps it from the first time on.
+    static inline Py_hash_t bcrf_hash(PyObject* text) {
+        const Py_hash_t known = ((PyASCIIObject*)text)->hash;
+        return known != -1 ? known : PyObject_Hash(text);
+    }
+    """
+    uint64_t bcrf_hash(PyObject* text)
+    bint is_str "PyUnicode_CheckExact"(PyObject*)
+
+
+cdef struct Pair:
+    PyObject* key  # NULL for a name in a list
+    PyObject* value
+
+
+cdef enum:
+    OFF = 0  # the hash of a pair with the value 0
+    OTHER = 1  # the hash of a pair that only Python can read
+    TOKENS = 16  # that are read at a time
+
+
+cdef uint64_t _hash(Pair pair) noexcept:
+    """Return the hash of an attribute with the value 1, OFF, or OTHER. Run no code of the caller."""
+    cdef uint64_t of_value = 0x9e3779b97f4a7c15ULL
+    if pair.key != NULL and not is_str(pair.key):
+        return OTHER
+    value = <object>pair.value
+    if is_str(pair.value):
+        of_value = bcrf_hash(pair.value)
+    elif pair.key == NULL:
+        return OTHER
+    elif value is False:
+        return OFF
+    elif value is not True:
+        if type(value) is not float and type(value) is not int:
+            return OTHER
+        if value != 1:
+            return OFF if value == 0 else OTHER
+    # As boost::hash_combine, and odd multiples.
+    if pair.key != NULL:
+        of_value ^= (bcrf_hash(pair.key) + (of_value << 6)) * 0xff51afd7ed558ccdULL
+    return of_value if of_value > OTHER else 2
+
+
+cdef int _add_pairs(token, vector[Pair]& pairs) except -1:
+    """Add the pairs of a dict or the names of a list, as borrowed references. Prefetch them."""
+    cdef Pair pair
+    cdef Py_ssize_t at = 0
+    if isinstance(token, dict):
+        while PyDict_Next(token, &at, &pair.key, &pair.value):
+            prefetch(pair.key)
+            prefetch(pair.value)
+            pairs.push_back(pair)
+        return 0
+    pair.key = NULL
+    for name in <list>token:
+        pair.value = <PyObject*>name
+        pairs.push_back(pair)
+    return 0
+
+
+cdef class AttributeTable:
+    """Rows of attributes by name, and a cache of the pairs and names that were looked up."""
+
+    cdef dict rows
+    cdef CDictionary seen  # by hash, which is another one in each process
+    cdef vector[int] row_of_seen
+
+    def __init__(self, dict rows not None):
+        self.rows = rows
+
+    cdef int _look_up(self, Pair pair, uint64_t key, bint add) except -2:
+        """Return the row of an attribute that is not in the cache; -1 if it is unknown."""
+        cdef int at
+        name = <str>(pair.value if pair.key == NULL else pair.key)
+        if pair.key != NULL and is_str(pair.value):
+            name = f"{name}:{<str>pair.value}"
+        row = self.rows.get(name)
+        if row is None:
+            if not add:
+                return -1  # without a place in the cache: there is no end of unknown attributes
+            row = self.rows[name] = len(self.rows)
+        self.seen.find(&key, 1, True, &at)
+        if <size_t>at == self.row_of_seen.size():
+            self.row_of_seen.push_back(row)
+        return row
+
+    def find(self, list tokens not None, bint add=False):
+        """Look up the attributes of tokens: dicts, and lists of names.
+
+        Return rows int32, sizes int64 (N,), and other pairs. The row of a value of 0 is -1, and so
+        is that of an unknown attribute, which gets a new row if `add`. An other pair, neither a str
+        nor a value of 0 or 1, is (index, key, value). Its key is None in a list.
+        Raises TypeError for other tokens, and then adds nothing.
+        """
+        cdef vector[Pair] pairs
+        cdef vector[uint64_t] keys
+        cdef vector[int] rows
+        cdef list others = [], other_keys = [], other_values = []
+        cdef Py_ssize_t first, i, k, begin, n = len(tokens)
+        cdef int* found
+        for i in range(n):
+            if not isinstance(tokens[i], (dict, list)):
+                raise TypeError(f"token {i} is neither a dict nor a list")
+        sizes = numpy.empty(n, dtype="int64")
+        cdef int64_t[::1] size_of = sizes
+        # References are borrowed, so this loop runs no code of the caller. Without new objects of
+        # a kind that the garbage collector tracks, that does not run either.
+        for first in range(0, n, TOKENS):
+            pairs.clear()
+            for i in range(first, min(first + TOKENS, n)):
+                size_of[i] = -<int64_t>pairs.size()
+                _add_pairs(tokens[i], pairs)
+                size_of[i] += pairs.size()
+            begin = rows.size()
+            rows.resize(begin + pairs.size())
+            keys.resize(pairs.size())
+            found = rows.data() + begin
+            for k in range(<Py_ssize_t>pairs.size()):
+                keys[k] = _hash(pairs[k])
+            self.seen.find(keys.data(), keys.size(), False, found)
+            for k in range(<Py_ssize_t>pairs.size()):
+                if found[k] >= 0:
+                    found[k] = self.row_of_seen[found[k]]
+                elif keys[k] == OTHER:
+                    others.append(begin + k)
+                    other_keys.append(None if pairs[k].key == NULL else <object>pairs[k].key)
+                    other_values.append(<object>pairs[k].value)
+                elif keys[k] != OFF:
+                    found[k] = self._look_up(pairs[k], keys[k], add)
+        array = _copy(rows.data(), rows.size() * sizeof(int), "int32")
+        return array, sizes, list(zip(others, other_keys, other_values))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -53,23 +54,18 @@ class Attributes:
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self.rows = {name: row for row, name in enumerate(names)}
-        self._forget()
+        self._set({name: row for row, name in enumerate(names)})
 
-    def _forget(self) -> None:
-        from spacy_bcrf.kernels.sparse import Dictionary
+    def _set(self, rows: dict[str, int]) -> None:
+        from spacy_bcrf.kernels.sparse import AttributeTable
 
-        # Pairs and names with the value 1 that were looked up, by their hashes in this process, and
-        # the row of each.
-        self._seen = Dictionary()
-        self._row_of_seen = np.zeros(0, "int32")
+        self.rows, self._table = rows, AttributeTable(rows)
 
     def __getstate__(self) -> dict[str, int]:
         return self.rows
 
     def __setstate__(self, rows: dict[str, int]) -> None:
-        self.rows = rows
-        self._forget()
+        self._set(rows)
 
     def read(self, X: Sequence[Any], add: bool = False) -> Batch:
         """Look up the attributes of sequences. add: whether unknown ones get new rows.
@@ -92,42 +88,30 @@ class Attributes:
         return Batch(np.concatenate(rows), starts, filled, np.concatenate(lengths))
 
     def _read(self, X: Sequence[Any], first: int, add: bool) -> tuple[Any, ...]:
-        from spacy_bcrf.kernels.sparse import find_attributes
-
         tokens: list[Any] = []
         ends = []
         for n, sequence in enumerate(X, first):
             if isinstance(sequence, (str, bytes, dict)) or not isinstance(sequence, Iterable):
                 raise ValueError(f"sequence {n}: expected a list of tokens, got {sequence!r:.80}")
-            plain = list(sequence)
-            if not set(map(type, plain)) <= {dict, list}:
-                plain = [_plain_token(token, n, i) for i, token in enumerate(plain)]
-            tokens += plain
+            tokens += sequence
             ends.append(len(tokens))
-        found, sizes, missing = find_attributes(tokens, self._seen)
-        rows = np.append(self._row_of_seen, np.int32(_SKIPPED))[np.maximum(found, -1)]
+
+        def place(i: int) -> str:
+            n = bisect(ends, i)
+            return f"sequence {first + n}, token {i - (ends[n - 1] if n else 0)}"
+
+        try:
+            rows, sizes, others = self._table.find(tokens, add)
+        except TypeError:
+            tokens = [_plain_token(token, place, i) for i, token in enumerate(tokens)]
+            rows, sizes, others = self._table.find(tokens, add)
         special: dict[int, list[tuple[int, float]]] = {}
-        new: dict[int, int] = {}
-        for k, key, value, digest in missing:
-            if not add and type(key) is type(value) is str and f"{key}:{value}" not in self.rows:
-                continue  # the shortest way for most of the attributes that miss
+        for k, key, value in others:
             try:
-                attributes = self._look_up(key, value, add)
+                special[k] = self._look_up(key, value, add)
             except ValueError as error:
                 i = int(find_starts(sizes).searchsorted(k, side="right")) - 1
-                n = int(np.searchsorted(ends, i, side="right"))
-                token = i - (ends[n - 1] if n else 0)
-                raise ValueError(f"sequence {first + n}, token {token}: {error}") from None
-            if len(attributes) == 1 and attributes[0][1] == 1:
-                rows[k] = attributes[0][0]
-                # Unknown attributes are not kept: there is no end of them.
-                if digest != 1 and rows[k] != _SKIPPED:
-                    new[digest] = attributes[0][0]
-            else:
-                special[k] = attributes
-        if new:
-            self._seen.find(np.fromiter(new, "uint64", len(new)), True)
-            self._row_of_seen = np.append(self._row_of_seen, np.fromiter(new.values(), "int32"))
+                raise ValueError(f"{place(i)}: {error}") from None
         lengths = np.diff(np.array([0, *ends])).astype("int32")
         return (*_expand(rows, sizes, special), lengths)
 
@@ -148,23 +132,20 @@ class Attributes:
         new = np.append(np.where(kept, kept.cumsum() - 1, _SKIPPED), _SKIPPED).astype("int32")
         if not kept.all():
             names = [name for name, row in self.rows.items() if kept[row]]
-            self.rows = {name: row for row, name in enumerate(names)}
-            self._forget()
+            self._set({name: row for row, name in enumerate(names)})
         rows = new[batch.rows]  # -1 is the last row of `new`
         known = rows >= 0
         values = None if batch.values is None else batch.values[known]
         return Batch(rows[known], find_starts(known)[batch.starts], values, batch.lengths)
 
 
-def _plain_token(token: Any, n: int, i: int) -> Any:
-    """Return a dict or a list of names. Raises ValueError naming sequence n and token i."""
+def _plain_token(token: Any, place: Callable[[int], str], i: int) -> Any:
+    """Return a dict or a list of names. Raises ValueError naming the place of token i."""
     if isinstance(token, (dict, list)):
         return token
     if isinstance(token, Iterable) and not isinstance(token, (str, bytes)):
         return list(token)
-    raise ValueError(
-        f"sequence {n}, token {i}: expected a dict or a list of str, got {token!r:.80}"
-    )
+    raise ValueError(f"{place(i)}: expected a dict or a list of str, got {token!r:.80}")
 
 
 def _name(key: Any, value: Any) -> Iterator[tuple[str, float]]:

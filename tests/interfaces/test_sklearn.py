@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from spacy_bcrf.chain import CRF as Chain
 from spacy_bcrf.chain import Potentials
 from spacy_bcrf.corpora.formats.crfsuite import set_features
 from spacy_bcrf.sklearn import CRF
+from spacy_bcrf.sparse.crfsuite_attributes import Attributes
 
 WORDS = ["Ann", "left", "Rome", ".", "Bob", "saw", "the", "Tate", "Modern", "with", "Ann", "Lee"]
 TAGS = ["B-PER", "O", "B-LOC", "O", "B-PER", "O", "O", "B-LOC", "I-LOC", "O", "B-PER", "I-PER"]
@@ -85,6 +87,33 @@ def test_a_value_of_1_is_the_value_of_a_name():
     same = [[["a", "d:e", "d:f:g", "h:i"]], [{"a": True}]]
     expected = [m[0] for m in crf.predict_marginals(X)]
     assert [m[0] for m in crf.predict_marginals(same)] == expected
+
+
+def test_each_way_to_write_an_attribute_has_its_row():
+    """In any order, new or known; names beyond those of CRFsuite's rules do not exist."""
+    ways: dict[str, list[Any]] = {
+        "a": [["a"], {"a": 1}, {"a": 1.0}, {"a": True}, {"a": np.float64(1)}, [b"a"]],
+        "a:b": [["a:b"], {"a": "b"}, {"a:b": True}, {"a": ["b"]}, {"a": {"b": 1}}, {b"a": "b"}],
+        "a:b:c": [{"a": "b:c"}, {"a:b": "c"}, {"a:b:c": 1}, {"a": {"b": "c"}}],
+        ":": [{"": ""}, [":"]],
+    }
+    off = [{"a": 0}, {"a": 0.0}, {"a": False}, {"a": np.bool_(0)}, {}, []]
+    pairs = [(name, way) for name, some in ways.items() for way in some] + [("", x) for x in off]
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        pairs = [pairs[i] for i in random.permutation(len(pairs))]
+        names, tokens = zip(*pairs, strict=True)
+        attributes = Attributes()
+        for _ in range(2):
+            batch = attributes.read([list(tokens)], add=True)
+            assert batch.values is None
+            rows = np.split(batch.rows, batch.starts[1:-1])
+            for name, found in zip(names, rows, strict=True):
+                known = found[found >= 0].tolist()
+                assert known == ([attributes.rows[name]] if name else []), name
+        assert set(attributes.rows) == set(ways)
+        unknown = attributes.read([[{"a": "c"}, {"b": 1}, ["a:c"], {"a": ["c"]}, {"b": 0.5}]])
+        assert (unknown.rows < 0).all() and set(attributes.rows) == set(ways)
 
 
 def test_marginals_are_those_of_the_weights():
