@@ -87,7 +87,7 @@ LISTS = (
     "location_country",
 )
 STACKED: dict[str, dict[str, Any]] = {
-    "wnut17": {"clusters": ["ark", "md200", "md800"], "feature_dropout": 0.2},
+    "wnut17": {"clusters": ["ark", "md200", "md800"], "feature_dropout": 0.3},
     "uner": {"clusters": VECTORS, "lists": LISTS, "feature_dropout": 0.2},
     "jnlpba": {"clusters": ["bio200", "bio800"], "feature_dropout": 0.2},
     "ewt-pos": {"clusters": ["ark", *VECTORS], "l2": 2.0, "feature_dropout": 0.1},
@@ -123,8 +123,8 @@ def main() -> None:
         raise SystemExit(f"no system of {', '.join(args.only)} can learn {', '.join(args.tasks)}")
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
-        f"{args.seeds} seed(s), mean ± deviation; score: on test; networks: {args.steps} steps, the "
-        f"best on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
+        f"{args.seeds} seed(s), mean ± deviation; score: on test; networks: {args.steps} steps, "
+        f"the best on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
         "processor time of one thread. The times of CRFsuite, us/word and training, exclude the "
         "extraction of features. The times of the other systems include it"
     )
