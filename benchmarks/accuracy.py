@@ -3,6 +3,10 @@
     python -m benchmarks.accuracy --corpora DIR
     python -m benchmarks.accuracy --corpora DIR --tasks wnut17 --only sparse crfsuite --seeds 3
 
+"stacked" is a sparse chain with what a user can bring: clusters of other texts and lists of names,
+which `experiments.word_resources` writes to the folder `resources` of --out. STACKED has its
+options, all chosen on dev.
+
 --speed times the pipelines that earlier runs saved, with the present code and one thread. Run it on
 a quiet machine: trainings of other systems slow the times of a table.
 
@@ -53,11 +57,11 @@ from spacy_bcrf.io.extras import require
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.factories import SEGMENTER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import Prediction
-from spacy_bcrf.sparse.template_sets import SETS
+from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
-SYSTEMS = ("spacy", "crfsuite", "sparse", "clusters", "neural", "hybrid")
-SPARSE = ("sparse", "clusters")
-"""Sparse linear chains, without and with the Brown clusters of `assets/english`."""
+SYSTEMS = ("spacy", "crfsuite", "sparse", "clusters", "stacked", "neural", "hybrid")
+SPARSE = ("sparse", "clusters", "stacked")
+"""Sparse linear chains: alone, with the Brown clusters of `assets/english`, with more resources."""
 CLUSTERS = ROOT / "assets/english/clusters.tsv.xz"
 HYBRID = "spacy-bcrf.Hybrid.v1"
 PASSES = 10
@@ -68,6 +72,28 @@ SPACY_SCORES = {"ner": "ents_f", "tagger": "tag_acc"}
 
 CRFSUITE = {"c2": 1.0}
 """Settings of CRFsuite other than the number of passes."""
+
+VECTORS = ("md200", "md800", "glove200", "glove800")
+"""k-means clusters of vectors, with their number."""
+PATHS = {"ark": "(4,6,10,20)"}
+"""Lengths of the prefixes that templates read, of clusters with paths."""
+LISTS = (
+    "firstname_5k",
+    "lastname_5000",
+    "education_university",
+    "government_government_agency",
+    "sports_sports_team",
+    "business_sponsor",
+    "location_country",
+)
+STACKED: dict[str, dict[str, Any]] = {
+    "wnut17": {"clusters": ["ark", "md200", "md800"], "feature_dropout": 0.3},
+    "uner": {"clusters": VECTORS, "lists": LISTS, "feature_dropout": 0.2},
+    "jnlpba": {"clusters": ["bio200", "bio800"], "feature_dropout": 0.2},
+    "ewt-pos": {"clusters": ["ark", *VECTORS], "l2": 2.0, "feature_dropout": 0.1},
+    "conll2000": {"clusters": ["ark", *VECTORS], "objective": "mira"},
+}
+"""Resources and options of the stacked chain of a task, added to those of "clusters"."""
 
 Numbers = dict[str, float]
 
@@ -97,8 +123,8 @@ def main() -> None:
         raise SystemExit(f"no system of {', '.join(args.only)} can learn {', '.join(args.tasks)}")
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
-        f"{args.seeds} seed(s), mean ± deviation, on test; networks: {args.steps} steps, the best "
-        f"on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
+        f"{args.seeds} seed(s), mean ± deviation; score: on test; networks: {args.steps} steps, "
+        f"the best on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
         "processor time of one thread. The times of CRFsuite, us/word and training, exclude the "
         "extraction of features. The times of the other systems include it"
     )
@@ -144,6 +170,8 @@ def is_available(task: LabelingTask, system: str) -> bool:
         return task.factory in SPACY_COMPONENTS
     if system == "clusters":
         return f"{task.templates}-brown" in SETS
+    if system == "stacked":
+        return any(TASKS[name] is task for name in STACKED)
     return system != "hybrid" or HYBRID in registry.architectures.get_all()
 
 
@@ -168,7 +196,8 @@ def find_origin(task: str, system: str, seed: int, length: int) -> dict[str, str
         config = json.dumps([linear_chain(TASKS[task]), CRFSUITE, seed, length])
     else:
         # The folders do not change the result.
-        config = make_config(task, system, seed, length, Path("corpora"), Path("cache")).to_str()
+        folders = Path("corpora"), Path("cache"), Path("resources")
+        config = make_config(task, system, seed, length, *folders).to_str()
     digest = hashlib.sha256(config.encode()).hexdigest()
     return {"version": version("spacy-bcrf"), "commit": find_commit(), "config": digest}
 
@@ -193,6 +222,7 @@ def make_row(task: str, system: str, runs: list[Numbers]) -> dict[str, str]:
     return {
         "corpus": task,
         "system": system,
+        "dev": cell("dev", 2),
         "score": cell("score", 2),
         "us/word": f"{mean(run['us/word'] for run in runs):.1f}",
         "training, s": f"{mean(run['training'] for run in runs):.0f}",
@@ -229,7 +259,15 @@ def to_spacy(doc: Doc, task: LabelingTask) -> None:
             token.tag_ = token.pos_
 
 
-def make_config(task: str, system: str, seed: int, length: int, corpora: Path, cache: Path) -> Any:
+def make_config(
+    task: str,
+    system: str,
+    seed: int,
+    length: int,
+    corpora: Path,
+    cache: Path,
+    resources: Path = Path("resources"),
+) -> Any:
     """Return a training config. length: steps of a network, passes of a sparse chain."""
     chosen = TASKS[task]
     if system == "spacy":
@@ -241,13 +279,8 @@ def make_config(task: str, system: str, seed: int, length: int, corpora: Path, c
         neural = SEGMENTER_MODEL if is_segmenter else NETWORK
         models = {
             "sparse": linear_chain(chosen),
-            "clusters": {
-                **linear_chain(chosen),
-                "templates": f"{chosen.templates}-brown",
-                "clusters": {"brown": str(CLUSTERS)},
-                # Pairs of tags help universal tags alone, on dev.
-                "order": 2 if task == "ewt-pos" else 1,
-            },
+            "clusters": chain_with_clusters(task),
+            "stacked": chain_with_resources(task, resources),
             "neural": neural,
             "hybrid": {**neural, "@architectures": HYBRID, "templates": chosen.templates},
         }
@@ -277,12 +310,37 @@ def linear_chain(task: LabelingTask) -> dict[str, Any]:
     }
 
 
+def chain_with_clusters(task: str) -> dict[str, Any]:
+    """Return the chain of a task with Brown clusters, if there are templates for them."""
+    model = linear_chain(TASKS[task])
+    templates = f"{model['templates']}-brown"
+    if templates in SETS:
+        model |= {"templates": templates, "clusters": {"brown": str(CLUSTERS)}}
+    # Pairs of tags help universal tags alone, on dev.
+    return {**model, "order": 2 if task == "ewt-pos" else 1}
+
+
+def chain_with_resources(task: str, folder: Path) -> dict[str, Any]:
+    """Return the chain of a task with the resources and options of STACKED, read in a folder."""
+    model, options = chain_with_clusters(task), dict(STACKED.get(task, {}))
+    clusters, lists = options.pop("clusters", ()), options.pop("lists", ())
+    model["templates"] = [
+        *get_templates(model["templates"]),
+        *(f"cluster.{name}{PATHS.get(name, '')}[-1..1]" for name in clusters),
+        *(f"gazetteer.{name}[-1..1]" for name in lists),
+    ]
+    files = {name: str(folder / f"{name}.tsv") for name in clusters}
+    model["clusters"] = model.get("clusters", {}) | files
+    model["gazetteers"] = {name: str(folder / "lists" / f"{name}.txt") for name in lists}
+    return model | options
+
+
 def measure_pipeline(
     out: Path, corpora: Path, task: str, system: str, seed: int, length: int
 ) -> Numbers:
     """Train a pipeline with `spacy train` and measure it on test."""
     chosen, cache = TASKS[task], out / "corpora"
-    config = make_config(task, system, seed, length, corpora, cache)
+    config = make_config(task, system, seed, length, corpora, cache, out / "resources")
     path = saved_pipeline(out, task, system, seed, length)
     start = time.process_time()
     train_pipeline(config, path.parent)
@@ -295,6 +353,9 @@ def measure_pipeline(
         "training": seconds,
         "us/word": microseconds_per_word(best, examples),
     }
+    if not chosen.learns_dev:
+        dev = read(best, chosen, "dev", system, corpora, cache)
+        numbers["dev"] = 100 * best.evaluate(dev)[score]
     if system != "spacy" and chosen.factory != "bcrf_segmenter":
         pipe: Any = best.get_pipe(chosen.factory)
         calibration = Calibration(pipe, examples)

@@ -1,6 +1,7 @@
 """Tests of the benchmark of accuracy."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,15 @@ def test_the_origin_depends_on_the_config(system):
     one, same, other = (accuracy.find_origin("conll2000", system, seed, 10) for seed in (0, 0, 1))
     assert one == same
     assert one["config"] != other["config"]
+
+
+def test_a_stacked_chain_reads_each_of_its_resources():
+    model = accuracy.chain_with_resources("uner", Path("folder"))
+    for name in ("brown", *accuracy.VECTORS):
+        assert any(template.startswith(f"cluster.{name}") for template in model["templates"])
+    assert model["clusters"]["md800"] == str(Path("folder/md800.tsv"))
+    assert model["gazetteers"].keys() == {*accuracy.LISTS}
+    assert {f"gazetteer.{name}[-1..1]" for name in accuracy.LISTS} <= {*model["templates"]}
 
 
 def test_unknown_gold_tags_are_refused():
