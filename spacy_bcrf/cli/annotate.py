@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt, setup_gpu
@@ -25,19 +24,8 @@ UNREAD_INPUT = 4
 """Exit code of a finished run that could not read all of its input."""
 
 
-class Format(str, Enum):
-    """Formats of --format."""
-
-    jsonl = "jsonl"
-    parquet = "parquet"
-    spacy = "spacy"
-
-
-class EngineName(str, Enum):
-    """Engines of --engine."""
-
-    processes = "processes"
-    ray = "ray"
+Format = Literal["jsonl", "parquet", "spacy"]
+EngineName = Literal["processes", "ray"]
 
 
 def annotate_cli(
@@ -54,29 +42,27 @@ def annotate_cli(
         list[str] | None,
         Opt("--pipe", "-p", help="Component to write. Repeatable (default: all of spacy-bcrf)"),
     ] = None,
-    format: Annotated[Format, Opt("--format", "-f", help="Format of the shards")] = Format.jsonl,
-    shard: Annotated[int, Opt("--shard", help="Documents in a shard", min=1)] = 1000,
+    format: Annotated[Format, Opt("--format", "-f", help="Format of the shards")] = "jsonl",
+    shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 1000,
     text: Annotated[bool, Opt("--text/--no-text", help="Write the text of each document")] = True,
     alternatives: Annotated[
-        int, Opt("--alternatives", help="Write this number of labelings of each document", min=0)
+        int, Opt(help="Write this number of labelings of each document", min=0)
     ] = 0,
     dropped: Annotated[
         bool, Opt("--dropped", help="Also write predictions below the threshold or promise")
     ] = False,
-    text_column: Annotated[str, Opt("--text-column", help="Column or key of the text")] = "text",
+    text_column: Annotated[str, Opt(help="Column or key of the text")] = "text",
     id_column: Annotated[
-        str, Opt("--id-column", help="Column or key of the id (without one: file and line)")
+        str, Opt(help="Column or key of the id (without one: file and line)")
     ] = "id",
     whole_files: Annotated[
         bool, Opt("--whole-files", help="A .txt file is one document, not one a line")
     ] = False,
     max_length: Annotated[
-        int | None,
-        Opt("--max-length", help="Longest text in characters (default: the pipeline's)", min=1),
+        int | None, Opt(help="Longest text in characters (default: the pipeline's)", min=1)
     ] = None,
     timeout: Annotated[
-        float,
-        Opt("--timeout", help="Seconds for a document, which then fails (0: no limit)", min=0),
+        float, Opt(help="Seconds for a document, which then fails (0: no limit)", min=0)
     ] = 60.0,
     n_process: Annotated[
         int | None,
@@ -85,9 +71,9 @@ def annotate_cli(
     redo: Annotated[
         bool, Opt("--redo", help="Annotate finished shards again whose files are damaged")
     ] = False,
-    engine: Annotated[EngineName, Opt("--engine", help="Where to annotate")] = EngineName.processes,
+    engine: Annotated[EngineName, Opt(help="Where to annotate")] = "processes",
     address: Annotated[
-        str | None, Opt("--address", help="Address of a Ray cluster (default: this machine)")
+        str | None, Opt(help="Address of a Ray cluster (default: this machine)")
     ] = None,
     log_json: Annotated[
         bool, Opt("--log-json", help="Write progress to stdout as JSON lines")
@@ -115,17 +101,17 @@ def annotate_cli(
         from spacy_bcrf.io.remote import IN_MEMORY, make_path
         from spacy_bcrf.io.text import CorpusError, text_suffix
 
-        if address is not None and engine is not EngineName.ray:
+        if address is not None and engine != "ray":
             raise ValueError("--address is only for --engine ray")
-        if engine is EngineName.ray:
+        if engine == "ray":
             require("ray", "ray")
-        if gpu_id >= 0 and (engine is EngineName.ray or (n_process or 1) > 1):
+        if gpu_id >= 0 and (engine == "ray" or (n_process or 1) > 1):
             raise ValueError("--gpu-id is only for one process")
         if text_column == id_column:
             raise ValueError(f"--text-column and --id-column are both {text_column!r}")
         target = make_path(output).resolve()
         files, n_skipped = find_inputs(inputs, target)
-        if output.startswith(IN_MEMORY) and (engine is EngineName.ray or (n_process or 1) > 1):
+        if output.startswith(IN_MEMORY) and (engine == "ray" or (n_process or 1) > 1):
             raise ValueError(f"{output}: is in the memory of one process; expected --n-process 1")
         columns = TextColumns(text_column, id_column, whole_files)
         for file in files:
@@ -134,7 +120,7 @@ def annotate_cli(
                 with suppress(CorpusError):  # becomes a line of errors.jsonl
                     next(read_records(file, columns), None)
         meta_columns = b""
-        if format is Format.parquet:
+        if format == "parquet":
             require("pyarrow.parquet", "parquet")
             meta_columns = find_meta_columns(files, columns, COLUMNS)
         setup_gpu(gpu_id, silent=True)
@@ -143,7 +129,7 @@ def annotate_cli(
         settings = Settings(
             str(path.resolve()) if path.exists() else model,
             tuple(pipe or ()),
-            format.value,
+            format,
             target / "shards",
             text,
             alternatives,
@@ -153,7 +139,7 @@ def annotate_cli(
             timeout,
         )
         worker = Worker(settings)  # finds wrong options before the folder exists
-        if engine is EngineName.ray:
+        if engine == "ray":
             from spacy_bcrf.bulk.ray_engine import run_ray
 
             run: Any = partial(run_ray, settings, n_process, address)

@@ -38,9 +38,7 @@ def audit_cli(
         ),
     ] = None,
     lang: Annotated[str, Opt("--lang", "-l", help="Language of the sparse chain")] = "xx",
-    min_score: Annotated[
-        float, Opt("--min-score", help="Least log-odds of an error to write")
-    ] = 0.0,
+    min_score: Annotated[float, Opt(help="Least log-odds of an error to write")] = 0.0,
     pipe: PipeName = None,
 ) -> str:
     """

@@ -1,8 +1,7 @@
 """`python -m spacy bcrf calibrate`"""
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from spacy.cli._util import Opt
@@ -12,12 +11,7 @@ from spacy_bcrf.io.extras import require
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
 from .paths import draw, print_notes
 
-
-class Grouping(str, Enum):
-    """Groups of --by."""
-
-    label = "label"
-    length = "length"
+Grouping = Literal["label", "length"]
 
 
 def calibrate_cli(
@@ -29,9 +23,8 @@ def calibrate_cli(
     by: Annotated[
         Grouping | None,
         Opt(
-            "--by",
             help="Fit a map of confidences for each label, or for each length of spans, after the "
-            "temperature",
+            "temperature"
         ),
     ] = None,
     plot: Annotated[
@@ -39,7 +32,7 @@ def calibrate_cli(
         Opt(help="File of the reliability diagram (default: calibration-PIPE.png in the folder)"),
     ] = None,
     no_plot: Annotated[bool, Opt("--no-plot", help="Draw no diagram")] = False,
-    n_bins: Annotated[int, Opt("--n-bins", help="Number of confidence bins", min=1)] = 10,
+    n_bins: Annotated[int, Opt(help="Number of confidence bins", min=1)] = 10,
     gpu_id: GpuId = -1,
 ) -> str:
     """
@@ -58,8 +51,7 @@ def calibrate_cli(
     if not no_plot:
         require("matplotlib", "plot")
     nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
-    groups = None if by is None else by.value
-    found = calibrate(nlp, read_gold(nlp, dev), name, by=groups, n_bins=n_bins)
+    found = calibrate(nlp, read_gold(nlp, dev), name, by=by, n_bins=n_bins)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
     print_notes(describe_labels(f"{name} of {model}", set(found.unknown), set()))
     for what, table in found.tables.items():

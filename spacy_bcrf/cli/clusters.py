@@ -1,9 +1,8 @@
 """`python -m spacy bcrf clusters`"""
 
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -15,14 +14,7 @@ from spacy_bcrf.io.text import read_lines
 from .options import Seed
 from .paths import check_output_file
 
-
-class Kind(str, Enum):
-    """How words are clustered."""
-
-    svd = "svd"
-    brown = "brown"
-    clark = "clark"
-    skipgram = "skipgram"
+Kind = Literal["svd", "brown", "clark", "skipgram"]
 
 
 def clusters_cli(
@@ -36,20 +28,18 @@ def clusters_cli(
     kind: Annotated[
         Kind,
         Opt(
-            "--kind",
             help="svd: by the SVD of the neighbours' PMI. brown: by Brown's tree of merges. clark: "
-            "by neighbours and letters. skipgram: by skip-gram vectors",
+            "by neighbours and letters. skipgram: by skip-gram vectors"
         ),
-    ] = Kind.svd,
+    ] = "svd",
     vectors: Annotated[
-        Path | None,
-        Opt("--vectors", help="With skipgram, a text file for the vectors (spacy init vectors)"),
+        Path | None, Opt(help="With skipgram, a text file for the vectors (spacy init vectors)")
     ] = None,
-    threads: Annotated[int, Opt("--threads", help="Threads of skipgram", min=1)] = 1,
+    threads: Annotated[int, Opt(help="Threads of skipgram", min=1)] = 1,
     lang: Annotated[str, Opt("--lang", "-l", help="Language of the tokenizer")] = "xx",
     n_clusters: Annotated[int, Opt("--n-clusters", "-k", help="Number of clusters", min=2)] = 256,
-    min_freq: Annotated[int, Opt("--min-freq", help="Least frequency of a word", min=1)] = 3,
-    dimensions: Annotated[int, Opt("--dimensions", help="Size of the word vectors", min=1)] = 50,
+    min_freq: Annotated[int, Opt(help="Least frequency of a word", min=1)] = 3,
+    dimensions: Annotated[int, Opt(help="Size of the word vectors", min=1)] = 50,
     seed: Seed = 0,
 ) -> str:
     """
@@ -72,8 +62,8 @@ def clusters_cli(
         raise ValueError("expected either a file of texts or --brown")
     check_output_file(output, texts)
     if vectors is not None:
-        if kind is not Kind.skipgram:
-            raise ValueError(f"--vectors needs --kind skipgram, got {kind.value}")
+        if kind != "skipgram":
+            raise ValueError(f"--vectors needs --kind skipgram, got {kind}")
         check_output_file(vectors, texts)
     if texts is None:
         paths = load_brown_clusters(lang)
@@ -85,13 +75,13 @@ def clusters_cli(
                 yield [token.text for token in tokenizer(line.text) if not token.is_space]
 
         stat = texts.stat()
-        settings = [kind.value, n_clusters, min_freq, dimensions, seed, lang]
+        settings = [kind, n_clusters, min_freq, dimensions, seed, lang]
         identity = f"{texts.absolute()} {stat.st_size} {stat.st_mtime_ns} {settings}"
         state = Checkpoint(output.with_name(f"{output.name}.state"), identity)
-        if kind is Kind.svd:
+        if kind == "svd":
             options = {"min_freq": min_freq, "dimensions": dimensions, "seed": seed}
             paths = cluster_words(read, n_clusters, **options)
-        elif kind is Kind.skipgram:
+        elif kind == "skipgram":
             words, found = train_vectors(
                 read, dimensions, min_freq=min_freq, threads=threads, seed=seed, state=state
             )
@@ -105,7 +95,7 @@ def clusters_cli(
             paths = cluster_vectors(words, found, n_clusters, seed)
         else:
             counts = count_words(read, n_clusters, min_freq)
-            if kind is Kind.brown:
+            if kind == "brown":
                 paths = brown_clusters(counts, n_clusters, state)
             else:
                 paths = clark_clusters(counts, n_clusters, seed=seed, state=state)

@@ -17,13 +17,10 @@ def combine_cli(
     models: Annotated[
         list[str], Arg(help="Trained pipelines: folders, or names of packages", metavar="A B ..")
     ],
-    dev: Annotated[
-        Path, Opt("--dev", help="Annotated documents outside of the training data, .spacy")
-    ],
+    dev: Annotated[Path, Opt(help="Annotated documents outside of the training data, .spacy")],
     output: NewFolder,
     pipe: Annotated[
-        str | None,
-        Opt("--pipe", "-p", help="Name of the component (default: the only common one)"),
+        str | None, Opt("--pipe", "-p", help="Name of the component (default: the only common one)")
     ] = None,
 ) -> str:
     """

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Opt
@@ -16,12 +15,7 @@ from spacy_bcrf.io.extras import require
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
 from .paths import check_corpus, check_output_file, draw, print_notes
 
-
-class Unit(str, Enum):
-    """Units of --unit."""
-
-    span = "span"
-    document = "document"
+Unit = Literal["span", "document"]
 
 
 def control_cli(
@@ -30,38 +24,29 @@ def control_cli(
     output: TargetFolder = None,
     inplace: Inplace = False,
     pipe: PipeName = None,
-    recall: Annotated[
-        float | None, Opt("--recall", help="Recall of the candidate spans to promise")
-    ] = None,
-    precision: Annotated[
-        float | None, Opt("--precision", help="Precision of the predictions to promise")
-    ] = None,
+    recall: Annotated[float | None, Opt(help="Recall of the candidate spans to promise")] = None,
+    precision: Annotated[float | None, Opt(help="Precision of the predictions to promise")] = None,
     label: Annotated[
-        list[str] | None,
-        Opt("--label", help="Promise of some labels, such as PERSON,ORG=0.99. Repeatable"),
+        list[str] | None, Opt(help="Promise of some labels, such as PERSON,ORG=0.99. Repeatable")
     ] = None,
-    confidence: Annotated[
-        float, Opt("--confidence", help="Probability that all promises are kept")
-    ] = 0.95,
+    confidence: Annotated[float, Opt(help="Probability that all promises are kept")] = 0.95,
     unit: Annotated[
         Unit,
         Opt(
-            "--unit",
             help="span: the mean over documents of their recall or precision. document: the share "
-            "of documents without any missed span, or any wrong prediction",
+            "of documents without any missed span, or any wrong prediction"
         ),
-    ] = Unit.span,
+    ] = "span",
     max_units: Annotated[
         int,
         Opt(
-            "--max-units",
             help="A document weighs as many predictions or gold spans as it has, at most this "
             "number. 1: the promise is the mean over documents. Large: that of the corpus",
             min=1,
         ),
     ] = 1,
     plot: Annotated[
-        Path | None, Opt("--plot", help="Without a promise: file of the diagram to draw, .png")
+        Path | None, Opt(help="Without a promise: file of the diagram to draw, .png")
     ] = None,
     gpu_id: GpuId = -1,
 ) -> str:
@@ -91,7 +76,7 @@ def control_cli(
         check_destination(model, dev, output, inplace)
     nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
     gold = read_gold(nlp, dev)
-    options: Any = {"confidence": confidence, "unit": unit.value, "max_units": max_units}
+    options: Any = {"confidence": confidence, "unit": unit, "max_units": max_units}
     if is_table:
         table = list_promises(nlp, gold, name, **options)
         for row in table.rows():

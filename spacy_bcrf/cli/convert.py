@@ -3,10 +3,9 @@
 import sys
 from collections import Counter
 from collections.abc import Callable
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -38,51 +37,23 @@ _FORMATS = {
 _RECORDS = ("json", "jsonl", "prodigy", "label-studio", "brat")
 
 
-class Format(str, Enum):
-    """Formats of --format."""
-
-    auto = "auto"
-    conllu = "conllu"
-    columns = "columns"
-    jsonl = "jsonl"
-    prodigy = "prodigy"
-    label_studio = "label-studio"
-    brat = "brat"
-
-
-class Tag(str, Enum):
-    """Columns of --tag."""
-
-    upos = "upos"
-    xpos = "xpos"
-
-
-class Scheme(str, Enum):
-    """Schemes of --scheme."""
-
-    auto = "auto"
-    bio = "bio"
-    iob1 = "iob1"
-    biluo = "biluo"
-    bies = "bies"
+Format = Literal["auto", "conllu", "columns", "jsonl", "prodigy", "label-studio", "brat"]
+Tag = Literal["upos", "xpos"]
+Scheme = Literal["auto", "bio", "iob1", "biluo", "bies"]
 
 
 def convert_cli(
     inputs: Annotated[
         list[Path],
-        Arg(
-            help="Files to convert; the extension .xz, .gz or .bz2 is optional",
-            metavar="INPUT",
-        ),
+        Arg(help="Files to convert; the extension .xz, .gz or .bz2 is optional", metavar="INPUT"),
     ],
     output: Annotated[
-        Path,
-        Arg(help="The .spacy file to write; with --shard, a folder", metavar="OUTPUT.spacy"),
+        Path, Arg(help="The .spacy file to write; with --shard, a folder", metavar="OUTPUT.spacy")
     ],
     format: Annotated[
         Format,
         Opt("--format", "-f", help="Format of the files; auto detects it by extension and content"),
-    ] = Format.auto,
+    ] = "auto",
     lang: Annotated[
         str,
         Opt(
@@ -91,15 +62,12 @@ def convert_cli(
             help="Language of the tokenizer. Decides about spaces between words if a file does not",
         ),
     ] = "xx",
-    shard: Annotated[
-        int, Opt("--shard", help="Number of documents in a file (0 for one file)", min=0)
-    ] = 0,
+    shard: Annotated[int, Opt(help="Number of documents in a file (0 for one file)", min=0)] = 0,
     labels: Annotated[
         str | None,
         Opt(
-            "--labels",
             help="JSON: the valid labels, separated by commas, or a file of labels. For ner_tags "
-            "that are ids, all tags in the order of their ids, such as O,B-PER,I-PER",
+            "that are ids, all tags in the order of their ids, such as O,B-PER,I-PER"
         ),
     ] = None,
     skip_malformed: Annotated[
@@ -118,49 +86,39 @@ def convert_cli(
         ),
     ] = False,
     n_sents: Annotated[
-        int,
-        Opt(
-            "--n-sents",
-            "-n",
-            help="Number of sentences in a Doc (0 for whole documents)",
-        ),
+        int, Opt("--n-sents", "-n", help="Number of sentences in a Doc (0 for whole documents)")
     ] = 1,
     tag: Annotated[
         Tag, Opt("--tag", "-t", help="CoNLL-U: column of the tag; the pos is always UPOS")
-    ] = Tag.upos,
+    ] = "upos",
     ent_key: Annotated[
         str, Opt("--ent-key", "-k", help="CoNLL-U: key of the entity tag in MISC")
     ] = _ENT_KEY,
     word_column: Annotated[
         int | None,
         Opt(
-            "--word-column",
-            help="Columns: number of the word column, from 1; -1 is the last (default: by content)",
+            help="Columns: number of the word column, from 1; -1 is the last (default: by content)"
         ),
     ] = None,
-    tag_column: Annotated[
-        int, Opt("--tag-column", help="Columns: number of the tag column (0 for none)")
-    ] = 0,
+    tag_column: Annotated[int, Opt(help="Columns: number of the tag column (0 for none)")] = 0,
     ent_column: Annotated[
         list[int] | None,
         Opt(
-            "--ent-column",
             help="Columns: number of the entity column (0 for none; default: by content). Several "
-            "times, with --spans-key, for columns whose entities overlap",
+            "times, with --spans-key, for columns whose entities overlap"
         ),
     ] = None,
     scheme: Annotated[
         Scheme, Opt("--scheme", "-s", help="Scheme of the entity tags; auto detects it")
-    ] = Scheme.auto,
+    ] = "auto",
     ent_complete: Annotated[
         bool, Opt("--ent-complete", help="Words without an entity tag are O, not missing")
     ] = False,
     spans_key: Annotated[
         str | None,
         Opt(
-            "--spans-key",
             help="Write entities to this span group of the Doc, such as chunks, or sc for "
-            "bcrf_spans, whose spans may overlap",
+            "bcrf_spans, whose spans may overlap"
         ),
     ] = None,
 ) -> str:
@@ -197,7 +155,7 @@ def convert_cli(
 
         def reader(path: Path, name: str) -> Reader:
             if name == "conllu":
-                return partial(read_conllu, tag=tag.value, ent_key=ent_key)
+                return partial(read_conllu, tag=tag, ent_key=ent_key)
             word, entities = Columns()
             if word_column is None and ent_column is None and not tag_column:
                 word, entities = _guess_columns(path, spans_key is not None, report)
@@ -214,7 +172,7 @@ def convert_cli(
             output,
             lang=lang,
             n_sents=n_sents,
-            scheme=scheme.value,
+            scheme=scheme,
             ent_complete=ent_complete,
             spans_key=spans_key,
             shard=shard,
@@ -231,8 +189,8 @@ def convert_cli(
 def _find_format(path: Path, format: Format, report: Callable[[str], object]) -> str:
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; expected files{_suggest(path)}")
-    if format != Format.auto:
-        return format.value
+    if format != "auto":
+        return format
     suffix = text_suffix(path)
     if suffix in _FORMATS:
         return _FORMATS[suffix]
@@ -241,7 +199,7 @@ def _find_format(path: Path, format: Format, report: Callable[[str], object]) ->
         raise ValueError(
             f"{path}: unknown extension {suffix!r}, and content; expected one of "
             f"{' '.join(_FORMATS)}, or "
-            f"--format {', '.join(name.value for name in Format if name != Format.auto)}"
+            f"--format {', '.join(get_args(Format)[1:])}"
         )
     report(f"{path}: is read as {found}, by its content (see --format)")
     return found

@@ -16,14 +16,11 @@ def curve_cli(
     train: Annotated[Path, Arg(help="Training documents, .spacy")],
     dev: Annotated[Path, Arg(help="Annotated documents outside of the training data, .spacy")],
     config: Annotated[
-        Path | None,
-        Arg(help="Training config (default: train a sparse linear chain for entities)"),
+        Path | None, Arg(help="Training config (default: train a sparse linear chain for entities)")
     ] = None,
     output: Annotated[Path | None, Opt("--output", "-o", help="JSON file to write")] = None,
-    plot: Annotated[Path | None, Opt("--plot", help="File of the diagram to draw, .png")] = None,
-    repeats: Annotated[
-        int, Opt("--repeats", help="Number of random parts of each share", min=1)
-    ] = 3,
+    plot: Annotated[Path | None, Opt(help="File of the diagram to draw, .png")] = None,
+    repeats: Annotated[int, Opt(help="Number of random parts of each share", min=1)] = 3,
     pipe: PipeName = None,
     lang: Annotated[str, Opt("--lang", "-l", help="Language of the sparse chain")] = "xx",
     seed: Seed = 0,

@@ -40,14 +40,11 @@ def distill_cli(
     ] = None,
     pipe: PipeName = None,
     templates: Annotated[
-        str | None,
-        Opt(
-            "--templates", help="Template set of the sparse chain (default: pos for tags, else ner)"
-        ),
+        str | None, Opt(help="Template set of the sparse chain (default: pos for tags, else ner)")
     ] = None,
     passes: Passes = 5,
-    rate: Annotated[float, Opt("--rate", help="Learning rate of AdaGrad")] = 0.3,
-    batch_size: Annotated[int, Opt("--batch-size", help="Documents in a step", min=1)] = 1,
+    rate: Annotated[float, Opt(help="Learning rate of AdaGrad")] = 0.3,
+    batch_size: Annotated[int, Opt(help="Documents in a step", min=1)] = 1,
     shard: Annotated[int, Opt(help="Documents in a shard", min=1)] = 2000,
     work: Annotated[
         Path | None,

@@ -35,9 +35,7 @@ def explain_cli(
     ] = None,
     corpus: Annotated[
         Path | None,
-        Opt(
-            "--corpus", help="A .spacy file with the features (default: the config's train corpus)"
-        ),
+        Opt(help="A .spacy file with the features (default: the config's train corpus)"),
     ] = None,
     n: Annotated[
         int, Opt("--n", "-n", min=1, help="Number of features and transitions of each tag")

@@ -19,7 +19,7 @@ def extend_cli(
         Arg(help="Documents in which only the new labels are annotated, .spacy", metavar="NEW"),
     ],
     labels: Annotated[
-        list[str], Opt("--labels", help="New label. Several: --labels A,B or --labels A --labels B")
+        list[str], Opt(help="New label. Several: --labels A,B or --labels A --labels B")
     ],
     output: NewFolder,
     pipe: PipeName = None,
@@ -27,20 +27,15 @@ def extend_cli(
     learn_rate: Annotated[
         float | None,
         Opt(
-            "--learn-rate",
             help="Of the optimizer (default: the config's), or of AdaGrad in a sparse linear chain "
-            "(default: 0.3)",
+            "(default: 0.3)"
         ),
     ] = None,
     batch_size: Annotated[
         int | None,
-        Opt(
-            "--batch-size",
-            help="Documents in a step (default: 1 for a sparse linear chain, else 8)",
-            min=1,
-        ),
+        Opt(help="Documents in a step (default: 1 for a sparse linear chain, else 8)", min=1),
     ] = None,
-    dropout: Annotated[float, Opt("--dropout", help="Of a network", min=0, max=0.99)] = 0.1,
+    dropout: Annotated[float, Opt(help="Of a network", min=0, max=0.99)] = 0.1,
     seed: Seed = 0,
     gpu_id: GpuId = -1,
 ) -> str:

@@ -47,14 +47,11 @@ def init_cli(
     clusters: Annotated[
         str | None,
         Opt(
-            "--clusters",
             help="A file that `clusters` wrote, or brown: make Brown clusters of the raw text "
-            "beside TRAIN, or take those of spacy-lookups-data",
+            "beside TRAIN, or take those of spacy-lookups-data"
         ),
     ] = None,
-    transformer: Annotated[
-        str | None, Opt("--transformer", help="Folder or name of a transformer")
-    ] = None,
+    transformer: Annotated[str | None, Opt(help="Folder or name of a transformer")] = None,
     force: Annotated[
         bool, Opt("--force", "-F", help="Replace .spacy files beside the config")
     ] = False,
@@ -203,14 +200,14 @@ def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str
 
         read_clusters(Path(option))  # training would find out what is wrong with it
         return Path(option)
-    from .clusters import Kind, clusters_cli
+    from .clusters import clusters_cli
 
     path = folder / "clusters.tsv"
     check_output_file(path, raw)
     if path.exists():
         typer.echo(f"{path}: taken as it is")
     elif raw is not None:
-        clusters_cli(path, raw, kind=Kind.brown, lang=lang)
+        clusters_cli(path, raw, kind="brown", lang=lang)
     else:
         clusters_cli(path, brown=True, lang=lang)
     return path

@@ -33,8 +33,7 @@ def inspect_cli(
         list[Path], Arg(help=".spacy files, or folders of them", metavar="DATA.spacy")
     ],
     labels: Annotated[
-        str | None,
-        Opt("--labels", help="The expected labels, separated by commas, or a file of labels"),
+        str | None, Opt(help="The expected labels, separated by commas, or a file of labels")
     ] = None,
     ambiguous_key: Annotated[
         str, Opt("--ambiguous-spans-key", help="ambiguous_spans_key of bcrf_ner")

@@ -1,8 +1,7 @@
 """`python -m spacy bcrf mask`"""
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -13,12 +12,7 @@ from spacy_bcrf.io.atomic import replacing_folder
 from .options import Seed
 from .paths import check_output_file
 
-
-class Others(str, Enum):
-    """Annotation of --others."""
-
-    outside = "outside"
-    missing = "missing"
+Others = Literal["outside", "missing"]
 
 
 def mask_cli(
@@ -69,7 +63,7 @@ def mask_cli(
     before = sum(len(doc.ents) for doc in docs)
     if not by_label:
         if drop is not None:
-            masked = list(drop_entities(docs, drop, seed, (others or Others.outside).value))
+            masked = list(drop_entities(docs, drop, seed, others or "outside"))
         else:
             masked = list(forget_tokens(docs, forget or 0.0, seed))
         write_all(masked, output)

@@ -18,7 +18,7 @@ HEADS = "CRF, BCRF, MeanField, Unstructured, SAPO, Perceptron, MIRA"
 def migrate_cli(
     config: TrainingConfig,
     output: Annotated[Path, Opt("--output", "-o", help="Config to write")],
-    head: Annotated[str, Opt("--head", help=f"One of {HEADS}")] = "BCRF",
+    head: Annotated[str, Opt(help=f"One of {HEADS}")] = "BCRF",
     code: Code = None,
 ) -> str:
     """

@@ -22,15 +22,15 @@ def monitor_cli(
     model: Annotated[str, Arg(help="Trained pipeline with a promise")],
     new: Annotated[list[Path], Arg(help="New texts, in the order of time: files as for `rank`")],
     reference: Annotated[
-        Path | None, Opt("--reference", help="The documents that `control` had, .spacy or texts")
+        Path | None, Opt(help="The documents that `control` had, .spacy or texts")
     ] = None,
     state: Annotated[
         Path | None,
-        Opt("--state", help="File of the watch, .json: the next call goes on, without --reference"),
+        Opt(help="File of the watch, .json: the next call goes on, without --reference"),
     ] = None,
-    page: Annotated[Path | None, Opt("--page", help="HTML page to write")] = None,
+    page: Annotated[Path | None, Opt(help="HTML page to write")] = None,
     confidence: Annotated[
-        float, Opt("--confidence", help="Probability that documents like these raise no alarm ever")
+        float, Opt(help="Probability that documents like these raise no alarm ever")
     ] = 0.95,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,

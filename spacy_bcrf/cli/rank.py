@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Iterable
-from enum import Enum
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -18,28 +17,9 @@ _HALVES = "backslashreplace"
 """Halves of surrogate pairs in meta data are written as JSON escapes them."""
 
 
-class Measure(str, Enum):
-    """Uncertainty measures of --by."""
-
-    entropy = "entropy"
-    confidence = "confidence"
-    margin = "margin"
-
-
-class Unit(str, Enum):
-    """Units of --per."""
-
-    token = "token"
-    entity = "entity"
-    document = "document"
-
-
-class Format(str, Enum):
-    """Formats of --format."""
-
-    jsonl = "jsonl"
-    prodigy = "prodigy"
-    label_studio = "label-studio"
+Measure = Literal["entropy", "confidence", "margin"]
+Unit = Literal["token", "entity", "document"]
+Format = Literal["jsonl", "prodigy", "label-studio"]
 
 
 def rank_cli(
@@ -56,27 +36,22 @@ def rank_cli(
             help="entropy of the labelings. confidence: 1 - probability of the best labeling. "
             "margin: 1 - difference between the two best probabilities",
         ),
-    ] = Measure.entropy,
+    ] = "entropy",
     per: Annotated[
         Unit,
         Opt(
-            "--per",
             help="token: normalized by the length. entity: the mean over possible entities. "
-            "document: not normalized, so long documents come first",
+            "document: not normalized, so long documents come first"
         ),
-    ] = Unit.token,
+    ] = "token",
     n: Annotated[int, Opt("--n", "-n", help="Number of documents to write (0 for all)", min=0)] = 0,
     diverse: Annotated[
         bool,
-        Opt(
-            "--diverse",
-            help="Choose the n documents that represent the 4 n most uncertain ones",
-        ),
+        Opt("--diverse", help="Choose the n documents that represent the 4 n most uncertain ones"),
     ] = False,
     max_similarity: Annotated[
         float | None,
         Opt(
-            "--max-similarity",
             help="Leave out near duplicates: documents that share a larger part of their pairs of "
             "words with a chosen one, such as 0.8",
             min=0,
@@ -86,10 +61,9 @@ def rank_cli(
     format: Annotated[
         Format,
         Opt("--format", "-f", help="JSON lines, Prodigy's tasks, or Label Studio's list of tasks"),
-    ] = Format.jsonl,
+    ] = "jsonl",
     max_alternatives: Annotated[
-        int,
-        Opt("--max-alternatives", help="Largest number of alternatives of a prediction", min=0),
+        int, Opt(help="Largest number of alternatives of a prediction", min=0)
     ] = 5,
     pipe: PipeName = None,
     skip_bad: Annotated[
@@ -116,23 +90,23 @@ def rank_cli(
     if diverse and not 0 < n <= MAX_POOL:
         raise ValueError(f"--diverse needs --n, from 1 to {MAX_POOL:,}; got {n:,}")
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
-    if format != Format.jsonl:
+    if format != "jsonl":
         check_labeler(labeler)
     given = Texts(texts, nlp, skip_bad)
     ranking = rank(
         nlp,
         given,
         name,
-        by=by.value,
-        per=per.value,
+        by=by,
+        per=per,
         n=n,
         diverse=diverse,
         max_similarity=max_similarity,
     )
     make = {
-        Format.jsonl: tasks.make_record,
-        Format.prodigy: tasks.make_prodigy_task,
-        Format.label_studio: tasks.make_label_studio_task,
+        "jsonl": tasks.make_record,
+        "prodigy": tasks.make_prodigy_task,
+        "label-studio": tasks.make_label_studio_task,
     }[format]
     docs = annotate_before(nlp, name, (given[one.number] for one in ranking.chosen))
     records = (
@@ -150,13 +124,13 @@ def rank_cli(
     n_bad, first = len(given.problems), "".join(given.problems[:1])
     skipped = f"; skipped {n_bad:,} bad texts, the first: {first}" if n_bad else ""
     typer.echo(
-        f"{ranking.n_docs:,} documents ranked by {by.value} per {per.value}, "
+        f"{ranking.n_docs:,} documents ranked by {by} per {per}, "
         f"{len(ranking.chosen):,} written{similar}{skipped}",
         err=True,
     )
-    if format == Format.label_studio:
+    if format == "label-studio":
         typer.echo(f"labeling config: {tasks.labeling_config(labeler.labels)}", err=True)
-    if output is None or format != Format.jsonl or output.suffix != ".jsonl":
+    if output is None or format != "jsonl" or output.suffix != ".jsonl":
         return None
     return f"python -m spacy bcrf review {model} {output} --output page.html"
 
@@ -164,7 +138,7 @@ def rank_cli(
 def write(records: Iterable[dict[str, Any]], format: Format, output: IO[str]) -> None:
     """Write JSON lines, or one list for Label Studio."""
     lines = (json.dumps(record, ensure_ascii=False) for record in records)
-    if format == Format.label_studio:
+    if format == "label-studio":
         separator = "[\n"
         for line in lines:
             output.write(separator + line)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -23,13 +22,7 @@ from .paths import (
     write_report,
 )
 
-
-class Style(str, Enum):
-    """Styles of --style."""
-
-    label = "label"
-    surrogate = "surrogate"
-    mask = "mask"
+Style = Literal["label", "surrogate", "mask"]
 
 
 def redact_cli(
@@ -39,22 +32,18 @@ def redact_cli(
     style: Annotated[
         Style,
         Opt(
-            "--style",
             help="label: [PERSON]. surrogate: other words of the same form, equal for equal words. "
-            "mask: Xxx ##",
+            "mask: Xxx ##"
         ),
-    ] = Style.label,
+    ] = "label",
     threshold: Annotated[
-        float | None,
-        Opt("--threshold", help="Least posterior of a span (default: of the promise)"),
+        float | None, Opt(help="Least posterior of a span (default: of the promise)")
     ] = None,
     key: Annotated[
-        Path | None,
-        Opt("--key", help="File with a secret, for equal surrogates in several runs"),
+        Path | None, Opt(help="File with a secret, for equal surrogates in several runs")
     ] = None,
     report: Annotated[
-        Path | None,
-        Opt("--report", help="TEXTS has gold spans: file for the leaks, .html or .json"),
+        Path | None, Opt(help="TEXTS has gold spans: file for the leaks, .html or .json")
     ] = None,
     pipe: PipeName = None,
     gpu_id: GpuId = -1,
@@ -82,7 +71,7 @@ def redact_cli(
     if not secret:
         raise ValueError(f"{key}: is empty; expected a secret, such as 32 random characters")
     nlp, name, labeler = load_labeler(model, pipe, gpu_id)
-    options: Any = {"style": style.value, "threshold": threshold, "key": secret}
+    options: Any = {"style": style, "threshold": threshold, "key": secret}
     if threshold is None and labeler.control is not None:
         unpromised = sorted({*labeler.labels} - {*labeler.control.labels})
         names = ", ".join(unpromised)

@@ -16,15 +16,14 @@ def report_cli(
     model: Model,
     test: Gold,
     output: Annotated[
-        list[Path],
-        Opt("--output", "-o", help="File to write, .html or .json. Repeatable"),
+        list[Path], Opt("--output", "-o", help="File to write, .html or .json. Repeatable")
     ],
     against: Annotated[
-        str | None, Opt("--against", help="Another pipeline that predicts the same annotation")
+        str | None, Opt(help="Another pipeline that predicts the same annotation")
     ] = None,
     pipe: PipeName = None,
     resamples: Annotated[
-        int, Opt("--resamples", help="Number of bootstrap samples and of random swaps", min=100)
+        int, Opt(help="Number of bootstrap samples and of random swaps", min=100)
     ] = 2000,
     seed: Seed = 0,
     gpu_id: GpuId = -1,

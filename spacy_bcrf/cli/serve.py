@@ -17,20 +17,18 @@ if TYPE_CHECKING:
 
 def serve_cli(
     model: Model,
-    host: Annotated[str, Opt("--host", help="Address to listen on")] = "127.0.0.1",
-    port: Annotated[int, Opt("--port", help="Port to listen on", min=1, max=65535)] = 8000,
+    host: Annotated[str, Opt(help="Address to listen on")] = "127.0.0.1",
+    port: Annotated[int, Opt(help="Port to listen on", min=1, max=65535)] = 8000,
     pipe: Annotated[
         list[str] | None,
         Opt("--pipe", "-p", help="Component to answer. Repeatable (default: all of spacy-bcrf)"),
     ] = None,
     timeout: Annotated[
-        float, Opt("--timeout", help="Seconds that the tokenizer may take for a text", min=0.0)
+        float, Opt(help="Seconds that the tokenizer may take for a text", min=0.0)
     ] = 2.0,
-    max_characters: Annotated[
-        int, Opt("--max-characters", help="Longest text in characters", min=1)
-    ] = 100_000,
+    max_characters: Annotated[int, Opt(help="Longest text in characters", min=1)] = 100_000,
     max_waiting: Annotated[
-        int, Opt("--max-waiting", help="Texts that may wait; further ones get status 503", min=1)
+        int, Opt(help="Texts that may wait; further ones get status 503", min=1)
     ] = 1000,
 ) -> None:
     """

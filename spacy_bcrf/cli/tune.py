@@ -23,9 +23,7 @@ def tune_cli(
     ctx: typer.Context,
     config: TrainingConfig,
     output: Annotated[Path, Opt("--output", "-o", help="Config to write")],
-    minutes: Annotated[
-        float, Opt("--minutes", help="No training starts after these minutes", min=0)
-    ] = 20,
+    minutes: Annotated[float, Opt(help="No training starts after these minutes", min=0)] = 20,
     n_candidates: Annotated[
         int, Opt("--candidates", "-n", help="Number of settings in the first round", min=2)
     ] = 18,

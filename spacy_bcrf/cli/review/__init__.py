@@ -29,15 +29,13 @@ def review_cli(
     output: Annotated[Path, Opt("--output", "-o", help="The HTML page to write")],
     pipe: PipeName = None,
     max_alternatives: Annotated[
-        int,
-        Opt("--max-alternatives", help="Largest number of alternatives of an entity", min=0),
+        int, Opt(help="Largest number of alternatives of an entity", min=0)
     ] = 5,
     gold: Annotated[
         bool, Opt("--gold", help="Review the annotation of a .spacy file in place of predictions")
     ] = False,
     suspects: Annotated[
-        Path | None,
-        Opt("--suspects", help="What `audit` wrote of the file: choose gold or suggestion"),
+        Path | None, Opt(help="What `audit` wrote of the file: choose gold or suggestion")
     ] = None,
     gpu_id: GpuId = -1,
 ) -> str:
