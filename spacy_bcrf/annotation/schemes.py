@@ -201,7 +201,7 @@ _SCHEMES = {scheme.name: scheme for scheme in (BIO, BILUO, BIES)}
 def get_scheme(name: str) -> Scheme:
     """Return a scheme by name. Raises ValueError listing the known names."""
     if not isinstance(name, str) or name not in _SCHEMES:
-        raise ValueError(f"unknown tagging scheme {name!r}; expected one of {', '.join(_SCHEMES)}")
+        raise ValueError(f"scheme must be one of {', '.join(_SCHEMES)}, got {name!r}")
     return _SCHEMES[name]
 
 

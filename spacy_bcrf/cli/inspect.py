@@ -14,6 +14,8 @@ from .labels import read_labels
 if TYPE_CHECKING:
     from spacy_bcrf.corpora.inspection import Inspection
 
+MAX_LABELS = 12
+"""Labels of a span group that the report names."""
 _HEADER = (
     "label",
     "docs",
@@ -85,6 +87,10 @@ def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:
                 f"{name}: {tags.values.total():,} tokens annotated with {len(tags.values):,} "
                 f"values, {tags.missing:,} missing; {tags.allowed:,} with several allowed values"
             )
+    for key, labels_of in sorted(found.groups.items()):
+        counts = [f"{label or '(any)'} {n:,}" for label, n in labels_of.most_common()]
+        named = ", ".join(counts[:MAX_LABELS]) + ", .." * (len(counts) > MAX_LABELS)
+        yield f"spans[{key!r}]: {labels_of.total():,} spans" + f": {named}" * bool(named)
     if not found.has_entities:
         yield f"entities: {found.tokens:,} tokens missing"
         return

@@ -39,9 +39,10 @@ def serve_cli(
     from spacy_bcrf.bulk.server import Limits
     from spacy_bcrf.io.extras import require
 
-    uvicorn = require("uvicorn", "serve")
     limits = Limits(seconds=timeout, characters=max_characters, waiting=max_waiting)
-    app = make_app_of(load_pipeline(model), pipe or (), limits)
+    nlp = load_pipeline(model)
+    uvicorn = require("uvicorn", "serve")
+    app = make_app_of(nlp, pipe or (), limits)
     typer.echo(f"next: open http://{host}:{port}/ in a browser", err=True)
     uvicorn.run(app, host=host, port=port, log_level="warning")
 

@@ -11,7 +11,7 @@ from spacy.vocab import Vocab
 
 from spacy_bcrf.annotation.schemes import read_spans
 from spacy_bcrf.io.shards import Writer
-from spacy_bcrf.io.text import CorpusError, Line, read_lines
+from spacy_bcrf.io.text import CorpusError, Line, scan_lines
 
 from .entity_tag_reader import EntityTagReader
 from .problems import AllProblems, Problems, each_file
@@ -173,7 +173,7 @@ def _read(
     for path, reader, advance in each_file(sources):
         starts_document, n_sentences, n_problems = True, 0, problems.n
         try:
-            for sentence in reader(read_lines(path, advance), on_malformed=skip):
+            for sentence in reader(scan_lines(path, advance), on_malformed=skip):
                 sentence.starts_document |= starts_document
                 try:
                     sentence.entities, *sentence.layers = [

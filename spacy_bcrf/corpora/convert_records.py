@@ -75,8 +75,9 @@ class RecordCounts:
         if spans_key is None:
             iob: Any = doc.to_array(ENT_IOB)
             self.missing += int((iob == 0).sum())
-        elif spans_key not in doc.spans:
-            self.missing += len(doc)
+        elif not record.complete:
+            spans = doc.spans.get(spans_key, ())
+            self.missing += len(doc) - len({i for s in spans for i in range(s.start, s.end)})
         self.unannotated += not (record.complete or record.spans or record.rejected)
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
-from thinc.api import Config, Model
+from thinc.api import Config, ConfigValidationError, Model
 
 from .settings import EntitySettings, Settings, TaggerSettings
 
@@ -80,8 +80,11 @@ def _register(
         try:
             made = _find(codec)(**{option: values.pop(option) for option in options})
         except ValueError as error:
-            raise ValueError(f"[{name}] {error}") from None
-        given = settings.read(name, values)
+            raise _config_error(f"[{name}] {error}") from None
+        try:
+            given = settings.read(name, values)
+        except ValueError as error:
+            raise _config_error(str(error)) from None
         return _find(component)(nlp.vocab, model, name, made, given, scorer=scorer)
 
     # spaCy reads the names of a config from the signature.
@@ -94,6 +97,13 @@ def _register(
     defaults = {"model": model, **options, **of_config, "scorer": {"@scorers": scorer}}
     defaults["annotate"] = []
     return Language.factory(factory, default_config=defaults, func=make, **facts)
+
+
+def _config_error(message: str) -> ConfigValidationError:
+    """Return an error that `spacy train` prints without a traceback."""
+    error = ConfigValidationError(title=message)
+    error.args = (message,)  # without the empty lines that the terminal gets
+    return error
 
 
 def _find(name: str) -> Any:

@@ -208,6 +208,19 @@ def test_a_malformed_word_is_left_out_alone(folder):
 
 
 @pytest.mark.parametrize(
+    "name, row", [("l.conll", "{}\tO\n"), ("l.conllu", "1\t{}" + "\t_" * 8 + "\n")]
+)
+def test_a_sentence_that_is_not_utf8_is_skipped(folder, name, row):
+    words = ("gut", "M\xe4rz", "ja")
+    (folder / name).write_bytes("\n".join(map(row.format, words)).encode("latin1"))
+    message = f"{name}:3: byte 0xe4 at column {2 + 2 * (name == 'l.conllu')} is not UTF-8"
+    assert message in run(name, "o.spacy", exit_code=1).stderr
+    result = run(name, "o.spacy", "--skip-malformed")
+    assert result.stderr == f"{message}\n" and "+ 1 skipped, 2 tokens" in result.stdout
+    assert [doc.text.strip() for doc in load("o.spacy")] == ["gut", "ja"]
+
+
+@pytest.mark.parametrize(
     "args, message",
     [
         (["nowhere.conll", "o.spacy"], "nowhere.conll: cannot be read: No such file or directory"),

@@ -43,6 +43,12 @@ def test_good_records(folder):
     ]
 
 
+def test_missing_tokens_of_a_span_group(folder):
+    result = run("good.jsonl", "out.spacy", "--spans-key", "sc")
+    # The second record is partial, with a span of one of its four tokens.
+    assert result.stdout.endswith("; 8 tokens, 3 of them missing\n")
+
+
 def test_bad_records(folder):
     result = run("cut.jsonl", "out.spacy")
     problem = (

@@ -72,11 +72,26 @@ def test_options_set_the_keys_of_span_groups(folder):
     doc.spans["unsure"] = [Span(doc, 2, 3, label="LOC")]
     doc.spans["wrong"] = [Span(doc, 0, 1, label="PER")]
     write_all([doc], folder / "keys.spacy")
-    assert "LOC" not in run("keys.spacy").output
+    lines = run("keys.spacy").output.splitlines()
+    assert lines[1:3] == ["spans['unsure']: 1 spans: LOC 1", "spans['wrong']: 1 spans: PER 1"]
+    assert not any(line.startswith("LOC") for line in lines)
     result = run("keys.spacy", "--ambiguous-spans-key", "unsure", "--incorrect-spans-key", "wrong")
     loc, per = (line.split() for line in result.output.splitlines()[4:6])
     assert loc[:5] == ["LOC", "0", "0", "1", "0"] and per[:5] == ["PER", "1", "1", "0", "1"]
     assert "'Ann' (tokens 0:1) is both PER and not PER" in result.output
+
+
+def test_span_groups(folder):
+    doc = Doc(VOCAB, words=WORDS)
+    doc.spans["sc"] = [Span(doc, 0, 1, label="PER"), *(Span(doc, 0, n, label="X") for n in (2, 3))]
+    doc.spans["none"] = []
+    write_all([doc], folder / "groups.spacy")
+    assert run("groups.spacy").output.splitlines() == [
+        "1 docs, 3 tokens",
+        "spans['none']: 0 spans",
+        "spans['sc']: 3 spans: X 2, PER 1",
+        "entities: 3 tokens missing",
+    ]
 
 
 def test_a_taggers_corpus(folder):

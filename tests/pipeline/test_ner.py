@@ -10,6 +10,7 @@ from component_suite import ComponentSuite, NetworkSuite, fail_on
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.attrs import ENT_IOB, ENT_TYPE
+from spacy.cli._util import show_validation_error
 from spacy.lang.xx import MultiLanguage
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -252,8 +253,16 @@ class TestBies(NerSuite, NetworkSuite):
 @pytest.mark.parametrize("factory", ["bcrf_ner", "bcrf_chunker"])
 @pytest.mark.parametrize("scheme", ["IOB", ["BIO"], None])
 def test_unknown_scheme_is_refused(factory, scheme):
-    with pytest.raises(ValueError, match=r"^\[first\] unknown tagging scheme .* BIO, BILUO, BIES"):
+    with pytest.raises(ValueError, match=r"^\[first\] scheme must be one of BIO, BILUO, BIES, got"):
         MultiLanguage().add_pipe(factory, name="first", config={"scheme": scheme})
+
+
+def test_spacys_commands_show_a_wrong_setting_without_a_traceback(capsys):
+    for setting in ({"scheme": "FOO"}, {"temperature": -1}):
+        (name,) = setting
+        with pytest.raises(SystemExit), show_validation_error():
+            MultiLanguage().add_pipe("bcrf_ner", name="first", config=setting)
+        assert f"[first] {name} must be" in capsys.readouterr().out
 
 
 # Preset entities, sentence starts and whitespace, with random weights.

@@ -38,8 +38,8 @@ def read_columns(
         counted from 1, or from the end as -1, -2; 0 for none.
     ent_columns: columns of entity or chunk tags (`_` or `-` if missing), a column a layer of
         entities that may overlap; 0 for none.
-    on_malformed: receives the first error of a sentence with a row of other columns or without a
-        word. If it returns, the sentence is skipped.
+    on_malformed: receives the first error of a sentence with a row of other columns, without a word
+        or not UTF-8. If it returns, the sentence is skipped.
     drop_words: leave out such a row alone, unless its sentence has no other.
 
     Tabs separate the columns if the first row has one, else blanks. `-DOCSTART-`, `# newdoc` and
@@ -58,6 +58,14 @@ def read_columns(
     sentence = Sentence()
     error: CorpusError | None = None
     for line in chain(head, lines, [Line(Path(), 0, "")]):
+        bad: CorpusError | None = None
+        if line.problem is not None:
+            bad = line.error(line.problem)
+            if drop_words:
+                sentence.dropped.append(bad)
+            else:
+                error = error or bad
+            continue
         is_source = (
             is_short
             and not sentence.words
@@ -84,7 +92,6 @@ def read_columns(
             if isinstance(found, str):
                 raise line.error(found)
             word, tag, ents = found
-        bad: CorpusError | None = None
         if len(row) != n_columns:
             bad = line.error(
                 f"{len(row)} columns; expected {n_columns}, separated by "

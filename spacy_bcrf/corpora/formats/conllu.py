@@ -58,7 +58,7 @@ def _split_sentences(lines: Iterable[Line]) -> Iterator[list[Line]]:
     group: list[Line] = []
     has_rows = False
     for line in lines:
-        if line.text.strip(" "):
+        if line.problem is not None or line.text.strip(" "):
             group.append(line)
             has_rows |= not line.text.startswith("#")
         elif has_rows:
@@ -93,6 +93,8 @@ class _Builder:
         self.forms_differ = False
 
     def add(self, line: Line) -> None:
+        if line.problem is not None:
+            raise line.error(line.problem)
         if line.text.startswith("#"):
             self._add_comment(line)
         else:
