@@ -542,8 +542,9 @@ class OverlappingCodec(SpanCodec):
     def write_scores(self, doc: Doc, scores: NDArray[np.floating]) -> None:
         """Set the scores of the group that `write` has written, in its order; 1 for presets."""
         group = doc.spans[self._key]
-        n_presets = len(group) - len(scores)
-        group.attrs["scores"] = np.pad(scores, (0, n_presets), constant_values=1) if n_presets else scores
+        if n_presets := len(group) - len(scores):
+            scores = np.pad(scores, (0, n_presets), constant_values=1)
+        group.attrs["scores"] = scores
 
 
 def take_sequences(potentials: Potentials, sequences: NDArray[np.integer]) -> Potentials:
