@@ -431,9 +431,7 @@ def _describe(doc: Any, templates: str) -> list[list[str]]:
     set_extensions()
     if any(token._.get(CRFSUITE) for token in doc):
         return [list(token._.get(CRFSUITE)) for token in doc]
-    features = Features(get_templates(templates))
-    listed = features.list_values(doc)
-    return [[name for _, name in features.describe(doc, i, listed)] for i in range(len(doc))]
+    return Features(get_templates(templates)).describe(doc)
 
 
 def _learn(

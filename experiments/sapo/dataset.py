@@ -65,7 +65,7 @@ class Dataset:
         tokens = self._encode(sentences)
 
         def extract() -> Rows:
-            keys, starts, _ = self._features.extract(tokens)
+            keys, starts = self._features.extract(tokens)
             return Rows(self.dictionary.find(keys), starts)
 
         return extract
@@ -94,7 +94,7 @@ class Dataset:
         return [part.tolist() for part in parts]
 
     def _keys(self, sentences: Sequence[Sentence]) -> tuple[NDArray, NDArray]:
-        keys, starts, _ = self._features.extract(self._encode(sentences))
+        keys, starts = self._features.extract(self._encode(sentences))
         return keys, starts
 
     def _encode(self, sentences: Sequence[Sentence]) -> Tokens:

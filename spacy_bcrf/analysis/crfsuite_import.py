@@ -42,7 +42,7 @@ def import_crfsuite(path: Path, lang: str = "en") -> Language:
     tagger.initialize(lambda: [Example(doc, reference)], nlp=nlp, labels=labels)
     chain = sparse_chain(tagger.model)
     assert chain is not None
-    keys, _, _ = chain.features.keys([doc])
+    keys, _ = chain.features.keys([doc])
     rows = chain.dictionary.find(keys[: len(attributes)])
     order = [labels.index(label) for label in tagger.labels]
     n_tags, weights = len(labels), np.zeros_like(chain.learner.weights)

@@ -10,6 +10,7 @@ attribute, the later one wins.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -93,9 +94,11 @@ def _find_confidences(predicted: Predicted) -> tuple[Predictions, NDArray[np.flo
 
 
 def find_scores(predicted: Predicted) -> list[NDArray[np.floating]]:
-    """Return the calibrated probabilities of the predictions of each document."""
+    """Return the calibrated probabilities of the predictions of each document, float32."""
     (starts, _, _), p = _find_confidences(predicted)
-    return np.split(p, starts.searchsorted(predicted.lengths.cumsum()[:-1]))
+    p = p.astype("float32")
+    stops = starts.searchsorted(predicted.lengths.cumsum()).tolist()
+    return [p[a:b] for a, b in pairwise([0, *stops])]
 
 
 def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:

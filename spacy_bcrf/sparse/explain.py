@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
+from spacy_bcrf.annotation.arrays import find_bounds
 from spacy_bcrf.chain import Potentials
 
 from .model import SparseChain
@@ -63,25 +65,19 @@ def name_features(chain: SparseChain, docs: Iterable[Doc], rows: NDArray) -> dic
     wanted[chain.learner.pairs] = False
     names: dict[int, str] = {}
     for batch in minibatch(docs, 128):
-        keys, starts, _ = chain.features.keys(batch)
+        keys, starts = chain.features.keys(batch)
         found = chain.dictionary.find(keys)
         hits = np.flatnonzero(found >= 0)
         hits = hits[wanted[found[hits]]]
         unique, first = np.unique(found[hits], return_index=True)
         tokens = starts.searchsorted(hits[first], side="right") - 1
-        places = [(doc, i) for doc in batch for i in range(len(doc))]
-        by_token: dict[int, list[tuple[int, int]]] = {}
-        for row, at, token in zip(
-            unique.tolist(), hits[first].tolist(), tokens.tolist(), strict=True
-        ):
-            by_token.setdefault(token, []).append((row, at - int(starts[token])))
-        listed: dict[int, Any] = {}  # by the first token of a document
-        for token, positions in by_token.items():
-            doc, i = places[token]
-            if token - i not in listed:
-                listed[token - i] = chain.features.list_values(doc)
-            described = [name for _, name in chain.features.describe(doc, i, listed[token - i])]
-            names.update((row, described[k]) for row, k in positions)
+        places = hits[first] - starts[tokens]
+        for doc, (start, stop) in zip(batch, find_bounds(batch), strict=True):
+            here = np.flatnonzero((tokens >= start) & (tokens < stop))
+            own, of_feature = np.unique(tokens[here] - start, return_inverse=True)
+            described = chain.features.describe(doc, own.tolist()) if len(own) else []
+            for k, token in zip(here.tolist(), of_feature.tolist(), strict=True):
+                names[int(unique[k])] = described[token][places[k]]
         wanted[unique] = False
         if not wanted.any():
             break
@@ -152,15 +148,14 @@ def general_weights(chain: SparseChain, tags: list[str], weight: float = 1.0) ->
 
 def name_known(chain: SparseChain, doc: Doc) -> list[list[tuple[str, int]]]:
     """Return the name and the row of each feature of each token, without unknown features."""
-    keys, starts, _ = chain.features.keys([doc])
+    keys, starts = chain.features.keys([doc])
     rows = chain.dictionary.find(keys).tolist()
-    listed = chain.features.list_values(doc)
-    found = []
-    for i in range(len(doc)):
-        names = (name for _, name in chain.features.describe(doc, i, listed))
-        pairs = zip(names, rows[starts[i] : starts[i + 1]], strict=True)
-        found.append([(name, row) for name, row in pairs if row >= 0])
-    return found
+    return [
+        [(name, row) for name, row in zip(names, rows[start:stop], strict=True) if row >= 0]
+        for names, (start, stop) in zip(
+            chain.features.describe(doc), pairwise(starts.tolist()), strict=True
+        )
+    ]
 
 
 def explain_choice(

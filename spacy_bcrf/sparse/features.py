@@ -163,19 +163,16 @@ class Features:
             if kind == VECTOR:
                 parse_terciles(tables[name])
 
-    def keys(
-        self, docs: Sequence[Doc], origins: bool = False, held_out: bool = False
-    ) -> tuple[Keys, Any, Any]:
+    def keys(self, docs: Sequence[Doc], held_out: bool = False) -> tuple[Keys, NDArray[np.int64]]:
         """Extract the feature keys of documents.
 
-        Returns keys uint64, starts int64 (N + 1,), and the index of each key's template, int32, or
-        None without `origins`. Token i has keys[starts[i]:starts[i + 1]].
+        Returns keys uint64 and starts int64 (N + 1,). Token i has keys[starts[i]:starts[i + 1]].
 
         held_out: see `FirstPass.values`.
         """
         if not docs:
-            return np.zeros(0, "uint64"), np.zeros(1, "int64"), np.zeros(0, "int32")
-        return self.extract(self._tokens(docs, held_out), origins)
+            return np.zeros(0, "uint64"), np.zeros(1, "int64")
+        return self.extract(self._tokens(docs, held_out))
 
     def score(
         self,
@@ -220,13 +217,14 @@ class Features:
         listed = [self._list(docs, attribute, held_out) for attribute in self.listed]
         return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
 
-    def extract(self, tokens: Tokens, origins: bool = False) -> tuple[Keys, Any, Any]:
+    def extract(self, tokens: Tokens) -> tuple[Keys, NDArray[np.int64]]:
         """Extract feature keys from arrays, and return them in the form of `keys`."""
         if self._extractor is None:
             from spacy_bcrf.kernels.sparse import Extractor
 
             self._extractor = Extractor(self._compile())
-        return self._extractor.extract(*self._arrays(tokens), origins)
+        keys, starts, _ = self._extractor.extract(*self._arrays(tokens))
+        return keys, starts
 
     def _arrays(self, tokens: Tokens) -> tuple[Any, ...]:
         """Return the arguments of the compiled extractor.
@@ -240,24 +238,17 @@ class Features:
             cells, n_bags = np.arange(len(tokens.orths), dtype="int32"), n_bags + len(self.listed)
         return np.ascontiguousarray(tokens.values), cells, *bags, n_bags, tokens.lengths
 
-    def list_values(self, doc: Doc) -> dict[Attribute, Values]:
-        """Return the values of each token, for each attribute in `listed`."""
-        return {attribute: self._values(doc, attribute) for attribute in self.listed}
-
-    def describe(
-        self, doc: Doc, i: int, listed: Mapping[Attribute, Values] | None = None
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the template and the readable name of each feature of token i, in key order.
-
-        listed: `list_values(doc)`, which callers with several tokens compute once a document.
-        """
-        listed = self.list_values(doc) if listed is None else listed
-        for template in self.templates:
-            parts = [
-                list(self._show(doc, i + p.offset, p.attribute, listed)) for p in template.parts
-            ]
-            for values in product(*parts):
-                yield str(template), f"{template}={'|'.join(values)}"
+    def describe(self, doc: Doc, tokens: Iterable[int] | None = None) -> list[list[str]]:
+        """Return the readable names of the features of tokens, by default all, in key order."""
+        listed = {attribute: self._values(doc, attribute) for attribute in self.listed}
+        found = []
+        for i in range(len(doc)) if tokens is None else tokens:
+            of_token: list[str] = []
+            for template in self.templates:
+                parts = (self._show(doc, i + p.offset, p.attribute, listed) for p in template.parts)
+                of_token += (f"{template}={'|'.join(values)}" for values in product(*parts))
+            found.append(of_token)
+        return found
 
     def _show(
         self, doc: Doc, i: int, attribute: Attribute, listed: Mapping[Attribute, Values]

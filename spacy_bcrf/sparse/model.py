@@ -229,7 +229,7 @@ class SparseChain:
         add: whether unknown features get new rows; otherwise the result omits them.
         held_out: whether the documents are training data, see `FirstPass.values`.
         """
-        keys, starts, _ = self.features.keys(docs, held_out=held_out)
+        keys, starts = self.features.keys(docs, held_out=held_out)
         return known_rows(self.dictionary.find(keys, add), starts)
 
     def _training_rows(self, docs: Sequence[Doc]) -> Rows:

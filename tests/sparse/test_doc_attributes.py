@@ -14,10 +14,8 @@ NLP = English()
 def values(template, doc):
     """Return the values of a template at each token of a document."""
     features = Features([template])
-    _, starts, _ = features.keys([doc])
-    found = [
-        [name.partition("=")[2] for _, name in features.describe(doc, i)] for i in range(len(doc))
-    ]
+    _, starts = features.keys([doc])
+    found = [[name.partition("=")[2] for name in names] for names in features.describe(doc)]
     assert [len(names) for names in found] == (starts[1:] - starts[:-1]).tolist()
     return found
 
@@ -109,9 +107,9 @@ def test_partial_matches_of_a_gazetteer():
     gazetteers = Gazetteers({"places": ["New York City", "York", "New Delhi"]})
     features = Features(["partial.places[0]"], gazetteers)
     doc = Doc(NLP.vocab, words=["NEW", "York", "city", "x"])
-    found = [[name[-1] for _, name in features.describe(doc, i)] for i in range(4)]
+    found = [[name[-1] for name in names] for names in features.describe(doc)]
     assert found == [["B"], ["I", "U"], ["L"], []]
     gazetteers.restore({"places": ["city"]})
-    assert [name for _, name in features.describe(doc, 2)] == ["partial.places[0]=U"]
+    assert features.describe(doc, [2]) == [["partial.places[0]=U"]]
     with pytest.raises(TemplateError, match="no gazetteer 'names'; there are places"):
         Features(["partial.names[0]"], gazetteers)

@@ -47,10 +47,10 @@ def test_each_feature_has_the_name_under_which_it_was_learned(chain, docs):
     names = name_features(chain, docs, np.arange(n))
     assert len(set(names.values())) == len(names) == n
     for doc in docs:
-        keys, starts, _ = chain.features.keys([doc])
+        keys, starts = chain.features.keys([doc])
         rows = chain.dictionary.find(keys).tolist()
         for i in range(len(doc)):
-            described = [name for _, name in chain.features.describe(doc, i)]
+            described = chain.features.describe(doc)[i]
             assert [names[row] for row in rows[starts[i] : starts[i + 1]]] == described
     assert set(name_features(chain, docs, np.array([3]))) == {3}
 

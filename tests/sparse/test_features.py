@@ -55,12 +55,10 @@ def make_doc(words):
 def test_keys_correspond_to_names(sentences):
     docs = [make_doc(words) for words in sentences]
     features = Features(TEMPLATES, GAZETTEERS)
-    keys, starts, origins = features.keys(docs, origins=True)
-    described = [list(features.describe(doc, i)) for doc in docs for i in range(len(doc))]
+    keys, starts = features.keys(docs)
+    described = [names for doc in docs for names in features.describe(doc)]
     assert np.diff(starts).tolist() == [len(token) for token in described]
-    flat = [feature for token in described for feature in token]
-    assert [str(features.templates[i]) for i in origins] == [template for template, _ in flat]
-    names = [name for _, name in flat]
+    names = [name for token in described for name in token]
     # Keys and names correspond one to one.
     pairs = set(zip(keys.tolist(), names, strict=True))
     assert len(pairs) == len(set(keys.tolist())) == len(set(names))
@@ -69,7 +67,7 @@ def test_keys_correspond_to_names(sentences):
 def test_values_of_attributes():
     features = Features(["prefix(2..3)[0]", "digits[0]", "brief[0]", "p[1]", "w[-1]"])
     doc = make_doc(["IL-12", "-", "B"])
-    shown = [[name.partition("=")[2] for _, name in features.describe(doc, i)] for i in range(3)]
+    shown = [[name.partition("=")[2] for name in names] for names in features.describe(doc)]
     assert shown[0] == ["IL", "IL-", "il-##", "X-d", "<-1>"]
     assert shown[1] == ["-", "-", "B", "IL-12"]
     assert shown[2] == ["b", "X", "<+1>", "-"]
@@ -88,7 +86,7 @@ def test_names_of_numbers_and_flags():
         pos=["PROPN", "NUM"],
         ents=["B-X", "O"],
     )
-    shown = [[name for _, name in features.describe(doc, i)] for i in range(2)]
+    shown = features.describe(doc)
     assert shown[0] == [
         "spacy[0]=True",
         "length[0]=3",
@@ -165,7 +163,7 @@ def test_an_unknown_gazetteer_is_named():
 
 
 def test_distances_beyond_the_sequence_differ():
-    keys, starts, _ = Features(["w[-2]", "w[2]"]).keys([make_doc(["a", "a"])])
+    keys, starts = Features(["w[-2]", "w[2]"]).keys([make_doc(["a", "a"])])
     (before_2, after_1), (before_1, after_2) = (keys[a:b] for a, b in pairwise(starts))
     assert len({before_2, before_1, after_1, after_2}) == 4
 

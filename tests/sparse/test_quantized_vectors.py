@@ -23,9 +23,7 @@ ROWS = {"a": [-3, 1], "b": [-2, 2], "c": [-1, 3], "d": [1, -3], "e": [2, -2], "f
 
 
 def values(features, doc):
-    return [
-        [name.partition("=")[2] for _, name in features.describe(doc, i)] for i in range(len(doc))
-    ]
+    return [[name.partition("=")[2] for name in names] for names in features.describe(doc)]
 
 
 def load(templates, doc):

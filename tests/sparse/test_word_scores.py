@@ -64,7 +64,7 @@ def learn_features(features, docs):
 
 def expected(features, docs, dictionary, weights):
     """Add the rows of each token's features, in float64."""
-    keys, starts, _ = features.keys(docs)
+    keys, starts = features.keys(docs)
     rows = dictionary.find(keys)
     scores = []
     for doc in docs:
