@@ -7,13 +7,17 @@ network of a chunker reads the tags that the templates read. The weights of the 
 dev, by parts that were trained without dev. If a task learns from dev too, as CoNLL-2000 does, the
 parts are then trained again with dev, and the sum keeps its weights.
 
+--stacked takes the chain of `benchmarks.accuracy` with all its resources and a network with word
+vectors, from the folder `resources` of --out that `experiments.word_resources` makes.
+
 --out keeps the pipelines, so the command can be interrupted and resumed. A part whose config or
 code has changed is trained again.
 """
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +35,9 @@ from spacy_bcrf.io.atomic import write_text
 from spacy_bcrf.sparse.template_sets import SETS
 
 PARTS = ("chain", "hybrid", "network")
+CHAINS = ("chain", "stacked")
+STACKED_PARTS = ("stacked", "vectors")
+"""The parts with --stacked: a chain, and a network with vectors."""
 TAGS_TOO = {
     "@architectures": "spacy.Tok2Vec.v2",
     "embed": {
@@ -57,14 +64,17 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N - 1")
     parser.add_argument("--steps", type=int, default=3000, help="training steps of the networks")
+    parser.add_argument("--stacked", action="store_true", help="with clusters, lists and vectors")
     parser.add_argument("--out", type=Path, default=ROOT / "training/combined", metavar="DIR")
     args = parser.parse_args()
+    parts = STACKED_PARTS if args.stacked else PARTS
     rows = []
     for task in args.tasks:
         runs = [
-            measure(args.out, args.corpora, task, seed, args.steps) for seed in range(args.seeds)
+            measure(args.out, args.corpora, parts, task, seed, args.steps)
+            for seed in range(args.seeds)
         ]
-        for name in (*PARTS, "sum"):
+        for name in (*parts, "sum"):
             row = {"corpus": task, "system": name}
             row |= {
                 part: mean_and_deviation([run[name][part] for run in runs], 2)
@@ -77,31 +87,32 @@ def main() -> None:
         f"{args.seeds} seed(s), mean ± deviation; networks: {args.steps} steps, chain: {PASSES} "
         "passes; dev: parts that have not learned from dev"
     )
-    print_table("Combined pipelines", rows, notes, args.csv)
+    title = "Stacked clusters, lists and vectors" if args.stacked else "Combined pipelines"
+    print_table(title, rows, notes, args.csv)
 
 
 def measure(
-    out: Path, corpora: Path, task: str, seed: int, steps: int
+    out: Path, corpora: Path, names: Sequence[str], task: str, seed: int, steps: int
 ) -> dict[str, dict[str, float]]:
-    """Return the scores on dev and test of each part and of the sum."""
+    """Return the scores on dev and test of the parts of these names and of their sum."""
     chosen, cache = TASKS[task], out / "corpora"
     final = ["train", "dev"] if chosen.learns_dev else ["train"]
     held_out, trained = (
-        {part: train_part(out, corpora, task, part, seed, steps, parts) for part in PARTS}
+        {name: train_part(out, corpora, task, name, seed, steps, parts) for name in names}
         for parts in (["train"], final)
     )
     weights: list[float] = []
-    scores: dict[str, dict[str, float]] = {name: {} for name in (*PARTS, "sum")}
+    scores: dict[str, dict[str, float]] = {name: {} for name in (*names, "sum")}
     for part, paths in (("dev", held_out), ("test", trained)):
         pipelines = {name: spacy.load(path) for name, path in paths.items()}
-        first = pipelines[PARTS[0]]
+        first = pipelines[names[0]]
         examples = chosen.examples(first, chosen.read(corpora, part, cache, first.vocab))
         for name, nlp in pipelines.items():
             scores[name][part] = 100 * nlp.evaluate(copies(examples))[chosen.score]
         if part == "dev":
             pipes: list[Any] = [nlp.get_pipe(chosen.factory) for nlp in pipelines.values()]
             weights = Combination(pipes, examples).fit()
-            shown = ", ".join(f"{name} {w:.2f}" for name, w in zip(PARTS, weights, strict=True))
+            shown = ", ".join(f"{name} {w:.2f}" for name, w in zip(names, weights, strict=True))
             print(f"{task}, seed {seed}: {shown}", flush=True)
         total = sum_pipelines(chosen.factory, pipelines, weights)
         scores["sum"][part] = 100 * total.evaluate(copies(examples))[chosen.score]
@@ -117,7 +128,7 @@ def train_part(
     out: Path, corpora: Path, task: str, part: str, seed: int, steps: int, parts: list[str]
 ) -> Path:
     """Return the folder of a trained part. Train it if there is none of this code and config."""
-    length = PASSES if part == "chain" else steps
+    length = PASSES if part in CHAINS else steps
     folder = out / f"{task}-{part}-{'+'.join(parts)}-{length}-{seed}"
     config = make_part_config(task, part, seed, length, parts, corpora, out / "corpora")
     origin = {"commit": find_commit(), "config": config.to_str()}
@@ -126,7 +137,7 @@ def train_part(
         in_own_process(train_pipeline, config, folder)
         write_text(saved, json.dumps(origin))
     # Averaged weights do not overfit early, and a dev part that was learned chooses nothing.
-    is_last = part == "chain" or "dev" in parts
+    is_last = part in CHAINS or "dev" in parts
     return folder / ("model-last" if is_last else "model-best")
 
 
@@ -137,15 +148,20 @@ def make_part_config(
     chosen = TASKS[task]
     brown = f"{chosen.templates}-brown"
     has_clusters = brown in SETS
-    system = {"hybrid": "hybrid", "network": "neural"}.get(
-        part, "clusters" if has_clusters else "sparse"
-    )
-    config = make_config(task, system, seed, length, corpora, cache)
+    systems = {"network": "neural", "vectors": "neural"}
+    systems["chain"] = "clusters" if has_clusters else "sparse"
+    resources = cache.parent / "resources"
+    config = make_config(task, systems.get(part, part), seed, length, corpora, cache, resources)
     model = config["components"][chosen.factory]["model"]
     if part == "hybrid" and has_clusters:
         model |= {"templates": brown, "clusters": {"brown": str(CLUSTERS)}}
-    if part == "network" and chosen.reads_tags:
-        model["tok2vec"] = TAGS_TOO
+    if systems.get(part) == "neural" and chosen.reads_tags:
+        model["tok2vec"] = deepcopy(TAGS_TOO)
+    if part == "vectors":
+        config["initialize"]["vectors"] = str(resources / "vectors")
+        embed = model["tok2vec"].get("embed", {})
+        name = "include_static_vectors" if embed else "pretrained_vectors"
+        (embed or model["tok2vec"])[name] = True
     for name, read in (("train", parts), ("dev", ["dev"])):
         config["corpora"][name] = {
             "@readers": "spacy-bcrf.benchmarks.combined.v1",

@@ -1,4 +1,4 @@
-"""Make what `benchmarks.combined --resources` reads: clusters, name lists and vectors.
+"""Make what `benchmarks.accuracy` and `benchmarks.combined --stacked` read: clusters, name lists and vectors.
 
     python -m experiments.word_resources --output DIR --md PIPELINE --glove FOLDER --ark FILE \
         --lists FOLDER --text FILE
