@@ -1,4 +1,4 @@
-"""Make what `benchmarks.accuracy` and `benchmarks.combined --stacked` read: clusters, name lists and vectors.
+"""Make clusters, name lists and vectors, which the benchmarks of accuracy and of sums read.
 
     python -m experiments.word_resources --output DIR --md PIPELINE --glove FOLDER --ark FILE \
         --lists FOLDER --text FILE
