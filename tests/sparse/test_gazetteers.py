@@ -3,13 +3,14 @@
 import random
 import tracemalloc
 
+import numpy as np
 import pytest
 import spacy
 from spacy.kb import InMemoryLookupKB
 from spacy.tokens import Doc
 
 from spacy_bcrf.io.text import CorpusError
-from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, read_phrases
+from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, _Hashes, read_phrases
 
 NLP = spacy.blank("en")
 
@@ -94,12 +95,29 @@ def test_matchers_are_small():
     phrases = [f"{make()} {make()}" for _ in range(20_000)]
     lists = Gazetteers({"x": phrases})
     tracemalloc.start()
-    lists.find("x", [NLP.make_doc("a")])
+    for exact in (False, True):
+        lists.find("x", [NLP.make_doc("a")], exact)
     list(lists.find_partial("x", "a"))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # Compiled dictionaries have 8 to 24 bytes an entry besides, and strings are not copied.
-    assert kept < 10 * len(phrases)
+    # Two beginnings a phrase, in two matchers, of 9 to 18 bytes each. Strings are not copied.
+    assert kept < 75 * len(phrases)
+
+
+def test_sets_of_hashes_find_what_they_have():
+    rng = np.random.default_rng(0)
+    last = np.iinfo("uint64").max
+    for size in (0, 1, 2, 3, 1000):
+        # Half of the hashes are in one place of the index.
+        keys = rng.integers(last, size=size, dtype="uint64", endpoint=True)
+        keys[::2] >>= np.uint64(40)
+        hashes = _Hashes(keys)
+        rows = hashes.find(keys)
+        assert (hashes.keys[rows] == keys).all()
+        assert len(np.unique(hashes.keys)) == len(hashes.keys)
+        others = np.setdiff1d(np.concatenate([keys + np.uint64(1), [0]]).astype("uint64"), keys)
+        others = others[others < last]
+        assert (hashes.find(others) == -1).all()
 
 
 def test_blank_phrases_are_left_out():
