@@ -62,7 +62,7 @@ class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
     True
     """
 
-    def cut(self, texts: Iterable[str], batch_size: int = 128) -> Iterator[list[str]]:
+    def cut(self, texts: Iterable[str], batch_size: int = 512) -> Iterator[list[str]]:
         """Yield the words of each text, the same as `[word.text for word in nlp(text)]`.
 
         The tokens of `nlp` must be those of `CharTokenizer`. A sparse chain that reads nothing but
