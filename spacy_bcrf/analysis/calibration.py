@@ -23,7 +23,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.settings import check_grouping
 
 from .loading import check_common, find_labeler, hash_texts, make_examples
-from .result import Result, as_json, make_figure
+from .result import Result, as_json, make_axes, plot_reliability
 
 # Clip p at 1 - eps so that one wrong prediction has a finite loss.
 _EPS = 1e-6
@@ -95,17 +95,15 @@ class Calibration:
         self._keys: dict[str, list[str]] = {by: [] for by in GROUPINGS}
         self._batches: list[tuple[Potentials, Any]] = []
         correct = []
-        progress = tqdm(total=len(examples), unit="docs", desc="predicting", delay=1, disable=None)
-        with progress:
-            for batch in minibatch(examples, BATCH_SIZE):
-                potentials, predictions, is_correct = pipe.compare_with_gold(
-                    batch, ignore_annotation=ignore_annotation
-                )
-                self._batches.append((potentials, predictions))
-                for by in pipe.codec.groupings:
-                    self._keys[by] += find_keys(pipe.codec, by, predictions)
-                correct.append(is_correct)
-                progress.update(len(batch))
+        shown = tqdm(examples, "predicting", unit="docs", delay=1, disable=None)
+        for batch in minibatch(shown, BATCH_SIZE):
+            potentials, predictions, is_correct = pipe.compare_with_gold(
+                batch, ignore_annotation=ignore_annotation
+            )
+            self._batches.append((potentials, predictions))
+            for by in pipe.codec.groupings:
+                self._keys[by] += find_keys(pipe.codec, by, predictions)
+            correct.append(is_correct)
         self.correct = np.concatenate([np.zeros(0, dtype=bool), *correct])
         """Whether each of M predictions is correct, bool (M,).
 
@@ -225,27 +223,18 @@ class Calibrated(Result):
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: accuracy and number of predictions by confidence."""
-        tables = self.tables
-        figure = make_figure(5 * len(tables), 5)
-        axes = figure.subplots(2, len(tables), height_ratios=(3, 1), sharex=True, squeeze=False)
-        for (what, table), (above, below) in zip(tables.items(), axes.T, strict=True):
+        n = len(self.tables)
+        layout: Any = {"width": 5 * n, "height": 5, "height_ratios": (3, 1)}
+        figure, axes = make_axes(2, n, sharex=True, squeeze=False, **layout)
+        for (what, table), (above, below) in zip(self.tables.items(), axes.T, strict=True):
+            plot_reliability(above, *table, self.name)
+            title = f"{what}\nexpected calibration error {table.error:.3f}"
+            above.set(title=title, xlabel="", ylim=(0, 1))
             n_bins = len(table.counts)
-            edges = [(i + 0.5) / n_bins for i in range(n_bins)]
-            some = table.counts > 0
-            above.plot([0, 1], [0, 1], color="gray", linestyle="--", label="perfect calibration")
-            found = table.confidence[some], table.accuracy[some]
-            above.plot(*found, marker="o", clip_on=False, label=self.name)
-            above.set_title(f"{what}\nexpected calibration error {table.error:.3f}")
-            above.set_ylabel("accuracy")
-            above.set_ylim(0, 1)
-            above.legend()
-            below.bar(edges, table.counts, width=0.9 / n_bins)
-            below.set_yscale("log")
+            below.bar((np.arange(n_bins) + 0.5) / n_bins, table.counts, width=0.9 / n_bins)
+            below.set(yscale="log", ylabel="predictions", xlabel="confidence", xlim=(0, 1))
             below.set_ylim(bottom=0.8)
             below.tick_params(which="minor", labelleft=False)
-            below.set_ylabel("predictions")
-            below.set_xlabel("confidence")
-            below.set_xlim(0, 1)
         return figure
 
 

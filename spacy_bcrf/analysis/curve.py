@@ -17,7 +17,7 @@ from .cross_fitting import find_trainer
 from .evaluation import Counts, count_exact, score
 from .loading import make_examples
 from .resampling import percentile_interval
-from .result import Result, make_figure
+from .result import Result, make_axes
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 """Shares of the training documents."""
@@ -76,15 +76,12 @@ class LearningCurve(Result):
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: measured F with its interval, and the forecast."""
-        figure = make_figure()
-        axes = figure.subplots()
-        for points, line, label in (
-            (self.measured, "none", "measured, 95% interval"),
-            (self.forecast, "none", "forecast, 95% interval"),
-        ):
+        figure, axes = make_axes()
+        for what, points in (("measured", self.measured), ("forecast", self.forecast)):
             n, f, low, high = np.array(points).T
             bars = np.stack([f - low, high - f]).clip(min=0)
-            axes.errorbar(n, f, bars, linestyle=line, marker="o", capsize=3, label=label)
+            label = f"{what}, 95% interval"
+            axes.errorbar(n, f, bars, linestyle="none", marker="o", capsize=3, label=label)
         n = np.geomspace(self.measured[0].n_docs, self.forecast[-1].n_docs, 100)
         ceiling, scale, power = self.curve
         axes.plot(n, ceiling - scale * n**-power, color="gray", linestyle="--", label="fitted")

@@ -21,9 +21,9 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.pipeline.thresholds import precision_thresholds
 
+from .evidence import GRIDS, Loss, Promise, describe_promise, split_level
 from .loading import annotate_before, find_labeler
-from .promises import GRIDS, Loss, Promise, describe_promise, split_level
-from .result import Result, as_json, make_figure
+from .result import Result, as_json, make_axes
 from .risk_control import Floats, estimate_documents, fewest_documents
 
 MIN_REFERENCE = 50
@@ -251,23 +251,16 @@ class Monitored(Result):
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table, with a header."""
-        header = ("measure", "reference", "new", "p", "evidence")
-        return [
-            header,
-            *(
-                (one.measure, *(f"{x:.3g}" for x in (one.reference, one.new, one.p, one.evidence)))
-                for one in self.comparisons
-            ),
-        ]
+        cells = [(one.measure, *(f"{x:.3g}" for x in one[1:])) for one in self.comparisons]
+        return [Comparison._fields, *cells]
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: the distribution of each measure, reference and new."""
-        figure = make_figure(9, 6)
-        for axes, one in zip(figure.subplots(2, 3).ravel(), self.comparisons, strict=False):
-            axes.set_title(one.measure)
-        for axes, (_, *shares) in zip(figure.axes, self.histograms(), strict=False):
-            for name, values in zip(("reference", "new"), shares, strict=True):
-                axes.stairs(values, label=name)
+        figure, grid = make_axes(2, 3, width=9, height=6)
+        for axes, (measure, old, new) in zip(grid.ravel(), self.histograms(), strict=False):
+            axes.set_title(measure)
+            axes.stairs(old, label="reference")
+            axes.stairs(new, label="new")
             axes.legend()
         return figure
 

@@ -14,6 +14,7 @@ Three measures count hits among the pairs, as SemEval-2013 task 9 does (Segura-B
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -88,22 +89,18 @@ def match_spans(gold: Sequence[Annotation], predicted: Sequence[Annotation]) -> 
     longest = max((span.end - span.start for span in by_start), default=0)
     starts = [span.start for span in by_start]
     for i, one in enumerate(gold):
-        first = int(np.searchsorted(starts, one.start - longest)) if starts else 0
-        for j in range(first, len(by_start)):
+        first = bisect_left(starts, one.start - longest)
+        for j in range(first, bisect_left(starts, one.end)):
             other = by_start[j]
-            if other.start >= one.end:
-                break
             shared = min(one.end, other.end) - max(one.start, other.start)
             if shared > 0:
                 found.append((one.label != other.label, -shared, i, j))
-    gold_left, predicted_left = set(range(len(gold))), set(range(len(by_start)))
+    gold_left, predicted_left = dict(enumerate(gold)), dict(enumerate(by_start))
     for _, _, i, j in sorted(found):
         if i in gold_left and j in predicted_left:
-            gold_left.remove(i)
-            predicted_left.remove(j)
-            pairs.append(Pair(gold[i], by_start[j]))
-    pairs += [Pair(gold[i], None) for i in gold_left]
-    pairs += [Pair(None, by_start[j]) for j in predicted_left]
+            pairs.append(Pair(gold_left.pop(i), predicted_left.pop(j)))
+    pairs += [Pair(span, None) for span in gold_left.values()]
+    pairs += [Pair(None, span) for span in predicted_left.values()]
     return sorted(pairs, key=lambda pair: (pair.gold or pair.predicted or ())[:3])
 
 
@@ -199,22 +196,15 @@ class Evaluation:
     def count(self, measure: str) -> Counts:
         """Return the counts (D, 1 + L, 4) of a measure: all labels together, then each label."""
         assert measure in MEASURES
-        ids = {label: i for i, label in enumerate(self.labels)}
-        counts = np.zeros((len(self.pairs), 1 + len(ids), 4))
-        rows = []
+        rows = {label: 1 + i for i, label in enumerate(self.labels)}
+        counts = np.zeros((len(self.pairs), 1 + len(rows), 4))
         for i, pairs in enumerate(self.pairs):
             for pair in pairs:
-                gold, predicted = pair
                 is_hit = _is_hit(pair, measure)
-                if gold is not None:
-                    rows.append((i, 1 + ids[gold.label], 0))
-                    if is_hit:
-                        rows.append((i, 1 + ids[gold.label], 2))
-                if predicted is not None:
-                    rows.append((i, 1 + ids[predicted.label], 1))
-                    if is_hit:
-                        rows.append((i, 1 + ids[predicted.label], 3))
-        np.add.at(counts, tuple(np.array(rows, dtype="int64").reshape(-1, 3).T), 1)
+                for side, span in enumerate(pair):
+                    if span is not None:
+                        counts[i, rows[span.label], side] += 1
+                        counts[i, rows[span.label], side + 2] += is_hit
         counts[:, 0] = counts[:, 1:].sum(axis=1)
         return counts
 

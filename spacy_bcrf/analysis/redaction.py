@@ -21,7 +21,7 @@ from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.settings import Control, check_promise
 
 from .loading import annotate_before, find_labeler
-from .result import Result, make_figure
+from .result import Result, make_axes, plot_interval
 from .risk_control import binomial_interval
 
 STYLES = ("label", "surrogate", "mask")
@@ -259,13 +259,11 @@ class LeakReport(Result):
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: the share of documents with a leak by label."""
-        figure = make_figure()
-        axes = figure.subplots()
+        figure, axes = make_axes()
         for leak in self.leaks[::-1]:
-            left, n, low, high = leak.documents
+            left, n, *bounds = leak.documents
             if n:
-                axes.plot([low, high], [leak.label or "all"] * 2, "C0")
-                axes.plot([left / n], [leak.label or "all"], "C0o")
+                plot_interval(axes, leak.label or "all", left / n, *bounds)
         axes.set_xlabel("documents with a leak")
         return figure
 

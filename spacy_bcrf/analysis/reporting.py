@@ -16,10 +16,11 @@ from spacy_bcrf.pipeline.codecs import Codec
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 from .evaluation import Annotation, evaluate, read_annotations, read_gold_spans
+from .evidence import Evidence
 from .loading import check_common, find_labeler, make_examples, make_input
-from .promises import Evidence, measure_promises
+from .promises import measure_promises
 from .report_values import compare, describe
-from .result import Result, make_figure
+from .result import Result, make_axes, plot_interval, plot_reliability
 
 
 @dataclass(repr=False)
@@ -65,22 +66,14 @@ class Report(Result):
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: F by label with its interval, and reliability."""
-        figure = make_figure(9, 4)
-        left, right = figure.subplots(1, 2)
+        figure, (left, right) = make_axes(1, 2, width=9, height=4)
         for row in self.values["scores"]["exact"]:
-            f, name = row["f"], row["label"] or "all"
-            if f["value"] is not None:
-                left.plot([f["low"] or f["value"], f["high"] or f["value"]], [name, name], "C0")
-                left.plot([f["value"]], [name], "C0o")
+            if row["f"]["value"] is not None:
+                plot_interval(left, row["label"] or "all", **row["f"])
         left.set_xlabel("F")
-        right.plot([0, 1], [0, 1], color="gray", linestyle="--", label="perfect calibration")
         for table in self.values["calibration"][:1]:
-            bins = zip(table["confidence"], table["accuracy"], table["counts"], strict=True)
-            some = [(x, y) for x, y, n in bins if n]
-            right.plot(*zip(*some, strict=True), marker="o", label=self.values["component"])
-        right.set_xlabel("confidence")
-        right.set_ylabel("accuracy")
-        right.legend()
+            bins = (table[key] for key in ("confidence", "accuracy", "counts"))
+            plot_reliability(right, *bins, self.values["component"])
         return figure
 
 

@@ -44,7 +44,30 @@ def as_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def make_figure(width: float = 6.4, height: float = 4.8) -> Any:
-    """Return an empty Matplotlib figure. Sizes in inches. ImportError names the extra."""
+def make_axes(
+    rows: int = 1, columns: int = 1, *, width: float = 6.4, height: float = 4.8, **options: Any
+) -> tuple[Any, Any]:
+    """Return an empty Matplotlib figure, and its axes. ImportError names the extra.
+
+    width, height: in inches. options: of `Figure.subplots`.
+    """
     matplotlib = require("matplotlib.figure", "plot")
-    return matplotlib.Figure(figsize=(width, height), layout="constrained")
+    figure = matplotlib.Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def plot_interval(
+    axes: Any, name: str, value: float, low: float | None, high: float | None
+) -> None:
+    """Draw a value with its interval as a row of the axes. low, high: None without an interval."""
+    axes.plot([value if low is None else low, value if high is None else high], [name, name], "C0")
+    axes.plot([value], [name], "C0o")
+
+
+def plot_reliability(axes: Any, confidence: Any, accuracy: Any, counts: Any, name: str) -> None:
+    """Draw the bins (K,) of a reliability table that have predictions."""
+    some = np.asarray(counts) > 0
+    axes.plot([0, 1], [0, 1], color="gray", linestyle="--", label="perfect calibration")
+    axes.plot(np.asarray(confidence)[some], np.asarray(accuracy)[some], marker="o", label=name)
+    axes.set(xlabel="confidence", ylabel="accuracy")
+    axes.legend()

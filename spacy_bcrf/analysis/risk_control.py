@@ -50,6 +50,10 @@ class Counts(NamedTuple):
     wrong: Floats
     total: Floats
 
+    def take(self, docs: NDArray) -> Counts:
+        """Return the counts of some documents. docs: indices, or bool (D,)."""
+        return Counts(self.wrong[docs], self.total[docs])
+
     def by_document(self) -> Counts:
         """Return counts of documents with units: a document with a wrong unit is wrong."""
         return Counts((self.wrong > 0).astype("float64"), (self.total > 0).astype("float64"))
@@ -61,20 +65,13 @@ def count_units(kind: str, units: Units, thresholds: Floats) -> Counts:
     kind: "precision", of predictions whose posterior is at least the threshold; "recall", of gold
     spans, which are wrong if their posterior is below it.
     """
-    count = _count_false_positives if kind == "precision" else _count_missed
-    return count(units, thresholds)
-
-
-def _count_false_positives(units: Units, thresholds: Floats) -> Counts:
-    kept = [units.posteriors >= threshold for threshold in thresholds]
-    wrong = [units.sum_by_doc(is_kept & ~units.correct) for is_kept in kept]
-    return Counts(np.stack(wrong, 1), np.stack([units.sum_by_doc(is_kept) for is_kept in kept], 1))
-
-
-def _count_missed(units: Units, thresholds: Floats) -> Counts:
-    missed = [units.sum_by_doc(units.posteriors < threshold) for threshold in thresholds]
-    total = units.sum_by_doc(np.ones(len(units.docs)))
-    return Counts(np.stack(missed, 1), np.repeat(total[:, None], len(thresholds), 1))
+    wrong, total = [], []
+    for threshold in thresholds:
+        is_kept = units.posteriors >= threshold
+        is_wrong = is_kept & ~units.correct if kind == "precision" else ~is_kept
+        wrong.append(units.sum_by_doc(is_wrong))
+        total.append(units.sum_by_doc(is_kept | (kind == "recall")))
+    return Counts(np.stack(wrong, 1), np.stack(total, 1))
 
 
 def excess_losses(counts: Counts, risk: float, max_units: int) -> Floats:

@@ -23,7 +23,7 @@ from spacy_bcrf.io.identity import keep_identity
 from .cross_fitting import Trainer, assign_folds, find_labels, find_trainer
 from .label_errors import Suspect, find_suspects
 from .loading import annotate_before, copy_words, find_labeler
-from .result import Result, make_figure
+from .result import Result, make_axes
 
 
 @dataclass(repr=False)
@@ -68,13 +68,11 @@ class Audit(Result):
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: the scores of the suspects by kind."""
-        figure = make_figure()
-        axes = figure.subplots()
+        figure, axes = make_axes()
         kinds = sorted({record["kind"] for record in self.records})
         scores = [[r["score"] for r in self.records if r["kind"] == kind] for kind in kinds]
         axes.hist(scores, bins=20, stacked=True, label=kinds)
-        axes.set_xlabel("score: log-odds of an error")
-        axes.set_ylabel("suspects")
+        axes.set(xlabel="score: log-odds of an error", ylabel="suspects")
         axes.legend()
         return figure
 

@@ -21,7 +21,7 @@ from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
 from .cross_fitting import fit_sparse_chain
-from .evaluation import evaluate, read_annotations, read_gold_spans
+from .evaluation import count_exact, score
 from .loading import copy_words, read_corpus
 from .resampling import bootstrap_scores, percentile_interval
 
@@ -189,17 +189,10 @@ def _try(
         fit_sparse_chain(candidate, train, passes)
     except ValueError as error:
         return Trial(settings, share, problem=str(error))
-    pipe: Any = candidate.get_pipe(name)
-    references = [example.reference for example in dev]
-    right = [read_gold_spans(pipe.codec, doc) for doc in references]
-    docs = pipe.pipe(copy_words(example.predicted, candidate) for example in dev)
-    predicted = [read_annotations(pipe.codec, doc) for doc in docs]
-    labels = sorted({span.label for spans in (*right, *predicted) for span in spans})
-    counts = evaluate(pipe.codec, references, right, predicted, labels).count("exact")[:, :1]
-    scores = np.nan_to_num(bootstrap_scores(counts)[:, 0, 2])
-    low, high = percentile_interval(scores)
-    gold, found, hits, _ = counts.sum(axis=(0, 1))
-    f = 2 * hits / (gold + found) if gold + found else 0.0
+    examples = [Example(copy_words(eg.predicted, candidate), eg.reference) for eg in dev]
+    counts = count_exact(candidate, name, examples)[:, None]
+    f = np.nan_to_num(score(counts.sum(axis=0))[0, 2])
+    low, high = percentile_interval(np.nan_to_num(bootstrap_scores(counts)[:, 0, 2]))
     seconds = time.process_time() - start
     return Trial(settings, share, float(f), float(low), float(high), seconds)
 

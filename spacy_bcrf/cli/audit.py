@@ -10,11 +10,10 @@ import typer
 from spacy.cli._util import Arg, Opt
 
 from spacy_bcrf.io.atomic import write_text
-from spacy_bcrf.io.shards import read_docs
 
 from .errors import RESUMES, exit_on
 from .options import PipeName
-from .paths import check_corpus, check_output_file, write_json_lines
+from .paths import check_corpus, check_output_file, read_corpus, write_json_lines
 
 
 def audit_cli(
@@ -46,10 +45,7 @@ def audit_cli(
     the corpus but one, judges that part, and does so for each part. Writes the most suspicious
     annotation first. Run the same command again to resume after an interruption.
     """
-    from spacy.vocab import Vocab
-
     from spacy_bcrf.analysis.suspects import audit
-    from spacy_bcrf.annotation.extensions import set_extensions
 
     from .labeler import load_labeler
     from .pages.audit import audit_page
@@ -62,8 +58,7 @@ def audit_cli(
             if page.resolve() == output.resolve():
                 raise ValueError(f"{page}: is --output already; expected another file for --page")
         check_corpus(corpus)
-        set_extensions()
-        docs = list(read_docs(corpus, Vocab()))
+        docs = list(read_corpus(corpus))
         folder = work or output.with_name(f".{output.name}.folds")
         judge: Any = source
         if source is not None and not source.endswith(".cfg"):

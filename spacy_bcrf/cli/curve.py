@@ -9,7 +9,7 @@ from spacy.cli._util import Arg, Opt
 from spacy_bcrf.io.extras import require
 
 from .options import PipeName, Seed
-from .paths import check_corpus, check_output_file, draw, write_json
+from .paths import check_corpus, check_output_file, draw, read_corpus, write_json
 
 
 def curve_cli(
@@ -30,11 +30,7 @@ def curve_cli(
     F on dev by their number, each with a 95% interval. A fitted curve gives the F of twice and four
     times as many documents from the same source.
     """
-    from spacy.vocab import Vocab
-
     from spacy_bcrf.analysis.curve import learning_curve
-    from spacy_bcrf.annotation.extensions import set_extensions
-    from spacy_bcrf.io.shards import read_docs
 
     for corpus in (train, dev):
         check_corpus(corpus)
@@ -42,10 +38,7 @@ def curve_cli(
         check_output_file(path, train, dev, config)
     if plot is not None:
         require("matplotlib", "plot")
-    set_extensions()
-    gold, held_out = (
-        [doc for doc in read_docs(path, Vocab()) if len(doc)] for path in (train, dev)
-    )
+    gold, held_out = ([doc for doc in read_corpus(path) if len(doc)] for path in (train, dev))
     found = learning_curve(
         gold,
         held_out,

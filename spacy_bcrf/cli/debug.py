@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from spacy.cli._util import Opt, import_code, parse_config_overrides
@@ -32,9 +31,17 @@ def debug_cli(
     spans, overlaps, and spans with whitespace at an edge. Overrides as in `spacy train`:
     --paths.train train.spacy.
     """
+    from spacy import util
+
+    from spacy_bcrf.analysis.gold_report import report_config
+
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
-    reports, notes = report(config, overrides)
+    with naming_config(config):
+        loaded = util.load_config(config, overrides=overrides)
+        nlp = util.load_model_from_config(loaded, auto_fill=True)
+        nlp.config.interpolate()
+    reports, notes = report_config(nlp, str(config))
     for note in notes:
         typer.echo(f"Warning: {note}", err=as_json)
     step = " ".join(["python -m spacy train", str(config), "--output out", *ctx.args])
@@ -49,21 +56,6 @@ def debug_cli(
         for line in show(name, by_part):
             typer.echo(line)
     return step
-
-
-def report(
-    path: Path, overrides: dict[str, Any]
-) -> tuple[dict[str, dict[str, GoldReport]], list[str]]:
-    """Return `report_config` of a config. ValueError names the config's file."""
-    from spacy import util
-
-    from spacy_bcrf.analysis.gold_report import report_config
-
-    with naming_config(path):
-        loaded = util.load_config(path, overrides=overrides)
-        nlp = util.load_model_from_config(loaded, auto_fill=True)
-        nlp.config.interpolate()
-    return report_config(nlp, str(path))
 
 
 def show(name: str, reports: dict[str, GoldReport]) -> Iterator[str]:

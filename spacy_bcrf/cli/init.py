@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from spacy.cli._util import Opt
 
 from spacy_bcrf.io.atomic import replacing
 
-from .paths import check_output_file
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
-
-    from spacy_bcrf.corpora.inspection import Inspection
+from .inspect import inspect_corpora
+from .paths import check_output_file, read_corpus
 
 HELD_OUT = 10
 """Without --dev, each of so many documents is held out as one."""
@@ -73,7 +68,7 @@ def init_cli(
         clusters_file = _find_clusters(clusters, raw, output.parent, lang)
         paths = parts.prepare(train, dev)
         made = make_first_config(
-            _inspect(paths["train"]),
+            inspect_corpora([paths["train"]]),
             lang,
             pipes=chosen,
             encoder=encoder,
@@ -150,7 +145,7 @@ class _Parts:
         from spacy.tokens import DocBin
 
         parts = {"train": DocBin(store_user_data=True), "dev": DocBin(store_user_data=True)}
-        for i, doc in enumerate(_read(corpus)):
+        for i, doc in enumerate(read_corpus(corpus)):
             parts["dev" if i % HELD_OUT == HELD_OUT - 1 else "train"].add(doc)
         if not len(parts["dev"]):
             raise ValueError(
@@ -163,30 +158,6 @@ class _Parts:
                 part.write_bytes(docs.to_bytes())
             typer.echo(f"{paths[name]}: {len(docs):,} documents")
         return paths
-
-
-def _read(corpus: Path) -> Iterator[Doc]:
-    from spacy.vocab import Vocab
-
-    from spacy_bcrf.annotation.extensions import set_extensions
-    from spacy_bcrf.io.shards import read_docs
-
-    set_extensions()
-    return read_docs(corpus, Vocab())
-
-
-def _inspect(corpus: Path) -> Inspection:
-    from tqdm import tqdm
-
-    from spacy_bcrf.corpora.inspection import Inspection
-
-    found = Inspection()
-    docs = tqdm(_read(corpus), desc="inspecting", unit="docs", delay=1.0, disable=None)
-    for i, doc in enumerate(docs):
-        found.add(doc, f"{corpus}: document {i}")
-    if not found.docs:
-        raise ValueError(f"{corpus}: has no documents")
-    return found
 
 
 def _find_clusters(option: str | None, raw: Path | None, folder: Path, lang: str) -> Path | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from spacy.cli._util import Arg, Opt
+from tqdm import tqdm
+
+from spacy_bcrf.io.shards import find_files
 
 from .labels import read_labels
+from .paths import read_corpus
 
 if TYPE_CHECKING:
     from spacy_bcrf.corpora.inspection import Inspection
@@ -52,28 +56,27 @@ def inspect_cli(
     documents with contradictions, and tokens: in an entity of the label, in no entity (O), in
     another entity, and missing.
     """
-    from spacy.vocab import Vocab
-    from tqdm import tqdm
-
-    from spacy_bcrf.annotation.extensions import set_extensions
-    from spacy_bcrf.corpora.inspection import Inspection
-    from spacy_bcrf.io.shards import find_files, read_docs
-
-    set_extensions()
-    found = Inspection(ambiguous_key, incorrect_key)
-    vocab = Vocab()
     expected = read_labels(labels)
-    files = [file for corpus in corpora for file in find_files(corpus)]
-    with tqdm(desc="inspecting", unit="docs", delay=1.0, disable=None) as progress:
-        for file in files:
-            for i, doc in enumerate(read_docs(file, vocab)):
-                found.add(doc, f"{file}: document {i}")
-                progress.update()
+    found = inspect_corpora(corpora, ambiguous_key, incorrect_key)
     for line in show(found, expected):
         typer.echo(line)
     if strict and found.contradictory:
         raise typer.Exit(1)
     return f"python -m spacy bcrf init --output config.cfg --train {corpora[0]}"
+
+
+def inspect_corpora(corpora: Iterable[Path], *keys: str) -> Inspection:
+    """Count the annotation of corpora. keys: of ambiguous and of incorrect spans."""
+    from spacy_bcrf.corpora.inspection import Inspection
+
+    found = Inspection(*keys)
+    files = [file for corpus in corpora for file in find_files(corpus)]
+    with tqdm(desc="inspecting", unit="docs", delay=1.0, disable=None) as progress:
+        for file in files:
+            for i, doc in enumerate(read_corpus(file)):
+                found.add(doc, f"{file}: document {i}")
+                progress.update()
+    return found
 
 
 def show(found: Inspection, labels: list[str] | None) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from spacy_bcrf.io.atomic import replacing_folder
 
 from .options import Seed
-from .paths import check_output_file
+from .paths import check_output_file, read_corpus
 
 Others = Literal["outside", "missing"]
 
@@ -41,20 +41,16 @@ def mask_cli(
     Make partial annotation from full annotation, to compare models trained on both. Expects one of
     --by-label, --drop and --forget.
     """
-    from spacy.vocab import Vocab
-
-    from spacy_bcrf.annotation.extensions import set_extensions
     from spacy_bcrf.corpora.mask import drop_entities, forget_tokens, one_label_each
-    from spacy_bcrf.io.shards import read_docs, write_all
+    from spacy_bcrf.io.shards import write_all
 
-    set_extensions()
     if sum([by_label, drop is not None, forget is not None]) != 1:
         raise ValueError("expected one of --by-label, --drop SHARE and --forget SHARE")
     if not by_label:
         check_output_file(output, corpus)
     if others is not None and drop is None:
         raise ValueError("--others is only for --drop")
-    docs = list(tqdm(read_docs(corpus, Vocab()), "reading", delay=1, unit="docs"))
+    docs = list(tqdm(read_corpus(corpus), "reading", delay=1, unit="docs"))
     for i, doc in enumerate(docs):
         if len(doc) and not doc.has_annotation("ENT_IOB", require_complete=True):
             raise ValueError(

@@ -25,28 +25,24 @@ def migrate_cli(
     Replace `ner`, `tagger` and `spancat` in a training config by `bcrf_ner`, `bcrf_tagger` and
     `bcrf_chunker`. Names, tok2vec, listeners and all other settings stay.
     """
-    if head not in HEADS.split(", "):
-        raise ValueError(f"--head {head}: expected one of {HEADS}")
-    check_output_file(output, config)
-    import_code(code)
-    for name, (old, new) in migrate(config, output, f"spacy-bcrf.{head}.v1"):
-        typer.echo(f"[components.{name}] {old} -> {new}")
-    typer.echo(f"written to {output}")
-    return f"python -m spacy train {output} --output out"
-
-
-def migrate(path: Path, output: Path, head: str) -> list[tuple[str, tuple[str, str]]]:
-    """Migrate a config file. Print notes. RETURNS the old and new factory of each component."""
     from spacy import util
 
     from spacy_bcrf.analysis.migration import migrate_config
 
-    with naming_config(path):
-        migrated = migrate_config(util.load_config(path, interpolate=False), head)
+    if head not in HEADS.split(", "):
+        raise ValueError(f"--head {head}: expected one of {HEADS}")
+    check_output_file(output, config)
+    import_code(code)
+    with naming_config(config):
+        loaded = util.load_config(config, interpolate=False)
+        migrated = migrate_config(loaded, f"spacy-bcrf.{head}.v1")
         # References to removed settings and unknown functions show here.
         migrated.config.interpolate()
         util.load_model_from_config(migrated.config, auto_fill=True)
     with replacing(output) as part:
         migrated.config.to_disk(part, interpolate=False)
     print_notes(migrated.notes)
-    return list(migrated.components.items())
+    for name, (old, new) in migrated.components.items():
+        typer.echo(f"[components.{name}] {old} -> {new}")
+    typer.echo(f"written to {output}")
+    return f"python -m spacy train {output} --output out"

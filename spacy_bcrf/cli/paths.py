@@ -1,14 +1,23 @@
 """Files of a command: checks before its work begins, and reports and figures at its end."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
+from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.io.atomic import replacing, write_text
-from spacy_bcrf.io.shards import find_files
+from spacy_bcrf.io.shards import find_files, read_docs
+
+
+def read_corpus(corpus: Path) -> Iterator[Doc]:
+    """Yield the documents of a .spacy file or of a folder of them, in their own vocabulary."""
+    set_extensions()
+    return read_docs(corpus, Vocab())
 
 
 def check_corpus(corpus: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from configparser import Error as InterpolationError
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,7 @@ from spacy_bcrf.io.atomic import replacing
 
 from .options import Code, Seed, TrainingConfig
 from .paths import check_output_file
-from .registry_names import explain_name
+from .registry_names import naming_config
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.tuning import Trial, Tuning
@@ -45,11 +44,9 @@ def tune_cli(
     check_output_file(output, config)
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
-    try:
+    with naming_config(config):
         loaded = load_config(config, overrides=overrides, interpolate=False)
         interpolated = loaded.interpolate()
-    except (ValueError, InterpolationError) as error:
-        raise ValueError(f"{config}: {explain_name(error)}") from None
     try:
         found = tune(
             interpolated,

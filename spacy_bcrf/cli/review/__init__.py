@@ -4,20 +4,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.cli._util import Arg, Opt, setup_gpu
+from spacy.cli._util import Arg, Opt
 from tqdm import tqdm
 
 from spacy_bcrf.io.atomic import replacing
 
-from ..errors import exit_on
-from ..options import GpuId, PipeName
+from ..options import GpuId, Model, PipeName
 from ..paths import check_output_file
 
 
 def review_cli(
-    model: Annotated[
-        str, Arg(help="Trained pipeline: a folder, or the name of a package", metavar="MODEL")
-    ],
+    model: Model,
     texts: Annotated[
         Path,
         Arg(
@@ -53,11 +50,9 @@ def review_cli(
     from .annotation import keep_suspects, read_annotation
     from .page import check_labeler, review_page
 
-    with exit_on(ValueError, OSError):
-        check_output_file(output, texts, suspects)
-    with exit_on(ValueError, OSError), replacing(output) as part:
-        setup_gpu(gpu_id, silent=True)
-        nlp, name, labeler = load_labeler(model, pipe)
+    check_output_file(output, texts, suspects)
+    with replacing(output) as part:
+        nlp, name, labeler = load_labeler(model, pipe, gpu_id)
         check_labeler(labeler)
         is_complete: list[bool] = []
         is_gold = gold or suspects is not None
