@@ -214,15 +214,22 @@ class Potentials:
         """Return these potentials in float32 or float64."""
         return self.with_scores(self.unary.astype(dtype), self.transitions.astype(dtype))
 
-    def take(self, sequences: Sequence[int]) -> Potentials:
-        """Return the potentials of some sequences, by index, in this order."""
-        xp, stops = self.xp, self.lengths.cumsum()
-        chosen = list(sequences)
-        lengths = self.lengths[chosen]
-        bounds = zip((stops[chosen] - lengths).tolist(), stops[chosen].tolist(), strict=True)
-        tokens = xp.concatenate([xp.arange(0), *(xp.arange(*bound) for bound in bounds)])
+    def tokens_of(self, sequences: Sequence[int] | NDArray[np.integer]) -> Array:
+        """Return the flat tokens of some sequences, by index, in this order. They may repeat."""
+        # A list: CuPy has no `repeat` by array.
+        lengths, chosen = np.array(self.lengths.tolist(), "int64"), np.array(sequences, "int64")
+        counts = lengths[chosen]
+        firsts = lengths.cumsum()[chosen] - counts.cumsum()
+        return self.xp.asarray(np.repeat(firsts, counts) + np.arange(counts.sum()))
+
+    def take(self, sequences: Sequence[int] | NDArray[np.integer]) -> Potentials:
+        """Return the potentials of some sequences, see `tokens_of`."""
+        tokens = self.tokens_of(sequences)
         transitions = self.transitions if self.transitions.ndim == 2 else self.transitions[tokens]
-        return Potentials.unchecked(self.unary[tokens], transitions, lengths, xp)
+        lengths = self.lengths[self.xp.asarray(sequences, dtype="int64")]
+        # `take` costs half as much as an index array.
+        unary = self.unary.take(tokens, axis=0)
+        return Potentials.unchecked(unary, transitions, lengths, self.xp)
 
     @staticmethod
     def join(parts: Sequence[Potentials]) -> Potentials:

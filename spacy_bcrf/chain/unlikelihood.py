@@ -64,14 +64,14 @@ def unlikelihood_loss(
     if not rejections:
         return losses, gradient
     sequences = sorted({rejection.sequence for rejection in rejections})
-    free, tokens = _select(potentials, sequences)
+    free, tokens = potentials.take(sequences), potentials.tokens_of(sequences)
     chain = inference.to_crf(free)
     chain_result = CRF().infer(chain, "each")
     chain_unary, chain_edges = unary_and_edges(chain_result)
     d_chain = chain.with_scores(xp.zeros_like(chain_unary), xp.zeros_like(chain_edges))
     for chunk in _chunks(rejections):
         segments = xp.asarray([sequences.index(rejection.sequence) for rejection in chunk])
-        copies, rows = _select(chain, segments.tolist())
+        copies, rows = chain.take(segments.tolist()), chain.tokens_of(segments.tolist())
         wrong = copies.restrict(xp.concatenate([rejection.allowed for rejection in chunk]))
         rejected = CRF().infer(wrong, "each")
         rejected_unary, rejected_edges = unary_and_edges(rejected)
@@ -88,18 +88,6 @@ def unlikelihood_loss(
     else:
         d_transitions[tokens] = d_free.transitions
     return losses, gradient
-
-
-def _select(potentials: Potentials, sequences: Sequence[int]) -> tuple[Potentials, Array]:
-    """Potentials of these sequences, which may repeat, and the flat indices of their tokens."""
-    xp = potentials.xp
-    stops = potentials.lengths.cumsum()
-    rows = [xp.arange(int(stops[b] - potentials.lengths[b]), int(stops[b])) for b in sequences]
-    flat, lengths = xp.concatenate(rows), potentials.lengths[xp.asarray(sequences)]
-    transitions = potentials.transitions
-    if transitions.ndim == 3:
-        transitions = transitions[flat]
-    return Potentials(potentials.unary[flat], transitions, lengths), flat
 
 
 def _chunks(rejections: Sequence[Rejection]) -> Iterator[Sequence[Rejection]]:

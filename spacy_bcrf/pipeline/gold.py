@@ -68,7 +68,14 @@ def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -
     if partial:
         tags = allowed_tags(tags, n_tags)
     by_doc = np.split(tags, n_chains * stops[:-1])
-    rejected = codec.constrain(examples, partial, np.split(values, stops[:-1]), by_doc, problems)
+    values_by_doc = np.split(values, stops[:-1])
+    rejected: list[tuple[int, Bools]] = []
+    for i, annotation in partial.items():
+        try:
+            wrong = codec.constrain(examples[i], annotation, values_by_doc[i], by_doc[i])
+            rejected += [(i * n_chains + chain, labeling) for chain, labeling in wrong]
+        except ValueError as error:
+            problems.setdefault(i, str(error))
     if rejected and (why := find_obstacle(model.model)):
         why = f"it has an incorrect span of several tokens, and {why}"
         rejecting = {sequence // n_chains for sequence, _ in rejected}

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, SpanGroup
 
-from spacy_bcrf.annotation.arrays import split_spans
+from spacy_bcrf.annotation.arrays import UNKNOWN, split_spans
 
 from .confidence import Predicted
 from .settings import Control
@@ -22,14 +22,21 @@ def drop_uncertain(
 ) -> NDArray[np.int32]:
     """Return the tags without predictions below the threshold of their label.
 
+    A dropped span is O, a dropped tag UNKNOWN.
+
     name, control, threshold: see `precision_thresholds`.
     """
     minimum = precision_thresholds(name, predicted.codec.labels, control, threshold)
     if not minimum.any():
         return predicted.tags
     _, lengths, posterior, tags, codec, ops, _ = predicted
+    found, starts, ends = codec.locate(tags, lengths)
     # The posterior of a preset entity is 1 up to rounding.
-    return codec.drop_uncertain(tags, lengths, posterior, minimum.clip(max=1 - 1e-5), ops)
+    dropped = codec.confidences(posterior, found, ops) < minimum.clip(max=1 - 1e-5)[found[2]]
+    kept = tags.copy()
+    for start, end in zip(starts[dropped].tolist(), ends[dropped].tolist(), strict=True):
+        kept[start:end] = UNKNOWN if codec.outside is None else codec.outside
+    return kept
 
 
 def precision_thresholds(

@@ -175,18 +175,12 @@ class Codec(Protocol):
         """Return a mask (n,) of the tokens of a gold document without annotation."""
 
     def constrain(
-        self,
-        examples: Sequence[Example],
-        partial: dict[int, Any],
-        values: Sequence[Values],
-        allowed: Sequence[Bools],
-        problems: dict[int, str],
+        self, example: Example, partial: Any, values: Values, allowed: Bools
     ) -> list[tuple[int, Bools]]:
-        """Apply partial annotation to the allowed tags (n, T) of each document, in place.
+        """Apply partial annotation of an example to its allowed tags (C n, T), in place.
 
-        values, allowed: by document. Adds contradictions and unknown labels to the problems.
-        RETURNS the wrong labelings that allowed tags cannot exclude, each as the index of its
-        sequence, C times that of the example plus the chain, and tags (n, T).
+        RETURNS the wrong labelings that allowed tags cannot exclude, each as its chain and tags
+        (n, T). ValueError for contradictions and unknown labels.
         """
         return []
 
@@ -222,18 +216,10 @@ class Codec(Protocol):
     def confidence_key(self, start: int, end: int) -> Key:
         """Return the key in `Doc.user_data` of the confidence of these characters."""
 
-    def drop_uncertain(
-        self,
-        tags: Tags,
-        lengths: Tags,
-        posterior: Potentials,
-        minimum: NDArray[np.float64],
-        ops: Ops,
-    ) -> Tags:
-        """Return the tags (N,) without predictions whose posterior is below their label's minimum.
-
-        lengths: (B,). minimum: one value a label. A dropped span is O, a dropped tag UNKNOWN.
-        """
+    def locate(self, tags: Tags, lengths: Tags) -> tuple[Predictions, NDArray, NDArray]:
+        """Return all predictions, and their starts and ends (M,) among the C N rows of tags."""
+        starts, ends, labels = self.predictions(tags, lengths)
+        return (starts, ends, labels), starts, ends
 
     def write(
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]

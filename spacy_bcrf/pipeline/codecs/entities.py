@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,21 +32,18 @@ from spacy_bcrf.annotation.partial import (
     PartialAnnotation,
     check_contradictions,
     find_labels,
-    read_annotated_labels,
-    read_partial_annotation,
 )
 
 from .codec import Tags
-from .spans import SpanCodec, check_group_name
+from .spans import PartialSpanCodec
 
 ATTRIBUTES = (ENT_IOB, ENT_TYPE)
 
 
-class EntityCodec(SpanCodec):
+class EntityCodec(PartialSpanCodec):
     """Entities as tags of a scheme, under sentence starts, whitespace and preset entities."""
 
     what = "entities"
-    can_extend: ClassVar[bool] = True
     attributes: ClassVar[Attributes] = (*ATTRIBUTES, SENT_START, IS_SPACE)
 
     def __init__(
@@ -63,12 +60,7 @@ class EntityCodec(SpanCodec):
             f"the scheme {scheme}, preset entities, sentence starts or whitespace at an edge"
         )
         super().__init__(scheme, restrictions)
-        self._keys = ambiguous_spans_key, incorrect_spans_key
-        for option, key in zip(
-            ("ambiguous_spans_key", "incorrect_spans_key"), self._keys, strict=True
-        ):
-            if key is not None:
-                check_group_name(option, key)
+        self.set_keys(incorrect_spans_key, ambiguous_spans_key)
 
     def set_labels(self, labels: Sequence[str], strings: StringStore) -> None:
         """Set the labels, their tags, and the values of ENT_IOB and ENT_TYPE by tag."""
@@ -77,10 +69,6 @@ class EntityCodec(SpanCodec):
         codes = [BEGIN if prefix in opening else INSIDE for prefix in self.scheme.prefixes]
         values = [(code, value) for value in self._label_values for code in codes]
         self._values = np.array([(OUTSIDE, 0), *values], dtype="uint64")
-
-    def find_labels(self, doc: Doc) -> set[str]:
-        """Return the labels of entities and of partial annotation."""
-        return self.find_used_labels(doc) | (read_annotated_labels(doc) or set())
 
     def find_spans(self, doc: Doc) -> list[Span]:
         """Return the entities; none if spaCy cannot read them."""
@@ -100,15 +88,6 @@ class EntityCodec(SpanCodec):
             )
         return in_entities | find_labels(doc, self._keys)
 
-    def annotated_labels(self, doc: Doc) -> Collection[str] | None:
-        """Return the document's `annotated_labels`."""
-        return read_annotated_labels(doc)
-
-    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
-        """Set `annotated_labels`, unless the document has some."""
-        if read_annotated_labels(doc) is None:
-            doc._.annotated_labels = list(labels)
-
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return gold ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
         return read_gold(examples, 2, self._align, lambda doc: read_doc(doc, ATTRIBUTES))
@@ -124,36 +103,19 @@ class EntityCodec(SpanCodec):
                 values[i] = code, example.reference.vocab.strings[label]
         return values
 
-    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        """Return the partial annotation of entities, and problems by example."""
-        return read_partial_annotation(examples, *self._keys)
-
     def unannotated(self, doc: Doc) -> Bools:
         """Return a mask (n,) of the tokens with missing entity annotation."""
         return read_doc(doc, (ENT_IOB,))[:, 0] == 0
 
     def constrain(
-        self,
-        examples: Sequence[Example],
-        partial: dict[int, PartialAnnotation],
-        values: Sequence[Values],
-        allowed: Sequence[Bools],
-        problems: dict[int, str],
+        self, example: Example, partial: PartialAnnotation, values: Values, allowed: Bools
     ) -> list[tuple[int, Bools]]:
-        """Apply partial annotation to the allowed tags, see `Codec.constrain`."""
-        rejected = []
-        for i, annotation in partial.items():
-            iob, types = values[i].T
-            try:
-                if annotation.allowed or annotation.ambiguous or annotation.incorrect:
-                    entities = self.entities.spans(iob, types)
-                    check_contradictions(examples[i].predicted, annotation, entities)
-                wrong = self.entities.constrain(allowed[i], iob, annotation)
-            except ValueError as error:
-                problems.setdefault(i, str(error))
-                continue
-            rejected += [(i, self.entities.pin(allowed[i], *span)) for span in wrong]
-        return rejected
+        iob, types = values.T
+        if partial.allowed or partial.ambiguous or partial.incorrect:
+            entities = self.entities.spans(iob, types)
+            check_contradictions(example.predicted, partial, entities)
+        wrong = self.entities.constrain(allowed, iob, partial)
+        return [(0, self.entities.pin(allowed, *span)) for span in wrong]
 
     def open_tags(
         self, batch: DocBatch, ignore_annotation: bool = False

@@ -28,17 +28,14 @@ from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
     PartialAnnotation,
-    find_labels,
-    read_annotated_labels,
-    read_partial_annotation,
 )
 from spacy_bcrf.chain import Potentials, span_candidates, span_posteriors
 from spacy_bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.chain.span_posteriors import stretch_posteriors
-from spacy_bcrf.kernels import array_module
 
 from .codec import Ops, Predictions, SpanArrays, Tags, Unit
-from .spans import SpanCodec, check_group_name
+from .span_group import SpanGroupCodec, align_spans, check_span
+from .spans import PartialSpanCodec
 
 UNKNOWN_LABEL = 2**32
 """Added to the first value of a token in a span whose label is unknown."""
@@ -47,7 +44,7 @@ ENOUGH = 0.99
 MAX_LAYERS = 4
 
 
-class OverlappingCodec(SpanCodec):
+class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
     """Spans that may overlap, as chains of a scheme's tags side by side.
 
     Each label has a chain for each of its layers. The k-th layer has the k-th outermost spans of
@@ -61,7 +58,6 @@ class OverlappingCodec(SpanCodec):
 
     tag_unit: ClassVar[Unit] = "span"
     may_overlap: ClassVar[bool] = True
-    can_extend: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -76,22 +72,15 @@ class OverlappingCodec(SpanCodec):
         to choose them by `choose_layers`. exclusive: groups of labels that a token has at most one
         of. incorrect_spans_key, ambiguous_spans_key: see `EntityCodec`.
         """
-        restrictions = f"the scheme {scheme}, the layers, sentence starts or whitespace at an edge"
         self._groups = _read_groups(exclusive)
         super().__init__(
             scheme,
-            restrictions,
-            spans_key=spans_key,
+            spans_key,
+            "the layers, ",
             layers="auto" if layers is None else str(_check_layers(layers)),
             exclusive=json.dumps([list(group) for group in dict.fromkeys(self._groups.values())]),
         )
-        keys = {"spans_key": spans_key, "ambiguous_spans_key": ambiguous_spans_key}
-        for option, key in (keys | {"incorrect_spans_key": incorrect_spans_key}).items():
-            if key is not None or option == "spans_key":
-                check_group_name(option, key)
-        self.what = f"doc.spans[{spans_key!r}]"
-        self._key = spans_key
-        self._keys = ambiguous_spans_key, incorrect_spans_key
+        self.set_keys(incorrect_spans_key, ambiguous_spans_key)
         self._layers = layers
         self.state: dict[str, Any] = {"layers_by_label": {}}
         self.predictions = self._predictions
@@ -174,19 +163,6 @@ class OverlappingCodec(SpanCodec):
 
     # Gold
 
-    def find_labels(self, doc: Doc) -> set[str]:
-        """Return the labels of the span group and of partial annotation."""
-        return self.find_used_labels(doc) | (read_annotated_labels(doc) or set())
-
-    def find_used_labels(self, doc: Doc) -> set[str]:
-        """Return the labels that a span of a gold document has."""
-        found = {span.label_ for span in doc.spans.get(self._key, ()) if span.label}
-        return found | find_labels(doc, self._keys)
-
-    def find_spans(self, doc: Doc) -> list[Span]:
-        """Return the spans of the group."""
-        return list(doc.spans.get(self._key, ()))
-
     def probabilities(self, doc: Doc, spans: Sequence[Span]) -> list[float | None]:
         """Return the scores of the group, by boundaries and label."""
         group = doc.spans.get(self._key, ())
@@ -194,19 +170,6 @@ class OverlappingCodec(SpanCodec):
         pairs = zip(group, scores, strict=False)
         found = {(span.start, span.end, span.label): float(p) for span, p in pairs}
         return [found.get((span.start, span.end, span.label)) for span in spans]
-
-    def annotated_labels(self, doc: Doc) -> Collection[str] | None:
-        """Return the document's `annotated_labels`."""
-        return read_annotated_labels(doc)
-
-    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
-        """Set `annotated_labels`, unless the document has some."""
-        if read_annotated_labels(doc) is None:
-            doc._.annotated_labels = list(labels)
-
-    def unannotated(self, doc: Doc) -> Bools:
-        """Return a mask (n,) of all tokens if the document has no span group, else of none."""
-        return np.full(len(doc), self._key not in doc.spans)
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return gold tags, values (N, C), and problems by example."""
@@ -226,17 +189,9 @@ class OverlappingCodec(SpanCodec):
             return values, []
         spans = list(reference.spans[self._key])
         for span in spans:
-            if not len(span):
-                raise ValueError(
-                    f"the span {span.label_!r} before token {span.start} has no tokens"
-                )
-            if not span.label:
-                raise ValueError(f"the span {span.text!r} has no label")
+            check_span(span)
         if not np.array_equal(predicted.to_array(ORTH), reference.to_array(ORTH)):
-            aligned = example.get_aligned_spans_y2x(spans, allow_overlap=True)
-            if len(aligned) < len(spans):
-                raise ValueError(f"{len(spans) - len(aligned)} spans start or end within a token")
-            spans = aligned
+            spans = align_spans(example, spans)
         values[:] = 1
         return values, self._encode(predicted, spans, values) if spans else []
 
@@ -294,37 +249,20 @@ class OverlappingCodec(SpanCodec):
         ids = (values % UNKNOWN_LABEL).astype("int32") - 1
         return ids.ravel()[rows_by_chain(lengths, self.n_chains)], unknown
 
-    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
-        """Return the partial annotation of spans, and problems by example."""
-        return read_partial_annotation(examples, *self._keys)
-
     def constrain(
-        self,
-        examples: Sequence[Example],
-        partial: dict[int, PartialAnnotation],
-        values: Sequence[Values],
-        allowed: Sequence[Bools],
-        problems: dict[int, str],
+        self, example: Example, partial: PartialAnnotation, values: Values, allowed: Bools
     ) -> list[tuple[int, Bools]]:
-        """Apply partial annotation to the allowed tags (C n, T) of each document, in place.
+        """Apply partial annotation, see `Codec.constrain`.
 
         A span or token that is one of several labels leaves the chains of these labels open: no
-        lattice of one chain says that another one has the span. See `Codec.constrain`.
+        lattice of one chain says that another one has the span.
         """
         rejected = []
-        for i, annotation in partial.items():
-            by_chain = allowed[i].reshape(self.n_chains, -1, allowed[i].shape[1])
-            for chain, tags in enumerate(by_chain):
-                column = values[i][:, chain]
-                iob = np.where(column > 1, BEGIN, np.where(column == 1, OUTSIDE, MISSING))
-                try:
-                    of_chain = self._of_chain(annotation, chain)
-                    wrong = self.entities.constrain(tags, iob, of_chain)
-                except ValueError as error:
-                    problems.setdefault(i, str(error))
-                    break
-                sequence = i * self.n_chains + chain
-                rejected += [(sequence, self.entities.pin(tags, *span)) for span in wrong]
+        for chain, tags in enumerate(np.split(allowed, self.n_chains)):
+            column = values[:, chain]
+            iob = np.where(column > 1, BEGIN, np.where(column == 1, OUTSIDE, MISSING))
+            wrong = self.entities.constrain(tags, iob, self._of_chain(partial, chain))
+            rejected += [(chain, self.entities.pin(tags, *span)) for span in wrong]
         return rejected
 
     def _of_chain(self, annotation: PartialAnnotation, chain: int) -> PartialAnnotation:
@@ -394,11 +332,8 @@ class OverlappingCodec(SpanCodec):
 
     # Predictions
 
-    def _decode(self, tags: Tags, lengths: Tags) -> tuple[NDArray, NDArray, NDArray]:
-        """Return starts, ends and labels (M, 3) of the spans of all chains, in order of the text.
-
-        The other results are their starts and ends (M,) among the C N rows of tags.
-        """
+    def locate(self, tags: Tags, lengths: Tags) -> tuple[Predictions, NDArray, NDArray]:
+        """Return the spans of all chains in order of the text, see `Codec.locate`."""
         lengths = np.asarray(lengths, dtype="int64")
         counts = np.repeat(lengths, self.n_chains)
         stops = counts.cumsum()
@@ -416,11 +351,12 @@ class OverlappingCodec(SpanCodec):
         labels = self._label_of[chains, slots]
         spans = np.column_stack([starts - shift, ends - shift, labels])
         order = np.lexsort(spans.T[::-1])
-        return spans[order], starts[order], ends[order]
+        first, stop, label = spans[order].T
+        return (first, stop, label), starts[order], ends[order]
 
     def _predictions(self, tags: Any, lengths: Any) -> Predictions:
         """Return the spans of all layers in order of the text, each once."""
-        return _distinct(self._decode(tags, lengths)[0])
+        return _distinct(np.column_stack(self.locate(tags, lengths)[0]))
 
     def first_chain(self, label: int) -> int:
         """Return the chain of a label's outermost spans."""
@@ -443,8 +379,7 @@ class OverlappingCodec(SpanCodec):
         sequences, of_span = np.unique(docs[span] * self.n_chains + chains, return_inverse=True)
         counts = lengths[sequences]
         shift = (counts.cumsum() - counts)[of_span] - (of_docs.cumsum() - of_docs)[docs[span]]
-        taken = take_sequences(posterior, sequences)
-        return span, taken, starts[span] + shift, ends[span] + shift
+        return span, posterior.take(sequences), starts[span] + shift, ends[span] + shift
 
     def outside_posteriors(
         self, posterior: Potentials, spans: Predictions, ops: Ops
@@ -487,28 +422,6 @@ class OverlappingCodec(SpanCodec):
         likely = p >= threshold
         return starts[likely], ends[likely], labels[likely], p[likely]
 
-    def drop_uncertain(
-        self,
-        tags: Tags,
-        lengths: Tags,
-        posterior: Potentials,
-        minimum: NDArray[np.float64],
-        ops: Ops,
-    ) -> Tags:
-        """Return the tags without spans below their label's minimum, see `Codec`."""
-        spans, *places = self._decode(tags, lengths)
-        kept = tags.copy()
-        dropped = self.confidences(posterior, (*spans.T,), ops) < minimum[spans[:, 2]]
-        for start, end in zip(*(place[dropped] for place in places), strict=True):
-            kept[start:end] = 0
-        return kept
-
-    def interpret(self, doc: Doc, tags: Tags) -> list[Span]:
-        """Return the spans of one document with these tags."""
-        found = self._predictions(tags, doc_lengths([doc]))
-        lists = (part.tolist() for part in found)
-        return [self.make_span(doc, *span) for span in zip(*lists, strict=True)]
-
     def compare_with_gold(
         self, tags: Tags, values: Values, lengths: Tags
     ) -> tuple[Predictions, Bools]:
@@ -545,21 +458,6 @@ class OverlappingCodec(SpanCodec):
         if n_presets := len(group) - len(scores):
             scores = np.pad(scores, (0, n_presets), constant_values=1)
         group.attrs["scores"] = scores
-
-
-def take_sequences(potentials: Potentials, sequences: NDArray[np.integer]) -> Potentials:
-    """Return the potentials of some sequences by index, as `Potentials.take`, without a loop."""
-    xp = array_module(potentials.unary)
-    lengths = np.asarray(
-        potentials.lengths if xp is np else potentials.lengths.get(), dtype="int64"
-    )
-    counts = lengths[sequences]
-    firsts = (lengths.cumsum() - lengths)[sequences] - (counts.cumsum() - counts)
-    rows = xp.asarray(np.repeat(firsts, counts) + np.arange(counts.sum()))
-    transitions = potentials.transitions
-    transitions = transitions if transitions.ndim == 2 else transitions[rows]
-    taken = xp.asarray(counts.astype("int32"))
-    return Potentials.unchecked(potentials.unary.take(rows, axis=0), transitions, taken, xp)
 
 
 def _distinct(spans: NDArray[np.integer]) -> Predictions:

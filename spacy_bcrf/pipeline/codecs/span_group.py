@@ -30,10 +30,12 @@ class SpanGroupCodec(SpanCodec):
     unannotated. `write` replaces the group.
     """
 
-    def __init__(self, scheme: str, spans_key: str) -> None:
-        """scheme: BILUO, BIO or BIES. spans_key: the name of the group."""
-        restrictions = f"the scheme {scheme}, sentence starts or whitespace at an edge"
-        super().__init__(scheme, restrictions, spans_key=spans_key)
+    def __init__(self, scheme: str, spans_key: str, also: str = "", **settings: str) -> None:
+        """scheme: BILUO, BIO or BIES. spans_key: the name of the group. also, settings: further
+        restrictions and settings of a subclass.
+        """
+        restrictions = f"the scheme {scheme}, {also}sentence starts or whitespace at an edge"
+        super().__init__(scheme, restrictions, spans_key=spans_key, **settings)
         check_group_name("spans_key", spans_key)
         self.what = f"doc.spans[{spans_key!r}]"
         self._key = spans_key
@@ -43,8 +45,7 @@ class SpanGroupCodec(SpanCodec):
         return {span.label_ for span in doc.spans.get(self._key, []) if span.label}
 
     def find_spans(self, doc: Doc) -> list[Span]:
-        """Return the spans of the group."""
-        return list(doc.spans.get(self._key, []))
+        return list(doc.spans.get(self._key, ()))
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return the gold spans as ENT_IOB and ENT_TYPE (N, 2), and problems by example."""
@@ -58,11 +59,8 @@ class SpanGroupCodec(SpanCodec):
             return _encode_spans(None, len(example.predicted))
         # Report the problem of an invalid group, not a misalignment.
         self._read(example.reference)
-        spans = list(example.reference.spans[self._key])
-        aligned = example.get_aligned_spans_y2x(spans, allow_overlap=True)
-        if len(aligned) < len(spans):
-            raise ValueError(f"{len(spans) - len(aligned)} spans start or end within a token")
-        return _encode_spans(aligned, len(example.predicted))
+        spans = align_spans(example, self.find_spans(example.reference))
+        return _encode_spans(spans, len(example.predicted))
 
     def unannotated(self, doc: Doc) -> Bools:
         """Return a mask (n,) of all tokens if the document has no span group, else of none."""
@@ -81,12 +79,27 @@ class SpanGroupCodec(SpanCodec):
         self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
     ) -> list[Doc]:
         """Replace the span group of each document."""
-        starts, ends, labels = self.scheme.decode_ids(np.concatenate(tags), doc_lengths(docs))
-        spans = split_spans(docs, starts, ends, labels)
-        for doc, found, user_data in zip(docs, spans, data, strict=True):
-            doc.spans[self._key] = [self.make_span(doc, *span) for span in found]
+        found = self.predictions(np.concatenate(tags), doc_lengths(docs))
+        for doc, spans, user_data in zip(docs, split_spans(docs, *found), data, strict=True):
+            doc.spans[self._key] = [self.make_span(doc, *span) for span in spans]
             doc.user_data.update(user_data)
         return list(docs)
+
+
+def check_span(span: Span) -> None:
+    """Raise ValueError for a span without tokens or without a label."""
+    if not len(span):
+        raise ValueError(f"the span {span.label_!r} before token {span.start} has no tokens")
+    if not span.label:
+        raise ValueError(f"the span {span.text!r} has no label")
+
+
+def align_spans(example: Example, spans: list[Span]) -> list[Span]:
+    """Return gold spans as spans of the predicted document. ValueError within a token."""
+    aligned = example.get_aligned_spans_y2x(spans, allow_overlap=True)
+    if len(aligned) < len(spans):
+        raise ValueError(f"{len(spans) - len(aligned)} spans start or end within a token")
+    return aligned
 
 
 def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
@@ -97,10 +110,7 @@ def _encode_spans(spans: Iterable[Span] | None, length: int) -> Values:
     iob, types = [OUTSIDE] * length, [0] * length
     for span in spans:
         start, end, label = span.start, span.end, span.label
-        if start == end:
-            raise ValueError(f"the span {span.label_!r} before token {start} has no tokens")
-        if not label:
-            raise ValueError(f"the span {span.text!r} has no label")
+        check_span(span)
         if any(types[start:end]):
             raise ValueError(
                 f"the span {span.text!r} overlaps another span; only bcrf_spans learns both"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, SENT_START  # type: ignore[import-not-found]
 from spacy.strings import StringStore
 from spacy.tokens import Doc, Span
+from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
     UNKNOWN,
@@ -18,10 +19,16 @@ from spacy_bcrf.annotation.arrays import (
     Bools,
     DocBatch,
     Values,
+    doc_lengths,
     is_first,
 )
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.extensions import span_confidence
+from spacy_bcrf.annotation.partial import (
+    find_labels,
+    read_annotated_labels,
+    read_partial_annotation,
+)
 from spacy_bcrf.annotation.schemes import get_scheme
 from spacy_bcrf.chain import Constraints, Potentials, SpanTags, span_candidates, span_posteriors
 from spacy_bcrf.chain.span_posteriors import stretch_posteriors
@@ -112,25 +119,9 @@ class SpanCodec(Codec):
         starts, ends, labels, p = map(ops.to_numpy, found)
         return starts, ends, labels, p
 
-    def drop_uncertain(
-        self,
-        tags: Tags,
-        lengths: Tags,
-        posterior: Potentials,
-        minimum: NDArray[np.float64],
-        ops: Ops,
-    ) -> Tags:
-        """Return the tags without spans below their label's minimum, see `Codec`."""
-        spans = starts, ends, labels = self.scheme.decode_ids(tags, lengths)
-        kept = tags.copy()
-        dropped = self.confidences(posterior, spans, ops) < minimum[labels]
-        for start, end in zip(starts[dropped], ends[dropped], strict=True):
-            kept[start:end] = 0
-        return kept
-
     def interpret(self, doc: Doc, tags: Tags) -> list[Span]:
         """Return the spans of one document with these tags."""
-        lists = (part.tolist() for part in self.scheme.decode_ids(tags))
+        lists = (part.tolist() for part in self.predictions(tags, doc_lengths([doc])))
         return [self.make_span(doc, *span) for span in zip(*lists, strict=True)]
 
     def span_tags(self, ops: Ops) -> SpanTags:
@@ -170,3 +161,34 @@ class SpanCodec(Codec):
         """Return the probabilities (M,) of spans, given as their starts, ends and labels."""
         spans = (ops.asarray(part) for part in predictions)
         return ops.to_numpy(span_posteriors(posterior, self.span_tags(ops), *spans))
+
+
+class PartialSpanCodec(SpanCodec):
+    """Spans whose gold documents may annotate a part only, see `annotation.partial`."""
+
+    can_extend: ClassVar[bool] = True
+
+    def set_keys(self, incorrect_spans_key: str | None, ambiguous_spans_key: str | None) -> None:
+        """Set the span groups of incorrect and of ambiguous spans; None ignores them."""
+        self._keys = ambiguous_spans_key, incorrect_spans_key
+        options = ("ambiguous_spans_key", "incorrect_spans_key")
+        for option, key in zip(options, self._keys, strict=True):
+            if key is not None:
+                check_group_name(option, key)
+
+    def find_labels(self, doc: Doc) -> set[str]:
+        """Return the labels of spans and of partial annotation."""
+        return self.find_used_labels(doc) | (read_annotated_labels(doc) or set())
+
+    def find_used_labels(self, doc: Doc) -> set[str]:
+        return super().find_labels(doc) | find_labels(doc, self._keys)
+
+    def annotated_labels(self, doc: Doc) -> Collection[str] | None:
+        return read_annotated_labels(doc)
+
+    def annotate_only(self, doc: Doc, labels: Sequence[str]) -> None:
+        if read_annotated_labels(doc) is None:
+            doc._.annotated_labels = list(labels)
+
+    def read_partial(self, examples: Sequence[Example]) -> tuple[dict[int, Any], dict[int, str]]:
+        return read_partial_annotation(examples, *self._keys)

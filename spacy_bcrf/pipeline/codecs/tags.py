@@ -149,25 +149,17 @@ class TagCodec(Codec):
         return read_doc(doc, self._ids)[:, 0] == 0
 
     def constrain(
-        self,
-        examples: Sequence[Example],
-        partial: dict[int, Any],
-        values: Sequence[Values],
-        allowed: Sequence[Bools],
-        problems: dict[int, str],
+        self, example: Example, partial: Any, values: Values, allowed: Bools
     ) -> list[tuple[int, Bools]]:
-        """Apply allowed tags in place. RETURNS no wrong labelings."""
-        for i, by_token in partial.items():
-            for token, names in by_token.items():
-                tags = np.isin(self.tags, list(names))
-                if unknown := sorted(names - set(self.tags)):
-                    problems.setdefault(i, f"unknown labels {', '.join(unknown)}")
-                elif not (tags & allowed[i][token]).any():
-                    tag = self.tags[int(allowed[i][token].argmax())]
-                    word, expected = examples[i].predicted[token].text, ", ".join(sorted(names))
-                    what = f"{word!r} (token {token}) is {tag}, but may only be {expected}"
-                    problems.setdefault(i, what)
-                allowed[i][token] &= tags
+        for token, names in partial.items():
+            tags = np.isin(self.tags, list(names))
+            if unknown := sorted(names - set(self.tags)):
+                raise ValueError(f"unknown labels {', '.join(unknown)}")
+            if not (tags & allowed[token]).any():
+                tag = self.tags[int(allowed[token].argmax())]
+                word, expected = example.predicted[token].text, ", ".join(sorted(names))
+                raise ValueError(f"{word!r} (token {token}) is {tag}, but may only be {expected}")
+            allowed[token] &= tags
         return []
 
     def lattice(self, docs: Sequence[Doc]) -> Bools | None:
@@ -198,18 +190,6 @@ class TagCodec(Codec):
         marginals = ops.to_numpy(CRF().marginals(posterior).unary).clip(max=1)
         tokens, tags = np.nonzero(marginals >= threshold)
         return tokens, tokens + 1, tags, marginals[tokens, tags]
-
-    def drop_uncertain(
-        self,
-        tags: Tags,
-        lengths: Tags,
-        posterior: Potentials,
-        minimum: NDArray[np.float64],
-        ops: Ops,
-    ) -> Tags:
-        """Return UNKNOWN in place of tags below their label's minimum, see `Codec`."""
-        p = token_confidences(posterior, np.arange(len(tags)), tags, ops)
-        return np.where(p < minimum[tags], UNKNOWN, tags).astype("int32")
 
     def kept(self, docs: Sequence[Doc], tags: Tags) -> Tags:
         """Return preset tags, unless `overwrite` is set, and predicted tags elsewhere."""
