@@ -112,6 +112,7 @@ def test_axe_finds_nothing_serious_on_the_site(mode, driver):
     pages = sorted(SITE.glob("*.html"))
     assert pages
     found = {}
+    driver.set_script_timeout(300)
     for page in pages:
         driver.get(page.as_uri())
         serious = [v for v in find_violations(driver) if v[0] in ("serious", "critical")]
