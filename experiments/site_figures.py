@@ -25,7 +25,7 @@ TEXTS = [
     "Karin Larsen works at the University of Vienna.",
 ]
 ROOT = Path(__file__).resolve().parent.parent
-COLORS = {"PER": "#7aa6e8", "ORG": "#f2b36b", "LOC": "#82c785", "DATE": "#c49be0"}
+COLORS = {"PER": "#7aa6e8", "ORG": "#f2b36b", "LOC": "#efe05a", "DATE": "#c49be0"}
 # Pixels: a character of the monospaced text, a line of text with labels below, the margin.
 CHARACTER, LINE, MARGIN = 9.6, 74, 20
 

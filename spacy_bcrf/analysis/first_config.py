@@ -25,6 +25,12 @@ SEQUENCES = 64
 """Documents of a training step of a sparse chain."""
 WORDS = 1000
 """Words of a training step of a network."""
+SMALL = 40_000
+"""Corpora with fewer tokens are small."""
+DROPOUT = 0.3
+"""Feature dropout of an entity recognizer of a small corpus. Most names of new texts are not in
+such a corpus. Without dropout, the scores rest on the words of its names, and recall is low: on dev
+after UNER's 1,600 training sentences, F is 37.5 and recall 27.6, against 44.5 and 39.1 with it."""
 _CNN = {
     "@architectures": "spacy.Tok2Vec.v2",
     "embed": {
@@ -87,7 +93,7 @@ def make_first_config(
         }
         components["transformer"] = {"factory": "transformer", "model": model}
     for name in chosen:
-        model = _make_model(name, encoder, shared, clusters)
+        model = _make_model(name, encoder, shared, clusters, is_small=corpus.tokens < SMALL)
         components[name] = {"factory": FACTORIES[name], "model": model}
     training = _sparse_training(corpus) if encoder == "sparse" else _network_training(corpus)
     if shared == "transformer":
@@ -178,7 +184,7 @@ def _check(
 
 
 def _make_model(
-    name: str, encoder: str, shared: str | None, clusters: Path | None
+    name: str, encoder: str, shared: str | None, clusters: Path | None, is_small: bool
 ) -> dict[str, Any]:
     features: dict[str, Any] = {"templates": TEMPLATES[name]}
     if clusters:
@@ -188,6 +194,8 @@ def _make_model(
         }
     if shared is None:
         model = {"@architectures": "spacy-bcrf.LinearChain.v1", **features}
+        if name == "ner" and is_small:
+            model["feature_dropout"] = DROPOUT
         return model | ({} if name == "tagger" else {"objective": "crf"})
     network = {"tok2vec": _LISTENERS[shared], "head": {"@layers": "spacy-bcrf.CRF.v1"}}
     if encoder == "hybrid":
@@ -197,7 +205,8 @@ def _make_model(
 
 def _sparse_training(corpus: Inspection) -> dict[str, Any]:
     # Small corpora need more passes until the averages settle.
-    passes = 20 if corpus.docs < 1_000 else 10 if corpus.docs < 30_000 else 6
+    is_small = corpus.docs < 1_000 or corpus.tokens < SMALL
+    passes = 20 if is_small else 10 if corpus.docs < 30_000 else 6
     return {
         "max_epochs": passes,
         "max_steps": 0,

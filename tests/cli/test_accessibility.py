@@ -1,7 +1,8 @@
-"""Every page of the commands passes axe-core: in light, in dark, and on a phone of 390 px.
+"""Every page of the commands and of the site passes axe-core: light, dark, on a phone of 390 px.
 
 `npm install axe-core` in a folder that BCRF_AXE names, by default node in the home folder.
-BCRF_SCREENSHOTS names a folder for pictures of the pages.
+BCRF_SITE names the folder of the site, by default build/site. BCRF_SCREENSHOTS names a folder for
+pictures of the pages of the commands.
 """
 
 import base64
@@ -21,6 +22,7 @@ from tiny_training import train
 from spacy_bcrf.cli.pages.typed_text import typed_text_page
 
 AXE = Path(os.environ.get("BCRF_AXE", Path.home() / "node"), "node_modules/axe-core/axe.min.js")
+SITE = Path(os.environ.get("BCRF_SITE", Path(__file__).parents[2] / "build/site"))
 PAGES = ("report", "against", "review", "overlap", "suspects", "audit", "explain", "monitor")
 PAGES += ("redact", "serve")
 MODES = ("light", "dark", "phone", "dark phone")
@@ -88,6 +90,36 @@ def mode(request, driver):
     return request.param
 
 
+def find_violations(driver):
+    """Return impact, rule and some places of each finding of axe-core on a page."""
+    driver.execute_script(AXE.read_text(encoding="utf8"))
+    found = driver.execute_async_script(
+        "const done = arguments[0];"
+        "axe.run({resultTypes: ['violations']}).then(found => done(found.violations))"
+    )
+    return [
+        (
+            rule["impact"],
+            rule["id"],
+            [(n["html"][:200], n["failureSummary"][:400]) for n in rule["nodes"][:3]],
+        )
+        for rule in found
+    ]
+
+
+@pytest.mark.skipif(not SITE.is_dir(), reason="needs the site: `make docs`, or BCRF_SITE")
+def test_axe_finds_nothing_serious_on_the_site(mode, driver):
+    pages = sorted(SITE.glob("*.html"))
+    assert pages
+    found = {}
+    driver.set_script_timeout(300)
+    for page in pages:
+        driver.get(page.as_uri())
+        serious = [v for v in find_violations(driver) if v[0] in ("serious", "critical")]
+        found |= {page.name: serious} if serious else {}
+    assert not found, json.dumps(found, indent=1)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing(name, mode, pages, driver):
     driver.get((pages / f"{name}.html").as_uri())
@@ -97,19 +129,7 @@ def test_axe_finds_nothing(name, mode, pages, driver):
     if folder := os.environ.get("BCRF_SCREENSHOTS"):
         whole = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
         Path(folder, f"{name} {mode}.png").write_bytes(base64.b64decode(whole["data"]))
-    driver.execute_script(AXE.read_text(encoding="utf8"))
-    found = driver.execute_async_script(
-        "const done = arguments[0];"
-        "axe.run({resultTypes: ['violations']}).then(found => done(found.violations))"
-    )
-    violations = [
-        (
-            rule["impact"],
-            rule["id"],
-            [(n["html"][:200], n["failureSummary"][:400]) for n in rule["nodes"][:3]],
-        )
-        for rule in found
-    ]
+    violations = find_violations(driver)
     assert not violations, json.dumps(violations)
     width = driver.execute_script(
         "return document.documentElement.scrollWidth - document.documentElement.clientWidth"

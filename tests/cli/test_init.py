@@ -146,11 +146,16 @@ def test_columns_of_overlapping_entities_for_spans(tmp_path):
     assert "entities overlap" in result.output
 
 
-@pytest.mark.parametrize(("n", "passes"), [(3, 20), (1_000, 10)])
-def test_passes_and_evaluations_fit_the_size(n, passes):
+@pytest.mark.parametrize(
+    ("n", "tokens", "passes", "dropout"),
+    [(3, 9, 20, 0.3), (3, 40_000, 20, 0), (1_000, 39_999, 20, 0.3), (1_000, 40_000, 10, 0)],
+)
+def test_settings_fit_the_size(n, tokens, passes, dropout):
     corpus = inspect(3)
-    corpus.docs = n
-    training = make_first_config(corpus, "en").config["training"]
+    corpus.docs, corpus.tokens = n, tokens
+    config = make_first_config(corpus, "en").config
+    assert config["components"]["ner"]["model"]["feature_dropout"] == dropout
+    training = config["training"]
     assert training["max_epochs"] == passes
     # One evaluation a pass: steps have 64 documents.
     assert training["eval_frequency"] == -(-n // 64)
