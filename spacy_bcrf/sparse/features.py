@@ -322,24 +322,24 @@ class Features:
         """Add the function that computes an attribute. Returns False for attributes of spaCy."""
         name, lengths = attribute.name, attribute.lengths
         kind, dot, rest = name.partition(".")
-        if lengths is not None:
-            of_lengths = word_attributes.LENGTHS.get(name)
-            if of_lengths:
-                self._of_word[attribute] = partial(_with_lengths, of_lengths, lengths)
-            elif name == VECTOR:
-                self._of_doc[attribute] = partial(_quantize, self.tables, lengths)
-            elif kind in (CLUSTER, COMPOUND):
-                self._of_word[attribute] = self._cluster(attribute, kind, rest)
-            elif dot or name in _PLAIN or IDS.get(name.upper()):
+        is_cluster = kind in (CLUSTER, COMPOUND) and dot
+        if lengths is not None and not (
+            name in word_attributes.LENGTHS or name == VECTOR or is_cluster
+        ):
+            if dot or name in _PLAIN or IDS.get(name.upper()):
                 raise self._error(attribute, f"{name} takes no argument")
-            else:
-                raise self._unknown(attribute)
+            raise self._unknown(attribute)
+        # Without a length, `prefix` and `suffix` are attributes of spaCy's lexemes.
+        if lengths is not None and name in word_attributes.LENGTHS:
+            self._of_word[attribute] = partial(word_attributes.LENGTHS[name], lengths)
         elif name in word_attributes.PLAIN:
             self._of_word[attribute] = word_attributes.PLAIN[name]
+        elif is_cluster:
+            self._of_word[attribute] = self._cluster(attribute, kind, rest)
         elif name == FREQUENCY:
             self._of_word[attribute] = self.tables.find_frequency
         elif name == VECTOR:
-            self._of_doc[attribute] = partial(_quantize, self.tables, None)
+            self._of_doc[attribute] = partial(_quantize, self.tables, lengths)
         elif name == POOLED:
             if self.first is None:
                 raise self._error(attribute, f"{POOLED} needs the setting two_pass = true")
@@ -356,8 +356,6 @@ class Features:
                 self._of_doc[attribute] = partial(
                     _find_phrases, self.gazetteers, rest, kind == EXACT
                 )
-        elif kind in (CLUSTER, COMPOUND) and dot:
-            self._of_word[attribute] = self._cluster(attribute, kind, rest)
         elif kind in doc_attributes.OFFSETS and dot:
             rest = ALIASES.get(rest, rest)
             self._check_name(attribute, "string attribute of a token", rest, sorted(STRINGS))
@@ -365,7 +363,6 @@ class Features:
             self._of_doc[attribute] = partial(
                 doc_attributes.elsewhere, attribute=rest, offset=offset
             )
-        # Without a length, `prefix` and `suffix` are attributes of spaCy's lexemes.
         elif name == name.lower() and IDS.get(name.upper()):
             return False
         else:
@@ -479,9 +476,3 @@ def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) ->
     if VECTOR not in tables.tables:
         raise ValueError("there are no terciles of the vectors; initialize or load the model first")
     return quantize(tables.tables[VECTOR], dimensions, doc)
-
-
-def _with_lengths(
-    function: word_attributes.Function, lengths: Iterable[int], word: str
-) -> Iterator[str]:
-    return function(word, lengths)
