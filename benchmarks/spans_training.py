@@ -16,6 +16,7 @@ from spacy.util import filter_spans, minibatch
 from benchmarks.common import add_options, describe_machine, in_own_process, print_table
 from benchmarks.spans import KEY, LANG, bare, count_steps, learn, make_sparse, read
 from spacy_bcrf.layers.linear_chain import sparse_chains
+from spacy_bcrf.sparse.cluster_words import load_brown_clusters
 
 
 def measure_pass(folder: Path, corpus: str, passes: int = 3) -> dict[str, object]:
@@ -30,7 +31,8 @@ def measure_pass(folder: Path, corpus: str, passes: int = 3) -> dict[str, object
         doc.ents = filter_spans([span for span in doc.spans[KEY] if span.label_ == label])
     n_steps, seconds = count_steps(docs, passes, 128), {}
     for component in ("bcrf_spans", "bcrf_ner"):
-        nlp = make_sparse(corpus, clusters=True, component=component)
+        tables = {"brown": load_brown_clusters(LANG[corpus])}
+        nlp = make_sparse(corpus, tables, component=component)
         seconds[component] = float(np.median(learn(nlp, docs, n_steps, 128, 0.0)[1:]))
         if component == "bcrf_spans":
             n_chains = nlp.get_pipe(component).codec.n_chains

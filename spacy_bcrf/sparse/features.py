@@ -29,7 +29,7 @@ from .quantized_vectors import (
 )
 from .templates import ALIASES, Attribute, TemplateError, parse_templates
 from .word_attributes import Bags, WordCache
-from .word_tables import CLUSTER, FREQUENCY, WordTables
+from .word_tables import CLUSTER, COMPOUND, FREQUENCY, WordTables
 
 if TYPE_CHECKING:
     from .two_pass import FirstPass
@@ -158,7 +158,8 @@ class Features:
             kind, _, rest = name.partition(".")
             if kind in KINDS and rest not in phrases:
                 raise ValueError(f"the saved linear chain has no gazetteer {rest!r} for {name}")
-            if kind in (CLUSTER, FREQUENCY, VECTOR) and name not in tables:
+            table = f"{CLUSTER}.{rest}" if kind == COMPOUND else name
+            if kind in (CLUSTER, COMPOUND, FREQUENCY, VECTOR) and table not in tables:
                 raise ValueError(f"the saved linear chain has no table for {name}")
             if kind == VECTOR:
                 parse_terciles(tables[name])
@@ -321,24 +322,24 @@ class Features:
         """Add the function that computes an attribute. Returns False for attributes of spaCy."""
         name, lengths = attribute.name, attribute.lengths
         kind, dot, rest = name.partition(".")
-        if lengths is not None:
-            of_lengths = word_attributes.LENGTHS.get(name)
-            if of_lengths:
-                self._of_word[attribute] = partial(_with_lengths, of_lengths, lengths)
-            elif name == VECTOR:
-                self._of_doc[attribute] = partial(_quantize, self.tables, lengths)
-            elif kind == CLUSTER:
-                self._of_word[attribute] = self._cluster(attribute, rest)
-            elif dot or name in _PLAIN or IDS.get(name.upper()):
+        is_cluster = kind in (CLUSTER, COMPOUND) and dot
+        if lengths is not None and not (
+            name in word_attributes.LENGTHS or name == VECTOR or is_cluster
+        ):
+            if dot or name in _PLAIN or IDS.get(name.upper()):
                 raise self._error(attribute, f"{name} takes no argument")
-            else:
-                raise self._unknown(attribute)
+            raise self._unknown(attribute)
+        # Without a length, `prefix` and `suffix` are attributes of spaCy's lexemes.
+        if lengths is not None and name in word_attributes.LENGTHS:
+            self._of_word[attribute] = partial(word_attributes.LENGTHS[name], lengths)
         elif name in word_attributes.PLAIN:
             self._of_word[attribute] = word_attributes.PLAIN[name]
+        elif is_cluster:
+            self._of_word[attribute] = self._cluster(attribute, kind, rest)
         elif name == FREQUENCY:
             self._of_word[attribute] = self.tables.find_frequency
         elif name == VECTOR:
-            self._of_doc[attribute] = partial(_quantize, self.tables, None)
+            self._of_doc[attribute] = partial(_quantize, self.tables, lengths)
         elif name == POOLED:
             if self.first is None:
                 raise self._error(attribute, f"{POOLED} needs the setting two_pass = true")
@@ -355,8 +356,6 @@ class Features:
                 self._of_doc[attribute] = partial(
                     _find_phrases, self.gazetteers, rest, kind == EXACT
                 )
-        elif kind == CLUSTER and dot:
-            self._of_word[attribute] = self._cluster(attribute, rest)
         elif kind in doc_attributes.OFFSETS and dot:
             rest = ALIASES.get(rest, rest)
             self._check_name(attribute, "string attribute of a token", rest, sorted(STRINGS))
@@ -364,7 +363,6 @@ class Features:
             self._of_doc[attribute] = partial(
                 doc_attributes.elsewhere, attribute=rest, offset=offset
             )
-        # Without a length, `prefix` and `suffix` are attributes of spaCy's lexemes.
         elif name == name.lower() and IDS.get(name.upper()):
             return False
         else:
@@ -375,7 +373,7 @@ class Features:
         assert self.first
         return self.first.values([doc])[0]
 
-    def _cluster(self, attribute: Attribute, name: str) -> WordFunction:
+    def _cluster(self, attribute: Attribute, kind: str, name: str) -> WordFunction:
         if not self.tables.names:
             raise self._error(
                 attribute,
@@ -383,7 +381,9 @@ class Features:
                 "'clusters.tsv'}, whose file `spacy bcrf clusters` writes",
             )
         self._check_name(attribute, "cluster file", name, self.tables.names)
-        return partial(self.tables.find_cluster, name, attribute.lengths)
+        tables = self.tables
+        find = tables.find_cluster if kind == CLUSTER else tables.find_compound
+        return partial(find, name, attribute.lengths)
 
     def _check_name(self, attribute: Attribute, what: str, name: str, known: list[str]) -> None:
         if name not in known:
@@ -397,7 +397,8 @@ class Features:
             f"unknown attribute {attribute}; expected an attribute of a spaCy token (orth or w, "
             f"lower, tag or p, pos, shape, ...), _.extension, "
             f"{', '.join(f'{kind}.name' for kind in KINDS)}, "
-            f"cluster.name(4,6), {', '.join(f'{kind}.tag' for kind in doc_attributes.OFFSETS)}, "
+            "cluster.name(4,6), compound.name(4,6), "
+            f"{', '.join(f'{kind}.tag' for kind in doc_attributes.OFFSETS)}, "
             f"{', '.join(_PLAIN)}, or "
             f"{', '.join(f'{f}(3) or {f}(1..4)' for f in word_attributes.LENGTHS)}",
         )
@@ -475,9 +476,3 @@ def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) ->
     if VECTOR not in tables.tables:
         raise ValueError("there are no terciles of the vectors; initialize or load the model first")
     return quantize(tables.tables[VECTOR], dimensions, doc)
-
-
-def _with_lengths(
-    function: word_attributes.Function, lengths: Iterable[int], word: str
-) -> Iterator[str]:
-    return function(word, lengths)

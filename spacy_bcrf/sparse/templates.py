@@ -17,7 +17,7 @@ The attributes are:
 - gazetteers, `gazetteer.name`, `exact.name` and `partial.name`, see `gazetteers`
 - attributes of the word form, such as `suffix(3)` and `digits`, see `word_attributes.LENGTHS` and
   `word_attributes.PLAIN`
-- word tables, such as `cluster.name(4,6,10,20)` and `frequency`, see `word_tables`
+- word tables, such as `cluster.name(4,6,10,20)`, `compound.name` and `frequency`, see `word_tables`
 - attributes of the document, such as `position` and `elsewhere.tag`, see `doc_attributes`
 - the first chain's posteriors elsewhere in the document, `pooled`, see `two_pass`
 - quantized word vectors, `vector` or `vector(1..50)`, see `quantized_vectors`

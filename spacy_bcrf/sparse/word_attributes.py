@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-Function = Callable[[str, Iterable[int]], Iterator[str]]
-"""From a word and ascending lengths to values."""
+Function = Callable[[Iterable[int], str], Iterator[str]]
+"""From ascending lengths and a word to values."""
 
 
-def _prefixes(word: str, lengths: Iterable[int]) -> Iterator[str]:
+def _prefixes(lengths: Iterable[int], word: str) -> Iterator[str]:
     return (word[:n] for n in _up_to(len(word), lengths))
 
 
-def _suffixes(word: str, lengths: Iterable[int]) -> Iterator[str]:
+def _suffixes(lengths: Iterable[int], word: str) -> Iterator[str]:
     return (word[-n:] for n in _up_to(len(word), lengths))
 
 
-def _substrings(word: str, lengths: Iterable[int]) -> Iterator[str]:
+def _substrings(lengths: Iterable[int], word: str) -> Iterator[str]:
     found = {word[i : i + n] for n in _up_to(len(word), lengths) for i in range(len(word) - n + 1)}
     return iter(sorted(found))
 

@@ -2,9 +2,12 @@
 
     cluster.brown(4,6,10,20)[0]  prefixes of the word's cluster, a path of bits
     cluster.topics[0]            the whole cluster
+    compound.brown(4,6,10,20)[0] prefixes of the cluster of a longer word's beginning
     frequency[0]                 the word's frequency class in the training data
 
-A word that a cluster file does not have takes the cluster of its lowercase form, if any.
+A word that a cluster file does not have takes the cluster of its lowercase form, if any. Only a
+word without a cluster either way has a value of `compound`: the cluster of its longest beginning of
+at least 4 characters, and the length of the rest, up to 3, or "-" before a hyphen.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from spacy_bcrf.io.text import CorpusError, Line, read_lines
 
 FREQUENCY = "frequency"
 CLUSTER = "cluster"
+COMPOUND = "compound"
+SHORTEST = 4
+"""Characters of a beginning."""
 _BITS = re.compile("[01]+")
 
 
@@ -70,17 +76,30 @@ class WordTables:
         The first length beyond the cluster yields the whole cluster, further ones nothing.
         """
         table = self.tables[f"{CLUSTER}.{name}"]
-        cluster = table.get(word) or table.get(word.lower())
-        if not cluster:
+        return _prefixes(table.get(word) or table.get(word.lower(), ""), lengths)
+
+    def find_compound(self, name: str, lengths: Iterable[int] | None, word: str) -> Iterator[str]:
+        """Yield the prefixes of the cluster of a longer word's beginning, each with the rest."""
+        table = self.tables[f"{CLUSTER}.{name}"]
+        if table.get(word) or table.get(word.lower()):
             return
-        for n in (len(cluster),) if lengths is None else lengths:
-            yield cluster[:n]
-            if n >= len(cluster):
+        for n in range(len(word) - 1, SHORTEST - 1, -1):
+            if cluster := table.get(word[:n]):
+                rest = "-" if word[n] == "-" else min(len(word) - n, 3)
+                yield from (f"{prefix} {rest}" for prefix in _prefixes(cluster, lengths))
                 break
 
     def find_frequency(self, word: str) -> Iterator[str]:
         """Yield the frequency class of a word."""
         yield self.tables.get(FREQUENCY, {}).get(word, "0")
+
+
+def _prefixes(cluster: str, lengths: Iterable[int] | None) -> Iterator[str]:
+    for n in (len(cluster),) if lengths is None else lengths:
+        if cluster:
+            yield cluster[:n]
+        if n >= len(cluster):
+            break
 
 
 def read_clusters(path: Path) -> dict[str, str]:

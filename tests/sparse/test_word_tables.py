@@ -43,6 +43,22 @@ def test_a_cluster_without_lengths_is_whole_and_prefers_the_exact_word():
     assert found == [[f"cluster.brown[0]={path}"] for path in ("001101", "10", "11")]
 
 
+def test_a_word_without_a_cluster_has_that_of_its_longest_beginning():
+    tables = WordTables({"brown": {**PATHS, "Pari": "01", "Haus": "111"}})
+    features = Features(["cluster.brown(2)[0]", "compound.brown(1..2)[0]"], tables=tables)
+    words = ["Paris", "PARIS", "Parisern", "Paris-Reise", "Parish", "Hauses", "cats", "Pari-"]
+    assert values(features, words) == [
+        ["cluster.brown(2)[0]=10"],
+        ["cluster.brown(2)[0]=11"],
+        ["compound.brown(1..2)[0]=1 3", "compound.brown(1..2)[0]=10 3"],
+        ["compound.brown(1..2)[0]=1 -", "compound.brown(1..2)[0]=10 -"],
+        ["compound.brown(1..2)[0]=1 1", "compound.brown(1..2)[0]=10 1"],
+        ["compound.brown(1..2)[0]=1 2", "compound.brown(1..2)[0]=11 2"],
+        [],  # `cat` has less than 4 characters
+        ["compound.brown(1..2)[0]=0 -", "compound.brown(1..2)[0]=01 -"],
+    ]
+
+
 @pytest.mark.parametrize(
     "text", ["cat\t0101\nDog\t11\n\n", "0101\tcat\t12\n11\tDog\t3\n", "cat\t0101\r\nDog\t11"]
 )
