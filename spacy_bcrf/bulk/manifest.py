@@ -28,7 +28,7 @@ from spacy_bcrf.io.atomic import UNFINISHED, open_own, replacing
 from spacy_bcrf.io.identity import hash_files, keep_identity
 from spacy_bcrf.io.remote import describe, find_below, is_remote, path_errors
 
-from .progress_log import LocalLog, ProgressLog, RemoteLog
+from .progress_log import ProgressLog
 from .shards import Counts, Finished
 from .worker import BulkError
 
@@ -72,7 +72,7 @@ class Manifest:
         self.is_complete = False
         self.damaged: list[str] = []
         """Messages about damaged lines, and about missing and damaged files of finished shards."""
-        self._log: ProgressLog = RemoteLog(folder) if is_remote(folder) else LocalLog(folder)
+        self._log = ProgressLog(folder)
 
     def read_log(self) -> Iterator[Finished]:
         """Yield finished shards, each once, and count them."""
@@ -252,10 +252,10 @@ def _lock(folder: Path) -> Iterator[None]:
     if is_remote(folder):
         yield
         return
-    (folder / "shards").mkdir(parents=True, exist_ok=True)
     for name in ("shards", ".lock", "manifest.json", "progress.jsonl", "errors.jsonl"):
         if (folder / name).is_symlink():
             raise BulkError(f"{folder / name}: is a link; expected a file or folder of this run")
+    (folder / "shards").mkdir(parents=True, exist_ok=True)
     with open_own(folder / ".lock", "ab") as file:
         with suppress(ImportError):
             import fcntl

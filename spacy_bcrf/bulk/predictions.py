@@ -78,9 +78,7 @@ class Predictor:
                 spans[i] += _with_probabilities(pipe, doc, found, prediction)
                 for start, end, label, p in prediction.candidates or ():
                     span = pipe.codec.make_span(doc, start, end, label)
-                    candidates[i].append(
-                        {"pipe": name, **_describe(span), "probability": round(p, 6)}
-                    )
+                    candidates[i].append(_with_probability(pipe, span, p))
         parts = zip(docs, spans, alternatives, candidates, dropped, strict=True)
         return [Predictions(*of_doc) for of_doc in parts]
 
@@ -128,16 +126,12 @@ def _with_probabilities(
         predicted = pipe.codec.interpret(doc, prediction.tags)
         scores = dict(zip(map(_bounds, predicted), prediction.scores.tolist(), strict=True))
     for span in spans:
-        start, end = span.start_char, span.end_char
-        key = pipe.codec.confidence_key(start, end)
+        key = pipe.codec.confidence_key(span.start_char, span.end_char)
         p = scores.get(_bounds(span), prediction.user_data.get(key))
-        found.append(
-            {
-                "pipe": pipe.name,
-                "start": start,
-                "end": end,
-                "label": span.label_,
-                "probability": None if p is None else round(p, 6),
-            }
-        )
+        found.append(_with_probability(pipe, span, p))
     return found
+
+
+def _with_probability(pipe: SequenceLabeler, span: Span, p: float | None) -> Annotation:
+    p = None if p is None else round(p, 6)
+    return {"pipe": pipe.name, **_describe(span), "probability": p}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from spacy.tokens import DocBin
 
@@ -37,31 +37,33 @@ class Fields(NamedTuple):
     meta: bytes = b""
 
 
-class Writer(Protocol):
-    """Write rows to one file. `add` writes a whole row, or raises ValueError."""
+class Writer(ABC):
+    """Write rows to one file, as a context manager."""
 
-    def __init__(self, path: Path, fields: Fields) -> None: ...
+    def __init__(self, path: Path, fields: Fields) -> None:
+        self.path, self.optional = path, fields.optional
 
+    @abstractmethod
     def add(self, row: Row) -> None:
-        """Add a row."""
+        """Add a whole row, or raise ValueError."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write what is left, unless an exception has ended the writing."""
 
     def __enter__(self) -> Writer:
-        """Open the file."""
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Finish the file, unless an exception ends the writing."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.finish()
 
 
-class JsonWriter:
+class JsonWriter(Writer):
     """JSON lines with id, text, spans, the optional fields, and meta unless it is empty."""
 
     def __init__(self, path: Path, fields: Fields) -> None:
-        self.optional = fields.optional
+        super().__init__(path, fields)
         self._file = path.open("wb")
 
     def add(self, row: Row) -> None:
@@ -76,18 +78,18 @@ class JsonWriter:
             line = f'{line[:-1]}, "meta": {_to_json(row.meta)}}}'
         self._file.write(f"{line}\n".encode())
 
-    def __enter__(self) -> JsonWriter:
-        return self
+    def finish(self) -> None:
+        """Do nothing: the rows are written."""
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
-class ParquetWriter:
+class ParquetWriter(Writer):
     """Columns of `make_schema`. The column meta has the JSON text of values without a column."""
 
     def __init__(self, path: Path, fields: Fields) -> None:
-        self.path, self.optional = path, fields.optional
+        super().__init__(path, fields)
         self._meta = (
             read_meta_columns(fields.meta)
             if fields.meta
@@ -105,16 +107,12 @@ class ParquetWriter:
         meta = _to_json(others) if others else None
         self._rows.append({"id": str(row.id), "text": row.text, **fields, **columns, "meta": meta})
 
-    def __enter__(self) -> ParquetWriter:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            pa = require("pyarrow", "parquet")
-            table = pa.Table.from_pylist(
-                self._rows, schema=make_schema(pa, self.optional, self._meta)
-            )
-            require("pyarrow.parquet", "parquet").write_table(table, self.path)
+    def finish(self) -> None:
+        """Write the table."""
+        pa = require("pyarrow", "parquet")
+        schema = make_schema(pa, self.optional, self._meta)
+        table = pa.Table.from_pylist(self._rows, schema=schema)
+        require("pyarrow.parquet", "parquet").write_table(table, self.path)
 
 
 def make_schema(pa: Any, optional: tuple[str, ...], meta: Any) -> Any:
@@ -140,11 +138,11 @@ def _to_json(meta: Mapping[str, Any]) -> str:
     return text
 
 
-class DocWriter:
+class DocWriter(Writer):
     """Documents with their annotation. The id, meta and optional fields are in `user_data`."""
 
     def __init__(self, path: Path, fields: Fields) -> None:
-        self.path, self.optional = path, fields.optional
+        super().__init__(path, fields)
         self._docs = DocBin(store_user_data=True)
 
     def add(self, row: Row) -> None:
@@ -157,12 +155,9 @@ class DocWriter:
         doc.to_bytes()  # what cannot be written must not get halfway into the file
         self._docs.add(doc)
 
-    def __enter__(self) -> DocWriter:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._docs.to_disk(self.path)
+    def finish(self) -> None:
+        """Write the documents."""
+        self._docs.to_disk(self.path)
 
 
 WRITERS: dict[str, type[Writer]] = {

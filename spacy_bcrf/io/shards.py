@@ -14,7 +14,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.tokens._serialize import ALL_ATTRS
 from spacy.vocab import Vocab
 
-from .atomic import is_stream, replacing, replacing_folder
+from .atomic import check_new_folder, is_stream, replacing, replacing_folder
 from .text import BLOCK, CorpusError, open_decompressed
 
 MIN_LIMIT = 64 << 20
@@ -138,11 +138,8 @@ class Writer:
     def __init__(self, path: Path, shard: int = 0, attrs: Sequence[str] = ALL_ATTRS) -> None:
         if not shard and (path.is_dir() or not (path.suffix == ".spacy" or is_stream(path))):
             raise ValueError(f"{path}: expected the name of a .spacy file to write")
-        if shard and path.exists() and not (path.is_dir() and not any(path.iterdir())):
-            raise ValueError(
-                f"{path}: expected a new or empty folder for files of {shard} documents; shards of "
-                "an earlier corpus are neither replaced nor joined"
-            )
+        if shard:
+            check_new_folder(path)
         self.path, self.shard = path, shard
         self.n_docs = 0
         self._new_bin = partial(_Docs, attrs, store_user_data=True)
