@@ -13,6 +13,7 @@ spaCy, so a wheel works with any build of these.
 """
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
@@ -92,11 +93,7 @@ cdef class DistinctRows:
         cdef size_t n = self.rows_.get().size() - first
         rows = numpy.empty((n, self.width), "uint64")
         cdef uint64_t[:, ::1] rows_ = rows
-        cdef const uint64_t* all_rows = self.rows_.get().rows() + first * self.width
-        cdef size_t i, k
-        for i in range(n):
-            for k in range(self.width):
-                rows_[i, k] = all_rows[i * self.width + k]
+        memcpy(&rows_[0, 0], self.rows_.get().rows() + first * self.width, rows.nbytes)
         return rows
 
 

@@ -319,12 +319,7 @@ def add_features(
     xp, const int[:, ::1] tags, const real[:, ::1] weights, const int[::1] lengths,
     real[:, ::1] node, edge
 ):
-    cdef Labelings[real] labelings
-    check_lengths(lengths, tags.shape[1])
-    _check_labelings(tags, <int>node.shape[1])
-    labelings.tags, labelings.weights, labelings.lengths = &tags[0, 0], &weights[0, 0], &lengths[0]
-    labelings.n, labelings.size = <int>tags.shape[0], <int>lengths.shape[0]
-    labelings.n_tags, labelings.tokens = <int>node.shape[1], <size_t>tags.shape[1]
+    cdef Labelings[real] labelings = _labelings(tags, weights, lengths, <int>node.shape[1])
     # Float32 sums over a whole batch would lose digits, so shared transitions add up in double.
     sums = numpy.zeros(edge.shape) if edge.ndim == 2 else None
     cdef double[:, ::1] sums_ = sums
@@ -336,12 +331,8 @@ def add_features(
 
 
 def gram_matrices(xp, const int[:, ::1] tags, const int[::1] lengths, int n_tags, bint shared):
-    cdef Labelings[double] labelings
-    check_lengths(lengths, tags.shape[1])
-    _check_labelings(tags, n_tags)
-    labelings.tags, labelings.lengths = &tags[0, 0], &lengths[0]
-    labelings.n, labelings.size = <int>tags.shape[0], <int>lengths.shape[0]
-    labelings.n_tags, labelings.tokens = n_tags, <size_t>tags.shape[1]
+    cdef const double[:, ::1] weights = None
+    cdef Labelings[double] labelings = _labelings(tags, weights, lengths, n_tags)
     products = numpy.zeros((lengths.shape[0], tags.shape[0], tags.shape[0]))
     cdef double[:, :, ::1] products_ = products
     with nogil:
@@ -492,11 +483,19 @@ cdef BregmanOptions _bregman_options(options):
     return found
 
 
-cdef int _check_labelings(const int[:, ::1] tags, int n_tags) except -1:
+cdef Labelings[real] _labelings(
+    const int[:, ::1] tags, const real[:, ::1] weights, const int[::1] lengths, int n_tags
+) except *:
+    """Point to the arrays, which must outlive the labelings. weights may be None."""
+    cdef Labelings[real] labelings
     cdef Py_ssize_t k
+    check_lengths(lengths, tags.shape[1])
     for k in range(tags.shape[0]):
         check_ids("tags", tags[k], 0, n_tags)
-    return 0
+    labelings.tags, labelings.weights, labelings.lengths = &tags[0, 0], &weights[0, 0], &lengths[0]
+    labelings.n, labelings.size = <int>tags.shape[0], <int>lengths.shape[0]
+    labelings.n_tags, labelings.tokens = n_tags, <size_t>tags.shape[1]
+    return labelings
 
 
 cdef _mean_field(

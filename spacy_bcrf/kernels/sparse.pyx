@@ -1,11 +1,13 @@
 # distutils: language = c++
+# cython: boundscheck=False, wraparound=False
 """Compiled parts of `spacy_bcrf.sparse`: feature templates, dictionary, online learner.
 
 This is an extension of its own because, unlike native.pyx, it has state. It shares the kernels of
 cpu/ and `cimport`s neither NumPy nor Thinc nor spaCy, so a wheel works with any build of these.
 
 Features of N tokens are arrays `rows`, int32, and `starts`, int64 (N + 1,). Token i has the
-features rows[starts[i]:starts[i + 1]].
+features rows[starts[i]:starts[i + 1]]. `&view[0]` is not read if the view is empty, and is a null
+pointer if it is None.
 """
 
 from cpython.dict cimport PyDict_Next
@@ -152,8 +154,7 @@ cdef class Dictionary:
 
     def count(self, const uint64_t[::1] keys):
         """Increment the count of each key."""
-        if keys.shape[0]:
-            self.c.count(&keys[0], keys.shape[0])
+        self.c.count(&keys[0], keys.shape[0])
 
     def keep(self, int64_t min_freq):
         """Keep the keys with at least this count, and number them by falling count."""
@@ -163,25 +164,17 @@ cdef class Dictionary:
         """Return the rows of the keys, int32. An unknown key gets a new row if `add`, else -1."""
         rows = numpy.empty(keys.shape[0], dtype="int32")
         cdef int[::1] out = rows
-        if keys.shape[0]:
-            self.c.find(&keys[0], keys.shape[0], add, &out[0])
+        self.c.find(&keys[0], keys.shape[0], add, &out[0])
         return rows
 
     @property
     def keys(self):
         """The keys, uint64, by row."""
-        keys = numpy.empty(self.c.size(), dtype="uint64")
-        cdef uint64_t[::1] out = keys
-        if self.c.size():
-            memcpy(&out[0], self.c.keys(), self.c.size() * sizeof(uint64_t))
-        return keys
+        return _copy(self.c.keys(), self.c.size() * sizeof(uint64_t), "uint64")
 
     @keys.setter
     def keys(self, const uint64_t[::1] keys):
-        cdef const uint64_t* at = NULL
-        if keys.shape[0]:
-            at = &keys[0]
-        self.c.assign(at, keys.shape[0])
+        self.c.assign(&keys[0], keys.shape[0])
 
 
 cdef vector[Part] _parts(spec) except *:
@@ -223,18 +216,8 @@ cdef TokenValues _tokens(const uint64_t[:, ::1] values, const int[::1] words,
         check_ids("words", words, 0, <int>((bag_starts.shape[0] - 1) // bags))
     tokens.singles = <int>values.shape[1]
     tokens.bags = bags
-    tokens.values = NULL
-    tokens.words = NULL
-    tokens.bag_starts = NULL
-    tokens.bag_values = NULL
-    if values.shape[0]:
-        if values.shape[1]:
-            tokens.values = &values[0, 0]
-        tokens.words = &words[0]
-        if bags:
-            tokens.bag_starts = &bag_starts[0]
-        if bag_values.shape[0]:
-            tokens.bag_values = &bag_values[0]
+    tokens.values, tokens.words = &values[0, 0], &words[0]
+    tokens.bag_starts, tokens.bag_values = &bag_starts[0], &bag_values[0]
     return tokens
 
 
@@ -269,10 +252,9 @@ cdef class Extractor:
         cdef int batch = <int>lengths.shape[0]
         starts.push_back(0)
         keys.reserve(values.shape[0] * 24)
-        if batch:
-            # `extract` does not change `c`, so several threads can run it at once.
-            with nogil:
-                self.c.extract(tokens, &lengths[0], batch, keys, starts, found_at)
+        # `extract` does not change `c`, so several threads can run it at once.
+        with nogil:
+            self.c.extract(tokens, &lengths[0], batch, keys, starts, found_at)
         return (
             _copy(keys.data(), keys.size() * 8, "uint64"),
             _copy(starts.data(), starts.size() * 8, "int64"),
@@ -323,10 +305,9 @@ cdef class WordScores:
             raise ValueError(f"there are {words.shape[0]} words, but {orths.shape[0]} hashes")
         unary = numpy.empty((orths.shape[0], n_tags), dtype="float32")
         cdef float[:, ::1] out = unary
-        if unary.shape[0]:
-            with nogil:
-                self.c.score(tokens, &orths[0], &lengths[0], <int>lengths.shape[0], dictionary.c,
-                             table, &out[0, 0])
+        with nogil:
+            self.c.score(tokens, &orths[0], &lengths[0], <int>lengths.shape[0], dictionary.c,
+                         table, &out[0, 0])
         return unary
 
 
@@ -336,7 +317,7 @@ cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
     cdef int64_t n_features = <int64_t>n_rows - <int64_t>general
     cdef int low = least, high = -1
     cdef Py_ssize_t i, n = rows.shape[0]
-    cdef const int* at = &rows[0] if n else NULL
+    cdef const int* at = &rows[0]
     with nogil:
         for i in range(n):
             low = min(low, at[i])
@@ -352,21 +333,16 @@ cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
 
 
 cdef int _check_pairs(const int[:, ::1] pairs, size_t n_rows, int n_tags) except -1:
-    if pairs.shape[0] != n_tags + 1 or pairs.shape[1] != n_tags:
-        raise ValueError(
-            f"pairs must be {(n_tags + 1, n_tags)}, got shape {(pairs.shape[0], pairs.shape[1])}"
-        )
+    _check_shape("pairs", pairs, (n_tags + 1, n_tags))
     cdef Py_ssize_t i
     for i in range(n_tags + 1):
         check_ids("pairs", pairs[i], 0, <int>(n_rows - n_tags - 3))
     return 0
 
 
-cdef int _check_mask(str name, const unsigned char[:, ::1] mask, Py_ssize_t n, int n_tags) except -1:
-    if mask.shape[0] != n or mask.shape[1] != n_tags:
-        raise ValueError(
-            f"{name} must be {(n, n_tags)}, got shape {(mask.shape[0], mask.shape[1])}"
-        )
+cdef int _check_shape(str name, array, tuple shape) except -1:
+    if array is not None and array.shape != shape:
+        raise ValueError(f"{name} must be {shape}, got shape {array.shape}")
     return 0
 
 
@@ -444,9 +420,9 @@ cdef class Learner:
                   const unsigned char[::1] end):
         """Set the allowed transitions, [from, to], and the allowed first and last tags."""
         cdef Py_ssize_t n = self.c.tags
-        _check_mask("transitions", transitions, n, n)
-        if start.shape[0] != n or end.shape[0] != n:
-            raise ValueError(f"start and end must be ({n},), got {start.shape[0]} and {end.shape[0]}")
+        _check_shape("transitions", transitions, (n, n))
+        _check_shape("start", start, (n,))
+        _check_shape("end", end, (n,))
         self.c.transitions.assign(&transitions[0, 0], &transitions[0, 0] + n * n)
         self.c.start.assign(&start[0], &start[0] + n)
         self.c.end.assign(&end[0], &end[0] + n)
@@ -474,9 +450,9 @@ cdef class Learner:
         Raises IndexError for a row without weights, ValueError for arrays that do not fit. After an
         exception, the learner has made some of the steps.
         """
-        cdef Sequences data
-        cdef const int[::1] gold_
-        cdef const unsigned char[:, ::1] allowed_, open_
+        cdef Sequences data = _sequences(rows, starts)
+        cdef const int[::1] gold_ = gold
+        cdef const unsigned char[:, ::1] allowed_ = allowed, open_ = open
         cdef double loss = 0
         cdef int done = 0
         cdef Py_ssize_t n = starts.shape[0] - 1
@@ -485,27 +461,16 @@ cdef class Learner:
         check_starts("offsets", offsets, min(n, INT_MAX))
         n *= self.c.chains
         check_ids("order", order, 0, <int>(offsets.shape[0] - 1))
-        data.rows = &rows[0] if rows.shape[0] else NULL
-        data.starts = &starts[0]
-        data.gold = data.allowed = data.open = NULL
+        data.gold, data.allowed, data.open = &gold_[0], &allowed_[0, 0], &open_[0, 0]
         if not order.shape[0] or offsets[offsets.shape[0] - 1] == 0:
             return 0.0, order.shape[0]
         if gold is None and allowed is None:
             raise ValueError("gold and allowed are both None: pass one of them")
+        _check_shape("gold", gold, (n,))
         if gold is not None:
-            gold_ = gold
-            if gold_.shape[0] != n:
-                raise ValueError(f"gold must be ({n},), got ({gold_.shape[0]},)")
             check_ids("gold", gold_, -1, tags)
-            data.gold = &gold_[0]
-        if allowed is not None:
-            allowed_ = allowed
-            _check_mask("allowed", allowed_, n, tags)
-            data.allowed = &allowed_[0, 0]
-        if open is not None:
-            open_ = open
-            _check_mask("open", open_, n, tags)
-            data.open = &open_[0, 0]
+        _check_shape("allowed", allowed, (n, tags))
+        _check_shape("open", open, (n, tags))
         global dense_kernels
         dense_kernels = <const DenseKernels*>PyCapsule_GetPointer(
             native.float_kernels(), "bcrf.Kernels<float>"
@@ -523,22 +488,15 @@ cdef class Learner:
         d_unary: (N, T), d_transitions: (T / C, T / C), the gradient of a loss, float32.
         Raises IndexError for a row without weights, ValueError for arrays that do not fit.
         """
-        cdef Sequences data
+        cdef Sequences data = _sequences(rows, starts)
         cdef int tags = self.c.tags
         cdef Py_ssize_t n = starts.shape[0] - 1
         _check_rows(rows, starts, 0, self.c.v.rows(), self.c.first_feature())
         check_lengths(lengths, n)
-        expected = (n, self.c.width()), (tags, tags)
-        arrays = ("d_unary", d_unary), ("d_transitions", d_transitions)
-        for (name, array), shape in zip(arrays, expected, strict=True):
-            if (array.shape[0], array.shape[1]) != shape:
-                raise ValueError(
-                    f"{name} must be {shape}, got shape {(array.shape[0], array.shape[1])}"
-                )
+        _check_shape("d_unary", d_unary, (n, self.c.width()))
+        _check_shape("d_transitions", d_transitions, (tags, tags))
         if not n:
             return
-        data.rows = &rows[0] if rows.shape[0] else NULL
-        data.starts = &starts[0]
         with nogil:
             SparseKernels.get().descend(self.c[0], data, &lengths[0], <int>lengths.shape[0],
                                         &d_unary[0, 0], &d_transitions[0, 0])
@@ -612,18 +570,21 @@ cdef Weights _weights(const float[:, ::1] table, int n_tags, int n_chains) excep
     return weights
 
 
+cdef Sequences _sequences(const int[::1] rows, const int64_t[::1] starts) noexcept:
+    """Point to the arrays, which must outlive the sequences."""
+    cdef Sequences data
+    data.rows, data.starts = &rows[0], &starts[0]
+    return data
+
+
 cdef _score(Weights weights, const int[::1] rows, const int64_t[::1] starts,
             const int[::1] lengths):
     """Return tag scores, float32 (N, T). Raise for rows and lengths that do not fit."""
-    cdef Sequences data
+    cdef Sequences data = _sequences(rows, starts)
     _check_rows(rows, starts, -1, weights.rows, weights.general)
     check_lengths(lengths, starts.shape[0] - 1)
     unary = numpy.empty((starts.shape[0] - 1, weights.tags), dtype="float32")
     cdef float[:, ::1] out = unary
-    if not unary.shape[0]:
-        return unary
-    data.rows = &rows[0] if rows.shape[0] else NULL
-    data.starts = &starts[0]
     with nogil:
         c_score(weights, data, &lengths[0], <int>lengths.shape[0], &out[0, 0])
     return unary
@@ -656,13 +617,9 @@ def correct(const float[:, ::1] weights, const int[:, ::1] pairs, const float[:,
     cdef float[:, :, ::1] new_transitions
     if n_tags < 1 or weights.shape[0] < n_tags + 3 or weights.shape[1] < n_tags:
         raise ValueError(f"weights {(weights.shape[0], weights.shape[1])} do not fit {n_tags} tags")
-    for name, array, size in ("transitions", transitions, n_tags), ("marginals", marginals, n):
-        if (array.shape[0], array.shape[1]) != (size, n_tags):
-            raise ValueError(
-                f"{name} must be {(size, n_tags)}, got shape {(array.shape[0], array.shape[1])}"
-            )
-    if best.shape[0] != n:
-        raise ValueError(f"best must be ({n},), got ({best.shape[0]},)")
+    _check_shape("transitions", transitions, (n_tags, n_tags))
+    _check_shape("marginals", marginals, (n, n_tags))
+    _check_shape("best", best, (n,))
     _check_pairs(pairs, weights.shape[0], n_tags)
     check_ids("best", best, 0, n_tags)
     check_lengths(lengths, n)

@@ -19,9 +19,6 @@
 #elif defined(_WIN32)
 #include <malloc.h>
 #endif
-#if defined(__SSE2__) || defined(_M_X64)
-#include <xmmintrin.h>
-#endif
 
 #include "../shared/projection.hh"
 
@@ -148,12 +145,12 @@ template <class In> struct Outputs {
 
 // Flush denormals to zero: they are a hundred times slower, and no kernel relies on them.
 class FlushDenormals {
-#if defined(__SSE2__) || defined(_M_X64)
-    unsigned saved_ = _mm_getcsr();
+#if defined(__SSE2__)
+    unsigned saved_ = __builtin_ia32_stmxcsr();
 
   public:
-    FlushDenormals() { _mm_setcsr(saved_ | 0x8040); }
-    ~FlushDenormals() { _mm_setcsr(saved_); }
+    FlushDenormals() { __builtin_ia32_ldmxcsr(saved_ | 0x8040); }
+    ~FlushDenormals() { __builtin_ia32_ldmxcsr(saved_); }
 #else
   public:
     FlushDenormals() {}

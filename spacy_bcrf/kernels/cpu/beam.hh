@@ -22,6 +22,7 @@ template <class R> class Beam {
     LiveTags live_tags_;
     std::vector<std::uint64_t> alive_;  // (longest, words)
     std::vector<int> labeling_;
+    int last_ = 0;  // token
 
     // Ties go to the lower parent, then to the lower tag.
     static bool better(const Prefix& a, const Prefix& b) {
@@ -66,9 +67,8 @@ template <class R> class Beam {
             keep_best(beams_[i]);
             signals.add(50.0 * size * tags_);
         }
-        const size_t found = beams_[s.length - 1].size();
         last_ = s.length - 1;
-        return int(found);
+        return int(beams_[last_].size());
     }
 
     double score(int k) const { return beams_[last_][k].score; }
@@ -80,9 +80,6 @@ template <class R> class Beam {
         }
         return labeling_.data();
     }
-
-  private:
-    int last_ = 0;
 };
 
 template <class R>

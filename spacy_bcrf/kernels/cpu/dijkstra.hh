@@ -2,8 +2,6 @@
 #pragma once
 
 #include <queue>
-#include <stdexcept>
-#include <string>
 
 #include "chunks.hh"
 #include "target.hh"
@@ -18,7 +16,7 @@ template <class R> class Dijkstra {
     // A prefix that ends in a pair. Of several that end in the same pair, the first dequeued one counts.
     struct Prefix {
         double score;
-        int pair;
+        size_t pair;
         bool operator<(const Prefix& other) const {
             return score != other.score ? score < other.score : pair > other.pair;
         }
@@ -27,11 +25,11 @@ template <class R> class Dijkstra {
     int tags_;
     std::vector<double> score_;     // (longest, tags)
     std::vector<double> top_into_;  // (tags): largest transition into each tag
-    std::vector<int> before_;       // (longest, tags): predecessor
+    std::vector<int> before_;       // (longest, tags): the tag before
     std::priority_queue<Prefix> queue_;
 
     // Record a prefix that ends in a pair, if it is new or better.
-    void reach(int pair, double score, int from) {
+    void reach(size_t pair, double score, int from) {
         if (!(score > score_[pair])) return;
         score_[pair] = score;
         before_[pair] = from;
@@ -44,19 +42,9 @@ template <class R> class Dijkstra {
             for (int v = 0; v < tags_; ++v) top_into_[v] = w[v] > top_into_[v] ? w[v] : top_into_[v];
     }
 
-    // Return the number of pairs, which must be an int. Throw std::invalid_argument, ValueError in
-    // Python, if there are too many.
-    static int count_pairs(int length, int tags) {
-        if (length > std::numeric_limits<int>::max() / tags)
-            throw std::invalid_argument("Dijkstra's algorithm takes a sequence of at most 2147483647 "
-                                        "pairs of token and tag, got " + std::to_string(length) +
-                                        " tokens and " + std::to_string(tags) + " tags");
-        return length * tags;
-    }
-
   public:
     Dijkstra(const Batch<R>& batch, int longest)
-        : tags_(batch.tags), score_(count_pairs(longest, batch.tags)), top_into_(batch.tags, 0.0),
+        : tags_(batch.tags), score_(size_t(longest) * batch.tags), top_into_(batch.tags, 0.0),
           before_(score_.size()) {
         if (batch.shared) find_tops(batch.transitions);
     }
@@ -64,7 +52,7 @@ template <class R> class Dijkstra {
     // Write the best labeling to `tags` and return its score, or -inf if there is none. `expanded`
     // counts the dequeued pairs.
     double run(const Sequence<R>& s, int* tags, long long& expanded) {
-        std::fill_n(score_.begin(), s.length * tags_, -infinity<double>);
+        std::fill_n(score_.begin(), size_t(s.length) * tags_, -infinity<double>);
         SignalCheck signals;
         queue_ = {};
         expanded = 0;
@@ -85,23 +73,17 @@ template <class R> class Dijkstra {
             if (score < score_[pair]) continue;
             ++expanded;
             signals.add(50.0 * tags_);
-            const int next = pair / tags_ + 1, tag = pair % tags_;
-            if (next == s.length) return trace(s, pair, tags);
+            const int next = int(pair / tags_) + 1, tag = int(pair % tags_);
+            if (next == s.length) {
+                tags[next - 1] = tag;
+                for (int i = next - 1; i > 0; --i) tags[i - 1] = before_[size_t(i) * tags_ + tags[i]];
+                return path_score(s, tags, 0, s.length);
+            }
             const R *w = s.edge(next - 1) + size_t(tag) * tags_, *unary = s.unary + size_t(next) * tags_;
             for (int v = 0; v < tags_; ++v)
-                reach(next * tags_ + v, score + (double(w[v]) + unary[v] - top[next]), pair);
+                reach(size_t(next) * tags_ + v, score + (double(w[v]) + unary[v] - top[next]), tag);
         }
         return -infinity<double>;
-    }
-
-    double trace(const Sequence<R>& s, int pair, int* tags) {
-        double score = 0;
-        for (int i = s.length - 1; i >= 0; --i, pair = before_[pair]) {
-            tags[i] = pair % tags_;
-            score += s.unary[pair];
-            if (i + 1 < s.length) score += s.edge(i)[size_t(tags[i]) * tags_ + tags[i + 1]];
-        }
-        return score;
     }
 };
 

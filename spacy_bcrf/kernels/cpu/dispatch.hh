@@ -71,10 +71,15 @@ inline int level() {
 
 }  // namespace bcrf
 
-// Evaluate a call in the namespace of the instruction set in use.
+// Declare a function in the namespace of each instruction set. Evaluate a call in that in use.
 #ifdef BCRF_DISPATCH
+#define BCRF_EACH_TARGET(declaration) \
+    namespace baseline { declaration } \
+    namespace avx2 { declaration } \
+    namespace avx512 { declaration }
 #define BCRF_CHOOSE(call) \
     (level() == 2 ? avx512::call : level() == 1 ? avx2::call : baseline::call)
 #else
+#define BCRF_EACH_TARGET(declaration) namespace baseline { declaration }
 #define BCRF_CHOOSE(call) (level(), baseline::call)
 #endif

@@ -12,13 +12,14 @@ namespace BCRF_TARGET {
 // token i is (alpha[i-1, u] K[u, v]) inward[i, v]. A row is `vectors` vectors of each part of a number.
 template <class L, class N> class ForwardBackward {
   public:
-    using Layout = L;
-    using Number = N;
     using R = typename N::R;
-    using Value = typename N::Value;
-    using Live = typename L::Live;
+    L layout;
+    Transitions<L, N> transitions;
+    const int vectors;
+    const size_t part, width;  // of a row, and of all its parts
 
   private:
+    using Value = typename N::Value;
     using Total = typename N::template Total<L>;
     static constexpr int W = lanes<R>;
     static constexpr int CHECKED = 256;  // tokens between two looks at the signals
@@ -26,10 +27,7 @@ template <class L, class N> class ForwardBackward {
     static constexpr int SCALES = N::PARTS == 1 ? 32 : 1;
     // The last resort: no range of scores is too large for rows of wide doubles.
     static constexpr bool WALKS = !L::IN_LANES && N::PARTS == 2 && sizeof(R) == 8;
-    L layout_;
-    const int window_, vectors_;
-    const size_t part_, row_;
-    Transitions<L, N> k_;
+    const int window_;
     Buffer<R> alpha_, emission_, inward_;  // (longest, row); the last two of the tokens of a window
     const size_t scales_;  // a part of inverse_
     Buffer<R> inverse_;    // (longest): 1 / scale
@@ -40,16 +38,16 @@ template <class L, class N> class ForwardBackward {
     // GCC 12 crashes on rows of wide doubles if this is inlined.
     BCRF_NOINLINE Vec<R> load_emissions(int i, Vec<R>& lowest) {
         R* row = emission(i);
-        layout_.load(row, i);
+        layout.load(row, i);
         // A token without an allowed tag has emissions of 0.
         Vec<R> top = broadcast<R>(std::numeric_limits<R>::lowest());
-        for (int v = 0; v < vectors_; ++v) top = max<R>(top, load(row + v * W));
+        for (int v = 0; v < vectors; ++v) top = max<R>(top, load(row + v * W));
         top = L::max(top);
         Vec<R> lows = lowest;  // a reference would go to memory and back for each vector
-        for (int v = 0; v < vectors_; ++v) {
+        for (int v = 0; v < vectors; ++v) {
             const Vec<R> x = load(row + v * W);
-            lows = min<R>(lows, layout_.ignore_padding(v, N::below(x, top)));
-            N::store(row + v * W, part_, N::exponential(x, top, 1));
+            lows = min<R>(lows, layout.ignore_padding(v, N::below(x, top)));
+            N::store(row + v * W, part, N::exponential(x, top, 1));
         }
         lowest = lows;
         return top;
@@ -57,79 +55,75 @@ template <class L, class N> class ForwardBackward {
 
     // Set alpha of token i, and `held` to 1 where N has kept its sum. Return the sum. The division follows the product
     // immediately: a later one would lose numbers below the product of two sums.
-    Value forward(int i, Live live, Vec<R>& held) {
-        R *a = row(i), *e = emission(i);
+    Value forward(int i, typename L::Live live, Vec<R>& held) {
+        R *a = alpha(i), *e = emission(i);
         Total sum(scratch_);
         const auto put = [&](int v, Value x) BCRF_INLINE_LAMBDA {
             sum.add(x);
-            N::store(a + v * W, part_, x);
+            N::store(a + v * W, part, x);
         };
         if (i == 0)
-            for (int v = 0; v < vectors_; ++v) put(v, N::load(e + v * W, part_));
+            for (int v = 0; v < vectors; ++v) put(v, N::load(e + v * W, part));
         else
-            k_.product(i - 1, alpha(i - 1), W, part_, false, [&](int v, Value y) BCRF_INLINE_LAMBDA {
-                put(v, N::times(N::load(e + v * W, part_), y));
+            transitions.product(i - 1, alpha(i - 1), W, part, false, [&](int v, Value y) BCRF_INLINE_LAMBDA {
+                put(v, N::times(N::load(e + v * W, part), y));
             });
         const Value total = sum.get();
         held = N::valid(total);
         // The weights of a sequence that has failed or ended are 0, so they stay finite.
         const Value by = live.template keep<N>(N::select(held, N::inverse(total), N::zero()));
         N::store(inverse_ + L::index(i, 0), scales_, by);
-        for (int v = 0; v < vectors_; ++v) N::store(a + v * W, part_, N::times(N::load(a + v * W, part_), by));
+        for (int v = 0; v < vectors; ++v) N::store(a + v * W, part, N::times(N::load(a + v * W, part), by));
         return total;
     }
 
     // Divide beta by its overlap with alpha: rounding errors accumulate.
     void normalize(const R* a) {
         Total sum(scratch_);
-        for (int v = 0; v < vectors_; ++v)
-            sum.add(N::times(N::load(a + v * W, part_), N::load(beta_ + v * W, part_)));
+        for (int v = 0; v < vectors; ++v)
+            sum.add(N::times(N::load(a + v * W, part), N::load(beta_ + v * W, part)));
         const Value overlap = sum.get();
         const Value by = N::select(N::mantissa(overlap), N::inverse(overlap), N::zero());
-        for (int v = 0; v < vectors_; ++v)
-            N::store(beta_ + v * W, part_, N::normal(N::times(N::load(beta_ + v * W, part_), by)));
+        for (int v = 0; v < vectors; ++v)
+            N::store(beta_ + v * W, part, N::normal(N::times(N::load(beta_ + v * W, part), by)));
     }
 
     // Set inward of tokens [from, to), and write the tag marginals. Add the weights. beta_ has the backward weights of
     // token to - 1, and then those of from - 1.
     BCRF_NOINLINE void backward(int from, int to, R* node, Vec<R>& weights) {
         constexpr int DIVIDED = Precision<R>::TOKENS_A_DIVISION;
-        const auto lengths = layout_.lengths();
-        int end = layout_.last_end(to);
+        const auto lengths = layout.lengths();
+        int end = layout.last_end(to);
         for (int i = to - 1; i >= from; --i) {
             if (i % CHECKED == CHECKED - 1) check_signals();
             const R *a = alpha(i), *e = emission(i);
-            R* in = inward_row(i);
+            R* in = inward(i);
             const Value by = L::template each<N>(inverse_, scales_, i);
-            const auto writer = layout_.writer(i, node, layout_.tags);
+            const auto writer = layout.writer(i, node, layout.tags);
             Vec<R> own{};  // the sum of all tokens would not stay in a register across calls
             const auto finish = [&](int v, Value beta) BCRF_INLINE_LAMBDA {
                 const Value scaled = N::times(beta, by);
-                writer.put(v, N::plain(N::times(beta, N::load(a + v * W, part_))));
+                writer.put(v, N::plain(N::times(beta, N::load(a + v * W, part))));
                 own += N::weight(scaled);
-                N::store(in + v * W, part_, N::times(scaled, N::load(e + v * W, part_)));
+                N::store(in + v * W, part, N::times(scaled, N::load(e + v * W, part)));
             };
             if (i != end && i + 1 < to && i % DIVIDED) {
-                k_.product(i, inward(i + 1), W, part_, true, finish);
+                transitions.product(i, inward(i + 1), W, part, true, finish);
             } else {
-                if (i + 1 < to) k_.write_product(i, inward(i + 1), W, part_, true, beta_, part_);
-                if (i == end) start(L::ended(lengths, i));
-                if (i == end) end = layout_.last_end(i);
+                if (i + 1 < to) transitions.write_product(i, inward(i + 1), W, part, true, beta_, part);
+                // Beta is 1 in the sequences that have ended.
+                for (int v = 0; v < vectors && i == end; ++v) {
+                    R* b = beta_ + v * W;
+                    N::store(b, part, N::select(L::ended(lengths, i), N::one(), N::load(b, part)));
+                }
+                if (i == end) end = layout.last_end(i);
                 if (i % DIVIDED == 0) normalize(a);
-                for (int v = 0; v < vectors_; ++v) finish(v, N::load(beta_ + v * W, part_));
+                for (int v = 0; v < vectors; ++v) finish(v, N::load(beta_ + v * W, part));
             }
             weights += own;
             writer.end();
         }
-        if (from > 0) k_.write_product(from - 1, inward(from), W, part_, true, beta_, part_);
-    }
-
-    // Set beta to 1 in the sequences that have ended.
-    void start(Vec<R> ended) {
-        for (int v = 0; v < vectors_; ++v) {
-            R* b = beta_ + v * W;
-            N::store(b, part_, N::select(ended, N::one(), N::load(b, part_)));
-        }
+        if (from > 0) transitions.write_product(from - 1, inward(from), W, part, true, beta_, part);
     }
 
     // `backward` by conditional probabilities. Beyond the range of Exponents, products of forward and backward weights
@@ -139,33 +133,33 @@ template <class L, class N> class ForwardBackward {
         R* p = beta_;
         const auto divide = [&] {
             Vec<R> sum{};
-            for (int v = 0; v < vectors_; ++v) sum += load(p + v * W);
+            for (int v = 0; v < vectors; ++v) sum += load(p + v * W);
             const Vec<R> total = L::sum(sum), by = total > Vec<R>{} ? R(1) / total : total;
-            for (int v = 0; v < vectors_; ++v) store(p + v * W, load(p + v * W) * by);
+            for (int v = 0; v < vectors; ++v) store(p + v * W, load(p + v * W) * by);
         };
-        if (to == layout_.lengths()) {
+        if (to == layout.lengths()) {
             const R* a = alpha(to - 1);
-            for (int v = 0; v < vectors_; ++v) store(p + v * W, N::plain(N::load(a + v * W, part_)));
+            for (int v = 0; v < vectors; ++v) store(p + v * W, N::plain(N::load(a + v * W, part)));
             divide();
         }
         for (int i = to - 1; i >= from; --i) {
             if (i % CHECKED == CHECKED - 1) check_signals();
-            const auto writer = layout_.writer(i, node, layout_.tags);
-            for (int v = 0; v < vectors_; ++v) writer.put(v, load(p + v * W));
+            const auto writer = layout.writer(i, node, layout.tags);
+            for (int v = 0; v < vectors; ++v) writer.put(v, load(p + v * W));
             if (i == 0) break;
             const R* a = alpha(i - 1);
-            R* in = inward_row(i);
-            k_.raw_product(i - 1, a, part_, false, [&](int v, Value sum) BCRF_INLINE_LAMBDA {
+            R* in = inward(i);
+            transitions.raw_product(i - 1, a, part, false, [&](int v, Value sum) BCRF_INLINE_LAMBDA {
                 const Vec<R> share = sum.m > Vec<R>{} ? load(p + v * W) / sum.m : Vec<R>{};
-                N::store(in + v * W, part_, N::select(share, {share, -sum.e}, N::zero()));
+                N::store(in + v * W, part, N::select(share, {share, -sum.e}, N::zero()));
             });
-            std::fill_n(p, part_, R(0));
-            const R* k = k_.matrix(i - 1, true);
-            for (int v = 0; v < layout_.tags; ++v, k += part_) {
+            std::fill_n(p, part, R(0));
+            const R* k = transitions.matrix(i - 1, true);
+            for (int v = 0; v < layout.tags; ++v, k += part) {
                 if (!(in[v] > 0)) continue;
-                const Value after = N::single(in + v, part_);
-                for (int u = 0; u < vectors_; ++u) {
-                    const Value before = N::times(N::load(a + u * W, part_), N::load(k + u * W, k_.part()));
+                const Value after = N::single(in + v, part);
+                for (int u = 0; u < vectors; ++u) {
+                    const Value before = N::times(N::load(a + u * W, part), N::load(k + u * W, transitions.part));
                     store(p + u * W, load(p + u * W) + N::plain(N::times(before, after)));
                 }
             }
@@ -194,26 +188,20 @@ template <class L, class N> class ForwardBackward {
         return visitor.end(L::any(bad - before)) ? broadcast<R>(1) : bad;
     }
 
-    R* row(int i) { return alpha_ + size_t(i) * row_; }
-    R* emission(int i) { return emission_ + size_t(i - start_) * row_; }
-    R* inward_row(int i) { return inward_ + size_t(i - start_) * row_; }
+    R* emission(int i) { return emission_ + size_t(i - start_) * width; }
 
   public:
     // longest: the most tokens of a tile.
     BCRF_NOINLINE ForwardBackward(const Batch<R>& batch, int longest)
-        : layout_(batch), window_(longest > LONG_LENGTH ? WINDOW : longest), vectors_(layout_.vectors),
-          part_(size_t(vectors_) * W), row_(N::PARTS * part_), k_(batch, longest), alpha_(longest * row_, Fill::NONE),
-          emission_(window_ * row_, Fill::NONE), inward_(window_ * row_, Fill::NONE), scales_(L::index(longest, 0) + W),
-          inverse_(N::PARTS * scales_, Fill::NONE), beta_(row_), scratch_(2 * part_) {}
+        : layout(batch), transitions(batch, longest), vectors(layout.vectors),
+          part(size_t(vectors) * W), width(N::PARTS * part), window_(longest > LONG_LENGTH ? WINDOW : longest),
+          alpha_(longest * width, Fill::NONE), emission_(window_ * width, Fill::NONE),
+          inward_(window_ * width, Fill::NONE), scales_(L::index(longest, 0) + W), inverse_(N::PARTS * scales_, Fill::NONE),
+          beta_(width), scratch_(2 * part) {}
 
-    L& layout() { return layout_; }
-    Transitions<L, N>& transitions() { return k_; }
     // The weights of token i, which is in the window for inward weights.
-    R* alpha(int i) { return row(i); }
-    R* inward(int i) { return inward_row(i); }
-    size_t part() const { return part_; }    // of a row
-    size_t width() const { return row_; }    // of all parts of a row
-    int vectors() const { return vectors_; }
+    R* alpha(int i) { return alpha_ + size_t(i) * width; }
+    R* inward(int i) { return inward_ + size_t(i - start_) * width; }
 
     // Set value (size) to the log-partitions, and node (N, tags), if not null, to the tag marginals. only_value: do not
     // visit nor find marginals if no number can have underflowed. Set failed[b] for the sequences b that need a larger
@@ -223,9 +211,9 @@ template <class L, class N> class ForwardBackward {
     //   end(any)                any: a sequence has failed; returns whether all sequences fail with it
     template <class Visitor>
     BCRF_NOINLINE void run(const Tile<R>& tile, R* value, R* node, Visitor& visitor, bool only_value, char* failed) {
-        layout_.set(tile);
+        layout.set(tile);
         const Vec<R> one = broadcast<R>(1), none{};
-        const auto lengths = layout_.lengths();
+        const auto lengths = layout.lengths();
         Vec<R> lowest{}, bad{}, mantissas = one, powers{};
         typename L::Sums tops, logs, exponents;
         const auto add_scales = [&]() BCRF_INLINE_LAMBDA {
@@ -233,12 +221,12 @@ template <class L, class N> class ForwardBackward {
             exponents.add(powers);
             mantissas = one, powers = none;
         };
-        k_.prepare(tile.sequence[0]);
+        transitions.prepare(tile.sequence[0]);
         start_ = 0;
         for (int i = 0; i < tile.longest; ++i) {
             if (i % CHECKED == CHECKED - 1) check_signals();
             if (i - start_ == window_) start_ = i;
-            const Live live = L::live(lengths, i);
+            const auto live = L::live(lengths, i);
             const Vec<R> top = load_emissions(i, lowest);
             Vec<R> held;
             const Value total = forward(i, live, held);
@@ -253,14 +241,15 @@ template <class L, class N> class ForwardBackward {
         }
         add_scales();
         lowest = -L::max(-lowest);
-        const bool finite = -maximum<R>(-lowest) > -infinity<R> && k_.range() < infinity<double>;
+        const bool finite = -maximum<R>(-lowest) > -infinity<R> && transitions.range() < infinity<double>;
         if (!WALKS) {
             bad += N::beyond(lowest);
-            if (!N::holds(k_.range())) bad = one;
+            if (!N::holds(transitions.range())) bad = one;
         } else if (!finite) {
             bad = one;
         }
-        const bool certain = N::is_certain(-maximum<R>(-lowest), k_.zeros(), k_.range());
+        const double range = transitions.range();
+        const bool certain = N::is_certain(-maximum<R>(-lowest), transitions.zeros(), range);
         if (!L::all(bad) && !(only_value && certain)) bad = marginals(tile.longest, bad, node, visitor);
         double shifts[W], twos[W], scales[W];
         tops.read(shifts);
@@ -269,7 +258,7 @@ template <class L, class N> class ForwardBackward {
         for (int k = 0; k < tile.size; ++k) {
             const Sequence<R>& s = tile.sequence[k];
             failed[s.index] = !WALKS && bad[k] > 0;
-            R log = R(scales[k] + twos[k] * LOG_2 + shifts[k] + k_.shifts(s.length - 1));
+            R log = R(scales[k] + twos[k] * LOG_2 + shifts[k] + transitions.shifts(s.length - 1));
             if (WALKS && bad[k] > 0) {
                 log = finite ? -infinity<R> : std::numeric_limits<R>::quiet_NaN();
                 if (node) std::fill_n(node + s.first * s.tags, s.length * size_t(s.tags), R(0));
@@ -278,7 +267,7 @@ template <class L, class N> class ForwardBackward {
         }
     }
 
-    void flush(double* sum) { k_.flush(sum); }
+    void flush(double* sum) { transitions.flush(sum); }
 };
 
 }  // namespace BCRF_TARGET

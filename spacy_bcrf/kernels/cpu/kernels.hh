@@ -23,11 +23,7 @@ template <class In> struct Kernels {
 };
 
 // Each file in targets/ defines `kernels` for float and double in its namespace.
-namespace baseline { template <class In> Kernels<In> kernels(); }
-#ifdef BCRF_DISPATCH
-namespace avx2 { template <class In> Kernels<In> kernels(); }
-namespace avx512 { template <class In> Kernels<In> kernels(); }
-#endif
+BCRF_EACH_TARGET(template <class In> Kernels<In> kernels();)
 
 template <class In> const Kernels<In>& Kernels<In>::get() {
     static const Kernels<In> chosen = BCRF_CHOOSE(kernels<In>());

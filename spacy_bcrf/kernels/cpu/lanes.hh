@@ -104,11 +104,12 @@ template <class R> class LaneSums {
 
 template <class R> class Lanes {
     static constexpr int W = lanes<R>;
-    const R *const scores_, *const end_;
+    const R* const scores_;
     Buffer<R> node_;  // (tags, W)
     std::int64_t first_[W], length_[W];  // of the sequences of the tile; 0 for other lanes
 
   protected:
+    const R* const end_;
     Buffer<R> nothing_;  // the scores of lanes without a token
 
   public:
@@ -124,7 +125,7 @@ template <class R> class Lanes {
     };
 
     explicit Lanes(const Batch<R>& batch)
-        : scores_(batch.unary), end_(batch.end()), node_(size_t(batch.tags) * W), nothing_(batch.tags),
+        : scores_(batch.unary), node_(size_t(batch.tags) * W), end_(batch.end()), nothing_(batch.tags),
           tags(batch.tags), vectors(batch.tags) {}
 
     // Return tiles of sequences of similar length, the longest first, that fill at least a share of their lanes. Sort
@@ -180,13 +181,11 @@ template <class R> class Lanes {
     }
     static BCRF_INLINE Vec<R> ended(Vec<R> lengths, int i) { return one_where<R>(lengths <= broadcast(R(i + 1))); }
 
-    // Set numbers (tags, stride) to the scores of W tokens.
-    void copy(R* numbers, size_t stride, const R* const* scores) const { pack(numbers, stride, scores, end_, tags); }
     BCRF_INLINE void load(R* row, int i) {
         const R* rows[W];
         for (int k = 0; k < W; ++k)
             rows[k] = i < length_[k] ? scores_ + size_t(first_[k] + i) * tags : nothing_.data();
-        copy(row, W, rows);
+        pack(row, W, rows, end_, tags);
     }
 
     struct Writer {

@@ -7,22 +7,20 @@ namespace bcrf {
 namespace BCRF_TARGET {
 
 class LiveTags {
+  public:
+    const int words;
+
+  private:
     using Bits = std::uint64_t;
-    // The tags that follow a set, or precede it. Most tokens have the set of their neighbours.
-    struct Reached {
-        std::vector<Bits> of, tags;
-        bool found = false;
-    };
     const int tags_;
     const bool shared_;
     std::vector<Bits> after_;       // (tags, words), of `loaded_`: the tags that may follow each tag
     const void* loaded_ = nullptr;  // transitions of an edge
-    Reached reached_[2];
+    std::vector<Bits> reached_;     // (words)
 
     template <class R> void load_edge(const R* transitions) {
         if (loaded_ == transitions) return;
         loaded_ = transitions;
-        reached_[0].found = reached_[1].found = false;
         for (int u = 0; u < tags_; ++u) read(transitions + size_t(u) * tags_, &after_[size_t(u) * words]);
     }
 
@@ -31,39 +29,27 @@ class LiveTags {
 
     // Set the bits of the scores that are not -inf.
     template <class R> void read(const R* scores, Bits* bits) const {
-        for (int t = 0; t < tags_; t += 64) {
-            const int n = std::min(64, tags_ - t);
-            bits[t / 64] = extent(scores + t, n).low > -infinity<R> ? every(t) : allowed_bits(scores + t, n);
-        }
+        for (int t = 0; t < tags_; t += 64)
+            bits[t / 64] = allowed_bits(scores + t, std::min(64, tags_ - t));
     }
 
     // Keep the bits of tags that follow one of `others`, or precede one if `backward`.
     void keep_reached(Bits* bits, const Bits* others, bool backward) {
-        Reached& cache = reached_[backward];
-        const int n = words;
-        Bits *of = cache.of.data(), *reached = cache.tags.data();
-        bool same = cache.found;
-        for (int w = 0; w < n; ++w) same = same && others[w] == of[w];
-        if (!same) {
-            cache.found = true;
-            for (int w = 0; w < n; ++w) of[w] = others[w], reached[w] = 0;
-            const Bits* after = after_.data();
-            for (int u = 0; u < tags_; ++u, after += n)
-                for (int w = 0; w < n; ++w) {
-                    if (!backward) reached[w] |= (0 - (of[u / 64] >> u % 64 & 1)) & after[w];
-                    else reached[u / 64] |= Bits((after[w] & of[w]) != 0) << u % 64;
-                }
-        }
-        for (int w = 0; w < n; ++w) bits[w] &= reached[w];
+        Bits* reached = reached_.data();
+        std::fill_n(reached, words, 0);
+        const Bits* after = after_.data();
+        for (int u = 0; u < tags_; ++u, after += words)
+            for (int w = 0; w < words; ++w) {
+                if (!backward) reached[w] |= (0 - (others[u / 64] >> u % 64 & 1)) & after[w];
+                else reached[u / 64] |= Bits((after[w] & others[w]) != 0) << u % 64;
+            }
+        for (int w = 0; w < words; ++w) bits[w] &= reached[w];
     }
 
   public:
-    const int words;
-
     LiveTags(int tags, bool shared)
-        : tags_(tags), shared_(shared), after_(size_t(tags) * ((tags + 63) / 64)), words((tags + 63) / 64) {
-        for (Reached& cache : reached_) cache.of.resize(words), cache.tags.resize(words);
-    }
+        : words((tags + 63) / 64), tags_(tags), shared_(shared), after_(size_t(tags) * words),
+          reached_(words) {}
 
     // Call use(tag) for the tags that a set does not have.
     template <class Use> void for_others(const Bits* bits, Use use) const {

@@ -39,7 +39,7 @@ template <class L, class N> class Posterior {
     // Return the largest exponent of the weights of a row, 0 for plain numbers.
     Vec<R> most(const R* row) {
         Vec<R> top = broadcast<R>(N::PARTS == 2 ? 2 * Exponents<R>::ZERO : R(0));
-        for (int v = 0; v < chain_.vectors(); ++v) top = max<R>(top, N::exponent(N::load(row + v * W, part_)));
+        for (int v = 0; v < chain_.vectors; ++v) top = max<R>(top, N::exponent(N::load(row + v * W, part_)));
         return L::max(top);
     }
     // Return whether products of these exponents are 0, as exponents of transitions are at most 0.
@@ -51,10 +51,10 @@ template <class L, class N> class Posterior {
         // The weights of a sequence that has failed may be out of range.
         if (L::any(failed))
             for (int i = from; i < to; ++i)
-                for (int v = 0; v < chain_.vectors(); ++v)
+                for (int v = 0; v < chain_.vectors; ++v)
                     for (R* x : {chain_.alpha(i - 1) + v * W, chain_.inward(i) + v * W})
                         N::store(x, part_, N::select(failed, N::zero(), N::load(x, part_)));
-        k_.add_edges(chain_.alpha(from - 1), chain_.inward(from), to - from, chain_.width(), part_,
+        k_.add_edges(chain_.alpha(from - 1), chain_.inward(from), to - from, chain_.width, part_,
                      many_ ? own_.data() : sum_);
     }
 
@@ -65,8 +65,8 @@ template <class L, class N> class Posterior {
         for (size_t u = 0; u < tags; ++u) {
             const Value a = before(i, int(u));
             if (are_zero(N::exponent(a) + most_in) || !(maximum<R>(N::mantissa(a)) > 0)) continue;
-            const auto writer = chain_.layout().writer(i - 1, out_.each + u * tags, tags * tags);
-            for (int v = 0; v < chain_.vectors(); ++v)
+            const auto writer = chain_.layout.writer(i - 1, out_.each + u * tags, tags * tags);
+            for (int v = 0; v < chain_.vectors; ++v)
                 writer.put(v, N::plain(N::times(N::times(a, weight(i - 1, int(u), v)), after(i, v))));
             writer.end();
         }
@@ -103,11 +103,11 @@ template <class L, class N> class Posterior {
     // Add the entropy of the tag before token i given the tag there, and that of the last tag. No large numbers cancel.
     // Only mantissas need logarithms, T a token, and the sums of exponents are exact.
     void add_entropy(int i) {
-        const auto lengths = chain_.layout().lengths();
+        const auto lengths = chain_.layout.lengths();
         const Vec<R> live = L::live(lengths, i).ones(), inner = broadcast<R>(1) - L::ended(lengths, i);
         Vec<R> sums{};
         const R* a = chain_.alpha(std::max(i - 1, 0));
-        for (int v = 0; v < chain_.vectors(); ++v) {
+        for (int v = 0; v < chain_.vectors; ++v) {
             const Value x = N::load(a + v * W, part_);
             store(before_logs_ + v * W, log_mantissa(N::mantissa(x)));
             // Forward weights of the only token are its marginals.
@@ -116,7 +116,7 @@ template <class L, class N> class Posterior {
         if (i > 0) load_logs(i - 1);
         const R* weights = k_.matrix(std::max(i - 1, 0), false);
         const Vec<R> most_out = most(a);
-        for (int v = 0; i > 0 && v < chain_.vectors(); ++v) {
+        for (int v = 0; i > 0 && v < chain_.vectors; ++v) {
             const Value in = after(i, v);
             if (are_zero(most_out + N::exponent(in))) continue;
             const Vec<R> log_in = log_mantissa(N::mantissa(in));
@@ -173,7 +173,7 @@ template <class L, class N> class Posterior {
     // longest: the most tokens of a tile.
     BCRF_NOINLINE Posterior(const Batch<R>& batch, const Outputs<R>& out, int longest)
         : out_(out), shared_(batch.shared), tags_(batch.tags), width_(padded<R>(tags_)), tokens_(batch.tokens()),
-          chain_(batch, longest), k_(chain_.transitions()), part_(chain_.part()),
+          chain_(batch, longest), k_(chain_.transitions), part_(chain_.part),
           own_(out.sum && longest > LONG_LENGTH ? size_t(tags_) * tags_ : 0),
           logs_(out.entropies ? size_t(tags_) * width_ : 0), before_logs_(out.entropies ? part_ : 0),
           row_(out.labels ? N::PARTS * width_ : 0), weights_(out.labels ? width_ : 0) {

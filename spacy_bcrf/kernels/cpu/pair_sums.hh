@@ -40,7 +40,6 @@ template <class R> class PendingSums {
 
 // Sums of rows of tags.
 template <class R> class RowPairSums : PendingSums<R> {
-    static constexpr int ROWS = 4;
     const int tags_, width_;
 
     // Add the products of the numbers of tags u, u + 1, .. of a with the rows of b.
@@ -62,9 +61,7 @@ template <class R> class RowPairSums : PendingSums<R> {
     void add(const R* a, const R* b, int edges, const R* k, double* sum) {
         for (int rows; edges > 0; edges -= rows, a += rows * width_, b += rows * width_) {
             rows = std::min(edges, Precision<R>::MOST_SUMMED);
-            int u = 0;
-            for (; u + ROWS <= tags_; u += ROWS) add_tags<ROWS>(u, a, b, rows, this->get());
-            for (; u < tags_; ++u) add_tags<1>(u, a, b, rows, this->get());
+            for_blocks<4>(tags_, [&](auto n, int u) { add_tags<n.value>(u, a, b, rows, this->get()); });
             this->count(rows, k, sum);
         }
     }
@@ -109,14 +106,16 @@ template <class R> class LanePairSums {
         for (int r = 0; r < ROWS; ++r)
             for (int c = 0; c < COLUMNS; ++c) store(at(u + r, v + c), sums[r][c]);
     }
+
     template <int ROWS> void add_rows(int u, const R* a, const R* b, size_t stride, int steps, size_t step) {
         constexpr int COLUMNS = BCRF_VECTOR_BYTES == 64 ? 4 : 3;
         const int columns = int(block_.to.size());
         int v = 0;
         for (; v + COLUMNS <= columns; v += COLUMNS) add_some<ROWS, COLUMNS>(u, v, a, b, stride, steps, step);
-        if (columns - v == 3) add_some<ROWS, 3>(u, v, a, b, stride, steps, step);
-        if (columns - v == 2) add_some<ROWS, 2>(u, v, a, b, stride, steps, step);
-        if (columns - v == 1) add_some<ROWS, 1>(u, v, a, b, stride, steps, step);
+        if (v == columns) return;
+        with_constant<COLUMNS - 1>(columns - v, [&](auto n) {
+            add_some<ROWS, n.value>(u, v, a, b, stride, steps, step);
+        });
     }
 
   public:

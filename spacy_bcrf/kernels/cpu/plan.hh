@@ -12,9 +12,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-// Viterbi. With fewer tags, reductions over lanes take longer than a few comparisons.
-constexpr int MIN_VECTOR_ARGMAX_TAGS = 12;
-
 // Recursions of longer sequences keep one window of tokens in the cache.
 constexpr int LONG_LENGTH = 2048, WINDOW = 256;
 
@@ -39,7 +36,9 @@ constexpr size_t BLOCK_TOKENS_A_TAG = 4;
 // are enough tokens to pay for finding them.
 template <class R> bool are_blocks_faster(const Batch<R>& batch) {
     if (!batch.shared || batch.tags < MIN_BLOCK_TAGS || batch.tokens() < BLOCK_TOKENS_A_TAG * batch.tags) return false;
-    const double share = double(count_allowed(batch)) / (double(batch.tags) * batch.tags);
+    const size_t n = size_t(batch.tags) * batch.tags;
+    const auto forbidden = std::count(batch.transitions, batch.transitions + n, -infinity<R>);
+    const double share = double(n - forbidden) / double(n);
     return share < MOST_ALLOWED_IN_BLOCKS && !group_tags(batch, false).empty();
 }
 

@@ -37,18 +37,19 @@ BCRF_INLINE void product_block(const R* const* x, size_t step, const R* k, int t
             visit(r, first + c, WAYS == 2 ? N::join(total[0][r][c], total[WAYS - 1][r][c]) : total[0][r][c]);
 }
 
-// Call run(columns, v) for blocks of at most MOST vectors; `columns` is a std::integral_constant.
-template <int MOST, class Run> BCRF_INLINE void for_vectors(int vectors, Run run) {
-    for (int left = vectors, v = 0; left > 0;) {
-        // Split 4 into 2 + 2, not 3 + 1: a single column of vectors leaves execution units idle.
-        const int step = left >= MOST + 2 || left == MOST ? MOST : left > MOST ? 2 : left;
-        switch (step) {
-            case 1: run(std::integral_constant<int, 1>(), v); break;
-            case 2: run(std::integral_constant<int, 2>(), v); break;
-            case 3: run(std::integral_constant<int, 3>(), v); break;
-            default: run(std::integral_constant<int, MOST>(), v);
-        }
-        v += step, left -= step;
+// Call run(n) for 1 <= n <= MOST as a std::integral_constant.
+template <int MOST, class Run> BCRF_INLINE void with_constant(int n, Run run) {
+    if constexpr (MOST > 1)
+        if (n < MOST) return with_constant<MOST - 1>(n, run);
+    run(std::integral_constant<int, MOST>());
+}
+
+// Call run(n, at) for blocks of n <= MOST places from `at` on; n is a std::integral_constant. The last
+// two blocks have similar sizes, because a block of one place leaves execution units idle.
+template <int MOST, class Run> BCRF_INLINE void for_blocks(int size, Run run) {
+    for (int left = size, step; left > 0; left -= step) {
+        step = left <= MOST ? left : left < 2 * MOST ? (left + 1) / 2 : MOST;
+        with_constant<MOST>(step, [&](auto n) BCRF_INLINE_LAMBDA { run(n, size - left); });
     }
 }
 
@@ -58,33 +59,16 @@ template <class N, int ROWS, class R, class Visit>
 BCRF_INLINE void row_products(const R* const* x, size_t step, const R* k, int tags, int width, Visit visit) {
     // The totals must fit the registers: 32 with AVX-512, 16 without.
     constexpr int MOST = ROWS == 1 || BCRF_VECTOR_BYTES == 64 ? 4 : 3;
-    for_vectors<MOST>(width / lanes<R>, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+    for_blocks<MOST>(width / lanes<R>, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
         product_block<N, ROWS, columns.value>(x, step, k + v * lanes<R>, tags, width, v, visit);
     });
-}
-
-// Call run(columns, v) for blocks of at most 12 tags v, v + 1, ..; `columns` is a std::integral_constant.
-template <class Run> BCRF_INLINE void for_columns(int tags, Run run) {
-    constexpr int MOST = 12;
-    const int blocks = (tags + MOST - 1) / MOST;
-    for (int b = 0, v = 0; b < blocks; ++b) {
-        const int columns = (tags - v + blocks - b - 1) / (blocks - b);
-        switch (columns) {
-#define BCRF_COLUMNS(n) case n: run(std::integral_constant<int, n>(), v); break;
-            BCRF_COLUMNS(1) BCRF_COLUMNS(2) BCRF_COLUMNS(3) BCRF_COLUMNS(4)
-            BCRF_COLUMNS(5) BCRF_COLUMNS(6) BCRF_COLUMNS(7) BCRF_COLUMNS(8)
-            BCRF_COLUMNS(9) BCRF_COLUMNS(10) BCRF_COLUMNS(11) BCRF_COLUMNS(12)
-#undef BCRF_COLUMNS
-        }
-        v += columns;
-    }
 }
 
 // Call visit(v, sum) with x K[:, v] in each lane, for the tags v of a block. step: between the numbers of x. ALL: the
 // block has all tags, so the loop needs no list of them.
 template <class N, bool ALL, class R, class Visit>
 BCRF_INLINE void lane_product(const R* x, size_t step, const TransitionBlock<R>& block, Visit visit) {
-    for_columns(int(block.to.size()), [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+    for_blocks<12>(int(block.to.size()), [&](auto columns, int v) BCRF_INLINE_LAMBDA {
         constexpr int COLUMNS = columns.value;
         Vec<R> total[COLUMNS];
         for (int c = 0; c < COLUMNS; ++c) total[c] = N::zero();

@@ -122,11 +122,6 @@ template <class L, class N> class Projections {
         }
     }
 
-    // Call use(position, in, out) for n positions, where in = K^T g[i-1] and out = K f[i+1].
-    template <class Get, class Use> BCRF_INLINE void for_positions(const Tile<R>& tile, int n, Get get, Use use) {
-        messages_.for_positions(tile, g_.data(), f_.data(), n, get, use);
-    }
-
     // Project a position. Return the violation before the projection, if WATCHED: the L1 distance between the tag
     // marginals of the arcs in and of the arcs out.
     template <bool RELAXED, bool WATCHED>
@@ -177,8 +172,8 @@ template <class L, class N> class Projections {
 
     // Project every second inner token.
     template <bool RELAXED, bool WATCHED> void project_all(const Tile<R>& tile, int parity, R excess) {
-        for_positions(
-            tile, layout_.count_inner(parity), [&](int k) { return layout_.inner(parity, k); },
+        messages_.for_positions(
+            tile, g_, f_, layout_.count_inner(parity), [&](int k) { return layout_.inner(parity, k); },
             [&](const Position& at, R* in, R* out) {
                 const Vec<R> by = WATCHED ? load(excess_ + at.number) : broadcast(excess);
                 const Vec<R> violation = project<RELAXED, WATCHED>(at, in, out, by);
@@ -220,8 +215,8 @@ template <class L, class N> class Projections {
     // Divide the factors of the ends such that the arcs of the first and the last edge sum to 1.
     void normalize_ends(const Tile<R>& tile) {
         for (int k = 0; k < layout_.count(); ++k)
-            for_positions(
-                tile, 1, [&](int) { return layout_.position(k); },
+            messages_.for_positions(
+                tile, g_, f_, 1, [&](int) { return layout_.position(k); },
                 [&](const Position& at, R* in, R* out) {
                     const Vec<R> first = layout_.is_first(at), last = layout_.is_last(at), none{};
                     R *f = f_ + at.here, *g = g_ + at.here;
@@ -402,8 +397,8 @@ template <class L, class N> class Projections {
         iterate(tile);
         // No projection has normalized these edges.
         if (options_.n_iter == 1 || short_ones) normalize_ends(tile);
-        for_positions(
-            tile, layout_.count(), [&](int k) { return layout_.position(k); },
+        messages_.for_positions(
+            tile, g_, f_, layout_.count(), [&](int k) { return layout_.position(k); },
             [&](const Position& at, R* in, R* out) { finish(at, in, out, to.node, chain); });
         for (int q = 0; q < tile.size; ++q) {
             const Sequence<R>& s = tile.sequence[q];

@@ -13,9 +13,6 @@
 #if !defined(_WIN32)
 #include <pthread.h>
 #endif
-#if defined(__SSE2__) || defined(_M_X64)
-#include <emmintrin.h>
-#endif
 
 namespace bcrf {
 
@@ -37,7 +34,9 @@ class Threads {
     template <class Condition> static bool spin(Condition holds) {
         for (int i = 0; i < 200; ++i) {
             if (holds()) return true;
-            pause();
+#if defined(__SSE2__)
+            __builtin_ia32_pause();
+#endif
         }
         const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
         while (std::chrono::steady_clock::now() < end) {
@@ -45,12 +44,6 @@ class Threads {
             std::this_thread::yield();
         }
         return false;
-    }
-
-    static void pause() {
-#if defined(__SSE2__) || defined(_M_X64)
-        _mm_pause();
-#endif
     }
 
     // Return whether this thread got a share of the call. It then counts as running.

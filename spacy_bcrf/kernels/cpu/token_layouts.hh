@@ -222,7 +222,7 @@ template <class R> class TokenLanes : public Lanes<R> {
         const R* scores[W];
         std::fill_n(scores, W, this->nothing_.data());
         for_tokens(at, [&](int k, int q, size_t i) { scores[k] = tile_->sequence[q].unary + i * this->tags; });
-        this->copy(rows, stride_, scores);
+        pack(rows, stride_, scores, this->end_, this->tags);
     }
     void write(const Position& at, const R* numbers, size_t step, R* to) const {
         R* rows[W] = {};

@@ -90,13 +90,5 @@ std::vector<TransitionBlock<R>> transition_blocks(const Batch<R>& batch, bool tr
     return blocks;
 }
 
-// Return the number of allowed transitions, which are shared.
-template <class In> size_t count_allowed(const Batch<In>& batch) {
-    const size_t n = size_t(batch.tags) * batch.tags;
-    size_t count = 0;
-    for (size_t i = 0; i < n; ++i) count += batch.transitions[i] != -infinity<In>;
-    return count;
-}
-
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

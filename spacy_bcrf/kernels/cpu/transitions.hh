@@ -32,7 +32,7 @@ class Transitions<Rows<R>, Number<R>> : public Weights<Number<R>> {
 
     template <class Visit>
     BCRF_INLINE void product(int edge, const R* x, size_t, size_t, bool transposed, Visit visit) {
-        row_products<N, 1>(&x, 1, this->matrix(edge, transposed), this->tags(), this->width(),
+        row_products<N, 1>(&x, 1, this->matrix(edge, transposed), this->tags, this->width,
                            [&](int, int v, Vec<R> sum) BCRF_INLINE_LAMBDA { visit(v, sum); });
     }
     BCRF_NOINLINE void write_product(int edge, const R* x, size_t, size_t, bool transposed, R* to, size_t) {
@@ -41,12 +41,9 @@ class Transitions<Rows<R>, Number<R>> : public Weights<Number<R>> {
     // Call visit(r, v, sum) for the products of 1 to 4 rows with shared transitions, loaded once for all.
     template <class Visit> BCRF_INLINE void products(int rows, const R* const* x, bool transposed, Visit visit) {
         const R* k = this->matrix(0, transposed);
-        switch (rows) {
-            case 1: row_products<N, 1>(x, 1, k, this->tags(), this->width(), visit); break;
-            case 2: row_products<N, 2>(x, 1, k, this->tags(), this->width(), visit); break;
-            case 3: row_products<N, 3>(x, 1, k, this->tags(), this->width(), visit); break;
-            default: row_products<N, 4>(x, 1, k, this->tags(), this->width(), visit);
-        }
+        with_constant<4>(rows, [&](auto n) BCRF_INLINE_LAMBDA {
+            row_products<N, n.value>(x, 1, k, this->tags, this->width, visit);
+        });
     }
     // Add the sums of `edges` pairs of rows a and b, `step` numbers apart. Shared transitions.
     void add_edges(const R* a, const R* b, int edges, size_t, size_t, double* sum) {
@@ -110,18 +107,6 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
         for (const TransitionBlock<R>& block : blocks_[transposed])
             if constexpr (WIDE) {
                 const Vec<R> top = largest_exponents(block.from, x + part, step);
-                if (block.to.size() == 1) {
-                    // The sum needs each number once.
-                    Vec<R> sum{};
-                    const R* weights = block.weights;
-                    for (int u : block.from) {
-                        const auto y = N::load(x + u * step, part);
-                        sum += (y.m * *weights) * power_of_two<R>(y.e - top);
-                        weights += block.width;
-                    }
-                    N::store(to + block.to[0] * W, to_part, N::normal({sum, top}));
-                    continue;
-                }
                 scale(block.from, x, step, part, -top, from_);
                 lane_product<Plain<R>, false>(from_.data(), W, block, [&](int v, Vec<R> sum) BCRF_INLINE_LAMBDA {
                     N::store(to + v * W, to_part, N::normal({sum, top}));
@@ -139,7 +124,7 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
             if (first.is_all()) return lane_product<N, true>(x, step, first, visit);
         // Inlined, it would slow down products without blocks.
         write_product(0, x, step, part, transposed, out_, row_);
-        for (int v = 0; v < this->tags(); ++v) visit(v, N::load(out_ + v * W, row_));
+        for (int v = 0; v < this->tags; ++v) visit(v, N::load(out_ + v * W, row_));
     }
     // stride: between the numbers of a row. The wide arcs of an edge sum to 1. So no product of the largest numbers of a
     // block exceeds the inverse of the smallest weight, and one power of 2 an edge brings both numbers into the range of
@@ -181,7 +166,7 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
     BCRF_INLINE int find_near(const R* e, R least) {
         int n = 0;
         int* near = near_;
-        for (int u = 0; u < this->tags(); ++u) {
+        for (int u = 0; u < this->tags; ++u) {
             near[n] = u;
             n += e[u] >= least;
         }
@@ -190,11 +175,11 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
 
     // Set out_ to unnormalized sums.
     template <int COLUMNS> BCRF_INLINE void block(const R* x, size_t part, const R* k, int first) {
-        const size_t width = this->width();
-        const R *e = x + part, *km = k + first * W, *ke = km + this->part();
+        const size_t width = this->width;
+        const R *e = x + part, *km = k + first * W, *ke = km + this->part;
         Vec<R> top[COLUMNS], total[COLUMNS];
         for (int c = 0; c < COLUMNS; ++c) top[c] = broadcast<R>(2 * E::ZERO), total[c] = Vec<R>{};
-        for (int u = 0; u < this->tags(); ++u)
+        for (int u = 0; u < this->tags; ++u)
             for (int c = 0; c < COLUMNS; ++c) top[c] = max<R>(top[c], load(ke + u * width + c * W) + e[u]);
         Vec<R> low = broadcast<R>(-E::ZERO);
         for (int c = 0; c < COLUMNS; ++c) low = min<R>(low, top[c] > E::NOTHING ? top[c] : low);
@@ -209,21 +194,21 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
         for (int c = 0; c < COLUMNS; ++c) N::store(out_ + (first + c) * W, width, {total[c], top[c]});
     }
     BCRF_NOINLINE void multiply(const R* x, size_t part, const R* k) {
-        for_vectors<4>(this->width() / W, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
+        for_blocks<4>(this->width / W, [&](auto columns, int v) BCRF_INLINE_LAMBDA {
             block<columns.value>(x, part, k, v);
         });
     }
 
   public:
     BCRF_NOINLINE Transitions(const Batch<R>& batch, int longest, double scale = 1)
-        : Weights<N>(batch, longest, scale), near_(batch.tags + 1), out_(2 * size_t(this->width())),
+        : Weights<N>(batch, longest, scale), near_(batch.tags + 1), out_(2 * size_t(this->width)),
           sums_(batch.tags) {}
 
     // Call visit(v, sum) with sums that are not normalized: their exponents are exactly the largest sum of exponents.
     template <class Visit>
     BCRF_INLINE void raw_product(int edge, const R* x, size_t part, bool transposed, Visit visit) {
         multiply(x, part, this->matrix(edge, transposed));
-        for (int v = 0; v < this->width() / W; ++v) visit(v, N::load(out_ + v * W, this->width()));
+        for (int v = 0; v < this->width / W; ++v) visit(v, N::load(out_ + v * W, this->width));
     }
     template <class Visit>
     BCRF_INLINE void product(int edge, const R* x, size_t, size_t part, bool transposed, Visit visit) {
@@ -234,8 +219,8 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
     }
 
     void add_edges(const R* a, const R* b, int edges, size_t step, size_t part, double* sum) {
-        const size_t width = this->width();
-        const R *km = this->matrix(0, false), *ke = km + this->part();
+        const size_t width = this->width;
+        const R *km = this->matrix(0, false), *ke = km + this->part;
         for (; edges > 0; --edges, a += step, b += step) {
             R* sums = sums_.get();
             Vec<R> tops = broadcast<R>(2 * E::ZERO);
@@ -258,13 +243,13 @@ template <class R> class Transitions<Rows<R>, Wide<R>> : public Weights<Wide<R>>
 // Return a vector of weights at `at` of a matrix.
 template <class L, class N> BCRF_INLINE typename N::Value load_weights(Transitions<L, N>& k, const typename N::R* at) {
     if constexpr (L::IN_LANES) return N::of(load(at));
-    else return N::load(at, k.part());
+    else return N::load(at, k.part);
 }
 // Return the weights of tag u at an edge: of all tags of vector v in rows, of tag v in lanes.
 template <class L, class N> BCRF_INLINE typename N::Value edge_weight(Transitions<L, N>& k, int edge, int u, int v) {
-    const auto* row = k.matrix(edge, false) + size_t(u) * k.width();
+    const auto* row = k.matrix(edge, false) + size_t(u) * k.width;
     if constexpr (L::IN_LANES) return N::of(broadcast(row[v]));
-    else return N::load(row + v * lanes<typename N::R>, k.part());
+    else return N::load(row + v * lanes<typename N::R>, k.part);
 }
 
 }  // namespace BCRF_TARGET

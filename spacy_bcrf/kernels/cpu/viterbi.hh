@@ -23,12 +23,6 @@ template <class R> class Predecessors<Rows<R>> {
 
     // Return the tag with the largest best[t] + w[t]. The padding of `best` is -inf.
     int argmax(const R* best, const R* w) {
-        if (tags_ < MIN_VECTOR_ARGMAX_TAGS) {
-            int found = 0;
-            for (int t = 1; t < tags_; ++t)
-                if (best[t] + w[t] > best[found] + w[found]) found = t;
-            return found;
-        }
         Vec<R> top = broadcast<R>(-infinity<R>), at{}, tag = load(count_.data());
         for (int t = 0; t < tags_; t += W, tag += R(W)) {
             const Vec<R> v = load(best + t) + load(w + t);
@@ -43,13 +37,13 @@ template <class R> class Predecessors<Rows<R>> {
     using Tags = int;
 
     Predecessors(const Batch<R>& batch, Transitions<Rows<R>, Tropical<R>>& k)
-        : k_(k), tags_(batch.tags), shared_(batch.shared), count_(W), into_(k.width()), nothing_(k.width()) {
+        : k_(k), tags_(batch.tags), shared_(batch.shared), count_(W), into_(k.width), nothing_(k.width) {
         for (int i = 0; i < W; ++i) count_[i] = R(i);
     }
 
     // Return the transitions (width) into a tag.
     const R* into(const R* w, int to) {
-        if (shared_) return k_.matrix(0, true) + size_t(to) * k_.width();
+        if (shared_) return k_.matrix(0, true) + size_t(to) * k_.width;
         for (int u = 0; u < tags_; ++u) into_[u] = w[size_t(u) * tags_ + to];
         return into_;
     }
@@ -101,13 +95,13 @@ template <class R> class Predecessors<Lanes<R>> {
     using Tags = IntVec<R>;
 
     Predecessors(const Batch<R>& batch, Transitions<Lanes<R>, Tropical<R>>& k)
-        : tags_(batch.tags), width_(k.width()), picks_(BCRF_VECTOR_BYTES > 16 && width_ <= MOST_PICKED * W),
+        : tags_(batch.tags), width_(k.width), picks_(BCRF_VECTOR_BYTES > 16 && width_ <= MOST_PICKED * W),
           forth_(k.matrix(0, false)), back_(k.matrix(0, true)), into_(size_t(tags_) * W) {}
 
     BCRF_INLINE IntVec<R> find(const R*, const R* best, IntVec<R> to, Vec<R> ended, Vec<R>& arc) {
         IntVec<R> found{};
         if (picks_) {
-            for_vectors<MOST_PICKED>(width_ / W, [&](auto vectors, int) BCRF_INLINE_LAMBDA {
+            with_constant<MOST_PICKED>(width_ / W, [&](auto vectors) BCRF_INLINE_LAMBDA {
                 constexpr int VECTORS = vectors.value;
                 found = argmax(best, ended, arc, [&](int u) BCRF_INLINE_LAMBDA {
                     return pick<VECTORS>(forth_ + size_t(u) * (VECTORS * W), to);

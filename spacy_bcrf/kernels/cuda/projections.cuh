@@ -45,7 +45,10 @@ struct Options {
     double scale;
 };
 
-__device__ inline bool holds(Real f, Real g) { return Limits::holds(f, g); }
+__device__ inline bool holds(Real f, Real g) {
+    const Real low = 1 / Limits::MAX_FACTOR, high = Limits::MAX_FACTOR;
+    return f < high && g < high && f > low && g > low;
+}
 __device__ inline bool holds(Log, Log) { return true; }
 __device__ inline bool is_normal(Real x) { return x >= Limits::MIN_NORMAL; }
 __device__ inline bool is_normal(Log) { return true; }

@@ -60,12 +60,6 @@ template <class R> struct Precision {
 
     // The largest number up to which R, and so float, counts tokens.
     static constexpr int MOST_COUNTED = 1 << 24;
-
-    // Return whether the factors of an allowed tag are in range. Otherwise R has lost an arc.
-    static BCRF_SHARED bool holds(R f, R g) {
-        const R low = 1 / MAX_FACTOR;
-        return f < MAX_FACTOR && g < MAX_FACTOR && f > low && g > low;
-    }
 };
 
 // The exponents of wide numbers m 2^e, which R holds too.

@@ -20,11 +20,7 @@ struct EncoderKernels {
 };
 
 // Each file in targets/ defines `encoder_kernels` in its namespace.
-namespace baseline { EncoderKernels encoder_kernels(); }
-#ifdef BCRF_DISPATCH
-namespace avx2 { EncoderKernels encoder_kernels(); }
-namespace avx512 { EncoderKernels encoder_kernels(); }
-#endif
+BCRF_EACH_TARGET(EncoderKernels encoder_kernels();)
 
 inline const EncoderKernels& EncoderKernels::get() {
     static const EncoderKernels chosen = BCRF_CHOOSE(encoder_kernels());

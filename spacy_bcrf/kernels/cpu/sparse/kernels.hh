@@ -31,11 +31,7 @@ struct SparseKernels {
 };
 
 // Each file in targets/ defines `sparse_kernels` in its namespace.
-namespace baseline { SparseKernels sparse_kernels(); }
-#ifdef BCRF_DISPATCH
-namespace avx2 { SparseKernels sparse_kernels(); }
-namespace avx512 { SparseKernels sparse_kernels(); }
-#endif
+BCRF_EACH_TARGET(SparseKernels sparse_kernels();)
 
 inline const SparseKernels& SparseKernels::get() {
     static const SparseKernels chosen = BCRF_CHOOSE(sparse_kernels());
