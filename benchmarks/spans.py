@@ -34,7 +34,7 @@ from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_by_spacy
 from spacy.util import load_language_data, minibatch, registry
-from spacy.vectors import Vectors
+from spacy.vectors import Vectors  # type: ignore[import-not-found]
 from thinc.api import Adam
 
 from benchmarks.common import NETWORK, add_options, describe_machine, in_own_process, print_table
@@ -283,7 +283,8 @@ def train(corpus: str, system: str, parts: Mapping[str, Sequence[Doc]]) -> Any:
         seconds = learn(nlp, docs, SPANCAT_STEPS, 32, 0.1)
     elif kind in ("network", "vectors"):
         nlp = spacy.blank(LANG[corpus], vocab=vocab)
-        tok2vec = {**NETWORK["tok2vec"], "pretrained_vectors": kind == "vectors" or None}
+        base: Any = NETWORK["tok2vec"]
+        tok2vec = {**base, "pretrained_vectors": kind == "vectors" or None}
         model = {**NETWORK, "tok2vec": tok2vec, "head": {"@layers": "spacy-bcrf.CRF.v1"}}
         nlp.add_pipe("bcrf_spans", config={"model": model})
         seconds = learn(nlp, docs, count_steps(docs, NETWORK_PASSES[corpus], 32), 32, 0.2, seed)
