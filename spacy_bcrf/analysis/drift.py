@@ -23,7 +23,7 @@ from spacy_bcrf.pipeline.thresholds import precision_thresholds
 
 from .evidence import GRIDS, Loss, Promise, describe_promise, split_level
 from .loading import annotate_before, find_labeler
-from .result import Result, as_json, make_axes
+from .result import Result, make_axes
 from .risk_control import Floats, estimate_documents, fewest_documents
 
 MIN_REFERENCE = 50
@@ -41,6 +41,9 @@ BINS: dict[str, Floats] = {
 """The bounds (39,) between the 40 bins of each measure. No data choose them: the watch is exact."""
 
 MEASURES = tuple(BINS)
+_J = len(MEASURES)
+SHAPES = ((_J, 40), (_J, 40), (2, _J), (_J, 2, 4), (_J,))
+"""Of the arrays of a `Watch`, in the order of its fields."""
 
 
 class Comparison(NamedTuple):
@@ -58,7 +61,7 @@ class Comparison(NamedTuple):
 
 
 @dataclass
-class Watch:
+class Watch(Result):
     """The counts of a reference and of all new documents so far, for J measures.
 
     fingerprint: of the component's settings. reference, new: histograms int (J, 40). sums: (2, J)
@@ -77,19 +80,11 @@ class Watch:
     @classmethod
     def start(cls, fingerprint: str, values: Floats) -> Watch:
         """Return a watch on documents like these. values: (D, J), NaN if undefined."""
-        j = len(MEASURES)
-        watch = cls(
-            fingerprint,
-            np.zeros((j, 40), "int64"),
-            np.zeros((j, 40), "int64"),
-            np.zeros((2, j)),
-            np.zeros((j, 2, 4)),
-            np.zeros(j),
-            [len(values), 0],
-        )
-        _add(watch.reference, values)
-        watch.sums[0] = np.nansum(values, 0)
-        return watch
+        reference, new, sums, bets, peak = map(np.zeros, SHAPES)
+        reference += _count(values)
+        sums[0] = np.nansum(values, 0)
+        counts = reference.astype("int64"), new.astype("int64")
+        return cls(fingerprint, *counts, sums, bets, peak, [len(values), 0])
 
     def update(self, values: Floats) -> None:
         """Bet on each new document in turn, before it counts. values: (D, J).
@@ -125,7 +120,7 @@ class Watch:
         capital = np.logaddexp(*np.moveaxis(self.bets[..., 3] + moves[..., 3].cumsum(0), 2, 0))
         self.peak = np.maximum(self.peak, capital.max(0) - math.log(2))
         self.bets += moves.sum(0)
-        _add(self.new, values)
+        self.new += _count(values)
         self.sums[1] += np.nansum(values, 0)
         self.n_docs[1] += len(values)
 
@@ -140,24 +135,11 @@ class Watch:
         used = np.flatnonzero((n > 0) & (m > 0))
         order = used[np.argsort(p[used], kind="stable")]
         # Holm (1979)
-        factors = np.arange(len(order), 0, -1)
-        corrected = np.maximum.accumulate((p[order] * factors).clip(max=1)) if len(order) else p[:0]
-        by_measure = dict(zip(order.tolist(), corrected.tolist(), strict=True))
-        return [
-            Comparison(
-                MEASURES[j],
-                float(self.sums[0, j] / n[j]),
-                float(self.sums[1, j] / m[j]),
-                by_measure[j],
-                float(math.exp(min(700, self.peak[j])) / len(MEASURES)),
-            )
-            for j in used.tolist()
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all values as JSON values."""
-        found: dict[str, Any] = as_json(self)
-        return found
+        p[order] = np.maximum.accumulate((p[order] * np.arange(len(order), 0, -1)).clip(max=1))
+        means = self.sums / np.maximum([n, m], 1)
+        evidence = np.exp(self.peak.clip(max=700)) / len(MEASURES)
+        columns = np.stack([*means, p, evidence], 1).tolist()
+        return [Comparison(MEASURES[j], *columns[j]) for j in used.tolist()]
 
     @classmethod
     def from_json(cls, values: Any) -> Watch:
@@ -166,9 +148,8 @@ class Watch:
             given: Any = {k: np.array(v) if isinstance(v, list) else v for k, v in values.items()}
             n, new = values["n_docs"]
             watch = cls(**{**given, "n_docs": [int(n), int(new)]})
-            j = len(MEASURES)
             parts = (watch.reference, watch.new, watch.sums, watch.bets, watch.peak)
-            if [x.shape for x in parts] != [(j, 40), (j, 40), (2, j), (j, 2, 4), (j,)]:
+            if tuple(x.shape for x in parts) != SHAPES:
                 raise ValueError
         except (TypeError, ValueError, KeyError, AttributeError):
             raise ValueError("is no file of `monitor`; expected one that it wrote") from None
@@ -183,10 +164,10 @@ def _find_bins(values: Floats) -> NDArray[np.int64]:
     return np.stack(columns, 1)
 
 
-def _add(counts: NDArray[np.int64], values: Floats) -> None:
-    bins, is_known = _find_bins(values), ~np.isnan(values)
-    for j in range(len(MEASURES)):
-        counts[j] += np.bincount(bins[is_known[:, j], j], minlength=40)
+def _count(values: Floats) -> NDArray[np.int64]:
+    """Return the histograms (J, 40) of values (D, J)."""
+    in_bin = (_find_bins(values)[..., None] == np.arange(40)) & ~np.isnan(values)[..., None]
+    return in_bin.sum(0)
 
 
 def _ks_p_value(distance: float, n: int, m: int) -> float:
@@ -315,17 +296,8 @@ def monitor(
     watch.update(values[np.random.default_rng(watch.n_docs[1]).permutation(len(values))])
     comparisons = watch.compare()
     evidence = max((one.evidence for one in comparisons), default=0)
-    promises, needed = _needed(labeler, spans)
-    return Monitored(
-        name,
-        len(values) + n_empty,
-        n_empty,
-        evidence >= 1 / (1 - confidence) - 1e-9,
-        comparisons,
-        promises,
-        needed,
-        watch,
-    )
+    alarm, n = evidence >= 1 / (1 - confidence) - 1e-9, len(values) + n_empty
+    return Monitored(name, n, n_empty, alarm, comparisons, *_needed(labeler, spans), watch)
 
 
 def measure_docs(

@@ -72,8 +72,8 @@ class Report(Result):
                 plot_interval(left, row["label"] or "all", **row["f"])
         left.set_xlabel("F")
         for table in self.values["calibration"][:1]:
-            bins = (table[key] for key in ("confidence", "accuracy", "counts"))
-            plot_reliability(right, *bins, self.values["component"])
+            confidence, accuracy, counts = table["confidence"], table["accuracy"], table["counts"]
+            plot_reliability(right, confidence, accuracy, counts, self.values["component"])
         return figure
 
 

@@ -53,18 +53,13 @@ class Audit(Result):
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of a table of the first 50 suspects, with a header."""
-        rows = [
-            (
-                f"{record['score']:.2f}",
-                record["kind"],
-                str(record["doc"]),
-                record["text"][record["start"] : record["end"]],
-                record["label"] or "no span",
-                (record["suggestion"] or {"label": "no span"})["label"],
-            )
-            for record in self.records[:50]
-        ]
-        return [("score", "kind", "document", "text", "gold", "suggestion"), *rows]
+        rows = [("score", "kind", "document", "text", "gold", "suggestion")]
+        for record in self.records[:50]:
+            text = record["text"][record["start"] : record["end"]]
+            suggestion = (record["suggestion"] or {"label": "no span"})["label"]
+            place = f"{record['score']:.2f}", record["kind"], str(record["doc"])
+            rows.append((*place, text, record["label"] or "no span", suggestion))
+        return [*rows]
 
     def plot(self) -> Any:
         """Return a Matplotlib figure: the scores of the suspects by kind."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from spacy.cli._util import Arg, Opt
@@ -65,7 +65,7 @@ def inspect_cli(
     return f"python -m spacy bcrf init --output config.cfg --train {corpora[0]}"
 
 
-def inspect_corpora(corpora: Iterable[Path], *keys: str) -> Inspection:
+def inspect_corpora(corpora: Iterable[Path], *keys: Any) -> Inspection:
     """Count the annotation of corpora. keys: of ambiguous and of incorrect spans."""
     from spacy_bcrf.corpora.inspection import Inspection
 
