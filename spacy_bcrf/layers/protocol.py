@@ -31,6 +31,14 @@ class Objective(Protocol):
         """Return losses (B,) and their gradient, see `Inference.loss`."""
 
 
+class TagSet(Protocol):
+    """The tags of all chains side by side, in the order of their ids. See `pipeline.codecs`."""
+
+    tags: list[str]
+    tags_per_label: int
+    n_chains: int
+
+
 @dataclass(frozen=True)
 class NamedDecoder:
     """A decoder, from potentials to tag ids, and its name in `decoding.DECODERS`."""
@@ -163,16 +171,16 @@ class LabelingModel:
         decoder = get_decoder(name, self.objective)
         self.output_layer.attrs["decoder"] = NamedDecoder(name, decoder)
 
-    def resize(self, tags: list[str], tags_per_label: int, n_chains: int) -> None:
-        """Resize the output layer to these tags of chains side by side. New tags come last.
+    def resize(self, codec: TagSet) -> None:
+        """Resize the output layer to the tags of a codec. New tags come last.
 
         ValueError if the layer has more tags, or if the config sets another nO.
         """
-        layer = self.output_layer
+        layer, tags = self.output_layer, codec.tags
         if layer.has_dim("nO") and not self.is_ready and layer.get_dim("nO") != len(tags):
             raise ValueError(
                 f"[{self.name}] the head is configured with nO = {layer.get_dim('nO')}, but "
                 f"{len(tags)} tags are needed: {', '.join(tags)}. Leave nO out"
             )
-        self.hooks.resize(self.model, len(tags), tags_per_label, n_chains)
+        self.hooks.resize(self.model, len(tags), codec.tags_per_label, codec.n_chains)
         self.output_layer.attrs["tags"] = tags

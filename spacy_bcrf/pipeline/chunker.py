@@ -1,10 +1,10 @@
 """`bcrf_chunker`: flat chunks in `Doc.spans`, as in CoNLL-2000."""
 
-from .queries import PosteriorQueries, SpanQueries
+from .queries import SpanQueries
 from .sequence_labeler import SequenceLabeler
 
 
-class Chunker(PosteriorQueries, SpanQueries, SequenceLabeler):
+class Chunker(SpanQueries, SequenceLabeler):
     """Predict the spans of a span group. They do not overlap.
 
     >>> import spacy, spacy_bcrf

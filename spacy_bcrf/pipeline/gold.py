@@ -40,8 +40,6 @@ class Gold(NamedTuple):
 
     def leave_out_rejections(self, docs: Sequence[Doc]) -> list[int]:
         """Make the tags of documents with rejections unknown. RETURNS their indices."""
-        if not self.rejections:
-            return []
         bounds = find_bounds(docs)
         rejected = sorted({rejection.sequence // self.n_chains for rejection in self.rejections})
         for i in rejected:

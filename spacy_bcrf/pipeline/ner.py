@@ -4,13 +4,13 @@ from spacy_bcrf.chain import Potentials
 from spacy_bcrf.chain.expected_entity_ratio import ExpectedEntityRatio
 
 from .gold import Gold
-from .queries import PosteriorQueries, SpanQueries
+from .queries import SpanQueries
 from .sequence_labeler import SequenceLabeler
 from .settings import EntitySettings, Setting
 from .training import LossTerm, add_gradient
 
 
-class EntityRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
+class EntityRecognizer(SpanQueries, SequenceLabeler):
     """Predict `Doc.ents`.
 
     Entities do not cross sentence starts, have no whitespace at an edge, and keep preset entities.

@@ -1,10 +1,10 @@
 """`bcrf_spans`: spans that may overlap, in `Doc.spans`."""
 
-from .queries import PosteriorQueries, SpanQueries
+from .queries import SpanQueries
 from .sequence_labeler import SequenceLabeler
 
 
-class OverlappingSpanRecognizer(PosteriorQueries, SpanQueries, SequenceLabeler):
+class OverlappingSpanRecognizer(SpanQueries, SequenceLabeler):
     """Predict the spans of a span group. They may overlap, also within a label.
 
     `Doc.spans[spans_key].attrs["scores"]` has their exact posterior probabilities.

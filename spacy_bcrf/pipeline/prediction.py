@@ -22,7 +22,7 @@ from .codecs import Codec
 from .confidence import Predicted, annotate_predictions, find_scores
 from .gold import Gold
 from .settings import Settings
-from .thresholds import CandidateSpan, drop_uncertain, find_candidates
+from .thresholds import CandidateSpan, drop_uncertain, find_candidates, write_candidates
 
 BATCH_SIZE = 128
 """Number of documents that the parts of the package read or predict together."""
@@ -47,6 +47,7 @@ class Component(Protocol):
 
     name: str
     model: Model
+    typed_settings: Settings
 
     @property
     def codec(self) -> Codec:
@@ -59,7 +60,7 @@ class Component(Protocol):
     def find_potentials(self, docs: Sequence[Doc], ignore_annotation: bool = False) -> Potentials:
         """Return the potentials of the tags."""
 
-    def posterior(self, potentials: Potentials) -> Potentials:
+    def posterior(self, potentials: Potentials, temperature: float | None = None) -> Potentials:
         """Return the chain of all probabilities."""
 
     def decode(self, potentials: Potentials) -> NDArray[np.int32]:
@@ -114,7 +115,7 @@ def predict(
     tags = labeling.decode(potentials)
     user_data: list[UserData] = [{} for _ in docs]
     candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
-    lengths = doc_lengths(docs)
+    lengths = ops.to_numpy(potentials.lengths)[:: codec.n_chains]
     scores: Sequence[NDArray | None] = [None] * len(docs)
     if settings.annotate or settings.threshold or control or codec.may_overlap:
         t = settings.temperature
@@ -139,6 +140,20 @@ def predict(
     by_doc = [tags[start:stop] for start, stop in bounds]
     parts = zip(by_doc, user_data, candidates, scores, strict=True)
     return [Prediction(*of_doc) for of_doc in parts]
+
+
+def write(codec: Codec, docs: Sequence[Doc], predictions: Sequence[Prediction]) -> list[Doc]:
+    """Write predictions, see `SequenceLabeler.write`."""
+    if not docs:
+        return []
+    tags, user_data, candidates, scores = zip(*predictions, strict=True)
+    written = codec.write(docs, tags, user_data)
+    for doc, found, p in zip(written, candidates, scores, strict=True):
+        if found is not None:
+            write_candidates(doc, codec.labels, found)
+        if p is not None:
+            codec.write_scores(doc, p)
+    return written
 
 
 def _check_docs(name: str, docs: Sequence[Doc]) -> None:

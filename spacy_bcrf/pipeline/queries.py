@@ -14,12 +14,12 @@ from spacy.util import minibatch
 
 from spacy_bcrf.annotation.arrays import doc_lengths, find_bounds, split_spans
 from spacy_bcrf.annotation.html_table import html_table
-from spacy_bcrf.chain import CRF, Potentials, nbest
+from spacy_bcrf.chain import CRF, Inference, Potentials, nbest
 from spacy_bcrf.chain.side_by_side import nbest_side_by_side
 
 from .codecs.codec import Predictions
 from .confidence import by_document
-from .prediction import BATCH_SIZE, Component
+from .prediction import BATCH_SIZE, Component, find_potentials
 from .uncertainty import (
     MEASURES,
     MIN_CANDIDATE,
@@ -86,6 +86,31 @@ class PosteriorQueries:
     of the component's own kind, so its own output can be queried. Without it, preset entities stay,
     as in prediction.
     """
+
+    def find_potentials(
+        self: Component, docs: Sequence[Doc], ignore_annotation: bool = False
+    ) -> Potentials:
+        """Return the potentials of the tags, with -inf outside of each document's lattice.
+
+        TypeError for other objects than documents, ValueError for scores that are not finite.
+        """
+        return find_potentials(self.labeling, self.codec, docs, ignore_annotation)
+
+    @property
+    def inference(self: Component) -> Inference:
+        """The inference of all probabilities: the head's objective, or a CRF if that has none."""
+        return self.labeling.inference
+
+    def posterior(
+        self: Component, potentials: Potentials, temperature: float | None = None
+    ) -> Potentials:
+        """Return the chain of all probabilities. temperature: by default the component's."""
+        t = self.typed_settings.temperature if temperature is None else temperature
+        return self.labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
+
+    def decode(self: Component, potentials: Potentials) -> NDArray[np.int32]:
+        """Return the tags (N,) of the best labelings, by the decoder of the head."""
+        return self.labeling.decode(potentials)
 
     def nbest(
         self: Component, docs: Iterable[Doc], n: int = 5, *, ignore_annotation: bool = True

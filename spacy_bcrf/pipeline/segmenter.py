@@ -13,7 +13,7 @@ from spacy_bcrf.annotation.arrays import DocBatch
 from spacy_bcrf.annotation.char_tokenizer import Characters, CharTokenizer
 from spacy_bcrf.layers.linear_chain import sparse_chain
 
-from .queries import PosteriorQueries, SpanQueries
+from .queries import SpanQueries
 from .sequence_labeler import SequenceLabeler
 
 
@@ -50,7 +50,7 @@ def make_scorer() -> Callable:
     return score_words
 
 
-class Segmenter(PosteriorQueries, SpanQueries, SequenceLabeler):
+class Segmenter(SpanQueries, SequenceLabeler):
     """Merge the characters of a document into words with a part of speech.
 
     The tokens of the input are characters. The component returns a new Doc of the same text, whose

@@ -9,6 +9,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
@@ -20,6 +21,8 @@ from .platt_scaling import PlattScaling
 if TYPE_CHECKING:
     from spacy.language import Language
     from thinc.api import Model
+
+    from spacy_bcrf.layers.protocol import LabelingModel
 
     from .codecs import Codec
 
@@ -188,14 +191,18 @@ def check_promise(name: str, codec: Codec, promise: str) -> None:
         raise ValueError(f"[{name}] {error}") from None
 
 
-def check_label(label: object) -> None:
-    """Raise ValueError for a label that is no string or blank."""
+def check_label(name: str, codec: Codec, label: object) -> None:
+    """Raise ValueError for a label that is no string, is blank, or that nothing can store."""
     if not isinstance(label, str):
-        raise ValueError(f"a label must be a string, got {label!r}")
+        raise ValueError(f"[{name}] a label must be a string, got {label!r}")
     if not label.strip():
         raise ValueError(
-            f"a label cannot be blank, got {label!r}. No label means missing annotation"
+            f"[{name}] a label cannot be blank, got {label!r}. No label means missing annotation"
         )
+    try:
+        codec.check_label(label)
+    except ValueError as error:
+        raise ValueError(f"[{name}] {error}") from None
 
 
 class TaggerSettings(Settings):
@@ -288,8 +295,20 @@ def check_labels(name: str, labels: Any) -> None:
         raise ValueError(f"[{name}] cfg is damaged: labels must be a list of strings")
 
 
-def check_spans_key(nlp: Language, name: str, key: str | None) -> None:
-    """Warn if another component of the pipeline writes the span group of this one."""
+def damaged(path: str | Path, name: str, error: BaseException) -> ValueError:
+    """Return the error of a component whose files cannot be read, with a remedy."""
+    return ValueError(
+        f"{path}: [{name}] the files are damaged, or of another version "
+        f"({type(error).__name__}: {error}); restore them, or train the component again"
+    )
+
+
+def check_pipeline(nlp: Language, name: str, model: Model, codec: Codec) -> None:
+    """Warn if another component of the pipeline writes the span group of this one.
+
+    Warn too if the config loads word vectors, and no component reads them.
+    """
+    key = codec.settings.get("spans_key")
     for other in nlp.pipe_names if key is not None else ():
         writes = "doc.spans" in nlp.get_pipe_meta(other).assigns
         if other != name and writes and nlp.get_pipe_config(other).get("spans_key") == key:
@@ -298,10 +317,6 @@ def check_spans_key(nlp: Language, name: str, key: str | None) -> None:
                 "the spans. Set another spans_key in one of them",
                 stacklevel=3,
             )
-
-
-def check_vectors(nlp: Language, name: str, model: Model) -> None:
-    """Warn if the config loads word vectors, and no component reads them."""
     vectors = nlp.config.interpolate()["initialize"]["vectors"]
     if not vectors or model.name != "linear_chain":
         return
@@ -315,7 +330,7 @@ def check_vectors(nlp: Language, name: str, model: Model) -> None:
         )
 
 
-def check_weights(name: str, model: Model) -> None:
+def _check_weights(name: str, model: Model) -> None:
     """Raise ValueError if a layer of a loaded model lacks weights, or if their shapes differ."""
     for node in model.walk():
         damage = []
@@ -358,17 +373,14 @@ def _weight_shapes(node: Model) -> dict[str, tuple[int, ...]]:
 
 
 def check_loaded(
-    name: str,
-    loaded: dict[str, Any],
-    configured: dict[str, str],
-    trained_on: list[str] | None,
-    tags: list[str],
+    labeling: LabelingModel, loaded: dict[str, Any], configured: dict[str, str], tags: list[str]
 ) -> None:
-    """Raise ValueError if a saved component does not fit its config.
+    """Raise ValueError if a saved component does not fit its config, or lacks weights.
 
-    loaded, configured: the options that define the tags, saved and in the config. trained_on: the
-    tags of the weights, None without weights. tags: of the component.
+    loaded, configured: the options that define the tags, saved and in the config. tags: of the
+    component.
     """
+    name, trained_on = labeling.name, labeling.tags
     for key, value in configured.items():
         if loaded[key] != value:
             raise ValueError(
@@ -380,3 +392,5 @@ def check_loaded(
             f"[{name}] the model was trained on the tags {trained_on}, but the component's, from "
             f"{loaded}, are {tags}"
         )
+    if labeling.is_ready:
+        _check_weights(name, labeling.model)

@@ -16,7 +16,6 @@ from spacy_bcrf.layers.linear_chain import sparse_chain
 
 from .codecs import TagCodec
 from .gold import Gold
-from .queries import PosteriorQueries
 from .sequence_labeler import SequenceLabeler
 from .settings import Setting, TaggerSettings
 from .training import LossTerm
@@ -34,7 +33,7 @@ def make_scorer() -> Callable:
     return score_tags
 
 
-class Tagger(PosteriorQueries, SequenceLabeler):
+class Tagger(SequenceLabeler):
     """Predict `Token.tag` or `Token.pos`.
 
     >>> import spacy, spacy_bcrf

@@ -265,11 +265,11 @@ class SparseChain:
             `OnlineLearner.add_pairs`.
         """
         learner = self.learner
-        weights = learner.weights
+        weights, n_states = learner.weights, learner.n_states
+        transitions = weights[:n_states, :n_states]
         unary = self.features.score(
             docs, self.dictionary, weights, learner.n_tags, learner.n_chains
         )
-        transitions = weights[: learner.n_states, : learner.n_states]
         if self.full:
             unary, transitions = unary.astype("float64"), transitions.astype("float64")
         lengths = docs.lengths if isinstance(docs, DocBatch) else doc_lengths(docs)

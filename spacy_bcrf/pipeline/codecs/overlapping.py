@@ -28,6 +28,7 @@ from spacy_bcrf.annotation.partial import (
     AMBIGUOUS,
     INCORRECT,
     PartialAnnotation,
+    find_labels,
 )
 from spacy_bcrf.chain import Potentials, span_candidates, span_posteriors
 from spacy_bcrf.chain.side_by_side import rows_by_chain
@@ -163,6 +164,9 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
 
     # Gold
 
+    def find_used_labels(self, doc: Doc) -> set[str]:
+        return SpanGroupCodec.find_labels(self, doc) | find_labels(doc, self._keys)
+
     def probabilities(self, doc: Doc, spans: Sequence[Span]) -> list[float | None]:
         """Return the scores of the group, by boundaries and label."""
         group = doc.spans.get(self._key, ())
@@ -173,16 +177,16 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
 
     def read_gold(self, examples: Sequence[Example]) -> tuple[Values, dict[int, str]]:
         """Return gold tags, values (N, C), and problems by example."""
-        return read_gold(examples, self.n_chains, lambda example: self._read(example)[0])
+        return read_gold(examples, self.n_chains, lambda example: self._read_layers(example)[0])
 
     def find_lost(self, example: Example) -> list[str]:
         """Describe the gold spans of an example that no layer can hold."""
         try:
-            return self._read(example)[1]
+            return self._read_layers(example)[1]
         except ValueError:
             return []
 
-    def _read(self, example: Example) -> tuple[Values, list[str]]:
+    def _read_layers(self, example: Example) -> tuple[Values, list[str]]:
         predicted, reference = example.predicted, example.reference
         values = np.zeros((len(predicted), self.n_chains), dtype="uint64")
         if self._key not in reference.spans:

@@ -25,7 +25,6 @@ from spacy_bcrf.annotation.arrays import (
 from spacy_bcrf.annotation.entity_tags import EntityTags
 from spacy_bcrf.annotation.extensions import span_confidence
 from spacy_bcrf.annotation.partial import (
-    find_labels,
     read_annotated_labels,
     read_partial_annotation,
 )
@@ -179,9 +178,6 @@ class PartialSpanCodec(SpanCodec):
     def find_labels(self, doc: Doc) -> set[str]:
         """Return the labels of spans and of partial annotation."""
         return self.find_used_labels(doc) | (read_annotated_labels(doc) or set())
-
-    def find_used_labels(self, doc: Doc) -> set[str]:
-        return super().find_labels(doc) | find_labels(doc, self._keys)
 
     def annotated_labels(self, doc: Doc) -> Collection[str] | None:
         return read_annotated_labels(doc)
