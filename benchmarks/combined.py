@@ -36,8 +36,8 @@ from spacy_bcrf.sparse.template_sets import SETS
 
 PARTS = ("chain", "hybrid", "network")
 CHAINS = ("chain", "stacked")
-STACKED_PARTS = ("stacked", "vectors")
-"""The parts with --stacked: a chain, and a network with vectors."""
+STACKED_PARTS = ("vectors", "stacked")
+"""The parts with --stacked. The first pipeline, whose vocabulary the sum has, needs the vectors."""
 TAGS_TOO = {
     "@architectures": "spacy.Tok2Vec.v2",
     "embed": {
