@@ -30,14 +30,13 @@ not have it. README.md in this folder is the map.
 
 from __future__ import annotations
 
-from functools import cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from . import threads
 from .backend import UNARIES, Array, BregmanOptions, Edges, Result
+from .threads import set_threads
 
 __all__ = [
     "Array",
@@ -192,7 +191,7 @@ def add_features(tags: Array, weights: Array, lengths: Array, node: Array, edge:
     xp = array_module(node, "node")
     dtype = _float_dtype("node", node, 2)
     n_tokens, t = node.shape
-    _check_lengths(lengths, xp)
+    _check_array("lengths", lengths, xp, _INT32, (None,))
     _check_array("tags", tags, xp, _INT32, (None, n_tokens))
     _check_array("weights", weights, xp, dtype, (len(lengths), len(tags)))
     _check_output("node", node, xp, dtype, node.shape)
@@ -243,7 +242,7 @@ def gram_matrices(tags: Array, lengths: Array, n_tags: int, shared: bool) -> Arr
     """
     xp = array_module(tags, "tags")
     _check_count("n_tags", n_tags)
-    _check_lengths(lengths, xp)
+    _check_array("lengths", lengths, xp, _INT32, (None,))
     _check_array("tags", tags, xp, _INT32, (None, None))
     return _backend(xp).gram_matrices(xp, tags, lengths, n_tags, shared)
 
@@ -358,19 +357,6 @@ def mean_field_loss(
     return _backend(xp).mean_field_loss(xp, unary, transitions, lengths, gold, n_iter)
 
 
-def set_threads(n: int | None) -> None:
-    """Set the maximum number of threads that share the sequences of a NumPy batch.
-
-    None restores the default: the environment variable BCRF_THREADS, else OMP_NUM_THREADS, else the
-    number of cores available to this process. In worker processes (forked, or started by
-    multiprocessing) the default is 1 if neither variable is set. A forked process starts from the
-    default. Results do not depend on the number of threads, to the last bit.
-
-    Raises TypeError unless n is an integer or None, ValueError if n < 1.
-    """
-    threads.set_count(n)
-
-
 def instruction_sets() -> tuple[str, ...]:
     """Instruction sets of this machine that the CPU kernels can use, slowest first."""
     return _native().instruction_sets()
@@ -416,7 +402,7 @@ def plan(
         known = ", ".join(native.operations())
         raise ValueError(f"operation must be one of {known}, got {operation!r}")
     _check_count("tags", tags)
-    _check_lengths(lengths, np)
+    _check_array("lengths", lengths, np, _INT32, (None,))
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
     transitions = np.zeros((tags, tags), dtype)
@@ -464,14 +450,9 @@ def _backend(xp: ModuleType) -> Any:
     return cuda
 
 
-@cache
 def _native() -> Any:
-    try:
-        from . import native
-    except ImportError as error:
-        raise ImportError(
-            f"the kernels in {__path__[0]} are not compiled; in a clone: pip install -e ."
-        ) from error
+    from . import native
+
     return native
 
 
@@ -485,17 +466,15 @@ def _check_array(name: str, array: Array, xp: ModuleType, dtype: np.dtype, *shap
         raise TypeError(f"{name} must be a {xp.__name__} array, got {type(array).__name__}")
     if array.dtype != dtype:
         raise TypeError(f"{name} must be {dtype}, got {array.dtype}")
-    if array.shape not in shapes and not any(_fits(array.shape, shape) for shape in shapes):
+    found = array.shape
+    if found not in shapes and not any(
+        len(shape) == len(found) and all(n in (None, m) for m, n in zip(found, shape, strict=True))
+        for shape in shapes
+    ):
         expected = " or ".join(map(str, shapes))
         raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
     if not array.flags.c_contiguous:
         raise ValueError(f"{name} is not C-contiguous: pass {xp.__name__}.ascontiguousarray")
-
-
-def _fits(shape: tuple[int, ...], expected: _Shape) -> bool:
-    return len(shape) == len(expected) and all(
-        n is None or n == m for m, n in zip(shape, expected, strict=True)
-    )
 
 
 def _check_output(
@@ -542,13 +521,8 @@ def _check_batch(unary: Array, transitions: Array, lengths: Array) -> ModuleType
         raise ValueError(f"unary must have at least one tag, got shape {shape}")
     _check_array("unary", unary, xp, dtype, shape)
     _check_array("transitions", transitions, xp, dtype, (t, t), (n, t, t))
-    _check_lengths(lengths, xp)
-    return xp
-
-
-def _check_lengths(lengths: Array, xp: ModuleType) -> None:
-    """Check the type of the lengths. The kernels check their sum."""
     _check_array("lengths", lengths, xp, _INT32, (None,))
+    return xp
 
 
 def _check_count(name: str, value: int) -> None:

@@ -4,14 +4,10 @@ from pathlib import Path
 from typing import NoReturn
 
 
-class NotCompiledError(ImportError):
-    """The compiled kernels are missing."""
-
-
 def refuse() -> NoReturn:
-    """Raise NotCompiledError, which says what to do."""
+    """Raise ImportError, which says what to do."""
     folder = Path(__file__).parents[2]
-    raise NotCompiledError(
+    raise ImportError(
         f"{folder} has spacy-bcrf without compiled kernels. Run `pip install .` in it, or start "
         "Python in another folder to use an installed spacy-bcrf"
     )

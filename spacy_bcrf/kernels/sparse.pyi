@@ -16,16 +16,7 @@ class Dictionary:
 
 class Extractor:
     def __init__(self, templates: Iterable[tuple[int, Sequence[tuple[int, int]]]]) -> None: ...
-    def extract(
-        self,
-        values: NDArray[np.uint64],
-        words: NDArray[np.int32],
-        bag_starts: NDArray[np.int64],
-        bag_values: NDArray[np.uint64],
-        bags: int,
-        lengths: NDArray[np.int32],
-        origins: bool = False,
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32] | None]: ...
+    def extract(self, arrays: tuple[Any, ...]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
 
 class WordScores:
     def __init__(
@@ -41,12 +32,7 @@ class WordScores:
         n_tags: int,
         n_chains: int,
         orths: NDArray[np.uint64],
-        values: NDArray[np.uint64],
-        words: NDArray[np.int32],
-        bag_starts: NDArray[np.int64],
-        bag_values: NDArray[np.uint64],
-        bags: int,
-        lengths: NDArray[np.int32],
+        arrays: tuple[Any, ...],
     ) -> NDArray[np.float32]: ...
 
 class Learner:

@@ -52,8 +52,8 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
 
     cdef cppclass CExtractor "bcrf::Extractor":
         void add(uint64_t, const vector[Part]&) except +
-        void extract(const TokenValues&, const int*, int, vector[uint64_t]&, vector[int64_t]&,
-                     vector[int32_t]*) except +
+        void extract(const TokenValues&, const int*, int, vector[uint64_t]&,
+                     vector[int64_t]&) except +
 
     cdef cppclass DenseKernels "bcrf::Kernels<float>":
         pass
@@ -198,11 +198,15 @@ cdef int _n_columns(spec) except -1:
     return max([column + 1 for column, _ in spec], default=0)
 
 
-cdef TokenValues _tokens(const uint64_t[:, ::1] values, const int[::1] words,
-                         const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
-                         const int[::1] lengths, int n_columns) except *:
-    """Return the arrays of `Extractor.extract`. Raise for arrays that do not fit."""
+cdef TokenValues _tokens(tuple arrays, int n_columns) except *:
+    """Point to the arrays of `Extractor.extract`. Raise for arrays that do not fit."""
     cdef TokenValues tokens
+    cdef const uint64_t[:, ::1] values
+    cdef const int[::1] words, lengths
+    cdef const int64_t[::1] bag_starts
+    cdef const uint64_t[::1] bag_values
+    cdef int bags
+    values, words, bag_starts, bag_values, bags, lengths = arrays
     check_lengths(lengths, values.shape[0])
     if words.shape[0] != values.shape[0]:
         raise ValueError(f"there are {values.shape[0]} values, but {words.shape[0]} words")
@@ -232,34 +236,24 @@ cdef class Extractor:
             self.c.add(seed, _parts(spec))
             self.n_columns = max(self.n_columns, _n_columns(spec))
 
-    def extract(self, const uint64_t[:, ::1] values, const int[::1] words,
-                const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
-                const int[::1] lengths, bint origins=False):
+    def extract(self, tuple arrays not None):
         """Return feature keys, uint64, and their starts, int64 (N + 1,).
 
-        The third result is the template of each key, int32, or None unless `origins`.
-
+        arrays: values, words, bag_starts, bag_values, bags and lengths.
         values: (N, singles), single values, 0 for none. Bag `column` of token i has the values
         bag_values[bag_starts[k]:bag_starts[k + 1]], where k = words[i] * bags + column.
         """
-        cdef TokenValues tokens = _tokens(
-            values, words, bag_starts, bag_values, bags, lengths, self.n_columns
-        )
+        cdef TokenValues tokens = _tokens(arrays, self.n_columns)
+        cdef const int[::1] lengths = arrays[5]
         cdef vector[uint64_t] keys
         cdef vector[int64_t] starts
-        cdef vector[int32_t] found
-        cdef vector[int32_t]* found_at = &found if origins else NULL
-        cdef int batch = <int>lengths.shape[0]
         starts.push_back(0)
-        keys.reserve(values.shape[0] * 24)
+        keys.reserve(len(arrays[0]) * 24)
         # `extract` does not change `c`, so several threads can run it at once.
         with nogil:
-            self.c.extract(tokens, &lengths[0], batch, keys, starts, found_at)
-        return (
-            _copy(keys.data(), keys.size() * 8, "uint64"),
-            _copy(starts.data(), starts.size() * 8, "int64"),
-            _copy(found.data(), found.size() * 4, "int32") if origins else None,
-        )
+            self.c.extract(tokens, &lengths[0], <int>lengths.shape[0], keys, starts)
+        found = _copy(keys.data(), keys.size() * 8, "uint64")
+        return found, _copy(starts.data(), starts.size() * 8, "int64")
 
 
 cdef class WordScores:
@@ -285,24 +279,21 @@ cdef class WordScores:
         del self.c
 
     def score(self, Dictionary dictionary not None, const float[:, ::1] weights, int n_tags,
-              int n_chains, const uint64_t[::1] orths, const uint64_t[:, ::1] values, const int[::1] words,
-              const int64_t[::1] bag_starts, const uint64_t[::1] bag_values, int bags,
-              const int[::1] lengths):
+              int n_chains, const uint64_t[::1] orths, tuple arrays not None):
         """Return tag scores, float32 (N, T), under weights (n_rows, stride).
 
         n_tags: T, the number of tags of all chains. n_chains: see `Learner`.
         All calls must have the same dictionary and weights. Neither may change during a call, which
         does not hold the GIL.
 
-        orths: uint64 (N,), the hash of each word. `Extractor.extract` describes the other arrays.
+        orths: uint64 (N,), the hash of each word. arrays: see `Extractor.extract`.
         Unknown features do not count. Raises IndexError for features without weights.
         """
-        cdef TokenValues tokens = _tokens(
-            values, words, bag_starts, bag_values, bags, lengths, self.n_columns
-        )
+        cdef TokenValues tokens = _tokens(arrays, self.n_columns)
+        cdef const int[::1] lengths = arrays[5]
         cdef Weights table = _weights(weights, n_tags, n_chains)
-        if orths.shape[0] != words.shape[0]:
-            raise ValueError(f"there are {words.shape[0]} words, but {orths.shape[0]} hashes")
+        if orths.shape[0] != len(arrays[1]):
+            raise ValueError(f"there are {len(arrays[1])} words, but {orths.shape[0]} hashes")
         unary = numpy.empty((orths.shape[0], n_tags), dtype="float32")
         cdef float[:, ::1] out = unary
         with nogil:
@@ -315,13 +306,8 @@ cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
                      size_t n_rows, size_t general) except -1:
     """Raise IndexError for rows outside the weights, which the loops would access unchecked."""
     cdef int64_t n_features = <int64_t>n_rows - <int64_t>general
-    cdef int low = least, high = -1
-    cdef Py_ssize_t i, n = rows.shape[0]
-    cdef const int* at = &rows[0]
-    with nogil:
-        for i in range(n):
-            low = min(low, at[i])
-            high = max(high, at[i])
+    cdef Py_ssize_t n = rows.shape[0]
+    low, high = native.extent(numpy, rows)
     if low < least or high >= n_features:
         raise IndexError(
             f"feature {low if low < least else high} is not among the {n_features} that have weights"
@@ -334,9 +320,7 @@ cdef int _check_rows(const int[::1] rows, const int64_t[::1] starts, int least,
 
 cdef int _check_pairs(const int[:, ::1] pairs, size_t n_rows, int n_tags) except -1:
     _check_shape("pairs", pairs, (n_tags + 1, n_tags))
-    cdef Py_ssize_t i
-    for i in range(n_tags + 1):
-        check_ids("pairs", pairs[i], 0, <int>(n_rows - n_tags - 3))
+    check_ids("pairs", numpy.ravel(pairs), 0, <int>(n_rows - n_tags - 3))
     return 0
 
 
@@ -450,7 +434,7 @@ cdef class Learner:
         Raises IndexError for a row without weights, ValueError for arrays that do not fit. After an
         exception, the learner has made some of the steps.
         """
-        cdef Sequences data = _sequences(rows, starts)
+        cdef Sequences data
         cdef const int[::1] gold_ = gold
         cdef const unsigned char[:, ::1] allowed_ = allowed, open_ = open
         cdef double loss = 0
@@ -461,6 +445,7 @@ cdef class Learner:
         check_starts("offsets", offsets, min(n, INT_MAX))
         n *= self.c.chains
         check_ids("order", order, 0, <int>(offsets.shape[0] - 1))
+        data.rows, data.starts = &rows[0], &starts[0]
         data.gold, data.allowed, data.open = &gold_[0], &allowed_[0, 0], &open_[0, 0]
         if not order.shape[0] or offsets[offsets.shape[0] - 1] == 0:
             return 0.0, order.shape[0]
@@ -488,7 +473,7 @@ cdef class Learner:
         d_unary: (N, T), d_transitions: (T / C, T / C), the gradient of a loss, float32.
         Raises IndexError for a row without weights, ValueError for arrays that do not fit.
         """
-        cdef Sequences data = _sequences(rows, starts)
+        cdef Sequences data
         cdef int tags = self.c.tags
         cdef Py_ssize_t n = starts.shape[0] - 1
         _check_rows(rows, starts, 0, self.c.v.rows(), self.c.first_feature())
@@ -497,6 +482,7 @@ cdef class Learner:
         _check_shape("d_transitions", d_transitions, (tags, tags))
         if not n:
             return
+        data.rows, data.starts = &rows[0], &starts[0]
         with nogil:
             SparseKernels.get().descend(self.c[0], data, &lengths[0], <int>lengths.shape[0],
                                         &d_unary[0, 0], &d_transitions[0, 0])
@@ -570,21 +556,15 @@ cdef Weights _weights(const float[:, ::1] table, int n_tags, int n_chains) excep
     return weights
 
 
-cdef Sequences _sequences(const int[::1] rows, const int64_t[::1] starts) noexcept:
-    """Point to the arrays, which must outlive the sequences."""
-    cdef Sequences data
-    data.rows, data.starts = &rows[0], &starts[0]
-    return data
-
-
 cdef _score(Weights weights, const int[::1] rows, const int64_t[::1] starts,
             const int[::1] lengths):
     """Return tag scores, float32 (N, T). Raise for rows and lengths that do not fit."""
-    cdef Sequences data = _sequences(rows, starts)
+    cdef Sequences data
     _check_rows(rows, starts, -1, weights.rows, weights.general)
     check_lengths(lengths, starts.shape[0] - 1)
     unary = numpy.empty((starts.shape[0] - 1, weights.tags), dtype="float32")
     cdef float[:, ::1] out = unary
+    data.rows, data.starts = &rows[0], &starts[0]
     with nogil:
         c_score(weights, data, &lengths[0], <int>lengths.shape[0], &out[0, 0])
     return unary

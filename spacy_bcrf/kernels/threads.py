@@ -14,15 +14,23 @@ _forked = False
 
 
 def count() -> int:
-    """Return the number set by `kernels.set_threads`, or the default."""
+    """Return the number that `set_threads` has set, or the default."""
     global chosen
     if chosen is None:
         chosen = _default()
     return chosen
 
 
-def set_count(n: int | None) -> None:
-    """Set the number of threads; None restores the default. Raises ValueError out of int32."""
+def set_threads(n: int | None) -> None:
+    """Set the maximum number of threads that share the sequences of a NumPy batch.
+
+    None restores the default: the environment variable BCRF_THREADS, else OMP_NUM_THREADS, else the
+    number of cores available to this process. In worker processes (forked, or started by
+    multiprocessing) the default is 1 if neither variable is set. A forked process starts from the
+    default. Results do not depend on the number of threads, to the last bit.
+
+    Raises TypeError unless n is an integer or None, ValueError if n < 1 or out of int32.
+    """
     global chosen
     if n is not None and (not isinstance(n, Integral) or isinstance(n, bool)):
         raise TypeError(f"the number of threads must be an integer or None, got {n!r}")

@@ -205,7 +205,7 @@ class Features:
             kept = self._word_scores = weights, self._compile_scores()
         orths = np.ascontiguousarray(tokens.orths)
         arrays = self._arrays(tokens)
-        return kept[1].score(dictionary, weights, n_tags, n_chains, orths, *arrays)
+        return kept[1].score(dictionary, weights, n_tags, n_chains, orths, arrays)
 
     def _tokens(self, docs: Sequence[Doc], held_out: bool = False) -> Tokens:
         if isinstance(docs, DocBatch) and set(self.attributes) <= set(docs.columns):
@@ -224,8 +224,7 @@ class Features:
             from spacy_bcrf.kernels.sparse import Extractor
 
             self._extractor = Extractor(self._compile())
-        keys, starts, _ = self._extractor.extract(*self._arrays(tokens))
-        return keys, starts
+        return self._extractor.extract(self._arrays(tokens))
 
     def _arrays(self, tokens: Tokens) -> tuple[Any, ...]:
         """Return the arguments of the compiled extractor.

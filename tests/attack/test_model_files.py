@@ -201,7 +201,12 @@ def learn(rows=(0, 1), starts=(0, 1, 2), gold=(0, 1), offsets=(0, 2), order=(0,)
 
 
 def extract(values=2, words=(0, 0), bag_starts=(0, 2), bag_values=2, bags=1, lengths=(2,)):
-    return Extractor([(1, [(0, 0), (1, 0)])]).extract(
+    arrays = token_arrays(values, words, bag_starts, bag_values, bags, lengths)
+    return Extractor([(1, [(0, 0), (1, 0)])]).extract(arrays)
+
+
+def token_arrays(values, words, bag_starts, bag_values, bags, lengths):
+    return (
         np.ones((values, 1), "uint64"),
         np.array(words, "int32"),
         np.array(bag_starts, "int64"),
@@ -228,12 +233,7 @@ def word_scores(hashes=1, columns=8, rows=6, n_tags=2, **arrays):
         n_tags,
         1,
         np.ones(hashes, "uint64"),
-        np.ones((arrays["values"], 1), "uint64"),
-        np.array(arrays["words"], "int32"),
-        np.array(arrays["bag_starts"], "int64"),
-        np.ones(arrays["bag_values"], "uint64"),
-        arrays["bags"],
-        np.array(arrays["lengths"], "int32"),
+        token_arrays(**arrays),
     )
 
 

@@ -81,7 +81,9 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, shard, n_docs):
 
 def test_old_and_new_shards_are_not_mixed(tmp_path):
     write_all(make_docs(4), tmp_path / "corpus", shard=1)
-    with pytest.raises(ValueError, match="expected a new or empty folder; nothing in it is replaced"):
+    with pytest.raises(
+        ValueError, match="expected a new or empty folder; nothing in it is replaced"
+    ):
         write_all(make_docs(2), tmp_path / "corpus", shard=1)
     assert len(find_files(tmp_path / "corpus")) == 4
 

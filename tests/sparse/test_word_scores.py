@@ -166,7 +166,7 @@ def test_arrays_of_other_widths_forget_the_sums():
         weights = np.ones((N_TAGS + 3, stride), "float32")
         values = np.ones((1, columns), "uint64")
         one, no_bags = np.ones(1, "int32"), (np.zeros(1, "int64"), np.zeros(0, "uint64"))
-        arrays = (word, values, np.zeros(1, "int32"), *no_bags, 0, one)
+        arrays = word, (values, np.zeros(1, "int32"), *no_bags, 0, one)
         assert scores.score(dictionary, weights, N_TAGS, 1, *arrays).tolist() == [[3.0] * N_TAGS]
     with pytest.raises(TypeError, match="dictionary"):
         scores.score(None, weights, N_TAGS, 1, *arrays)

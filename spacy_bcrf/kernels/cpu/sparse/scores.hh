@@ -133,7 +133,7 @@ class WordScores {
         for (int k : added)
             for (const Group& group : grams.groups) {
                 group.at_gram.extract_at(block.tokens, block.first, block.length,
-                                         block.begin - before_ + k, scratch, keys, nullptr);
+                                         block.begin - before_ + k, scratch, keys);
                 ends.push_back(std::int64_t(keys.size()));
             }
         std::vector<std::int32_t> rows;
@@ -279,7 +279,7 @@ class WordScores {
         std::vector<std::uint64_t> keys;
         std::vector<std::int64_t> starts = {0};
         std::vector<std::int32_t> rows;
-        others_.extract(tokens, lengths, batch, keys, starts, nullptr);
+        others_.extract(tokens, lengths, batch, keys, starts);
         look_up(dictionary, weights, keys, rows);
         const size_t columns = 1 + tokens.singles;
         if (columns != columns_ || weights.stride != stride_) {

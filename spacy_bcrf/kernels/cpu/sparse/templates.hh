@@ -79,12 +79,11 @@ class Extractor {
         templates_.push_back(Template{seed, first, int(parts_.size())});
     }
 
-    // Append the keys of token i of a sequence to `keys`; append the template of each key to `origins`,
-    // unless null. A template has no feature if one of its parts has no value. i may lie outside.
+    // Append the keys of token i of a sequence to `keys`. A template has no feature if one of its parts
+    // has no value. i may lie outside.
     void extract_at(const TokenValues& t, size_t start, int length, int i, Scratch& scratch,
-                    std::vector<std::uint64_t>& keys, std::vector<std::int32_t>* origins) const {
-        for (size_t m = 0; m < templates_.size(); ++m) {
-            const Template& form = templates_[m];
+                    std::vector<std::uint64_t>& keys) const {
+        for (const Template& form : templates_) {
             std::uint64_t key = form.seed;
             bool several = false, missing = false;
             for (int p = form.first; p < form.last; ++p) {
@@ -102,23 +101,20 @@ class Extractor {
                 for (int p = form.first; p < form.last; ++p)
                     multiply(t, start, length, i, parts_[p], scratch);
                 for (std::uint64_t k : scratch.partial) keys.push_back(k);
-                if (origins) origins->insert(origins->end(), scratch.partial.size(), int(m));
             } else if (!missing) {
                 keys.push_back(key);
-                if (origins) origins->push_back(int(m));
             }
         }
     }
 
     // Append the keys of each token to `keys` and their end to `ends`, see `extract_at`.
     void extract(const TokenValues& t, const std::int32_t* lengths, int batch,
-                 std::vector<std::uint64_t>& keys, std::vector<std::int64_t>& ends,
-                 std::vector<std::int32_t>* origins) const {
+                 std::vector<std::uint64_t>& keys, std::vector<std::int64_t>& ends) const {
         Scratch scratch;
         size_t start = 0;
         for (int b = 0; b < batch; ++b) {
             for (int i = 0; i < lengths[b]; ++i) {
-                extract_at(t, start, lengths[b], i, scratch, keys, origins);
+                extract_at(t, start, lengths[b], i, scratch, keys);
                 ends.push_back(std::int64_t(keys.size()));
             }
             start += lengths[b];
