@@ -164,7 +164,7 @@ def load_tables(lang: str) -> dict[str, dict[str, str]]:
     kinds: dict[str, set[str]] = {}
     with (find_package("german_nouns") / "nouns.csv").open(encoding="utf8", newline="") as file:
         for noun in csv.DictReader(file):
-            kind = " ".join(set(noun.pop("pos").split(",")) & NAMES) or "noun"
+            kind = " ".join(sorted({*noun.pop("pos").split(",")} & NAMES)) or "noun"
             for column, form in noun.items():
                 if not column.startswith("genus"):
                     kinds.setdefault(form, set()).add(kind)

@@ -42,7 +42,7 @@ def measure_pass(folder: Path, corpus: str, passes: int = 3) -> dict[str, object
     for _ in range(passes):
         start = time.process_time()
         for batch in batches:
-            chain._drop_features(chain._prepare(batch)[1])
+            chain.drop_features(chain._prepare(batch)[1])
         features.append(time.process_time() - start)
     feature_seconds = float(np.median(features[1:]))
     bound = feature_seconds + n_chains * (seconds["bcrf_ner"] - feature_seconds)

@@ -9,9 +9,8 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from enum import Enum
 from types import NoneType
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from typer import Context
 from typer.models import ArgumentInfo
@@ -100,9 +99,9 @@ def kind_of(annotation: Any) -> str:
     """Return the kind of a value, or its choices. Empty for a flag."""
     kind = annotation
     while inner := [each for each in get_args(kind) if each is not NoneType]:
+        if get_origin(kind) is Literal:
+            return ", ".join(inner)
         kind = inner[0]  # of T | None, list[T]
-    if issubclass(kind, Enum):
-        return ", ".join(each.value for each in kind)
     names = {bool: "", int: "INTEGER", float: "NUMBER", str: "TEXT"}
     return names.get(kind, "PATH")
 
@@ -113,7 +112,7 @@ def default_of(value: Any) -> str:
         return "required"
     if value is None or value is False or value == "":
         return ""
-    return f"`{value.value if isinstance(value, Enum) else value}`"
+    return f"`{value}`"
 
 
 def escape(text: str) -> str:

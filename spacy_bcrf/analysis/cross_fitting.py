@@ -88,8 +88,9 @@ def fit_sparse_chain(nlp: Language, examples: Sequence[Example], passes: int) ->
             stacklevel=2,
         )
     rows, lengths = chain.rows(docs, held_out=True), doc_lengths(docs)
+    rng = np.random.default_rng(chain.settings.seed)
     for _ in range(passes):
-        chain.learner.fit(chain.drop_features(rows), lengths, gold.tags, 1)
+        chain.learner.fit(chain.drop_features(rows, rng), lengths, gold.tags, 1)
     return chain.learner.n_features
 
 

@@ -164,7 +164,7 @@ def _template_choices(model: Settings) -> Iterator[str | list[str]]:
     for base in bases:
         yield base
         texts = get_templates(base) if isinstance(base, str) else list(base)
-        texts = [text for text in texts if "cluster." not in text]
+        texts = [text for text in texts if not ("cluster." in text or "compound." in text)]
         for names in [[name] for name in clusters] + (
             [list(clusters)] if len(clusters) > 1 else []
         ):

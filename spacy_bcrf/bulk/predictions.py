@@ -74,8 +74,8 @@ class Predictor:
                     more += _with_probabilities(pipe, doc, left, full)
             docs = pipe.write(docs, predictions)
             for i, (doc, prediction) in enumerate(zip(docs, predictions, strict=True)):
-                found = pipe.codec.find_spans(doc)
-                spans[i] += _with_probabilities(pipe, doc, found, prediction)
+                written = pipe.codec.find_spans(doc)
+                spans[i] += _with_probabilities(pipe, doc, written, prediction)
                 for start, end, label, p in prediction.candidates or ():
                     span = pipe.codec.make_span(doc, start, end, label)
                     candidates[i].append(_with_probability(pipe, span, p))

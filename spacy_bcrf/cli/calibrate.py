@@ -9,7 +9,7 @@ from spacy.cli._util import Opt
 from spacy_bcrf.io.extras import require
 
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
-from .paths import draw, print_notes
+from .paths import check_output_file, draw, print_notes
 
 Grouping = Literal["label", "length"]
 
@@ -50,6 +50,8 @@ def calibrate_cli(
     check_destination(model, dev, output, inplace)
     if not no_plot:
         require("matplotlib", "plot")
+    if plot is not None:
+        check_output_file(plot, dev)
     nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
     found = calibrate(nlp, read_gold(nlp, dev), name, by=by, n_bins=n_bins)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")

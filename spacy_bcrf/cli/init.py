@@ -48,7 +48,7 @@ def init_cli(
     ] = None,
     transformer: Annotated[str | None, Opt(help="Folder or name of a transformer")] = None,
     force: Annotated[
-        bool, Opt("--force", "-F", help="Replace .spacy files beside the config")
+        bool, Opt("--force", "-F", help="Replace the config, and .spacy files beside it")
     ] = False,
 ) -> str:
     """
@@ -60,6 +60,8 @@ def init_cli(
     from spacy_bcrf.corpora.convert import check_language
 
     check_output_file(output, train, dev)
+    if output.exists() and not force:
+        raise ValueError(f"{output} exists; expected another name, or --force to replace it")
     check_language(lang)
     raw = _find_raw_text(train)
     chosen = [name.strip() for name in pipes.split(",")] if pipes else []
@@ -67,8 +69,11 @@ def init_cli(
     with parts:
         clusters_file = _find_clusters(clusters, raw, output.parent, lang)
         paths = parts.prepare(train, dev)
+        found = inspect_corpora([paths["train"]])
+        if not found.docs:
+            raise ValueError(f"{train}: has no documents")
         made = make_first_config(
-            inspect_corpora([paths["train"]]),
+            found,
             lang,
             pipes=chosen,
             encoder=encoder,

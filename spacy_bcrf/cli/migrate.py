@@ -23,7 +23,7 @@ def migrate_cli(
 ) -> str:
     """
     Replace `ner`, `tagger` and `spancat` in a training config by `bcrf_ner`, `bcrf_tagger` and
-    `bcrf_chunker`. Names, tok2vec, listeners and all other settings stay.
+    `bcrf_spans`. Names, tok2vec, listeners and all other settings stay.
     """
     from spacy import util
 

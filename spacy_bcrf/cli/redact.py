@@ -108,4 +108,5 @@ def redact_cli(
     print_notes([ASSUMPTION])
     if report is not None:
         return f"open {report}"
-    return f"python -m spacy bcrf redact {model} GOLD.spacy --output {output} --report leaks.html"
+    again = output.with_name(f"gold-{output.name}")
+    return f"python -m spacy bcrf redact {model} GOLD.spacy --output {again} --report leaks.html"

@@ -32,7 +32,7 @@ def report_cli(
     Judge a component on gold documents: precision, recall and F by label with bootstrap intervals,
     kinds of errors, calibration, confusions with examples, the most and the least certain errors.
     With --against, the differences from another pipeline and their significance. Writes one HTML
-    page without scripts, or JSON.
+    page that needs no network, or JSON.
     """
     from spacy_bcrf.analysis.loading import load_pipeline
     from spacy_bcrf.analysis.reporting import report

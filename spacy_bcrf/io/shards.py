@@ -35,6 +35,7 @@ def find_files(path: Path) -> list[Path]:
             file
             for file in found
             if not any(part.startswith(".") for part in file.relative_to(path).parts)
+            and not file.is_dir()
         ]
     if not files:
         is_pipeline = (path / "config.cfg").exists()

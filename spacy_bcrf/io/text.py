@@ -36,8 +36,8 @@ class UnreadableError(CorpusError):
 class Line(NamedTuple):
     """One line without its line break, or a piece of one.
 
-    number: counts from 1. problem: why the line cannot be read; its text is then of no use.
-    ends: whether no more pieces of the line follow.
+    number: counts from 1. problem: why the line cannot be read; its text then has
+    surrogates in place of the bytes, or is empty. ends: whether no more pieces of the line follow.
     """
 
     path: Path

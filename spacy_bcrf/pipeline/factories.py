@@ -80,11 +80,11 @@ def _register(
         try:
             made = _find(codec)(**{option: values.pop(option) for option in options})
         except ValueError as error:
-            raise _config_error(f"[{name}] {error}") from None
+            raise SettingError(f"[{name}] {error}") from None
         try:
             given = settings.read(name, values)
         except ValueError as error:
-            raise _config_error(str(error)) from None
+            raise SettingError(str(error)) from None
         return _find(component)(nlp.vocab, model, name, made, given, scorer=scorer)
 
     # spaCy reads the names of a config from the signature.
@@ -99,11 +99,12 @@ def _register(
     return Language.factory(factory, default_config=defaults, func=make, **facts)
 
 
-def _config_error(message: str) -> ConfigValidationError:
-    """Return an error that `spacy train` prints without a traceback."""
-    error = ConfigValidationError(title=message)
-    error.args = (message,)  # without the empty lines that the terminal gets
-    return error
+class SettingError(ConfigValidationError):
+    """A wrong setting of a component. `spacy train` prints it without a traceback."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(title=message)
+        self.args = (message,)  # without the empty lines that the terminal gets
 
 
 def _find(name: str) -> Any:

@@ -311,11 +311,15 @@ class SparseChain:
             potentials = potentials.with_scores(unary, potentials.transitions)
         return potentials, lambda gradient: learner.descend(rows, lengths, gradient)
 
-    def drop_features(self, rows: Rows) -> Rows:
-        """Return the features without a random share, `feature_dropout`."""
+    def drop_features(self, rows: Rows, rng: np.random.Generator | None = None) -> Rows:
+        """Return the features without a random share, `feature_dropout`.
+
+        rng: None for NumPy's global generator, which spaCy seeds.
+        """
         if not self.feature_dropout:
             return rows
-        dropped = np.random.random(len(rows.rows)) < self.feature_dropout
+        draw = np.random.random if rng is None else rng.random
+        dropped = draw(len(rows.rows)) < self.feature_dropout
         return known_rows(np.where(dropped, np.int32(-1), rows.rows), rows.starts)
 
     def _prepare(self, docs: Sequence[Doc]) -> tuple[OnlineLearner, Rows]:

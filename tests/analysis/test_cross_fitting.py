@@ -17,7 +17,6 @@ def weights(dropout, passes=3):
     words = [["the", "dog", "runs"], ["a", "cat", "sees", "the", "dog"]] * 5
     tags = [["D", "N", "V"], ["D", "N", "V", "D", "N"]] * 5
     docs = [Doc(nlp.vocab, words=w, tags=t) for w, t in zip(words, tags, strict=True)]
-    np.random.seed(0)
     examples = [Example(Doc(nlp.vocab, words=[t.text for t in d]), d) for d in docs]
     fit_sparse_chain(nlp, examples, passes)
     return sparse_chain(pipe.model).learner.weights
@@ -31,6 +30,6 @@ def test_a_chain_drops_features_as_its_config_says():
     assert n_kept < np.count_nonzero(np.abs(without).sum(axis=1)) / 2
 
 
-@pytest.mark.parametrize("passes", [1, 4])
-def test_training_without_dropout_is_reproducible(passes):
-    assert np.array_equal(weights(0.0, passes), weights(0.0, passes))
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_training_depends_on_the_seed_of_the_chain_alone(dropout):
+    assert np.array_equal(weights(dropout), weights(dropout))

@@ -46,7 +46,7 @@ def test_tags_and_names(name, tags):
 
 
 def test_an_unknown_scheme_is_an_error_listing_the_schemes():
-    with pytest.raises(ValueError, match=r"'BILOU'.*BIO, BILUO, BIES"):
+    with pytest.raises(ValueError, match=r"one of BIO, BILUO, BIES, got 'BILOU'"):
         get_scheme("BILOU")
 
 

@@ -132,7 +132,10 @@ def test_tags_and_words_are_counted(tmp_path, monkeypatch):
             ("--paths.train", "train.spacy", "--paths.dev", "no.spacy"),
             "config.cfg: [corpora.dev]: ",
         ),
-        ((*PATHS, "--components.ner.scheme", "IOB1"), "'IOB1'; expected one of BIO, BILUO, BIES"),
+        (
+            (*PATHS, "--components.ner.scheme", "IOB1"),
+            "must be one of BIO, BILUO, BIES, got 'IOB1'",
+        ),
         ((*PATHS, "--components.ner.nonsense", "1"), "nonsense"),
     ],
 )

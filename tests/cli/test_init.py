@@ -238,5 +238,20 @@ def test_brown_clusters_of_the_raw_text_beside_the_corpus(tmp_path):
     model = util.load_config(tmp_path / "c.cfg")["components"]["ner"]["model"]
     assert model["templates"] == "social-brown"
     assert model["clusters"] == {"brown": str(tmp_path / "clusters.tsv")}
-    result = run(*options[:-1], "none.tsv")
+    result = run("-F", *options[:-1], "none.tsv")
     assert "--clusters none.tsv: no such file; expected a file, or brown" in result.output
+
+
+def test_a_config_is_replaced_by_force_alone(tmp_path):
+    output = tmp_path / "c.cfg"
+    output.write_text("mine")
+    options = "-o", output, "-t", SAMPLE / "train.conllu", "-p", "ner"
+    assert "c.cfg exists; expected another name, or --force" in run(*options).output
+    assert output.read_text() == "mine"
+    assert run("--force", *options).exit_code == 0 and output.read_text() != "mine"
+
+
+def test_a_corpus_without_documents_is_named(tmp_path):
+    DocBin().to_disk(tmp_path / "empty.spacy")
+    result = run("-o", tmp_path / "c.cfg", "-t", tmp_path / "empty.spacy", "-p", "ner")
+    assert result.exit_code and "empty.spacy: has no documents" in result.output

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from spacy_bcrf.corpora.formats.columns import read_columns
-from spacy_bcrf.io.text import CorpusError, Line
+from spacy_bcrf.corpora.formats.conllu import read_conllu
+from spacy_bcrf.io.text import CorpusError, Line, scan_lines
 
 
 def read(text, **options):
@@ -124,3 +125,14 @@ def test_malformed_lines(text, message):
 def test_missing_columns(options, message):
     with pytest.raises(CorpusError, match=message):
         read("a\tO", **options)
+
+
+@pytest.mark.parametrize("suffix", ["iob2", "conllu"])
+def test_a_document_starts_at_a_comment_that_is_not_utf8(tmp_path, suffix):
+    rows = {"iob2": "{}\tO\n\n", "conllu": "1\t{}" + 8 * "\t_" + "\n\n"}[suffix]
+    path = tmp_path / f"corpus.{suffix}"
+    text = "# newdoc id = a\n" + rows.format("a") + "# newdoc id = caf\xe9\n" + rows.format("b")
+    path.write_bytes(text.encode("latin-1"))
+    read = {"iob2": read_columns, "conllu": read_conllu}[suffix]
+    found = [(s.words, s.starts_document) for s in read(scan_lines(path))]
+    assert found == [(["a"], True), (["b"], True)]

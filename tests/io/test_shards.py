@@ -120,3 +120,8 @@ def test_a_pipeline_in_place_of_a_corpus(tmp_path):
     spacy.blank("xx").to_disk(tmp_path / "model")
     with pytest.raises(ValueError, match="it is a pipeline, expected a corpus"):
         find_files(tmp_path / "model")
+
+
+def test_a_folder_of_shards_may_be_named_as_a_file(tmp_path):
+    write_all(make_docs(4), tmp_path / "corpus" / "x.spacy", shard=2)
+    assert len(find_files(tmp_path / "corpus")) == 2

@@ -1,5 +1,6 @@
 """Options of the wrong type or size are refused with their names."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -95,3 +96,9 @@ def test_missing_tags_are_not_said_to_be_dropped_spans() -> None:
     with pytest.raises(ValueError, match="`spacy bcrf convert --tag-column`") as error:
         nlp.initialize(lambda: [example])
     assert "spans" not in str(error.value)
+
+
+def test_an_error_of_a_setting_survives_another_process():
+    with pytest.raises(ValueError, match="scheme must be one of") as found:
+        spacy.blank("en").add_pipe("bcrf_ner", config={"scheme": "FOO"})
+    assert str(pickle.loads(pickle.dumps(found.value))) == str(found.value)

@@ -59,7 +59,8 @@ def read_columns(
     error: CorpusError | None = None
     for line in chain(head, lines, [Line(Path(), 0, "")]):
         bad: CorpusError | None = None
-        if line.problem is not None:
+        # A comment, or the start of a document, has no words to lose.
+        if line.problem is not None and (not line.text or is_row(line, tabs)):
             bad = line.error(line.problem)
             if drop_words:
                 sentence.dropped.append(bad)

@@ -93,10 +93,10 @@ class _Builder:
         self.forms_differ = False
 
     def add(self, line: Line) -> None:
-        if line.problem is not None:
-            raise line.error(line.problem)
         if line.text.startswith("#"):
             self._add_comment(line)
+        elif line.problem is not None:
+            raise line.error(line.problem)
         else:
             self._add_row(line)
 
