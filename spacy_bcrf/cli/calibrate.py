@@ -47,11 +47,11 @@ def calibrate_cli(
 
     from .labeler import check_destination, load_labeler, read_gold, store
 
+    if plot is not None:
+        check_output_file(plot, dev)
     check_destination(model, dev, output, inplace)
     if not no_plot:
         require("matplotlib", "plot")
-    if plot is not None:
-        check_output_file(plot, dev)
     nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
     found = calibrate(nlp, read_gold(nlp, dev), name, by=by, n_bins=n_bins)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")

@@ -253,5 +253,6 @@ def test_a_config_is_replaced_by_force_alone(tmp_path):
 
 def test_a_corpus_without_documents_is_named(tmp_path):
     DocBin().to_disk(tmp_path / "empty.spacy")
-    result = run("-o", tmp_path / "c.cfg", "-t", tmp_path / "empty.spacy", "-p", "ner")
+    parts = "-t", tmp_path / "empty.spacy", "-d", SAMPLE / "dev.conllu"
+    result = run("-o", tmp_path / "c.cfg", *parts, "-p", "ner")
     assert result.exit_code and "empty.spacy: has no documents" in result.output
