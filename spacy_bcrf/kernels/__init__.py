@@ -30,6 +30,7 @@ not have it. README.md in this folder is the map.
 
 from __future__ import annotations
 
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -229,7 +230,7 @@ def extent(ids: Array) -> tuple[int, int]:
     xp = array_module(ids, "ids")
     _check_array("ids", ids, xp, _INT32, (None,))
     if xp is np:
-        low, high = _native().extent(xp, ids)
+        low, high = _backend(np).extent(xp, ids)
         return low, high
     return (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
 
@@ -309,7 +310,7 @@ def fused_loss(
     if xp is np:
         if gold.dtype != _INT32 or gold.ndim != 1 or not gold.flags.c_contiguous:
             return None
-        return _native().labeling_loss(xp, *arrays, options)
+        return _backend(np).labeling_loss(xp, *arrays, options)
     from . import cuda
 
     if options is None:
@@ -359,7 +360,7 @@ def mean_field_loss(
 
 def instruction_sets() -> tuple[str, ...]:
     """Instruction sets of this machine that the CPU kernels can use, slowest first."""
-    return _native().instruction_sets()
+    return _backend(np).instruction_sets()
 
 
 def instruction_set() -> str:
@@ -367,7 +368,7 @@ def instruction_set() -> str:
 
     Raises ValueError if the environment variable BCRF_ISA names one that this machine lacks.
     """
-    return _native().instruction_set()
+    return _backend(np).instruction_set()
 
 
 def plan(
@@ -397,7 +398,7 @@ def plan(
     Raises ValueError for an unknown operation or dtype, for a negative length, and for a path in
     BCRF_PATH that the operation lacks.
     """
-    native = _native()
+    native = _backend(np)
     if operation not in native.operations():
         known = ", ".join(native.operations())
         raise ValueError(f"operation must be one of {known}, got {operation!r}")
@@ -419,12 +420,12 @@ def path_counts() -> dict[tuple[str, str, str], int]:
     sum_product of its chain. Searches (n-best lists, beams, Dijkstra) have one path and do not
     count.
     """
-    return _native().path_counts()
+    return _backend(np).path_counts()
 
 
 def clear_path_counts() -> None:
     """Set all path counts to 0."""
-    _native().clear_path_counts()
+    _backend(np).clear_path_counts()
 
 
 def array_module(array: Array, name: str = "the argument") -> ModuleType:
@@ -441,19 +442,16 @@ def array_module(array: Array, name: str = "the argument") -> ModuleType:
     raise TypeError(f"{name} must be a NumPy or CuPy array, got {type(array).__name__}")
 
 
+@cache
 def _backend(xp: ModuleType) -> Any:
     """The kernels for the arrays of a module. A test compares their parameters with those here."""
     if xp is np:
-        return _native()
+        from . import native
+
+        return native
     from . import cuda
 
     return cuda
-
-
-def _native() -> Any:
-    from . import native
-
-    return native
 
 
 # Checks of types and shapes, for NumPy and CuPy arrays. Each error names the argument. The checks
