@@ -102,8 +102,9 @@ def _register(
 class SettingError(ConfigValidationError):
     """A wrong setting of a component. `spacy train` prints it without a traceback."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(title=message)
+    def __init__(self, message: str = "", **options: Any) -> None:
+        # spaCy's commands make it again from its options.
+        super().__init__(**{"title": message, **options})
         self.args = (message,)  # without the empty lines that the terminal gets
 
 
