@@ -93,7 +93,7 @@ STACKED: dict[str, dict[str, Any]] = {
     "ewt-pos": {"clusters": ["ark", *VECTORS], "l2": 2.0, "feature_dropout": 0.1},
     "conll2000": {"clusters": ["ark", *VECTORS], "objective": "mira"},
 }
-"""Resources and options of the stacked chain of a task, added to those of "clusters"."""
+"""Resources and options of the stacked chain of a task. The system "clusters" has the others."""
 
 Numbers = dict[str, float]
 
