@@ -122,9 +122,10 @@ def _with_probabilities(
 ) -> list[Annotation]:
     """Describe the spans of one component, with their probabilities."""
     found, scores = [], {}
-    if prediction.scores is not None:
-        predicted = pipe.codec.interpret(doc, prediction.tags)
-        scores = dict(zip(map(_bounds, predicted), prediction.scores.tolist(), strict=True))
+    if prediction.spans is not None:
+        predicted, p_of_predicted = prediction.spans
+        bounds = [_bounds(pipe.codec.make_span(doc, *span)) for span in predicted]
+        scores = dict(zip(bounds, p_of_predicted.tolist(), strict=True))
     for span in spans:
         key = pipe.codec.confidence_key(span.start_char, span.end_char)
         p = scores.get(_bounds(span), prediction.user_data.get(key))

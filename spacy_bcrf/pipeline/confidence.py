@@ -10,7 +10,7 @@ attribute, the later one wins.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from spacy.attrs import IDX, LENGTH  # type: ignore[import-not-found]
 from spacy.tokens import Doc
 
-from spacy_bcrf.annotation.arrays import UNKNOWN
+from spacy_bcrf.annotation.arrays import UNKNOWN, split_spans
 from spacy_bcrf.annotation.extensions import (
     ENTROPY_PER_TOKEN,
     SEQUENCE_ENTROPY,
@@ -32,7 +32,7 @@ from spacy_bcrf.chain import CRF, Potentials, entropy
 from spacy_bcrf.chain.gold import path_scores
 
 from .codecs import Codec
-from .codecs.codec import Ops, Predictions
+from .codecs.codec import Ops, Predictions, ScoredSpans
 from .codecs.tags import token_confidences
 from .platt_scaling import PlattScaling
 
@@ -93,12 +93,13 @@ def _find_confidences(predicted: Predicted) -> tuple[Predictions, NDArray[np.flo
     return predictions, p
 
 
-def find_scores(predicted: Predicted) -> list[NDArray[np.floating]]:
-    """Return the calibrated probabilities of the predictions of each document, float32."""
-    (starts, _, _), p = _find_confidences(predicted)
+def find_scored_spans(predicted: Predicted) -> list[ScoredSpans]:
+    """Return the predictions of each document and their calibrated probabilities."""
+    predictions, p = _find_confidences(predicted)
+    by_doc = split_spans(predicted.docs, *predictions)
+    stops = accumulate(map(len, by_doc))
     p = p.astype("float32")
-    stops = starts.searchsorted(predicted.lengths.cumsum()).tolist()
-    return [p[a:b] for a, b in pairwise([0, *stops])]
+    return [(spans, p[stop - len(spans) : stop]) for spans, stop in zip(by_doc, stops, strict=True)]
 
 
 def _annotate_spans(predicted: Predicted, user_data: list[UserData]) -> None:

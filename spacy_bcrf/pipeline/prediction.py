@@ -19,7 +19,8 @@ from spacy_bcrf.chain.potentials import NotFiniteError
 from spacy_bcrf.layers.protocol import LabelingModel
 
 from .codecs import Codec
-from .confidence import Predicted, annotate_predictions, find_scores
+from .codecs.codec import ScoredSpans
+from .confidence import Predicted, annotate_predictions, find_scored_spans
 from .gold import Gold
 from .settings import Settings
 from .thresholds import CandidateSpan, drop_uncertain, find_candidates, write_candidates
@@ -32,14 +33,14 @@ class Prediction(NamedTuple):
     """The prediction of one document.
 
     tags: int32 (n,). user_data: new entries of `Doc.user_data`. candidates: the spans of a recall
-    promise, None without one. scores: the probabilities of the predictions, None unless they may
+    promise, None without one. spans: the predictions and their probabilities, None unless they may
     overlap.
     """
 
     tags: NDArray[np.int32]
     user_data: UserData
     candidates: list[CandidateSpan] | None = None
-    scores: NDArray[np.floating] | None = None
+    spans: ScoredSpans | None = None
 
 
 class Component(Protocol):
@@ -116,7 +117,7 @@ def predict(
     user_data: list[UserData] = [{} for _ in docs]
     candidates: Sequence[list[CandidateSpan] | None] = [None] * len(docs)
     lengths = ops.to_numpy(potentials.lengths)[:: codec.n_chains]
-    scores: Sequence[NDArray | None] = [None] * len(docs)
+    spans: Sequence[ScoredSpans | None] = [None] * len(docs)
     if settings.annotate or settings.threshold or control or codec.may_overlap:
         t = settings.temperature
         posterior = labeling.inference.to_crf(potentials if t == 1 else potentials.scale(1 / t))
@@ -134,11 +135,11 @@ def predict(
             candidates = find_candidates(predicted, control)
         user_data = annotate_predictions(settings.annotate, predicted)
         if codec.may_overlap:
-            scores = find_scores(predicted)
+            spans = find_scored_spans(predicted)
     # np.split costs four times as much for many short documents.
     bounds = pairwise([0, *(codec.n_chains * lengths.cumsum()).tolist()])
     by_doc = [tags[start:stop] for start, stop in bounds]
-    parts = zip(by_doc, user_data, candidates, scores, strict=True)
+    parts = zip(by_doc, user_data, candidates, spans, strict=True)
     return [Prediction(*of_doc) for of_doc in parts]
 
 
@@ -146,13 +147,14 @@ def write(codec: Codec, docs: Sequence[Doc], predictions: Sequence[Prediction]) 
     """Write predictions, see `SequenceLabeler.write`."""
     if not docs:
         return []
-    tags, user_data, candidates, scores = zip(*predictions, strict=True)
-    written = codec.write(docs, tags, user_data)
-    for doc, found, p in zip(written, candidates, scores, strict=True):
+    tags, user_data, candidates, spans = zip(*predictions, strict=True)
+    if codec.may_overlap:
+        written = codec.write_spans(docs, spans, user_data)
+    else:
+        written = codec.write(docs, tags, user_data)
+    for doc, found in zip(written, candidates, strict=True):
         if found is not None:
             write_candidates(doc, codec.labels, found)
-        if p is not None:
-            codec.write_scores(doc, p)
     return written
 
 

@@ -29,6 +29,9 @@ SpanArrays = tuple[
 ]
 """Starts, ends, labels and probabilities (M,) of spans. Positions are flat."""
 
+ScoredSpans = tuple[list[tuple[int, int, int]], NDArray[np.floating]]
+"""The predictions of a document as (start, end, label), and their probabilities, float32."""
+
 Unit = Literal["token", "span", "word"]
 """The unit of a confidence: the tag of a token, a span, or a word made of tokens."""
 
@@ -59,7 +62,7 @@ class Codec(Protocol):
     """JSON values that initialization finds and that define the tags. They are saved."""
 
     may_overlap: ClassVar[bool] = False
-    """Whether predictions may overlap. `write_scores` then stores their probabilities."""
+    """Whether predictions may overlap. They are written by `write_spans`."""
 
     tags_per_label: int
 
@@ -229,8 +232,11 @@ class Codec(Protocol):
         RETURNS the documents: new ones if the annotation needs other tokens.
         """
 
-    def write_scores(self, doc: Doc, scores: NDArray[np.floating]) -> None:
-        """Store the probabilities of the predictions that `write` has written, in their order."""
+    def write_spans(
+        self, docs: Sequence[Doc], found: Sequence[ScoredSpans], data: Sequence[UserData]
+    ) -> list[Doc]:
+        """Write predictions that may overlap and the user data of each document, see `write`."""
+        raise NotImplementedError
 
     def interpret(self, doc: Doc, tags: Tags) -> list[Any]:
         """Return the annotation of one document with these tags."""

@@ -11,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, ORTH, SENT_START  # type: ignore[import-not-found]
 from spacy.strings import StringStore
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 
 from spacy_bcrf.annotation.arrays import (
     Bools,
     DocBatch,
     Values,
-    doc_lengths,
     read_gold,
-    split_spans,
 )
 from spacy_bcrf.annotation.entity_tags import BEGIN, MISSING, OUTSIDE
 from spacy_bcrf.annotation.extensions import UserData
@@ -34,7 +32,7 @@ from spacy_bcrf.chain import Potentials, span_candidates, span_posteriors
 from spacy_bcrf.chain.side_by_side import rows_by_chain
 from spacy_bcrf.chain.span_posteriors import stretch_posteriors
 
-from .codec import Ops, Predictions, SpanArrays, Tags, Unit
+from .codec import Ops, Predictions, ScoredSpans, SpanArrays, Tags, Unit
 from .span_group import SpanGroupCodec, align_spans, check_span
 from .spans import PartialSpanCodec
 
@@ -443,25 +441,20 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         correct = np.array([span in right for span in zip(*found, strict=True)], dtype=bool)
         return (starts[known], ends[known], labels[known]), correct[known]
 
-    def write(
-        self, docs: Sequence[Doc], tags: Sequence[Tags], data: Sequence[UserData]
+    def write_spans(
+        self, docs: Sequence[Doc], found: Sequence[ScoredSpans], data: Sequence[UserData]
     ) -> list[Doc]:
         """Replace the span group of each document. Presets that no layer holds come last."""
-        found = self._predictions(np.concatenate(tags), doc_lengths(docs))
-        for doc, spans, user_data in zip(docs, split_spans(docs, *found), data, strict=True):
-            presets, made = self._presets(doc), [self.make_span(doc, *span) for span in spans]
-            known = {(span.start, span.end, span.label) for span in made} if presets else set()
-            made += [s for s in presets if (s.start, s.end, s.label) not in known]
-            doc.spans[self._key] = made
+        for doc, (spans, scores), user_data in zip(docs, found, data, strict=True):
+            made = [self.make_span(doc, *span) for span in spans]
+            if presets := self._presets(doc):
+                known = {(span.start, span.end, span.label) for span in made}
+                made += [s for s in presets if (s.start, s.end, s.label) not in known]
+                scores = np.pad(scores, (0, len(made) - len(scores)), constant_values=1)
+            attrs = {"scores": scores}
+            doc.spans[self._key] = SpanGroup(doc, name=self._key, attrs=attrs, spans=made)
             doc.user_data.update(user_data)
         return list(docs)
-
-    def write_scores(self, doc: Doc, scores: NDArray[np.floating]) -> None:
-        """Set the scores of the group that `write` has written, in its order; 1 for presets."""
-        group = doc.spans[self._key]
-        if n_presets := len(group) - len(scores):
-            scores = np.pad(scores, (0, n_presets), constant_values=1)
-        group.attrs["scores"] = scores
 
 
 def _distinct(spans: NDArray[np.integer]) -> Predictions:
