@@ -21,5 +21,4 @@ measure experiments.control "${corpora[@]}" --only jnlpba --max-units 1
 measure benchmarks.acceleration
 measure benchmarks.kernels
 measure benchmarks.streaming
-measure benchmarks.search
 "$PYTHON" -m benchmarks.pages

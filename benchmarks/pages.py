@@ -47,7 +47,7 @@ def main() -> None:
 def render(template: str) -> str:
     """Return a page."""
     pages = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined)
-    return pages.get_template(template).render(table=table) + "\n"
+    return pages.get_template(template).render(table=table, caption=caption) + "\n"
 
 
 def read_results(name: str) -> dict[str, Any]:
@@ -75,8 +75,7 @@ def table(name: str, title: str | None = None, **only: str) -> str:
     title: of the table, by default the first one of the benchmark. only: the value of a column in
         all rows, for instance `batch="64"`. The caption has it in place of the column.
     """
-    found = read_results(name)
-    chosen = find_table(found, title)
+    chosen = find_table(read_results(name), title)
     columns = [column for column in chosen["columns"] if column not in only]
     rows = [[row[column] for column in columns] for row in rows_of(name, title, **only)]
     if not rows:
@@ -84,13 +83,24 @@ def table(name: str, title: str | None = None, **only: str) -> str:
     for above, row in reversed([*pairwise(rows)]):
         if above[0] == row[0]:
             row[0] = ""
-    is_part = len(rows) < len(chosen["rows"])
-    notes = [chosen["notes"], *(" ".join(choice) for choice in only.items())]
-    notes += [f"all rows are in `benchmarks/results/{name}.json`"] * is_part
-    caption = "; ".join(filter(None, notes))
-    caption = f"*{chosen['title']}.{f' {caption}.' if caption else ''} {found['machine']}; "
+    is_whole = len(rows) == len(chosen["rows"])
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in (columns, *rows)]
-    return f"{caption}{found['commit']}.* `{found['command']}`\n\n{markdown_table(cells)}".rstrip()
+    above = caption(name, title, is_whole, *(" ".join(choice) for choice in only.items()))
+    return f"{above}\n\n{markdown_table(cells)}".rstrip()
+
+
+def caption(name: str, title: str | None = None, is_whole: bool = False, *more: str) -> str:
+    """Return what a table or picture measures, on which machine and commit, by which command.
+
+    is_whole: whether all rows are below it. Otherwise the caption says where they are.
+    """
+    found = read_results(name)
+    chosen = find_table(found, title)
+    notes = [chosen["notes"], *more]
+    notes += [f"all rows are in `benchmarks/results/{name}.json`"] * (not is_whole)
+    said = "; ".join(filter(None, notes))
+    origin = f"{found['machine']}; {found['commit']}.* `{found['command']}`"
+    return f"*{chosen['title']}.{f' {said}.' if said else ''} {origin}"
 
 
 # Plots
