@@ -31,7 +31,7 @@ from benchmarks.common import (
 from experiments.labeling_tasks import TASKS
 from spacy_bcrf.analysis.cross_fitting import fit_sparse_chain
 from spacy_bcrf.io.text import read_lines
-from spacy_bcrf.sparse.gazetteers import Gazetteers
+from spacy_bcrf.sparse.gazetteers import Gazetteers, Words
 from spacy_bcrf.sparse.template_sets import get_templates
 
 KINDS = {
@@ -111,7 +111,7 @@ def use(gazetteers: Gazetteers, doc: Doc, kinds: tuple[str, ...]) -> None:
         if kind == "partial":
             list(gazetteers.find_partial("list", doc[0].text))
         else:
-            gazetteers.find("list", [doc], exact=kind == "exact")
+            gazetteers.find("list", Words([doc]), exact=kind == "exact")
 
 
 def measure_time(path: Path, corpora: Path, cache: Path, rounds: int) -> dict[str, float]:

@@ -19,7 +19,7 @@ from spacy_bcrf.annotation.extensions import set_extensions
 
 from . import doc_attributes, word_attributes
 from .doc_attributes import POOLED, Values
-from .gazetteers import EXACT, KINDS, PLACES, Gazetteers
+from .gazetteers import EXACT, KINDS, PLACES, Gazetteers, Words
 from .quantized_vectors import (
     VECTOR,
     check_dimensions,
@@ -215,7 +215,8 @@ class Features:
         else:
             values, lengths = read_docs(docs, self.attributes), doc_lengths(docs)
             text = docs[0].vocab.strings.__getitem__
-        listed = [self._list(docs, attribute, held_out) for attribute in self.listed]
+        words = Words(docs) if self.gazetteers.names else None
+        listed = [self._list(docs, words, attribute, held_out) for attribute in self.listed]
         return Tokens(values[:, 0], values[:, 1:], lengths, text, listed)
 
     def extract(self, tokens: Tokens) -> tuple[Keys, NDArray[np.int64]]:
@@ -293,11 +294,14 @@ class Features:
         """Return (n, 1 + A) hashes of the words and values of `columns`."""
         return read_doc(doc, self.attributes)
 
-    def _list(self, docs: Sequence[Doc], attribute: Attribute, held_out: bool) -> Bags:
+    def _list(
+        self, docs: Sequence[Doc], words: Words | None, attribute: Attribute, held_out: bool
+    ) -> Bags:
         """Hash the values of a listed attribute into bags (N,)."""
         kind, _, name = attribute.name.partition(".")
         if kind in KINDS:
-            places = self.gazetteers.find(name, docs, kind == EXACT)
+            assert words
+            places = self.gazetteers.find(name, words, kind == EXACT)
             is_inside = places >= 0
             return Bags(np.append(0, is_inside.cumsum()), _PLACE_HASHES[places[is_inside]])
         if name == "" and kind == POOLED:
@@ -468,7 +472,8 @@ def _read_extension(name: str, doc: Doc) -> Values:
 
 
 def _find_phrases(gazetteers: Gazetteers, name: str, exact: bool, doc: Doc) -> Values:
-    return [[PLACES[k]] if k >= 0 else [] for k in gazetteers.find(name, [doc], exact).tolist()]
+    places = gazetteers.find(name, Words([doc]), exact).tolist()
+    return [[PLACES[k]] if k >= 0 else [] for k in places]
 
 
 def _quantize(tables: WordTables, dimensions: Sequence[int] | None, doc: Doc) -> Values:

@@ -8,7 +8,6 @@ partial.name[0]    the positions of the word in any phrase, without its neighbou
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ FIELDS = ("pattern", "name", "text", "alias", "aliases")
 """Fields of JSONL with a phrase, or a list of phrases. Without them, `label` is a phrase."""
 PLACES = ("B", "I", "L", "U")
 _PHRASE = re.compile("[^\n]+")
+_WORD = re.compile("[^ \n]+")
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -79,21 +79,25 @@ class Gazetteers:
 
     def _set(self, texts: dict[str, str]) -> None:
         self._texts = texts
-        self._matchers: dict[tuple[str, int], _Matcher] = {}
+        self._matchers: dict[str, _Matcher] = {}
         self._words: dict[str, tuple[Any, NDArray[np.uint8]]] = {}
 
-    def find(self, name: str, docs: Sequence[Doc], exact: bool = False) -> NDArray[np.int8]:
+    def find(self, name: str, words: Words, exact: bool = False) -> NDArray[np.int8]:
         """Match the phrases of a list; of overlapping matches only the longest, then first, counts.
 
         exact: whether case matters. Returns the place of each of N tokens in its phrase (N,): the
         index in `PLACES`, -1 outside of phrases. U is a phrase of one token.
         """
-        key = name, ORTH if exact else LOWER
-        if key not in self._matchers:
-            self._matchers[key] = _Matcher(self._texts[name], exact)
-        words, lengths = read_docs(docs, [key[1]])[:, 0], doc_lengths(docs)
-        starts, sizes = self._matchers[key].find(words, np.repeat(lengths.cumsum(), lengths))
-        places = np.full(len(words), -1, dtype="int8")
+        if name not in self._matchers:
+            self._matchers[name] = _Matcher(self._texts[name])
+        matcher = self._matchers[name]
+        if name not in words.matches:
+            words.matches[name] = matcher.find(words.lower, words.ends)
+        starts, sizes = words.matches[name]
+        if exact:
+            is_exact = matcher.has_case(words.orth, starts, sizes)
+            starts, sizes = starts[is_exact], sizes[is_exact]
+        places = np.full(len(words.lower), -1, dtype="int8")
         is_long = sizes > 1
         order = np.lexsort((starts[is_long], -sizes[is_long]))
         longer = np.stack([starts[is_long], starts[is_long] + sizes[is_long]], axis=1)[order]
@@ -118,14 +122,30 @@ class Gazetteers:
             yield from (place for k, place in enumerate(PLACES) if found[row] >> k & 1)
 
 
+class Words:
+    """The words of documents, which all lists match.
+
+    lower, orth: (N,) hashes of the words. ends: (N,) one past the last token of each token's
+    document. matches: starts and numbers of tokens of the matches regardless of case, by list.
+    """
+
+    def __init__(self, docs: Sequence[Doc]) -> None:
+        self.lower, self.orth = np.ascontiguousarray(read_docs(docs, [LOWER, ORTH]).T)
+        lengths = doc_lengths(docs)
+        self.ends = np.repeat(lengths.cumsum(), lengths)
+        self.matches: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+
 class _Matcher:
     """The beginnings of phrases, as hashes of 64 bits.
 
     Two phrases or texts have the same hash by chance in one of about 2^64 / (number of hashes).
     """
 
-    def __init__(self, text: str, exact: bool) -> None:
-        flat, lengths = _hash_words(text, lower=not exact)
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._with_case: _Hashes | None = None
+        flat, lengths = _hash_words(text, lower=True)
         firsts, keys = lengths.cumsum() - lengths, np.zeros(len(lengths), dtype="uint64")
         for n in range(int(lengths.max(initial=0))):
             longer = np.flatnonzero(lengths > n)
@@ -134,7 +154,16 @@ class _Matcher:
             keys[longer] = flat[at] = _extend(keys[longer], flat[at])
         self._index = _Hashes(flat)
         self._is_end = np.zeros(len(self._index.keys), dtype=bool)
-        self._is_end[self._index.find(keys[lengths > 0])] = True
+        self._is_end[self._index.find(keys)] = True
+
+    def has_case(
+        self, orths: NDArray[np.uint64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return which matches regardless of case match with case too. orths: (N,) hashes."""
+        if self._with_case is None:
+            flat, lengths = _hash_words(self._text, lower=False)
+            self._with_case = _Hashes(_hash_spans(flat, lengths.cumsum() - lengths, lengths))
+        return self._with_case.find(_hash_spans(orths, starts, sizes)) >= 0
 
     def find(
         self, words: NDArray[np.uint64], ends: NDArray[np.int64]
@@ -183,12 +212,24 @@ class _Hashes:
 
 def _hash_words(text: str, lower: bool) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the hashes of the words of all phrases, and the number of words of each."""
-    flat, lengths = array("Q"), array("q")
-    for match in _PHRASE.finditer(text):
-        words = (match[0].lower() if lower else match[0]).split()
-        flat.extend(map(hash_string, words))
-        lengths.append(len(words))
-    return np.frombuffer(flat, dtype="uint64"), np.frombuffer(lengths, dtype="int64")
+    # Of known size, since growing arrays leave gaps of a multiple of their size in the memory.
+    n_phrases = text.count("\n") + bool(text)
+    sizes = (match[0].count(" ") + 1 for match in _PHRASE.finditer(text))
+    lengths = np.fromiter(sizes, "int64", n_phrases)
+    words: Iterator[str] = (match[0] for match in _WORD.finditer(text))
+    hashes = map(hash_string, map(str.lower, words) if lower else words)
+    return np.fromiter(hashes, "uint64", int(lengths.sum())), lengths
+
+
+def _hash_spans(
+    words: NDArray[np.uint64], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Return the hashes of stretches of words."""
+    keys = np.zeros(len(starts), dtype="uint64")
+    for n in range(int(sizes.max(initial=0))):
+        longer = np.flatnonzero(sizes > n)
+        keys[longer] = _extend(keys[longer], words[starts[longer] + n])
+    return keys
 
 
 def _extend(keys: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -205,9 +246,8 @@ def _index_words(text: str) -> tuple[Any, NDArray[np.uint8]]:
     # Places of the tokens: B 0, I 1, L 2, U 3.
     places = np.ones(len(flat), dtype="uint8")
     ends = lengths.cumsum()
-    has = lengths > 0
-    places[ends[has] - 1] = 2
-    places[(ends - lengths)[has]] = np.where(lengths[has] == 1, 3, 0)
+    places[ends - 1] = 2
+    places[ends - lengths] = np.where(lengths == 1, 3, 0)
     index: Any = Dictionary()
     rows = index.find(flat, True)
     found = np.zeros(len(index), dtype="uint8")

@@ -10,7 +10,7 @@ from spacy.kb import InMemoryLookupKB
 from spacy.tokens import Doc
 
 from spacy_bcrf.io.text import CorpusError
-from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, _Hashes, read_phrases
+from spacy_bcrf.sparse.gazetteers import PLACES, Gazetteers, Words, _Hashes, read_phrases
 
 NLP = spacy.blank("en")
 
@@ -38,7 +38,7 @@ def test_matches_equal_those_of_all_spans(exact):
         words = rng.choices(alphabet, k=rng.randint(0, 15))
         more = rng.choices(alphabet, k=rng.randint(0, 5))
         docs = [Doc(NLP.vocab, words=part) for part in (words, [], more)]
-        found = Gazetteers({"x": phrases}).find("x", docs, exact)
+        found = Gazetteers({"x": phrases}).find("x", Words(docs), exact)
         # No match crosses the end of a document.
         right = matches(phrases, words, exact) + matches(phrases, more, exact)
         assert [PLACES[k] if k >= 0 else "" for k in found] == right
@@ -96,7 +96,7 @@ def test_matchers_are_small():
     lists = Gazetteers({"x": phrases})
     tracemalloc.start()
     for exact in (False, True):
-        lists.find("x", [NLP.make_doc("a")], exact)
+        lists.find("x", Words([NLP.make_doc("a")]), exact)
     list(lists.find_partial("x", "a"))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
