@@ -85,8 +85,8 @@ def table(name: str, title: str | None = None, **only: str) -> str:
             row[0] = ""
     is_whole = len(rows) == len(chosen["rows"])
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in (columns, *rows)]
-    above = caption(name, title, is_whole, *(" ".join(choice) for choice in only.items()))
-    return f"{above}\n\n{markdown_table(cells)}".rstrip()
+    origin = caption(name, title, is_whole, *(" ".join(choice) for choice in only.items()))
+    return f"{origin}\n\n{markdown_table(cells)}".rstrip()
 
 
 def caption(name: str, title: str | None = None, is_whole: bool = False, *more: str) -> str:
