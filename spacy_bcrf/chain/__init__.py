@@ -1,10 +1,9 @@
 """Linear-chain structured inference over NumPy and CuPy arrays. Does not import spaCy or Thinc.
 
-The names below are the public ones. The modules `semirings`, `best_first` and `annotators` are for
-experiments with other algebras and with several annotators.
+The names below are the public ones. The modules `chain.semirings`, `chain.best_first` and
+`chain.annotators` are for experiments with other algebras and with several annotators.
 """
 
-from . import annotators, best_first, semirings
 from .bregman import BCRF
 from .crf import CRF
 from .inference import Inference, Marginals
@@ -29,8 +28,6 @@ __all__ = [
     "Potentials",
     "SpanTags",
     "Unstructured",
-    "annotators",
-    "best_first",
     "dijkstra",
     "entropy",
     "feasible",
@@ -38,7 +35,6 @@ __all__ = [
     "minimum_risk",
     "nbest",
     "sample",
-    "semirings",
     "span_candidates",
     "span_posteriors",
     "viterbi",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -275,7 +275,7 @@ class Features:
         for doc in docs:
             if not missing:
                 break
-            values = self._read(doc)[:, 1:]
+            values = read_doc(doc, self.attributes)[:, 1:]
             missing -= {a for k, a in enumerate(self.columns) if values[:, k].any()}
             missing -= {a for a in self.listed if a in missing and any(self._values(doc, a))}
         return missing
@@ -286,13 +286,11 @@ class Features:
             str(t) for t in self.templates if any(part.attribute in attributes for part in t.parts)
         ]
 
-    def signature(self, doc: Doc) -> bytes:
-        """Return bytes that determine the features, except those of the attributes in `listed`."""
-        return self._read(doc).tobytes()
-
-    def _read(self, doc: Doc) -> Keys:
-        """Return (n, 1 + A) hashes of the words and values of `columns`."""
-        return read_doc(doc, self.attributes)
+    def signatures(self, docs: Sequence[Doc]) -> list[bytes]:
+        """Return bytes for each document that determine its features, except those of `listed`."""
+        values = read_docs(docs, self.attributes)
+        bounds = pairwise([0, *doc_lengths(docs).cumsum().tolist()])
+        return [values[start:stop].tobytes() for start, stop in bounds]
 
     def _list(
         self, docs: Sequence[Doc], words: Words | None, attribute: Attribute, held_out: bool

@@ -241,7 +241,7 @@ class SparseChain:
         add = self.min_freq == 1
         if any(attribute.name != POOLED for attribute in self.features.listed):
             return self.rows(docs, add, held_out=True)
-        keys = [self.features.signature(doc) for doc in docs]
+        keys = self.features.signatures(docs)
         new = {key: doc for key, doc in zip(keys, docs, strict=True) if key not in self._cache}
         if new:
             found = self.rows(list(new.values()), add, held_out=True)
