@@ -124,7 +124,7 @@ def main() -> None:
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
         f"{args.seeds} seed(s), mean ± deviation; score: on test; networks: {args.steps} steps, "
-        f"the best on dev but for CoNLL-2000; sparse chain and CRFsuite: {PASSES} passes; "
+        f"the best on dev but for CoNLL-2000 and JNLPBA; sparse chain and CRFsuite: {PASSES} passes; "
         "processor time of one thread. The times of CRFsuite, us/word and training, exclude the "
         "extraction of features. The times of the other systems include it"
     )

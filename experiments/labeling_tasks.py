@@ -111,9 +111,11 @@ def _whole(corpus: Corpus) -> dict[str, Part]:
     return {part: Part(file) for part, file in zip(PARTS, corpus.files, strict=True)}
 
 
-def _entities(name: str, templates: str) -> LabelingTask:
+def _entities(name: str, templates: str, **more: Any) -> LabelingTask:
     corpus = EXPERIMENTS["ner"].corpora[name]
-    return LabelingTask("en", "bcrf_ner", "ents_f", templates, _whole(corpus), read_columns, {})
+    return LabelingTask(
+        "en", "bcrf_ner", "ents_f", templates, _whole(corpus), read_columns, {}, **more
+    )
 
 
 def _words(lang: str) -> LabelingTask:
@@ -152,7 +154,7 @@ TASKS = {
     "ewt-pos": LabelingTask(
         "en", "bcrf_tagger", "pos_acc", "pos", _whole(_EWT), _EWT.reader, {"attribute": "pos"}
     ),
-    "jnlpba": _entities("jnlpba", "biomedical"),
+    "jnlpba": _entities("jnlpba", "biomedical", learns_dev=True),
     "wnut17": _entities("wnut", "social"),
     "uner": LabelingTask(
         "en",
