@@ -158,7 +158,8 @@ def make_part_config(
     if systems.get(part) == "neural" and chosen.reads_tags:
         model["tok2vec"] = deepcopy(TAGS_TOO)
     if part == "vectors":
-        config["initialize"]["vectors"] = str(resources / "vectors")
+        name = "bio-vectors" if task == "jnlpba" else "vectors"
+        config["initialize"]["vectors"] = str(resources / name)
         embed = model["tok2vec"].get("embed", {})
         name = "include_static_vectors" if embed else "pretrained_vectors"
         (embed or model["tok2vec"])[name] = True

@@ -9,8 +9,9 @@ which has the vectors of spaCy's en_core_web_md.
 --ark: `50mpaths2` of brendano/ark-tweet-nlp (GitHub), clusters of 56 million tweets.
 --lists: `data/dictionaries` of aritter/twitter_nlp (GitHub), lists of Freebase.
 --text: biomedical text, a sentence a line, for skip-gram vectors: the training part of JNLPBA and
-texts of openbiocorpora, CRAFT, BC2GM, PubMedQA and Hallmarks-of-Cancer (GitHub), without sentences
-that share eight words with dev or test. Its annotation is not read.
+texts of openbiocorpora, CRAFT, BC2GM, PubMedQA, Hallmarks-of-Cancer and MTL-Bioinformatics-2016
+(GitHub), without sentences that share eight words with dev or test of JNLPBA and GENIA. Its
+annotation is not read.
 
 Each option makes its files, so they can be made one after another. k-means needs scikit-learn,
 --glove needs pyarrow, --text needs gensim.
@@ -25,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import spacy
 from numpy.typing import NDArray
+from spacy.vectors import Vectors  # type: ignore[import-not-found]
 from spacy.vocab import Vocab
 
 from spacy_bcrf.io.extras import require
@@ -54,9 +56,7 @@ def main() -> None:
         keys = [key for key in vocab.vectors.key2row if key in vocab.strings]
         rows = [vocab.vectors.key2row[key] for key in keys]
         cluster([vocab.strings[key] for key in keys], vocab.vectors.data, rows, args.output / "md")
-        nlp = spacy.blank("en")
-        nlp.vocab.vectors = vocab.vectors
-        nlp.to_disk(args.output / "vectors")
+        save(vocab.vectors, args.output / "vectors")
     if args.glove:
         (index,) = args.glove.rglob("*index.parquet")
         (array,) = args.glove.rglob("*emb.npy")
@@ -78,6 +78,16 @@ def main() -> None:
         ).wv
         words = vectors.index_to_key
         cluster(words, vectors.vectors, range(len(words)), args.output / "bio")
+        # The initial weights of the networks expect a deviation of about 1.
+        scaled = Vectors(data=vectors.vectors / vectors.vectors.std(), keys=words)
+        save(scaled, args.output / "bio-vectors")
+
+
+def save(vectors: Vectors, folder: Path) -> None:
+    """Write a pipeline with vectors alone."""
+    nlp = spacy.blank("en")
+    nlp.vocab.vectors = vectors
+    nlp.to_disk(folder)
 
 
 def cluster(words: Sequence[str], data: NDArray, rows: Sequence[int], stem: Path) -> None:
