@@ -129,8 +129,8 @@ def main() -> None:
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
         f"{args.seeds} seed(s), mean ± deviation; score: on test; networks: {args.steps} steps, "
         "the best on dev but for CoNLL-2000 and JNLPBA; sparse chain and CRFsuite: "
-        f"{PASSES} passes; processor time of one thread. The times of CRFsuite, us/word and training, "
-        "exclude the extraction of features. The times of the other systems include it"
+        f"{PASSES} passes; processor time of one thread. The times of CRFsuite, us/word and "
+        "training, exclude the extraction of features. The times of the other systems include it"
     )
     print_table("All systems", rows, notes, args.csv)
 
