@@ -18,18 +18,30 @@ PATIENCE = 5.0
 class Child:
     """A process that runs `target(argument, connection)`. It ends when its parent does.
 
-    target: a function of a module. It must end when its connection does.
+    target: a function of a module. It must end when its connection does. OSError if the system
+    starts no process.
     """
 
     def __init__(self, target: Callable[[Any, Any], None], argument: Any) -> None:
         # A child forked from here would hold the pipes of the others open, and outlive its parent.
         context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
         context.set_forkserver_preload([target.__module__])
-        self.connection, child = context.Pipe()
-        self._process = context.Process(target=_run, args=(target, argument, child), daemon=True)
-        with one_thread():
-            self._process.start()
-        child.close()
+        for last in (False, True):
+            self.connection, child = context.Pipe()
+            self._process = context.Process(
+                target=_run, args=(target, argument, child), daemon=True
+            )
+            try:
+                with one_thread():
+                    self._process.start()
+                return
+            except (EOFError, OSError) as error:
+                # The fork server was killed. The next start has a new one.
+                self.connection.close()
+                if last:
+                    raise OSError(f"no process can be started ({error!r})") from error
+            finally:
+                child.close()
 
     def receive(self) -> Any:
         """Return the next message. EOFError or OSError if the process has died."""
