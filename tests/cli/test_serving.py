@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -73,6 +74,14 @@ def test_errors_have_a_status_and_the_server_goes_on(client):
     assert client.post("/annotate", json={"text": "x"}).status_code == 500
     client.server.annotate = annotate
     assert client.post("/annotate", json={"text": TEXTS[0]}).status_code == 200
+
+
+def test_a_missing_extra_is_named_before_the_model_loads(monkeypatch):
+    for name in ("uvicorn", "fastapi"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, name, None)
+            result = CliRunner().invoke(app, ["serve", "no-model"])
+        assert result.exit_code == 1 and f"{name} is not installed" in result.output
 
 
 BAD_BODIES = [
