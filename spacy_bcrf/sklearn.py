@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,7 +159,8 @@ class CRF(BaseEstimator):
         """
         if (X_dev is None) != (y_dev is None):
             raise ValueError("X_dev and y_dev go together: pass both or none")
-        settings = self._settings()
+        with _own_names():
+            settings = self._settings()
         attributes = Attributes()
         batch = attributes.read(self._sequences(X), add=True)
         y = self._tags(_list("y", y), batch.lengths)
@@ -186,7 +187,8 @@ class CRF(BaseEstimator):
         learn = _learn if batch.values is None else _learn_values
         sizes = len(labels), len(attributes.rows)
         constraints = self._constraints(labels)
-        weights = learn(settings, sizes, constraints, batch, gold, passes, report)
+        with _own_names():
+            weights = learn(settings, sizes, constraints, batch, gold, passes, report)
         self._model = _Model(labels, attributes, weights)
         if self.model_filename:
             with replacing(Path(self.model_filename)) as part:
@@ -395,6 +397,17 @@ class CRF(BaseEstimator):
         return _name_weights(model.weights[: len(model.labels)], model.labels, model.labels)
 
 
+@contextmanager
+def _own_names() -> Iterator[None]:
+    """Let errors of the learner name the parameters of `CRF`."""
+    try:
+        yield
+    except ValueError as error:
+        name, _, problem = str(error).partition(" ")
+        names = {"l1": "c1", "l2": "2 * c2", "rate": "c", "seed": "random_state"}
+        raise type(error)(f"{names.get(name, name)} {problem}") from error.__cause__
+
+
 def _to_bytes(model: _Model) -> bytes:
     names = {"labels": model.labels, "attributes": list(model.attributes.rows)}
     file = BytesIO()
@@ -414,12 +427,16 @@ def _load(path: Path) -> _Model:
     try:
         with np.load(path, allow_pickle=False) as data:
             names, weights = json.loads(str(data["names"])), data["weights"]
-        labels, attributes = names["labels"], names["attributes"]
-        if len(weights) != len(labels) + 3 + len(attributes) or len(labels) > weights.shape[1]:
-            raise ValueError(f"weights of the shape {weights.shape}")
-    except (ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise ValueError(f"{path}: no model of ours or of CRFsuite: {error}") from None
-    return _Model(labels, Attributes(attributes), weights)
+        labels, attributes = names["labels"], Attributes(names["attributes"])
+        n_rows, n_columns = weights.shape
+        is_wrong = n_rows != len(labels) + 3 + len(attributes.rows) or weights.dtype != "float32"
+        if is_wrong or n_columns < len(labels) or n_columns % 8:
+            raise ValueError
+    except Exception:  # zipfile and NumPy raise any for damaged files, with advice about pickles
+        raise ValueError(
+            f"{path}: no model of ours or of CRFsuite, or damaged; expected a file of `fit`"
+        ) from None
+    return _Model(labels, attributes, weights)
 
 
 def _describe(doc: Any, templates: str) -> list[list[str]]:

@@ -64,9 +64,11 @@ class LearningCurve(Result):
         """F now, and how much the fitted curve rises from there to twice the documents."""
         last, gain = self.measured[-1], self.gain
         low, high = 100 * gain.low, 100 * gain.high
+        fitted = value(np.array([self.curve]), np.array([last.n_docs])).item()
         return (
-            f"F {last} with {last.n_docs:,} documents; the fitted curve rises by "
-            f"{100 * gain.f:.1f} ({low:.1f} to {high:.1f}) to {gain.n_docs:,} documents"
+            f"F {last} with {last.n_docs:,} documents; the fitted curve rises from "
+            f"{100 * fitted:.1f} by {100 * gain.f:.1f} ({low:.1f} to {high:.1f}) to "
+            f"{gain.n_docs:,} documents"
         )
 
     def rows(self) -> list[tuple[str, ...]]:

@@ -281,12 +281,6 @@ def _check_extension(
             f"[{name}] has the label {', '.join(known)} already; its labels are "
             f"{', '.join(pipe.labels)}"
         )
-    for label in labels:
-        if mates := sorted(codec.find_mates(label)):
-            raise ValueError(
-                f"[{name}] {label} shares its chain with {', '.join(mates)} by `exclusive`, but a "
-                "new label needs chains of its own"
-            )
     if len(set(labels)) != len(labels) or not labels:
         raise ValueError(f"[{name}] expected different new labels, got {', '.join(labels)}")
     if not pipe.labels:

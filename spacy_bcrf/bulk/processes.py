@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
@@ -11,6 +12,8 @@ from typing import Any
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BCRF_THREADS")
 
+STARTS = 10
+"""A process is started so many times."""
 PATIENCE = 5.0
 """Seconds that a process has to end by itself."""
 
@@ -18,18 +21,31 @@ PATIENCE = 5.0
 class Child:
     """A process that runs `target(argument, connection)`. It ends when its parent does.
 
-    target: a function of a module. It must end when its connection does.
+    target: a function of a module. It must end when its connection does. OSError if the system
+    starts no process.
     """
 
     def __init__(self, target: Callable[[Any, Any], None], argument: Any) -> None:
         # A child forked from here would hold the pipes of the others open, and outlive its parent.
         context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
         context.set_forkserver_preload([target.__module__])
-        self.connection, child = context.Pipe()
-        self._process = context.Process(target=_run, args=(target, argument, child), daemon=True)
-        with one_thread():
-            self._process.start()
-        child.close()
+        for left in range(STARTS)[::-1]:
+            self.connection, child = context.Pipe()
+            self._process = context.Process(
+                target=_run, args=(target, argument, child), daemon=True
+            )
+            try:
+                with one_thread():
+                    self._process.start()
+                return
+            except (EOFError, OSError) as error:
+                # The fork server was killed. Once the system has ended it, there is a new one.
+                self.connection.close()
+                if not left:
+                    raise OSError(f"no process can be started ({error!r})") from error
+                time.sleep(0.2)
+            finally:
+                child.close()
 
     def receive(self) -> Any:
         """Return the next message. EOFError or OSError if the process has died."""

@@ -137,6 +137,14 @@ def _read(body: bytes, limits: Limits) -> str:
     return str(text)
 
 
+_DOCS_POLICY = (
+    "default-src 'self'; style-src https://cdn.jsdelivr.net 'unsafe-inline'; img-src 'self' data: "
+    "https://fastapi.tiangolo.com; script-src-elem https://cdn.jsdelivr.net 'unsafe-inline'; "
+    "script-src-attr 'none'"
+)
+"""The content security policy of /docs, a page of FastAPI that loads Swagger UI."""
+
+
 def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
     """Return the FastAPI application of a server.
 
@@ -145,7 +153,9 @@ def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
     fastapi = require("fastapi", "serve")
     responses = require("fastapi.responses", "serve")
     Request: Any = fastapi.Request
-    app = fastapi.FastAPI(title="spacy-bcrf", description="Annotation with probabilities")
+    title, described = "spacy-bcrf", "Annotation with probabilities"
+    no_pages = {"redoc_url": None, "swagger_ui_oauth2_redirect_url": None}
+    app = fastapi.FastAPI(title=title, description=described, **no_pages)
     limits = server.limits
     text_schema = {"type": "string", "maxLength": limits.characters}
     schema = {"type": "object", "required": ["text"], "properties": {"text": text_schema}}
@@ -180,6 +190,8 @@ def make_app(server: Server, page: Callable[[str], str] | None = None) -> Any:
     @app.middleware("http")
     async def count(request: Request, call_next: Any) -> Any:
         answer = await call_next(request)
+        if request.url.path == app.docs_url:
+            answer.headers["Content-Security-Policy"] = _DOCS_POLICY
         server.counts[f"answers_{answer.status_code}"] += 1
         return answer
 

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from .errors import RESUMES, exit_on
 from .options import GpuId, Model
+from .paths import print_notes
 
 if TYPE_CHECKING:
     from spacy_bcrf.bulk.shards import Counts
@@ -154,6 +155,7 @@ def annotate_cli(
         progress = _Progress(size, output, log_json)
         counts = annotate_files(files, target, settings, columns, shard, run, progress, redo)
         progress.finish(counts)
+        print_notes(["the inputs have no document, nothing was read"] * (not counts.read))
         if counts.failed:
             raise typer.Exit(UNREAD_INPUT if counts.unread else FAILED_DOCUMENTS)
     return f"read the files in {output}/shards, which {output}/manifest.json lists"

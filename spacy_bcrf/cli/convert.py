@@ -130,6 +130,7 @@ def convert_cli(
     bcrf_segmenter trains on the same documents.
     """
     report = partial(tqdm.write, file=sys.stderr)
+    replaces = "replaces " if output.is_file() else ""
     sources = [(path, _find_format(path, format, report)) for path in map(find_file, inputs)]
     if any(name in _RECORDS for _, name in sources):
         known_labels = read_labels(labels)
@@ -182,7 +183,7 @@ def convert_cli(
         without = converted.missing_entities + converted.assumed_outside
         if ent_key != _ENT_KEY and converted.tokens and without == converted.tokens:
             report(f"no word has an entity tag under the key {ent_key!r} (see --ent-key)")
-    typer.echo(f"{output}: {counts}")
+    typer.echo(f"{replaces}{output}: {counts}")
     return f"python -m spacy bcrf inspect {output}"
 
 

@@ -52,11 +52,11 @@ def redact_cli(
     Replace the spans of a recall promise in texts, and their further occurrences.
     Writes one JSON object for each text, with its id, the new text, and the replaced spans.
     With --report, it compares the gold spans of a .spacy corpus with the replaced spans: what is
-    left of them, by label, character and document.
+    left of them, by label, character and document, and the reached recall beside the promised one.
     No software finds all personal data. Read a sample of the output.
     """
-    from spacy_bcrf.analysis.loading import make_input
-    from spacy_bcrf.analysis.promises import ASSUMPTION
+    from spacy_bcrf.analysis.loading import make_examples, make_input
+    from spacy_bcrf.analysis.promises import ASSUMPTION, measure_promises
     from spacy_bcrf.analysis.redaction import measure_leaks, redact
 
     from .labeler import load_labeler, read_gold
@@ -100,13 +100,28 @@ def redact_cli(
     if report is not None:
         leaks = measure_leaks(gold, regions, spans_key=labeler.codec.settings.get("spans_key"))
         title = f"Leaks of {name} of {model} in {texts}"
-        page = partial(render, "redaction.html", title=title, report=leaks)
-        write_report(report, page, leaks.to_json())
+        examples = make_examples(nlp, name, gold)
+        promises = [] if threshold is not None else measure_promises(labeler, examples)
+        reached = [_show(row) for row in promises]
+        page = partial(render, "redaction.html", title=title, report=leaks, reached=reached)
+        write_report(report, page, {**leaks.to_json(), "promises": promises})
         for row in leaks.rows():
             typer.echo("  ".join(f"{cell:<32}" for cell in row).rstrip())
+        for line in reached:
+            typer.echo(line)
         typer.echo(f"{report}: {leaks!r}")
     print_notes([ASSUMPTION])
     if report is not None:
         return f"open {report}"
     again = output.with_name(f"gold-{output.name}")
     return f"python -m spacy bcrf redact {model} GOLD.spacy --output {again} --report leaks.html"
+
+
+def _show(row: dict[str, Any]) -> str:
+    """Return a line about a row of `measure_promises`."""
+    line = f"{', '.join(row['labels'])}: {row['kind']} {row['promised']:g}"
+    line += f"{' a document' * (row['unit'] == 'document')} promised, "
+    if row["reached"] is None:
+        return f"{line}not measured"
+    interval = f"{row['low']:.3f} to {row['high']:.3f}"
+    return f"{line}{row['reached']:.3f} reached ({interval}), {row['documents']:,} documents"

@@ -40,8 +40,9 @@ def serve_cli(
     from spacy_bcrf.io.extras import require
 
     limits = Limits(seconds=timeout, characters=max_characters, waiting=max_waiting)
-    nlp = load_pipeline(model)
     uvicorn = require("uvicorn", "serve")
+    require("fastapi", "serve")
+    nlp = load_pipeline(model)
     app = make_app_of(nlp, pipe or (), limits)
     typer.echo(f"next: open http://{host}:{port}/ in a browser", err=True)
     uvicorn.run(app, host=host, port=port, log_level="warning")

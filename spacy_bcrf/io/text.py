@@ -128,7 +128,8 @@ def scan_lines(
 
 
 def _not_utf8(byte: int, column: int) -> str:
-    return f"byte 0x{byte:02x} at column {column + 1} is not UTF-8"
+    place = f"byte 0x{byte:02x} at column {column + 1}"
+    return f"{place} is not UTF-8 (iconv -f ENCODING -t UTF-8 converts a file)"
 
 
 @contextmanager

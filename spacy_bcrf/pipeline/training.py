@@ -198,8 +198,8 @@ def fit_first_chains(pipe: Component, get_examples: Callable[[], Iterable[Exampl
 def _check_corpus(pipe: Component, corpus: Corpus) -> None:
     """Compare the labels of the component, which are set, with the training data.
 
-    ValueError without any label, and for unknown labels. Warnings for data without annotation, and
-    for labels that only `annotated_labels` has.
+    ValueError without any label, and for unknown labels, also in settings. Warnings for data
+    without annotation, and for labels that only `annotated_labels` has.
     """
     name, codec = pipe.name, pipe.codec
     nothing = f"[{name}] {{}}none of the {corpus.n_docs} training documents has {codec.what}. "
@@ -207,6 +207,11 @@ def _check_corpus(pipe: Component, corpus: Corpus) -> None:
         raise ValueError(
             f"{nothing.format('no labels: ')}{codec.where_lost}Annotate the documents, call "
             f"add_label, or set initialize.components.{name}.labels"
+        )
+    if missing := sorted(codec.find_missing()):
+        raise ValueError(
+            f"[{name}] exclusive has the label {', '.join(missing)}, but the labels are "
+            f"{', '.join(codec.labels)}; for more, set initialize.components.{name}.labels"
         )
     # Without a corpus, nlp.initialize passes one document without annotation.
     if not corpus.labels and corpus.n_docs > 1:

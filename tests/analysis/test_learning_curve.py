@@ -88,7 +88,10 @@ def test_a_curve_of_a_corpus(parts):
     assert found.measured[0].f < found.measured[-1].f <= found.forecast[0].f
     values = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert values["measured"][2]["n_docs"] == 313 and values["n_dev"] == len(dev)
-    assert "626" in found._repr_html_() and "the fitted curve rises by" in repr(found)
+    assert "626" in found._repr_html_() and f"F {100 * expected:.1f} (" in repr(found)
+    ceiling, scale, power = found.curve  # what the picture draws
+    fitted = 100 * (ceiling - scale * 313**-power)
+    assert f"the fitted curve rises from {fitted:.1f} by {100 * found.gain.f:.1f} (" in repr(found)
     figure = found.plot()
     assert figure.axes[0].get_xlabel() == "training documents"
     with pytest.raises(ValueError, match="2 documents are too few for a curve of three sizes"):

@@ -4,8 +4,9 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
-from multiprocessing import active_children
+from multiprocessing import active_children, forkserver
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tiny_training import network
 
 from spacy_bcrf.bulk.learner import Learner, Share
 from spacy_bcrf.bulk.mixing import learn_in_rounds, process_learners
+from spacy_bcrf.bulk.processes import Child
 from spacy_bcrf.bulk.worker import BulkError
 from spacy_bcrf.io.shards import read_docs, write_all
 from spacy_bcrf.layers.linear_chain import sparse_chain
@@ -167,6 +169,19 @@ def test_a_killed_fork_server_leaves_no_learner(folder):
     found = learn_in_rounds(make_nlp(folder), "ner", *learn, after=kill)
     assert found == folder / "out/round-002"
     wait_for_end(pids)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a fork server here")
+def test_a_fork_server_that_dies_while_it_starts_a_process_is_replaced(capfd):
+    Child(print, "first").stop()
+    server = forkserver._forkserver._forkserver_pid
+    os.kill(server, signal.SIGSTOP)  # it gets the request, but starts nothing
+    timer = threading.Timer(0.5, os.kill, (server, signal.SIGKILL))
+    timer.start()
+    child = Child(print, "second")
+    timer.join()
+    assert re.fullmatch(r"process \d+, exit code 0", child.stop())
+    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == ["first", "second"]
 
 
 def wait_for_end(pids):

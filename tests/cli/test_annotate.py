@@ -395,6 +395,12 @@ def make_hundred(bad, end=b"\n", head=b"", line=b"Ann saw Rome ."):
     return head + b"".join((bad if i == 2 else line) + end for i in range(100))
 
 
+def test_nothing_to_read_is_said(pipeline, here):
+    (here / "none.jsonl").touch()
+    result = run(pipeline / "model", "none.jsonl", "-o", "out")
+    assert "Note: the inputs have no document, nothing was read\n" in result.stderr
+
+
 JSON_LINE = b'{"text": "Ann saw Rome ."}'
 READABLE = {
     "a.jsonl": (make_hundred(b'{"text": "\xe9"}', line=JSON_LINE), "byte 0xe9 at column 11 is not"),

@@ -12,7 +12,6 @@ from spacy.training import Example
 from spacy_commands import run_spacy
 from typer.testing import CliRunner
 
-from spacy_bcrf.analysis.extension import extend
 from spacy_bcrf.cli import app
 
 PLACES = ("Oslo", "Bergen", "Paris", "Rome")
@@ -216,12 +215,9 @@ def test_debug_names_spans_that_no_layer_holds(folder):
     assert "is in layer 2, but the label has 1" in output
 
 
-def test_a_label_of_an_exclusive_group_extends_no_chain(folder):
+def test_an_exclusive_label_without_spans_is_named():
     nlp = spacy.blank("en")
     nlp.add_pipe("bcrf_spans", config={"exclusive": [["LOC", "CITY"]]})
     docs = make_docs(nlp.vocab, 20)
-    nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc) for doc in docs])
-    for doc in docs:
-        doc.spans["sc"] = [Span(doc, 0, 1, "CITY")]
-    with pytest.raises(ValueError, match=r"CITY shares its chain with LOC by `exclusive`"):
-        extend(nlp, docs, ["CITY"])
+    with pytest.raises(ValueError, match=r"exclusive has the label CITY, but the labels are .*LOC"):
+        nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc) for doc in docs])

@@ -9,6 +9,8 @@ from commands import command
 from sentences import make_docs
 from spacy.tokens import DocBin
 
+from spacy_bcrf.analysis import report
+
 redact, monitor, control = command("redact"), command("monitor"), command("control")
 PIPE = ("-p", "ner")
 
@@ -66,6 +68,23 @@ def test_the_leakage_report(folder):
     redact(*args, "--report", "leaks.json")
     leaks = json.loads((folder / "leaks.json").read_text())["leaks"]
     assert [leak["label"] for leak in leaks] == [None, "LOC", "PERSON"]
+
+
+def test_the_leakage_report_has_promised_and_reached_recall(folder):
+    control("model", "many.spacy", *PIPE, "--recall", "0.8", "-o", "safe")
+    args = ("safe", "dev.spacy", *PIPE, "-o", "out.jsonl", "--report")
+    result = redact(*args, "leaks.json")
+    (promise,) = json.loads((folder / "leaks.json").read_text())["promises"]
+    assert (promise["promised"], promise["documents"]) == (0.8, 9)
+    nlp = spacy.load("safe")
+    expected = report(nlp, list(DocBin().from_disk("dev.spacy").get_docs(nlp.vocab)), "ner")
+    assert promise == expected.values["promises"][0]
+    line = f"LOC, PERSON: recall 0.8 promised, {promise['reached']:.3f} reached ("
+    assert line in result.stdout
+    redact(*args, "leaks.html")
+    assert f"<p>{line}" in (folder / "leaks.html").read_text(encoding="utf8")
+    redact(*args, "other.json", "--threshold", "0.5")
+    assert json.loads((folder / "other.json").read_text())["promises"] == []
 
 
 @pytest.mark.parametrize(

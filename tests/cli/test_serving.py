@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -73,6 +75,28 @@ def test_errors_have_a_status_and_the_server_goes_on(client):
     assert client.post("/annotate", json={"text": "x"}).status_code == 500
     client.server.annotate = annotate
     assert client.post("/annotate", json={"text": TEXTS[0]}).status_code == 200
+
+
+def test_every_page_has_a_policy_without_inline_handlers(client):
+    pages = {}
+    for route in client.app.routes:
+        answer = client.get(route.path)
+        if answer.headers["content-type"].startswith("text/html"):
+            pages[route.path] = answer
+    assert set(pages) == {"/", "/docs"}
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)', pages["/"].text)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "script-src-attr 'none'" in pages["/docs"].headers["Content-Security-Policy"]
+    for page in pages.values():
+        assert not re.search(r"<[^>]*\son\w+\s*=", page.text)
+
+
+def test_a_missing_extra_is_named_before_the_model_loads(monkeypatch):
+    for name in ("uvicorn", "fastapi"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, name, None)
+            result = CliRunner().invoke(app, ["serve", "no-model"])
+        assert result.exit_code == 1 and f"{name} is not installed" in result.output
 
 
 BAD_BODIES = [

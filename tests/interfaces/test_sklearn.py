@@ -1,7 +1,9 @@
 """`spacy_bcrf.sklearn.CRF`: sklearn-crfsuite's interface, without spaCy."""
 
+import io
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -184,9 +186,37 @@ def test_pickle_and_model_file(tmp_path):
     expected = crf.predict_marginals(X)[0]
     for copy in (pickle.loads(pickle.dumps(crf)), CRF(model_filename=path)):
         assert copy.predict_marginals(X)[0] == expected
-    Path(path).write_bytes(b"PK no model")
-    with pytest.raises(ValueError, match=r"model\.crf: no model of ours or of CRFsuite"):
-        CRF(model_filename=path).predict(X)
+    names = json.dumps({"labels": ["A"], "attributes": []})
+    damaged = [b"PK no model", b"text", pickle.dumps([1]), as_npz(names="[1]", weights=np.zeros(1))]
+    damaged += [as_npz(names=names, weights=w) for w in (np.zeros(4), np.array([[None] * 8] * 4))]
+    # A version of ZIP that does not exist.
+    damaged.append(re.sub(rb"(?s)(PK\x01\x02..).", b"\\1\xff", Path(path).read_bytes()))
+    for content in damaged:
+        Path(path).write_bytes(content)
+        message = "no model of ours or of CRFsuite, or damaged; expected a file of `fit`"
+        with pytest.raises(ValueError, match=rf"model\.crf: {message}$"):
+            CRF(model_filename=path).predict(X)
+
+
+def as_npz(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"c1": -1}, "c1 must be at least 0 and finite, got -1"),
+        ({"c2": -1}, "2 [*] c2 must be at least 0 and finite, got -2"),
+        ({"c2": 1e9}, "2 [*] c2 must be less than n_sequences"),
+        ({"algorithm": "pa", "c": 0}, "c must be positive and finite, got 0"),
+        ({"random_state": -1}, "random_state must be at least 0"),
+    ],
+)
+def test_an_error_names_the_parameter(parameters, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        CRF(**parameters).fit(*sequences())
 
 
 def test_min_freq_drops_rare_attributes():

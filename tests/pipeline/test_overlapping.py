@@ -315,10 +315,7 @@ def test_a_span_of_an_unknown_label_leaves_the_others_annotated(end):
 
 
 def test_labels_of_an_exclusive_group_share_a_chain():
-    nlp, pipe = make(labels=["A", "X"], exclusive=[["A", "B"]])
-    assert pipe.codec.n_chains == 2
-    # A second label of the group needs no new chain.
-    assert pipe.add_label("B") == 1
+    nlp, pipe = make(labels=["A", "B", "X"], exclusive=[["A", "B"]])
     assert pipe.codec.n_chains == 2
     assert read_back(pipe, example_of(nlp, WORDS, (0, 2, "A"), (2, 3, "B"), (0, 4, "X"))) == {
         (0, 2, "A"),
@@ -326,6 +323,8 @@ def test_labels_of_an_exclusive_group_share_a_chain():
         (0, 4, "X"),
     }
     assert len(pipe.codec.find_lost(example_of(nlp, WORDS, (0, 2, "A"), (1, 3, "B")))) == 1
+    with pytest.raises(ValueError, match=r"exclusive has the label C, D, but the labels are A, B;"):
+        make(labels=["A", "B"], exclusive=[["A", "D"], ["B", "C"]])
     for wrong in ("A", ["A", "B"], [["A"]], [["A", "B"], ["B", "C"]], [[1, 2]]):
         with pytest.raises(ValueError, match=r"\[bcrf_spans\] exclusive"):
             spacy.blank("xx").add_pipe("bcrf_spans", config={"exclusive": wrong})

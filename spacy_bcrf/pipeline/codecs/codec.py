@@ -123,8 +123,8 @@ class Codec(Protocol):
         """Describe what `choose_layers` has chosen, and what it leaves out; or nothing."""
         return "", ""
 
-    def find_mates(self, label: str) -> Collection[str]:
-        """Return the labels that share the chains of a label by `exclusive`."""
+    def find_missing(self) -> Collection[str]:
+        """Return the labels of the settings that are not among the labels."""
         return ()
 
     def find_lost(self, example: Example) -> list[str]:

@@ -117,9 +117,9 @@ class OverlappingCodec(PartialSpanCodec, SpanGroupCodec):
         found = self.state["layers_by_label"]
         return self._layers or max(found.get(label, 1) for label in unit)
 
-    def find_mates(self, label: str) -> Collection[str]:
-        """Return the known labels of the label's exclusive group."""
-        return set(self.labels).intersection(self._groups.get(label, ()))
+    def find_missing(self) -> Collection[str]:
+        """Return the labels of exclusive groups that are not among the labels."""
+        return self._groups.keys() - self.labels
 
     def count_layers(self, example: Example) -> Counter[tuple[str, int]]:
         """Count the gold spans of an example by label and layer, from 1 on; 0 for no layer."""
