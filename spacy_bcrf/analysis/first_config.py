@@ -63,6 +63,7 @@ def make_first_config(
     corpus: Inspection,
     lang: str,
     *,
+    dev: Inspection | None = None,
     pipes: Sequence[str] = (),
     encoder: str = "sparse",
     clusters: Path | None = None,
@@ -71,6 +72,7 @@ def make_first_config(
 ) -> FirstConfig:
     """Make a config that fits a training corpus.
 
+    dev: the counts of the dev corpus, which must annotate what the components predict.
     pipes: names in `FACTORIES`; by default those that the corpus annotates.
     encoder: one of `ENCODERS`. docs/heads.md says when to take which.
     clusters: a file of `python -m spacy bcrf clusters`, for sparse and hybrid.
@@ -79,8 +81,11 @@ def make_first_config(
     ValueError names an option that the corpus or another option excludes.
     """
     notes = [f"{corpus.docs:,} documents, {corpus.tokens:,} tokens"]
-    chosen = list(pipes) or _annotated(corpus, notes)
-    _check(corpus, chosen, encoder, clusters, transformer)
+    named = {"train": "the corpus", "dev": "the dev corpus", **(paths or {})}
+    chosen = list(pipes) or _annotated(corpus, notes, named["train"])
+    _check(chosen, encoder, clusters, transformer)
+    for part, counts in {"train": corpus, "dev": dev or corpus}.items():
+        _check_annotation(counts, chosen, named[part])
     shared = {"cnn": "tok2vec", "hybrid": "tok2vec", "transformer": "transformer"}.get(encoder)
     components: dict[str, Any] = {}
     if shared == "tok2vec":
@@ -131,7 +136,7 @@ def make_first_config(
     return FirstConfig(filled, notes)
 
 
-def _annotated(corpus: Inspection, notes: list[str]) -> list[str]:
+def _annotated(corpus: Inspection, notes: list[str], where: str) -> list[str]:
     """Return the components that the corpus can train."""
     found = []
     by_name = {"spans": set(corpus.groups.get(SPANS_KEY, ()))}
@@ -149,30 +154,20 @@ def _annotated(corpus: Inspection, notes: list[str]) -> list[str]:
     if not found:
         others = ", ".join(sorted(corpus.groups)) or "none"
         raise ValueError(
-            f"the corpus has neither entities nor token.tag nor doc.spans[{SPANS_KEY!r}]; annotate "
+            f"{where} has neither entities nor token.tag nor doc.spans[{SPANS_KEY!r}]; annotate "
             f"some documents. Its span groups: {others}"
         )
     return found
 
 
 def _check(
-    corpus: Inspection,
-    pipes: Sequence[str],
-    encoder: str,
-    clusters: Path | None,
-    transformer: str | None,
+    pipes: Sequence[str], encoder: str, clusters: Path | None, transformer: str | None
 ) -> None:
     if encoder not in ENCODERS:
         raise ValueError(f"encoder {encoder!r}: expected one of {', '.join(ENCODERS)}")
     for name in pipes:
         if name not in FACTORIES:
             raise ValueError(f"component {name!r}: expected {', '.join(FACTORIES)}")
-    if "ner" in pipes and not corpus.has_entities:
-        raise ValueError("component ner: the corpus has no entity annotation")
-    if "spans" in pipes and not corpus.groups.get(SPANS_KEY):
-        raise ValueError(f"component spans: the corpus has no doc.spans[{SPANS_KEY!r}]")
-    if "tagger" in pipes and not corpus.tags["tag"].values:
-        raise ValueError("component tagger: the corpus has no token.tag")
     if clusters and encoder not in ("sparse", "hybrid"):
         raise ValueError(f"clusters are features: {encoder} reads none; take sparse or hybrid")
     if (transformer is not None) != (encoder == "transformer"):
@@ -181,6 +176,15 @@ def _check(
             if transformer is None
             else f"a transformer is given, but the encoder is {encoder}"
         )
+
+
+def _check_annotation(corpus: Inspection, pipes: Sequence[str], where: str) -> None:
+    if "ner" in pipes and not corpus.has_entities:
+        raise ValueError(f"component ner: {where} has no entity annotation")
+    if "spans" in pipes and not corpus.groups.get(SPANS_KEY):
+        raise ValueError(f"component spans: {where} has no doc.spans[{SPANS_KEY!r}]")
+    if "tagger" in pipes and not corpus.tags["tag"].values:
+        raise ValueError(f"component tagger: {where} has no token.tag")
 
 
 def _make_model(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
-from spacy.util import minibatch, registry, resolve_dot_names
+from spacy.util import minibatch, registry
 
 from spacy_bcrf.annotation.arrays import UNKNOWN, doc_lengths
 from spacy_bcrf.chain.side_by_side import rows_by_chain
@@ -21,7 +21,8 @@ from spacy_bcrf.pipeline.gold import Gold
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .loading import find_labelers
+from .config_errors import naming_config
+from .loading import find_labelers, find_reader, read_corpus
 from .result import Result
 
 PARTS = ("train", "dev")
@@ -139,14 +140,8 @@ def report_config(
     train corpus. where: the config's name, for errors. ValueError names the config's section.
     """
     config, ours = nlp.config.interpolate(), find_labelers(nlp, (), where)
-    corpora = {}
-    for part in PARTS:
-        section = config["training"][f"{part}_corpus"]
-        try:
-            (corpus,) = resolve_dot_names(config, [section])
-            corpora[part] = list(corpus(nlp))
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{where}: [{section}]: {error}") from None
+    with naming_config(where):
+        corpora = {part: list(read_corpus(nlp, part)) for part in PARTS}
     reports = {}
     for name, pipe in ours.items():
         # A component from another pipeline has labels.
@@ -158,8 +153,8 @@ def report_config(
                 pipe.add_label(label)
         if not pipe.labels:
             raise ValueError(
-                f"{where}: [training] train_corpus: no document has {pipe.codec.what}, which "
-                f"[components.{name}] learns"
+                f"{where}: {find_reader(nlp, 'train')[0]}: no document has {pipe.codec.what}, "
+                f"which [components.{name}] learns"
             )
         layers = Counter[tuple[str, int]]()
         for example in corpora["train"]:

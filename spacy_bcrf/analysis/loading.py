@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import getitem
 from pathlib import Path
+from typing import Any
 
 import spacy
 from spacy.language import Language
@@ -84,13 +85,32 @@ def annotate_before(nlp: Language, name: str, docs: Iterable[Doc]) -> Iterator[D
         yield from nlp.pipe(docs)
 
 
-def read_corpus(nlp: Language, part: str) -> Iterable[Example]:
-    """Return the examples of the train or dev corpus of a pipeline's config."""
+def find_reader(nlp: Language, part: str) -> tuple[str, dict[str, Any]]:
+    """Return name and path, for errors, of the block of the train or dev corpus, and the block."""
     config = nlp.config.interpolate()
-    # Resolve only this block: others may have paths that are not set.
-    block = reduce(getitem, config["training"][f"{part}_corpus"].split("."), config)
-    examples: Iterable[Example] = registry.resolve({"reader": block})["reader"](nlp)
-    return examples
+    name = config["training"][f"{part}_corpus"]
+    try:
+        block = reduce(getitem, name.split("."), config)
+    except KeyError:
+        raise ValueError(f"[training] {part}_corpus = {name}: there is no such block") from None
+    return f"[{name}]" + (f" path = {block['path']}" if block.get("path") else ""), block
+
+
+def read_corpus(nlp: Language, part: str) -> Iterator[Example]:
+    """Yield the examples of the train or dev corpus of a pipeline's config.
+
+    ValueError names the block and its path, without documents too.
+    """
+    where, block = find_reader(nlp, part)
+    example = None
+    try:
+        # Resolve only this block: others may have paths that are not set.
+        for example in registry.resolve({"reader": block})["reader"](nlp):
+            yield example
+        if example is None:
+            raise ValueError("has no documents")
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
 
 
 def copy_words(doc: Doc, nlp: Language) -> Doc:

@@ -88,7 +88,7 @@ def tune(
     """
     end = time.monotonic() + 60 * minutes
     name, nlp = _load(config)
-    train, dev = (_read_corpus(nlp, part) for part in ("train", "dev"))
+    train, dev = (list(read_corpus(nlp, part)) for part in ("train", "dev"))
     model = config["components"][name]["model"]
     identity = sha256(
         f"{config.to_str()} {n_candidates} {seed} {len(train)} {len(dev)}".encode()
@@ -209,19 +209,6 @@ def _load(config: Config) -> tuple[str, Language]:
         "expected a pipeline with one component, whose model is spacy-bcrf.LinearChain.v1; got "
         f"{', '.join(nlp.pipe_names) or 'no component'}"
     )
-
-
-def _read_corpus(nlp: Language, part: str) -> list[Example]:
-    try:
-        examples = list(read_corpus(nlp, part))
-    except ValueError as error:
-        message = " ".join(str(error).split())
-        raise ValueError(
-            f"the {part} corpus of the config cannot be read; --paths.{part} names one: {message}"
-        ) from None
-    if not examples:
-        raise ValueError(f"[training] {part}_corpus has no documents")
-    return examples
 
 
 def _read_state(path: Path, identity: str) -> dict[str, Trial]:

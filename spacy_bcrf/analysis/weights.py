@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Corpus
 from tqdm import tqdm
 
+from spacy_bcrf.io.shards import read_docs
 from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.layers.potential_sum import sparse_weight
 from spacy_bcrf.sparse.explain import (
@@ -22,7 +22,7 @@ from spacy_bcrf.sparse.explain import (
     strongest,
 )
 
-from .loading import annotate_before, find_labeler, read_corpus
+from .loading import annotate_before, find_labeler, make_input, read_corpus
 from .result import Result
 
 
@@ -86,6 +86,10 @@ def explain(
 
 def _read_corpus(nlp: Language, component: str, path: Path | None) -> Iterator[Doc]:
     """Yield the documents of a corpus as the component sees them."""
-    examples = read_corpus(nlp, "train") if path is None else Corpus(path)(nlp)
-    docs = (example.predicted for example in tqdm(examples, "reading", delay=2, leave=False))
-    yield from annotate_before(nlp, component, docs)
+    docs = (
+        (example.predicted for example in read_corpus(nlp, "train"))
+        if path is None
+        else (make_input(nlp, doc) for doc in read_docs(path, nlp.vocab))
+    )
+    reading = tqdm(docs, "reading", delay=2, leave=False)
+    yield from annotate_before(nlp, component, reading)

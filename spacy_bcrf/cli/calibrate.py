@@ -9,7 +9,7 @@ from spacy.cli._util import Opt
 from spacy_bcrf.io.extras import require
 
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
-from .paths import check_output_file, draw, print_notes
+from .paths import check_output_file, draw, naming, print_notes
 
 Grouping = Literal["label", "length"]
 
@@ -53,7 +53,8 @@ def calibrate_cli(
     if not no_plot:
         require("matplotlib", "plot")
     nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
-    found = calibrate(nlp, read_gold(nlp, dev), name, by=by, n_bins=n_bins)
+    with naming(dev):
+        found = calibrate(nlp, read_gold(nlp, dev), name, by=by, n_bins=n_bins)
     typer.echo(f"{name}: {found.n:,} predictions, {100 * found.accuracy:.2f}% right")
     print_notes(describe_labels(f"{name} of {model}", set(found.unknown), set()))
     for what, table in found.tables.items():

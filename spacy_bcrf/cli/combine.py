@@ -10,7 +10,7 @@ from spacy.cli._util import Arg, Opt
 from spacy_bcrf.io.atomic import check_new_folder
 
 from .options import NewFolder
-from .paths import check_corpus
+from .paths import check_corpus, naming
 
 
 def combine_cli(
@@ -39,7 +39,8 @@ def combine_cli(
     check_corpus(dev)
     pipelines = dict(zip(name_parts(models), map(load_pipeline, models), strict=True))
     first = next(iter(pipelines.values()))
-    found = combine(pipelines, read_gold(first, dev), pipe)
+    with naming(dev):
+        found = combine(pipelines, read_gold(first, dev), pipe)
     typer.echo(f"{found.name}: {found.n_tokens:,} tokens of dev")
     for shown, weight in found.weights.items():
         typer.echo(

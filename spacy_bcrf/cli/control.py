@@ -13,7 +13,7 @@ from spacy.cli._util import Opt
 from spacy_bcrf.io.extras import require
 
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
-from .paths import check_corpus, check_output_file, draw, print_notes
+from .paths import check_corpus, check_output_file, draw, naming, print_notes
 
 Unit = Literal["span", "document"]
 
@@ -89,9 +89,10 @@ def control_cli(
         if plot is not None:
             draw(table, plot)
         return "the same command with a promise of the table and --output FOLDER"
-    found = control(
-        nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options
-    )
+    with naming(dev):
+        found = control(
+            nlp, gold, name, recall=recall, precision=precision, of_labels=of_labels, **options
+        )
     for one in found.kept:
         units = "predictions" if found.kind == "precision" else "gold spans"
         per = " a document" if found.unit == "document" else ""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from spacy.cli._util import Opt, import_code, parse_config_overrides
 
+from spacy_bcrf.analysis.config_errors import naming_config
+
 from .options import Code, TrainingConfig
-from .registry_names import naming_config
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.gold_report import GoldReport

@@ -69,12 +69,11 @@ def init_cli(
     with parts:
         clusters_file = _find_clusters(clusters, raw, output.parent, lang)
         paths = parts.prepare(train, dev)
-        found = inspect_corpora([paths["train"]])
-        if not found.docs:
-            raise ValueError(f"{train}: has no documents")
+        found = {name: inspect_corpora([path]) for name, path in paths.items()}
         made = make_first_config(
-            found,
+            found["train"],
             lang,
+            dev=found["dev"],
             pipes=chosen,
             encoder=encoder,
             clusters=clusters_file,

@@ -66,16 +66,22 @@ def inspect_cli(
 
 
 def inspect_corpora(corpora: Iterable[Path], *keys: Any) -> Inspection:
-    """Count the annotation of corpora. keys: of ambiguous and of incorrect spans."""
+    """Count the annotation of corpora. ValueError without documents.
+
+    keys: of ambiguous and of incorrect spans.
+    """
     from spacy_bcrf.corpora.inspection import Inspection
 
     found = Inspection(*keys)
+    corpora = list(corpora)
     files = [file for corpus in corpora for file in find_files(corpus)]
     with tqdm(desc="inspecting", unit="docs", delay=1.0, disable=None) as progress:
         for file in files:
             for i, doc in enumerate(read_corpus(file)):
                 found.add(doc, f"{file}: document {i}")
                 progress.update()
+    if not found.docs:
+        raise ValueError(f"{' '.join(map(str, corpora))}: has no documents")
     return found
 
 

@@ -12,7 +12,7 @@ from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder
 from spacy_bcrf.io.shards import read_docs
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .paths import check_corpus
+from .paths import check_corpus, naming
 
 
 def load_labeler(
@@ -48,12 +48,10 @@ def check_destination(model: str, dev: Path, output: Path | None, inplace: bool)
 
 def read_gold(nlp: Language, dev: Path) -> list[Doc]:
     """Read gold documents. ValueError names the file, also if it has none."""
-    try:
+    with naming(dev):
         docs = [doc for doc in read_docs(dev, nlp.vocab) if len(doc)]
-    except ValueError as error:
-        raise ValueError(str(error) if str(dev) in str(error) else f"{dev}: {error}") from None
-    if not docs:
-        raise ValueError(f"{dev}: has no documents")
+        if not docs:
+            raise ValueError("has no documents")
     return docs
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Opt, import_code
 
+from spacy_bcrf.analysis.config_errors import naming_config
 from spacy_bcrf.io.atomic import replacing
 
 from .options import Code, TrainingConfig
 from .paths import check_output_file, print_notes
-from .registry_names import naming_config
 
 HEADS = "CRF, BCRF, MeanField, Unstructured, SAPO, Perceptron, MIRA"
 

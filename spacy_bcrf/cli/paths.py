@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ from spacy.vocab import Vocab
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.io.atomic import replacing, write_text
 from spacy_bcrf.io.shards import find_files, read_docs
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Raise ValueError that names an input for an error in it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
 def read_corpus(corpus: Path) -> Iterator[Doc]:

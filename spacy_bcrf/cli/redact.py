@@ -94,6 +94,8 @@ def redact_cli(
             n_spans += len(found.spans)
             regions.append(found.regions if report is not None else [])
             yield {"id": ids[n], **found.to_json()}
+        if not ids:
+            raise ValueError(f"{texts}: has no texts")
 
     write_json_lines(output, replace())
     typer.echo(f"{len(regions):,} texts with {n_spans:,} replacements written to {output}")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from spacy.cli._util import Opt, import_code, parse_config_overrides
 
+from spacy_bcrf.analysis.config_errors import naming_config
 from spacy_bcrf.io.atomic import replacing
 
 from .options import Code, Seed, TrainingConfig
 from .paths import check_output_file
-from .registry_names import naming_config
 
 if TYPE_CHECKING:
     from spacy_bcrf.analysis.tuning import Trial, Tuning
@@ -48,14 +48,15 @@ def tune_cli(
         loaded = load_config(config, overrides=overrides, interpolate=False)
         interpolated = loaded.interpolate()
     try:
-        found = tune(
-            interpolated,
-            state,
-            minutes,
-            n_candidates,
-            seed,
-            lambda trial: typer.echo(_describe(trial), err=True),
-        )
+        with naming_config(config):
+            found = tune(
+                interpolated,
+                state,
+                minutes,
+                n_candidates,
+                seed,
+                lambda trial: typer.echo(_describe(trial), err=True),
+            )
     except KeyboardInterrupt:
         typer.echo(f"interrupted: the same command goes on from {state}", err=True)
         raise typer.Exit(130) from None

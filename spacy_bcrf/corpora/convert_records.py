@@ -143,7 +143,8 @@ def convert_records(
                 f"{output}: not written, because --strict allows no skipped records: {counts}"
             )
         if not counts.docs:
-            raise CorpusError(f"{output}: not written, because no record is left: {counts}")
+            names = ", ".join(str(path) for path, _ in sources)
+            raise CorpusError(f"{names}: no record is left: {counts}")
     return counts
 
 

@@ -9,6 +9,8 @@ from typing import get_type_hints
 import pytest
 import typer
 from commands import command
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
 from spacy_bcrf.cli import app
 from spacy_bcrf.cli.errors import RESUMES, exit_on
@@ -83,3 +85,21 @@ def test_commands_return_their_next_step():
     }
     others = {name: each for name, each in returned.items() if each is not str}
     assert others == {"serve": type(None), "rank": str | None}
+
+
+@pytest.mark.parametrize("name", ["calibrate", "combine", "control", "rank", "redact"])
+def test_errors_name_the_input(here, pipeline, name):
+    model, bare, empty = pipeline / "model", here / "bare.spacy", here / "empty.txt"
+    DocBin(docs=[Doc(Vocab(), words=["Ann"])] * 3).to_disk(bare)
+    empty.write_text("")
+    arguments = {
+        "calibrate": (model, bare, "--no-plot"),
+        "combine": (model, model, "--dev", bare),
+        "control": (model, bare, "--recall", "0.5"),
+        "rank": (model, empty),
+        "redact": (model, empty, "--threshold", "0.5"),
+    }[name]
+    given = next(path for path in arguments if path in (bare, empty))
+    ended = command(name)(*arguments, "-p", "ner", "-o", here / "new", exit_code=1)
+    assert str(given) in ended.stderr and len(ended.stderr.splitlines()) == 1
+    assert not (here / "new").exists()

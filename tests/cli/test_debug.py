@@ -118,7 +118,9 @@ def test_tags_and_words_are_counted(tmp_path, monkeypatch):
     # Without tags, there is nothing to learn.
     result = run("tagger.cfg", *PATHS, "--components.bcrf_tagger.attribute", "pos")
     assert result.exit_code == 1
-    assert "tagger.cfg: [training] train_corpus: no document has token.pos" in result.output
+    assert (
+        "tagger.cfg: [corpora.train] path = train.spacy: no document has token.pos" in result.output
+    )
     result = run("none.cfg", *PATHS)
     assert result.exit_code == 1
     assert "none.cfg: no component of spacy-bcrf among" in result.output
@@ -130,7 +132,7 @@ def test_tags_and_words_are_counted(tmp_path, monkeypatch):
         ((), "config.cfg: [corpora.train]: "),
         (
             ("--paths.train", "train.spacy", "--paths.dev", "no.spacy"),
-            "config.cfg: [corpora.dev]: ",
+            "config.cfg: [corpora.dev] path = no.spacy: ",
         ),
         (
             (*PATHS, "--components.ner.scheme", "IOB1"),

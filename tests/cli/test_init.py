@@ -6,6 +6,7 @@ import pytest
 import spacy
 from spacy import util
 from spacy.tokens import Doc, DocBin, Span
+from spacy.vocab import Vocab
 from typer.testing import CliRunner
 
 from spacy_bcrf.analysis.first_config import ENCODERS, make_first_config
@@ -65,7 +66,7 @@ def test_spans_that_may_overlap_have_a_component(tmp_path):
     DocBin(docs=docs[1:] * 20).to_disk(tmp_path / "train.spacy")
     options = "-o", tmp_path / "c.cfg", "--train", tmp_path / "train.spacy", "--force"
     result = run(*options, "-p", "spans")
-    assert "component spans: the corpus has no doc.spans['sc']" in result.output
+    assert "train.spacy has no doc.spans['sc']" in result.output
     result = run(*options)
     assert "Its span groups: other" in result.output
 
@@ -253,6 +254,16 @@ def test_a_config_is_replaced_by_force_alone(tmp_path):
 
 def test_a_corpus_without_documents_is_named(tmp_path):
     DocBin().to_disk(tmp_path / "empty.spacy")
-    parts = "-t", tmp_path / "empty.spacy", "-d", SAMPLE / "dev.conllu"
-    result = run("-o", tmp_path / "c.cfg", *parts, "-p", "ner")
-    assert result.exit_code and "empty.spacy: has no documents" in result.output
+    for part, other in ("-t", "-d"), ("-d", "-t"):
+        parts = part, tmp_path / "empty.spacy", other, SAMPLE / "dev.conllu"
+        result = run("-F", "-o", tmp_path / "c.cfg", *parts, "-p", "ner")
+        assert result.exit_code and "empty.spacy: has no documents" in result.output
+
+
+def test_a_dev_part_without_the_annotation_is_named(tmp_path):
+    docs = [Doc(Vocab(), words=["Ann", "left"])]
+    DocBin(docs=docs).to_disk(tmp_path / "bare.spacy")
+    parts = "-t", SAMPLE / "train.conllu", "-d", tmp_path / "bare.spacy"
+    result = run("-o", tmp_path / "c.cfg", *parts)
+    assert result.exit_code and "bare.spacy has no entity annotation" in result.output
+    assert {path.name for path in tmp_path.iterdir()} == {"bare.spacy"}

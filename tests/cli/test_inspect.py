@@ -107,6 +107,7 @@ def test_a_taggers_corpus(folder):
     [
         (["no.spacy"], "no.spacy: found no such file"),
         (["bad.spacy"], "bad.spacy: cannot be read as a .spacy file"),
+        (["none.spacy"], "none.spacy: has no documents"),
         (["many", "--labels", ","], ",: no labels; expected"),
         (["many", "--labels", "bad.json"], "bad.json: no JSON"),
     ],
@@ -114,5 +115,6 @@ def test_a_taggers_corpus(folder):
 def test_unreadable_input(folder, args, message):
     (folder / "bad.spacy").write_text("no")
     (folder / "bad.json").write_text("no")
+    write_all([], folder / "none.spacy")
     result = run(*args, exit_code=1)
     assert result.stderr.startswith(message) and result.stdout == ""

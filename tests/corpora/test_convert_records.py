@@ -442,9 +442,9 @@ def test_unusable_rejections_are_ignored(tmp_path):
         ('[{"text": "a"}\n', "in.jsonl:1: no JSON: expected a comma or the end"),
         ('[{"text": "a"}]\n[]', "in.jsonl:2: no JSON: more text after the end of the list"),
         ("[", "in.jsonl:1: no JSON: Expecting value"),
-        ("[]", "out.spacy: not written, because no record is left: 0 records"),
-        ("\n\n", "out.spacy: not written, because no record is left: 0 records"),
-        ("no\nno", "out.spacy: not written, because no record is left: 2 records"),
+        ("[]", "in.jsonl: no record is left: 0 records"),
+        ("\n\n", "in.jsonl: no record is left: 0 records"),
+        ("no\nno", "in.jsonl: no record is left: 2 records"),
     ],
 )
 def test_unreadable_files(tmp_path, text, message):
@@ -467,7 +467,7 @@ def test_shards_are_all_written_or_none(tmp_path):
     assert [len(list(read_docs(file, VOCAB))) for file in files] == [2, 2, 1]
     for folder in ("new", "empty"):
         (tmp_path / "empty").mkdir(exist_ok=True)
-        with pytest.raises(CorpusError, match="not written"):
+        with pytest.raises(CorpusError, match="no record is left"):
             convert_records(
                 [(tmp_path / "in.jsonl", None)], tmp_path / folder, labels=["X"], shard=2
             )

@@ -1,4 +1,4 @@
-"""Hints for wrong names of registered functions in a config."""
+"""Errors of a training config in one line, with hints for wrong names of registered functions."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any
 
 
 @contextmanager
-def naming_config(path: Path) -> Iterator[None]:
+def naming_config(path: str | Path) -> Iterator[None]:
     """Raise ValueError with the name of a training config for an error in it."""
     try:
         yield
@@ -19,12 +19,15 @@ def naming_config(path: Path) -> Iterator[None]:
 
 
 def explain_name(error: Exception) -> str:
-    """Return the message of an error, with a hint for a wrong name in a config or a wrong file."""
+    """Return the message of an error in one line.
+
+    It has a hint for a wrong name in a config or a wrong file.
+    """
     from spacy.util import registry
 
     if isinstance(error, UnicodeDecodeError):
         return "is not UTF-8 text; expected a training config (.cfg)"
-    message = str(error)
+    message = " ".join(str(error).split())
     found = re.search(r"'(spacy-bcrf\.[^']*)' in function registry '(\w+)'", message)
     if not found:
         return message
