@@ -14,7 +14,6 @@ The module `cimport`s neither NumPy nor Thinc nor spaCy, so a wheel works with a
 from cpython.pycapsule cimport PyCapsule_New
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
@@ -147,12 +146,7 @@ def clear_path_counts():
 def sum_product(
     xp, const real[:, ::1] unary, transitions, const int[::1] lengths, edges, marginals
 ):
-    cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    arrays = _arrays(unary, lengths, edges, marginals)
-    cdef Outputs[real] outputs = _outputs(unary, arrays)
-    with nogil:
-        Kernels[real].get().sum_product(batch, outputs)
-    return _result(unary, arrays)
+    return _run(unary, transitions, lengths, edges, marginals)
 
 
 def max_product(xp, const real[:, ::1] unary, transitions, const int[::1] lengths):
@@ -167,24 +161,20 @@ def max_product(xp, const real[:, ::1] unary, transitions, const int[::1] length
 
 
 def bregman(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, options, edges):
-    cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    arrays = _arrays(unary, lengths, edges, True)
-    cdef Outputs[real] outputs = _outputs(unary, arrays)
-    cdef BregmanOptions c_options = _bregman_options(options)
-    with nogil:
-        Kernels[real].get().bregman(batch, c_options, outputs)
-    return _result(unary, arrays)
+    return _run(unary, transitions, lengths, edges, True, options)
 
 
 def mean_field(xp, const real[:, ::1] unary, transitions, const int[::1] lengths, int n_iter):
-    return _mean_field(unary, transitions, lengths, None, n_iter, "none")
+    return _run(unary, transitions, lengths, "none", True, None, n_iter)
 
 
 def mean_field_loss(
-    xp, const real[:, ::1] unary, transitions, const int[::1] lengths, gold, int n_iter
+    xp, const real[:, ::1] unary, transitions, const int[::1] lengths, const int[::1] gold,
+    int n_iter
 ):
+    check_ids("gold", gold, -1, <int>unary.shape[1])
     edges = "sum" if transitions.ndim == 2 else "each"
-    result = _mean_field(unary, transitions, lengths, gold, n_iter, edges)
+    result = _run(unary, transitions, lengths, edges, True, None, n_iter, gold)
     # The loss does not depend on the scores of forbidden transitions.
     result.edges[transitions == -numpy.inf] = 0
     return result
@@ -282,26 +272,12 @@ def labeling_loss(
     xp, const real[:, ::1] unary, transitions, const int[::1] lengths, const int[::1] tags, options
 ):
     """Return None for unknown or forbidden tags, and for tags out of range."""
-    cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    cdef Py_ssize_t i
-    if not are_ids(tags, batch.tags):
+    if not are_ids(tags, <int>unary.shape[1]):
         return None
-    arrays = _arrays(unary, lengths, "sum" if batch.shared else "each", True)
-    cdef Outputs[real] outputs = _outputs(unary, arrays)
-    outputs.gold = &tags[0]
-    cdef BregmanOptions c_options
-    cdef bint is_bregman = options is not None
-    if is_bregman:
-        c_options = _bregman_options(options)
-    with nogil:
-        if is_bregman:
-            Kernels[real].get().bregman(batch, c_options, outputs)
-        else:
-            Kernels[real].get().sum_product(batch, outputs)
-    for i in range(lengths.shape[0]):
-        if not outputs.value[i] < INFINITY:
-            return None
-    return _result(unary, arrays)
+    edges = "sum" if transitions.ndim == 2 else "each"
+    result = _run(unary, transitions, lengths, edges, True, options, -1, tags)
+    cdef const real[::1] value = result.value
+    return result if _are_finite(&value[0], value.shape[0]) else None
 
 
 def extent(xp, const int[::1] ids):
@@ -351,6 +327,38 @@ def hildreth(xp, const double[:, ::1] gains, const double[:, :, ::1] gram, doubl
 
 # Padded tensors (B, L, T) of `spacy_bcrf.torch`, which checks their shapes.
 
+cdef extern from *:
+    """
+    // Copy the tokens of `padded`, of shape (B, L, T), to rows (N, T). If `pads`, copy factor times the rows to the
+    // tokens, and 0 beyond them. Return whether all tokens are below infinity, which NaN is not.
+    template <class R> bool move_rows(R* rows, R* padded, const Py_ssize_t* shape, const Py_ssize_t* strides,
+                                      const int* lengths, R factor, bool pads) {
+        typedef R V __attribute__((vector_size(16), aligned(sizeof(R))));
+        constexpr Py_ssize_t W = 16 / sizeof(R), SIZE = sizeof(R);
+        const Py_ssize_t n = shape[2];
+        auto below = V{} < V{} + 1;
+        bool found = true;
+        for (Py_ssize_t b = 0; b < shape[0]; ++b) {
+            R* cell = padded + b * (strides[0] / SIZE);
+            for (int i = 0; i < lengths[b]; ++i, rows += n, cell += strides[1] / SIZE) {
+                const R* const x = pads ? rows : cell;
+                R* const y = pads ? cell : rows;
+                for (Py_ssize_t t = 0; n < W && t < n; ++t) found &= (y[t] = factor * x[t]) < INFINITY;
+                for (Py_ssize_t t = 0; n >= W && t < n; t += W) {
+                    t = std::min(t, n - W);  // the last two vectors overlap
+                    const V v = factor * reinterpret_cast<const V&>(x[t]);
+                    reinterpret_cast<V&>(y[t]) = v;
+                    below &= v < V{} + R(INFINITY);
+                }
+            }
+            for (int i = lengths[b]; pads && i < shape[1]; ++i, cell += strides[1] / SIZE) std::fill_n(cell, n, R(0));
+        }
+        for (int k = 0; k < W; ++k) found &= below[k] != 0;
+        return found;
+    }
+    """
+    bint move_rows[In](In*, In*, const Py_ssize_t*, const Py_ssize_t*, const int*, In, bint) nogil
+
 
 def take_padded(
     const real[:, :, :] scores, const real[:, ::1] transitions, const real[::1] start,
@@ -358,12 +366,13 @@ def take_padded(
 ):
     """Return the scores (N, T) of the tokens, start and end added, the lengths, and int32 tags.
 
-    start, end, mask and tags may be None. The tag -100, unknown, becomes -1. Returns None if a tag
-    or a shape is wrong, or a sequence has no token or a hole: the caller says where.
+    start, end, mask and tags may be None. The tag -100, unknown, becomes -1. Returns None if a tag,
+    score or shape is wrong, or a sequence has no token or a hole: the caller says where.
     """
     cdef Py_ssize_t size = scores.shape[0], steps = scores.shape[1], n_tags = scores.shape[2]
     cdef Py_ssize_t b, i, n = 0
     cdef bint wrong = scores.strides[2] != sizeof(real)
+    wrong |= not _are_finite(&transitions[0, 0], transitions.shape[0] * transitions.shape[1])
     wrong |= transitions.shape[0] != n_tags or transitions.shape[1] != n_tags
     wrong |= start is not None and start.shape[0] != n_tags
     wrong |= end is not None and end.shape[0] != n_tags
@@ -372,7 +381,6 @@ def take_padded(
     if wrong:
         return None
     cdef int64_t tag
-    cdef vector[Py_ssize_t] first = vector[Py_ssize_t](size)
     lengths = numpy.empty(size, "int32")
     cdef int[::1] lengths_ = lengths
     for b in range(size):
@@ -384,7 +392,7 @@ def take_padded(
             for k in range(i, steps):
                 wrong |= mask[b, k]
         wrong |= i == 0
-        first[b], lengths_[b] = n, <int>i
+        lengths_[b] = <int>i
         n += i
     if wrong:
         return None
@@ -393,61 +401,67 @@ def take_padded(
     cdef real[:, ::1] unary_ = unary
     cdef int[::1] gold_ = gold
     cdef real* rows = &unary_[0, 0]
-    cdef size_t row_size = n_tags * sizeof(real)
-    if scores.strides[1] == <Py_ssize_t>row_size:
-        for b in range(size):
-            memcpy(rows + first[b] * n_tags, &scores[b, 0, 0], lengths_[b] * row_size)
-    else:
-        for i in range(steps):
-            for b in range(size):
-                if i < lengths_[b]:
-                    memcpy(rows + (first[b] + i) * n_tags, &scores[b, i, 0], row_size)
+    cdef real* padded = <real*>&scores[0, 0, 0]
+    wrong |= not move_rows(rows, padded, scores.shape, scores.strides, &lengths_[0], <real>1, False)
+    n = 0
     for b in range(size):
-        n = first[b] + lengths_[b] - 1
         if start is not None:
-            _add(&start[0], rows + first[b] * n_tags, n_tags)
-        if end is not None:
-            _add(&end[0], rows + n * n_tags, n_tags)
+            wrong |= not _add(&start[0], rows + n * n_tags, n_tags)
         if tags is not None:
             for i in range(lengths_[b]):
                 tag = tags[b, i]
                 wrong |= not (0 <= tag < n_tags or tag == -100)
-                gold_[first[b] + i] = -1 if tag == -100 else <int>tag
+                gold_[n + i] = -1 if tag == -100 else <int>tag
+        n += lengths_[b]
+        if end is not None:
+            wrong |= not _add(&end[0], rows + (n - 1) * n_tags, n_tags)
     return None if wrong else (unary, lengths, gold)
 
 
 def pad_rows(
-    const real[:, ::1] rows, const int[::1] lengths, real[:, :, :] padded, real[::1] first,
-    real[::1] last
+    const real[:, ::1] rows, const int[::1] lengths, real[:, :, :] padded, real[:, ::1] ends,
+    real factor
 ):
-    """Copy rows (N, T) to padded (B, L, T), with zeros for its padding.
+    """Write factor times the rows (N, T) to padded (B, L, T), with zeros for its padding.
 
-    Adds the rows of first and last tokens to `first` and `last` (T,).
+    Adds those of first and last tokens to ends[0] and ends[1] (T,).
     """
     check_lengths(lengths, rows.shape[0])
-    cdef Py_ssize_t b, i, n, n_tags = rows.shape[1], steps = padded.shape[1]
-    cdef size_t size = n_tags * sizeof(real)
-    cdef const real* row = &rows[0, 0]
+    cdef Py_ssize_t b, n_tags = rows.shape[1]
+    cdef real* to = &padded[0, 0, 0]
+    move_rows(<real*>&rows[0, 0], to, padded.shape, padded.strides, &lengths[0], factor, True)
     for b in range(padded.shape[0]):
-        n = lengths[b]
-        if padded.strides[1] == <Py_ssize_t>size:
-            memcpy(&padded[b, 0, 0], row, n * size)
-            memset(&padded[b, 0, 0] + n * n_tags, 0, (steps - n) * size)
-        else:
-            for i in range(n):
-                memcpy(&padded[b, i, 0], row + i * n_tags, size)
-            for i in range(n, steps):
-                memset(&padded[b, i, 0], 0, size)
-        if n:
-            _add(row, &first[0], n_tags)
-            row += n * n_tags
-            _add(row - n_tags, &last[0], n_tags)
+        if lengths[b]:
+            _add(&padded[b, 0, 0], &ends[0, 0], n_tags)
+            _add(&padded[b, lengths[b] - 1, 0], &ends[1, 0], n_tags)
 
 
-cdef inline void _add(const real* x, real* sums, Py_ssize_t n) noexcept nogil:
+def name_labels(list names, const int[::1] tags, const int[::1] lengths):
+    """Return the names of the tags of each sequence, a list of lists."""
+    check_lengths(lengths, tags.shape[0])
+    check_ids("tags", tags, 0, <int>len(names))
+    cdef list found = []
+    cdef Py_ssize_t b, end = 0
+    for b in range(lengths.shape[0]):
+        end += lengths[b]
+        found.append([names[tags[i]] for i in range(end - lengths[b], end)])
+    return found
+
+
+cdef inline bint _are_finite(const real* x, Py_ssize_t n) noexcept nogil:
+    """Return whether no number is infinity or NaN. -inf is a score, that of what is forbidden."""
+    cdef bint found = True
+    cdef Py_ssize_t t
+    for t in range(n):
+        found &= x[t] < INFINITY
+    return found
+
+
+cdef inline bint _add(const real* x, real* sums, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t t
     for t in range(n):
         sums[t] += x[t]
+    return _are_finite(sums, n)
 
 
 cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] lengths):
@@ -498,20 +512,41 @@ cdef Labelings[real] _labelings(
     return labelings
 
 
-cdef _mean_field(
-    const real[:, ::1] unary, transitions, const int[::1] lengths, gold, int n_iter, edges
+cdef _run(
+    const real[:, ::1] unary, transitions, const int[::1] lengths, edges, marginals, options=None,
+    int n_iter=-1, const int[::1] gold=None
 ):
-    """Return the loss of `gold` and its gradient; without gold, the value and the marginals."""
+    """Run mean field for n_iter >= 0 updates, a Bregman CRF that has options, or else a CRF.
+
+    With gold, the result is its loss and the gradient.
+    """
     cdef Batch[real] batch = _batch(unary, transitions, lengths)
-    cdef const int[::1] gold_ = gold
-    if gold is not None:
-        check_ids("gold", gold_, -1, batch.tags)
-    arrays = _arrays(unary, lengths, edges, True)
-    cdef Outputs[real] outputs = _outputs(unary, arrays)
-    outputs.gold = &gold_[0]
+    cdef BregmanOptions c_options
+    cdef bint is_bregman = options is not None
+    if is_bregman:
+        c_options = _bregman_options(options)
+    n, t, dtype = unary.shape[0], unary.shape[1], FLOAT32 if real is float else FLOAT64
+    value = numpy.zeros(lengths.shape[0], dtype)
+    # The kernels write the marginals of every token.
+    node = numpy.empty((n, t), dtype) if marginals else None
+    # Float32 sums over a whole batch would lose digits.
+    total = numpy.zeros((t, t)) if edges == "sum" else None
+    each = numpy.zeros((n, t, t), dtype) if edges == "each" else None
+    cdef real[::1] value_ = value
+    cdef real[:, ::1] node_ = node
+    cdef double[:, ::1] total_ = total
+    cdef real[:, :, ::1] each_ = each
+    cdef Outputs[real] outputs
+    outputs.value, outputs.node, outputs.gold = &value_[0], &node_[0, 0], &gold[0]
+    outputs.sum, outputs.each = &total_[0, 0], &each_[0, 0, 0]
     with nogil:
-        Kernels[real].get().mean_field(batch, n_iter, outputs)
-    return _result(unary, arrays)
+        if is_bregman:
+            Kernels[real].get().bregman(batch, c_options, outputs)
+        elif n_iter >= 0:
+            Kernels[real].get().mean_field(batch, n_iter, outputs)
+        else:
+            Kernels[real].get().sum_product(batch, outputs)
+    return Result(value, node, each if total is None else total.astype(dtype))
 
 
 cdef _zeros(const real[:, ::1] unary, shape):
@@ -525,38 +560,3 @@ cdef _no_labelings(const real[:, ::1] unary, const int[::1] lengths, int n):
     scores.fill(-numpy.inf)
     scores[numpy.equal(lengths, 0), 0] = 0
     return numpy.zeros((n, unary.shape[0]), "int32"), scores
-
-
-cdef _arrays(const real[:, ::1] unary, const int[::1] lengths, edges, marginals):
-    """Return arrays for the outputs of a kernel: value, node, sum and each."""
-    dtype = FLOAT32 if real is float else FLOAT64
-    n, t = unary.shape[0], unary.shape[1]
-    return (
-        numpy.zeros(lengths.shape[0], dtype),
-        # The kernels write the marginals of every token.
-        numpy.empty((n, t), dtype) if marginals else None,
-        # Float32 sums over a whole batch would lose digits.
-        numpy.zeros((t, t)) if edges == "sum" else None,
-        numpy.zeros((n, t, t), dtype) if edges == "each" else None,
-    )
-
-
-cdef Outputs[real] _outputs(const real[:, ::1] unary, arrays):
-    """Point to the arrays, which must outlive the outputs. There is no gold."""
-    cdef Outputs[real] outputs
-    cdef real[::1] value
-    cdef real[:, ::1] node
-    cdef double[:, ::1] total
-    cdef real[:, :, ::1] each
-    value, node, total, each = arrays
-    outputs.value, outputs.node = &value[0], &node[0, 0]
-    outputs.sum, outputs.each = &total[0, 0], &each[0, 0, 0]
-    outputs.gold = NULL
-    return outputs
-
-
-cdef _result(const real[:, ::1] unary, arrays):
-    value, node, total, each = arrays
-    if total is not None:
-        each = total.astype(FLOAT32 if real is float else FLOAT64)
-    return Result(value, node, each)

@@ -32,12 +32,13 @@ class Batch:
             return
         check_shapes(scores, tags)
         emissions, transitions, start, end, mask = scores
-        for name, x in zip(("transitions", "start", "end", "mask"), scores[1:], strict=True):
+        names = "transitions", "start", "end", "mask", "tags"
+        for name, x in zip(names, (*scores[1:], tags), strict=True):
             if x is None:
                 continue
             if x.device != emissions.device:
                 raise ValueError(f"emissions are on {emissions.device}, {name} on {x.device}")
-            if x.dtype != emissions.dtype and name != "mask":
+            if x.dtype != emissions.dtype and name not in ("mask", "tags"):
                 raise TypeError(
                     f"emissions are {emissions.dtype}, {name} {x.dtype}: convert one of them"
                 )
@@ -85,12 +86,11 @@ class Batch:
         if found is None:
             return False
         unary, self.lengths, self.gold = found
-        # One maximum detects both NaN and +inf.
-        if unary.size and not (unary.max() < np.inf and edges.max() < np.inf):
-            return False
         self.xp = np
         self.potentials = chain.Potentials.unchecked(unary, edges, self.lengths, np)
         if tags is not None and not is_plain:
+            if tags.device != emissions.device:
+                return False
             check_shapes(scores, tags)
             self.gold = self._find_gold(tags)
         return True
@@ -177,18 +177,16 @@ class Batch:
 
         They share no memory with the arrays, because PyTorch adds further gradients in place.
         """
-        edges = edges.copy() if edges.ndim == 2 else self.pad(edges)
+        edges = edges * factor if edges.ndim == 2 else self.pad(edges * factor)
         if self.xp is np:
             padded = np.empty(self.shape, unary.dtype)
             ends = np.zeros((2, self.shape[2]), unary.dtype)
             rows = padded if self.batch_first else padded.swapaxes(0, 1)
-            pad_rows(unary, self.lengths, rows, *ends)
+            pad_rows(unary, self.lengths, rows, ends, factor)
         else:
+            unary = unary * factor
             padded = self.pad(unary)
             ends = self.xp.stack([unary[at].sum(axis=0) for at in (self.starts, self.ends)])
-        if factor != 1:
-            for x in (padded, edges, ends):
-                x *= factor
         return tuple(map(as_tensor, (padded, edges, *ends)))
 
     def weigh(
@@ -233,7 +231,7 @@ def check_shapes(scores: Scores, tags: Tensor | None = None) -> None:
 
 def as_array(tensor: Tensor) -> Array:
     """Return the memory of a tensor as an array of NumPy or CuPy."""
-    tensor = tensor.detach()
+    tensor = tensor.detach() if tensor.requires_grad else tensor
     return (
         require("cupy", extra="cuda12x").from_dlpack(tensor) if tensor.is_cuda else tensor.numpy()
     )

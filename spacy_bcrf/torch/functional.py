@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict
 from functools import cache
-from itertools import accumulate, pairwise
 from typing import Any, NoReturn
 
 import torch
@@ -12,6 +11,8 @@ from torch import Tensor
 from spacy_bcrf import chain
 from spacy_bcrf.chain.inference import unary_and_edges
 from spacy_bcrf.kernels import Array
+from spacy_bcrf.kernels.cuda.memory import to_host
+from spacy_bcrf.kernels.native import name_labels
 
 from .batch import UNKNOWN, Batch, Scores, as_array, as_tensor, check_shapes, on_stream
 
@@ -412,8 +413,7 @@ def decode(*args: Any) -> list[list[int]]:
         rows, lengths = decode_operator(*args)
         return [row[:n] for row, n in zip(rows.tolist(), lengths.tolist(), strict=True)]
     batch, tags = find_labelings(*args)
-    labels, bounds = tags.tolist(), [0, *accumulate(batch.lengths.tolist())]
-    return [labels[start:end] for start, end in pairwise(bounds)]
+    return name_labels(list(range(batch.shape[2])), to_host(tags), to_host(batch.lengths))
 
 
 def log_partition(

@@ -1,4 +1,4 @@
-"""Suites of PyTorch libraries."""
+"""Suites of libraries of PyTorch and JAX."""
 
 from tests.conformance.suites import Suite
 
@@ -31,6 +31,17 @@ SUITES = [
         not_applicable={
             r".*::test_simple": "its last check is of torch-struct's own `kl`, with a tolerance "
             "below the rounding of float32; the checks before pass",
+        },
+    ),
+    Suite(
+        "synjax",
+        "spacy_bcrf.chain",
+        ("synjax/_src/linear_chain_crf_test.py",),
+        plugin="shim_synjax",
+        needs=("jax", "equinox", "absl"),
+        not_applicable={
+            r".*(can_be_jitted|differentiable_sample)": "transformations of JAX: ours takes NumPy",
+            r".*sequential_same_as_parallel": "the kernels choose their algorithm themselves",
         },
     ),
 ]

@@ -411,6 +411,8 @@ BAD = {
     "invalid reduction: max": {"reduction": "max"},
     "transitions must be \\(3, 2, 3, 3\\)": {"edges": torch.zeros(2, 2, 3, 3)},
     "emissions are on cpu, mask on meta": {"mask": torch.ones(3, 2, device="meta")},
+    "emissions are on cpu, tags on meta": {"tags": torch.zeros(3, 2, device="meta").long()},
+    "emissions are on cpu, tags on m.ta": {"tags": torch.ones(3, 2, 3, device="meta").bool()},
 }
 
 
@@ -427,6 +429,23 @@ def test_tags_of_another_shape_are_named(shape, dtype):
     shape = (*shape, 4) if dtype == torch.bool else shape
     with pytest.raises(ValueError, match="first two dimensions of emissions and tags must match"):
         CRF(4)(torch.zeros(2, 3, 4), torch.ones(shape, dtype=dtype))
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n_tags", [1, 2, 3, 4, 5, 7, 8, 9, 17])
+def test_gradients_are_gold_minus_marginals(n_tags, dtype, batch_first):
+    head = CRF(n_tags, batch_first=batch_first).to(dtype)
+    mask = masks([1, 1, 1, 1], [1, 0, 0, 0], [1, 1, 1, 0])
+    mask = mask.T if batch_first else mask
+    emissions = torch.randn(*mask.shape, n_tags, dtype=dtype, requires_grad=True)
+    tags = torch.randint(n_tags, mask.shape)
+    head(emissions, tags, mask).backward()
+    gold = torch.nn.functional.one_hot(tags, n_tags) * mask[..., None]
+    expected = gold - head.marginals(emissions, mask).detach()
+    torch.testing.assert_close(emissions.grad, expected, atol=1e-5, rtol=0)
+    first = expected[:, 0] if batch_first else expected[0]
+    torch.testing.assert_close(head.start_transitions.grad, first.sum(0), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("factor", [-1, 1, 2])
