@@ -127,7 +127,7 @@ cdef extern from "cpu/sparse/kernels.hh" namespace "bcrf" nogil:
                      float*) except +
     vector[int] c_shuffled "bcrf::shuffled"(int, uint64_t) except +
 
-cdef extern from "cpu/prefetch.hh" namespace "bcrf" nogil:
+cdef extern from "cpu/batch.hh" namespace "bcrf" nogil:
     void prefetch(const void*)
 
 cdef extern from "cpu/sparse/scores.hh" namespace "bcrf" nogil:

@@ -135,14 +135,14 @@ NUMBERS = {
     ),
     "Wide, inverse root": Mutant(
         "numbers.hh",
-        "return {inverse_square_root(a.m * power_of_two<R>(a.e - half * R(2))), -half};",
-        "return {inverse_square_root(a.m), -half};",
+        "return {inverse_square_root<R>(a.m * power_of_two<R>(a.e - half * R(2))), -half};",
+        "return {inverse_square_root<R>(a.m), -half};",
         "test_kernels.py::test_compiled_is_reference",
     ),
     "Wide, beyond": Mutant(
-        "numbers.hh",
-        "return -lowest < R(E::MAX_RANGE) ? Vec<R>{} : broadcast<R>(1);",
-        "return Vec<R>{};",
+        "forward_backward.hh",
+        "-lowest <= R(N::MAX_RANGE)",
+        "lowest <= R(N::MAX_RANGE)",
         "test_precision.py::test_the_range_of_exponents",
     ),
     "Wide, sum": Mutant(
@@ -254,13 +254,13 @@ LIMITS = {
         "test_precision.py::test_negligible",
     ),
     "sums in float, rows": Mutant(
-        "pair_sums.hh",
+        "products.hh",
         "if (pending_ >= Precision<R>::MOST_SUMMED) flush(k, sum);",
         "if (pending_ >= 1000 * Precision<R>::MOST_SUMMED) flush(k, sum);",
         "test_precision.py::test_most_summed",
     ),
     "sums in float, lanes": Mutant(
-        "pair_sums.hh",
+        "products.hh",
         "if (pending_ >= Precision<R>::MOST_SUMMED) flush(sum);",
         "if (pending_ >= 1000 * Precision<R>::MOST_SUMMED) flush(sum);",
         "test_precision.py::test_most_summed",

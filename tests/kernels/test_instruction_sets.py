@@ -116,7 +116,7 @@ for call in (
 def test_an_unknown_instruction_set_is_an_error():
     names = kernels.instruction_sets()
     message = (
-        "the environment variable BCRF_ISA must name an instruction set of this machine "
-        f"({', '.join(names)}), got 'nonsense'"
+        f"the environment variable BCRF_ISA must be one of {', '.join(map(repr, names))}, "
+        "the instruction sets of this machine, got 'nonsense'"
     )
     assert run("nonsense", UNKNOWN).stdout.splitlines() == [" ".join(names), *[message] * 3]

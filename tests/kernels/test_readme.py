@@ -75,15 +75,8 @@ def test_the_example_of_a_plan(text):
 
 def test_each_header_of_the_folder_is_known(text):
     """The map names each header that holds an algorithm, a layout or a limit."""
-    helpers = {
-        "batch",
-        "bregman",
-        "features",
-        "in_double",
-        "kernels",
-        "live_tags",
-    }
-    helpers |= {"prefetch", "shared_code", "sum_product", "table", "target", "weights", "dispatch"}
+    helpers = {"batch", "bregman", "dispatch", "features", "kernels"}
+    helpers |= {"shared_code", "table", "target"}
     names = {path.stem for path in (FOLDER / "cpu").glob("*.hh")}
     assert {name for name in names if f"{name}.hh" not in text} <= helpers
 

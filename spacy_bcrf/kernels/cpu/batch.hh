@@ -134,26 +134,14 @@ template <class In> struct Outputs {
     int n = 0;
     const int *heads = nullptr, *tails = nullptr;
     const double* uniform = nullptr;
-
-    // Clear the edges of a sequence, after a kernel that failed. Kernels do not clear edges first: zeros that nothing
-    // has written take no memory.
-    void clear_edges(const Sequence<In>& s) const {
-        const size_t size = size_t(s.tags) * s.tags;
-        if (each) std::fill_n(each + s.first * size, (s.length - 1) * size, In(0));
-    }
 };
 
 // Flush denormals to zero: they are a hundred times slower, and no kernel relies on them.
-class FlushDenormals {
+struct FlushDenormals {
 #if defined(__SSE2__)
-    unsigned saved_ = __builtin_ia32_stmxcsr();
-
-  public:
-    FlushDenormals() { __builtin_ia32_ldmxcsr(saved_ | 0x8040); }
-    ~FlushDenormals() { __builtin_ia32_ldmxcsr(saved_); }
-#else
-  public:
-    FlushDenormals() {}
+    const unsigned saved = __builtin_ia32_stmxcsr();
+    FlushDenormals() { __builtin_ia32_ldmxcsr(saved | 0x8040); }
+    ~FlushDenormals() { __builtin_ia32_ldmxcsr(saved); }
 #endif
 };
 
@@ -276,6 +264,74 @@ template <class Weight> int pick_tag(int tags, double share, Weight weight) {
         if ((left -= w) < 0) break;
     }
     return last;
+}
+
+// Hints to the processor that the program will read memory soon.
+inline void prefetch(const void* at) { __builtin_prefetch(at); }
+
+// Prefetch n numbers.
+template <class X> inline void prefetch(const X* row, std::size_t n) {
+    for (std::size_t i = 0; i < n; i += 64 / sizeof(X)) prefetch(row + i);
+}
+
+// A loop over the tokens of a sequence prefetches the row of the token so many tokens ahead.
+constexpr int TOKENS_AHEAD = 16;
+
+// Call run(batch, outputs) with the sequences of a list as doubles, and copy its outputs to `to`. The kernels add to the
+// sum themselves. It is for float scores that no number of floats holds, or that plain doubles hold faster than wide
+// floats.
+template <class R, class Run>
+void run_in_double(const Batch<R>& batch, const std::vector<Sequence<R>>& list, const Outputs<R>& to, Run run) {
+    if constexpr (sizeof(R) == sizeof(float)) {
+        const size_t all = batch.tokens(), tags = batch.tags, pairs = tags * tags;
+        size_t tokens = 0;
+        std::vector<int> lengths;
+        for (const Sequence<R>& s : list) lengths.push_back(s.length), tokens += s.length;
+        // Copy `width` numbers a token of the sequences.
+        const auto gather = [&](const auto* from, double* at, size_t width) {
+            for (const Sequence<R>& s : list) at = std::copy_n(from + s.first * width, s.length * width, at);
+        };
+        const auto scatter = [&](const auto* from, auto* wanted, size_t width) {
+            for (const Sequence<R>& s : list)
+                for (size_t i = 0; wanted && i < s.length * width; ++i)
+                    wanted[s.first * width + i] = std::decay_t<decltype(*wanted)>(*from++);
+        };
+        const auto scatter_values = [&](const double* from, R* wanted) {
+            for (const Sequence<R>& s : list)
+                if (wanted) wanted[s.index] = R(*from++);
+        };
+        std::vector<Buffer<double>> arrays;
+        const auto make = [&](bool is_wanted, size_t n) -> double* {
+            arrays.emplace_back(is_wanted ? n : 0);
+            return arrays.back();
+        };
+        double* unary = make(true, tokens * tags);
+        double* transitions = make(true, batch.shared ? pairs : tokens * pairs);
+        gather(batch.unary, unary, tags);
+        if (batch.shared) std::copy_n(batch.transitions, pairs, transitions);
+        else gather(batch.transitions, transitions, pairs);
+        Outputs<double> out;
+        out.value = make(to.value, list.size());
+        out.node = make(to.node, tokens * tags);
+        out.sum = to.sum;
+        out.each = make(to.each, tokens * pairs);
+        out.entropies = make(to.entropies, list.size());
+        out.pairs = make(to.pairs, tokens * to.n);
+        out.n = to.n, out.heads = to.heads, out.tails = to.tails;
+        std::vector<int> labels(to.labels ? tokens * to.n : 0);
+        double* uniform = make(to.labels, labels.size());
+        for (int j = 0; j < to.n && to.labels; ++j) gather(to.uniform + j * all, uniform + j * tokens, 1);
+        if (to.labels) out.labels = labels.data(), out.uniform = uniform;
+        run(Batch<double>{unary, transitions, lengths.data(), int(lengths.size()), int(tags), batch.shared,
+                          batch.threads},
+            out);
+        scatter_values(out.value, to.value);
+        scatter(out.node, to.node, tags);
+        scatter(out.each, to.each, pairs);
+        scatter_values(out.entropies, to.entropies);
+        scatter(out.pairs, to.pairs, to.n);
+        for (int j = 0; j < to.n && to.labels; ++j) scatter(out.labels + j * tokens, to.labels + j * all, 1);
+    }
 }
 
 }  // namespace bcrf

@@ -1,8 +1,8 @@
 // The Bregman CRF: an upper bound of the log-partition by iterative projections, or a lower one, with marginals.
 #pragma once
 
+#include "outputs.hh"
 #include "projections.hh"
-#include "sum_product.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -24,8 +24,7 @@ void project_tiles(const Batch<R>& batch, const std::vector<Tile<R>>& tiles, con
         [&] { return P(batch, call.options, room); },
         [&](P& projections, const Tile<R>& tile, double* sum) {
             projections.run(tile, call.value, call.out, call.chain, sum, failed);
-        },
-        [](P& projections, double* sum) { projections.flush(sum); });
+        });
 }
 
 // Compute a long sequence in windows, which are tiles of their own. Return whether it needs more range.
@@ -56,20 +55,18 @@ bool project_windows(const Batch<R>& batch, const Sequence<R>& s, BregmanCall<R>
 
 // Return sum p (log p - log_q) over n numbers, without numbers p that are not normal.
 template <class R> double divergence(const R* p, const R* log_q, size_t n) {
-    constexpr size_t W = lanes<R>, TERMS = 8 * W;
-    double total = 0;
-    for (size_t i = 0; i < n; i += TERMS) {
-        Vec<R> sums{};
-        for (size_t k = i; k < std::min(n, i + TERMS); k += W) {
-            const int left = int(std::min(n - k, W));
-            const Vec<R> x = load_first<R>(p + k, left, p + n);
-            const Vec<R> one = broadcast<R>(1), used = x > Precision<R>::MIN_NORMAL ? x : one;
-            const Vec<R> term = x * (logarithm(used) - load_first<R>(log_q + k, left, log_q + n));
-            sums += x > Precision<R>::MIN_NORMAL ? term : Vec<R>{};
-        }
-        total += double(sum<R>(sums));
+    constexpr size_t W = lanes<R>;
+    LaneSums<R> sums;
+    for (size_t k = 0; k < n; k += W) {
+        const int left = int(std::min(n - k, W));
+        const Vec<R> x = load_first<R>(p + k, left, p + n);
+        const Vec<R> one = broadcast<R>(1), used = x > Precision<R>::MIN_NORMAL ? x : one;
+        const Vec<R> term = x * (logarithm(used) - load_first<R>(log_q + k, left, log_q + n));
+        sums.add(x > Precision<R>::MIN_NORMAL ? term : Vec<R>{});
     }
-    return total;
+    double total[W];
+    sums.read(total);
+    return std::accumulate(total, total + W, 0.0);
 }
 
 // Subtract the duality gap from the values of the sequences that are not done: the dual value minus <p, w> + H(p). p is

@@ -39,22 +39,6 @@ template <class R> std::vector<Chunk> split(const std::vector<Tile<R>>& tiles, d
     return chunks;
 }
 
-// Deals n chunks to threads: to the caller from the front, to others from the end. The cache of a thread then often
-// has the memory of its chunks from the last call.
-class Deal {
-    const size_t n_;
-    std::atomic<size_t> dealt_{0}, front_{0}, back_{0};
-
-  public:
-    explicit Deal(size_t n) : n_(n) {}
-    bool is_over() const { return dealt_ >= n_; }
-    // Return the next chunk of this thread, or n.
-    size_t next() {
-        if (dealt_++ >= n_) return n_;
-        return thread_of_call.is_caller ? front_++ : n_ - 1 - back_++;
-    }
-};
-
 // Return the most room that a tile of a list needs in a layout.
 template <class Layout, class R> size_t largest_room(const std::vector<Tile<R>>& tiles) {
     size_t room = 0;
@@ -64,32 +48,32 @@ template <class Layout, class R> size_t largest_room(const std::vector<Tile<R>>&
 
 // Call run(recursion, tile, sum) for each tile of a list. make() returns the recursion of a thread. `work` is the work
 // for each token, in multiply-adds. `sum` (tags, tags) may be null. Each chunk has a sum of its own, which
-// flush(recursion, sum) completes; the loop adds them in order.
-template <class R, class Make, class Run, class Flush>
-void for_each_tile(const Batch<R>& batch, const std::vector<Tile<R>>& tiles, double work, double* sum, Make make,
-                   Run run, Flush flush) {
+// recursion.flush(sum) completes; the loop adds them in order. Sum: double*, or nullptr_t for recursions without one.
+template <class R, class Sum, class Make, class Run>
+void for_each_tile(const Batch<R>& batch, const std::vector<Tile<R>>& tiles, double work, Sum sum, Make make, Run run) {
     if (tiles.empty()) return;
-    const size_t size = sum ? size_t(batch.tags) * batch.tags : 0;
+    double* const total = sum;
+    const size_t size = total ? size_t(batch.tags) * batch.tags : 0;
     const std::vector<Chunk> chunks = split(tiles, work, size);
     Buffer<double> sums(size * (chunks.size() - 1));
-    Deal deal(chunks.size());
+    std::atomic<size_t> next{0};
     in_threads(int(std::min(size_t(batch.threads), chunks.size())), [&] {
-        if (deal.is_over()) return;
-        FlushDenormals denormals;
+        if (next >= chunks.size()) return;
+        [[maybe_unused]] const FlushDenormals denormals;
         auto recursion = make();
         SignalCheck signals;
-        for (size_t p = deal.next(); p < chunks.size(); p = deal.next()) {
-            double* own = !sum ? nullptr : p == 0 ? sum : sums + (p - 1) * size;
+        for (size_t p = next++; p < chunks.size(); p = next++) {
+            double* own = p == 0 || !total ? total : sums + (p - 1) * size;
             for (size_t i = chunks[p].first; i < chunks[p].last; ++i) {
                 run(recursion, tiles[i], own);
                 signals.add(double(tiles[i].tokens) * work);
             }
-            if (sum) flush(recursion, own);
+            if constexpr (!std::is_null_pointer_v<Sum>)
+                if (own) recursion.flush(own);
         }
     });
-    const double* own = sums;
     for (size_t p = 1; p < chunks.size(); ++p)
-        for (size_t i = 0; i < size; ++i) sum[i] += *own++;
+        for (size_t i = 0; i < size; ++i) total[i] += sums[(p - 1) * size + i];
 }
 
 // Call run(search, sequence) for the sequences of a list.
@@ -97,7 +81,7 @@ template <class R, class Make, class Run>
 void for_each_sequence(const Batch<R>& batch, const std::vector<Sequence<R>>& list, double work, Make make, Run run) {
     for_each_tile(
         batch, single_tiles(list), work, nullptr, make,
-        [&](auto& search, const Tile<R>& tile, double*) { run(search, tile.sequence[0]); }, [](auto&, double*) {});
+        [&](auto& search, const Tile<R>& tile, double*) { run(search, tile.sequence[0]); });
 }
 
 }  // namespace bcrf

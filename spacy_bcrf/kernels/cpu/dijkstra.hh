@@ -13,14 +13,9 @@ namespace BCRF_TARGET {
 // which include the tag that it leads to, their maximum. This shifts all labelings by the same
 // amount. The first dequeued prefix that ends in a pair of token and tag is then the best one.
 template <class R> class Dijkstra {
-    // A prefix that ends in a pair. Of several that end in the same pair, the first dequeued one counts.
-    struct Prefix {
-        double score;
-        size_t pair;
-        bool operator<(const Prefix& other) const {
-            return score != other.score ? score < other.score : pair > other.pair;
-        }
-    };
+    // The score of a prefix, and minus the pair in which it ends: the lower pair comes first in a tie. Of several that
+    // end in the same pair, the first dequeued one counts.
+    using Prefix = std::pair<double, std::ptrdiff_t>;
 
     int tags_;
     std::vector<double> score_;     // (longest, tags)
@@ -33,7 +28,7 @@ template <class R> class Dijkstra {
         if (!(score > score_[pair])) return;
         score_[pair] = score;
         before_[pair] = from;
-        queue_.push({score, pair});
+        queue_.push({score, -std::ptrdiff_t(pair)});
     }
 
     void find_tops(const R* w) {
@@ -68,7 +63,8 @@ template <class R> class Dijkstra {
         }
         for (int t = 0; t < tags_; ++t) reach(t, s.unary[t] - top[0], -1);
         while (!queue_.empty()) {
-            const auto [score, pair] = queue_.top();
+            const double score = queue_.top().first;
+            const size_t pair = -queue_.top().second;
             queue_.pop();
             if (score < score_[pair]) continue;
             ++expanded;

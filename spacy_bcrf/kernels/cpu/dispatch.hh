@@ -48,25 +48,25 @@ inline std::vector<std::string> instruction_sets() {
     return names;
 }
 
-// Return the position in `instruction_sets` of the set that the environment variable BCRF_ISA names, or of the fastest.
-// Throw std::invalid_argument, ValueError in Python, if this machine lacks it.
-inline int read_level() {
-    const std::vector<std::string> names = instruction_sets();
-    const char* wanted = std::getenv("BCRF_ISA");
-    if (!wanted || !*wanted) return int(names.size()) - 1;
+// Return which of the names an environment variable has, or -1 if it is not set. Throw std::invalid_argument, ValueError
+// in Python, for another one.
+template <class Names> int read_choice(const std::string& variable, const Names& names, const char* of) {
+    const char* wanted = std::getenv(variable.c_str());
+    if (!wanted || !*wanted) return -1;
     std::string listed;
     for (size_t i = 0; i < names.size(); ++i) {
-        if (names[i] == wanted) return int(i);
-        listed += (i ? ", " : "") + names[i];
+        if (std::string(names[i]) == wanted) return int(i);
+        listed += (i ? ", '" : "'") + std::string(names[i]) + "'";
     }
-    throw std::invalid_argument("the environment variable BCRF_ISA must name an instruction set of "
-                                "this machine (" + listed + "), got '" + wanted + "'");
+    throw std::invalid_argument("the environment variable " + variable + " must be one of " + listed + of + ", got '" +
+                                wanted + "'");
 }
 
-// Return the level in use. The first call reads the environment.
+// Return the position in `instruction_sets` of the set in use: the one that the environment variable BCRF_ISA names at
+// the first call, or the fastest.
 inline int level() {
-    static const int chosen = read_level();
-    return chosen;
+    static const int chosen = read_choice("BCRF_ISA", instruction_sets(), ", the instruction sets of this machine");
+    return chosen < 0 ? count_levels() : chosen;
 }
 
 }  // namespace bcrf

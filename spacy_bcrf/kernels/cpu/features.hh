@@ -2,7 +2,6 @@
 #pragma once
 
 #include "batch.hh"
-#include "prefetch.hh"
 
 namespace bcrf {
 

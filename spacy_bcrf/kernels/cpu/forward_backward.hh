@@ -22,7 +22,6 @@ template <class L, class N> class ForwardBackward {
     using Value = typename N::Value;
     using Total = typename N::template Total<L>;
     static constexpr int W = lanes<R>;
-    static constexpr int CHECKED = 256;  // tokens between two looks at the signals
     // Tokens between two logarithms of a product of scales, whose mantissas are less than 2.
     static constexpr int SCALES = N::PARTS == 1 ? 32 : 1;
     // The last resort: no range of scores is too large for rows of wide doubles.
@@ -55,7 +54,7 @@ template <class L, class N> class ForwardBackward {
 
     // Set alpha of token i, and `held` to 1 where N has kept its sum. Return the sum. The division follows the product
     // immediately: a later one would lose numbers below the product of two sums.
-    Value forward(int i, typename L::Live live, Vec<R>& held) {
+    template <class Lengths> Value forward(int i, Lengths lengths, Vec<R>& held) {
         R *a = alpha(i), *e = emission(i);
         Total sum(scratch_);
         const auto put = [&](int v, Value x) BCRF_INLINE_LAMBDA {
@@ -71,7 +70,7 @@ template <class L, class N> class ForwardBackward {
         const Value total = sum.get();
         held = N::valid(total);
         // The weights of a sequence that has failed or ended are 0, so they stay finite.
-        const Value by = live.template keep<N>(N::select(held, N::inverse(total), N::zero()));
+        const Value by = N::select(held * L::live(lengths, i), N::inverse(total), N::zero());
         N::store(inverse_ + L::index(i, 0), scales_, by);
         for (int v = 0; v < vectors; ++v) N::store(a + v * W, part, N::times(N::load(a + v * W, part), by));
         return total;
@@ -95,7 +94,7 @@ template <class L, class N> class ForwardBackward {
         const auto lengths = layout.lengths();
         int end = layout.last_end(to);
         for (int i = to - 1; i >= from; --i) {
-            if (i % CHECKED == CHECKED - 1) check_signals();
+            if (i % TOKENS_A_CHECK == TOKENS_A_CHECK - 1) check_signals();
             const R *a = alpha(i), *e = emission(i);
             R* in = inward(i);
             const Value by = L::template each<N>(inverse_, scales_, i);
@@ -104,7 +103,7 @@ template <class L, class N> class ForwardBackward {
             const auto finish = [&](int v, Value beta) BCRF_INLINE_LAMBDA {
                 const Value scaled = N::times(beta, by);
                 writer.put(v, N::plain(N::times(beta, N::load(a + v * W, part))));
-                own += N::weight(scaled);
+                own += N::mantissa(scaled);
                 N::store(in + v * W, part, N::times(scaled, N::load(e + v * W, part)));
             };
             if (i != end && i + 1 < to && i % DIVIDED) {
@@ -143,7 +142,7 @@ template <class L, class N> class ForwardBackward {
             divide();
         }
         for (int i = to - 1; i >= from; --i) {
-            if (i % CHECKED == CHECKED - 1) check_signals();
+            if (i % TOKENS_A_CHECK == TOKENS_A_CHECK - 1) check_signals();
             const auto writer = layout.writer(i, node, layout.tags);
             for (int v = 0; v < vectors; ++v) writer.put(v, load(p + v * W));
             if (i == 0) break;
@@ -224,17 +223,17 @@ template <class L, class N> class ForwardBackward {
         transitions.prepare(tile.sequence[0]);
         start_ = 0;
         for (int i = 0; i < tile.longest; ++i) {
-            if (i % CHECKED == CHECKED - 1) check_signals();
+            if (i % TOKENS_A_CHECK == TOKENS_A_CHECK - 1) check_signals();
             if (i - start_ == window_) start_ = i;
-            const auto live = L::live(lengths, i);
+            const Vec<R> live = L::live(lengths, i);
             const Vec<R> top = load_emissions(i, lowest);
             Vec<R> held;
-            const Value total = forward(i, live, held);
-            const Vec<R> used = held * live.ones();
-            bad += live.ones() - used;
+            const Value total = forward(i, lengths, held);
+            const Vec<R> used = held * live;
+            bad += live - used;
             // A float log would lose digits beside a large exponent.
             const auto scale = Wide<R>::normal({used > none ? N::mantissa(total) : one, N::exponent(total) * used});
-            tops.add(top * live.ones());
+            tops.add(top * live);
             mantissas *= scale.m, powers += scale.e;
             if (i % SCALES == SCALES - 1) add_scales();
             if (i % 4 == 3 && L::all(bad)) break;
@@ -242,13 +241,9 @@ template <class L, class N> class ForwardBackward {
         add_scales();
         lowest = -L::max(-lowest);
         const bool finite = -maximum<R>(-lowest) > -infinity<R> && transitions.range() < infinity<double>;
-        if (!WALKS) {
-            bad += N::beyond(lowest);
-            if (!N::holds(transitions.range())) bad = one;
-        } else if (!finite) {
-            bad = one;
-        }
         const double range = transitions.range();
+        if (!WALKS && range <= N::MAX_RANGE) bad += -lowest <= R(N::MAX_RANGE) ? none : one;
+        else if (!WALKS || !finite) bad = one;
         const bool certain = N::is_certain(-maximum<R>(-lowest), transitions.zeros(), range);
         if (!L::all(bad) && !(only_value && certain)) bad = marginals(tile.longest, bad, node, visitor);
         double shifts[W], twos[W], scales[W];

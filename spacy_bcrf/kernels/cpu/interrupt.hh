@@ -51,8 +51,6 @@ class Scope {
   public:
     Scope(Call& call, bool is_caller) { thread_of_call = {&call, is_caller}; }
     ~Scope() { thread_of_call = before_; }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
 };
 
 // Throw Interrupted if this thread's call has stopped. Long loops call this every few milliseconds.
@@ -62,6 +60,9 @@ inline void check_signals() {
     if (thread.is_caller) thread.call->look_at_signals();
     if (thread.call->is_stopped()) throw Interrupted();
 }
+
+// Recursions look at the signals after so many tokens.
+constexpr int TOKENS_A_CHECK = 256;
 
 // Calls check_signals after each million of multiply-adds.
 class SignalCheck {

@@ -116,14 +116,6 @@ template <class R> class Lanes {
     static constexpr bool IN_LANES = true;
     const int tags, vectors;
 
-    struct Live {
-        Vec<R> one;
-        BCRF_INLINE Vec<R> ones() const { return one; }
-        template <class N> BCRF_INLINE typename N::Value keep(typename N::Value x) const {
-            return N::select(one, x, N::zero());
-        }
-    };
-
     explicit Lanes(const Batch<R>& batch)
         : scores_(batch.unary), node_(size_t(batch.tags) * W), end_(batch.end()), nothing_(batch.tags),
           tags(batch.tags), vectors(batch.tags) {}
@@ -163,7 +155,8 @@ template <class R> class Lanes {
         for (int k = 0; k < W; ++k) n[k] = R(length_[k]);
         return BCRF_TARGET::load(n);
     }
-    static BCRF_INLINE Live live(Vec<R> lengths, int i) { return {one_where<R>(broadcast(R(i)) < lengths)}; }
+    // Return 1 for the sequences that have a token i.
+    static BCRF_INLINE Vec<R> live(Vec<R> lengths, int i) { return one_where<R>(broadcast(R(i)) < lengths); }
     static BCRF_INLINE bool all(Vec<R> flags) { return -maximum<R>(-flags) > 0; }
     static BCRF_INLINE bool any(Vec<R> flags) { return maximum<R>(flags) > 0; }
     static BCRF_INLINE Vec<R> sum(Vec<R> v) { return v; }

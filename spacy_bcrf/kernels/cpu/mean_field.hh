@@ -1,7 +1,7 @@
 // Mean field for the linear chain, and its loss with the gradient.
 #pragma once
 
-#include "messages.hh"
+#include "token_layouts.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -215,20 +215,16 @@ void mean_field(const Batch<R>& batch, int n_iter, const Outputs<R>& out) {
     const int passes = out.gold ? 6 : 2;  // forward 2, backward 2, transitions 2
     run_plan<TokenRows, TokenLanes>(
         batch, batch.sequences(), shape_of(batch, Operation::MEAN_FIELD, 0),
-        [&](auto layout, auto number, const auto& tiles, char*) {
+        [&](auto layout, auto, const auto& tiles, char*) {
             using Layout = typename decltype(layout)::type;
             using Field = MeanField<Layout, R>;
-            // No plan has wide numbers.
-            if constexpr (decltype(number)::type::PARTS == 1) {
-                const size_t room = largest_room<Layout>(tiles);
-                for_each_tile(
-                    batch, tiles, passes * (n_iter + 1.0) * pass(batch), out.sum,
-                    [&] { return Field(batch, room, n_iter, out.gold != nullptr); },
-                    [&](Field& field, const auto& tile, double* sum) { field.run(tile, out, sum); },
-                    [](Field& field, double* sum) { field.flush(sum); });
-            }
+            const size_t room = largest_room<Layout>(tiles);
+            for_each_tile(
+                batch, tiles, passes * (n_iter + 1.0) * pass(batch), out.sum,
+                [&] { return Field(batch, room, n_iter, out.gold != nullptr); },
+                [&](Field& field, const auto& tile, double* sum) { field.run(tile, out, sum); });
         },
-        [](const std::vector<Sequence<R>>&) {});
+        nullptr);
 }
 
 }  // namespace BCRF_TARGET

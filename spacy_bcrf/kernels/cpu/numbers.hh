@@ -14,18 +14,6 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
-template <class R> BCRF_INLINE IntVec<R> bits_of(Vec<R> x) {
-    IntVec<R> bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-template <class R> BCRF_INLINE Vec<R> from_bits(IntVec<R> bits) {
-    Vec<R> x;
-    std::memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 template <class R> BCRF_INLINE Vec<R> one_where(decltype(Vec<R>{} > Vec<R>{}) where) {
     return where ? broadcast<R>(1) : Vec<R>{};
 }
@@ -34,7 +22,7 @@ template <class R> BCRF_INLINE Vec<R> one_where(decltype(Vec<R>{} > Vec<R>{}) wh
 template <class R> BCRF_INLINE Vec<R> power_of_two(Vec<R> d) {
     using E = Exponents<R>;
     const Vec<R> shifted = max<R>(d + (E::ROUND + E::BIAS), broadcast<R>(E::ROUND));
-    return from_bits<R>(bits_of<R>(shifted) << E::MANTISSA);
+    return (Vec<R>)((IntVec<R>)shifted << E::MANTISSA);
 }
 
 // Return the next integer.
@@ -50,11 +38,11 @@ template <class R_> struct Plain {
     using R = R_;
     using Value = Vec<R>;
     static constexpr int PARTS = 1;
+    static constexpr double MAX_RANGE = infinity<double>;  // of scores around a token
     static constexpr bool IS_EXPONENTIAL = true;  // of scores
 
     static BCRF_INLINE Value load(const R* p, size_t) { return BCRF_TARGET::load(p); }
     static BCRF_INLINE void store(R* p, size_t, Value x) { BCRF_TARGET::store(p, x); }
-    static BCRF_INLINE void clear(R* p, size_t) { *p = 0; }
     // Return the number at p in all lanes.
     static BCRF_INLINE Value single(const R* p, size_t) { return broadcast<R>(*p); }
     static BCRF_INLINE Value zero() { return Value{}; }
@@ -64,9 +52,8 @@ template <class R_> struct Plain {
     template <class K, class X> static BCRF_INLINE Value add_product(Value total, K k, X x) { return total + k * x; }
     static BCRF_INLINE Value join(Value a, Value b) { return a + b; }
     static BCRF_INLINE Value inverse(Value a) { return R(1) / a; }
-    static BCRF_INLINE Value inverse_root(Value a) { return inverse_square_root(a); }
-    // The logarithm, and the logarithms of a b and a / b. The product and the quotient may be out of range.
-    static BCRF_INLINE Vec<R> log(Value a) { return logarithm(a); }
+    static BCRF_INLINE Value inverse_root(Value a) { return inverse_square_root<R>(a); }
+    // The logarithms of a b and a / b. The product and the quotient may be out of range.
     static BCRF_INLINE Vec<R> log_product(Value a, Value b) { return logarithm(a) + logarithm(b); }
     static BCRF_INLINE Vec<R> log_ratio(Value a, Value b) { return logarithm(a) - logarithm(b); }
     static BCRF_INLINE Vec<R> plain(Value a) { return a; }
@@ -83,15 +70,11 @@ template <class R_> struct Plain {
     static BCRF_INLINE Value of(Vec<R> x) { return x; }
     // Return x - top, which tells whether a weight may have underflowed.
     static BCRF_INLINE Vec<R> below(Vec<R> x, Vec<R> top) { return x - top; }
-    // Return 1 for scores so far from the largest one that the number cannot hold them; and whether it holds transitions
-    // of this range; and whether nothing can underflow.
-    static BCRF_INLINE Vec<R> beyond(Vec<R>) { return Vec<R>{}; }
-    static bool holds(double) { return true; }
+    // Return whether nothing can underflow.
     static bool is_certain(R lowest, bool zeros, double range) {
         return lowest > -Precision<R>::CERTAIN_RANGE && !zeros && range < Precision<R>::CERTAIN_RANGE;
     }
-    // A large weight shows a small overlap. Sums keep infinity and NaN.
-    static BCRF_INLINE Vec<R> weight(Value v) { return v; }
+    // Return 1 where the sum of the mantissas of backward weights shows a small overlap. Sums keep infinity and NaN.
     static BCRF_INLINE Vec<R> lost(Vec<R> weights) {
         return weights * Precision<R>::MIN_OVERLAP <= broadcast<R>(1) ? Vec<R>{} : broadcast<R>(1);
     }
@@ -129,6 +112,7 @@ template <class R_> struct Wide {
         Vec<R> m, e;
     };
     static constexpr int PARTS = 2;
+    static constexpr double MAX_RANGE = E::MAX_RANGE;
     static constexpr bool IS_EXPONENTIAL = true;
 
     static BCRF_INLINE Value load(const R* p, size_t part) {
@@ -138,7 +122,6 @@ template <class R_> struct Wide {
         BCRF_TARGET::store(p, x.m);
         BCRF_TARGET::store(p + part, x.e);
     }
-    static BCRF_INLINE void clear(R* p, size_t part) { p[0] = 0, p[part] = E::ZERO; }
     static BCRF_INLINE Value single(const R* p, size_t part) { return {broadcast<R>(p[0]), broadcast<R>(p[part])}; }
     static BCRF_INLINE Value zero() { return {Vec<R>{}, broadcast<R>(E::ZERO)}; }
     static BCRF_INLINE Value one() { return {broadcast<R>(1), Vec<R>{}}; }
@@ -147,9 +130,8 @@ template <class R_> struct Wide {
     static BCRF_INLINE Value inverse(Value a) { return normal({R(1) / a.m, -a.e}); }
     static BCRF_INLINE Value inverse_root(Value a) {
         const Vec<R> half = rounded<R>(a.e * R(0.5));
-        return {inverse_square_root(a.m * power_of_two<R>(a.e - half * R(2))), -half};
+        return {inverse_square_root<R>(a.m * power_of_two<R>(a.e - half * R(2))), -half};
     }
-    static BCRF_INLINE Vec<R> log(Value a) { return logarithm(a.m) + a.e * R(LOG_2); }
     static BCRF_INLINE Vec<R> log_product(Value a, Value b) { return logarithm(a.m * b.m) + (a.e + b.e) * R(LOG_2); }
     static BCRF_INLINE Vec<R> log_ratio(Value a, Value b) { return logarithm(a.m / b.m) + (a.e - b.e) * R(LOG_2); }
     static BCRF_INLINE Vec<R> plain(Value a) { return a.m * power_of_two<R>(a.e); }
@@ -157,10 +139,10 @@ template <class R_> struct Wide {
     static BCRF_INLINE Vec<R> mantissa(Value a) { return a.m; }
     // Return the number with a mantissa of at least 1 and less than 2. Arrays may hold others, between 2^-22 and 2^13.
     static BCRF_INLINE Value normal(Value x) {
-        const IntVec<R> bits = bits_of<R>(x.m);
-        const Vec<R> e = from_bits<R>((bits >> E::MANTISSA) | bits_of<R>(broadcast<R>(E::SHIFT)));
+        const IntVec<R> bits = (IntVec<R>)x.m;
+        const Vec<R> e = (Vec<R>)((bits >> E::MANTISSA) | (IntVec<R>)broadcast<R>(E::SHIFT));
         const IntOf<R> one = (IntOf<R>(1) << (sizeof(R) * 8 - 2)) - (IntOf<R>(1) << E::MANTISSA);
-        const Vec<R> m = from_bits<R>((bits & ((IntOf<R>(1) << E::MANTISSA) - 1)) | one), none{};
+        const Vec<R> m = (Vec<R>)((bits & ((IntOf<R>(1) << E::MANTISSA) - 1)) | one), none{};
         return {x.m > none ? m : none, x.m > none ? x.e + (e - (E::SHIFT + E::BIAS)) : broadcast<R>(E::ZERO)};
     }
     static BCRF_INLINE Value select(Vec<R> where, Value a, Value b) {
@@ -193,12 +175,7 @@ template <class R_> struct Wide {
         const Vec<R> finite = x > -infinity<R> ? x - top : Vec<R>{};
         return x < infinity<R> ? finite : broadcast(-infinity<R>);
     }
-    static BCRF_INLINE Vec<R> beyond(Vec<R> lowest) {
-        return -lowest < R(E::MAX_RANGE) ? Vec<R>{} : broadcast<R>(1);
-    }
-    static bool holds(double range) { return range < E::MAX_RANGE; }
     static bool is_certain(R, bool, double) { return true; }
-    static BCRF_INLINE Vec<R> weight(Value) { return Vec<R>{}; }
     static BCRF_INLINE Vec<R> lost(Vec<R>) { return Vec<R>{}; }
     static BCRF_INLINE Vec<R> valid(Value a) { return one_where<R>(a.m > Vec<R>{}); }
     static BCRF_INLINE Vec<R> held(Value f, Value g) {

@@ -1,4 +1,6 @@
-// Outputs of forward-backward, from a token's forward row and backward row. The marginal of an edge u -> v into token i is
+// The operations of the CRF: log-partition with marginals, entropy, marginals of tag pairs, and samples.
+//
+// Each is an output of forward-backward, from a token's forward row and backward row. The marginal of an edge u -> v into token i is
 // (alpha[i-1, u] K[u, v]) inward[i, v], multiplied in this order: beside the exponents of huge scores, another order would
 // lose digits.
 #pragma once
@@ -34,8 +36,6 @@ template <class L, class N> class Posterior {
     // Return the weights of tag u of the token before, and of the tags of vector v.
     BCRF_INLINE Value before(int i, int u) { return L::template each<N>(chain_.alpha(i - 1), part_, u); }
     BCRF_INLINE Value after(int i, int v) { return N::load(chain_.inward(i) + v * W, part_); }
-    // Return the weights of tag u at an edge: of all tags of vector v in rows, of tag v in lanes.
-    BCRF_INLINE Value weight(int edge, int u, int v) { return edge_weight<L, N>(k_, edge, u, v); }
     // Return the largest exponent of the weights of a row, 0 for plain numbers.
     Vec<R> most(const R* row) {
         Vec<R> top = broadcast<R>(N::PARTS == 2 ? 2 * Exponents<R>::ZERO : R(0));
@@ -67,7 +67,7 @@ template <class L, class N> class Posterior {
             if (are_zero(N::exponent(a) + most_in) || !(maximum<R>(N::mantissa(a)) > 0)) continue;
             const auto writer = chain_.layout.writer(i - 1, out_.each + u * tags, tags * tags);
             for (int v = 0; v < chain_.vectors; ++v)
-                writer.put(v, N::plain(N::times(N::times(a, weight(i - 1, int(u), v)), after(i, v))));
+                writer.put(v, N::plain(N::times(N::times(a, edge_weight(k_, i - 1, int(u), v)), after(i, v))));
             writer.end();
         }
     }
@@ -76,7 +76,7 @@ template <class L, class N> class Posterior {
     void write_pairs(int i) {
         for (int m = 0; m < out_.n; ++m) {
             const int u = out_.heads[m], t = out_.tails[m], v = L::IN_LANES ? t : t / W;
-            const Vec<R> found = N::plain(N::times(N::times(before(i, u), weight(i - 1, u, v)), after(i, v)));
+            const Vec<R> found = N::plain(N::times(N::times(before(i, u), edge_weight(k_, i - 1, u, v)), after(i, v)));
             for (int k = 0; k < tile_->size; ++k) {
                 const Sequence<R>& s = tile_->sequence[k];
                 if (i < s.length) out_.pairs[(s.first + i - 1) * out_.n + m] = found[L::IN_LANES ? k : t % W];
@@ -104,7 +104,7 @@ template <class L, class N> class Posterior {
     // Only mantissas need logarithms, T a token, and the sums of exponents are exact.
     void add_entropy(int i) {
         const auto lengths = chain_.layout.lengths();
-        const Vec<R> live = L::live(lengths, i).ones(), inner = broadcast<R>(1) - L::ended(lengths, i);
+        const Vec<R> live = L::live(lengths, i), inner = broadcast<R>(1) - L::ended(lengths, i);
         Vec<R> sums{};
         const R* a = chain_.alpha(std::max(i - 1, 0));
         for (int v = 0; v < chain_.vectors; ++v) {
@@ -124,7 +124,7 @@ template <class L, class N> class Posterior {
             for (int u = 0; u < tags_; ++u) {
                 // In lanes, a forbidden transition is forbidden for all.
                 if (L::IN_LANES && !(weights[size_t(u) * width_ + v] > 0)) continue;
-                const Value q = N::times(N::times(before(i, u), weight(i - 1, u, v)), in);
+                const Value q = N::times(N::times(before(i, u), edge_weight(k_, i - 1, u, v)), in);
                 const Vec<R> x = N::plain(q), e = N::exponent(q) * R(LOG_2);
                 const Vec<R> log = L::template each<Plain<R>>(before_logs_, 0, u) + (log_in + log_weight(u, v));
                 p += x;
@@ -140,7 +140,9 @@ template <class L, class N> class Posterior {
     void weigh(const R* k) {
         const auto product = [&](int t) BCRF_INLINE_LAMBDA {
             const auto x = N::load(row_ + t, width_);
-            return k ? N::times(x, load_weights<L, N>(k_, k + t)) : x;
+            if (!k) return x;
+            if constexpr (L::IN_LANES) return N::times(x, N::of(load(k + t)));
+            else return N::times(x, N::load(k + t, k_.part));
         };
         Vec<R> top = broadcast<R>(N::PARTS == 2 ? 2 * Exponents<R>::ZERO : R(0));
         for (int t = 0; t < width_; t += W) top = max<R>(top, N::exponent(product(t)));
@@ -177,7 +179,7 @@ template <class L, class N> class Posterior {
           own_(out.sum && longest > LONG_LENGTH ? size_t(tags_) * tags_ : 0),
           logs_(out.entropies ? size_t(tags_) * width_ : 0), before_logs_(out.entropies ? part_ : 0),
           row_(out.labels ? N::PARTS * width_ : 0), weights_(out.labels ? width_ : 0) {
-        for (int t = 0; t < width_ && out.labels; ++t) N::clear(row_ + t, width_);
+        for (int t = 0; t < width_ && out.labels; t += W) N::store(row_ + t, width_, N::zero());
     }
 
     void begin(bool many) {
@@ -213,7 +215,9 @@ template <class L, class N> class Posterior {
         for (int k = 0; k < tile.size; ++k) {
             const Sequence<R>& s = tile.sequence[k];
             if (failed[s.index]) {
-                out_.clear_edges(s);
+                // Kernels do not clear edges first: zeros that nothing has written take no memory.
+                const size_t pairs = size_t(tags_) * tags_;
+                if (out_.each) std::fill_n(out_.each + s.first * pairs, (s.length - 1) * pairs, R(0));
                 continue;
             }
             const R value = out_.value[s.index];
@@ -229,6 +233,38 @@ template <class L, class N> class Posterior {
 
     void flush(double* sum) { k_.flush(sum); }
 };
+
+// Compute the sequences of a list.
+template <class R> void sum_product(const Batch<R>& batch, std::vector<Sequence<R>> list, const Outputs<R>& outputs) {
+    const bool is_posterior = outputs.entropies || outputs.pairs || outputs.labels;
+    const Operation operation = outputs.each   ? Operation::EDGES
+                                : is_posterior ? Operation::POSTERIOR
+                                               : Operation::SUM_PRODUCT;
+    // The operation may not want the values, which tell whether a labeling is allowed.
+    std::vector<R> own(outputs.value ? 0 : batch.size);
+    Outputs<R> out = outputs;
+    if (!out.value) out.value = own.data();
+    const auto run = [&](auto layout, auto number, const auto& tiles, char* failed) {
+        using Layout = typename decltype(layout)::type;
+        using Thread = Posterior<Layout, typename decltype(number)::type>;
+        const int longest = int(largest_room<Layout>(tiles));
+        for_each_tile(
+            batch, tiles, 3 * pass(batch), out.sum, [&] { return Thread(batch, out, longest); },
+            [&](Thread& thread, const Tile<R>& tile, double* sum) { thread.run(tile, sum, failed); });
+    };
+    const auto in_double = [&](const std::vector<Sequence<R>>& left) {
+        run_in_double(batch, left, out, [](const Batch<double>& doubles, const Outputs<double>& to) {
+            sum_product(doubles, doubles.sequences(), to);
+        });
+        for (const Sequence<R>& s : left) subtract_gold(s, out, out.sum);
+    };
+    const Shape shape = shape_of(batch, operation, guess_range(batch, operation));
+    run_plan<Rows, Lanes>(batch, std::move(list), shape, run, in_double);
+}
+
+template <class R> void sum_product(const Batch<R>& batch, const Outputs<R>& outputs) {
+    sum_product<R>(batch, batch.sequences(), outputs);
+}
 
 }  // namespace BCRF_TARGET
 }  // namespace bcrf

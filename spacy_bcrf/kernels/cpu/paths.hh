@@ -5,9 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
-#include <stdexcept>
-#include <string>
+#include "dispatch.hh"
 
 namespace bcrf {
 
@@ -25,34 +23,21 @@ constexpr bool is_in_lanes(Path path) { return path == Path::LANES || path == Pa
 constexpr bool is_wide(Path path) { return path == Path::LANES_WIDE || path == Path::ROWS_WIDE; }
 
 // How many sequences each path of each operation has computed in this process, of float and of double scores.
-using Counts = std::array<std::array<std::atomic<long long>, PATHS.size()>, OPERATIONS.size()>;
-inline Counts path_counts[2]{};
+inline std::atomic<long long> path_counts[2 * OPERATIONS.size() * PATHS.size()]{};
 
-template <class R> inline void count_path(Operation operation, Path path, size_t sequences) {
-    path_counts[sizeof(R) == 8][size_t(operation)][size_t(path)] += (long long)sequences;
+inline std::atomic<long long>& path_count(int is_double, int operation, int path) {
+    return path_counts[(is_double * OPERATIONS.size() + operation) * PATHS.size() + path];
 }
-
-inline long long path_count(int is_double, int operation, int path) { return path_counts[is_double][operation][path]; }
-
+template <class R> void count_path(Operation operation, Path path, size_t sequences) {
+    path_count(sizeof(R) == 8, int(operation), int(path)) += (long long)sequences;
+}
 inline void clear_path_counts() {
-    for (Counts& counts : path_counts)
-        for (auto& paths : counts)
-            for (auto& count : paths) count = 0;
+    for (auto& count : path_counts) count = 0;
 }
 
-// Return the path that the environment variable BCRF_PATH names, or -1. Throw std::invalid_argument, ValueError in
-// Python, for an unknown one. The caller holds Python's lock, under which Python changes the environment.
-inline int forced_path() {
-    const char* wanted = std::getenv("BCRF_PATH");
-    if (!wanted || !*wanted) return -1;
-    std::string listed;
-    for (size_t i = 0; i < PATHS.size(); ++i) {
-        if (std::string(PATHS[i]) == wanted) return int(i);
-        listed += (i ? ", '" : "'") + std::string(PATHS[i]) + "'";
-    }
-    throw std::invalid_argument("the environment variable BCRF_PATH must be one of " + listed + ", got '" + wanted +
-                                "'");
-}
+// Return the path that the environment variable BCRF_PATH names, or -1. The caller holds Python's lock, under which
+// Python changes the environment.
+inline int forced_path() { return read_choice("BCRF_PATH", PATHS, ""); }
 
 // Threads. The least work of a chunk, in multiply-adds, is a multiple of the cost of waking a thread, and of the cost of
 // adding one number of a chunk's sums to the total.

@@ -60,9 +60,6 @@ inline bool is_bregman(Operation operation) {
     return operation == Operation::BREGMAN || operation == Operation::BREGMAN_LOWER;
 }
 
-// Return whether the recursion takes tokens of one parity at once.
-inline bool is_over_tokens(Operation operation) { return is_bregman(operation) || operation == Operation::MEAN_FIELD; }
-
 // The largest range of plain numbers. A few small weights may be lost, so that of forward-backward is above that of R.
 template <class R> bool fits_plain(Operation operation, double range) {
     if (operation == Operation::MEAN_FIELD || operation == Operation::MAX_PRODUCT) return true;
@@ -165,7 +162,7 @@ template <class R> std::vector<Step> plan(const Shape& shape) {
         steps.push_back({Path::ROWS});
     }
     if (only_plain) return steps;
-    const bool holds = Wide<R>::holds(shape.range) && !(SINGLE && shape.doubles);
+    const bool holds = shape.range < Wide<R>::MAX_RANGE && !(SINGLE && shape.doubles);
     if (holds && shape.shared && shape.plain && wide <= 1) steps.push_back({Path::LANES_WIDE, wide});
     // Plain doubles are faster than rows of wide floats, but not to copy the marginals of each edge.
     if (!SINGLE || (holds && (shape.operation == Operation::EDGES || !fits_plain<double>(shape.operation, shape.range))))
@@ -199,7 +196,8 @@ template <class T> struct Type {
 };
 
 // Run the steps of an operation: run(layout, number, tiles, failed) computes tiles, and sets failed[b] for the sequences
-// b that the number cannot hold. in_double(list) computes the sequences of floats of a list as doubles.
+// b that the number cannot hold. in_double(list) computes the sequences of floats of a list as doubles; it is null if
+// plain numbers hold all.
 template <template <class> class RowsOf, template <class> class LanesOf, class R, class Run, class InDouble>
 void run_plan(const Batch<R>& batch, std::vector<Sequence<R>> left, const Shape& shape, Run run, InDouble in_double) {
     std::vector<char> failed(batch.size);
@@ -222,12 +220,15 @@ void run_plan(const Batch<R>& batch, std::vector<Sequence<R>> left, const Shape&
             if (is_in_lanes(step.path)) compute(Type<LanesOf<R>>(), number);
             else compute(Type<RowsOf<R>>(), number);
         };
-        if (is_wide(step.path)) compute_number(Type<Wide<R>>());
+        if constexpr (std::is_null_pointer_v<InDouble>) compute_number(Type<Plain<R>>());
+        else if (is_wide(step.path)) compute_number(Type<Wide<R>>());
         else compute_number(Type<Plain<R>>());
     }
-    if (left.empty()) return;
-    in_double(left);
-    count_path<R>(shape.operation, Path::FLOAT64, left.size());
+    if constexpr (!std::is_null_pointer_v<InDouble>)
+        if (!left.empty()) {
+            in_double(left);
+            count_path<R>(shape.operation, Path::FLOAT64, left.size());
+        }
 }
 
 }  // namespace BCRF_TARGET

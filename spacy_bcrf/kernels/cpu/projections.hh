@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../shared/projection.hh"
-#include "messages.hh"
+#include "token_layouts.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -260,7 +260,7 @@ template <class L, class N> class Projections {
                 for (int k = 0; k < W; ++k) score[k] = projection::chain_score(score[k], log_mass[k]);
             }
             store(scores_ + v * W, live > none ? score : broadcast(-infinity<R>));
-            store(log_flow_ + v * W, used > none ? N::log_product(gv, ov) - N::log(all_out) : none);
+            store(log_flow_ + v * W, used > none ? N::log_product(gv, ov) - N::log_product(all_out, N::one()) : none);
         }
         return lost;
     }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "numbers.hh"
-#include "prefetch.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -19,12 +18,6 @@ template <class R> class Rows {
   public:
     static constexpr bool IN_LANES = false;
     const int tags, vectors;
-
-    // All tokens of the sequence are live.
-    struct Live {
-        BCRF_INLINE Vec<R> ones() const { return broadcast<R>(1); }
-        template <class N> BCRF_INLINE typename N::Value keep(typename N::Value x) const { return x; }
-    };
 
     explicit Rows(const Batch<R>& batch)
         : end_(batch.end()), padding_(padded<R>(batch.tags)), ignored_(padded<R>(batch.tags)), tags(batch.tags),
@@ -43,7 +36,7 @@ template <class R> class Rows {
 
     void set(const Tile<R>& tile) { s_ = tile.sequence; }
     BCRF_INLINE int lengths() const { return s_->length; }
-    static BCRF_INLINE Live live(int, int) { return {}; }
+    static BCRF_INLINE Vec<R> live(int, int) { return broadcast<R>(1); }
     static BCRF_INLINE bool all(Vec<R> flags) { return flags[0] > 0; }
     static BCRF_INLINE bool any(Vec<R> flags) { return flags[0] > 0; }
     static BCRF_INLINE Vec<R> sum(Vec<R> v) { return lane_sums<R>(v); }
@@ -62,15 +55,12 @@ template <class R> class Rows {
     // Return 1 where token i, or one before, is the last one.
     static BCRF_INLINE Vec<R> ended(int length, int i) { return broadcast(R(length <= i + 1)); }
 
-    // Set a row to scores. The padding is -inf.
-    BCRF_INLINE void copy(R* row, const R* scores) {
-        for (int t = 0; t < vectors * W; t += W)
-            store(row + t, load_first(scores + t, std::min(W, tags - t), end_) - BCRF_TARGET::load(padding_ + t));
-    }
+    // Set a row to the scores of token i. The padding is -inf.
     BCRF_INLINE void load(R* row, int i) {
         const R* from = s_->unary + size_t(i) * tags;
         if (i + TOKENS_AHEAD < s_->length) prefetch(from + TOKENS_AHEAD * tags, tags);
-        copy(row, from);
+        for (int t = 0; t < vectors * W; t += W)
+            store(row + t, load_first(from + t, std::min(W, tags - t), end_) - BCRF_TARGET::load(padding_ + t));
     }
 
     // Writes a row of each sequence to the first of `stride` numbers a token.

@@ -13,7 +13,5 @@
 #include "../shared/precision.hh"
 #include "../shared/projection.hh"
 #include "chunks.hh"
-#include "in_double.hh"
 #include "kernels.hh"
 #include "paths.hh"
-#include "prefetch.hh"

@@ -12,16 +12,14 @@
 namespace bcrf {
 namespace BCRF_TARGET {
 
+template <class R> using IntOf = std::conditional_t<sizeof(R) == 4, std::int32_t, std::int64_t>;
 template <class R> struct VectorOf {
-    typedef typename std::conditional<sizeof(R) == 4, std::int32_t, std::int64_t>::type Int;
     typedef R type __attribute__((vector_size(BCRF_VECTOR_BYTES)));
     typedef R in_array __attribute__((vector_size(BCRF_VECTOR_BYTES), aligned(sizeof(R))));
-    typedef Int integers __attribute__((vector_size(BCRF_VECTOR_BYTES)));
-    typedef typename std::make_unsigned<Int>::type bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    typedef IntOf<R> integers __attribute__((vector_size(BCRF_VECTOR_BYTES)));
+    typedef typename std::make_unsigned<IntOf<R>>::type bits __attribute__((vector_size(BCRF_VECTOR_BYTES)));
 };
 template <class R> using Vec = typename VectorOf<R>::type;
-template <class R>
-using IntOf = typename std::conditional<sizeof(R) == 4, std::int32_t, std::int64_t>::type;
 // A vector that is part of an array of R. It aliases R alone, so compilers keep other members of a
 // class in registers across a store; memcpy may change any of them.
 template <class R> using InArray = typename VectorOf<R>::in_array;
@@ -97,14 +95,13 @@ template <class R> BCRF_INLINE Vec<R> max(Vec<R> a, Vec<R> b) { return a > b ? a
 template <class R> BCRF_INLINE Vec<R> min(Vec<R> a, Vec<R> b) { return a < b ? a : b; }
 
 // Return lane J of the pair (a, b) for each J; lanes of b count from the number of lanes of a.
-template <int... J, class V> BCRF_INLINE V shuffle(V a, V b) {
+template <class R, int... J> BCRF_INLINE Vec<R> shuffle(Vec<R> a, Vec<R> b) {
 #if defined(__clang__)
     return __builtin_shufflevector(a, b, J...);
 #else
-    return __builtin_shuffle(a, b, decltype(a < b){J...});
+    return __builtin_shuffle(a, b, IntVec<R>{J...});
 #endif
 }
-template <class R, int... J> BCRF_INLINE Vec<R> shuffle(Vec<R> a, Vec<R> b) { return shuffle<J...>(a, b); }
 
 // Return lane at[k] of the table in each lane k. Bits of at[k] above the number of lanes do not matter.
 template <class R> BCRF_INLINE Vec<R> permute(Vec<R> table, IntVec<R> at) {
@@ -146,39 +143,25 @@ template <class R> BCRF_INLINE R sum(Vec<R> v) { return lane_sums<R>(v)[0]; }
 
 template <class R> BCRF_INLINE R maximum(Vec<R> v) { return lane_maxima<R>(v)[0]; }
 
-// Return 1 / sqrt(x), as exact as the processor computes it.
-template <class R> BCRF_INLINE Vec<R> exact_inverse_root(Vec<R> v) {
-    R x[lanes<R>];
-    store(x, v);
-    for (int i = 0; i < lanes<R>; ++i) x[i] = std::sqrt(x[i]);
-    return R(1) / load(x);
-}
-
-// Return 1 / sqrt(x). Some instruction sets have an approximation that one Newton step, or two, refine.
+// Return 1 / sqrt(x). Some instruction sets have an approximation for floats, which one Newton step refines.
 // The result for 0 is infinite or NaN.
-BCRF_INLINE Vec<float> inverse_square_root(Vec<float> x) {
+template <class R> BCRF_INLINE Vec<R> inverse_square_root(Vec<R> x) {
 #if defined(__SSE2__)
+    if constexpr (sizeof(R) == 4) {
 #if BCRF_VECTOR_BYTES == 64
-    const Vec<float> y = __builtin_ia32_rsqrt14ps512_mask(x, Vec<float>{}, 0xFFFF);
+        const Vec<R> y = __builtin_ia32_rsqrt14ps512_mask(x, Vec<R>{}, 0xFFFF);
 #elif BCRF_VECTOR_BYTES == 32
-    const Vec<float> y = __builtin_ia32_rsqrtps256(x);
+        const Vec<R> y = __builtin_ia32_rsqrtps256(x);
 #else
-    const Vec<float> y = __builtin_ia32_rsqrtps(x);
+        const Vec<R> y = __builtin_ia32_rsqrtps(x);
 #endif
-    return y * (1.5f - 0.5f * x * y * y);
-#else
-    return exact_inverse_root<float>(x);
+        return y * (1.5f - 0.5f * x * y * y);
+    }
 #endif
-}
-
-BCRF_INLINE Vec<double> inverse_square_root(Vec<double> x) {
-#if defined(__SSE2__) && BCRF_VECTOR_BYTES == 64
-    Vec<double> y = __builtin_ia32_rsqrt14pd512_mask(x, Vec<double>{}, 0xFF);
-    y *= 1.5 - 0.5 * x * y * y;
-    return y * (1.5 - 0.5 * x * y * y);
-#else
-    return exact_inverse_root<double>(x);
-#endif
+    R roots[lanes<R>];
+    store(roots, x);
+    for (R& root : roots) root = std::sqrt(root);
+    return R(1) / load(roots);
 }
 
 // Return exp(x) for x <= 0 or slightly above, accurate to about 1 ulp. Return 0 where exp(x) would

@@ -1,13 +1,11 @@
 // The table of kernels for the instruction set BCRF_TARGET.
 #pragma once
 
-#include "beam.hh"
 #include "bregman.hh"
 #include "dijkstra.hh"
 #include "kernels.hh"
 #include "mean_field.hh"
-#include "sum_product.hh"
-#include "viterbi.hh"
+#include "nbest.hh"
 
 namespace bcrf {
 namespace BCRF_TARGET {
@@ -21,9 +19,9 @@ template <class R> std::vector<std::string> plan_text(Operation operation, const
         std::string text = "rows";
         if (is_in_lanes(step.path)) {
             std::vector<Sequence<R>> list = batch.sequences(), rest;
-            if (is_over_tokens(operation) ? TokenLanes<R>::tiles(batch, list, rest, step.share).empty()
-                                          : Lanes<R>::tiles(batch, list, rest, step.share).empty())
-                continue;
+            const bool over_tokens = is_bregman(operation) || operation == Operation::MEAN_FIELD;
+            const auto tiles = over_tokens ? TokenLanes<R>::tiles : Lanes<R>::tiles;
+            if (tiles(batch, list, rest, step.share).empty()) continue;
             text = "lanes of " + std::to_string(lanes<R>);
         }
         text += (is_wide(step.path) ? ", wide " : ", ") + type;
@@ -33,16 +31,8 @@ template <class R> std::vector<std::string> plan_text(Operation operation, const
 }
 
 template <class R> Kernels<R> kernels() {
-    Kernels<R> table;
-    table.sum_product = sum_product<R>;
-    table.max_product = max_product<R>;
-    table.nbest = nbest<R>;
-    table.beam_search = beam_search<R>;
-    table.dijkstra = dijkstra<R>;
-    table.bregman = bregman<R>;
-    table.mean_field = mean_field<R>;
-    table.plan = plan_text<R>;
-    return table;
+    return {sum_product<R>, max_product<R>, nbest<R>,      beam_search<R>,
+            dijkstra<R>,    bregman<R>,     mean_field<R>, plan_text<R>};
 }
 
 template Kernels<float> kernels<float>();

@@ -125,7 +125,6 @@ template <class R> class Predecessors<Lanes<R>> {
 template <class L, class R> class Viterbi {
   protected:
     static constexpr int W = lanes<R>;
-    static constexpr int CHECKED = 1024;  // tokens between two looks at the signals
     L layout_;
     const int vectors_;
     const size_t row_;
@@ -161,9 +160,9 @@ template <class L, class R> class Viterbi {
         const auto lengths = layout_.lengths();
         Vec<R> bad{};
         for (int i = 0; i < tile.longest; ++i) {
-            if (i % CHECKED == CHECKED - 1) check_signals();
+            if (i % TOKENS_A_CHECK == TOKENS_A_CHECK - 1) check_signals();
             const Vec<R> top = step(tile.sequence[0], i);
-            bad = top > -infinity<R> ? bad : bad + L::live(lengths, i).ones();
+            bad = top > -infinity<R> ? bad : bad + L::live(lengths, i);
             if (!L::IN_LANES && L::any(bad)) break;
         }
         return bad;
@@ -183,11 +182,7 @@ template <class L, class R> class Viterbi {
         typename L::Sums score;
         typename Predecessors<L>::Tags found{};
         for (int i = tile.longest - 1; i >= 0; --i) {
-            if (i % CHECKED == CHECKED - 1) check_signals();
-            if (!L::IN_LANES && i >= TOKENS_AHEAD) {
-                prefetch(at(i - TOKENS_AHEAD), row_);
-                prefetch(unary[0] - TOKENS_AHEAD * layout_.tags, layout_.tags);
-            }
+            if (i % TOKENS_A_CHECK == TOKENS_A_CHECK - 1) check_signals();
             Vec<R> arc{};
             found = predecessors_.find(tile.sequence[0].edge(i), at(i), found, L::ended(lengths, i), arc);
             R own[W] = {};
@@ -226,18 +221,15 @@ template <class L, class R> class Viterbi {
 template <class R> void max_product(const Batch<R>& batch, int* tags, R* scores) {
     run_plan<Rows, Lanes>(
         batch, batch.sequences(), shape_of(batch, Operation::MAX_PRODUCT, 0),
-        [&](auto layout, auto number, const auto& tiles, char*) {
+        [&](auto layout, auto, const auto& tiles, char*) {
             using Layout = typename decltype(layout)::type;
             using Search = Viterbi<Layout, R>;
-            // No plan has wide numbers.
-            if constexpr (decltype(number)::type::PARTS == 1)
-                for_each_tile(
-                    batch, tiles, (Layout::IN_LANES ? 0.3 : 2) * pass(batch), nullptr,
-                    [&] { return Search(batch, int(largest_room<Layout>(tiles))); },
-                    [&](Search& search, const Tile<R>& tile, double*) { search.run(tile, tags, scores); },
-                    [](Search&, double*) {});
+            for_each_tile(
+                batch, tiles, 2 * pass(batch), nullptr,
+                [&] { return Search(batch, int(largest_room<Layout>(tiles))); },
+                [&](Search& search, const Tile<R>& tile, double*) { search.run(tile, tags, scores); });
         },
-        [](const std::vector<Sequence<R>>&) {});
+        nullptr);
 }
 
 }  // namespace BCRF_TARGET

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "../prefetch.hh"
+#include "../batch.hh"
 
 namespace bcrf {
 

@@ -5,7 +5,6 @@
 
 #include "../features.hh"
 #include "../interrupt.hh"
-#include "../prefetch.hh"
 #include "kernels.hh"
 #include "model.hh"
 #include "quadratic.hh"

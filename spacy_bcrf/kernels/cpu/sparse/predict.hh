@@ -1,7 +1,7 @@
 // Sums of rows of weights: the scores of tokens under fixed weights.
 #pragma once
 
-#include "../prefetch.hh"
+#include "../batch.hh"
 #include "rows.hh"
 
 namespace bcrf {
