@@ -60,11 +60,7 @@ template <class In> struct Batch {
         return total;
     }
 
-    int longest() const {
-        int top = 0;
-        for (int b = 0; b < size; ++b) top = lengths[b] > top ? lengths[b] : top;
-        return top;
-    }
+    int longest() const { return size ? *std::max_element(lengths, lengths + size) : 0; }
 
     // The end of the tag scores.
     const In* end() const { return unary + tokens() * tags; }

@@ -60,16 +60,20 @@ inline bool is_bregman(Operation operation) {
     return operation == Operation::BREGMAN || operation == Operation::BREGMAN_LOWER;
 }
 
+inline bool is_only_plain(Operation operation) {
+    return operation == Operation::MEAN_FIELD || operation == Operation::MAX_PRODUCT;
+}
+
 // The largest range of plain numbers. A few small weights may be lost, so that of forward-backward is above that of R.
 template <class R> bool fits_plain(Operation operation, double range) {
-    if (operation == Operation::MEAN_FIELD || operation == Operation::MAX_PRODUCT) return true;
+    if (is_only_plain(operation)) return true;
     if (is_bregman(operation)) return !(range > Precision<R>::MAX_RANGE);
     return !(range > (sizeof(R) == 4 ? 150 : 1500));
 }
 
 // scale: see BregmanOptions.
 template <class R> Shape shape_of(const Batch<R>& batch, Operation operation, double range, double scale = 1) {
-    const size_t n = batch.shared ? size_t(batch.tags) * batch.tags : 0;
+    const size_t n = batch.shared && !is_only_plain(operation) ? size_t(batch.tags) * batch.tags : 0;
     const Extent<R> found = extent(batch.transitions, n);
     // Plain numbers do not ask.
     const bool alone = n && found.low == -infinity<R> && !fits_plain<R>(operation, range) && group_tags(batch, false).empty();
@@ -127,12 +131,11 @@ template <class R> double wide_lane_share(const Shape& shape) {
 
 inline bool has_path(const Shape& shape, Path path, bool single) {
     const bool plain = path == Path::LANES || path == Path::ROWS;
-    const bool only_plain = shape.operation == Operation::MEAN_FIELD || shape.operation == Operation::MAX_PRODUCT;
-    if (path == Path::FLOAT64) return single && !only_plain;
+    if (path == Path::FLOAT64) return single && !is_only_plain(shape.operation);
     // Transitions of edges are no weights of several sequences.
     if (is_in_lanes(path) && !shape.shared) return false;
     if ((path == Path::LANES_WIDE && !shape.plain) || (!plain && single && shape.doubles)) return false;
-    return plain || !only_plain;
+    return plain || !is_only_plain(shape.operation);
 }
 
 // Return the steps of an operation. Throw std::invalid_argument if the forced path does not exist for it.
