@@ -103,8 +103,6 @@ def rank_cli(
         diverse=diverse,
         max_similarity=max_similarity,
     )
-    if not ranking.n_docs and not given.problems:
-        raise ValueError(f"{texts}: has no documents")
     make = {
         "jsonl": tasks.make_record,
         "prodigy": tasks.make_prodigy_task,

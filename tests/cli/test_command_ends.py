@@ -87,7 +87,7 @@ def test_commands_return_their_next_step():
     assert others == {"serve": type(None), "rank": str | None}
 
 
-@pytest.mark.parametrize("name", ["calibrate", "combine", "control", "rank", "redact"])
+@pytest.mark.parametrize("name", ["calibrate", "combine", "control", "redact"])
 def test_errors_name_the_input(here, pipeline, name):
     model, bare, empty = pipeline / "model", here / "bare.spacy", here / "empty.txt"
     DocBin(docs=[Doc(Vocab(), words=["Ann"])] * 3).to_disk(bare)
@@ -96,7 +96,6 @@ def test_errors_name_the_input(here, pipeline, name):
         "calibrate": (model, bare, "--no-plot"),
         "combine": (model, model, "--dev", bare),
         "control": (model, bare, "--recall", "0.5"),
-        "rank": (model, empty),
         "redact": (model, empty, "--threshold", "0.5"),
     }[name]
     given = next(path for path in arguments if path in (bare, empty))
