@@ -83,7 +83,7 @@ def make_first_config(
     notes = [f"{corpus.docs:,} documents, {corpus.tokens:,} tokens"]
     named = {"train": "the corpus", "dev": "the dev corpus", **(paths or {})}
     chosen = list(pipes) or _annotated(corpus, notes, named["train"])
-    _check(chosen, encoder, clusters, transformer)
+    check_choices(chosen, encoder, clusters, transformer)
     for part, counts in {"train": corpus, "dev": dev or corpus}.items():
         _check_annotation(counts, chosen, named[part])
     shared = {"cnn": "tok2vec", "hybrid": "tok2vec", "transformer": "transformer"}.get(encoder)
@@ -160,9 +160,10 @@ def _annotated(corpus: Inspection, notes: list[str], where: str) -> list[str]:
     return found
 
 
-def _check(
+def check_choices(
     pipes: Sequence[str], encoder: str, clusters: Path | None, transformer: str | None
 ) -> None:
+    """Raise ValueError for choices that `make_first_config` does not take."""
     if encoder not in ENCODERS:
         raise ValueError(f"encoder {encoder!r}: expected one of {', '.join(ENCODERS)}")
     for name in pipes:

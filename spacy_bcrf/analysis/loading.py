@@ -24,6 +24,11 @@ def load_pipeline(model: str | Path) -> Language:
         return spacy.load(model)
     except OSError as error:
         raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
+    except ValueError as error:
+        # spaCy does not say which of its JSON files is damaged.
+        if str(model) in str(error):
+            raise
+        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
 
 
 def find_labelers(
@@ -91,8 +96,10 @@ def find_reader(nlp: Language, part: str) -> tuple[str, dict[str, Any]]:
     name = config["training"][f"{part}_corpus"]
     try:
         block = reduce(getitem, name.split("."), config)
-    except KeyError:
-        raise ValueError(f"[training] {part}_corpus = {name}: there is no such block") from None
+    except (KeyError, TypeError):
+        block = None
+    if not isinstance(block, dict):
+        raise ValueError(f"[training] {part}_corpus = {name}: there is no such block")
     return f"[{name}]" + (f" path = {block['path']}" if block.get("path") else ""), block
 
 

@@ -217,7 +217,7 @@ def _guess_columns(path: Path, may_overlap: bool, report: Callable[[str], object
     if len(found.entities) > 1 and not may_overlap:
         report(
             f"{path}: entities overlap, and only those of column {found.entities[0]} are read: "
-            "--spans-key sc reads all, for bcrf_spans"
+            "--spans-key sc reads all, for bcrf_spans (init: --pipe spans)"
         )
         return found._replace(entities=found.entities[:1])
     return found

@@ -56,7 +56,7 @@ def init_cli(
     passes and evaluation interval. Corpora in other formats than .spacy are converted into the
     folder of the config.
     """
-    from spacy_bcrf.analysis.first_config import make_first_config
+    from spacy_bcrf.analysis.first_config import check_choices, make_first_config
     from spacy_bcrf.corpora.convert import check_language
 
     check_output_file(output, train, dev)
@@ -65,6 +65,7 @@ def init_cli(
     check_language(lang)
     raw = _find_raw_text(train)
     chosen = [name.strip() for name in pipes.split(",")] if pipes else []
+    check_choices(chosen, encoder, Path(clusters) if clusters else None, transformer)
     parts = _Parts(output.parent, (train, dev), lang, "sc" if "spans" in chosen else None, force)
     with parts:
         clusters_file = _find_clusters(clusters, raw, output.parent, lang)
