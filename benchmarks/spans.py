@@ -389,7 +389,8 @@ def main() -> None:
         rows = in_own_process(partial(run, args.corpora, corpus, systems, args.models))
         notes = (
             "one thread, processor time, the least of three calls; train and test parts; "
-            "templates, passes, dropout and weights chosen on dev; ECE of scores on test after `calibrate` on dev, 10 bins; "
+            "templates, passes, dropout and weights chosen on dev; ECE of scores on test after "
+            "`calibrate` on dev, 10 bins; "
             "partial: one of the labels annotated in each document; spancat: n-grams of 1 to 8 "
             f"words, {SPANCAT_STEPS:,} steps by `spacy train` and the quickstart config; averaged: "
             "32 sentences a step, weights averaged as the networks'"
