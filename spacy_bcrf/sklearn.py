@@ -405,7 +405,9 @@ def _own_names() -> Iterator[None]:
     except ValueError as error:
         name, _, problem = str(error).partition(" ")
         names = {"l1": "c1", "l2": "2 * c2", "rate": "c", "seed": "random_state"}
-        raise type(error)(f"{names.get(name, name)} {problem}") from error.__cause__
+        if name not in names:
+            raise
+        raise ValueError(f"{names[name]} {problem}") from None
 
 
 def _to_bytes(model: _Model) -> bytes:

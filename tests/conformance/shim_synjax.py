@@ -1,4 +1,4 @@
-"""synjax's `LinearChainCRF`, whose answers are those of `spacy_bcrf.chain`.
+"""The interface of synjax's `LinearChainCRF` to `spacy_bcrf.chain`.
 
 `log_count`, `log_prob` and `cross_entropy` stay synjax's, over our log-partitions and marginals.
 """
