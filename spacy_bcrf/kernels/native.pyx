@@ -406,7 +406,7 @@ def take_padded(
     n = 0
     for b in range(size):
         if start is not None:
-            wrong |= not _add(&start[0], rows + n * n_tags, n_tags)
+            wrong |= not _are_finite(_add(&start[0], rows + n * n_tags, n_tags), n_tags)
         if tags is not None:
             for i in range(lengths_[b]):
                 tag = tags[b, i]
@@ -414,7 +414,7 @@ def take_padded(
                 gold_[n + i] = -1 if tag == -100 else <int>tag
         n += lengths_[b]
         if end is not None:
-            wrong |= not _add(&end[0], rows + (n - 1) * n_tags, n_tags)
+            wrong |= not _are_finite(_add(&end[0], rows + (n - 1) * n_tags, n_tags), n_tags)
     return None if wrong else (unary, lengths, gold)
 
 
@@ -457,11 +457,11 @@ cdef inline bint _are_finite(const real* x, Py_ssize_t n) noexcept nogil:
     return found
 
 
-cdef inline bint _add(const real* x, real* sums, Py_ssize_t n) noexcept nogil:
+cdef inline real* _add(const real* x, real* sums, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t t
     for t in range(n):
         sums[t] += x[t]
-    return _are_finite(sums, n)
+    return sums
 
 
 cdef Batch[real] _batch(const real[:, ::1] unary, transitions, const int[::1] lengths):

@@ -216,10 +216,9 @@ def _save(ctx: Any, *tensors: Tensor | None) -> None:
 
 def _for_inputs(ctx: Any, gradients: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     """Return the gradients of the inputs that need one, and None for the rest."""
-    found = (*gradients, *[None] * (len(ctx.needs_input_grad) - len(gradients)))
-    return tuple(
-        x if wanted else None for x, wanted in zip(found, ctx.needs_input_grad, strict=True)
-    )
+    wanted, n = ctx.needs_input_grad, len(gradients)
+    found = [x if y else None for x, y in zip(gradients, wanted, strict=False)]
+    return (*found, *[None] * (len(wanted) - n))
 
 
 class _Weigh(_Gradients):
@@ -279,15 +278,15 @@ class _DirectLogLikelihood(torch.autograd.Function):
     def backward(ctx: Any, weights: Tensor | None) -> tuple[Tensor | None, ...]:
         if weights is None:
             return _for_inputs(ctx, ())
-        found, factor = tuple(map(as_array, ctx.saved_tensors[:2])), ctx.factor
+        unary, edges, *scores = ctx.saved_tensors
+        found, factor = (as_array(unary), as_array(edges)), ctx.factor
         reduction, *options = ctx.options
         is_scalar = reduction != "none"
+        if is_scalar and not weights.is_cuda and not torch.is_grad_enabled():
+            return _for_inputs(ctx, ctx.batch.gradients(*found, factor * float(weights)))
         with on_stream(weights):
-            if is_scalar and not weights.is_cuda and not torch.is_grad_enabled():
-                return _for_inputs(ctx, ctx.batch.gradients(*found, factor * float(weights)))
             gradients = ctx.batch.gradients(*found, factor)
-        args = (weights, *gradients, *ctx.saved_tensors[2:], *options, is_scalar)
-        return _for_inputs(ctx, _Weigh.apply(*args))
+        return _for_inputs(ctx, _Weigh.apply(weights, *gradients, *scores, *options, is_scalar))
 
 
 class _Query(_Function):

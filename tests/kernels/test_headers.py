@@ -81,6 +81,16 @@ def test_a_chain_of_headers_compiles(header, precompile):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
+def test_the_program_of_make_foreign_compiles():
+    """`make foreign` needs other compilers, so that it runs rarely."""
+    program = Path(__file__).parent / "check_vectors.cc"
+    folders = ["-I", FOLDER, "-I", FOLDER / "cpu"]
+    command = [COMPILER, "-std=c++17", "-fsyntax-only", *folders, program]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="there is one instruction set")
 @pytest.mark.skipif("BCRF_OBJECTS" not in os.environ, reason="only object files have names")
