@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.lang.lex_attrs import word_shape
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 Function = Callable[[Iterable[int], str], Iterator[str]]
@@ -72,12 +73,15 @@ LENGTHS: dict[str, Function] = {
 """Attributes that take lengths in characters."""
 
 PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
+    "lower": lambda word: iter([word.lower()]),
+    "shape": lambda word: iter([word_shape(word)]),
     "digits": lambda word: iter([_digits_masked(word)]),
     "brief": lambda word: iter([_brief_shape(word)]),
     "character": _characters,
 }
-"""Attributes without an argument: the lowercased word with `#` for digits, its shape without
-repetitions, its character classes."""
+"""Attributes without an argument: spaCy's `lower` and `shape`, which are slow to read from each
+token; the lowercased word with `#` for digits, its shape without repetitions, its character
+classes."""
 
 
 class Bags(NamedTuple):
