@@ -1,5 +1,6 @@
 """Kernels with blocks of allowed transitions, against the reference kernels."""
 
+from functools import cache
 from itertools import cycle
 
 import numpy as np
@@ -129,26 +130,34 @@ def test_mean_field_is_the_reference(path, dtype):
     assert_same_mean_field(Forced(path), arrays, lowest_allowed_tags(unary), 3)
 
 
+@cache
+def long_sequences(name):
+    """Return arrays of sequences of several windows, and what the reference computes of them."""
+    allowed = ALLOWED[name]
+    rng = np.random.default_rng(0)
+    lengths = np.array([2100, 30, 2300, 2049, 5, 2200, 2100, 2100, 2100], "int32")
+    unary = rng.normal(0, 2, (lengths.sum(), len(allowed))).astype("float32")
+    transitions = np.where(allowed, rng.normal(size=allowed.shape), -np.inf).astype("float32")
+    arrays = unary, transitions, lengths
+    double = doubles(*arrays)
+    summed = reference.sum_product(np, *double, "sum", True)
+    return arrays, summed, reference.max_product(np, *double)[1]
+
+
 @pytest.mark.parametrize("name", ["BILUO 17", "BILUO 32"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("path", ["lanes", "lanes wide"])
 def test_long_sequences_and_threads(path, name, threads):
     native = Forced(path)
-    allowed = ALLOWED[name]
-    rng = np.random.default_rng(threads)
-    lengths = np.array([2100, 30, 2300, 2049, 5, 2200, 2100, 2100, 2100], "int32")
-    unary = rng.normal(0, 2, (lengths.sum(), len(allowed))).astype("float32")
-    transitions = np.where(allowed, rng.normal(size=allowed.shape), -np.inf).astype("float32")
-    arrays = unary, transitions, lengths
+    arrays, summed, best = long_sequences(name)
     kernels.set_threads(threads)
     try:
         found = native.sum_product(np, *arrays, "sum", True)
         scores = native.max_product(np, *arrays)[1]
     finally:
         kernels.set_threads(None)
-    assert_same(found, reference.sum_product(np, *doubles(*arrays), "sum", True), "float32", 100)
-    expected = reference.max_product(np, *doubles(*arrays))[1]
-    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    assert_same(found, summed, "float32", 100)
+    np.testing.assert_allclose(scores, best, rtol=1e-5)
 
 
 @pytest.mark.parametrize("value, scale", [(np.nan, 3000.0), (np.inf, 1.0), (np.inf, 3000.0)])
