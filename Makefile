@@ -104,9 +104,11 @@ $(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/$(EXTRAS)
 		$(BIN)/python setup.py --quiet build --build-lib $@
 
 # Pytest captures what a sanitizer prints, and a test may ignore how a process that it starts ends. So all reports
-# go to files, and NO_REPORTS prints them and fails if there are some.
+# go to files, and NO_REPORTS prints them and fails if one names an error. AddressSanitizer also warns where it gives up
+# a check of its own, on the stack of a signal handler.
 REPORTS := $(CURDIR)/$(SANITIZERS)/reports
-NO_REPORTS = status=$$?; cat $(REPORTS)/* 2>/dev/null && exit 1; exit $$status
+NO_REPORTS = status=$$?; cat $(REPORTS)/* 2>/dev/null; \
+	grep -qsE "ERROR: |runtime error: |: ThreadSanitizer: " $(REPORTS)/* && exit 1; exit $$status
 
 # The folder of the sanitized package comes before the clone on the path. detect_leaks: Python keeps
 # memory until it exits.
