@@ -7,8 +7,8 @@
 #                   ln -s 12-posix /usr/lib/gcc/x86_64-w64-mingw32/12
 # make fuzz         run all fuzz targets with AddressSanitizer and UBSan; SECONDS=60 in all
 # make attack       run random attacks for MINUTES=1; SEED=... repeats one
-# make conformance   run the tests of other libraries on ours, and write docs/conformance.md;
-#                   PEERS=DIR has checkouts of those that PyPI lacks, SUITES=... selects
+# make conformance   run the tests of other libraries on ours, and write docs/conformance.md; PEERS=DIR has
+#                   their sources, by default those of PyPI; SUITES=... selects
 # make reproducible build the last commit twice, and compare the bytes of the wheels and source distributions
 # make test-label-studio   exchange tasks with a Label Studio server, in an environment of its own
 # make model        train on assets/english, calibrate and package en_bcrf_sm
@@ -139,9 +139,22 @@ attack: $(VENV)/$(EXTRAS)
 	BCRF_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(CURDIR):$(CURDIR)/tests \
 		$(BIN)/python -m tests.attack --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
+# The source distributions that have the tests of their libraries, and need no compilation.
+SDISTS := nervaluate seqeval sklearn-crfsuite
+PEERS ?= build/peers
+
 .PHONY: conformance
-conformance: $(VENV)/$(EXTRAS)
-	$(BIN)/python -m tests.conformance $(if $(PEERS),--sources $(PEERS)) $(SUITES)
+conformance: $(VENV)/$(EXTRAS) $(PEERS)
+	$(BIN)/python -m tests.conformance --sources $(PEERS) $(SUITES)
+
+build/peers: | $(VENV)/$(EXTRAS)
+	rm -rf $@.*
+	$(BIN)/pip download --quiet --no-deps --no-binary :all: --dest $@.sdists $(SDISTS)
+	for name in $(SDISTS); do \
+		mkdir -p $@.new/$$name && tar xzf $@.sdists/$$(echo $$name | tr - _)-*.tar.gz \
+			--strip-components 1 -C $@.new/$$name || exit 1; \
+	done
+	mv $@.new $@
 
 # Two builds of the last commit in two folders, without shared object files. SOURCE_DATE_EPOCH is the time of all files in
 # the wheel and the source distribution.

@@ -49,7 +49,7 @@ def test_too_many_clusters_are_an_error(texts, tmp_path):
 
 
 def test_an_error_names_the_extra(texts, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
+    monkeypatch.setitem(sys.modules, "sklearn.decomposition", None)
     result = run(texts, "-o", tmp_path / "clusters.tsv", exit_code=1)
     assert "pip install 'gensim>=4.3.3' 'scikit-learn>=1.3'" in result.stderr
 

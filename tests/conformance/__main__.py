@@ -27,12 +27,17 @@ def main() -> int:
         try:
             report = run(suites[name], args.sources)
         except MissingError as error:
-            print(f"{name}: skipped, {error}")
+            print(f"{name}: skipped, {error}", flush=True)
+            continue
+        except RuntimeError as error:  # the other suites go on
+            print(error, flush=True)
+            status = 1
             continue
         report.write(RESULTS)
         apart = sum(map(len, report.not_applicable.values()))
         print(
-            f"{name}: {report.passed} passed, {apart} not applicable, {len(report.failed)} failed"
+            f"{name}: {report.passed} passed, {apart} not applicable, {len(report.failed)} failed",
+            flush=True,
         )
         for case, error in report.failed.items():
             print(f"  {case}: {error}")

@@ -12,16 +12,17 @@ PAGE = ROOT / "docs/conformance.md"
 HEAD = """# Conformance: the tests of other libraries
 
 `make conformance PEERS=DIR` runs the tests of other libraries with our code in the place of theirs,
-and writes this page. The tests come unmodified from installed packages, or from checkouts in the
-folder `DIR`. The command skips a suite without a source, names it, and keeps its last results here.
-A case that does not apply has a reason below.
+and writes this page. The tests come unmodified from installed packages, or from checkouts or source
+distributions in the folder `DIR`. The command skips a suite without a source, names it, and keeps
+its last results here. A case that does not apply has a reason below. Of seqeval's 20,000 random
+outputs, which it compares with conlleval, 2,000 are drawn.
 
 """
 
 
 def read_reports(folder: Path = RESULTS) -> list[Report]:
     """Read the last report of each suite, by name."""
-    return [Report.read(path) for path in sorted(folder.glob("*.json"))]
+    return [Report.read(path) for path in sorted(folder.glob("*.json"), key=lambda path: path.stem)]
 
 
 def make_page(reports: Sequence[Report]) -> str:
@@ -48,6 +49,6 @@ def _names(cases: Sequence[str]) -> str:
     """Join the names of cases without their modules; parametrized cases count once."""
     counts: dict[str, int] = {}
     for case in cases:
-        name = case.split(".")[-1].partition("[")[0]
+        name = case.partition("[")[0].split(".")[-1]
         counts[name] = counts.get(name, 0) + 1
     return ", ".join(f"`{name}`" + (f" ({n})" if n > 1 else "") for name, n in counts.items())

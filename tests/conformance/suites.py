@@ -41,8 +41,9 @@ class Suite:
         Such a suite runs in CI, if the package is installed.
     needs: further modules, without which the suite is skipped.
     options: further options of pytest.
-    not_applicable: the reason why cases do not apply, by a regular expression that the start of
-        the case's name matches, such as "tests.test_crf.TestInit::test_full".
+    not_applicable: the reason why failed cases do not apply, by a regular expression that the
+        start of the case's name and error matches, such as
+        "tests.test_crf.TestInit::test_full: KeyError: 'x'".
     """
 
     name: str
@@ -121,7 +122,7 @@ def run(suite: Suite, checkouts: Path | None = None) -> Report:
         # The folder of the plugins comes first. A library may have a package `tests` of its own.
         path = [str(HERE), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         # The tests of a checkout are those of the library in it, not of an installed version.
-        path[1:1] = [str(source)] if (source / ".git").exists() else []
+        path[1:1] = [str(source / "src"), str(source)] if (source / ".git").exists() else []
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
         tests = [str(source / test) for test in suite.tests]
@@ -138,18 +139,19 @@ def _sort(suite: Suite, version: str, cases: list[ElementTree.Element]) -> Repor
     passed, not_applicable, failed = 0, dict[str, list[str]](), dict[str, str]()
     for case in cases:
         name = f"{case.get('classname')}::{case.get('name')}"
-        reasons = [r for start, r in suite.not_applicable.items() if re.match(start, name)]
         found = next(
             (child for child in case if child.tag in ("failure", "error", "skipped")), None
         )
-        message = "" if found is None else (found.get("message") or found.tag)
+        message = "" if found is None else (found.get("message") or found.tag).splitlines()[0]
+        error = f"{name}: {message}"
+        reasons = [r for start, r in suite.not_applicable.items() if re.match(start, error)]
         if found is None:
             passed += 1
         elif found.tag == "skipped" or reasons:
             reason = reasons[0] if reasons else f"the library skips it: {message}"
             not_applicable.setdefault(reason, []).append(name)
         else:
-            failed[name] = message.splitlines()[0]
+            failed[name] = message
     return Report(suite.name, suite.subject, version, passed, not_applicable, failed)
 
 

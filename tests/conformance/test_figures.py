@@ -4,20 +4,72 @@ import lzma
 import os
 import re
 import subprocess
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from spacy.util import minibatch
 
 from spacy_bcrf.analysis.evaluation import Annotation, Evaluation, match_spans, score
+from spacy_bcrf.analysis.reporting import report
 from spacy_bcrf.annotation.schemes import BIO, Span, read_spans
+from spacy_bcrf.corpora.convert import convert
+from spacy_bcrf.corpora.formats.columns import read_columns
+from spacy_bcrf.io.text import find_file
 
 CORPUS = Path(__file__).resolve().parents[2] / "assets/english"
+Tags = list[list[str]]
 
 
 @pytest.fixture(scope="module")
-def output() -> tuple[list[list[str]], list[list[str]]]:
-    """Gold tags of a corpus of the package, and tags with all kinds of errors."""
+def chunker(corpora, tmp_path_factory):
+    """A linear chain trained on sentences of CoNLL-2000, and test sentences: gold and predicted."""
+    nlp = spacy.blank("en")
+    docs = {}
+    for part, n_lines in {"train": 12_000, "test": None}.items():
+
+        def read(lines, n_lines=n_lines, **options):
+            columns = {"word_column": 1, "tag_column": 2, "ent_columns": (3,)}
+            return read_columns(islice(lines, n_lines), **columns, **options)
+
+        path = tmp_path_factory.mktemp("conll2000") / f"{part}.spacy"
+        convert([(find_file(corpora / f"conll2000/{part}.txt"), read)], path, spans_key="chunks")
+        docs[part] = list(DocBin().from_disk(path).get_docs(nlp.vocab))
+    model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": "pos", "objective": "crf"}
+    nlp.add_pipe("bcrf_chunker", config={"model": model})
+    examples = [Example(_copy(doc), doc) for doc in docs["train"]]
+    nlp.initialize(lambda: examples)
+    for _ in range(3):
+        for batch in minibatch(examples, 50):
+            nlp.update(batch)
+    return nlp, docs["test"], [*nlp.pipe(map(_copy, docs["test"]))]
+
+
+def _copy(doc: Doc) -> Doc:
+    return Doc(doc.vocab, words=[token.text for token in doc])
+
+
+def write_tags(doc: Doc) -> list[str]:
+    spans = [(span.start, span.end, span.label_) for span in doc.spans.get("chunks", ())]
+    return BIO.encode(spans, len(doc))
+
+
+@pytest.fixture(scope="module", params=["random errors", "a model"])
+def output(request) -> tuple[Tags, Tags]:
+    """Gold tags and predicted tags."""
+    if request.param == "random errors":
+        return make_errors()
+    _, *sides = request.getfixturevalue("chunker")
+    gold, found = ([write_tags(doc) for doc in side] for side in sides)
+    return gold, found
+
+
+def make_errors() -> tuple[Tags, Tags]:
+    """Return gold tags of a corpus of the package, and tags with all kinds of errors."""
     with lzma.open(CORPUS / "dev.conllu.xz", "rt", encoding="utf8") as file:
         texts = file.read().split("\n\n")
     gold = [re.findall(r"NER=(\S+)$", text, re.MULTILINE) for text in texts]
@@ -39,7 +91,7 @@ def output() -> tuple[list[list[str]], list[list[str]]]:
     return gold, found
 
 
-def evaluate(gold: list[list[str]], found: list[list[str]]) -> tuple[Evaluation, list[str]]:
+def evaluate(gold: Tags, found: Tags) -> tuple[Evaluation, list[str]]:
     def read(tags: list[str]) -> list[Annotation]:
         return [Annotation(start, end, label) for start, end, label in read_spans(tags)]
 
@@ -65,30 +117,90 @@ def test_seqeval(output):
     assert 0.1 < found[0, 2] < 0.99  # there are errors
 
 
+def run_nervaluate(gold: Tags, found: Tags, labels: list[str]) -> dict[str, list[float]]:
+    """Return its precision, recall and F by our measure."""
+    nervaluate = pytest.importorskip("nervaluate")
+    overall = nervaluate.Evaluator(gold, found, labels, loader="list").evaluate()["overall"]
+    names = {"exact": "strict", "boundaries": "exact", "overlap": "ent_type"}
+    results = {measure: overall[name] for measure, name in names.items()}
+    return {name: [row.precision, row.recall, row.f1] for name, row in results.items()}
+
+
+def overlap_at_most_one(gold: list[str], found: list[str]) -> bool:
+    """Return whether no span overlaps two of the other side: then there is one pairing."""
+    sides = read_spans(gold), read_spans(found)
+    shared = [(a, b) for a in sides[0] for b in sides[1] if a[0] < b[1] and b[0] < a[1]]
+    return all(len(set(side)) == len(side) for side in zip(*shared, strict=True))
+
+
 def test_nervaluate(output):
-    evaluator = pytest.importorskip("nervaluate").Evaluator
     evaluation, labels = evaluate(*output)
-    theirs = evaluator(*output, tags=labels, loader="list").evaluate()["overall"]
-    for measure, name in {"exact": "strict", "boundaries": "exact", "overlap": "ent_type"}.items():
-        result = theirs[name]
-        expected = result.precision, result.recall, result.f1
+    for measure, expected in run_nervaluate(*output, labels).items():
+        ours = figures(evaluation, measure)[0]
+        if measure == "overlap":  # it pairs the first spans that overlap, ours equal labels first
+            assert (ours >= np.array(expected) - 1e-9).all()
+        else:
+            assert np.allclose(ours, expected, atol=1e-9), measure
+    both = [tags for tags in zip(*output, strict=True) if overlap_at_most_one(*tags)]
+    assert len(both) > 100
+    output = [[*side] for side in zip(*both, strict=True)]
+    evaluation, labels = evaluate(*output)
+    for measure, expected in run_nervaluate(*output, labels).items():
         assert np.allclose(figures(evaluation, measure)[0], expected, atol=1e-9), measure
 
 
-def test_conlleval(output, request):
-    script = os.environ.get("CONLLEVAL") or request.config.rootpath / "conlleval.pl"
-    if not Path(script).exists():
+@pytest.fixture
+def script(request) -> Path:
+    path = Path(os.environ.get("CONLLEVAL", request.config.rootpath / "conlleval.pl"))
+    if not path.exists():
         pytest.skip("no conlleval.pl: set CONLLEVAL to its path")
+    return path
+
+
+def run_conlleval(script: Path, gold: Tags, found: Tags) -> tuple[dict[str, list[str]], str]:
+    """Return the printed precision, recall and F of each label and of "all", and the accuracy."""
     lines = "".join(
-        "".join(f"w {a} {b}\n" for a, b in zip(gold, found, strict=True)) + "\n"
-        for gold, found in zip(*output, strict=True)
+        "".join(f"w {a} {b}\n" for a, b in zip(*tags, strict=True)) + "\n"
+        for tags in zip(gold, found, strict=True)
     )
     done = subprocess.run(["perl", script], input=lines, capture_output=True, text=True, check=True)
+    pattern = r"(\S+): +(?:\d+\.\d+%; )?precision: +([\d.]+)%; recall: +([\d.]+)%; FB1: +([\d.]+)"
+    rows = {label: numbers for label, *numbers in re.findall(pattern, done.stdout)}
+    rows["all"] = rows.pop("accuracy")
+    return rows, re.search(r"accuracy: +([\d.]+)%", done.stdout)[1]
+
+
+def test_conlleval(output, script):
+    rows, accuracy = run_conlleval(script, *output)
     evaluation, labels = evaluate(*output)
-    found = dict(zip(labels, figures(evaluation, "exact")[1:], strict=True))
-    pattern = r"^ +(\S+): precision: +([\d.]+)%; recall: +([\d.]+)%; FB1: +([\d.]+)"
-    rows = re.findall(pattern, done.stdout, re.MULTILINE)
-    assert {row[0] for row in rows} == set(labels)
-    for label, *numbers in rows:
-        expected = [float(number) for number in numbers]
-        assert np.allclose(100 * np.nan_to_num(found[label]), expected, atol=0.006)
+    ours = 100 * np.nan_to_num(figures(evaluation, "exact"))
+    assert rows == {
+        label: [f"{number:.2f}" for number in numbers]
+        for label, numbers in zip(["all", *labels], ours, strict=True)
+    }
+    # A tag is a span of one token.
+    sides = [
+        [Annotation(i, i + 1, tag) for i, tag in enumerate(chain.from_iterable(side))]
+        for side in output
+    ]
+    tags = sorted({span.label for side in sides for span in side})
+    right = figures(Evaluation([match_spans(*sides)], tags), "exact")[0, 0]
+    assert f"{100 * right:.2f}" == accuracy
+
+
+def test_conlleval_agrees_with_report_and_evaluate(chunker, script):
+    nlp, gold, predicted = chunker
+    tags = [[write_tags(doc) for doc in side] for side in (gold, predicted)]
+    rows, _ = run_conlleval(script, *tags)
+    found = {
+        row["label"] or "all": [
+            f"{100 * (row[name]['value'] or 0):.2f}" for name in ("precision", "recall", "f")
+        ]
+        for row in report(nlp, gold, resamples=100).values["scores"]["exact"]
+    }
+    assert found == {label: ["0.00"] * 3 for label in found} | rows
+    scores = nlp.evaluate([Example(_copy(doc), doc) for doc in gold])
+    names = [f"spans_chunks_{name}" for name in "prf"]
+    assert [f"{100 * scores[name]:.2f}" for name in names] == rows["all"]
+    for label, numbers in scores["spans_chunks_per_type"].items():
+        assert [f"{100 * numbers[name]:.2f}" for name in "prf"] == rows[label]
