@@ -139,7 +139,8 @@ attack: $(VENV)/$(EXTRAS)
 	BCRF_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(CURDIR):$(CURDIR)/tests \
 		$(BIN)/python -m tests.attack --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-# The source distributions that have the tests of their libraries, and need no compilation.
+# The source distributions that have the tests of their libraries, and need no compilation. Those of seqeval have
+# conlleval.pl.
 SDISTS := nervaluate seqeval sklearn-crfsuite
 PEERS ?= build/peers
 
@@ -154,6 +155,7 @@ build/peers: | $(VENV)/$(EXTRAS)
 		mkdir -p $@.new/$$name && tar xzf $@.sdists/$$(echo $$name | tr - _)-*.tar.gz \
 			--strip-components 1 -C $@.new/$$name || exit 1; \
 	done
+	ln -s seqeval/tests $@.new/conlleval
 	mv $@.new $@
 
 # Two builds of the last commit in two folders, without shared object files. SOURCE_DATE_EPOCH is the time of all files in
