@@ -15,7 +15,8 @@ HEAD = """# Conformance: the tests of other libraries
 and writes this page. The tests come unmodified from installed packages, or from checkouts or source
 distributions in the folder `DIR`. The command skips a suite without a source, names it, and keeps
 its last results here. A case that does not apply has a reason below. Of seqeval's 20,000 random
-outputs, which it compares with conlleval, 2,000 are drawn.
+outputs, which it compares with conlleval, 500 are drawn. Of spaCy's cases that pass, 78 call our
+code; the others show that nothing else changes.
 
 """
 
