@@ -8,12 +8,19 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from spacy_bcrf.io.text import CorpusError
+
 
 @contextmanager
 def naming_config(path: str | Path) -> Iterator[None]:
-    """Raise ValueError with the name of a training config for an error in it."""
+    """Raise ValueError with the name of a training config for an error in it.
+
+    CorpusError names another file already.
+    """
     try:
         yield
+    except CorpusError:
+        raise
     except (ValueError, InterpolationError) as error:
         raise ValueError(f"{path}: {explain_name(error)}") from None
 

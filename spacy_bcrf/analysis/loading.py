@@ -10,25 +10,43 @@ from pathlib import Path
 from typing import Any
 
 import spacy
+import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry
 
+from spacy_bcrf.io.shards import find_files, load_docs
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
 
 def load_pipeline(model: str | Path) -> Language:
-    """Load a pipeline from a folder or a package. ValueError names it if that fails."""
+    """Load a pipeline from a folder or a package. ValueError names it if that fails.
+
+    If one of its files is damaged, the error names the file.
+    """
     try:
         return spacy.load(model)
-    except OSError as error:
-        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
-    except ValueError as error:
-        # spaCy does not say which of its JSON files is damaged.
-        if str(model) in str(error):
-            raise
-        raise ValueError(f"{model}: the pipeline cannot be loaded: {error}") from None
+    except (OSError, ValueError) as error:
+        if str(error).startswith(str(model)):
+            raise  # a component names its files
+        where = _find_damaged(Path(model))
+        raise ValueError(f"{where}: the pipeline cannot be loaded: {error}") from None
+
+
+def _find_damaged(folder: Path) -> Path:
+    """Return the first JSON or MessagePack file of a pipeline that cannot be read, else the folder.
+
+    spaCy does not name it.
+    """
+    readers = dict.fromkeys(("meta.json", "strings.json", "cfg"), srsly.read_json)
+    readers |= dict.fromkeys(("model", "key2row", "lookups.bin"), srsly.read_msgpack)
+    for file in sorted(folder.rglob("*")):
+        try:
+            readers.get(file.name, Path)(file)
+        except (ValueError, OSError):
+            return file
+    return folder
 
 
 def find_labelers(
@@ -117,6 +135,8 @@ def read_corpus(nlp: Language, part: str) -> Iterator[Example]:
         if example is None:
             raise ValueError("has no documents")
     except (ValueError, OSError) as error:
+        for file in find_files(Path(block["path"])) if "[E1014]" in str(error) else ():
+            load_docs(file)  # raises CorpusError, which says what is wrong with which file
         raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
 
 

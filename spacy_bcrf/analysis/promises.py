@@ -61,7 +61,7 @@ def split_promise(
     given = [label for group in groups for label in group]
     if unknown := [label for label in given if label not in labels]:
         raise ValueError(
-            f"unknown labels {', '.join(unknown)}; the component has {', '.join(labels)}"
+            f"unknown labels {', '.join(unknown)}; expected --label to name {', '.join(labels)}"
         )
     if twice := sorted({label for label in given if given.count(label) > 1}):
         raise ValueError(f"{', '.join(twice)}: has several promises, which contradict each other")

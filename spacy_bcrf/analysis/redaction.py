@@ -244,8 +244,8 @@ class LeakReport(Result):
         left, n, _, high = self.leaks[0].documents
         bound = "" if math.isnan(high) else f", at most {100 * high:.1f}%"
         return (
-            f"LeakReport({left:,} of {n:,} documents with gold spans leak{bound}; "
-            f"{100 * self.replaced:.1f}% of the other characters are replaced)"
+            f"{left:,} of {n:,} documents with gold spans leak{bound}; "
+            f"{100 * self.replaced:.1f}% of the other characters are replaced"
         )
 
     def rows(self) -> list[tuple[str, ...]]:

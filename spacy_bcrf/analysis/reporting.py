@@ -131,6 +131,13 @@ def report(
     evaluations = [one]
     texts = [doc.text for doc in references]
     notes = list(describe_labels(who, gold_labels, set(labeler.labels)))
+    pairs = [(eg.predicted, eg.reference) for eg in examples if codec.unit != "word"]
+    if n_other := sum([t.idx for t in own] != [t.idx for t in given] for own, given in pairs):
+        notes.append(
+            f"{n_other:,} documents have other tokens in {corpus}. This report predicts on the "
+            f"tokens of {model}, as `spacy evaluate` does; `review` and `annotate` keep those of "
+            f"{corpus}, so their counts can differ."
+        )
     if len(examples) == 1:
         notes.append("One document: intervals and p-values need several.")
     values: dict[str, Any] = {

@@ -17,6 +17,7 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from spacy_bcrf.io.atomic import write_text
+from spacy_bcrf.io.text import CorpusError
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 from spacy_bcrf.sparse.template_sets import SETS, get_templates
 
@@ -212,16 +213,16 @@ def _load(config: Config) -> tuple[str, Language]:
 
 
 def _read_state(path: Path, identity: str) -> dict[str, Trial]:
-    """Return the trials of the same search by settings and share. ValueError for another file."""
+    """Return the trials of the same search by settings and share. CorpusError for another file."""
     if not path.exists():
         return {}
     try:
         saved, rows = json.loads(path.read_text(encoding="utf8"))
         trials = [Trial(**row) for row in rows]
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: expected the state of a search ({error}); delete it") from error
+        raise CorpusError(f"{path}: expected the state of a search ({error}); delete it") from error
     if saved != identity:
-        raise ValueError(
+        raise CorpusError(
             f"{path}: the state of another search: the config, the corpora, the number of "
             "candidates or the seed differ. Delete it to start again"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -39,9 +40,8 @@ class Child:
                     self._process.start()
                 return
             except (EOFError, OSError) as error:
-                # The fork server was killed. Once the system has ended it, there is a new one.
                 self.connection.close()
-                if not left:
+                if not left or not _may_pass(error):
                     raise OSError(f"no process can be started ({error!r})") from error
                 time.sleep(0.2)
             finally:
@@ -66,6 +66,16 @@ class Child:
         code = self._process.exitcode
         end = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         return f"process {self._process.pid}, {end}"
+
+
+def _may_pass(error: EOFError | OSError) -> bool:
+    """Return whether a process may start a moment later.
+
+    The fork server was killed, and a new one starts once the system has ended it; or the system
+    has too few processes or too little memory for now.
+    """
+    passing = errno.EAGAIN, errno.ENOMEM, errno.EINTR
+    return isinstance(error, EOFError | ConnectionError) or error.errno in passing
 
 
 def _run(target: Callable[[Any, Any], None], argument: Any, connection: Any) -> None:

@@ -59,7 +59,8 @@ def control_cli(
     With too few documents it says how many are needed, and stores nothing.
     Without both it stores nothing, and prints the promises that hold at once, with their costs.
     """
-    from spacy_bcrf.analysis.promises import ASSUMPTION, control, list_promises
+    from spacy_bcrf.analysis.evidence import Loss
+    from spacy_bcrf.analysis.promises import ASSUMPTION, control, list_promises, split_promise
 
     from .labeler import check_destination, load_labeler, read_gold, store
 
@@ -74,7 +75,11 @@ def control_cli(
         raise ValueError("expected either --recall or --precision, such as --precision 0.95")
     else:
         check_destination(model, dev, output, inplace)
-    nlp, name, _ = load_labeler(model, pipe, gpu_id, inplace)
+    nlp, name, labeler = load_labeler(model, pipe, gpu_id, inplace)
+    # Before the corpus is read, so that the errors of options do not name it.
+    value = recall if precision is None else precision
+    split_promise(labeler.labels, value, of_labels, confidence)
+    Loss(unit, max_units).check()
     gold = read_gold(nlp, dev)
     options: Any = {"confidence": confidence, "unit": unit, "max_units": max_units}
     if is_table:

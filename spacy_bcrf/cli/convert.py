@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -157,14 +157,13 @@ def convert_cli(
         def reader(path: Path, name: str) -> Reader:
             if name == "conllu":
                 return partial(read_conllu, tag=tag, ent_key=ent_key)
-            word, entities = Columns()
-            if word_column is None and ent_column is None and not tag_column:
-                word, entities = _guess_columns(path, spans_key is not None, report)
+            only_one = spans_key is None
+            word, entities = _choose_columns(path, word_column, ent_column, only_one, report)
             return partial(
                 read_columns,
-                word_column=word_column or word,
+                word_column=word,
                 tag_column=tag_column,
-                ent_columns=ent_column or entities,
+                ent_columns=entities,
                 drop_words=drop_words,
             )
 
@@ -206,21 +205,34 @@ def _find_format(path: Path, format: Format, report: Callable[[str], object]) ->
     return found
 
 
-def _guess_columns(path: Path, may_overlap: bool, report: Callable[[str], object]) -> Columns:
+def _choose_columns(
+    path: Path,
+    word: int | None,
+    entities: Sequence[int] | None,
+    only_one: bool,
+    report: Callable[[str], object],
+) -> tuple[int, Sequence[int]]:
+    """Return the columns of word and entity tags: the given ones, else by the content of the file.
+
+    only_one: whether entities cannot overlap, so that one column is read.
+    """
+    if word is not None and entities is not None:
+        return word, entities
     found = guess_columns(path)
     if found != Columns():
         listed = " and ".join(map(str, found.entities))
+        guessed = [f"words in column {found.word}"] * (word is None)
+        guessed += [f"entity tags in column {listed}"] * (entities is None)
         report(
-            f"{path}: the words are in column {found.word}, the entity tags in column {listed}, by "
-            "their content (see --word-column and --ent-column)"
+            f"{path}: {', '.join(guessed)}, by their content (see --word-column and --ent-column)"
         )
-    if len(found.entities) > 1 and not may_overlap:
+    if entities is None and len(found.entities) > 1 and only_one:
         report(
             f"{path}: entities overlap, and only those of column {found.entities[0]} are read: "
             "--spans-key sc reads all, for bcrf_spans (init: --pipe spans)"
         )
-        return found._replace(entities=found.entities[:1])
-    return found
+        found = found._replace(entities=found.entities[:1])
+    return found.word if word is None else word, found.entities if entities is None else entities
 
 
 def _suggest(folder: Path) -> str:

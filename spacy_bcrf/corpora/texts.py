@@ -21,7 +21,7 @@ from spacy.tokens import Doc
 from spacy_bcrf.io.extras import require
 from spacy_bcrf.io.json_objects import Problem, parse_object, read_objects
 from spacy_bcrf.io.remote import find_below, glob_files, is_remote, make_path
-from spacy_bcrf.io.shards import load_docs
+from spacy_bcrf.io.shards import load_docs, naming_damaged
 from spacy_bcrf.io.text import (
     MAX_LINE,
     CorpusError,
@@ -445,15 +445,11 @@ def as_json(value: Any) -> Any:
 
 
 def _read_docs(path: Path, columns: TextColumns, advance: Advance) -> Iterator[Item]:
-    try:
+    with naming_damaged(path):
         docs = load_docs(path)
         strings = StringStore(docs.strings)
         orth = docs.attrs.index(ORTH)
         parts = list(zip(docs.tokens, docs.spaces, docs.user_data, strict=True))
-    except CorpusError:
-        raise
-    except Exception as error:  # msgpack and spaCy raise different types
-        raise CorpusError(f"{path}: cannot be read as a .spacy file: {error}") from error
     for i, (tokens, spaces, user_data) in enumerate(parts):
         place = f"{path}:{i + 1}"
         try:

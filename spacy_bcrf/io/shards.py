@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,7 @@ MAX_RATIO = 32
 
 
 def find_files(path: Path) -> list[Path]:
-    """Return the `.spacy` files of a corpus, sorted by name. ValueError without any.
+    """Return the `.spacy` files of a corpus, sorted by name. CorpusError without any.
 
     Names that start with a dot are left out, as in spaCy: unfinished files have such names.
     """
@@ -40,9 +40,9 @@ def find_files(path: Path) -> list[Path]:
     if not files:
         is_pipeline = (path / "config.cfg").exists()
         hint = "; it is a pipeline, expected a corpus" if is_pipeline else ""
-        raise ValueError(f"{path}: the folder has no .spacy file{hint}")
+        raise CorpusError(f"{path}: the folder has no .spacy file{hint}")
     if not all(file.is_file() for file in files):
-        raise ValueError(
+        raise CorpusError(
             f"{path}: found no such file; expected a .spacy file, or a folder of .spacy files"
         )
     return files
@@ -51,7 +51,7 @@ def find_files(path: Path) -> list[Path]:
 def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
     """Yield the documents of a corpus, with one file in memory at a time.
 
-    ValueError names a file that is not spaCy's binary format.
+    CorpusError names a file that is not spaCy's binary format.
     """
     yield from _read_files(find_files(path), vocab)
 
@@ -63,7 +63,7 @@ def read_shuffled(
 
     The files come in random order. Each document takes the place of a random one of the
     `buffer_size` documents in the buffer, which is yielded. So documents of one file stay near each
-    other if the buffer is smaller than the file. ValueError as for `read_docs`.
+    other if the buffer is smaller than the file. CorpusError as for `read_docs`.
     """
     buffer: list[Doc] = []
     for doc in _read_files(rng.sample(files, len(files)), vocab):
@@ -80,8 +80,8 @@ def read_shuffled(
 def load_docs(path: Path) -> DocBin:
     """Load a `.spacy` file, also one compressed again.
 
-    CorpusError for a file that is compressed more than annotation can be: it is a zip bomb. Other
-    damaged content raises the exceptions of msgpack and spaCy.
+    CorpusError for an empty or truncated file, and for one that is compressed more than annotation
+    can be: it is a zip bomb. Other damaged content raises the exceptions of msgpack and spaCy.
     """
     limit = max(MIN_LIMIT, MAX_RATIO * path.stat().st_size)
     with open_decompressed(path) as stream:
@@ -98,15 +98,27 @@ def load_docs(path: Path) -> DocBin:
             f"{path}: has more than {limit >> 20} MiB when decompressed, too much for its size; "
             "if that is right, `convert --shard` writes smaller files"
         )
+    if not zipped.eof:
+        what = "it ends too early" if data else "it is empty"
+        raise CorpusError(f"{path}: cannot be read as a .spacy file: {what}")
     return DocBin(store_user_data=True).from_bytes(data)
+
+
+@contextmanager
+def naming_damaged(path: Path) -> Iterator[None]:
+    """Raise CorpusError that names a `.spacy` file for an error in it."""
+    try:
+        yield
+    except CorpusError:
+        raise
+    except Exception as error:  # zlib, msgpack and spaCy raise different types
+        raise CorpusError(f"{path}: cannot be read as a .spacy file: {error}") from error
 
 
 def _read_files(files: Iterable[Path], vocab: Vocab) -> Iterator[Doc]:
     for file in files:
-        try:
+        with naming_damaged(file):
             yield from load_docs(file).get_docs(vocab)
-        except Exception as error:  # zlib, msgpack and spaCy raise different types
-            raise ValueError(f"{file}: cannot be read as a .spacy file: {error}") from error
 
 
 class _Docs(DocBin):

@@ -26,7 +26,7 @@ MAX_LINE = 16 * BLOCK
 
 
 class CorpusError(ValueError):
-    """A file cannot be converted. The message names the file, the line and the error."""
+    """A file is wrong. The message names the file, the line if there is one, and the error."""
 
 
 class UnreadableError(CorpusError):

@@ -1,5 +1,7 @@
 """Learning of sparse chains in rounds over processes and Ray actors."""
 
+import errno
+import multiprocessing
 import os
 import re
 import signal
@@ -16,6 +18,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from tiny_training import network
 
+from spacy_bcrf.bulk import processes
 from spacy_bcrf.bulk.learner import Learner, Share
 from spacy_bcrf.bulk.mixing import learn_in_rounds, process_learners
 from spacy_bcrf.bulk.processes import Child
@@ -182,6 +185,22 @@ def test_a_fork_server_that_dies_while_it_starts_a_process_is_replaced(capfd):
     timer.join()
     assert re.fullmatch(r"process \d+, exit code 0", child.stop())
     assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == ["first", "second"]
+
+
+@pytest.mark.parametrize("number, starts", [(errno.EMFILE, 1), (errno.EAGAIN, 3)])
+def test_only_a_passing_error_is_tried_again(monkeypatch, number, starts):
+    calls = []
+
+    def start(self):
+        calls.append(self)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(processes, "STARTS", 3)
+    monkeypatch.setattr(processes.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", start)
+    with pytest.raises(OSError, match="no process can be started"):
+        Child(print, "never")
+    assert len(calls) == starts
 
 
 def wait_for_end(pids):

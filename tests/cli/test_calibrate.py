@@ -125,7 +125,7 @@ def test_preset_entities_count_as_predictions(folder):
         ),
         (
             ("model", "damaged.spacy", "-p", "ner", "--inplace"),
-            "damaged.spacy: cannot be read as a .spacy file: [E1014] Error loading DocBin data",
+            "damaged.spacy: cannot be read as a .spacy file: it is empty",
         ),
         (
             ("model", "labels.spacy", "-p", "ner", "--inplace"),

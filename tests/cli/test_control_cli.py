@@ -109,6 +109,16 @@ def test_find_threshold_of_spacy(folder):
 P = ("--precision", "0.95")
 
 
+def test_errors_of_options_do_not_name_the_corpus(folder):
+    for options in (
+        ("--label", "X=0.9"),
+        ("--confidence", "0"),
+        ("--max-units", "2", "--unit", "document"),
+    ):
+        args = ("model", "many.spacy", "-p", "ner", *P, *options, "-o", "controlled")
+        assert "many.spacy" not in run(*args, exit_code=1).stderr
+
+
 @pytest.mark.parametrize(
     "args, message",
     [
@@ -119,7 +129,10 @@ P = ("--precision", "0.95")
         (("many.spacy", *P, "--label", "LOC"), "--label LOC: expected LABELS=NUMBER"),
         (("many.spacy", *P, "--unit", "document", "--max-units", "2"), "2 contradicts the unit"),
         (("many.spacy", *P, "--label", "LOC=0.9", "--label", "LOC,PERSON=0.8"), "LOC: has several"),
-        (("many.spacy", *P, "--label", "X=0.9"), "unknown labels X; the component has LOC, PERSON"),
+        (
+            ("many.spacy", *P, "--label", "X=0.9"),
+            "unknown labels X; expected --label to name LOC, PERSON",
+        ),
         (("dev.spacy", *P), "9 documents have predictions of these labels, too few"),
         (("one.spacy", "--recall", "0.9"), "1 documents have gold spans of these labels, too few"),
         (("wrong.spacy", *P), "no threshold reaches it on these 100 documents. As far"),

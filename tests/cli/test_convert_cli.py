@@ -147,11 +147,17 @@ def test_a_guess_of_the_columns_is_printed(folder):
     (folder / "uner.iob2").write_text("1\tin\tO\t-\tann\n2\tRome\tB-LOC\t-\tann\n")
     result = run("uner.iob2", "o.spacy")
     assert result.stderr == (
-        "uner.iob2: the words are in column 2, the entity tags in column 3, by their content "
+        "uner.iob2: words in column 2, entity tags in column 3, by their content "
         "(see --word-column and --ent-column)\n"
     )
     assert [(ent.text, ent.label_) for ent in load("o.spacy")[0].ents] == [("Rome", "LOC")]
-    # What the user says stands.
+    # What the user says stands, and the other column is still found by content.
+    result = run("uner.iob2", "o.spacy", "--ent-column", 3)
+    assert (
+        load("o.spacy")[0][1].text == "Rome" and "uner.iob2: words in column 2, by" in result.stderr
+    )
+    result = run("uner.iob2", "o.spacy", "--word-column", 3, exit_code=1)
+    assert "1: 5 columns; column 3 is chosen for the word and the entity tag" in result.stderr
     run("uner.iob2", "o.spacy", "--word-column", 5, "--ent-column", 3)
     assert load("o.spacy")[0][0].text == "ann"
 
@@ -187,7 +193,7 @@ def test_overlapping_entities_by_content(folder):
         "#\thttp://a.de\n1\tUni\tB-ORG\tO\n2\tOslo\tI-ORG\tB-LOC\n3\tBonn\tB-LOC\tO\n"
     )
     result = run("nested.tsv", "o.spacy")
-    assert "the entity tags in column 3 and -1, by their content" in result.stderr
+    assert "entity tags in column 3 and -1, by their content" in result.stderr
     assert "nested.tsv: entities overlap, and only those of column 3 are read" in result.stderr
     (doc,) = load("o.spacy")
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("Uni Oslo", "ORG"), ("Bonn", "LOC")]

@@ -210,6 +210,33 @@ def test_the_report_judges_what_the_component_writes(corpus):
     assert nearly["gold"]["probability"] > 0.5
 
 
+def test_other_tokens_are_reported(corpus):
+    """`report` predicts on the tokens of the pipeline, and `review` on those of the corpus."""
+    vocab = spacy.blank("xx").vocab
+    ents = ["B-PERSON", "O", "O"]
+    doc = Doc(vocab, words=["Ann", "saw", "Rome."], spaces=[True, True, False], ents=ents)
+    docs = [*make_docs(vocab), doc]
+    write("dev.spacy", docs)
+    result = run("model", "dev.spacy", "--pipe", "ner", *QUICK, "-o", "report.json")
+    note = "1 documents have other tokens in dev.spacy. "
+    assert [x for x in read(corpus / "report.json")["notes"] if x.startswith(note)]
+    assert f"Note: {note}" in result.stderr
+    page = command("review")("model", "dev.spacy", "-p", "ner", "-o", "page.html").stdout
+    predicted = read(corpus / "report.json")["scores"]["exact"][0]["predicted"]
+    assert predicted == 20 and "10 docs, 19 predicted spans" in page
+
+
+def test_damaged_files_of_spacy_are_named(corpus):
+    shutil.copytree("model", "damaged")
+    for name in ("meta.json", "vocab/strings.json"):
+        path = corpus / "damaged" / name
+        data = path.read_bytes()
+        path.write_bytes(data[:9])
+        result = run("damaged", "dev.spacy", "--pipe", "ner", "-o", "r.html", exit_code=1)
+        assert result.stderr.startswith(f"damaged/{name}: the pipeline cannot be loaded: ")
+        path.write_bytes(data)
+
+
 def test_one_document(corpus):
     (doc,) = make_docs(spacy.blank("xx").vocab)[:1]
     write("one.spacy", [doc])
@@ -289,31 +316,23 @@ def test_wrong_input_writes_nothing(others, args, message):
 
 
 @pytest.mark.slow
-def test_the_page_fits_a_phone(corpus):
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("needs Debian's packages chromium and chromium-driver")
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra browser")
+def test_the_page_fits_a_phone(corpus, driver):
     run("model", "dev.spacy", "--pipe", "ner", "--against", "model", *QUICK, "-o", "report.html")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
-    try:
-        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-        browser.get((corpus / "report.html").as_uri())
-        browser.execute_script("document.querySelectorAll('details').forEach(x => x.open = true)")
-        width = browser.execute_script("return document.documentElement.scrollWidth")
-        assert width == 390
-        # The content security policy lets the style sheet through.
-        font = browser.execute_script("return getComputedStyle(document.body).fontSize")
-        assert font == "15px"
-        assert not browser.get_log("browser")
-    finally:
-        browser.quit()
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    driver.get((corpus / "report.html").as_uri())
+    driver.execute_script("document.querySelectorAll('details').forEach(x => x.open = true)")
+    width = driver.execute_script("return document.documentElement.scrollWidth")
+    assert width == 390
+    # The content security policy lets the style sheet through.
+    font = driver.execute_script("return getComputedStyle(document.body).fontSize")
+    assert font == "15px"
+    # The names of all rows of a table start at the same place.
+    left = "[...table.querySelectorAll('th:first-child')].map(x => getComputedStyle(x).paddingLeft)"
+    tables = "[...document.querySelectorAll('table')]"
+    found = driver.execute_script(f"return {tables}.map(table => {left})")
+    assert found and all(len(set(of_table)) == 1 for of_table in found)
+    assert not driver.get_log("browser")
 
 
 def test_promised_and_reached(corpus):

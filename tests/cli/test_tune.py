@@ -109,10 +109,16 @@ def test_a_setting_that_fails_is_shown(folder, monkeypatch):
 def test_errors(folder):
     run(*COMMAND)
     result = run(*COMMAND, "--seed", 1)
-    assert result.exit_code == 1 and "the state of another search" in result.output
+    message = "best.cfg.state.json: the state of another search"
+    assert result.exit_code == 1 and result.output.startswith(message)
     (folder / "best.cfg.state.json").write_text("{}")
     result = run(*COMMAND)
-    assert result.exit_code == 1 and "expected the state of a search" in result.output
+    message = "best.cfg.state.json: expected the state of a search"
+    assert result.exit_code == 1 and result.output.startswith(message)
+    (folder / "empty.spacy").touch()
+    result = run("config.cfg", "-o", "new.cfg", *PATHS[:3], "empty.spacy")
+    message = "empty.spacy: cannot be read as a .spacy file: it is empty\n"
+    assert result.exit_code == 1 and result.output == message
     result = run("config.cfg", "-o", "config.cfg", *PATHS)
     assert result.exit_code == 1
     nlp = spacy.blank("en")

@@ -102,7 +102,10 @@ def test_only_tabs_and_blanks_separate_columns():
         ("a\tO\n\xa0\nb\tO", r"f.conll:2: 1 columns; expected 2"),
         ("a\tO\n\tO", r"f.conll:2: empty word; expected one in column 1"),
         ("a\tO\n \tO", r"f.conll:2: empty word"),
-        ("-DOCSTART-\n\na", r"f.conll:3: 1 columns; expected different columns for word \(1\)"),
+        (
+            "-DOCSTART-\n\na",
+            r"f.conll:3: 1 columns; column 1 is chosen for the word and the entity tag; expected",
+        ),
     ],
 )
 def test_malformed_lines(text, message):
@@ -113,13 +116,12 @@ def test_malformed_lines(text, message):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"word_column": 3}, r"f.conll:1: 2 columns; column 3 does not exist"),
-        ({"word_column": 0}, r"f.conll:1: 2 columns; column 0 does not exist"),
-        ({"tag_column": -3}, r"f.conll:1: 2 columns; column -3 does not exist"),
-        (
-            {"tag_column": 2},
-            r"f.conll:1: .*different columns for word \(1\), tag \(2\) and .* \(-1\)",
-        ),
+        ({"word_column": 3}, r"f.conll:1: 2 columns; column 3 for the word does not exist"),
+        ({"word_column": 0}, r"f.conll:1: 2 columns; column 0 for the word does not exist"),
+        ({"tag_column": -3}, r"f.conll:1: 2 columns; column -3 for the tag does not exist"),
+        ({"ent_columns": [2, 5]}, r"2 columns; column 5 for the entity tag does not exist"),
+        # The last column has a number too.
+        ({"tag_column": 2}, r"f.conll:1: .*column 2 is chosen for the tag and the entity tag; exp"),
     ],
 )
 def test_missing_columns(options, message):

@@ -55,7 +55,7 @@ def test_a_column_a_layer_as_in_germeval(tmp_path):
     assert result.exit_code == 1 and spans is None
     assert "several --ent-column need --spans-key" in result.output
     result, spans = convert(tmp_path, file, *columns, "--ent-column", "9", "--spans-key", "sc")
-    assert result.exit_code == 1 and "column 9 does not exist" in result.output
+    assert result.exit_code == 1 and "column 9 for the entity tag does not exist" in result.output
     bad = write(tmp_path / "bad.tsv", GERMEVAL.replace("B-LOC\n3", "X-LOC\n3"))
     result, spans = convert(tmp_path, bad, *columns, "--spans-key", "sc")
     assert result.exit_code == 1 and spans is None

@@ -44,10 +44,22 @@ def test_no_half_written_files(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unreadable_file(tmp_path):
-    (tmp_path / "x.spacy").write_text("no")
-    with pytest.raises(ValueError, match=r"x\.spacy: cannot be read as a \.spacy file"):
-        list(read_docs(tmp_path / "x.spacy", NLP.vocab))
+@pytest.mark.parametrize(
+    "change, problem",
+    [
+        (lambda data: b"no", "Error -3 while decompressing data"),
+        (lambda data: b"", "it is empty$"),
+        (lambda data: data[:-9], "it ends too early$"),
+    ],
+)
+def test_an_unreadable_file(tmp_path, change, problem):
+    path = tmp_path / "x.spacy"
+    write_all(make_docs(2), path)
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(
+        CorpusError, match=rf"x\.spacy: cannot be read as a \.spacy file: {problem}"
+    ):
+        list(read_docs(path, NLP.vocab))
 
 
 def test_shards_appear_together_at_the_end(tmp_path):

@@ -150,16 +150,20 @@ def _find_columns(
     n_columns: int, word_column: int, tag_column: int, ent_columns: Sequence[int]
 ) -> tuple[int, int | None, list[int]] | str:
     """Return the indices of word, tag and entity tags in a row, or what is wrong with it."""
-    given = [word_column, *filter(None, (tag_column, *ent_columns))]
-    for column in given:
-        if not 1 <= abs(column) <= n_columns:
-            return f"{n_columns} columns; column {column} does not exist"
-    word, *others = ((column - (column > 0)) % n_columns for column in given)
-    if len({word, *others}) < len(given):
-        return (
-            f"{n_columns} columns; expected different columns for word ({word_column}), "
-            f"tag ({tag_column}) and entity tag ({', '.join(map(str, ent_columns))})"
-        )
+    given = [("word", word_column), ("tag", tag_column), *(("entity tag", n) for n in ent_columns)]
+    found: dict[int, str] = {}
+    for what, column in given:
+        if column or what == "word":
+            if not 1 <= abs(column) <= n_columns:
+                return f"{n_columns} columns; column {column} for the {what} does not exist"
+            index = (column - (column > 0)) % n_columns
+            if index in found:
+                return (
+                    f"{n_columns} columns; column {index + 1} is chosen for the {found[index]} and "
+                    f"the {what}; expected different columns"
+                )
+            found[index] = what
+    word, *others = found
     return word, others.pop(0) if tag_column else None, others
 
 
