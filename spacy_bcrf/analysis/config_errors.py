@@ -1,4 +1,4 @@
-"""Errors of a training config in one line, with hints for wrong names of registered functions."""
+"""Errors of an input in one line, with hints for wrong names of registered functions."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,8 @@ from spacy_bcrf.io.text import CorpusError
 
 
 @contextmanager
-def naming_config(path: str | Path) -> Iterator[None]:
-    """Raise ValueError with the name of a training config for an error in it.
-
-    CorpusError names another file already.
-    """
+def naming(path: str | Path) -> Iterator[None]:
+    """Raise ValueError that names an input for an error in it. CorpusError names a file already."""
     try:
         yield
     except CorpusError:

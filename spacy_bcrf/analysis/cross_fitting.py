@@ -26,7 +26,7 @@ from spacy_bcrf.layers.linear_chain import sparse_chain
 from spacy_bcrf.pipeline.factories import NER_MODEL
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .config_errors import naming_config
+from .config_errors import naming
 from .loading import copy_words, find_labeler
 
 PASSES = 5
@@ -101,7 +101,7 @@ def train_config(path: Path, docs: Sequence[Doc], labels: Sequence[str], name: s
     labels: of the component `name`. Every tenth document is the dev corpus and is not learned.
     ValueError without paths.train and paths.dev, which the config's corpora must read.
     """
-    with naming_config(path), TemporaryDirectory() as folder:
+    with naming(path), TemporaryDirectory() as folder:
         parts = {"dev": list(docs[::10]), "train": [d for i, d in enumerate(docs) if i % 10]}
         overrides = {}
         known = load_config(path, interpolate=False).get("paths", {})
@@ -159,7 +159,7 @@ def find_trainer(
     path = Path(config)
     if not path.is_file():
         raise ValueError(f"{config}: there is no such training config")
-    with naming_config(path):
+    with naming(path):
         nlp = load_model_from_config(load_config(path), auto_fill=True)
     component, pipe = find_labeler(nlp, name, str(config))
     labels = sorted(find_labels(corpus, gold, pipe, component))

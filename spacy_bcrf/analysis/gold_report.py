@@ -21,7 +21,7 @@ from spacy_bcrf.pipeline.gold import Gold
 from spacy_bcrf.pipeline.prediction import BATCH_SIZE
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .config_errors import naming_config
+from .config_errors import naming
 from .loading import find_labelers, find_reader, read_corpus
 from .result import Result
 
@@ -140,7 +140,7 @@ def report_config(
     train corpus. where: the config's name, for errors. ValueError names the config's section.
     """
     config, ours = nlp.config.interpolate(), find_labelers(nlp, (), where)
-    with naming_config(where):
+    with naming(where):
         corpora = {part: list(read_corpus(nlp, part)) for part in PARTS}
     reports = {}
     for name, pipe in ours.items():

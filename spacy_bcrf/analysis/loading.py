@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import spacy
-import srsly
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -18,6 +17,7 @@ from spacy.util import registry
 
 from spacy_bcrf.io.shards import find_files, load_docs
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
+from spacy_bcrf.pipeline.settings import find_damaged
 
 
 def load_pipeline(model: str | Path) -> Language:
@@ -30,23 +30,7 @@ def load_pipeline(model: str | Path) -> Language:
     except (OSError, ValueError) as error:
         if str(error).startswith(str(model)):
             raise  # a component names its files
-        where = _find_damaged(Path(model))
-        raise ValueError(f"{where}: the pipeline cannot be loaded: {error}") from None
-
-
-def _find_damaged(folder: Path) -> Path:
-    """Return the first JSON or MessagePack file of a pipeline that cannot be read, else the folder.
-
-    spaCy does not name it.
-    """
-    readers = dict.fromkeys(("meta.json", "strings.json", "cfg"), srsly.read_json)
-    readers |= dict.fromkeys(("model", "key2row", "lookups.bin"), srsly.read_msgpack)
-    for file in sorted(folder.rglob("*")):
-        try:
-            readers.get(file.name, Path)(file)
-        except (ValueError, OSError):
-            return file
-    return folder
+        raise ValueError(f"{find_damaged(model)}: the pipeline cannot be loaded: {error}") from None
 
 
 def find_labelers(

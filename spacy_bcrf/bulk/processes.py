@@ -14,7 +14,8 @@ from typing import Any
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BCRF_THREADS")
 
 STARTS = 10
-"""A process is started so many times."""
+"""A process is started so many times if it may start a moment later."""
+PASSING = errno.EAGAIN, errno.ENOMEM, errno.EINTR
 PATIENCE = 5.0
 """Seconds that a process has to end by itself."""
 
@@ -40,8 +41,11 @@ class Child:
                     self._process.start()
                 return
             except (EOFError, OSError) as error:
+                # The fork server was killed, and a new one starts once the system has ended it; or
+                # the system has too few processes or too little memory for now.
+                may_pass = isinstance(error, EOFError | ConnectionError) or error.errno in PASSING
                 self.connection.close()
-                if not left or not _may_pass(error):
+                if not (left and may_pass):
                     raise OSError(f"no process can be started ({error!r})") from error
                 time.sleep(0.2)
             finally:
@@ -66,16 +70,6 @@ class Child:
         code = self._process.exitcode
         end = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         return f"process {self._process.pid}, {end}"
-
-
-def _may_pass(error: EOFError | OSError) -> bool:
-    """Return whether a process may start a moment later.
-
-    The fork server was killed, and a new one starts once the system has ended it; or the system
-    has too few processes or too little memory for now.
-    """
-    passing = errno.EAGAIN, errno.ENOMEM, errno.EINTR
-    return isinstance(error, EOFError | ConnectionError) or error.errno in passing
 
 
 def _run(target: Callable[[Any, Any], None], argument: Any, connection: Any) -> None:

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal
 import typer
 from spacy.cli._util import Opt
 
+from spacy_bcrf.analysis.config_errors import naming
 from spacy_bcrf.io.extras import require
 
 from .options import Gold, GpuId, Inplace, Model, PipeName, TargetFolder
-from .paths import check_corpus, check_output_file, draw, naming, print_notes
+from .paths import check_corpus, check_output_file, draw, print_notes
 
 Unit = Literal["span", "document"]
 

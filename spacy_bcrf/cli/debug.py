@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from spacy.cli._util import Opt, import_code, parse_config_overrides
 
-from spacy_bcrf.analysis.config_errors import naming_config
+from spacy_bcrf.analysis.config_errors import naming
 
 from .options import Code, TrainingConfig
 
@@ -38,7 +38,7 @@ def debug_cli(
 
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
-    with naming_config(config):
+    with naming(config):
         loaded = util.load_config(config, overrides=overrides)
         nlp = util.load_model_from_config(loaded, auto_fill=True)
         nlp.config.interpolate()

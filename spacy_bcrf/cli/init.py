@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -90,6 +91,7 @@ def init_cli(
     return f"python -m spacy train {output} --output {output.parent / 'out'}"
 
 
+@dataclass
 class _Parts:
     """The .spacy files of the train and the dev part, beside the config.
 
@@ -97,17 +99,12 @@ class _Parts:
     removed. spans_key: of `convert`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        inputs: tuple[Path | None, ...],
-        lang: str,
-        spans_key: str | None,
-        force: bool,
-    ) -> None:
-        self.folder, self.inputs, self.lang = folder, inputs, lang
-        self.spans_key, self.force = spans_key, force
-        self.new: list[Path] = []
+    folder: Path
+    inputs: tuple[Path | None, ...]
+    lang: str
+    spans_key: str | None
+    force: bool
+    new: list[Path] = field(default_factory=list)
 
     def __enter__(self) -> None:
         pass

@@ -10,9 +10,10 @@ from spacy.tokens import Doc
 from spacy_bcrf.analysis.loading import find_labeler, load_pipeline
 from spacy_bcrf.io.atomic import check_new_folder, replacing, replacing_folder
 from spacy_bcrf.io.shards import read_docs
+from spacy_bcrf.io.text import CorpusError
 from spacy_bcrf.pipeline.sequence_labeler import SequenceLabeler
 
-from .paths import check_corpus, naming
+from .paths import check_corpus
 
 
 def load_labeler(
@@ -47,11 +48,10 @@ def check_destination(model: str, dev: Path, output: Path | None, inplace: bool)
 
 
 def read_gold(nlp: Language, dev: Path) -> list[Doc]:
-    """Read gold documents. ValueError names the file, also if it has none."""
-    with naming(dev):
-        docs = [doc for doc in read_docs(dev, nlp.vocab) if len(doc)]
-        if not docs:
-            raise ValueError("has no documents")
+    """Read gold documents. CorpusError names the file, also if it has none."""
+    docs = [doc for doc in read_docs(dev, nlp.vocab) if len(doc)]
+    if not docs:
+        raise CorpusError(f"{dev}: has no documents")
     return docs
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from spacy.cli._util import Opt, import_code
 
-from spacy_bcrf.analysis.config_errors import naming_config
+from spacy_bcrf.analysis.config_errors import naming
 from spacy_bcrf.io.atomic import replacing
 
 from .options import Code, TrainingConfig
@@ -33,7 +33,7 @@ def migrate_cli(
         raise ValueError(f"--head {head}: expected one of {HEADS}")
     check_output_file(output, config)
     import_code(code)
-    with naming_config(config):
+    with naming(config):
         loaded = util.load_config(config, interpolate=False)
         migrated = migrate_config(loaded, f"spacy-bcrf.{head}.v1")
         # References to removed settings and unknown functions show here.

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,6 @@ from spacy.vocab import Vocab
 from spacy_bcrf.annotation.extensions import set_extensions
 from spacy_bcrf.io.atomic import replacing, write_text
 from spacy_bcrf.io.shards import find_files, read_docs
-from spacy_bcrf.io.text import CorpusError
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Raise ValueError that names an input for an error in it. CorpusError names a file already."""
-    try:
-        yield
-    except CorpusError:
-        raise
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def read_corpus(corpus: Path) -> Iterator[Doc]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from spacy.cli._util import Opt, import_code, parse_config_overrides
 
-from spacy_bcrf.analysis.config_errors import naming_config
+from spacy_bcrf.analysis.config_errors import naming
 from spacy_bcrf.io.atomic import replacing
 
+from .errors import exit_on
 from .options import Code, Seed, TrainingConfig
 from .paths import check_output_file
 
@@ -44,22 +45,16 @@ def tune_cli(
     check_output_file(output, config)
     overrides = parse_config_overrides(ctx.args)
     import_code(code)
-    with naming_config(config):
+    with exit_on(stopped=f"Stopped. The same command goes on from {state}"), naming(config):
         loaded = load_config(config, overrides=overrides, interpolate=False)
-        interpolated = loaded.interpolate()
-    try:
-        with naming_config(config):
-            found = tune(
-                interpolated,
-                state,
-                minutes,
-                n_candidates,
-                seed,
-                lambda trial: typer.echo(_describe(trial), err=True),
-            )
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted: the same command goes on from {state}", err=True)
-        raise typer.Exit(130) from None
+        found = tune(
+            loaded.interpolate(),
+            state,
+            minutes,
+            n_candidates,
+            seed,
+            lambda trial: typer.echo(_describe(trial), err=True),
+        )
     best = found.best
     if best is None:
         raise ValueError("no training ended in time; expected more minutes")

@@ -45,7 +45,7 @@ depth = 4
 """
 )["model"]
 
-# Without pretrained vectors, sparse linear chains are level with networks or better, and learn and
+# Without pretrained vectors, sparse linear chains reach the F of networks or more, and learn and
 # predict faster (docs/results.md, "All systems").
 LINEAR_CHAIN = {"@architectures": "spacy-bcrf.LinearChain.v1"}
 TAGGER_MODEL = {**LINEAR_CHAIN, "templates": "pos"}

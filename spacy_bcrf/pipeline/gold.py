@@ -49,7 +49,7 @@ class Gold(NamedTuple):
 
 
 def read_gold(codec: Codec, examples: Sequence[Example], model: LabelingModel) -> Gold:
-    """Return the gold of examples. Infeasible gold counts as unannotated.
+    """Return the gold of examples. Gold that the constraints forbid counts as unannotated.
 
     ValueError for a partially annotated reference that the head cannot learn from.
     """

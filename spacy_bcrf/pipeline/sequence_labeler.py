@@ -37,6 +37,7 @@ from .settings import (
     check_loaded,
     check_pipeline,
     damaged,
+    find_damaged,
     record_changes,
 )
 from .soft_gold import rehearse
@@ -377,28 +378,13 @@ class SequenceLabeler(PosteriorQueries, TrainablePipe):
         return self._load(super().from_bytes, bytes_data, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "SequenceLabeler":
-        """Load the component from a folder. ValueError if it does not fit the config.
-
-        The error of a damaged file names the file.
-        """
-        where = folder = Path(path)
-        load_rest = super().from_disk
-
-        def load(_: Path, exclude: Iterable[str]) -> None:
-            nonlocal where
-            where = folder / "cfg"
-            load_rest(folder, exclude=(*exclude, "model"))
-            where = folder / "model"
-            if "model" not in exclude:
-                self.model.from_disk(where)
-            where = folder
-
+        """Load the component from a folder. ValueError if it does not fit the config."""
         try:
-            return self._load(load, folder, exclude)
+            return self._load(super().from_disk, path, exclude)
         except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
+            raise ValueError(f"{find_damaged(path)}: {error}") from error
         except (Exception, MemoryError) as error:  # thinc and msgpack raise any for damaged files
-            raise damaged(where, self.name, error) from error
+            raise damaged(path, self.name, error) from error
 
     def _load(self, load: Callable, source: Any, exclude: Iterable[str]) -> "SequenceLabeler":
         """Load the component, and change the settings again that code changed before saving."""

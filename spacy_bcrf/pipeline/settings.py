@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
+import srsly
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
@@ -295,10 +296,25 @@ def check_labels(name: str, labels: Any) -> None:
         raise ValueError(f"[{name}] cfg is damaged: labels must be a list of strings")
 
 
+def find_damaged(folder: str | Path) -> Path:
+    """Return the first JSON or MessagePack file of a pipeline that cannot be read, else the folder.
+
+    Neither spaCy nor thinc names it.
+    """
+    readers = dict.fromkeys(("meta.json", "strings.json", "cfg"), srsly.read_json)
+    readers |= dict.fromkeys(("model", "key2row", "lookups.bin"), srsly.read_msgpack)
+    for file in sorted(Path(folder).rglob("*")):
+        try:
+            readers.get(file.name, Path)(file)
+        except Exception:  # msgpack raises different types
+            return file
+    return Path(folder)
+
+
 def damaged(path: str | Path, name: str, error: BaseException) -> ValueError:
     """Return the error of a component whose files cannot be read, with a remedy."""
     return ValueError(
-        f"{path}: [{name}] the files are damaged, or of another version "
+        f"{find_damaged(path)}: [{name}] the files are damaged, or of another version "
         f"({type(error).__name__}: {error}); restore them, or train the component again"
     )
 

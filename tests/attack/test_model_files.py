@@ -140,7 +140,7 @@ def test_colliding_keys_take_linear_time():
     assert time.process_time() - start < 2
 
 
-def test_the_error_names_the_file(tmp_path):
+def test_the_error_names_the_folder_or_the_file(tmp_path):
     nlp = spacy.blank("en")
     model = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": ["lower[0]"]}
     nlp.add_pipe("bcrf_tagger", config={"model": model})
@@ -153,7 +153,7 @@ def test_the_error_names_the_file(tmp_path):
     path.write_bytes(data[: at + 12] + b"!" + data[at + 13 :])
     with pytest.raises(ValueError, match="the checksum differs") as error:
         spacy.load(tmp_path)
-    assert str(error.value).startswith(f"{path}: ")
+    assert str(error.value).startswith(f"{path.parent}: ")
     path.write_bytes(data[:-9])
     with pytest.raises(ValueError) as error:
         spacy.load(tmp_path)

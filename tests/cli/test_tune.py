@@ -80,7 +80,7 @@ def test_an_interrupted_search_goes_on(folder, monkeypatch):
 
     monkeypatch.setattr(tuning, "fit_sparse_chain", counted)
     result = run(*COMMAND)
-    assert result.exit_code == 130 and "the same command goes on" in result.output
+    assert result.exit_code == 130 and "The same command goes on" in result.output
     assert len(json.loads(state.read_text())[1]) == 4
     assert not (folder / "best.cfg").exists()
     again = run(*COMMAND)
