@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
@@ -140,13 +139,8 @@ def learning_curve(
     ]
     for i, order in tqdm(runs, "training", unit="parts"):
         nlp = trainer.train([gold[j] for j in sorted(order[: sizes[i]].tolist())])
-        counts[i].append(_judge(nlp, trainer.name, dev))
+        counts[i].append(count_exact(nlp, trainer.name, make_examples(nlp, trainer.name, dev)))
     return fit_curve(trainer.name, np.array(sizes), [np.stack(each) for each in counts], rng)
-
-
-def _judge(nlp: Language, name: str, dev: Sequence[Doc]) -> Counts:
-    """Return the exact counts (D, 4) of all labels together."""
-    return count_exact(nlp, name, make_examples(nlp, name, dev))
 
 
 def fit_curve(

@@ -371,7 +371,8 @@ def _read_parquet(path: Path, columns: TextColumns, advance: Advance) -> Iterato
             file = parquet.ParquetFile(raw)
             _check_header(path, file.schema_arrow.names, columns)
             number = 0
-            n_rows, n_bytes = file.metadata.num_rows, _count_bytes(file.metadata)
+            groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+            n_rows, n_bytes = file.metadata.num_rows, sum(each.total_byte_size for each in groups)
             size_of_batch = min(1000, max(1, BATCH_BYTES * n_rows // max(1, n_bytes)))
             for batch in file.iter_batches(size_of_batch):
                 for fields in _rows_of(batch):
@@ -386,11 +387,6 @@ def _read_parquet(path: Path, columns: TextColumns, advance: Advance) -> Iterato
                 advance(size * batch.num_rows // n_rows)
         except errors as error:
             raise CorpusError(f"{path}: cannot be read as Parquet: {error}") from None
-
-
-def _count_bytes(metadata: Any) -> int:
-    """Return the bytes of all rows of a Parquet file without compression."""
-    return sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
 
 
 def _rows_of(batch: Any) -> Iterator[dict[str, Any] | Exception]:
