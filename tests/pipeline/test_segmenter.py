@@ -107,7 +107,7 @@ CUT = ["我喜欢绿鸡蛋", "", " 我喜欢  绿鸡蛋\n", "吃\U000f0000蓝色
 def chains(nlp):
     """The network, a chain over characters, and a chain that reads more than characters."""
     pipelines = [nlp]
-    for templates in ["w[-1..1]", "w[0]|w[1]"], ["w[-1..1]", "shape[0]"]:
+    for templates in ["w[-1..1]", "w[0]|w[1]", "shape[0]"], ["w[-1..1]", "norm[0]"]:
         chain = {"@architectures": "spacy-bcrf.LinearChain.v1", "templates": templates}
         pipelines.append(blank())
         pipelines[-1].add_pipe("bcrf_segmenter", config={"model": chain})
