@@ -3,9 +3,9 @@
     python -m benchmarks.accuracy --corpora DIR
     python -m benchmarks.accuracy --corpora DIR --tasks wnut17 --only sparse crfsuite --seeds 3
 
-"stacked" is a sparse chain with what a user can bring: clusters of other texts and lists of names,
-which `experiments.word_resources` writes to the folder `resources` of --out. STACKED has its
-options, all chosen on dev.
+"stacked" is a sparse chain with what a user can bring: clusters of other texts, lists of names and
+predicted tags, which `experiments.word_resources` writes to the folder `resources` of --out.
+STACKED has its options, all chosen on dev.
 
 --speed times the pipelines that earlier runs saved, with the present code and one thread. Run it on
 a quiet machine: trainings of other systems slow the times of a table.
@@ -86,11 +86,27 @@ LISTS = (
     "business_sponsor",
     "location_country",
 )
+TERMS = (
+    "gene_symbols",
+    "gene_names",
+    "proteins",
+    "nucleic_acids",
+    "cells",
+    "cell_lines",
+    "chemicals",
+)
 STACKED: dict[str, dict[str, Any]] = {
     "wnut17": {"clusters": ["ark", "md200", "md800"], "feature_dropout": 0.3},
     "uner": {"clusters": VECTORS, "lists": LISTS, "feature_dropout": 0.2},
     "jnlpba": {
         "clusters": ["bio200", "bio800"],
+        "lists": TERMS,
+        "templates": [
+            "exact.gene_symbols[-1..1]",
+            "tag[-2..2]",
+            "tag[-1..0]|tag[0..1]",
+            "tag[-1]|tag[0]|tag[1]",
+        ],
         "feature_dropout": 0.2,
         "objective": "mira",
     },
@@ -251,6 +267,8 @@ def read(
     if system == "spacy":
         for doc in docs:
             to_spacy(doc, task)
+    if system == "stacked":
+        task.add_tags(docs, cache.parent / "resources")
     return task.examples(nlp, docs)
 
 
@@ -327,11 +345,12 @@ def chain_with_clusters(task: str) -> dict[str, Any]:
 def chain_with_resources(task: str, folder: Path) -> dict[str, Any]:
     """Return the chain of a task with the resources and options of STACKED, read in a folder."""
     model, options = chain_with_clusters(task), dict(STACKED.get(task, {}))
-    clusters, lists = options.pop("clusters", ()), options.pop("lists", ())
+    clusters, lists, more = (options.pop(key, ()) for key in ("clusters", "lists", "templates"))
     model["templates"] = [
         *get_templates(model["templates"]),
         *(f"cluster.{name}{PATHS.get(name, '')}[-1..1]" for name in clusters),
         *(f"gazetteer.{name}[-1..1]" for name in lists),
+        *more,
     ]
     files = {name: str(folder / f"{name}.tsv") for name in clusters}
     model["clusters"] = model.get("clusters", {}) | files

@@ -106,7 +106,10 @@ def measure(
     for part, paths in (("dev", held_out), ("test", trained)):
         pipelines = {name: spacy.load(path) for name, path in paths.items()}
         first = pipelines[names[0]]
-        examples = chosen.examples(first, chosen.read(corpora, part, cache, first.vocab))
+        docs = chosen.read(corpora, part, cache, first.vocab)
+        if "stacked" in names:
+            chosen.add_tags(docs, out / "resources")
+        examples = chosen.examples(first, docs)
         for name, nlp in pipelines.items():
             scores[name][part] = 100 * nlp.evaluate(copies(examples))[chosen.score]
         if part == "dev":
@@ -168,6 +171,7 @@ def make_part_config(
             "@readers": "spacy-bcrf.benchmarks.combined.v1",
             "task": task,
             "parts": read,
+            "resources": str(resources) if part == "stacked" else None,
             "corpora": str(corpora),
             "cache": str(cache),
         }
@@ -176,13 +180,15 @@ def make_part_config(
 
 @registry.readers("spacy-bcrf.benchmarks.combined.v1")
 def make_reader(
-    task: str, parts: list[str], corpora: str, cache: str
+    task: str, parts: list[str], corpora: str, cache: str, resources: str | None
 ) -> Callable[[Language], Iterator[Example]]:
-    """Return a corpus reader for `spacy train`."""
+    """Return a corpus reader for `spacy train`. resources: the folder of predicted tags."""
 
     def read(nlp: Language) -> Iterator[Example]:
         for part in parts:
             docs = TASKS[task].read(Path(corpora), part, Path(cache), nlp.vocab)
+            if resources:
+                TASKS[task].add_tags(docs, Path(resources))
             yield from TASKS[task].examples(nlp, docs)
 
     return read

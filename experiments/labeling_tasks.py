@@ -47,6 +47,7 @@ class LabelingTask:
     reader: format of the files.
     settings: settings of the component.
     reads_tags: whether the documents have part-of-speech tags before the component.
+    predicted_tags: a file of `experiments.word_resources` with predicted part-of-speech tags.
     learns_dev: whether dev is cut from the official training part. A test of the final model
         then trains on both.
     """
@@ -59,6 +60,7 @@ class LabelingTask:
     reader: Reader
     settings: dict[str, Any]
     reads_tags: bool = False
+    predicted_tags: str | None = None
     learns_dev: bool = False
 
     def read(self, corpora: Path, part: str, cache: Path, vocab: Vocab) -> list[Doc]:
@@ -76,6 +78,16 @@ class LabelingTask:
             convert([(source, self.reader)], path, lang=self.lang, spans_key=spans_key)
         set_extensions()
         return list(read_docs(path, vocab))[where.start : where.stop]
+
+    def add_tags(self, docs: list[Doc], resources: Path) -> None:
+        """Set the predicted tags of sentences. KeyError if the file lacks a sentence."""
+        if self.predicted_tags:
+            lines = (resources / self.predicted_tags).read_text("utf8").splitlines()
+            tags = dict(line.split("\t") for line in lines)
+            for doc in docs:
+                found = tags[" ".join(token.text for token in doc)].split(" ")
+                for token, tag in zip(doc, found, strict=True):
+                    token.tag_ = tag
 
     def make_nlp(self, model: dict[str, Any] | None, vocab: Vocab | bool = True) -> Language:
         """Make a pipeline with the component. model: its architecture, None for the default."""
@@ -96,7 +108,8 @@ class LabelingTask:
         return [Example(make(doc), doc) for doc in docs]
 
     def _copy(self, doc: Doc) -> Doc:
-        tags = [token.tag_ for token in doc] if self.reads_tags else None
+        has_tags = self.reads_tags or self.predicted_tags
+        tags = [token.tag_ for token in doc] if has_tags else None
         spaces = [bool(token.whitespace_) for token in doc]
         return Doc(doc.vocab, words=[token.text for token in doc], spaces=spaces, tags=tags)
 
@@ -154,7 +167,7 @@ TASKS = {
     "ewt-pos": LabelingTask(
         "en", "bcrf_tagger", "pos_acc", "pos", _whole(_EWT), _EWT.reader, {"attribute": "pos"}
     ),
-    "jnlpba": _entities("jnlpba", "biomedical", learns_dev=True),
+    "jnlpba": _entities("jnlpba", "biomedical", predicted_tags="jnlpba-tags.tsv", learns_dev=True),
     "wnut17": _entities("wnut", "social"),
     "uner": LabelingTask(
         "en",

