@@ -4,7 +4,7 @@
     python -m benchmarks.accuracy --corpora DIR --tasks wnut17 --only sparse crfsuite --seeds 3
 
 "stacked" is a sparse chain with what a user can bring: clusters of other texts, lists of names and
-predicted tags, which `experiments.word_resources` writes to the folder `resources` of --out.
+predictions, which `experiments.word_resources` writes to the folder `resources` of --out.
 STACKED has its options, all chosen on dev.
 
 --speed times the pipelines that earlier runs saved, with the present code and one thread. Run it on
@@ -106,6 +106,7 @@ STACKED: dict[str, dict[str, Any]] = {
             "tag[-2..2]",
             "tag[-1..0]|tag[0..1]",
             "tag[-1]|tag[0]|tag[1]",
+            "_.predicted_entities[-1..1]",
         ],
         "feature_dropout": 0.2,
         "objective": "mira",
@@ -267,9 +268,10 @@ def read(
     if system == "spacy":
         for doc in docs:
             to_spacy(doc, task)
+    examples = task.examples(nlp, docs)
     if system == "stacked":
-        task.add_tags(docs, cache.parent / "resources")
-    return task.examples(nlp, docs)
+        task.add_predictions([eg.predicted for eg in examples], cache.parent / "resources")
+    return examples
 
 
 def to_spacy(doc: Doc, task: LabelingTask) -> None:

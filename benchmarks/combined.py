@@ -106,10 +106,9 @@ def measure(
     for part, paths in (("dev", held_out), ("test", trained)):
         pipelines = {name: spacy.load(path) for name, path in paths.items()}
         first = pipelines[names[0]]
-        docs = chosen.read(corpora, part, cache, first.vocab)
+        examples = chosen.examples(first, chosen.read(corpora, part, cache, first.vocab))
         if "stacked" in names:
-            chosen.add_tags(docs, out / "resources")
-        examples = chosen.examples(first, docs)
+            chosen.add_predictions([eg.predicted for eg in examples], out / "resources")
         for name, nlp in pipelines.items():
             scores[name][part] = 100 * nlp.evaluate(copies(examples))[chosen.score]
         if part == "dev":
@@ -182,14 +181,15 @@ def make_part_config(
 def make_reader(
     task: str, parts: list[str], corpora: str, cache: str, resources: str | None
 ) -> Callable[[Language], Iterator[Example]]:
-    """Return a corpus reader for `spacy train`. resources: the folder of predicted tags."""
+    """Return a corpus reader for `spacy train`. resources: the folder of predictions."""
 
     def read(nlp: Language) -> Iterator[Example]:
         for part in parts:
             docs = TASKS[task].read(Path(corpora), part, Path(cache), nlp.vocab)
+            examples = TASKS[task].examples(nlp, docs)
             if resources:
-                TASKS[task].add_tags(docs, Path(resources))
-            yield from TASKS[task].examples(nlp, docs)
+                TASKS[task].add_predictions([eg.predicted for eg in examples], Path(resources))
+            yield from examples
 
     return read
 

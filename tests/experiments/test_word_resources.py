@@ -85,13 +85,25 @@ def test_lists_have_the_tokens_of_the_corpus(folder, tmp_path, monkeypatch):
     ] == "ABC protein 1"
 
 
-def test_tagged_sentences_have_the_predicted_tags(tmp_path):
+def test_examples_have_the_predictions(tmp_path):
     task = TASKS["jnlpba"]
     (tmp_path / "jnlpba-tags.tsv").write_text("IL-2 binds\tNN VBZ\n", "utf8")
+    entities = "IL-2 binds\tA:B-GENE A:O-\tB:O- B:O-\n"
+    (tmp_path / "jnlpba-entities.tsv").write_text(entities, "utf8")
     nlp = spacy.blank("en")
-    docs = [Doc(nlp.vocab, ["IL-2", "binds"])]
-    task.add_tags(docs, tmp_path)
-    (example,) = task.examples(nlp, docs)
-    assert [token.tag_ for token in example.predicted] == ["NN", "VBZ"]
+    (example,) = task.examples(nlp, [Doc(nlp.vocab, ["IL-2", "binds"])])
+    doc = example.predicted
+    task.add_predictions([doc], tmp_path)
+    assert [token.tag_ for token in doc] == ["NN", "VBZ"]
+    assert doc[0]._.predicted_entities == ("A:B-GENE", "B:O-")
     with pytest.raises(KeyError, match="other words"):
-        task.add_tags([Doc(nlp.vocab, ["other", "words"])], tmp_path)
+        task.add_predictions([Doc(nlp.vocab, ["other", "words"])], tmp_path)
+
+
+def test_sentences_are_shared_if_eight_words_are():
+    text = "In T cells , IL-2 binds the receptor of a second cell ."
+    words = text.split()
+    assert word_resources.eights(words).isdisjoint(word_resources.eights(words[1:7]))
+    inside = ["We", "see", "that", "in", "t", "cells", *words[4:]]
+    assert word_resources.eights(words) & word_resources.eights(inside)
+    assert word_resources.eights(words).isdisjoint(word_resources.eights(words[:5] + words[7:]))
