@@ -100,7 +100,30 @@ def test_examples_have_the_predictions(tmp_path):
         task.add_predictions([Doc(nlp.vocab, ["other", "words"])], tmp_path)
 
 
+def test_each_sentence_of_the_corpus_has_predictions(tmp_path):
+    corpus = "\n".join(["IL-2\tB-protein", "binds\tO", "it\tO", "\n"])
+    pos = [f"UI\tLS\n\n{word}\tNN\nbinds\tVBZ\nit\tPRP\n\n" for word in ("IL-2", "ABC", "TNF")]
+    genes = "IL\tB-GENE\n-\tI-GENE\n2\tI-GENE\nbinds\tO\nit\tO\n\n"
+    (tmp_path / "jnlpba").mkdir()
+    for name in ("train", "devel", "test"):
+        (tmp_path / f"jnlpba/{name}.tsv").write_text(corpus, "utf8")
+        (tmp_path / f"{name}.tsv").write_text("".join(pos), "utf8")
+        for folder in word_resources.ENTITIES:
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / f"{name}.tsv").write_text(genes, "utf8")
+    for name in ("bio200", "bio800"):
+        (tmp_path / f"{name}.tsv").write_text("binds\t1\nit\t2\n", "utf8")
+    word_resources.predict_tags(tmp_path, tmp_path, tmp_path)
+    word_resources.predict_entities(tmp_path, tmp_path, tmp_path)
+    doc = Doc(spacy.blank("en").vocab, ["IL-2", "binds", "it"])
+    TASKS["jnlpba"].add_predictions([doc], tmp_path)
+    assert [token.tag_ for token in doc] == ["NN", "VBZ", "PRP"]
+    values = [f"{name}:B-GENE:I-GENE" for name in word_resources.ENTITIES]
+    assert [*doc[0]._.predicted_entities] == values
+
+
 def test_sentences_are_shared_if_eight_words_are():
+    assert word_resources.eights("abcdefgh") == {tuple("abcdefgh")}
     text = "In T cells , IL-2 binds the receptor of a second cell ."
     words = text.split()
     assert word_resources.eights(words).isdisjoint(word_resources.eights(words[1:7]))
