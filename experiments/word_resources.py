@@ -171,8 +171,8 @@ def read_terms(folder: Path, cells: Path | None) -> dict[str, set[str]]:
         for label in labels & {"proteins", "nucleic_acids"}:
             # The species follows the last comma.
             terms[label] |= {term.rsplit(", ", 1)[0] for term in (name, *synonyms.split("|"))}
-    with (folder / "famplex/grounding_map.csv").open(encoding="utf8", newline="") as file:
-        terms["gene_names"] |= {row[0] for row in csv.reader(file)}
+    with (folder / "famplex/grounding_map.csv").open(encoding="utf8", newline="") as lines:
+        terms["gene_names"] |= {row[0] for row in csv.reader(lines)}
     for entry in json.loads((folder / "go.json").read_text("utf8")):
         if entry["namespace"] == "cellular_component" and "complex" in entry["name"]:
             terms["gene_names"] |= {entry["name"], *entry.get("synonyms", ())}
@@ -293,9 +293,17 @@ def train_chain(
     }
     nlp = spacy.blank("en")
     nlp.add_pipe(factory, config={"model": model})
-    kind = "tags" if factory == "bcrf_tagger" else "ents"
+    is_tagger = factory == "bcrf_tagger"
     pairs = [
-        Example(Doc(nlp.vocab, list(words)), Doc(nlp.vocab, list(words), **{kind: list(tags)}))
+        Example(
+            Doc(nlp.vocab, list(words)),
+            Doc(
+                nlp.vocab,
+                list(words),
+                tags=list(tags) if is_tagger else None,
+                ents=None if is_tagger else list(tags),
+            ),
+        )
         for words, tags in examples
     ]
     random.Random(0).shuffle(pairs)
