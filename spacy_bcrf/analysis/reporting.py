@@ -119,6 +119,8 @@ def report(
         )
     check_common(labeler, gold_labels)
     with_posteriors = _add_posteriors(labeler, examples, right) if codec.unit == "span" else right
+    # Before `pipe`: entities that a document has are certain.
+    promises = measure_promises(labeler, examples)
     labeler.annotate = (*dict.fromkeys((*labeler.annotate, "confidence")),)
     predicted = _read(labeler.pipe(eg.predicted for eg in examples), codec, len(examples))
     others = None
@@ -151,7 +153,7 @@ def report(
         "resamples": resamples,
         "seed": seed,
         "notes": notes,
-        "promises": measure_promises(labeler, examples),
+        "promises": promises,
         **describe(one, texts, resamples, seed),
     }
     if others is not None:

@@ -228,7 +228,7 @@ def _choose_columns(
         )
     if entities is None and len(found.entities) > 1 and only_one:
         report(
-            f"{path}: entities overlap, and only those of column {found.entities[0]} are read: "
+            f"{path}: entities may overlap, and only column {found.entities[0]} is read: "
             "--spans-key sc reads all, for bcrf_spans (init: --pipe spans)"
         )
         found = found._replace(entities=found.entities[:1])

@@ -57,8 +57,9 @@ def guess_columns(path: Path) -> Columns:
     """Return the columns of a file, by default the first and the last.
 
     The entity tags are all columns of tags such as O and B-PER, as in GENIA and GermEval, but the
-    chunks of CoNLL-2003; only chunks are the last column. If the first column has numbers, entity
-    tags or few different values, the word is the column with the most values.
+    chunks of CoNLL-2003; only chunks are the last column. Columns of nothing but O come last: their
+    entities may follow. If the first column has numbers, entity tags or few different values, the
+    word is the column with the most values.
     """
     rows = _read_rows(path)
     columns = [*zip(*rows, strict=True)]
@@ -76,7 +77,8 @@ def guess_columns(path: Path) -> Columns:
     word = max(n_values, key=lambda i: n_values[i])
     if 2 * n_values.get(0, 0) >= n_values[word]:
         word = 0
-    layers = [i for i in tags if not labels[i] <= CHUNKS] or tags[-1:]
+    empty = [i for i, column in enumerate(columns) if set(column) == {"O"}]
+    layers = [i for i in tags if not labels[i] <= CHUNKS] + empty or tags[-1:]
     return Columns(word + 1, tuple(-1 if i == len(columns) - 1 else i + 1 for i in layers))
 
 

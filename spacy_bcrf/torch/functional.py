@@ -1,6 +1,7 @@
 """Differentiable functions of padded scores. The package's docstring has the shapes."""
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from typing import Any, NoReturn
@@ -268,10 +269,15 @@ class _DirectLogLikelihood(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Tensor:
         value, batch, unary, edges, ctx.factor = _find_loss(*args)
+        scores, ctx.options = args[:6], args[6:]
+        is_scalar = ctx.options[0] != "none"
+        # The gradient of a sum is known, so the scores may change before `backward`. They only lead
+        # to the error of second derivatives.
+        ctx.scores = scores if is_scalar else ()
         # PyTorch frees saved tensors after `backward`, which needs only the layout of the batch.
-        _save(ctx, as_tensor(unary), as_tensor(edges), *args[:6])
+        _save(ctx, as_tensor(unary), as_tensor(edges), *(() if is_scalar else scores))
         del batch.potentials, batch.gold
-        ctx.batch, ctx.options = batch, args[6:]
+        ctx.batch = batch
         return value
 
     @staticmethod
@@ -283,10 +289,13 @@ class _DirectLogLikelihood(torch.autograd.Function):
         reduction, *options = ctx.options
         is_scalar = reduction != "none"
         if is_scalar and not weights.is_cuda and not torch.is_grad_enabled():
-            return _for_inputs(ctx, ctx.batch.gradients(*found, factor * float(weights)))
+            # Batched weights have no number.
+            with suppress(RuntimeError):
+                return _for_inputs(ctx, ctx.batch.gradients(*found, factor * float(weights)))
         with on_stream(weights):
             gradients = ctx.batch.gradients(*found, factor)
-        return _for_inputs(ctx, _Weigh.apply(weights, *gradients, *scores, *options, is_scalar))
+        args = (weights, *gradients, *(ctx.scores or scores), *options, is_scalar)
+        return _for_inputs(ctx, _Weigh.apply(*args))
 
 
 class _Query(_Function):
@@ -360,11 +369,22 @@ def query(kind: str, scores: Scores, inference: chain.Inference, batch_first: bo
     return _Query.apply(*scores, kind, describe(inference), batch_first)
 
 
-def widen(emissions: Tensor) -> Tensor:
-    """Return the emissions, at least as float32. TorchScript."""
-    if emissions.dtype == torch.float16 or emissions.dtype == torch.bfloat16:
-        return emissions.float()
-    return emissions
+def widen(scores: Tensor) -> Tensor:
+    """Return scores, at least as float32. TorchScript."""
+    if scores.dtype == torch.float16 or scores.dtype == torch.bfloat16:
+        return scores.float()
+    return scores
+
+
+def _widen_all(
+    emissions: Tensor,
+    transitions: Tensor,
+    start: Tensor | None,
+    end: Tensor | None,
+    mask: Tensor | None,
+) -> Scores:
+    first, last = (x if x is None else widen(x) for x in (start, end))
+    return widen(emissions), widen(transitions), first, last, mask
 
 
 # Public functions.
@@ -391,7 +411,7 @@ def log_likelihood(
     Raises ValueError naming the first wrong tag, the first sequence with NaN, or without a labeling
     that scores and tags allow.
     """
-    scores = widen(emissions), transitions, start, end, mask
+    scores = _widen_all(emissions, transitions, start, end, mask)
     return apply_log_likelihood(*scores, tags, reduction, describe(inference), batch_first)
 
 
@@ -426,7 +446,7 @@ def log_partition(
     batch_first: bool = False,
 ) -> Tensor:
     """Return the log-partition of each sequence, (B,); of a BCRF, B(w)."""
-    scores = widen(emissions), transitions, start, end, mask
+    scores = _widen_all(emissions, transitions, start, end, mask)
     return query("log_partition", scores, inference, batch_first)
 
 
@@ -441,7 +461,7 @@ def entropy(
     batch_first: bool = False,
 ) -> Tensor:
     """Return the entropy of each sequence's distribution over labelings, (B,), in nats."""
-    scores = widen(emissions), transitions, start, end, mask
+    scores = _widen_all(emissions, transitions, start, end, mask)
     return query("entropy", scores, inference, batch_first)
 
 
@@ -456,7 +476,7 @@ def marginals(
     batch_first: bool = False,
 ) -> Tensor:
     """Return the marginal of each tag, in the shape of the emissions; 0 for padding."""
-    scores = widen(emissions), transitions, start, end, mask
+    scores = _widen_all(emissions, transitions, start, end, mask)
     return query("marginals", scores, inference, batch_first)
 
 
@@ -470,4 +490,4 @@ def potentials(
     batch_first: bool = False,
 ) -> chain.Potentials:
     """Return the scores without padding, for all functions of `spacy_bcrf.chain`."""
-    return Batch((widen(emissions), transitions, start, end, mask), batch_first).potentials
+    return Batch(_widen_all(emissions, transitions, start, end, mask), batch_first).potentials

@@ -15,6 +15,9 @@ UNER = "# sent_id = 1\n# text = in tampa\n1\tin\tO\t-\tann\n2\ttampa\tB-LOC\t-\t
 TWEETS = "@ann\tO\n\tO\nhi\tO\nRome\tB-LOC\nis\tO\nfar\tO\n" * 3
 GERMEVAL = "#\thttp://a.de\n1\tUni\tB-ORG\tO\n2\tRom\tI-ORG\tB-LOC\n"
 TAG_FIRST = "O\tin\nB-LOC\tRome\nO\tand\n\nB-LOC\tOslo\n"
+# Entities may follow after the lines that are read.
+NO_INNER = "in\tO\tO\nRome\tB-LOC\tO\nOslo\tB-LOC\tO\n"
+ONLY_CHUNKS = "Rome NNP B-NP O\nis VBZ B-VP O\nfar RB B-ADVP O\n"
 POS_FIRST = "P\tin\tO\nN\tRome\tB-LOC\nP\ton\tO\nN\tOslo\tB-LOC\nP\tat\tO\nN\tBonn\tB-LOC\n"
 
 
@@ -27,6 +30,8 @@ POS_FIRST = "P\tin\tO\nN\tRome\tB-LOC\nP\ton\tO\nN\tOslo\tB-LOC\nP\tat\tO\nN\tBo
         (GERMEVAL, Columns(2, (3, -1))),
         (TAG_FIRST, Columns(2, (1,))),
         (POS_FIRST, Columns(2)),
+        (NO_INNER, Columns(1, (2, -1))),
+        (ONLY_CHUNKS, Columns()),
         ("a\tI\nb\tZ\n", Columns()),
         ("1\t2\n3\t4\n", Columns()),
         ("", Columns()),

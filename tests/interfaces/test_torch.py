@@ -258,6 +258,30 @@ def test_constraints(head, tags):
 # PyTorch's transformations
 
 
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_scores_may_change_before_backward(reduction, scores, tags):
+    head = CRF(TAGS).double()
+    expected = torch.autograd.grad(head(scores[0], tags, MASK, reduction), scores[0])[0]
+    hidden = scores[0] * 1
+    value = head(hidden, tags, MASK, reduction)
+    with torch.no_grad():
+        hidden.zero_()
+        head.transitions.zero_()
+    torch.testing.assert_close(torch.autograd.grad(value, scores[0])[0], expected)
+
+
+def test_jacobians_of_batched_weights(scores, tags):
+    def losses(emissions):
+        return torch.stack([head(emissions, tags, MASK) for head in (CRF(TAGS), BCRF(TAGS))])
+
+    found, expected = [], []
+    for vectorize, to in ((True, found), (False, expected)):
+        torch.manual_seed(0)
+        emissions = scores[0].detach().float()
+        to.append(torch.autograd.functional.jacobian(losses, emissions, vectorize=vectorize))
+    torch.testing.assert_close(found, expected)
+
+
 def test_second_derivatives_are_refused(scores, tags):
     emissions, *others = scores
 
@@ -360,6 +384,20 @@ def test_inputs_stay_as_they_are(size, batch_first):
         head(emissions, tags, mask).backward()
         head.decode(emissions, mask)
     assert (emissions == before[0]).all() and (tags == before[1]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("head", HEADS, ids=by_name)
+def test_a_head_of_half_precision(head, dtype, scores, tags):
+    half = type(head)(TAGS).to(dtype)
+    value = half(scores[0].to(dtype), tags, MASK)
+    assert value.dtype == torch.float32
+    (-value).backward()
+    assert half.transitions.grad.dtype == dtype
+    whole = type(head)(TAGS)
+    whole.load_state_dict(half.state_dict())
+    torch.testing.assert_close(value, whole(scores[0].to(dtype).float(), tags, MASK))
+    assert half.decode(scores[0].to(dtype), MASK) == whole.decode(scores[0].to(dtype), MASK)
 
 
 def test_half_precision_becomes_float32(scores, tags):
