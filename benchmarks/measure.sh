@@ -14,7 +14,8 @@ measure() {
     echo "== $SECONDS s"
 }
 corpora=(--corpora "$BCRF_CORPORA")
-measure benchmarks.accuracy "${corpora[@]}" --tasks wnut17 uner ewt-pos --steps 1000
+measure benchmarks.accuracy "${corpora[@]}" --tasks wnut17 uner ewt-pos --steps 1000 \
+    --only spacy crfsuite sparse clusters neural hybrid
 measure experiments.annotated_share "${corpora[@]}" --limit 4000
 measure experiments.calibration "${corpora[@]}" --splits 5 --limit 4000
 measure experiments.control "${corpora[@]}" --only jnlpba --max-units 1
