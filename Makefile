@@ -108,7 +108,7 @@ $(SANITIZERS)/asan $(SANITIZERS)/tsan: $(VENV)/$(EXTRAS)
 # a check of its own, on the stack of a signal handler.
 REPORTS := $(CURDIR)/$(SANITIZERS)/reports
 NO_REPORTS = status=$$?; cat $(REPORTS)/* 2>/dev/null; \
-	grep -qsE "ERROR: |runtime error: |: ThreadSanitizer: " $(REPORTS)/* && exit 1; exit $$status
+	grep -qsE "ERROR: |runtime error: |: ThreadSanitizer: |CHECK failed" $(REPORTS)/* && exit 1; exit $$status
 
 # The folder of the sanitized package comes before the clone on the path. detect_leaks: Python keeps
 # memory until it exits.

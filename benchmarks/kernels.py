@@ -81,10 +81,10 @@ def main() -> None:
                 others[name].append(measure_checkout(args.against))
     medians = {name: medians_of(times) for name, times in turns.items()}
     notes = (
-        f"{describe_machine(['numpy'])}; one thread\n"
-        f"ns of processor time a token, median of {args.rounds} processes an instruction set"
+        f"{describe_machine(['numpy'])}; one thread\nns a token, medians of {args.rounds} processes"
     )
-    print_table("Kernels", rows_of_sizes(medians), notes, args.csv)
+    batches = f"batches of {', '.join(map(str, BATCHES))}"
+    print_table("Kernels", rows_of_sizes(medians), f"{notes}; {batches}", args.csv)
     print_table("Schemes", rows_of_schemes(medians), notes)
     print_table("Ranges", rows_of_ranges(medians), notes)
     print_table("Small calls", rows_of_calls(medians), "us of processor time")
@@ -210,15 +210,14 @@ def range_calls(potentials: Potentials) -> dict[str, Callable[[], object]]:
 
 
 def rows_of_sizes(medians: dict[str, Times]) -> list[dict[str, object]]:
-    """Return a row for each kernel and number of tags, with a column for each set and batch."""
+    """Return a row for each kernel and number of tags. A cell of a set has all batches."""
     rows = []
     for kernel in KERNELS:
         for tags in TAGS:
             row: dict[str, object] = {"kernel": kernel, "tags": tags}
             for name, times in medians.items():
-                for batch in BATCHES:
-                    each = times[kernel, tags, batch] / (batch * LENGTH)
-                    row[f"{name} {batch}"] = f"{each * 1e9:.0f}"
+                each = (times[kernel, tags, batch] / (batch * LENGTH) for batch in BATCHES)
+                row[name] = ", ".join(f"{seconds * 1e9:.0f}" for seconds in each)
             rows.append(row)
     return rows
 

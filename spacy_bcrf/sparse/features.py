@@ -396,7 +396,7 @@ class Features:
         return self._error(
             attribute,
             f"unknown attribute {attribute}; expected an attribute of a spaCy token (orth or w, "
-            f"lower, tag or p, pos, shape, ...), _.extension, "
+            "tag or p, pos, norm, ...), _.extension, "
             f"{', '.join(f'{kind}.name' for kind in KINDS)}, "
             "cluster.name(4,6), compound.name(4,6), "
             f"{', '.join(f'{kind}.tag' for kind in doc_attributes.OFFSETS)}, "

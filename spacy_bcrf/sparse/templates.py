@@ -11,12 +11,11 @@ A template combines attributes of the current token (offset 0) and its neighbour
 
 The attributes are:
 
-- token attributes of spaCy: `orth` or `w`, `lower`, `norm`, `tag` or `p`, `pos`, `shape`,
-  `is_digit`, ...
+- token attributes of spaCy: `orth` or `w`, `norm`, `tag` or `p`, `pos`, `is_digit`, ...
 - custom extensions, `_.name`; a list gives several values
 - gazetteers, `gazetteer.name`, `exact.name` and `partial.name`, see `gazetteers`
-- attributes of the word form, such as `suffix(3)` and `digits`, see `word_attributes.LENGTHS` and
-  `word_attributes.PLAIN`
+- attributes of the word form, such as `lower`, `suffix(3)` and `digits`, see
+  `word_attributes.LENGTHS` and `word_attributes.PLAIN`
 - word tables, such as `cluster.name(4,6,10,20)`, `compound.name` and `frequency`, see `word_tables`
 - attributes of the document, such as `position` and `elsewhere.tag`, see `doc_attributes`
 - the first chain's posteriors elsewhere in the document, `pooled`, see `two_pass`

@@ -79,9 +79,9 @@ PLAIN: dict[str, Callable[[str], Iterator[str]]] = {
     "brief": lambda word: iter([_brief_shape(word)]),
     "character": _characters,
 }
-"""Attributes without an argument: spaCy's `lower` and `shape`, which are slow to read from each
-token; the lowercased word with `#` for digits, its shape without repetitions, its character
-classes."""
+"""Attributes without an argument: the lowercased word and its shape, as spaCy's lexemes have them
+unless a vocabulary has getters of its own; the lowercased word with `#` for digits, its shape
+without repetitions, its character classes."""
 
 
 class Bags(NamedTuple):

@@ -2,7 +2,8 @@
 
     python -m tests.conformance [--sources DIR] [SUITE ...]
 
-Exits with status 1 if a case fails.
+Exits with status 1 if a case fails, or no longer applies that passed in the results before. Those
+of this suite then stay.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def main() -> int:
             print(error, flush=True)
             status = 1
             continue
-        report.write(RESULTS)
+        before = [known for known in read_reports() if known.name == name]
+        if lost := max((report.lost(known) for known in before), default=0):
+            print(f"{name}: {lost} cases no longer apply, which passed before")
+            status = 1
+        else:
+            report.write(RESULTS)
         apart = sum(map(len, report.not_applicable.values()))
         print(
             f"{name}: {report.passed} passed, {apart} not applicable, {len(report.failed)} failed",

@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 RESULTS = HERE / "results"
+SKIPPED = "the library skips it"
 
 
 class MissingError(Exception):
@@ -89,6 +90,15 @@ class Report:
         """The number of cases that do not apply."""
         return sum(map(len, self.not_applicable.values()))
 
+    def lost(self, before: Report) -> int:
+        """Return how many cases passed before and do not now, nor does the library skip them.
+
+        A change of our code must not make a case not applicable. 0 for another version.
+        """
+        skipped = (cases for why, cases in self.not_applicable.items() if why.startswith(SKIPPED))
+        left = self.passed + sum(map(len, skipped))
+        return max(0, before.passed - left) if self.version == before.version else 0
+
     def write(self, folder: Path) -> None:
         """Write the report to a file that has the name of the suite."""
         text = json.dumps(asdict(self), indent=1, ensure_ascii=False)
@@ -148,7 +158,7 @@ def _sort(suite: Suite, version: str, cases: list[ElementTree.Element]) -> Repor
         if found is None:
             passed += 1
         elif found.tag == "skipped" or reasons:
-            reason = reasons[0] if reasons else f"the library skips it: {message}"
+            reason = reasons[0] if reasons else f"{SKIPPED}: {message}"
             not_applicable.setdefault(reason, []).append(name)
         else:
             failed[name] = message

@@ -1,5 +1,6 @@
 """The runner of other libraries' tests, and the page that it writes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,9 @@ def test_a_suite_is_sorted_and_printed(checkouts, tmp_path):
     assert list(report.failed) == ["tests.test_it::test_fails"]
     report.write(tmp_path)
     assert Report.read(tmp_path / "peer.json") == report
+    # A case that no longer applies is lost, one that the library skips is not.
+    assert [report.lost(replace(report, passed=n)) for n in (1, 2, 4)] == [0, 0, 2]
+    assert report.lost(replace(report, passed=4, version="2")) == 0
     page = make_page([report])
     assert "| peer | unknown | `ours` | 1 | 3 | 1 |" in page
     assert "- Not applicable, it tests internals: `test_it::test_is_other` (2)" in page
