@@ -30,7 +30,11 @@ def load_pipeline(model: str | Path) -> Language:
     except (OSError, ValueError) as error:
         if str(error).startswith(str(model)):
             raise  # a component names its files
-        raise ValueError(f"{find_damaged(model)}: the pipeline cannot be loaded: {error}") from None
+        best = Path(model, "model-best")
+        hint = f"; {best} is a pipeline of `spacy train`" if best.is_dir() else ""
+        raise ValueError(
+            f"{find_damaged(model)}: the pipeline cannot be loaded: {error}{hint}"
+        ) from None
 
 
 def find_labelers(

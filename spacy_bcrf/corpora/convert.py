@@ -114,7 +114,7 @@ def convert(
     problems = (
         Problems(report, "skipped sentences")
         if skip_malformed
-        else AllProblems("malformed sentences", "--skip-malformed skips such sentences")
+        else AllProblems("malformed sentences", "`convert --skip-malformed` skips such sentences")
     )
     sentences = _read(sources, entity_reader, problems, dropped)
     with Writer(output, shard, _ATTRS) as writer:

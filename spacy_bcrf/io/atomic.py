@@ -48,23 +48,21 @@ def replacing(path: Path, follow: bool = True) -> Iterator[Path]:
         yield path
         return
     target = _resolve(path) if follow else path.absolute()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # The suffix stays, because Matplotlib chooses the format by it.
-    descriptor, name = tempfile.mkstemp(target.suffix, UNFINISHED, target.parent)
-    os.close(descriptor)
-    part = Path(name)
-    try:
-        yield part
-        _sync(part)
-        part.chmod(_mode(target, 0o666))
-        part.replace(target)
-        _sync_names(target.parent)
-    except OSError as error:
-        _name_file(error, path)
-        raise
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    with _naming(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The suffix stays, because Matplotlib chooses the format by it.
+        descriptor, name = tempfile.mkstemp(target.suffix, UNFINISHED, target.parent)
+        os.close(descriptor)
+        part = Path(name)
+        try:
+            yield part
+            _sync(part)
+            part.chmod(_mode(target, 0o666))
+            part.replace(target)
+            _sync_names(target.parent)
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def open_own(path: Path, mode: str) -> IO[bytes]:
@@ -88,22 +86,20 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """
     check_new_folder(path)
     target = _resolve(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp("", UNFINISHED, target.parent))
-    try:
-        yield part
-        for file in (*part.rglob("*"), part):
-            _sync(file)
-        part.chmod(_mode(target, 0o777))
-        if target.is_dir():
-            target.rmdir()
-        part.replace(target)
-        _sync_names(target.parent)
-    except OSError as error:
-        _name_file(error, path)
-        raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with _naming(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp("", UNFINISHED, target.parent))
+        try:
+            yield part
+            for file in (*part.rglob("*"), part):
+                _sync(file)
+            part.chmod(_mode(target, 0o777))
+            if target.is_dir():
+                target.rmdir()
+            part.replace(target)
+            _sync_names(target.parent)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -112,10 +108,15 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf8")
 
 
-def _name_file(error: OSError, path: Path) -> None:
-    """Add the path to an error that names no file: a write to a full disk does not."""
-    if error.errno is not None and error.filename is None:
-        error.filename = str(path)
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the path in an error that names an unfinished file, or none: a full disk has no name."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and UNFINISHED in str(error.filename or UNFINISHED):
+            error.filename = str(path)
+        raise
 
 
 def _resolve(path: Path) -> Path:

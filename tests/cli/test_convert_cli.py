@@ -44,7 +44,7 @@ def test_a_malformed_file(folder):
     result = run("bad.conll", "bad.spacy", exit_code=1)
     assert (result.stdout, result.stderr) == (
         "",
-        f"{problem}. --skip-malformed skips such sentences\n",
+        f"{problem}. `convert --skip-malformed` skips such sentences\n",
     )
     assert not list(folder.glob("*bad.spacy*")) and not list(folder.glob(".*"))
     (folder / "bad.spacy").write_bytes(b"")
@@ -168,7 +168,7 @@ def test_all_malformed_places_are_listed_at_once(folder):
     result = run("a.conll", "b.conll", "o.spacy", exit_code=1)
     places = [line.partition(": ")[0] for line in result.stderr.splitlines()]
     assert places == ["a.conll:2", "a.conll:4", "a.conll:6", "b.conll:3"]
-    assert result.stderr.endswith("in line 1. --skip-malformed skips such sentences\n")
+    assert result.stderr.endswith("in line 1. `convert --skip-malformed` skips such sentences\n")
     assert not (folder / "o.spacy").exists()
 
 

@@ -284,6 +284,8 @@ def others(corpus, rules):
     write("nothing.spacy", docs)
     write("other-labels.spacy", [Doc(vocab, words=["Ann"], ents=["B-ANIMAL"])])
     spacy.blank("xx").to_disk("blank")
+    (corpus / "trained").mkdir()
+    spacy.blank("xx").to_disk("trained/model-best")
     nlp = spacy.blank("xx")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "ANIMAL", "pattern": "Ann"}])
     nlp.to_disk("animals")
@@ -299,6 +301,7 @@ def others(corpus, rules):
         (("model", "nothing.spacy"), "none of the 9 documents has entities"),
         (("rules", "dev.spacy"), "rules: no component of spacy-bcrf among entity_ruler"),
         (("missing", "dev.spacy"), "missing: the pipeline cannot be loaded"),
+        (("trained", "dev.spacy"), "trained/model-best is a pipeline of `spacy train`"),
         (("model", "text.txt"), "expected a .spacy file"),
         (("model", "missing.spacy"), "found no such file"),
         (("model", "dev.spacy", "--against", "blank"), "blank: predicts no entities on dev.spacy"),

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import tempfile
 import threading
 from pathlib import Path
 
@@ -168,4 +169,16 @@ def test_an_error_without_a_file_gets_the_path(tmp_path, write):
     path = tmp_path / "out"
     with pytest.raises(OSError) as raised, write(path):
         raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.filename == str(path)
+
+
+@pytest.mark.parametrize("write, make", [(replacing, "mkstemp"), (replacing_folder, "mkdtemp")])
+def test_a_folder_that_cannot_be_written_to_names_the_output(tmp_path, monkeypatch, write, make):
+    def refuse(*args):
+        raise PermissionError(errno.EACCES, "Permission denied", f"{args[-1]}/.unfinished-x")
+
+    monkeypatch.setattr(tempfile, make, refuse)
+    path = tmp_path / "out"
+    with pytest.raises(PermissionError) as raised, write(path):
+        pass
     assert raised.value.filename == str(path)
