@@ -58,9 +58,8 @@ def main() -> None:
             )
         notes = (
             f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
-            f"us/word, median of {args.rounds} interleaved rounds, {threads} thread(s); one text: "
-            "20 words, us; x: times faster than spaCy's\npeak: prediction and training in "
-            "a process of one thread"
+            f"us/word, medians of {args.rounds} rounds, {threads} thread(s); one text: 20 words, "
+            "us; x: times as fast as spaCy's"
         )
         print_table("Pipelines", rows, notes, args.csv)
 
