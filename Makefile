@@ -84,10 +84,11 @@ $(VENV)/installed: $(SOURCES)
 	touch $@
 
 # Install the requirements of the extras alone: with the package, pip compiles the extensions again.
+# --use-pep517: pip 23 runs the setup.py of seqeval without its requirements.
 $(VENV)/$(EXTRAS): $(VENV)/installed
 	$(BIN)/python -c 'from importlib.metadata import requires; print(*(r.split(";")[0] \
 		for r in requires("spacy-bcrf") for extra in "$(EXTRAS)".split(",") if f"\"{extra}\"" in r), \
-		sep="\0", end="\0")' | xargs -0 $(BIN)/pip install --quiet
+		sep="\0", end="\0")' | xargs -0 $(BIN)/pip install --quiet --use-pep517
 	touch $@
 
 # Extensions with sanitizers, in folders of their own. Python itself has none, so the library must be
@@ -150,7 +151,7 @@ conformance: $(VENV)/$(EXTRAS) $(PEERS)
 
 build/peers: | $(VENV)/$(EXTRAS)
 	rm -rf $@.*
-	$(BIN)/pip download --quiet --no-deps --no-binary :all: --dest $@.sdists $(SDISTS)
+	$(BIN)/pip download --quiet --use-pep517 --no-deps $(SDISTS:%=--no-binary %) --dest $@.sdists $(SDISTS)
 	for name in $(SDISTS); do \
 		mkdir -p $@.new/$$name && tar xzf $@.sdists/$$(echo $$name | tr - _)-*.tar.gz \
 			--strip-components 1 -C $@.new/$$name || exit 1; \
