@@ -144,10 +144,9 @@ def main() -> None:
         raise SystemExit(f"no system of {', '.join(args.only)} can learn {', '.join(args.tasks)}")
     notes = (
         f"{describe_machine(['spacy', 'thinc', 'numpy'])}\n"
-        f"{args.seeds} seed(s), mean ± deviation; score: on test; networks: {args.steps} steps, "
-        "the best on dev but for CoNLL-2000 and JNLPBA; sparse chain and CRFsuite: "
-        f"{PASSES} passes; processor time of one thread. The times of CRFsuite, us/word and "
-        "training, exclude the extraction of features. The times of the other systems include it"
+        f"{args.seeds} seed(s), mean ± deviation, on test; networks: {args.steps} steps, the best "
+        f"on dev but for CoNLL-2000 and JNLPBA; chains: {PASSES} passes; processor time of one "
+        "thread, of CRFsuite without features"
     )
     print_table("All systems", rows, notes, args.csv)
 
