@@ -222,8 +222,10 @@ class _Head(nn.Module):
 
     def _scores(self, edges: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return transitions, start and end under the constraints."""
-        transitions = widen(self.transitions)
-        start, end = widen(self.start_transitions), widen(self.end_transitions)
+        transitions, start, end = self.transitions, self.start_transitions, self.end_transitions
+        # All have one type, so one is asked.
+        if transitions.dtype != torch.float32 and transitions.dtype != torch.float64:
+            transitions, start, end = widen(transitions), widen(start), widen(end)
         if self._is_constrained:
             transitions = transitions.masked_fill(self._forbidden_transitions, float("-inf"))
             start = start.masked_fill(self._forbidden_start, float("-inf"))
