@@ -195,7 +195,7 @@ def read_terms(folder: Path, cells: Path | None) -> dict[str, set[str]]:
 
 
 def read_rows(path: Path) -> Iterator[list[str]]:
-    """Yield the rows of a file of columns, with empty columns in place of those that lack."""
+    """Yield the rows of a file of columns, with empty columns for missing ones."""
     with path.open(encoding="utf8", newline="") as file:
         rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         width = len(first := next(rows))

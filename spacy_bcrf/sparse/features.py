@@ -287,7 +287,7 @@ class Features:
         ]
 
     def signatures(self, docs: Sequence[Doc]) -> list[bytes]:
-        """Return bytes of each document, which determine its features but for those of `listed`."""
+        """Return bytes of each document that determine its features, except those of `listed`."""
         values = read_docs(docs, self.attributes)
         bounds = pairwise([0, *doc_lengths(docs).cumsum().tolist()])
         return [values[start:stop].tobytes() for start, stop in bounds]

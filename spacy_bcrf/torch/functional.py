@@ -289,9 +289,11 @@ class _DirectLogLikelihood(torch.autograd.Function):
         reduction, *options = ctx.options
         is_scalar = reduction != "none"
         if is_scalar and not weights.is_cuda and not torch.is_grad_enabled():
-            # Batched weights have no number.
-            with suppress(RuntimeError):
-                return _for_inputs(ctx, ctx.batch.gradients(*found, factor * float(weights)))
+            number = None
+            with suppress(RuntimeError):  # batched weights have no number
+                number = float(weights)
+            if number is not None:
+                return _for_inputs(ctx, ctx.batch.gradients(*found, factor * number))
         with on_stream(weights):
             gradients = ctx.batch.gradients(*found, factor)
         args = (weights, *gradients, *(ctx.scores or scores), *options, is_scalar)
