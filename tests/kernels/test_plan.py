@@ -233,9 +233,9 @@ DOUBLE = "as float64"
         ("sum_product", "float32", 2**20, [DOUBLE]),
         ("edges", "float32", 150, [LANE, ROW, WIDE_LANE, WIDE_ROW, DOUBLE]),
         ("posterior", "float32", 150.1, [WIDE_LANE, DOUBLE]),
-        ("bregman", "float32", 60, [LANE, ROW, DOUBLE]),
-        ("bregman_lower", "float32", 60.1, [DOUBLE]),
-        ("bregman", "float32", 600, [DOUBLE]),
+        ("bregman", "float32", 60, [LANE, ROW, WIDE_LANE, DOUBLE]),
+        ("bregman_lower", "float32", 60.1, [WIDE_LANE, DOUBLE]),
+        ("bregman", "float32", 600, [WIDE_LANE, DOUBLE]),
         ("bregman", "float32", 600.1, [WIDE_LANE, WIDE_ROW, DOUBLE]),
         ("mean_field", "float32", 1e9, [LANE, ROW]),
         ("max_product", "float32", 1e9, [LANE, ROW]),
@@ -343,12 +343,22 @@ def test_the_median_range_of_16_tokens_chooses_the_numbers(n, plain):
     assert {"lanes", "rows"} & set(counts("sum_product", "float32"))
 
 
-def test_lanes_of_wide_floats_have_blocks(planner):
-    """Projections without blocks take float64 instead, up to its range."""
-    lengths, allowed = [60] * 100, columns(30, 12)
-    for range, blocks, expected in (600, False, False), (600, True, True), (600.1, False, True):
-        options = {"wide": True, "range": range, "allowed": allowed if blocks else None}
-        assert planner.has_lanes("bregman", 30, lengths, **options) == expected
+@pytest.mark.parametrize("operation, most", [("bregman", 600), ("sum_product", 1500)])
+def test_forbidden_transitions_without_blocks_leave_lanes_of_wide_numbers_few_tags(
+    planner, operation, most
+):
+    """Float64 takes them up to its range, and rows of wide numbers from 32 tags on."""
+    rng = np.random.default_rng(0)
+    for tags, range, scattered, expected in [
+        (31, most, False, True),
+        (31, most, True, False),
+        (31, most + 0.1, True, True),
+        (32, most + 0.1, True, False),
+        (32, most + 0.1, False, True),
+    ]:
+        allowed = ((rng.random((tags, tags)) < 0.5) | np.eye(tags, dtype=bool)).tolist()
+        options = {"wide": True, "range": range, "allowed": allowed if scattered else None}
+        assert planner.has_lanes(operation, tags, [60] * 100, **options) == expected
 
 
 WIDEST = LANES[kernels.instruction_set()]

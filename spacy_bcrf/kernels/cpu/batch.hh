@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -54,11 +55,7 @@ template <class In> struct Batch {
     int threads = 1;  // maximum number of threads
     int path = -1;    // the Path to take first, or -1; see plan.hh
 
-    size_t tokens() const {
-        size_t total = 0;
-        for (int b = 0; b < size; ++b) total += lengths[b];
-        return total;
-    }
+    size_t tokens() const { return std::accumulate(lengths, lengths + size, size_t(0)); }
 
     int longest() const { return size ? *std::max_element(lengths, lengths + size) : 0; }
 

@@ -49,7 +49,7 @@ bool project_windows(const Batch<R>& batch, const Sequence<R>& s, BregmanCall<R>
     *value = 0;
     for (double x : values) *value += x;
     if (std::count(failed.begin(), failed.end(), 0) < long(all.size())) return true;
-    for (size_t k = 0; k < pairs; ++k) sum[k] += own[k];
+    BCRF_VECTORIZE for (size_t k = 0; k < pairs; ++k) sum[k] += own[k];
     return false;
 }
 

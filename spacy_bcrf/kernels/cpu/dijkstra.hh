@@ -39,8 +39,7 @@ template <class R> class Dijkstra {
 
   public:
     Dijkstra(const Batch<R>& batch, int longest)
-        : tags_(batch.tags), score_(size_t(longest) * batch.tags), top_into_(batch.tags, 0.0),
-          before_(score_.size()) {
+        : tags_(batch.tags), score_(size_t(longest) * batch.tags), top_into_(batch.tags, 0.0), before_(score_.size()) {
         if (batch.shared) find_tops(batch.transitions);
     }
 
@@ -83,8 +82,7 @@ template <class R> class Dijkstra {
     }
 };
 
-template <class R>
-void dijkstra(const Batch<R>& batch, int* tags, R* scores, long long* expanded) {
+template <class R> void dijkstra(const Batch<R>& batch, int* tags, R* scores, long long* expanded) {
     for_each_sequence(
         batch, batch.sequences(), pass(batch), [&] { return Dijkstra<R>(batch, batch.longest()); },
         [&](Dijkstra<R>& search, const Sequence<R>& s) {

@@ -246,7 +246,7 @@ template <class L, class N> class ForwardBackward {
         else if (!WALKS || !finite) bad = one;
         const bool certain = N::is_certain(-maximum<R>(-lowest), transitions.zeros(), range);
         if (!L::all(bad) && !(only_value && certain)) bad = marginals(tile.longest, bad, node, visitor);
-        double shifts[W], twos[W], scales[W];
+        double shifts[W] = {}, twos[W] = {}, scales[W] = {};
         tops.read(shifts);
         exponents.read(twos);
         logs.read(scales);

@@ -8,6 +8,12 @@
 
 namespace bcrf {
 
+// Searches without vectors have one copy.
+namespace baseline {
+template <class In> void beam_search(const Batch<In>&, int n, int width, int* tags, In* scores);
+template <class In> void dijkstra(const Batch<In>&, int* tags, In* scores, long long* expanded);
+}  // namespace baseline
+
 template <class In> struct Kernels {
     void (*sum_product)(const Batch<In>&, const Outputs<In>&);
     void (*max_product)(const Batch<In>&, int* tags, In* scores);

@@ -11,7 +11,7 @@ namespace BCRF_TARGET {
 template <class L, class R> class MeanField {
     static constexpr int W = lanes<R>;
     L layout_;
-    Messages<L, Scores<R>> messages_;
+    Messages<L, Plain<R>> messages_;
     const int n_iter_, vectors_;
     const size_t size_;                // of an array, whose neighbours are not a power of 2 away
     const bool keep_;                  // keep all iterates for the backward pass
@@ -25,7 +25,7 @@ template <class L, class R> class MeanField {
 
     // Return x, or 0 without a token. A product with 0 would keep NaN, which such a position must not pass on.
     BCRF_INLINE Vec<R> keep(const Position& at, Vec<R> x) {
-        return Scores<R>::select(layout_.is_token(at), x, Vec<R>{});
+        return Plain<R>::select(layout_.is_token(at), x, Vec<R>{});
     }
 
     template <class Use> BCRF_INLINE void for_positions(Use use) {
@@ -55,7 +55,7 @@ template <class L, class R> class MeanField {
             layout_.for_tokens(at, [&](int k, int q, int) { bad_[q] |= !(allowed[k] > 0); });
             for (int v = 0; v < vectors_; ++v) {
                 R* x = unary_ + at.here + v * step();
-                store(x, Scores<R>::select(allowed, load(x), Vec<R>{}));
+                store(x, Plain<R>::select(allowed, load(x), Vec<R>{}));
             }
         });
     }
@@ -138,7 +138,7 @@ template <class L, class R> class MeanField {
         for (int i = 0; i + 1 < s.length; ++i) {
             const Position at = layout_.position(i);
             for (size_t u = 0; u < tags; ++u, each += tags)
-                for (size_t v = 0; v < tags; ++v) each[v] += a[at.here + u] * b[at.after + v];
+                BCRF_VECTORIZE for (size_t v = 0; v < tags; ++v) each[v] += a[at.here + u] * b[at.after + v];
         }
     }
 
@@ -180,7 +180,7 @@ template <class L, class R> class MeanField {
   public:
     // room: of the largest tile. keep: compute gradients.
     MeanField(const Batch<R>& batch, size_t room, int n_iter, bool keep)
-        : layout_(batch, room), messages_(batch, layout_, room, 1, Vec<R>{}), n_iter_(n_iter),
+        : layout_(batch, room), messages_(batch, layout_, room, 0, Vec<R>{}), n_iter_(n_iter),
           vectors_(layout_.vectors), size_(layout_.size() + 5 * W), keep_(keep), unary_(size_),
           r_((keep ? size_t(n_iter) + 1 : 2) * size_), delta_(keep ? size_ : 0), before_(keep ? size_ : 0),
           node_(keep ? size_ : 0), values_(layout_.numbers()) {}
@@ -210,8 +210,7 @@ template <class L, class R> class MeanField {
     void flush(double* sum) { messages_.k.flush(sum); }
 };
 
-template <class R>
-void mean_field(const Batch<R>& batch, int n_iter, const Outputs<R>& out) {
+template <class R> void mean_field(const Batch<R>& batch, int n_iter, const Outputs<R>& out) {
     const int passes = out.gold ? 6 : 2;  // forward 2, backward 2, transitions 2
     run_plan<TokenRows, TokenLanes>(
         batch, batch.sequences(), shape_of(batch, Operation::MEAN_FIELD, 0),

@@ -42,8 +42,7 @@ template <class R> class NBest : Viterbi<Rows<R>, R> {
         if (!(suffix.cost < limit())) return;
         if (full()) queue_.pop_back();
         auto after = [](R cost, const Suffix& other) { return cost < other.cost; };
-        queue_.insert(std::upper_bound(queue_.begin() + next_, queue_.end(), suffix.cost, after),
-                      suffix);
+        queue_.insert(std::upper_bound(queue_.begin() + next_, queue_.end(), suffix.cost, after), suffix);
     }
 
     // Return the best tag at position i before a suffix, given the scores of all tags (padded).
@@ -209,11 +208,9 @@ template <class R> class Beam {
     }
 };
 
-template <class R>
-void beam_search(const Batch<R>& batch, int n, int width, int* tags, R* scores) {
+template <class R> void beam_search(const Batch<R>& batch, int n, int width, int* tags, R* scores) {
     write_labelings(
-        batch, width * pass(batch), n, [&] { return Beam<R>(batch, width, batch.longest()); }, tags,
-        scores);
+        batch, width * pass(batch), n, [&] { return Beam<R>(batch, width, batch.longest()); }, tags, scores);
 }
 
 }  // namespace BCRF_TARGET

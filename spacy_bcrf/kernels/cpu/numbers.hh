@@ -2,7 +2,6 @@
 //   Plain<R>     numbers of R;
 //   Wide<R>      m 2^e, where m is a number of R and e an integer, a number of R too: the digits of R and the range of a
 //                logarithm, so sums of products need neither exp nor log;
-//   Scores<R>    plain numbers whose transitions are scores;
 //   Tropical<R>  scores, where the sum is the maximum and the product is the sum.
 //
 // Value is a vector of numbers. An array has PARTS parts, the second one `part` numbers after the first.
@@ -96,13 +95,6 @@ template <class R_> struct Plain {
         BCRF_INLINE void add(Value x) { sum_ += x; }
         BCRF_INLINE Value get() const { return Layout::sum(sum_); }
     };
-};
-
-// Plain numbers whose transitions are scores, not their exponentials. That of a forbidden transition is 0.
-template <class R_> struct Scores : Plain<R_> {
-    using R = R_;
-    static constexpr bool IS_EXPONENTIAL = false;
-    static BCRF_INLINE Vec<R> exponential(Vec<R> x, Vec<R>, double) { return x > -infinity<R> ? x : Vec<R>{}; }
 };
 
 template <class R_> struct Wide {

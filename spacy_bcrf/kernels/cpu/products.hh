@@ -110,7 +110,7 @@ template <class R> class PendingSums {
         pending_ = 0;
         R* sums = sums_;
         for (int u = 0; u < tags_; ++u, sums += width_, sum += tags_)
-            for (int v = 0; v < tags_; ++v) {
+            BCRF_VECTORIZE for (int v = 0; v < tags_; ++v) {
                 sum[v] += double(sums[v]) * (k ? k[size_t(u) * width_ + v] : R(1));
                 sums[v] = 0;
             }

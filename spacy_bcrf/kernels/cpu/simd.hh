@@ -160,7 +160,7 @@ template <class R> BCRF_INLINE Vec<R> inverse_square_root(Vec<R> x) {
 #endif
     R roots[lanes<R>];
     store(roots, x);
-    for (R& root : roots) root = std::sqrt(root);
+    BCRF_VECTORIZE for (int i = 0; i < lanes<R>; ++i) roots[i] = std::sqrt(roots[i]);
     return R(1) / load(roots);
 }
 

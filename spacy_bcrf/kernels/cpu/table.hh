@@ -31,8 +31,8 @@ template <class R> std::vector<std::string> plan_text(Operation operation, const
 }
 
 template <class R> Kernels<R> kernels() {
-    return {sum_product<R>, max_product<R>, nbest<R>,      beam_search<R>,
-            dijkstra<R>,    bregman<R>,     mean_field<R>, plan_text<R>};
+    return {sum_product<R>,        max_product<R>, nbest<R>,      baseline::beam_search<R>,
+            baseline::dijkstra<R>, bregman<R>,     mean_field<R>, plan_text<R>};
 }
 
 template Kernels<float> kernels<float>();

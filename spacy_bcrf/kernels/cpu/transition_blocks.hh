@@ -25,8 +25,10 @@ template <class R> struct TransitionBlock {
 
 // Return the bits of up to 64 scores that are not -inf. NaN is not forbidden.
 template <class In> std::uint64_t allowed_bits(const In* scores, size_t n) {
-    std::uint64_t bits = 0;
-    for (size_t k = 0; k < n; ++k) bits |= std::uint64_t(scores[k] != -infinity<In>) << k;
+    int forbidden = 0;
+    BCRF_VECTORIZE for (size_t k = 0; k < n; ++k) forbidden += scores[k] == -infinity<In>;
+    std::uint64_t bits = forbidden ? 0 : ~std::uint64_t(0) >> (64 - n);
+    for (size_t k = 0; k < n && forbidden; ++k) bits |= std::uint64_t(scores[k] != -infinity<In>) << k;
     return bits;
 }
 
@@ -103,24 +105,18 @@ class LiveTags {
     const void* loaded_ = nullptr;  // transitions of an edge
     std::vector<Bits> reached_;     // (words)
 
-    template <class R> void load_edge(const R* transitions) {
-        if (loaded_ == transitions) return;
-        loaded_ = transitions;
-        for (int u = 0; u < tags_; ++u) read(transitions + size_t(u) * tags_, &after_[size_t(u) * words]);
-    }
-
     // Set the bits of the scores that are not -inf.
     template <class R> void read(const R* scores, Bits* bits) const {
         for (int t = 0; t < tags_; t += 64)
             bits[t / 64] = allowed_bits(scores + t, std::min(64, tags_ - t));
     }
 
-    // Keep the bits of tags that follow one of `others`, or precede one if `backward`.
-    void keep_reached(Bits* bits, const Bits* others, bool backward) {
+    // Keep the bits of tags that follow one of `others`, or precede one if `backward`. again: the same as in the last call.
+    void keep_reached(Bits* bits, const Bits* others, bool backward, bool again) {
         Bits* reached = reached_.data();
-        std::fill_n(reached, words, 0);
         const Bits* after = after_.data();
-        for (int u = 0; u < tags_; ++u, after += words)
+        if (!again) std::fill_n(reached, words, 0);
+        for (int u = 0; u < tags_ && !again; ++u, after += words)
             for (int w = 0; w < words; ++w) {
                 if (!backward) reached[w] |= (0 - (others[u / 64] >> u % 64 & 1)) & after[w];
                 else reached[u / 64] |= Bits((after[w] & others[w]) != 0) << u % 64;
@@ -135,22 +131,30 @@ class LiveTags {
 
     // Call use(tag) for the tags that a set does not have.
     template <class Use> void for_others(const Bits* bits, Use use) const {
-        for (int t = 0; t < tags_; ++t)
-            if (!(bits[t / 64] >> t % 64 & 1)) use(t);
+        for (int w = 0; w < words; ++w)
+            for (Bits rest = ~bits[w]; rest && 64 * w + __builtin_ctzll(rest) < tags_; rest &= rest - 1)
+                use(64 * w + __builtin_ctzll(rest));
     }
 
     // Find the tags of each token, (length, words). A sequence without an allowed labeling has none.
     template <class R> void find(const Sequence<R>& s, Bits* alive) {
         if (!shared_) loaded_ = nullptr;
+        const auto keep = [&](int i, int neighbour) {
+            // Most neighbours have equal tags.
+            const int before = 2 * neighbour - i;
+            const Bits *others = alive + size_t(neighbour) * words, *last = alive + size_t(before) * words;
+            const bool again = shared_ && before >= 0 && before < s.length && std::equal(others, others + words, last);
+            if (const R* edge = s.edge(std::min(i, neighbour)); edge != loaded_) {
+                loaded_ = edge;
+                for (int u = 0; u < tags_; ++u) read(edge + size_t(u) * tags_, &after_[size_t(u) * words]);
+            }
+            keep_reached(alive + size_t(i) * words, others, neighbour > i, again);
+        };
         for (int i = 0; i < s.length; ++i) {
-            Bits* here = alive + size_t(i) * words;
-            read(s.unary + size_t(i) * s.tags, here);
-            if (i > 0) load_edge(s.edge(i - 1)), keep_reached(here, here - words, false);
+            read(s.unary + size_t(i) * s.tags, alive + size_t(i) * words);
+            if (i > 0) keep(i, i - 1);
         }
-        for (int i = s.length - 1; i-- > 0;) {
-            Bits* here = alive + size_t(i) * words;
-            load_edge(s.edge(i)), keep_reached(here, here + words, true);
-        }
+        for (int i = s.length - 1; i-- > 0;) keep(i, i + 1);
     }
 };
 

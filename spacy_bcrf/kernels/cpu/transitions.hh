@@ -14,30 +14,38 @@ namespace bcrf {
 namespace BCRF_TARGET {
 
 // N::exponential of scores, padded with zeros: one matrix if transitions are shared, else one for each edge of a
-// sequence. Exponentials are of the scores minus the largest one of the matrix.
+// sequence. Exponentials are of the scores minus the largest one of the matrix. For a scale of 0, the weights are the
+// scores, and that of a forbidden transition is 0.
 template <class N> class Weights {
     using R = typename N::R;
+    using Value = typename N::Value;
     static constexpr int W = lanes<R>;
 
   public:
     const int tags, width;
+    const double scale;
     const size_t part;  // of a matrix (tags, width), and its N::PARTS parts:
 
   private:
     const size_t stride_;
     const bool shared_;
-    const double scale_;
     Buffer<R> rows_, columns_;
     Buffer<R> none_;  // (PARTS, width): zeros, the padding of columns
     Buffer<double> shift_;
     bool zeros_ = false;
     double range_ = 0;
 
+    Value weight(Vec<R> x, R top) const {
+        if constexpr (N::PARTS == 1 && N::IS_EXPONENTIAL)
+            if (scale == 0) return x > -infinity<R> ? x : Vec<R>{};
+        return N::exponential(x, broadcast(top), scale);
+    }
+
   public:
     // edges: the room for matrices that are not shared.
     Weights(const Batch<R>& batch, int edges, double scale = 1)
-        : tags(batch.tags), width(padded<R>(tags)), part(size_t(tags) * width), stride_(N::PARTS * part),
-          shared_(batch.shared), scale_(scale), rows_((shared_ ? 1 : edges) * stride_, Fill::NONE),
+        : tags(batch.tags), width(padded<R>(tags)), scale(scale), part(size_t(tags) * width), stride_(N::PARTS * part),
+          shared_(batch.shared), rows_((shared_ ? 1 : edges) * stride_, Fill::NONE),
           columns_((shared_ ? 1 : edges) * stride_, Fill::NONE), none_(N::PARTS * width), shift_(shared_ ? 1 : edges) {
         for (int v = 0; v < width; v += W) N::store(none_ + v, width, N::zero());
         if (shared_) set(0, batch.transitions);
@@ -47,12 +55,12 @@ template <class N> class Weights {
     BCRF_NOINLINE void set(int i, const R* w) {
         R *rows = rows_ + i * stride_, *columns = columns_ + i * stride_;
         R top = 0;
-        if constexpr (N::IS_EXPONENTIAL) {
+        if (N::IS_EXPONENTIAL && scale > 0) {
             const Extent<R> found = extent(w, size_t(tags) * tags);
             top = found.top > -infinity<R> ? found.top : R(0);
-            shift_[i] = top * scale_;
-            range_ = std::max(range_, found.finite ? (double(top) - found.least) * scale_ : infinity<double>);
-            zeros_ |= !(N::mantissa(N::exponential(broadcast(found.low), broadcast(top), scale_))[0] > 0);
+            shift_[i] = top * scale;
+            range_ = std::max(range_, found.finite ? (double(top) - found.least) * scale : infinity<double>);
+            zeros_ |= !(N::mantissa(weight(broadcast(found.low), top))[0] > 0);
         }
         for (int u = 0; u < tags; ++u, w += tags) {
             R* row = rows + size_t(u) * width;
@@ -60,7 +68,7 @@ template <class N> class Weights {
                 R few[W];
                 for (int k = 0; k < W && v + W > tags; ++k) few[k] = v + k < tags ? w[v + k] : -infinity<R>;
                 const Vec<R> x = load(v + W > tags ? few : w + v);
-                N::store(row + v, part, N::exponential(x, broadcast(top), scale_));
+                N::store(row + v, part, weight(x, top));
             }
         }
         for (int p = 0; p < N::PARTS; ++p)
@@ -107,7 +115,7 @@ class Transitions<Rows<R>, Number<R>> : public Weights<Number<R>> {
     RowPairSums<R> pairs_;
 
     // The factors of sums of pairs.
-    const R* factors() { return N::IS_EXPONENTIAL ? this->matrix(0, false) : nullptr; }
+    const R* factors() { return this->scale > 0 ? this->matrix(0, false) : nullptr; }
 
   public:
     BCRF_NOINLINE Transitions(const Batch<R>& batch, int longest, double scale = 1)
@@ -183,7 +191,7 @@ class Transitions<Lanes<R>, Number<R>> : public LaneWeights<Number<R>> {
                 transition_blocks<R>(batch, transposed, split ? groups(batch, transposed) : std::vector<int>(),
                                      this->matrix(0, transposed));
         }
-        for (const TransitionBlock<R>& block : blocks_[0]) pairs_.emplace_back(block, batch.tags, N::IS_EXPONENTIAL);
+        for (const TransitionBlock<R>& block : blocks_[0]) pairs_.emplace_back(block, batch.tags, scale > 0);
     }
 
     BCRF_NOINLINE void write_product(int, const R* x, size_t step, size_t part, bool transposed, R* to, size_t to_part) {
